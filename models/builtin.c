@@ -1,5 +1,5 @@
-/* The built-in models: the networks of the guides that Isogrid follows. A new one is a function and a row of
- * the table. */
+/* The built-in models: networks of guides of Keras and TensorFlow. A new one is a function and a row of the
+ * table. */
 #include <string.h>
 
 #include "models/models.h"

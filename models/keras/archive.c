@@ -1,4 +1,4 @@
-/* The zip container of a .keras file, read by libzip. Whatever is in it is not believed. */
+/* The zip container of a .keras file, read by libzip. Its contents are untrusted input. */
 #include "models/keras/archive.h"
 
 #include <ctype.h>
@@ -13,10 +13,10 @@
 enum {
     MEMBERS = 3,
     BLOCK = 1 << 20,
-    DEFLATE_MOST = 1032, /* no deflated byte stands for more */
+    DEFLATE_MOST = 1032, /* the greatest number of bytes that one deflated byte expands to */
 };
 
-/* What a file of Keras's may hold, and how much of it. Weights are as large as they say they are. */
+/* The members that a file of Keras may hold, and their largest sizes. The size of weights has no limit. */
 static const struct {
     const char *name;
     zip_uint64_t most;
@@ -32,9 +32,9 @@ struct iso_keras_archive {
     } member[MEMBERS];
 };
 
-/* ---- what is wrong with it ---- */
+/* ---- checks ---- */
 
-/* A name as it can be shown. */
+/* A name in printable form. */
 static char *shown(const char *name, char text[64])
 {
     size_t i = 0;
@@ -102,7 +102,7 @@ static iso_status list_members(iso_keras_archive *a)
     for (zip_int64_t i = 0; i < count; i++)
         ISO_TRY(list_member(a, (zip_uint64_t)i));
     if (!a->member[archive_find(ISO_KERAS_CONFIG)].there)
-        return iso_error(ISO_INVALID, "%s: holds no " ISO_KERAS_CONFIG ": that is no model of Keras",
+        return iso_error(ISO_INVALID, "%s: holds no " ISO_KERAS_CONFIG ": it is not a model of Keras",
                          a->name);
 done:
     return status;
@@ -110,7 +110,7 @@ done:
 
 /* ---- opening ---- */
 
-/* Takes the source. */
+/* Takes over the source. */
 static iso_status open_source(const char *name, zip_source_t *source, zip_error_t *error,
                               iso_keras_archive **archive)
 {
@@ -121,7 +121,7 @@ static iso_status open_source(const char *name, zip_source_t *source, zip_error_
     else if (!source || !(a->zip = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, error)))
         status = zip_error_code_zip(error) == ZIP_ER_EXISTS
                      ? iso_error(ISO_INVALID, "%s: holds one name twice", name)
-                     : iso_error(ISO_INVALID, "%s: is no zip file, as models of Keras are: %s", name,
+                     : iso_error(ISO_INVALID, "%s: is not a zip file, which models of Keras are: %s", name,
                                  zip_error_strerror(error));
     else
         status = list_members(a);
@@ -169,7 +169,7 @@ void iso_keras_archive_close(iso_keras_archive *archive)
 
 /* ---- reading ---- */
 
-/* Hands a member's bytes on in blocks; libzip compares their CRC at the end. */
+/* Passes a member's bytes to a function in blocks; libzip compares their CRC at the end. */
 typedef iso_status (*take_block)(void *user, const char *block, size_t bytes);
 
 static iso_status read_blocks(iso_keras_archive *a, zip_file_t *file, int member, take_block take, void *user)

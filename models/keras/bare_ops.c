@@ -1,5 +1,4 @@
-/* Ops of a graph that no layer made, as what does the same in Keras: a layer, or an operation of keras.ops.
- */
+/* Ops that no layer made, as the layers or operations of keras.ops that compute the same. */
 #include <string.h>
 
 #include "models/keras/writer_impl.h"
@@ -15,13 +14,13 @@ static const struct {
               {"maximum", "Maximum"},
               {"minimum", "Minimum"}};
 
-/* What no layer does. */
+/* Ops without a layer. */
 static const struct {
     const char *op, *operation;
 } operations[] = {{"abs", "Absolute"},  {"log", "Log"},         {"sqrt", "Sqrt"},
                   {"square", "Square"}, {"negate", "Negative"}, {"divide", "Divide"}};
 
-/* An op that is an activation, as the layer that has its number, or as an Activation. NULL: it is none. */
+/* An op that is an activation, as the layer that has its setting, or as an Activation. NULL: it is not one. */
 static json_t *activation_layer(const iso_op *op, const char **type)
 {
     const iso_unary_attrs *attrs = op->attrs;

@@ -1,5 +1,5 @@
-/* What a file says of compile: optimizer, losses, metrics. What Isogrid does not have is named in a warning
- * and left out: options may take its place. */
+/* Reads the compile settings of a file: optimizer, losses, metrics. Unsupported ones are omitted with a warning;
+ * options may replace them. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static double number(const iso_layer_config *config, const char *key, double def
     return config->numbers(config, key, &value, 1) == 1 ? value : default_value;
 }
 
-/* A list of numbers: how many; -1 where there are more than `capacity`. */
+/* Reads a list of numbers and returns how many there are; -1 if there are more than `capacity`. */
 static int list(const iso_layer_config *config, const char *key, double *values, int capacity)
 {
     int count = config->numbers(config, key, values, capacity);
@@ -81,7 +81,7 @@ static bool read_schedule(const iso_layer_config *outer, const iso_layer_config 
     return false;
 }
 
-/* What all optimizers have. */
+/* The settings of all optimizers. */
 static void read_common(const iso_layer_config *config, iso_optimizer *optimizer)
 {
     const iso_layer_config *schedule = config->object(config, "learning_rate");
@@ -96,7 +96,7 @@ static void read_common(const iso_layer_config *config, iso_optimizer *optimizer
     optimizer->accumulation = (int)steps(config, "gradient_accumulation_steps");
     if (number(config, "use_ema", 0) != 0)
         config->refuse(config, "use_ema", "false");
-    number(config, "ema_momentum", 0); /* mean nothing without use_ema */
+    number(config, "ema_momentum", 0); /* these have no meaning without use_ema */
     number(config, "ema_overwrite_frequency", 0);
 }
 
@@ -120,7 +120,7 @@ static iso_status read_rule(const iso_layer_config *config, const iso_row *row, 
     return status;
 }
 
-/* By its class, or as a text: the class in lower case. */
+/* An object of a class, or a text: the class in lower case. */
 static const iso_row *find_optimizer(const char *type)
 {
     const iso_row *row = iso_row_of_keras(iso_optimizer_rows, type);
@@ -150,9 +150,9 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
     return status;
 }
 
-/* ---- what is left out ---- */
+/* ---- omitted settings ---- */
 
-/* Warns with the message of the error, whose place in the file is said once. */
+/* Warns with the message of the error, in which the position in the file is named once. */
 static void leave_out(const iso_keras_reader *reader, const char *what, const char *option)
 {
     const char *message = iso_error_message();
@@ -167,8 +167,8 @@ static void leave_out(const iso_keras_reader *reader, const char *what, const ch
 
 /* ---- losses and metrics ---- */
 
-/* The name by which an object or text is known: of a function its name, of a class that in snake case.
- * Written into `room`. NULL where it is none of Keras's. */
+/* The name of a function, or of a class in snake case, from an object or text. Written into `room`. NULL if it is
+ * not Keras's own. */
 static const char *identifier(const json_t *value, char *room, size_t size)
 {
     bool custom;
@@ -185,7 +185,7 @@ static const char *identifier(const json_t *value, char *room, size_t size)
     return text || type ? room : NULL;
 }
 
-/* The settings of a row into the output's options, in which zero means the default. */
+/* Reads the settings of a row into the output's options, in which zero means the default. */
 static void read_settings(const iso_layer_config *config, const iso_setting *setting,
                           iso_output_options *output)
 {
@@ -239,7 +239,7 @@ static bool has_setting(const iso_metric_type *type, const iso_setting *setting)
     return own && own->name;
 }
 
-/* Settings are the output's, for all its metrics: those of one more, in `read`, must be the same. */
+/* All metrics of an output share their settings: those of another metric, in `read`, must be the same. */
 static iso_status set_settings(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric,
                                const iso_output_options *read, iso_output_options *output)
 {
@@ -258,7 +258,7 @@ static iso_status set_settings(iso_keras_reader *reader, const iso_shape *predic
     return ISO_OK;
 }
 
-/* What Keras calls a metric: as the text does, or its function, or as its object says. */
+/* The name of a metric in Keras: the text, the name of its function, or the name in its object. */
 static const char *title_of(const json_t *value)
 {
     const json_t *config = json_object_get(value, "config");
@@ -267,7 +267,7 @@ static const char *title_of(const json_t *value)
                                     : iso_keras_text(config, "name");
 }
 
-/* Into this place among the metrics of an output. */
+/* Reads metric number `at` of an output. */
 static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
                               int place, iso_output_options *output)
 {
@@ -298,7 +298,7 @@ done:
     return status;
 }
 
-/* Metrics that are not known are left out, with a warning. */
+/* Unknown metrics are omitted with a warning. */
 static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
                         iso_output_options *output)
 {
@@ -317,7 +317,7 @@ static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tenso
 
 /* ---- outputs ---- */
 
-/* What a setting is for one of the outputs: by its name, by its number, or for all. NULL: nothing. */
+/* A setting for one of the outputs: by its name, by its number, or for all outputs. NULL: none. */
 static const json_t *for_output(iso_model *model, const json_t *value, int output)
 {
     if (json_is_object(value) && !json_object_get(value, "class_name"))

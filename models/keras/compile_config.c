@@ -1,4 +1,5 @@
-/* What a model is compiled with, in Keras's words: keras/src/optimizers, losses, metrics of Keras 3.15. */
+/* Writes the compile settings of a model in Keras's format: keras/src/optimizers, losses, metrics of Keras 3.15.
+ */
 #include <string.h>
 
 #include "models/keras/writer_impl.h"
@@ -41,7 +42,7 @@ static json_t *common_settings(const iso_optimizer *o, const iso_optimizer_rule 
     iso_text_snake_case(rule->row.keras, name, sizeof name);
     json_t *rate =
         o->schedule.kind == ISO_SCHEDULE_CONSTANT ? json_real(o->learning_rate) : schedule_json(&o->schedule);
-    /* where there is decay by default there must be a number */
+    /* a number is required if the default is not 0 */
     json_t *decay = rule->weight_decay != 0 ? json_real(o->weight_decay) : number_or_null(o->weight_decay);
     return json_pack("{s: s, s: o, s: o, s: o, s: o, s: o, s: b, s: f, s: n, s: n, s: o}", "name", name,
                      "learning_rate", rate, "weight_decay", decay, "clipnorm", number_or_null(o->clip_norm),
@@ -64,7 +65,7 @@ static json_t *optimizer_json(const iso_optimizer *optimizer)
 
 /* ---- losses and metrics ---- */
 
-/* The settings of a row, and where they are not set their defaults. */
+/* The settings of a row, or their defaults. */
 static void add_settings(json_t *config, const iso_setting *own, const iso_output_options *output)
 {
     for (; own && own->name; own++)
@@ -90,7 +91,7 @@ static json_t *metric_json(iso_metric metric, const char *name, const iso_output
     const iso_metric_type *type = iso_metric_type_of(metric);
     if (!type)
         return NULL;
-    if (!type->row.keras) { /* by its names alone Keras chooses one */
+    if (!type->row.keras) { /* Keras selects the class by this name */
         const char *known = name ? iso_metric_spelling(metric, name) : NULL;
         return json_string(known ? known : iso_metric_title(metric));
     }
@@ -123,8 +124,8 @@ void iso_keras_warn_of_functions(iso_model *model)
         metric = metric || output->custom_metrics[0].function;
     }
     if ((loss || metric) && ctx && iso_is_chief(ctx))
-        iso_warn("Keras's files cannot hold functions: %s of one's own %s left out",
-                 loss ? "a loss" : "metrics", loss ? "is" : "are");
+        iso_warn("Keras's files cannot hold functions of the program: %s omitted",
+                 loss ? "a loss is" : "metrics are");
 }
 
 bool iso_keras_outputs_have_keys(iso_model *model)
@@ -144,7 +145,7 @@ static json_t *for_each_key(iso_model *model, json_t *(*of)(const iso_output_opt
     return object;
 }
 
-/* One value for each output, by its key where it has one; with one output that value itself. */
+/* One value for each output, by its key if it has one; with one output the value itself. */
 static json_t *for_each_output(iso_model *model, json_t *(*of)(const iso_output_options *output))
 {
     int count = iso_model_output_count(model);

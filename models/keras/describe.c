@@ -9,7 +9,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
-/* A network while it is being written. */
+/* A network that is being written. */
 typedef struct writer {
     const iso_graph *graph;
     const iso_keras_topology *net;
@@ -37,7 +37,7 @@ static bool is_used(const writer *w, const char *name)
     return false;
 }
 
-/* "base", or with a number where that is used; what a name cannot have becomes '_'. */
+/* "base", with a number if that name is used; characters that a name cannot have become '_'. */
 static char *free_name(const writer *w, const char *base)
 {
     char text[300];
@@ -51,7 +51,7 @@ static char *free_name(const writer *w, const char *base)
     return iso_strdup(text);
 }
 
-/* The layer that stands for an operation; config NULL: not asked. */
+/* The layer that represents an operation; config may be NULL. */
 static iso_status bare_op(const iso_operation *operation, const iso_keras_topology *net, const char **module,
                           const char **type, json_t **config)
 {
@@ -65,7 +65,7 @@ static iso_status bare_op(const iso_operation *operation, const iso_keras_topolo
     return status;
 }
 
-/* Layers and blocks have their names; inputs and bare ops get what is left. */
+/* Layers and blocks keep their names; inputs and ops outside layers get names that are not used. */
 static iso_status choose_names(writer *w)
 {
     iso_status status = ISO_OK;
@@ -114,7 +114,7 @@ static const char *dtype_name(iso_dtype dtype)
     return dtype == ISO_U8 ? "uint8" : dtype == ISO_BOOL ? "bool" : iso_dtype_name(dtype);
 }
 
-/* By its name, which every Keras 3 takes. */
+/* An activation by its name, which every Keras 3 reads. */
 static json_t *policy(const iso_graph *graph)
 {
     return json_string(dtype_name(iso_graph_precision(graph)));
@@ -351,7 +351,7 @@ done:
 
 /* ---- networks ---- */
 
-/* A list of one stands for itself. */
+/* A list of one item is replaced by the item. */
 static json_t *ends(const writer *w, const iso_layer_call_output *list, int count)
 {
     json_t *out = json_array();
@@ -369,7 +369,7 @@ static json_t *ends(const writer *w, const iso_layer_call_output *list, int coun
     return only;
 }
 
-/* Whether each operation takes the result of the one before and nothing else, as in a Sequential. */
+/* Whether the only input of each operation is the result of the one before, as in a Sequential. */
 static bool is_chain(const iso_keras_topology *net)
 {
     int outer = net->n_inputs == 1 && net->n_outputs == 1 ? net->outputs[0].call : -1;
@@ -439,7 +439,7 @@ static iso_status describe_network(const iso_graph *graph, const iso_keras_topol
                                    json_t **out)
 {
     if (net->sequential && !is_chain(net))
-        return iso_error(ISO_INVALID, "'%s' is noted as a Sequential and is no chain of layers", name);
+        return iso_error(ISO_INVALID, "'%s' is recorded as a Sequential but is not a chain of layers", name);
     writer w = {
         .graph = graph, .net = net, .name = iso_new((size_t)(net->n_operations + 1) * sizeof *w.name)};
     iso_status status = w.name ? describe(&w, name, out) : iso_no_memory(CONFIG);

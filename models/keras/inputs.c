@@ -4,7 +4,7 @@
 #include "models/keras/network_impl.h"
 #include "runtime/graph/layer.h"
 
-/* A layer's tensor element type in Keras's words ("float32", "int32"); ISO_DTYPE_NONE: none that there is. */
+/* The element type with this name in Keras ("float32", "int32"); ISO_DTYPE_NONE: unknown. */
 static iso_dtype dtype_of(const char *name)
 {
     static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_U8, ISO_BOOL};
@@ -33,7 +33,7 @@ static iso_status read_shape(const iso_keras_network *net, const json_t *shape, 
         row->dim[i - 1] = json_integer_value(dim);
     }
     if (!json_is_null(json_array_get(shape, 0)))
-        iso_keras_warn(net->reader, "the batch of %s rows is not held to: --batch-size says how many",
+        iso_keras_warn(net->reader, "the batch size %s is ignored: --batch-size sets it",
                        iso_keras_value(json_array_get(shape, 0), text, sizeof text));
     return ISO_OK;
 }
@@ -50,7 +50,7 @@ iso_status iso_keras_make_input(iso_keras_network *net, const char *name, const 
     return status == ISO_OK ? iso_keras_list_add(net->made, *x, name) : status;
 }
 
-/* The InputLayer of a model within, which passes on what the model is called with. */
+/* The InputLayer of a nested model, which returns the tensor that the model is called with. */
 static void note_input(iso_graph *graph, const char *name, iso_tensor *x)
 {
     iso_layer_record record = {.type = "InputLayer", .name = name, .output = x, .again = -1};
@@ -60,13 +60,13 @@ static void note_input(iso_graph *graph, const char *name, iso_tensor *x)
     iso_graph_add_layer(graph, &record);
 }
 
-/* A tensor that the model is called with, as what the file says of its input. */
+/* A tensor that the model is called with, checked against its input in the file. */
 iso_status iso_keras_take_input(iso_keras_network *net, const char *name, const json_t *shape, int number,
                                 iso_tensor **x)
 {
     char have[160], want[160];
     if (number < 0 || number >= net->given->count)
-        return iso_keras_refuse(net->reader, "the model is called with %d tensors and has an input more",
+        return iso_keras_refuse(net->reader, "the model is called with %d tensors but has more inputs",
                                 net->given->count);
     *x = net->given->tensor[number];
     if (iso_keras_shape_differs(shape, iso_tensor_shape(*x)))
@@ -78,7 +78,7 @@ iso_status iso_keras_take_input(iso_keras_network *net, const char *name, const 
     return iso_keras_graph_error(net);
 }
 
-/* An InputLayer; number: of the inputs of a model within. */
+/* An InputLayer; number: among the inputs of a nested model. */
 iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int number)
 {
     iso_keras_list out = {0};

@@ -1,5 +1,5 @@
-/* The arguments of layers and of the objects in them, from JSON. What is looked up is ticked off; what is
- * left must be what Keras takes where nothing is said, so that no argument is ever silently ignored. */
+/* The arguments of layers and of the objects in them, from JSON. Arguments that are looked up are removed from a
+ * list; those that remain must have Keras's default values, so that no argument is ever silently ignored. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,7 @@ void iso_keras_arguments_take(iso_keras_arguments *arguments, const char *key)
         json_object_del(arguments->call_left, key);
 }
 
-/* NULL where it is missing or null. */
+/* NULL if it is missing or null. */
 static const json_t *look_up(const iso_layer_config *config, const char *key)
 {
     iso_keras_arguments *arguments = of(config);
@@ -107,7 +107,7 @@ static void refuse(const iso_layer_config *config, const char *key, const char *
              json ? iso_keras_value(json, value, sizeof value) : "missing", supported);
 }
 
-/* Numbers in lists within lists come one after another. */
+/* Nested lists of numbers are flattened. */
 static bool add_numbers(const json_t *value, double *values, int capacity, int *count)
 {
     if (json_is_array(value)) {
@@ -178,7 +178,7 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
     inner->next = outer->inner;
     outer->inner = inner;
     if (custom)
-        refuse(config, key, "Keras's own classes (nothing that a file brings is ever executed)");
+        refuse(config, key, "Keras's own classes (no code in a file is ever executed)");
     return &inner->config;
 }
 
@@ -199,24 +199,24 @@ iso_status iso_keras_arguments_begin(iso_keras_arguments *arguments)
     return iso_error(ISO_NO_MEMORY, "no memory for the arguments of a layer");
 }
 
-/* ---- what nobody has looked up ---- */
+/* ---- arguments that were not looked up ---- */
 
-/* Arguments that layers need not look up, with the values that say nothing: JSON, or "" for any. */
+/* Arguments that layers need not look up, with the values that have no effect: JSON, or "" for any. */
 static const struct {
     const char *key, *value;
 } silent[] = {
     {"data_format", "\"channels_last\""},
-    {"synchronized", ""}, /* statistics are those of the global batch, whatever this says */
+    {"synchronized", ""}, /* statistics are always those of the global batch */
     {"renorm", "false"},
     {"rms_scaling", "false"},
-    {"renorm_momentum", ""}, /* means nothing without renorm */
+    {"renorm_momentum", ""}, /* no meaning without renorm */
     {"sparse", "false"},
     {"ragged", "false"},
     {"optional", "false"},
     {"mask_zero", "false"},
     {"threshold", "0"},
     {"name", ""},
-    {"training", ""}, /* of a call: fit, evaluate and predict say it anew */
+    {"training", ""}, /* of a call: fit, evaluate and predict set it */
     {"input_axes", "null"},
     {"output_axes", "null"},
 };
@@ -231,7 +231,7 @@ static bool same(const json_t *value, const char *wanted)
     return equal;
 }
 
-/* `false` of a call's argument says nothing either: such switches are off unless they are on. */
+/* `false` for an argument of a call has no effect either: it is the default of such flags. */
 static bool says_nothing(const char *key, const json_t *value, bool of_call, const char **default_value)
 {
     *default_value = "null";

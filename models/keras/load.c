@@ -1,4 +1,4 @@
-/* From a .keras file, or a config.json, to a model. The chief reads the file, all ranks build from its text.
+/* Makes a model from a .keras file or a config.json. The chief reads the file, and all ranks build from its text.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ static iso_status read_stream(FILE *file, const char *path, char **text, size_t 
     if (ferror(file))
         status = iso_error(ISO_IO, "cannot read '%s': %s", path, strerror(errno));
     else if (used >= MOST_BYTES)
-        status = iso_error(ISO_INVALID, "%s: has %d bytes or more, that is no config.json", path, MOST_BYTES);
+        status = iso_error(ISO_INVALID, "%s: has %d bytes or more, which is too large for a config.json",
+                           path, MOST_BYTES);
     if (status != ISO_OK) {
         iso_free(data);
         return status;
@@ -70,7 +71,7 @@ static iso_status read_config(const char *path, char **text, size_t *bytes)
     return status;
 }
 
-/* Rank 0 reads, all get the text. */
+/* The chief reads the text and sends it to all ranks. */
 static iso_status share_config(iso_context *ctx, const char *path, char **text, size_t *bytes)
 {
     bool reads = iso_rank(ctx) == 0;
@@ -99,7 +100,7 @@ static iso_status make_model(iso_graph *graph, const iso_keras_list *inputs, con
     return ISO_OK;
 }
 
-/* Everything from the text to the model. */
+/* Makes the model from the text. */
 iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text, size_t bytes,
                            const iso_keras_load_options *options)
 {
@@ -124,7 +125,7 @@ done:
     return status;
 }
 
-/* What messages call the text. */
+/* The name of the text in messages. */
 static void name_config(const char *path, iso_text *name)
 {
     iso_text_add(name, iso_file_name_ends(path, ".json") ? "%s" : "%s: " ISO_KERAS_CONFIG, path);

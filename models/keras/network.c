@@ -1,7 +1,6 @@
-/* Networks of config.json as graphs: Sequential and Functional, one within another, layers and models that
- * are called more than once. As Keras does it (functional_from_config in keras/src/models/functional.py): the
- * calls of all layers are gone through in the order of the file, those whose inputs are not there yet again
- * and again. */
+/* Builds networks of config.json as graphs: Sequential and Functional, nested, with layers and models that are
+ * called more than once. As in Keras (functional_from_config in keras/src/models/functional.py), the calls of all
+ * layers are made in the order of the file; passes are repeated for calls whose inputs have not been made yet. */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
@@ -9,7 +8,7 @@
 #include "runtime/graph/op.h"
 
 enum {
-    MOST_CALLS = 20000, /* of layers, in all: models that call models that call models grow fast */
+    MOST_CALLS = 20000, /* of layers in total: nested models can multiply their number */
     MOST_LAYERS = 10000,
 };
 
@@ -39,7 +38,7 @@ iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outp
     return ISO_OK;
 }
 
-/* What went wrong in the graph, with its place in the file. */
+/* The graph's error, with the position in the file. */
 iso_status iso_keras_graph_error(const iso_keras_network *net)
 {
     iso_status status = iso_graph_error(net->graph);
@@ -49,7 +48,7 @@ iso_status iso_keras_graph_error(const iso_keras_network *net)
 
 /* ---- calls ---- */
 
-/* float32 is the one policy; --precision is how a network is computed in another. */
+/* float32 is the only policy; --precision selects another precision. */
 static iso_status check_policy(iso_keras_arguments *arguments, const json_t *config)
 {
     const json_t *dtype = json_object_get(config, "dtype");
@@ -59,7 +58,7 @@ static iso_status check_policy(iso_keras_arguments *arguments, const json_t *con
                                              : json_string_value(dtype);
     if (json_is_null(dtype) || !dtype || (name && strcmp(name, "float32") == 0))
         return ISO_OK;
-    return iso_keras_refuse(arguments->reader, "dtype is %s; supported: \"float32\" (--precision says more)",
+    return iso_keras_refuse(arguments->reader, "dtype is %s; supported: \"float32\" (see --precision)",
                             iso_keras_value(dtype, text, sizeof text));
 }
 
@@ -81,7 +80,7 @@ static iso_status unknown_layer(const iso_keras_network *net, const iso_keras_la
     return status;
 }
 
-/* The type of a layer of Keras's own that Isogrid has; NULL: there is none. */
+/* The layer type for a class of Keras; NULL: not supported. */
 static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
 {
     const char *module = iso_keras_text(l->entry, "module");
@@ -91,7 +90,7 @@ static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
     return layers && !*custom ? iso_layer_type_find(type) : NULL;
 }
 
-/* A call of a layer that is no model. */
+/* A call of a layer that is not a model. */
 static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_list *in,
                              const json_t *others, iso_keras_list *out)
 {
@@ -117,7 +116,7 @@ done:
     return iso_keras_arguments_end(&arguments, status);
 }
 
-/* A call of a model within: a block of its name. */
+/* A call of a nested model: a block with its name. */
 static iso_status call_network(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_list *in,
                                iso_keras_list *out)
 {
@@ -149,7 +148,7 @@ static iso_status call(iso_keras_network *net, const iso_keras_layer *l, const i
     return call_layer(net, l, &node->inputs, node->others, out);
 }
 
-/* One call of a layer, with what it shares with its calls before. */
+/* One call of a layer, which shares its variables with earlier calls. */
 static iso_status make_call(iso_keras_network *net, iso_keras_layer *l, const iso_keras_node *node)
 {
     iso_keras_list out = {0};
@@ -187,7 +186,7 @@ static size_t enter_layer(const iso_keras_network *net, const iso_keras_layer *l
                            l->name);
 }
 
-/* A layer without the members that every Keras layer has: custom layers may have been saved like that. */
+/* A layer without the members that every Keras layer has: custom layers may be saved in this way. */
 static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras_layer *l)
 {
     int number = (int)(l - net->layers);
@@ -254,7 +253,7 @@ static void free_layers(iso_keras_network *net)
 
 /* ---- Sequential ---- */
 
-/* The input of a Sequential: its InputLayer, or what it was built with. */
+/* The input of a Sequential: its InputLayer, or the shape that it was built with. */
 static iso_status begin_sequential(iso_keras_network *net, iso_tensor **x)
 {
     if (is_input(&net->layers[0])) {
@@ -320,7 +319,7 @@ done:
     return status;
 }
 
-/* The calls of a layer that can be made, in order. */
+/* Makes those calls of a layer whose inputs exist, in order. */
 static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l, bool *progress)
 {
     iso_status status = ISO_OK;
@@ -385,7 +384,7 @@ done:
 
 /* ---- models ---- */
 
-/* The whole model's inputs in the order of input_layers, which need not be that in which they were made. */
+/* Sorts the whole model's inputs in the order of input_layers; they may have been made in another order. */
 static iso_status order_inputs(iso_keras_network *net, iso_keras_list *inputs)
 {
     iso_keras_list ordered = {0};

@@ -1,5 +1,5 @@
-/* Operations of keras.ops between layers, as `x + y` and `2 * x` leave them in a file: those that take one or
- * two tensors, or a tensor and a number, and nothing else. */
+/* Operations of keras.ops between layers, such as `x + y` and `2 * x` make in a file. Supported are those whose
+ * only arguments are one or two tensors, or a tensor and a number. */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
@@ -35,7 +35,7 @@ static int operations_find(const char *type)
     return -1;
 }
 
-/* A tensor with a number: scaled and shifted where that does it, so that it can be written as a layer again.
+/* A tensor with a number: a scale and an offset if possible, so that it can be written as a layer again.
  * number_first: "2 - x". */
 static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, double number, bool number_first)
 {
@@ -63,7 +63,7 @@ static iso_status operations_unknown(const iso_keras_network *net, const char *t
     return status;
 }
 
-/* It has no arguments but its operands. */
+/* Checks that the only arguments are the operands. */
 static iso_status operations_check(const iso_keras_network *net, const iso_keras_layer *l,
                                    const iso_keras_node *node)
 {

@@ -1,4 +1,4 @@
-/* What a config.json calls tensors by: ["dense", 0, 0], the first output of the first call of dense. */
+/* References to tensors in a config.json: ["dense", 0, 0] is the first output of the first call of dense. */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
@@ -26,8 +26,8 @@ iso_status iso_keras_list_add(iso_keras_list *list, iso_tensor *tensor, const ch
 
 /* ---- tensors by name ---- */
 
-/* The tensor of ["dense", 0, 0]; *tensor NULL where that call has not been made yet. `ends`: one of the lists
- * input_layers and output_layers, in which the calls of functional models are counted from 1. */
+/* The tensor of ["dense", 0, 0]; *tensor is NULL if that call has not been made yet. `ends`: it is in
+ * input_layers or output_layers, which count the calls of functional models from 1. */
 static iso_status find_tensor(iso_keras_network *net, const json_t *history, bool ends, iso_tensor **tensor)
 {
     const char *name = json_string_value(json_array_get(history, 0));
@@ -35,11 +35,11 @@ static iso_status find_tensor(iso_keras_network *net, const json_t *history, boo
     char text[120];
     *tensor = NULL;
     if (json_array_size(history) != 3 || !name || !json_is_integer(node) || !json_is_integer(output))
-        return iso_keras_refuse(net->reader, "%s is no tensor: [\"layer\", call, output] is wanted",
+        return iso_keras_refuse(net->reader, "%s is not a tensor: expected [\"layer\", call, output]",
                                 iso_keras_value(history, text, sizeof text));
     const json_t *number = json_object_get(net->index, name);
     if (!number)
-        return iso_keras_refuse(net->reader, "there is no layer '%.80s', whose output is wanted here", name);
+        return iso_keras_refuse(net->reader, "there is no layer '%.80s', whose output is used here", name);
     const iso_keras_layer *from = &net->layers[json_integer_value(number)];
     json_int_t at = json_integer_value(node) - (ends && iso_keras_is_model(from->type)),
                of = json_integer_value(output);
@@ -55,7 +55,7 @@ static iso_status find_tensor(iso_keras_network *net, const json_t *history, boo
     return ISO_OK;
 }
 
-/* Whether the file has written down another shape than the tensor's. */
+/* Whether the shape in the file differs from the tensor's. */
 bool iso_keras_shape_differs(const json_t *shape, const iso_shape *have)
 {
     if (!json_is_array(shape))
@@ -94,7 +94,7 @@ static const char *next_key(const json_t *object, const char *last)
     return next;
 }
 
-/* The tensors of an argument of a call, in order; others than tensors are refused. */
+/* The tensors of an argument of a call, in order; anything else is refused. */
 static iso_status add_argument(iso_keras_network *net, const json_t *value, const char *key,
                                iso_keras_list *list, bool *ready)
 {
@@ -115,7 +115,7 @@ static iso_status add_argument(iso_keras_network *net, const json_t *value, cons
     if (json_is_null(value))
         return ISO_OK;
     if (!type || strcmp(type, "__keras_tensor__") != 0)
-        return iso_keras_refuse(net->reader, "it is called with %s, which is no tensor",
+        return iso_keras_refuse(net->reader, "it is called with %s, which is not a tensor",
                                 iso_keras_value(value, text, sizeof text));
     const json_t *config = json_object_get(value, "config");
     ISO_TRY(find_tensor(net, json_object_get(config, "keras_history"), false, &tensor));
@@ -131,7 +131,7 @@ done:
 
 /* ---- calls ---- */
 
-/* The names under which layers of several inputs may be called with each of them, in order. */
+/* The argument names for the inputs of layers that have several, in order. */
 static const char *const parameters[] = {"inputs", "x", "query", "value", "key"};
 
 static bool is_tensor(const json_t *value)
@@ -140,8 +140,8 @@ static bool is_tensor(const json_t *value)
     return type && strcmp(type, "__keras_tensor__") == 0;
 }
 
-/* What a call is given by name: tensors that are inputs go into the list, in the order of `parameters`, and
- * out of `others`. A mask comes last, and stays there as a flag: inputs may be left out before it. */
+/* The named arguments of a call: tensors that are inputs are moved from `others` to the list, in the order of
+ * `parameters`. A mask comes last and stays in `others` as a flag, because inputs before it may be omitted. */
 static iso_status add_named(iso_keras_network *net, json_t *others, iso_keras_list *list, bool *ready)
 {
     static const char mask[] = "attention_mask";

@@ -1,7 +1,7 @@
 /* .keras: a zip, stored without compression, of metadata.json, config.json and model.weights.h5.
  *
- * The parts stand in a folder ".NAME.saving" beside the final name while they are made. Who makes them holds
- * a lock on it; one that a killed job left behind is emptied by the next save of that name. */
+ * The parts are written to a folder ".NAME.saving" beside the final file. The writer holds a lock on the folder; if
+ * a killed job left one, the next save of that name empties it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,19 +25,19 @@
 
 typedef struct saving {
     const char *path;
-    iso_text folder;                /* where `path` lies */
+    iso_text folder;                /* of `path` */
     iso_text parts, weights, whole; /* the folder of the parts; in it the weights, and the zip */
     iso_text config, metadata;
     int lock; /* the open folder of the parts; -1: none */
 } saving;
 
-/* ---- what is written ---- */
+/* ---- names and config ---- */
 
 static iso_status name_parts(saving *s)
 {
     const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
     if (!iso_file_name_ends(s->path, ".keras"))
-        return iso_error(ISO_INVALID, "'%s': a name that ends in .keras is wanted", s->path);
+        return iso_error(ISO_INVALID, "'%s': the name must end in .keras", s->path);
     iso_text_add(&s->folder, "%.*s", slash ? (int)(slash - s->path) + 1 : 2, slash ? s->path : "./");
     iso_text_add(&s->parts, "%s.%s.saving", iso_text_get(&s->folder), name);
     iso_text_add(&s->weights, "%s/model.weights.h5", iso_text_get(&s->parts));
@@ -149,7 +149,7 @@ static iso_status write_zip(const saving *s)
         return status;
     }
     iso_status status = save_fill(s, zip);
-    if (status == ISO_OK && zip_close(zip)) /* here everything is written */
+    if (status == ISO_OK && zip_close(zip)) /* writes everything */
         status = zip_failed(s, zip, NULL);
     else if (status == ISO_OK)
         return ISO_OK;
@@ -214,7 +214,7 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     ISO_TRY(iso_agree(ctx, chief ? save_begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));
     status = chief ? save_commit(&s) : ISO_OK;
-    end(&s); /* whoever returns finds the file and nothing else */
+    end(&s); /* when a rank returns, the temporary folder is gone */
     ISO_TRY(iso_agree(ctx, status));
 done:
     end(&s);

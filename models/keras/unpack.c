@@ -1,5 +1,5 @@
-/* The weights of a .keras file as a file of their own, for the time in which they are read. What a job that
- * was killed left, the next one removes: a file that nobody holds locked is nobody's. */
+/* The weights of a .keras file as a separate file while they are read. If a job is killed, the next one removes its
+ * file, which is no longer locked. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static void sweep(void)
     closedir(folder);
 }
 
-/* Locks a new file, where files can be locked. False where a sweeper had it before. */
+/* Locks a new file, if files can be locked. False if another job that removes old files locked it first. */
 static bool lock(int file)
 {
     struct stat about;

@@ -1,5 +1,5 @@
-/* The weights of a .keras file, read into a model. HDF5 wants a file with a name, so on each host the first
- * rank unpacks them. */
+/* Reads the weights of a .keras file into a model. HDF5 needs a named file, so the first rank of each host unpacks
+ * them. */
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -23,7 +23,7 @@ static bool is_first_of_host(iso_context *ctx)
     return true;
 }
 
-/* Everyone gets the path of the first rank of its host. Collective. */
+/* Every rank gets the path of the first rank of its host. Collective. */
 static iso_status share_path(iso_context *ctx, char path[PATH_ROOM])
 {
     int rank = iso_rank(ctx), first = 0;
@@ -39,7 +39,7 @@ static iso_status share_path(iso_context *ctx, char path[PATH_ROOM])
     return status;
 }
 
-/* Messages speak of the file that the user knows. */
+/* Messages name the file that the user gave. */
 static iso_status rename_in_message(iso_status status, const char *unpacked, const char *path)
 {
     iso_text text = {0};

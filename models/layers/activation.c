@@ -175,7 +175,7 @@ iso_tensor *iso_activate(iso_tensor *x, iso_activation_kind kind)
 
 /* ---- layers ---- */
 
-/* Whether one of the activation's numbers is given. It is then the layer of Keras that has them. */
+/* Whether a setting of the activation is given. It is then Keras's layer with these settings. */
 static bool has_numbers(iso_activation_kind kind, const iso_activation_numbers *numbers)
 {
     const iso_activation_type *type = type_of(kind);
@@ -185,7 +185,7 @@ static bool has_numbers(iso_activation_kind kind, const iso_activation_numbers *
     return false;
 }
 
-/* y after the activation, its numbers noted. */
+/* The activation of y; records its settings. */
 static iso_tensor *with_numbers(iso_layer *layer, iso_tensor *y, iso_activation_kind kind,
                                 const iso_activation_numbers *numbers)
 {
@@ -215,7 +215,7 @@ iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_k
     return with_numbers(&inner, y, kind, numbers);
 }
 
-/* Begins a layer of a class; its automatic name is made of the class's. */
+/* Begins a layer of a class; its automatic name is made from that of the class. */
 static bool activation_begin(iso_layer *layer, iso_tensor *x, const char *class_name, const char *name)
 {
     char base[32];
@@ -223,7 +223,7 @@ static bool activation_begin(iso_layer *layer, iso_tensor *x, const char *class_
     return iso_layer_begin(layer, x, class_name, base, name);
 }
 
-/* own: the layer of Keras that is named for the activation. */
+/* own: it is Keras's layer for this activation. */
 static iso_tensor *make_layer(iso_tensor *x, const char *name, iso_activation_kind kind, bool own,
                               const iso_activation_numbers *numbers)
 {
@@ -234,7 +234,7 @@ static iso_tensor *make_layer(iso_tensor *x, const char *name, iso_activation_ki
                                      : iso_layer_activate(&layer, x, kind, numbers));
 }
 
-/* Over several axes at once these are made one. */
+/* Several axes are merged into one. */
 static iso_tensor *softmax_over(iso_layer *layer, const int *axis, int count, iso_tensor *x)
 {
     int back[ISO_MAX_RANK];
@@ -279,7 +279,7 @@ iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size
 
 /* ---- from data ---- */
 
-/* The numbers of a layer that is named for the activation, as the options have them. */
+/* The settings of Keras's layer for an activation, from the options. */
 static void read_numbers(const iso_layer_config *config, const iso_row *row, iso_activation_numbers *numbers)
 {
     for (const iso_setting *s = row->setting; s && s->name; s++) {
@@ -292,7 +292,7 @@ static void read_numbers(const iso_layer_config *config, const iso_row *row, iso
     }
 }
 
-/* What each layer's config has, and says nothing here. */
+/* Members of every layer's config, which have no meaning here. */
 static void pass_over_common(const iso_layer_config *layer)
 {
     const iso_layer_config *dtype = layer->object ? layer->object(layer, "dtype") : NULL;
@@ -302,7 +302,7 @@ static void pass_over_common(const iso_layer_config *layer)
         dtype->text(dtype, "name");
 }
 
-/* An activation that is given as a layer, with its numbers. */
+/* An activation that is given as a layer, with its settings. */
 static bool read_layer(const iso_layer_config *layer, iso_activation_kind *kind,
                        iso_activation_numbers *numbers)
 {
@@ -367,7 +367,7 @@ static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *con
 const iso_layer_type iso_layer_activation = {.keras = "Activation", .build = build_activation};
 const iso_layer_type iso_layer_softmax = {.keras = "Softmax", .build = build_softmax};
 
-/* The other layers that are named for their activation. */
+/* Keras's other layers for activations. */
 #define LAYER_OF(NAME, KIND, CLASS)                                                                          \
     static iso_tensor *build_##NAME(const iso_layer_config *config, iso_tensor *const *x, int count)         \
     {                                                                                                        \

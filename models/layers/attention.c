@@ -1,6 +1,6 @@
-/* MultiHeadAttention (Vaswani et al. 2017, arXiv 1706.03762), as Keras has it: products with a kernel for
- * each of query, key and value; softmax of their products in each head; a product that joins the heads. Heads
- * are free: a mesh axis that shards them needs one sum, after the last product. */
+/* MultiHeadAttention (Vaswani et al. 2017, arXiv 1706.03762), as in Keras: products with a kernel for each of
+ * query, key and value; softmax of their products in each head; a product that joins the heads. Heads are
+ * independent: a mesh axis that shards them needs one sum, after the last product. */
 #include <math.h>
 
 #include "models/layers/layer_impl.h"
@@ -10,8 +10,8 @@
 typedef struct attention {
     iso_layer *layer;
     const iso_multi_head_attention_options *options;
-    int lead;     /* so many before the attended ones, with the batch */
-    int attended; /* so many */
+    int lead;     /* number of dimensions before the attended ones, including the batch */
+    int attended; /* number of attended dimensions */
     int64_t heads, key_dim, value_dim;
     const char *path; /* of dropout's random numbers */
 } attention;
@@ -62,7 +62,7 @@ static bool find_axes(attention *a, const iso_shape *x)
     return fits;
 }
 
-/* value and key have the query's rank and lead dimensions, and each other's but for the features. */
+/* value and key must have the query's rank and lead dimensions, and the same shape except for the features. */
 static bool check_shapes(const attention *a, const iso_shape *query, const iso_shape *value,
                          const iso_shape *key)
 {
@@ -98,7 +98,7 @@ static iso_tensor *weight(const attention *a, const char *product, bool bias, co
     return value;
 }
 
-/* The attended dimensions of x as one. */
+/* x with its attended dimensions merged into one. */
 static iso_tensor *attention_join(const attention *a, iso_tensor *x)
 {
     iso_shape shape = *iso_tensor_shape(x), joined = {.rank = a->lead + 2};
@@ -109,7 +109,7 @@ static iso_tensor *attention_join(const attention *a, iso_tensor *x)
     return iso_reshape_to(x, joined);
 }
 
-/* [lead..., s, heads, k] and [lead..., heads, s, k] into one another. */
+/* Converts [lead..., s, heads, k] to [lead..., heads, s, k], or back. */
 static iso_tensor *swap_heads(const attention *a, iso_tensor *x)
 {
     int permutation[ISO_MAX_RANK];
@@ -163,9 +163,9 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
 
 /* ---- attention ---- */
 
-enum { MASKED = -1000000000 }; /* what the softmax takes for nothing, as Keras has it */
+enum { MASKED = -1000000000 }; /* the score of masked positions, as in Keras */
 
-/* Where the mask is not 0, as [batch, heads or 1, t, s]; NULL: there is none. */
+/* Whether the mask is not 0, as [batch, heads or 1, t, s]; NULL: there is no mask. */
 static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
 {
     iso_tensor *mask = a->options->attention_mask;
@@ -176,7 +176,7 @@ static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
     bool by_heads = shape.rank == 4 && (shape.dim[1] == a->heads || shape.dim[1] == 1);
     if (a->lead != 1 || (shape.rank != 3 && !by_heads) || shape.dim[shape.rank - 2] != t ||
         shape.dim[shape.rank - 1] != s)
-        return iso_layer_fail(a->layer, "its attention_mask is %s where [batch, %lld, %lld] is wanted",
+        return iso_layer_fail(a->layer, "its attention_mask is %s, it must be [batch, %lld, %lld]",
                               iso_shape_text(&shape, text, sizeof text), (long long)t, (long long)s);
     if (iso_tensor_dtype(mask) != ISO_BOOL)
         mask = iso_not_equal(mask, iso_number(a->layer->graph, iso_tensor_dtype(mask), 0));
@@ -198,7 +198,7 @@ static iso_tensor *attend(const attention *a, iso_tensor *score)
     iso_tensor *weights = iso_softmax(score, -1);
     if (o->dropout == 0)
         return weights;
-    if (mask) /* Keras then gives nothing to a place that attends to none */
+    if (mask) /* a position that attends to none gets 0, as in Keras */
         weights = iso_where(mask, weights, iso_number(graph, dtype, 0));
     return iso_by_mode(iso_dropout_op(weights, o->dropout, a->path), weights);
 }
@@ -272,7 +272,7 @@ static void attention_note(iso_layer *layer, const attention *a)
             layer, (iso_attribute){ISO_ATTRIBUTE_INPUT, .name = "attention_mask", .integer = o->key ? 3 : 2});
 }
 
-/* The inputs that there are, in the order of the call. */
+/* The inputs that are given, in the order of the call. */
 static int list_inputs(const iso_multi_head_attention_options *o, iso_tensor *input[4])
 {
     int count = 2;
@@ -323,8 +323,8 @@ iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options
         return iso_layer_broken(options.x);
     if ((options.causal || options.sliding_window) && iso_tensor_shape(options.x)->rank != 3)
         return iso_layer_fail(&layer,
-                              "what is before and what behind is defined along one dimension; its query "
-                              "has %d with batch and features",
+                              "causal and sliding_window need a query of 3 dimensions, batch, positions and "
+                              "features; it has %d",
                               iso_tensor_shape(options.x)->rank);
     iso_layer_random_path(&layer, &path);
     iso_text_add(&path, "/dropout");
@@ -335,14 +335,14 @@ iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options
     return iso_layer_end(&layer, y);
 }
 
-/* x: query, value, then key and attention_mask where they are given. */
+/* x: query, value, then key and attention_mask if they are given. */
 static iso_tensor *attention_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     int64_t axes[ISO_MAX_RANK];
     bool masked = iso_config_flag(config, "attention_mask", false);
     int tensors = count - masked;
     if (tensors < 2 || tensors > 3)
-        return iso_config_refuse(config, "inputs", "query, value, and perhaps key and attention_mask"), x[0];
+        return iso_config_refuse(config, "inputs", "query, value, optionally key and attention_mask"), x[0];
     iso_multi_head_attention_options options = {.x = x[0],
                                                 .value = x[1],
                                                 .key = tensors > 2 ? x[2] : NULL,

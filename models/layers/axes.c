@@ -1,4 +1,4 @@
-/* Layers that go along other dimensions than the last: these are made the last ones and moved back. */
+/* For layers over dimensions other than the last: moves these to the end, and back. */
 #include "models/layers/layer_impl.h"
 
 uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count)
@@ -9,8 +9,9 @@ uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, 
     for (int i = 0; i < count; i++) {
         int from_front = axis[i] < 0 ? axis[i] + shape->rank : axis[i];
         if (from_front < 1 || from_front >= shape->rank || axes >> from_front & 1) {
-            iso_layer_fail(layer, "axis %d is none, is the batch or stands twice; its input has the shape %s",
-                           axis[i], iso_shape_text(shape, text, sizeof text));
+            iso_layer_fail(
+                layer, "axis %d is out of range, is the batch or is given twice; its input has the shape %s",
+                axis[i], iso_shape_text(shape, text, sizeof text));
             return 0;
         }
         axes |= 1u << from_front;

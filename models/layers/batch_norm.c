@@ -1,9 +1,9 @@
-/* BatchNormalization over the global batch (Ioffe and Szegedy 2015, arXiv 1502.03167), as Keras has it. */
+/* BatchNormalization over the global batch (Ioffe and Szegedy 2015, arXiv 1502.03167), as in Keras. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* moving = momentum * moving + (1 - momentum) * batch, in training functions; a shared layer's later calls
- * move what the earlier ones have moved */
+/* moving = momentum * moving + (1 - momentum) * batch, in training functions; later calls of a shared layer
+ * update the result of earlier ones */
 static void move(const iso_layer *layer, iso_variable *moving, iso_tensor *batch, double momentum)
 {
     iso_tensor *old = iso_graph_shares(layer->graph) ? iso_graph_training_value(layer->graph, moving)
@@ -18,13 +18,13 @@ static bool batch_norm_check(const iso_layer *layer, iso_tensor *x, double momen
 {
     if (iso_tensor_shape(x)->rank < 2)
         iso_layer_fail(layer,
-                       "its input has no dimension besides the batch; [batch, ..., channels] is wanted");
+                       "its input has no dimension besides the batch; it must be [batch, ..., channels]");
     else if (!(momentum >= 0 && momentum <= 1) || !(epsilon > 0))
         iso_layer_fail(layer, "momentum %g must be from 0 to 1, epsilon %g positive", momentum, epsilon);
     return iso_tensor_good(x);
 }
 
-/* An initializer that is not one of a trained weight. */
+/* Records the initializer of a variable that is not trained. */
 static void note_initializer(iso_layer *layer, const char *key, iso_initializer chosen,
                              iso_initializer_kind default_value)
 {

@@ -1,5 +1,5 @@
-/* The arguments of layers that are described by data: each with what it is where it is missing, and refused
- * where it is what no layer can have. */
+/* The arguments of layers that are described by data: each has a default if it is missing, and values that no
+ * layer supports are refused. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ double iso_config_option(const iso_layer_config *config, const char *key)
     return isnan(value) ? 0 : value == 0 ? ISO_ZERO : value;
 }
 
-/* Whole numbers that a double holds exactly. */
+/* Reads whole numbers that a double represents exactly. */
 static bool is_whole(double value)
 {
     return value == floor(value) && fabs(value) <= 0x1p53;
@@ -98,7 +98,7 @@ int iso_config_choice(const iso_layer_config *config, const char *key, const cha
     return 0;
 }
 
-/* A number that is 0 is told from one that is left out. */
+/* Distinguishes 0 from a missing number. */
 static double read_setting(const iso_layer_config *config, const iso_setting *setting,
                            const char *const *choice)
 {

@@ -1,8 +1,8 @@
-/* Conv1D: convolution of sequences, as that of images of one row. */
+/* Conv1D: convolution of sequences, computed as images of one row. */
 #include "models/layers/convolution_impl.h"
 #include "models/layers/list.h"
 
-/* Zeros in front alone, so that no place looks ahead. */
+/* Zeros only at the front, so that no output depends on later inputs. */
 static void pad_in_front(iso_conv_geometry *geometry, int64_t window)
 {
     geometry->pad_before[1] = (window - 1) * geometry->dilation[1];
@@ -15,7 +15,7 @@ static iso_conv_windows windows_of(const iso_conv1d_options *options)
     conv.geometry = (iso_conv_geometry){.stride = {1, options->strides ? options->strides : 1},
                                         .dilation = {1, options->dilation ? options->dilation : 1},
                                         .groups = options->groups ? options->groups : 1};
-    if (options->causal) /* no window is too large then */
+    if (options->causal) /* then no window is too large */
         conv.padding = ISO_SAME;
     return conv;
 }

@@ -1,4 +1,4 @@
-/* What the convolutions share: sizes and padding of their windows. */
+/* Shared by the convolutions: sizes and padding of their windows. */
 #include "models/layers/convolution_impl.h"
 
 iso_conv_windows iso_conv_windows_of(const int64_t kernel_size_hw[2], int64_t kernel_size,

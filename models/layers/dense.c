@@ -11,7 +11,7 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
     const iso_shape *shape = iso_tensor_shape(options.x);
     if (shape->rank < 2)
         return iso_layer_fail(
-            &layer, "its input has no dimension besides the batch; [batch, ..., features] is wanted");
+            &layer, "its input has no dimension besides the batch; it must be [batch, ..., features]");
     if (options.units <= 0)
         return iso_layer_fail(&layer, "units is %lld, it must be positive", (long long)options.units);
     int64_t features = shape->dim[shape->rank - 1];

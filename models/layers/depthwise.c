@@ -1,10 +1,10 @@
-/* Convolutions of each channel by itself: DepthwiseConv2D, and SeparableConv2D, which then mixes the channels
- * at each place (Chollet 2016, arXiv 1610.02357). */
+/* Convolutions of single channels: DepthwiseConv2D, and SeparableConv2D, which then mixes the channels of each
+ * pixel (Chollet 2016, arXiv 1610.02357). */
 #include "models/layers/convolution_impl.h"
 #include "models/layers/list.h"
 
-/* A kernel for each channel, `multiplier` of them: [height, width, c, multiplier]. False, and an error, where
- * the options are wrong. */
+/* `multiplier` kernels for each channel: [height, width, c, multiplier]. False, and an error, if options are
+ * wrong. */
 static bool fit(const iso_layer *layer, iso_tensor *x, int64_t multiplier, iso_conv_windows *conv)
 {
     if (!iso_layer_check_rank(layer, x, 4, "[batch, height, width, channels]"))

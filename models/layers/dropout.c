@@ -1,5 +1,5 @@
-/* Dropout (Srivastava et al. 2014), inverted: what is kept is scaled up in training, so that inference does
- * nothing. */
+/* Inverted dropout (Srivastava et al. 2014): elements that are kept are scaled up in training, so that inference
+ * changes nothing. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 

@@ -1,8 +1,9 @@
-/* GroupNormalization: each row by itself, over groups of channels and all other dimensions. */
+/* GroupNormalization: normalises each row over groups of channels and all other dimensions. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* x's shape with the channels of dimension `axis` as [groups, channels of one]; with `alone` 1 elsewhere. */
+/* x's shape with the channels of dimension `axis` as [groups, channels of a group]; with `alone` 1 in all other
+ * dimensions. */
 static iso_shape grouped(const iso_shape *x, int axis, int64_t groups, bool alone)
 {
     iso_shape shape = {.rank = x->rank + 1};

@@ -1,4 +1,4 @@
-/* What the layers share: names, variables, options. */
+/* Shared by the layers: names, variables, options. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static int first_call(const iso_layer *layer)
         if (strcmp(record->name, layer->name) != 0)
             continue;
         if (strcmp(record->type, layer->type) != 0)
-            iso_layer_fail(layer, "it is to be used again, and was a %s", record->type);
+            iso_layer_fail(layer, "it is shared, but it was a %s", record->type);
         return i;
     }
     return -1;
@@ -126,7 +126,7 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     iso_text name = {0};
     if (!iso_tensor_good(y))
         return iso_graph_bad_tensor(layer->graph);
-    if (!y->name) { /* else the layer passes on what came in */
+    if (!y->name) { /* otherwise the layer returns its input */
         iso_text_add(&name, "%s/output", layer->name);
         iso_tensor_set_name(y, iso_layer_text(layer, &name));
         iso_text_free(&name);
@@ -178,7 +178,7 @@ bool iso_layer_check_rank(const iso_layer *layer, iso_tensor *x, int rank, const
     const iso_shape *shape = iso_tensor_shape(x);
     if (shape->rank == rank)
         return true;
-    iso_layer_fail(layer, "its input has the shape %s where %s is wanted",
+    iso_layer_fail(layer, "its input has the shape %s, it must be %s",
                    iso_shape_text(shape, text, sizeof text), form);
     return false;
 }

@@ -1,8 +1,8 @@
-/* LayerNormalization: each row by itself over its last dimensions. */
+/* LayerNormalization: normalises each row over its last dimensions. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* The last `axes` dimensions of a shape, and the shape in which they are one. */
+/* The last `axes` dimensions of a shape, and the shape with these merged into one. */
 static iso_shape tail(const iso_shape *shape, int axes, iso_shape *joined, int64_t *features)
 {
     iso_shape out = {.rank = axes};
@@ -18,7 +18,7 @@ static iso_shape tail(const iso_shape *shape, int axes, iso_shape *joined, int64
     return out;
 }
 
-/* A weight over the normalised dimensions, as the op wants it: [features]; NULL where it is left out. */
+/* A weight over the normalised dimensions in the op's shape, [features]; NULL if it is omitted. */
 static iso_tensor *weight(const iso_layer *layer, bool left_out, const iso_weight_form *form, iso_shape shape,
                           int64_t features)
 {
@@ -26,7 +26,7 @@ static iso_tensor *weight(const iso_layer *layer, bool left_out, const iso_weigh
     return !value || shape.rank == 1 ? value : iso_reshape_to(value, ISO_SHAPE(features));
 }
 
-/* The dimensions that are normalised, as bits; 0, and an error, where there are none such. */
+/* The dimensions that are normalised, as bits; 0, and an error, if the options name no valid ones. */
 static uint32_t axes_of(const iso_layer *layer, const iso_layer_norm_options *options, iso_tensor *x)
 {
     int rank = iso_tensor_shape(x)->rank, axes = options->axes ? options->axes : 1;

@@ -2,7 +2,7 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* Begins a layer of several inputs; false where it cannot be built. */
+/* Begins a layer of several inputs; false if it cannot be built. */
 static bool merge_begin(iso_layer *layer, const iso_merge_options *options, const char *type,
                         const char *base)
 {

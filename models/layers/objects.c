@@ -29,7 +29,7 @@ static void note_settings(iso_layer *config, const iso_initializer *init, const 
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer)
 {
     const iso_initializer_type *type = iso_initializer_type_of(initializer->kind);
-    if (!type) /* an error of its variable */
+    if (!type) /* the variable reports the error */
         return;
     iso_layer config = iso_layer_note_object(layer, key, "keras.initializers", type->row.keras);
     note_settings(&config, initializer, type);

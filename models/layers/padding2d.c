@@ -1,9 +1,9 @@
-/* ZeroPadding2D and Cropping2D: zeros around images, and edges off them. */
+/* ZeroPadding2D and Cropping2D: add zeros around images, remove their edges. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* What a config says: one number for all sides, one for height and one for width, or two for each; refused
- * where it is none of these. */
+/* The sides in a config: one number for all, one for height and one for width, or two for each; anything else is
+ * refused. */
 static void sides_of_config(const iso_layer_config *config, const char *key, int64_t default_value,
                             int64_t side[2][2])
 {
@@ -71,7 +71,7 @@ static iso_tensor *crop(iso_tensor *x, int64_t side[2][2], const char *name)
     for (int i = 0; i < 2; i++) {
         size[i] = iso_tensor_shape(x)->dim[i + 1] - side[i][0] - side[i][1];
         if (size[i] <= 0)
-            return iso_layer_fail(&layer, "cropping takes %lld and %lld of %lld elements, none is left",
+            return iso_layer_fail(&layer, "cropping removes %lld and %lld of %lld elements, so none remains",
                                   (long long)side[i][0], (long long)side[i][1],
                                   (long long)iso_tensor_shape(x)->dim[i + 1]);
     }

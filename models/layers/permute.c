@@ -1,4 +1,4 @@
-/* Permute: the dimensions besides the batch in another order. */
+/* Permute: reorders the dimensions after the batch. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 

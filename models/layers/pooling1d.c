@@ -1,4 +1,4 @@
-/* Pooling of sequences: windows, as those of images of one row, and the whole. */
+/* Pooling of sequences, computed as images of one row: over windows and over the whole. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 

@@ -1,4 +1,4 @@
-/* Pooling of images: the largest element, or the mean, of windows or of the whole. */
+/* Pooling of images: maximum or mean of windows or of the whole. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 

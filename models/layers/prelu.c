@@ -12,7 +12,7 @@ static iso_shape shape_of_alpha(const iso_shape *x, uint32_t shared)
     return alpha;
 }
 
-/* A list, also of one, or null. */
+/* Records a list, also of one axis, or null. */
 static void note_axes(iso_layer *layer, const int *axis, int count)
 {
     int64_t list[ISO_MAX_RANK];

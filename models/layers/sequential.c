@@ -1,4 +1,4 @@
-/* Networks as tables of layers, as Keras's Sequential has them. */
+/* Networks as tables of layers, like Keras's Sequential. */
 #include "models/layers/layer_impl.h"
 
 iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows)

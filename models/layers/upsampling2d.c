@@ -1,10 +1,10 @@
-/* UpSampling2D: images made larger by whole numbers. */
+/* UpSampling2D: enlarges images by whole factors. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
 static const char *const interpolations[] = {"nearest", "bilinear", NULL};
 
-/* Each element as a block of equal ones. */
+/* Repeats each element as a block. */
 static iso_tensor *repeat(iso_tensor *x, const int64_t size[2])
 {
     iso_shape s = *iso_tensor_shape(x); /* [n, h, w, c] */

@@ -77,7 +77,7 @@ START_TEST(others)
         {"no_config", "net.keras: holds no config.json"},
         {"bzip", "is compressed by method 12; deflate and none are supported"},
         {"encrypted", "is encrypted"},
-        {"truncated", "net.keras: is no zip file, as models of Keras are"},
+        {"truncated", "net.keras: is not a zip file, which models of Keras are"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t bytes;
@@ -87,7 +87,7 @@ START_TEST(others)
     }
     char *text;
     check_refused(read_config("", 0, &text), "holds no config.json");
-    check_refused(read_config("{\"class_name\": 3}", 17, &text), "is no zip file");
+    check_refused(read_config("{\"class_name\": 3}", 17, &text), "is not a zip file");
 }
 END_TEST
 
@@ -206,7 +206,7 @@ START_TEST(weights)
         fclose(left);
     check_refused(load(words, convnet), "tests/keras/models/convnet.keras: model.weights.h5 has no /layers/");
     check_refused(load(words, "tests/keras/models/missing.keras"), "No such file or directory");
-    check_refused(load("tests/keras/README.md", words), "README.md: is no zip file");
+    check_refused(load("tests/keras/README.md", words), "README.md: is not a zip file");
     ck_assert_int_eq(files_in(folder), 0);
     snprintf(broken, sizeof broken, "%s/broken.keras", folder);
     for (int head = 0; head < 2; head++) {

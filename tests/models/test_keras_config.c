@@ -93,7 +93,7 @@ START_TEST(arguments)
         {SEQUENTIAL(LAYER("Conv2D",
                           CONV ", \"kernel_initializer\": {\"module\": \"my.pack\", \"class_name\": "
                                "\"Zeros\", \"config\": {}, \"registered_name\": \"mine>Zeros\"}")),
-         "nothing that a file brings is ever executed"},
+         "no code in a file is ever executed"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [9, 9]")),
          "net.keras: config.json: layers[1] (Conv2D 'l'): layer 'l' (Conv2D): its kernel reaches over 9 "},
         {SEQUENTIAL(LAYER("LSTM", ", \"units\": 4")),
@@ -234,7 +234,7 @@ START_TEST(networks)
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "-1", "0"), "")), "[\"a\", 0, 0]"),
          "the layer is called 1 times"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("3.5", "")), "[\"a\", 0, 0]"),
-         "it is called with 3.5, which is no tensor"},
+         "it is called with 3.5, which is not a tensor"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("", "")), "[\"a\", 0, 0]"), "it is called with 0 tensors"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("[" TENSOR("x", "0", "0") ", " TENSOR("x", "0", "0") "]", "")),
                     "[\"a\", 0, 0]"),

@@ -377,7 +377,7 @@ START_TEST(refused)
                  {own_variable, "which no layer made"},
                  {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
                  {rsqrt_of, "the op 'rsqrt'"},
-                 {no_chain, "is no chain of layers"}};
+                 {no_chain, "is not a chain of layers"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         iso_graph *g = iso_graph_create(ctx);
         iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
@@ -397,8 +397,8 @@ START_TEST(wrong_names)
     char missing[300];
     iso_model *model = mixed();
     check_ok(iso_compile(model, iso_sgd(), ISO_LOSS_MSE));
-    check_refused(iso_keras_save(model, "net.h5"), "a name that ends in .keras");
-    check_refused(iso_keras_save(model, ".keras"), "a name that ends in .keras");
+    check_refused(iso_keras_save(model, "net.h5"), "the name must end in .keras");
+    check_refused(iso_keras_save(model, ".keras"), "the name must end in .keras");
     check_refused(iso_keras_save(model, NULL), "iso_keras_save: path is NULL");
     snprintf(missing, sizeof missing, "%s/none/net.keras", folder);
     ck_assert_int_eq(iso_keras_save(model, missing), ISO_IO);

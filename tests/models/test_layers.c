@@ -281,7 +281,7 @@ START_TEST(errors_name_the_layer)
     check_refused("query [batch, 4, 3]", "value [batch, 4]");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
     iso_multi_head_attention(query, query, 2, 3, .attention_mask = query);
-    check_refused("attention_mask", "[batch, 4, 4] is wanted");
+    check_refused("attention_mask", "it must be [batch, 4, 4]");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
     iso_multi_head_attention(query, query, 2, 3, .causal = true);
     check_refused("multi_head_attention", "one dimension");

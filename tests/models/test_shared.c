@@ -113,7 +113,7 @@ START_TEST(what_cannot_be_shared)
     iso_dense(left, 4, .name = "d");
     iso_share_begin(graph);
     iso_flatten(right, .name = "d");
-    refused("it is to be used again, and was a Dense");
+    refused("it is shared, but it was a Dense");
     begin();
     iso_share_end(graph);
     refused("iso_share_end without iso_share_begin");
