@@ -1,7 +1,7 @@
 # Isogrid. `make` builds the library and the program, `make test` builds and runs the tests.
 #   SANITIZE=1  AddressSanitizer and UBSan       DNNL=0  OpenBLAS alone, without oneDNN
 #   CC=clang    works as well as gcc             BUILD=dir  where objects go
-#   LONG=1      also the tests that CI leaves out  V=1       print the commands
+#   LONG=1      also the tests that CI skips       V=1       print the commands
 PREFIX ?= /usr/local
 Q := $(if $(V),,@)
 DNNL ?= 1
@@ -44,7 +44,7 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Messages of others' formats: protobuf-c makes them from .proto files; the generated headers are included as if they stood beside them.
+# Protocol buffers of foreign formats: protobuf-c makes C from the .proto files; generated headers are included as if they were in the same folder.
 $(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h &: %.proto
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)protoc-c --c_out=$(BUILD) $<
@@ -52,7 +52,7 @@ $(BUILD)/%.pb-c.o: $(BUILD)/%.pb-c.c
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(filter $(BUILD)/runtime/train/tensorboard/%,$(LIBRARY_OBJECTS)): | $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.h)
 
-# What tells one build from another, so that ranks that run different ones notice: a hash of the sources and of how they are compiled.
+# The build id, by which ranks detect that they run different builds: a hash of the sources and of the compiler's flags.
 $(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) $(PROTOCOLS) Makefile
 	@mkdir -p $(@D)
 	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
@@ -72,7 +72,7 @@ SAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter docs/samples/%.c,$(SOURCES)))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(filter tests/fuzz/%.c,$(SOURCES)))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(filter tests/bench/%.c,$(SOURCES)))
 
-# What the tests of faults run (tests/faults): programs, and the library that is loaded before them.
+# Programs of the tests of faults (tests/faults), and the library that is preloaded into them.
 INJECTOR := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/faults/injector/%.c,$(SOURCES)))
 FAULTS := $(patsubst %.c,$(BUILD)/%,$(filter-out tests/faults/injector/% $(TEST_SOURCES),$(filter tests/faults/%.c,$(SOURCES))))
 
@@ -100,7 +100,7 @@ sanitized: all $(addprefix $(BUILD)/,$(shell tests/programs --list-sanitized))
 test: all tests check-includes check-comments
 	tests/programs $(BUILD) $(if $(LONG),--long) $(if $(SANITIZED),--sanitized $(SANITIZED))
 
-# Fuzz targets: what reads from outside is compiled once more, by clang, with coverage and AddressSanitizer; the rest is linked as it is.
+# Fuzz targets: code that reads input from outside is also compiled by clang with coverage and AddressSanitizer; the rest is linked as it is.
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
 FUZZ_SOURCES := $(filter models/keras/%.c models/layers/%.c runtime/base/%.c runtime/checkpoint/%.c runtime/data/%.c runtime/graph/%.c runtime/spmd/layout%.c runtime/spmd/pattern.c runtime/spmd/mesh.c,$(LIBRARY_SOURCES)) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/fuzz/%.o)
@@ -123,8 +123,8 @@ check-format:
 	clang-format --dry-run -Werror $(SOURCES)
 
 # ---- installation ----
-# What a user's program sees is what the headers of the tiers include (runtime/isogrid*.h); the tree is kept below include/isogrid.
-# Both libraries export what these headers declare with ISO_API and nothing else; the installed static one is a single object for that.
+# The installed headers are those that the headers of the tiers include (runtime/isogrid*.h), in their folders below include/isogrid.
+# Both libraries export only what these headers declare with ISO_API; for that, the installed static one is a single object.
 $(BUILD)/libisogrid.so: $(LIBRARY_OBJECTS) runtime/exported
 	$(Q)$(MPICC) -shared -Wl,-soname,libisogrid.so.0 -Wl,--version-script=runtime/exported $(LDFLAGS) -o $@ $(LIBRARY_OBJECTS) $(LDLIBS)
 $(BUILD)/install/libisogrid.a: $(LIBRARY_OBJECTS)
@@ -148,7 +148,7 @@ install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogr
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs docs/*.md
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid README.md LICENSE
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/isogrid.1
-# Removes what install puts there, with the folders that are Isogrid's alone.
+# Removes the files of install, and the folders that only Isogrid uses.
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
 	rm -rf $(DESTDIR)$(PREFIX)/include/isogrid $(DESTDIR)$(PREFIX)/share/isogrid $(DESTDIR)$(PREFIX)/share/doc/isogrid

@@ -1,5 +1,5 @@
-/* What the tests of checkpoints share: a state of which every rank has its shards, cut as a
- * plan would cut it, or worse. */
+/* Shared by the tests of checkpoints: a state of which every rank has shards, divided as a plan would, or less
+ * regularly. */
 #ifndef ISO_TESTS_SUPPORT_CHECKPOINTS_H
 #define ISO_TESTS_SUPPORT_CHECKPOINTS_H
 
@@ -20,7 +20,7 @@
 
 enum { MADE_TENSORS = 10, MADE_GROUPS = 7, MOST_MADE_PIECES = 64 };
 
-/* The state, and what of it this rank has. */
+/* The state, and this rank's part of it. */
 typedef struct made_state {
     iso_file_spec contents;
     iso_saved_tensor tensor[MADE_TENSORS];

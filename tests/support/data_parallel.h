@@ -1,4 +1,4 @@
-/* What test programs that train on one mesh begin and end with. */
+/* The beginning and end of test programs that train on one mesh. */
 #ifndef ISO_TESTS_SUPPORT_DATA_PARALLEL_H
 #define ISO_TESTS_SUPPORT_DATA_PARALLEL_H
 
@@ -7,7 +7,7 @@
 /* A session, a mesh of these axes and data parallelism over it. */
 iso_status data_parallel_begin(const char *axes, iso_context **ctx, iso_mesh **mesh,
                                iso_distribution **distribution);
-/* Ends all of it, also where beginning failed, with its status; returns the exit code of the program. */
+/* Ends all of it with the status, also if beginning failed; returns the exit code of the program. */
 int data_parallel_end(iso_context *ctx, iso_mesh *mesh, iso_distribution *distribution, iso_status status);
 
 /* Where the slots of a mesh are: in blocks, as usual; all on the last rank; or each on another rank than the

@@ -22,12 +22,12 @@ int slots_of_mesh(const char *text);
 void random_layout(dice *d, int axes, int rank, char *text, size_t size);
 /* Each axis of the mesh shards some dimension, in any order, or replicates, or is partial. */
 iso_layout throw_layout(dice *d, const iso_mesh *mesh, int rank);
-/* The same as users hold it, a sum or a maximum where it is partial; iso_layout_destroy. */
+/* The same as a public layout, with a partial sum or maximum if it is partial; iso_layout_destroy. */
 iso_layout *throw_handle(dice *d, iso_mesh *mesh, int rank);
 /* Windows of all kinds in front of sharded dimensions, but of one in `spared`: halos, or sums where the parts
  * overlap. */
 void throw_windows(dice *d, iso_layout *layout, const iso_shape *shape, bool addends, int spared);
-/* The rank of each slot: any of them, every rank among them. */
+/* The rank of each slot: random, with every rank at least once. */
 void random_ranks(dice *d, int ranks, int slots, int *rank_of_slot);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The layouts that a tensor is given: the one in which it is made, or those that the user asked for. An axis
- * counts as sharding a dimension where all of them say so. */
+/* The layouts of a tensor: the one in which it is made, or those that the user set. An axis counts as sharding a
+ * dimension if it does so in all of them. */
 typedef struct own_layouts {
     int count;
     const iso_layout *made;
@@ -64,8 +64,8 @@ static bool all_shard(const own_layouts *own, int dim, int axis)
     return own->count || iso_layout_dimension_of(own->made, axis) == dim;
 }
 
-/* Whether the axis shares out the step's work: its outputs are cut along it, or are addends that its inputs
- * were not. */
+/* Whether the axis divides the work of the step: its outputs are sharded along it, or are partial sums and its inputs
+ * are not. */
 static bool is_used(const iso_program *program, const iso_program_step *step, int axis)
 {
     for (int i = 0; i < step->op->n_inputs; i++)

@@ -1,4 +1,4 @@
-/* TensorBoard's event files, read with none of the library's code but its messages. */
+/* Reads TensorBoard's event files, with none of the library's code except the generated messages. */
 #ifndef ISO_TESTS_SUPPORT_EVENT_FILES_H
 #define ISO_TESTS_SUPPORT_EVENT_FILES_H
 
@@ -18,7 +18,7 @@ typedef struct events {
 
 /* CRC-32C, bit by bit. */
 uint32_t slow_crc32c(const unsigned char *data, size_t bytes);
-/* Reads a file, whose framing and version must be right. */
+/* Reads a file; fails the test if its framing or version is wrong. */
 void read_events(const char *path, events *out);
 void free_events(events *list);
 /* The only value of an event. */

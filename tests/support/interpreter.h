@@ -9,7 +9,7 @@
 /* ---- arrays ---- */
 
 /* A zeroed array of this type and these extents, whole: offsets 0, global = dim. Freed with array_free.
- * Behind its end lie guard bytes. */
+ * Guard bytes follow its end. */
 iso_array array_create(iso_dtype dtype, int rank, const int64_t *dim);
 void array_free(iso_array *array);
 int64_t array_count(const iso_array *array);
@@ -20,8 +20,8 @@ iso_array array_cut(const iso_array *whole, const iso_box *box);
 /* Writes a part into the whole at the part's offsets. */
 void array_paste(iso_array *whole, const iso_array *part);
 
-/* Runs the kernel that a backend has for an op; out is filled with garbage before. Fails the test where there
- * is no kernel, or where the kernel wrote behind an output's end. reshape, which has none, is a copy. */
+/* Runs the kernel that a backend has for an op; out is filled with garbage before. Fails the test if there is no
+ * kernel, or if the kernel wrote past an output's end. reshape, which has no kernel, is a copy. */
 void run_op(const iso_backend *backend, const iso_op *op, const iso_array *in, iso_array *out,
             const iso_step_info *info, iso_fault *fault);
 
@@ -32,7 +32,7 @@ typedef struct interpreter {
     iso_step_info info;
     bool training;
     iso_fault fault;  /* of the last run */
-    iso_array *value; /* [tensors] .data NULL: not there yet */
+    iso_array *value; /* [tensors] .data NULL: not computed yet */
     int values;
 } interpreter;
 
@@ -42,7 +42,7 @@ void interpreter_destroy(interpreter *in);
 /* Sets the value of an input, a variable or any other tensor; what was computed from older values is
  * forgotten. */
 void interpreter_set(interpreter *in, const iso_tensor *tensor, const double *values);
-/* The value of a tensor, computed with all that it needs. Lent until a value is set. */
+/* The value of a tensor, computed with all that it needs. Valid until a value is set. */
 const iso_array *interpreter_get(interpreter *in, const iso_tensor *tensor);
 /* The value of a scalar. */
 double interpreter_number(interpreter *in, const iso_tensor *tensor);

@@ -1,4 +1,4 @@
-/* A state whose every bit follows from the checkpoint's number: to be saved, and to be known again. */
+/* A state whose every bit follows from the checkpoint's number, to be saved and compared. */
 #ifndef TESTS_SUPPORT_KNOWN_STATE_H
 #define TESTS_SUPPORT_KNOWN_STATE_H
 
@@ -8,8 +8,8 @@
 
 enum { KNOWN_TENSORS = 6, KNOWN_PIECES = 5 };
 
-/* Tensors cut by rows and by columns, copies of which each rank writes a part, a number of the last rank, a
- * constant, a tensor without elements; ranks may have nothing of some. */
+/* Tensors sharded by rows and by columns, copies of which each rank writes a part, a number of the last rank, a
+ * constant, a tensor without elements; ranks may have no part of some. */
 typedef struct known_state {
     iso_context *ctx;
     void *memory[KNOWN_TENSORS];
@@ -20,9 +20,9 @@ typedef struct known_state {
 
 void known_state_begin(known_state *k, iso_context *ctx);
 void known_state_end(known_state *k);
-/* The values of the checkpoint of this number into the shards. */
+/* Fills the shards with the values of the checkpoint of this number. */
 void known_state_fill(known_state *k, int number);
-/* What the checkpoint of this number holds; lent until the next call. */
+/* The contents of the checkpoint of this number; valid until the next call. */
 iso_file_spec known_state_contents(known_state *k, int number);
 /* Opens a checkpoint and compares every bit: its number, or -1, and why in iso_error_message(). Collective.
  */

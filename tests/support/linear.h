@@ -1,4 +1,4 @@
-/* A training that is as small as can be: a linear function of three features, and a layer that learns it. */
+/* A minimal training: a linear function of three features, and a layer that learns it. */
 #ifndef ISO_TESTS_SUPPORT_LINEAR_H
 #define ISO_TESTS_SUPPORT_LINEAR_H
 

@@ -110,7 +110,7 @@ static void merges(net *n)
     n->loss = iso_reduce_loss(iso_mean_squared_error(target, x), NULL);
 }
 
-/* Bare ops, reductions in all directions, and tensors with one element in a dimension. */
+/* Ops outside layers, reductions in all directions, and tensors with one element in a dimension. */
 static void ops(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(4, 3)), *target = numbers(n, "target", ISO_SHAPE(1));
@@ -177,7 +177,7 @@ static void logic(net *n)
                       iso_cast(iso_sum(iso_multiply(mean, iso_affine(variance, 0.1, 0))), dtype));
 }
 
-/* Images as small networks for telephones take them. */
+/* Images as in small networks for mobile phones. */
 static void mobile(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(7, 6, 3));
@@ -196,7 +196,7 @@ static void mobile(net *n)
     classify(n, iso_dense(iso_global_average_pooling2d(x, .name = "gap"), 4, .name = "d"), NULL);
 }
 
-/* Sequences: convolutions that do not look ahead, pools, noise. */
+/* Sequences: causal convolutions, pools, noise. */
 static void sequence(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(9, 4));

@@ -8,7 +8,7 @@
 
 enum { NET_INPUTS = 4 };
 
-/* A network in the making: its inputs, and what trains it. */
+/* A network that is being built: its inputs, and its loss. */
 typedef struct net {
     iso_graph *graph;
     int inputs;
@@ -22,10 +22,10 @@ typedef struct net_kind {
     void (*build)(net *n);
 } net_kind;
 
-/* Ends with a kind whose name is NULL. */
+/* The list ends with a kind whose name is NULL. */
 extern const net_kind net_kinds[];
 int net_kind_count(void);
-/* By name; ends the test where there is none. */
+/* By name; fails the test if there is none. */
 const net_kind *net_kind_find(const char *name);
 
 #endif

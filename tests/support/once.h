@@ -13,11 +13,11 @@ typedef struct memory_batch {
 void memory_batch_begin(memory_batch *memory, int64_t rows);
 void memory_batch_add(memory_batch *memory, iso_shape row, const double *values);
 
-/* Elements of a tensor in a batch of so many rows. */
+/* Elements of a tensor in a batch of `rows` rows. */
 int64_t count_elements(iso_tensor *tensor, int64_t rows);
-/* Fails the test, with the message, where the status is an error. */
+/* Fails the test, with the message, if the status is an error. */
 void check_ok(iso_status status);
-/* Fails the test where the status is not ISO_INVALID with a message that has this part. */
+/* Fails the test unless the status is ISO_INVALID with a message that contains this part. */
 void check_refused(iso_status status, const char *part);
 /* The same with both parts. */
 void check_refused_naming(iso_status status, const char *first, const char *second);

@@ -30,7 +30,7 @@ iso_tensor *probe_given(probe *p, const char *name, iso_dtype dtype, iso_shape s
 /* The values that were fed for a tensor. */
 double *probe_values(const probe *p, const iso_tensor *tensor);
 int64_t probe_count(const probe *p, const iso_tensor *tensor);
-/* Its value; belongs to the probe. Fails the test where the graph has an error. */
+/* Its value; belongs to the probe. Fails the test if the graph has an error. */
 double *probe_evaluate(probe *p, iso_tensor *tensor);
 /* For loss = sum(r y), r random: d loss / d of every fed tensor of float type, compared with central
  * differences; tensors on which y does not depend must have no gradient. */

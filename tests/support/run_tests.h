@@ -11,7 +11,7 @@ int run_suite(Suite *suite);
 int run_tests(const char *name, double seconds, SFun set_up, SFun tear_down, const TTest *const *tests,
               int count);
 
-/* Prints that a part of the tests is left out; tests/programs counts and lists these lines. On one rank. */
+/* Prints that a part of the tests is skipped; tests/programs counts and lists these lines. On one rank. */
 void report_skipped(const char *what, const char *reason);
 
 #define RUN_TESTS(name, seconds, ...) RUN_TESTS_WITH(name, seconds, NULL, NULL, __VA_ARGS__)

@@ -1,5 +1,5 @@
-/* Small graphs, at least one for every op in graph/ops/list.h, which the tests of all ops run through:
- * gradients, sharding rules, types, backends. An op without one fails them. */
+/* Small graphs, at least one for every op in graph/ops/list.h, for the tests of all ops: gradients, sharding rules,
+ * types, backends. These tests fail if an op has none. */
 #ifndef ISO_TESTS_SUPPORT_SAMPLES_H
 #define ISO_TESTS_SUPPORT_SAMPLES_H
 
@@ -7,7 +7,7 @@
 
 enum { SAMPLE_ROWS = 5, SAMPLE_LEAVES = 8 };
 
-/* A graph in the making, and the inputs and variables at its leaves with the ranges of their values. */
+/* A graph that is being built, and the inputs and variables at its leaves with the ranges of their values. */
 typedef struct sample_graph {
     iso_graph *graph;
     int leaves;
@@ -32,8 +32,7 @@ extern const sample basic_samples[];
 extern const sample network_samples[];
 extern const sample piece_samples[];
 
-/* One sample at work: the graph, its op, and an interpreter in which all leaves have values that depend on
- * nothing but the sample. */
+/* One sample: the graph, its op, and an interpreter in which the values of all leaves depend on the sample alone. */
 typedef struct sample_case {
     const sample *from;
     sample_graph s;
@@ -44,7 +43,7 @@ typedef struct sample_case {
 void sample_begin(sample_case *c, const sample *from, const iso_backend *backend, iso_dtype precision);
 void sample_end(sample_case *c);
 
-/* All samples in order; NULL behind the last. */
+/* All samples in order; NULL after the last. */
 const sample *sample_at(int index);
 
 #endif

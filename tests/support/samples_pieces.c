@@ -1,5 +1,5 @@
-/* Samples of the shards of ops over sharded classes and channels. Rows of statistics come from the shards
- * themselves. */
+/* Samples of the ops that replace ops over sharded classes and channels. Rows of statistics are computed by such ops.
+ */
 #include "runtime/graph/ops/classes_impl.h"
 #include "runtime/graph/ops/layer_parts_impl.h"
 #include "tests/support/samples.h"

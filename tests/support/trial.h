@@ -1,5 +1,5 @@
-/* Trials: one of the small networks on a mesh, with data of its own, step by step. What fails ends the test
- * with the trial's description. */
+/* Trials: one of the small networks on a mesh, with data of its own, step by step. An error fails the test with the
+ * trial's description. */
 #ifndef ISO_TESTS_SUPPORT_TRIAL_H
 #define ISO_TESTS_SUPPORT_TRIAL_H
 
@@ -17,11 +17,11 @@ typedef struct trial {
     iso_update *update;
     iso_function *train, *infer;
     int64_t rows;
-    int zero;        /* level of ZeRO; 0: not asked for. To be set before trial_make */
+    int zero;        /* level of ZeRO; 0: not set. Set it before trial_make */
     char what[4096]; /* the mesh and the layouts, for messages */
 } trial;
 
-/* The network, its weights seeded alike every time. */
+/* The network; its weights are the same every time. */
 void trial_begin(trial *t, iso_context *ctx, const net_kind *kind, iso_dtype precision, int64_t rows);
 void trial_end(trial *t);
 /* The mesh, before layouts. rank_of_slot: NULL for blocks. */
@@ -39,10 +39,10 @@ void trial_run(trial *t, iso_function *function, int number, double *const *outp
 void trial_run_parts(trial *t, iso_function *function, int number);
 /* All variables one after another; freed with free(). */
 double *trial_weights(const trial *t, int64_t *count);
-/* What the steps of training counted, so many so far, is what the plan states, summed over all slots. bytes:
- * those too (where gradients are accumulated not every step takes them). Collective. */
+/* Checks that the operations which `steps` steps of training counted are those of the plan, summed over all slots;
+ * with `bytes` also the bytes (if gradients are accumulated, not every step exchanges them). Collective. */
 void trial_check_counts(const trial *t, int steps, bool bytes);
-/* Ends the test where the status is an error. */
+/* Fails the test if the status is an error. */
 void trial_ok(const trial *t, iso_status status);
 
 #endif
