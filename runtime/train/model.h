@@ -122,8 +122,8 @@ typedef struct iso_compile_options {
  *   - Everything that the previous call added to the graph is freed, including the functions that
  *     iso_model_training_function and iso_model_evaluation_function returned. The program's own functions of
  *     the graph stay valid, but a function that uses the model's targets or the optimizer's variables must be
- *     destroyed first (ISO_INVALID names it). The program must add its own ops, variables and layers to the graph before the
- *     first call; later ones are ISO_INVALID.
+ *     destroyed first (ISO_INVALID names it). The program must add its own ops, variables and layers to the
+ *     graph before the first call; later ones are ISO_INVALID.
  * Collective. */
 ISO_API iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
 #define iso_compile(model, ...) iso_compile_with(model, ISO_OPTIONS(iso_compile_options, __VA_ARGS__))
