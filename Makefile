@@ -40,7 +40,13 @@ $(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a $(KEEP_MODULES)
 $(BUILD)/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 
-$(BUILD)/%.o: %.c
+# The compiler and its flags: objects that others have made are made again.
+FLAGS := $(OMPI_CC) $(CPPFLAGS) $(CFLAGS)
+.PHONY: force
+$(BUILD)/flags: force
+	@mkdir -p $(@D) && echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -48,7 +54,7 @@ $(BUILD)/%.o: %.c
 $(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h &: %.proto
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)protoc-c --c_out=$(BUILD) $<
-$(BUILD)/%.pb-c.o: $(BUILD)/%.pb-c.c
+$(BUILD)/%.pb-c.o: $(BUILD)/%.pb-c.c $(BUILD)/flags
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(filter $(BUILD)/runtime/train/tensorboard/%,$(LIBRARY_OBJECTS)): | $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.h)
 
@@ -57,7 +63,7 @@ $(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) $(PRO
 	@mkdir -p $(@D)
 	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
 	printf '#include "runtime/base/build.h"\nconst char *iso_build_id(void)\n{\n    return "%s";\n}\n' $$id > $@
-$(BUILD)/build_id.o: $(BUILD)/build_id.c
+$(BUILD)/build_id.o: $(BUILD)/build_id.c $(BUILD)/flags
 	$(Q)$(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 demo:
@@ -104,7 +110,7 @@ test: all tests check-includes check-comments
 FUZZ_FLAGS := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-error
 FUZZ_SOURCES := $(filter models/keras/%.c models/layers/%.c runtime/base/%.c runtime/checkpoint/%.c runtime/data/%.c runtime/graph/%.c runtime/spmd/layout%.c runtime/spmd/pattern.c runtime/spmd/mesh.c,$(LIBRARY_SOURCES)) $(filter-out launch/isogrid.c,$(PROGRAM_SOURCES))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/fuzz/%.o)
-$(BUILD)/fuzz/%.o: %.c
+$(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D) && echo '  $< (fuzz)'
 	$(Q)OMPI_CC=clang $(MPICC) $(CPPFLAGS) $(filter-out -O% -fsanitize=%,$(CFLAGS)) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJECTS)
