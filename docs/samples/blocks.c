@@ -1,5 +1,5 @@
 /* A network of blocks and tables of layers, with layouts for weights, outputs, the input and an optimizer's
- * slots; from a file where one is named. */
+ * slots; from a file if one is named. */
 #include <isogrid.h>
 
 /* A block: a function that builds layers under a name, as a subclassed model of Keras does. */

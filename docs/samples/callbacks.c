@@ -1,4 +1,4 @@
-/* Callbacks: Keras's own, and one of one's own. Ranks: 1, 2 */
+/* Callbacks: those of Keras, and one of the program's own. Ranks: 1, 2 */
 #include <isogrid.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@ static double falling(void *user, int epoch, double rate)
     return epoch && epoch % 3 == 0 ? rate / 10 : rate;
 }
 
-/* What Keras calls a LambdaCallback: functions, and a pointer that each of them gets. */
+/* Like Keras's LambdaCallback: functions, and a pointer that is passed to each of them. */
 typedef struct goal {
     double accuracy;
     int reached; /* the epoch, from 1 */

@@ -1,5 +1,4 @@
-/* Training that survives: run it again after whatever stopped it, and it goes on where it was, to the last
- * bit. */
+/* Training that can be interrupted: run it again after any interruption, and it resumes with the same bits. */
 #include <isogrid.h>
 
 static iso_model *build(iso_context *ctx)
@@ -23,16 +22,16 @@ int main(int argc, char **argv)
     ISO_TRY(iso_dataset_shuffle(train, 0));
     ISO_TRY(iso_dataset_batch(train, 250));
 
-    /* The weights of an earlier training, where the folder holds its checkpoints. */
+    /* The weights of an earlier training, if the folder holds its checkpoints. */
     ISO_TRY(iso_model_restore_or_create(ctx, "checkpoints", build, &model));
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-3), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
                         .metrics = {ISO_METRIC_ACCURACY}));
 
     iso_callback *callbacks[] = {
-        /* One file an epoch, the last three of them, and the one with the least loss. */
+        /* One file for each epoch; the last three are kept, and the one with the lowest loss. */
         iso_model_checkpoint("checkpoints/{epoch:02d}-{val_loss:.4f}.weights.h5", .keep = 3,
                              .best = "val_loss"),
-        /* Where this very training goes on if it is killed; removed when it is done. */
+        /* This training resumes from here if it is killed; removed when it is complete. */
         iso_backup_and_restore("backup", .save_freq = 50), NULL};
     ISO_TRY(iso_fit(model, train, .epochs = 2, .validation = validation, .callbacks = callbacks));
 done:

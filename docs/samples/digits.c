@@ -1,4 +1,4 @@
-/* Layers, iso_compile and iso_fit, then a loop of one's own. digits.cpp is the same in C++11. */
+/* Layers, iso_compile and iso_fit, then a training loop of its own. digits.cpp is the same in C++11. */
 #include <isogrid.h>
 #include <stdio.h>
 

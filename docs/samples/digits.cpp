@@ -1,4 +1,4 @@
-/* Layers, iso_compile and iso_fit, then a loop of one's own. digits.c is the same in C. In C++ every option has its name. */
+/* Layers, iso_compile and iso_fit, then a training loop of its own. digits.c is the same in C. In C++ every option has its name. */
 #include <cstdio>
 #include <isogrid.h>
 

@@ -1,4 +1,4 @@
-/* A model of Keras, trained on: its network, weights, optimizer state and losses are the file's. */
+/* Continues the training of a Keras model: network, weights, optimizer state and losses are from the file. */
 #include <isogrid.h>
 #include <stdio.h>
 

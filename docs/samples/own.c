@@ -82,7 +82,7 @@ static iso_update *sign_sgd(iso_tensor *loss, double rate)
     iso_update *update = NULL;
     for (int i = 0; i < VARIABLES; i++)
         value[i] = iso_variable_value(iso_graph_variable(g, i));
-    iso_gradients(loss, value, VARIABLES, gradient); /* NULL where the loss does not depend on a variable */
+    iso_gradients(loss, value, VARIABLES, gradient); /* NULL if the loss does not depend on a variable */
     for (int i = 0; i < VARIABLES; i++) {
         iso_tensor *change = iso_affine(iso_sign(gradient[i]), -rate, 0);
         update = iso_update_join(update, iso_assign(iso_graph_variable(g, i), iso_add(value[i], change)));

@@ -1,5 +1,5 @@
-/* A distribution of one's own: every kernel whose last dimension the second axis of the mesh divides is
- * sharded so. */
+/* A distribution of the program's own: every kernel is sharded over the second axis of the mesh if that divides
+ * its last dimension. */
 #include <isogrid.h>
 #include <stdio.h>
 #include <string.h>

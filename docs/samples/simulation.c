@@ -8,7 +8,7 @@
 
 enum { CELLS = 1000, BATCH = 64, BATCHES = 16 };
 
-/* What is to be learnt: the flux of a cell from its density, velocity and temperature. */
+/* The target: the flux of a cell from its density, velocity and temperature. */
 static void sample(uint64_t number, float *state, float *flux)
 {
     uint64_t bits = number * 6364136223846793005u + 1442695040888963407u;
@@ -56,7 +56,7 @@ static iso_status train(iso_context *ctx, const float *states, const float *flux
     int64_t first = 0;
     iso_status status;
 
-    /* This rank's cells, none too; the data set has those of all ranks. Copied: the simulation may go on. */
+    /* This rank's cells, possibly none; the data set has those of all ranks. They are copied. */
     ISO_TRY(iso_dataset_arrays(ctx, &data, .local = true, .x = {states, ISO_F32, ISO_SHAPE(cells, 3)},
                                .y = {fluxes, ISO_F32, ISO_SHAPE(cells, 1)}));
     ISO_TRY(iso_dataset_split(data, CELLS / 10, &last));

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
     iso_model *model = NULL;
     iso_status status; /* ISO_TRY(call): status = call; on an error, goto done */
 
-    ISO_TRY(iso_init(&argc, &argv, &ctx)); /* begins MPI where a launcher started us */
+    ISO_TRY(iso_init(&argc, &argv, &ctx)); /* begins MPI if a launcher started us */
     ISO_TRY(iso_dataset_open(ctx, "fashion-mnist", ISO_TRAIN, &data));
     ISO_TRY(iso_dataset_batch(data, 64)); /* the global batch, however many ranks share it */
 

@@ -284,7 +284,7 @@ START_TEST(errors_name_the_layer)
     check_refused("attention_mask", "it must be [batch, 4, 4]");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
     iso_multi_head_attention(query, query, 2, 3, .causal = true);
-    check_refused("multi_head_attention", "one dimension");
+    check_refused("multi_head_attention", "3 dimensions");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
     iso_multi_head_attention(query, query, 2, 3, .attention_axes = {1}, .attention_axis_count = 1);
     check_refused("multi_head_attention", "attention_axes");
