@@ -414,7 +414,7 @@ static bool check_initializer(iso_graph *graph, const char *path, iso_initialize
     if (!type)
         iso_graph_fail(graph, "variable '%s': unknown initializer number %d", path, (int)kind);
     else if (!fits)
-        iso_graph_fail(graph, "variable '%s': shape %s cannot begin as an %s matrix", path,
+        iso_graph_fail(graph, "variable '%s': shape %s cannot be filled with an %s matrix", path,
                        iso_shape_text(shape, text, sizeof text), type->row.name);
     return fits;
 }

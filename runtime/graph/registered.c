@@ -129,7 +129,7 @@ static iso_status check_name(const char *name)
 {
     for (const char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c) && *c != '_' && *c != '.')
-            return iso_error(ISO_INVALID, "op '%s': a name has letters, digits, '_' and '.' only", name);
+            return iso_error(ISO_INVALID, "op '%s': a name may have only letters, digits, '_' and '.'", name);
     if (!*name)
         return iso_error(ISO_INVALID, "the name of an op is empty");
     const iso_op_type *const planner[] = {&iso_op_input,   &iso_op_variable, &iso_op_constant,

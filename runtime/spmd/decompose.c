@@ -83,8 +83,8 @@ static bool is_repeated(iso_partitioner *p, int number)
     return false;
 }
 
-/* Connects the ops from `first` on to their real inputs and outputs. Those that only stand for inputs are
- * left out. */
+/* Connects the ops from `first` on to their real inputs and outputs. Those that only stand for inputs, and
+ * repeated ones, are left out. */
 static void tie(iso_partitioner *p, int first, const iso_op *op, iso_tensor *const *in)
 {
     iso_graph *pieces = p->program->decomposed;

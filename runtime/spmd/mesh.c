@@ -152,7 +152,7 @@ static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int c
                          mesh->n_slots, mesh->n_slots == 1 ? "" : "s", count, count == 1 ? "y" : "ies");
     for (int s = 0; s < count; s++) {
         if (rank_of_slot[s] < 0 || (ranks > 0 && rank_of_slot[s] >= ranks))
-            return iso_error(ISO_INVALID, "mesh '%s': slot %d is to be on rank %d, there are ranks 0 to %d",
+            return iso_error(ISO_INVALID, "mesh '%s': slot %d is listed on rank %d; the ranks are 0 to %d",
                              mesh->text, s, rank_of_slot[s], (ranks > 0 ? ranks : INT_MAX) - 1);
         mesh->rank_of_slot[s] = rank_of_slot[s];
     }
@@ -336,7 +336,7 @@ iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host,
     for (int r = 0; r < ranks && mesh->listed && slots_per_host > 0; r++)
         if (first[r] / slots_per_host != (first[r + 1] - 1) / slots_per_host)
             ISO_TRY(iso_error(ISO_INVALID,
-                              "with %lld slots on each host rank %d, which has %d, would be on two hosts",
+                              "with %lld slots on each host, rank %d, which has %d, would be on two hosts",
                               (long long)slots_per_host, r, first[r + 1] - first[r]));
     for (int s = 0; s < mesh->n_slots; s++) {
         int number = first[mesh->rank_of_slot[s]]++;

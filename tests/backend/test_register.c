@@ -44,7 +44,8 @@ START_TEST(types_that_make_no_sense_are_refused)
     ck_assert_str_eq(iso_error_message(), "iso_op_register: type is NULL");
     REFUSED("the type has no name", &good, 1, .infer = same, .rule = "ab->ab");
     REFUSED("the name of an op is empty", &good, 1, .name = "", .infer = same, .rule = "ab->ab");
-    REFUSED("op 'a b': a name has letters", &good, 1, .name = "a b", .infer = same, .rule = "ab->ab");
+    REFUSED("op 'a b': a name may have only letters", &good, 1, .name = "a b", .infer = same,
+            .rule = "ab->ab");
     REFUSED("op 'matmul': there is an op of this name", &good, 1, .name = "matmul", .infer = same,
             .rule = "ab->ab");
     REFUSED("op 'input': there is an op of this name", &good, 1, .name = "input", .infer = same,

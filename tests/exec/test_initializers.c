@@ -64,7 +64,7 @@ START_TEST(shapes_and_kinds_are_checked)
 {
     iso_graph *graph = iso_graph_create(ctx);
     iso_variable_create(graph, "v", ISO_F32, ISO_SHAPE(4, 3), (iso_initializer){.kind = ISO_INIT_STFT}, true);
-    check_refused(iso_graph_error(graph), "variable 'v': shape [4, 3] cannot begin as an stft matrix");
+    check_refused(iso_graph_error(graph), "variable 'v': shape [4, 3] cannot be filled with an stft matrix");
     iso_graph_destroy(graph);
     graph = iso_graph_create(ctx);
     iso_variable_create(graph, "w", ISO_F32, ISO_SHAPE(4),

@@ -90,9 +90,9 @@ START_TEST(wrong_lists_of_ranks_are_named)
     check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){0, 0, 0}, 3, &mesh),
                   "mesh 'data=2' has 2 slots, the list of ranks has 3 entries");
     check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){0, 1}, 2, &mesh),
-                  "slot 1 is to be on rank 1");
+                  "slot 1 is listed on rank 1");
     check_refused(iso_mesh_create_on(ctx, "data=2", (const int[]){-1, 0}, 2, &mesh),
-                  "slot 0 is to be on rank -1");
+                  "slot 0 is listed on rank -1");
     ck_assert_ptr_null(mesh);
 }
 END_TEST
@@ -154,7 +154,7 @@ START_TEST(meshes_are_abstract)
     check_ok(iso_mesh_abstract_hosts(mesh, 3, host));
     ck_assert_mem_eq(host, wanted, sizeof host);
     check_refused(iso_mesh_abstract_hosts(mesh, 5, host),
-                  "with 5 slots on each host rank 2, which has 2, would be on two hosts");
+                  "with 5 slots on each host, rank 2, which has 2, would be on two hosts");
     iso_mesh_destroy(mesh);
     mesh = NULL;
     check_refused(iso_mesh_abstract_on(ctx, "data=3", "2,0,2", &mesh),

@@ -38,7 +38,7 @@ iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill)
     ISO_NEED_TENSORS(x);
     iso_band_attrs attrs = {.fill = fill, .window = window, .causal = causal};
     if (window < 0) {
-        iso_graph_fail(x->graph, "band: the window is %lld", (long long)window);
+        iso_graph_fail(x->graph, "band: the window is %lld: it must not be negative", (long long)window);
         return iso_graph_bad_tensor(x->graph);
     }
     return iso_op_1(&iso_op_band, x, &attrs);

@@ -7,7 +7,7 @@
 static bool infer_numbers(iso_op *op)
 {
     if (op->inputs[0]->dtype == ISO_BOOL)
-        return iso_op_refuse(op, "takes numbers, not bool; iso_cast makes them such");
+        return iso_op_refuse(op, "takes numbers, not bool; iso_cast converts them");
     return iso_infer_broadcast(op);
 }
 

@@ -53,7 +53,7 @@ bool iso_infer_broadcast(iso_op *op)
     iso_shape shape = op->inputs[0]->shape;
     for (int i = 1; i < op->n_inputs; i++) {
         if (op->inputs[i]->dtype != op->inputs[0]->dtype)
-            return iso_op_refuse(op, "operands have different types; iso_cast makes them one");
+            return iso_op_refuse(op, "operands have different types; iso_cast converts them");
         if (!iso_shape_broadcast(&shape, &op->inputs[i]->shape, &shape))
             return iso_op_refuse(op, "shapes do not broadcast together");
     }

@@ -92,7 +92,7 @@ static bool infer_where(iso_op *op)
     if (op->inputs[0]->dtype != ISO_BOOL)
         return iso_op_refuse(op, "the condition must be bool");
     if (a->dtype != b->dtype)
-        return iso_op_refuse(op, "the alternatives have different types; iso_cast makes them one");
+        return iso_op_refuse(op, "the alternatives have different types; iso_cast converts them");
     if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) ||
         !iso_shape_broadcast(&op->inputs[0]->shape, &shape, &shape))
         return iso_op_refuse(op, "shapes do not broadcast together");

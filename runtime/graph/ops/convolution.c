@@ -28,7 +28,7 @@ static bool channels_fit(iso_op *op, const iso_shape *x, const iso_shape *kernel
         return iso_op_refuse(op, "%lld channels and %lld filters cannot be split into %lld groups",
                              (long long)c, (long long)f, (long long)groups);
     if (kernel->dim[2] != c / groups)
-        return iso_op_refuse(op, "the kernel is for %lld channels a group; x has %lld in %lld groups",
+        return iso_op_refuse(op, "the kernel is for %lld channels per group; x has %lld in %lld groups",
                              (long long)kernel->dim[2], (long long)c, (long long)groups);
     return true;
 }

@@ -62,7 +62,9 @@ iso_tensor *iso_gaussian_noise_op(iso_tensor *x, double stddev, const char *path
     if (ISO_NULL_IN(x->graph, path))
         return iso_graph_bad_tensor(x->graph);
     if (!(stddev >= 0) || isinf(stddev)) {
-        iso_graph_fail(x->graph, "noise '%s': the standard deviation is %g", path, stddev);
+        iso_graph_fail(x->graph,
+                       "noise '%s': the standard deviation is %g: it must be finite and not negative", path,
+                       stddev);
         return iso_graph_bad_tensor(x->graph);
     }
     iso_noise_attrs attrs = {.key = iso_random_key(iso_graph_seed(x->graph), path), .stddev = stddev};

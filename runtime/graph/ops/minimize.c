@@ -39,7 +39,8 @@ static bool minimize_check(iso_graph *graph, const iso_optimizer *optimizer)
             "optimizer: clipping to a negative value (clip_norm %g, global_clip_norm %g, clip_value %g)",
             optimizer->clip_norm, optimizer->global_clip_norm, optimizer->clip_value);
     else if (optimizer->accumulation < 0)
-        iso_graph_fail(graph, "optimizer: accumulation over %d steps", optimizer->accumulation);
+        iso_graph_fail(graph, "optimizer: accumulation over %d steps: it must not be negative",
+                       optimizer->accumulation);
     return iso_graph_error(graph) == ISO_OK;
 }
 

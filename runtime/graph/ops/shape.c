@@ -308,8 +308,9 @@ iso_tensor *iso_pad(iso_tensor *x, const int64_t *before, const int64_t *after)
         if (x->shape.dim[i] == ISO_BATCH)
             continue;
         if (before[entry] < 0 || after[entry] < 0)
-            iso_graph_fail(x->graph, "pad: entry %d adds %lld elements before and %lld after", entry,
-                           (long long)before[entry], (long long)after[entry]);
+            iso_graph_fail(x->graph,
+                           "pad: entry %d adds %lld elements before and %lld after: neither may be negative",
+                           entry, (long long)before[entry], (long long)after[entry]);
         attrs.begin[i] = before[entry];
         attrs.shape.dim[i] += before[entry] + after[entry];
         entry++;
@@ -425,7 +426,7 @@ static bool infer_one_hot(iso_op *op)
     if (!iso_dtype_is_float(attrs->dtype) || op->inputs[0]->dtype == ISO_BOOL)
         return iso_op_refuse(op, "takes numbers and gives float32 or float64");
     if (attrs->classes < 1 || shape.rank == ISO_MAX_RANK)
-        return iso_op_refuse(op, "%lld classes (at least 1), at most %d dimensions",
+        return iso_op_refuse(op, "%lld classes, at least 1 is needed; at most %d dimensions are possible",
                              (long long)attrs->classes, ISO_MAX_RANK - 1);
     shape.dim[shape.rank++] = attrs->classes;
     return iso_op_gives(op, attrs->dtype, &shape);
