@@ -80,7 +80,8 @@ typedef enum iso_initializer_kind {
     ISO_INIT_RANDOM_NORMAL,  /* .mean, .stddev; Keras: 0, 0.05 if stddev is 0 */
     ISO_INIT_TRUNCATED_NORMAL,
     ISO_INIT_VARIANCE_SCALING, /* .scale / (fan by .mode), .distribution */
-    ISO_INIT_ORTHOGONAL, /* .scale times a matrix [all dimensions but the last, last] with orthonormal rows or columns, whichever are fewer */
+    ISO_INIT_ORTHOGONAL, /* .scale times a matrix [all dimensions but the last, last] with orthonormal rows
+                            or columns, whichever are fewer */
     ISO_INIT_IDENTITY,   /* .scale on the diagonal of a matrix */
     ISO_INIT_STFT,       /* .stft: for the kernel [frame, 1, frequencies] of a Conv1D that makes a spectrum */
 } iso_initializer_kind;

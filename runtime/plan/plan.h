@@ -118,9 +118,9 @@ typedef struct iso_plan {
     iso_fused_update *fused_updates;
     bool *step_fused;      /* [n_steps] */
     size_t *bucket_offset; /* [n_buckets] in the shared area */
-    bool **
-        member_copied; /* [n_buckets][n_members] gradients computed elsewhere, to be copied into the bucket at the end */
-    int *bucket_pull;            /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
+    bool **member_copied;  /* [n_buckets][n_members] gradients computed elsewhere, which the end of the step
+                              copies into the bucket */
+    int *bucket_pull;      /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
     iso_exchange *weight_gather; /* sends new parts of weights to other hosts; NULL on one host */
     double flops;                /* of one step on all slots */
 } iso_plan;

@@ -9,10 +9,10 @@
  * slots hold. */
 typedef struct iso_copies {
     int n_holders; /* of all hosts */
-    int *
-        holders; /* [n_holders] for each copy, the first slot on its host that holds it, host by host; NULL: no variable has this layout */
-    int *first;  /* [n_hosts + 1] the range of a host's holders */
-    double even; /* number of hosts that have a copy of each box, if it is the same for every box; else 0 */
+    int *holders; /* [n_holders] the first slot on its host that holds a copy, host by host; NULL: no variable
+                     has this layout */
+    int *first;   /* [n_hosts + 1] the range of a host's holders */
+    double even;  /* number of hosts that have a copy of each box, if it is the same for every box; else 0 */
 } iso_copies;
 
 typedef struct iso_reporter {

@@ -9,7 +9,9 @@
 
 /* What each axis does in a reshard, seen from the slot that receives. */
 typedef enum axis_role {
-    SAME, /* the source has the receiver's coordinate: the axis replicates, stays partial, turns from sharded into partial (each slot keeps its part among zeros), or splits the positions of the same window before and after */
+    SAME, /* the source has the receiver's coordinate: the axis replicates, stays partial, turns from sharded
+           * into partial (each slot keeps its part among zeros), or splits the positions of one window
+           * before and after */
     SEARCH, /* the axis sharded the tensor: look for parts along it */
     SUM,    /* the tensor is partial along it: partial sums of the whole, or of parts that overlap */
     MASK,   /* replicated before, partial after: coordinate 0 keeps its part, the others hold zeros */
