@@ -34,6 +34,11 @@ iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso
  * on all ranks. Collective. */
 iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *lines);
 
+/* Makes all ranks use the lowest instruction set among them, so that they compute the same bits. iso_init calls
+ * it, and so does the first function of each graph, because another context may have lowered the instruction
+ * set of some ranks. Collective. */
+iso_status iso_agree_isa(iso_context *ctx);
+
 /* ISO_NEED in a collective function: returns ISO_INVALID on every rank if one rank passes NULL. ctx may be
  * NULL. It costs one agreement: for set-up, not for steps. */
 #define ISO_NEED_AGREED(ctx, ...) ISO_NEED_AGREED_AS(ctx, #__VA_ARGS__, __VA_ARGS__)

@@ -2,6 +2,7 @@
 #ifndef ISO_BACKEND_BACKEND_H
 #define ISO_BACKEND_BACKEND_H
 
+#include "runtime/backend/isa.h"
 #include "runtime/backend/kernel.h"
 
 /* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient
@@ -22,11 +23,5 @@ typedef struct iso_backend {
 const iso_backend *iso_backend_cpu(void);
 /* The reference kernels alone: the oracle of the others. */
 const iso_backend *iso_backend_reference(void);
-/* Instruction sets, in increasing order: the one that this CPU has, and the one that all ranks agreed to use
- * (before the first plan). */
-typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512 } iso_isa;
-iso_isa iso_cpu_isa(void);
-void iso_cpu_limit_isa(iso_isa isa);
-const char *iso_isa_name(iso_isa isa);
 
 #endif

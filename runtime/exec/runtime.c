@@ -98,16 +98,6 @@ static iso_status runtime_start_threads(iso_runtime *runtime)
     return iso_thread_pool_create(runtime->n_threads, crowded, &runtime->pool);
 }
 
-/* All ranks use the lowest instruction set among them, so that they give the same bits. */
-static iso_status agree_on_instructions(iso_context *ctx)
-{
-    int64_t isa = iso_cpu_isa();
-    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &isa, 1);
-    if (status == ISO_OK)
-        iso_cpu_limit_isa((iso_isa)isa);
-    return status;
-}
-
 static iso_status runtime_find_hosts(iso_runtime *runtime)
 {
     const iso_mesh *mesh = runtime->mesh;
@@ -185,7 +175,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
     ISO_TRY(find_distribution(runtime));
-    ISO_TRY(agree_on_instructions(runtime->ctx));
+    ISO_TRY(iso_agree_isa(runtime->ctx));
     runtime->backend = iso_backend_cpu();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
     ISO_TRY(runtime_make_fabric(runtime));

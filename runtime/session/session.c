@@ -6,6 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "collectives/control/mpi_call.h"
+#include "runtime/backend/isa.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
@@ -66,7 +67,13 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, iso_stat
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_hosts_find(ctx));
-    return status == ISO_OK ? compare_ranks(ctx) : status;
+    if (status == ISO_OK)
+        status = compare_ranks(ctx);
+    if (status == ISO_OK)
+        status = iso_agree_isa(ctx);
+    if (status == ISO_OK)
+        iso_cpu_load_openblas();
+    return status;
 }
 
 static iso_status begin_mpi(iso_context *ctx)
@@ -142,6 +149,15 @@ void iso_agree_later(iso_context *ctx, iso_status status)
 {
     if (ctx)
         iso_first_error_keep(&ctx->channel.failed, status);
+}
+
+iso_status iso_agree_isa(iso_context *ctx)
+{
+    int64_t isa = iso_cpu_isa();
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &isa, 1);
+    if (status == ISO_OK)
+        iso_cpu_limit_isa((iso_isa)isa);
+    return status;
 }
 
 int iso_rank(const iso_context *ctx)

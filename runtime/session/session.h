@@ -7,9 +7,9 @@
  *     rank, or duplicates (MPI_Comm_dup), after MPI_Init_thread with MPI_THREAD_MULTIPLE.
  *   - The message of an error belongs to the thread that made the call.
  *   - Types, kernels and the instruction set belong to the process: if one context sets them, all use them.
- *   - OpenBLAS, which float64 products and machines without oneDNN use, is loaded with the first function
- *     that needs it. Two environment variables are set during the load, so other threads must not read the
- *     environment then. Nothing else changes it after iso_init. */
+ *   - Environment variables are set only in the first iso_init or iso_init_on of the process. During that call,
+ *     no other thread may use the environment or create a context. If no context is created, this applies to
+ *     the first compile or function instead. */
 #ifndef ISO_SESSION_SESSION_H
 #define ISO_SESSION_SESSION_H
 

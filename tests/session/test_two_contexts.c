@@ -1,10 +1,14 @@
 /* Two threads of a process, each with a context on a communicator of its own, train at once: the bits of both are those of a thread that
- * trains alone. float64, so that OpenBLAS is loaded by whichever thread needs it first. Ranks: 1, 3 */
+ * trains alone. After the first context of the process nothing sets an environment variable, not even training in float64, whose
+ * products are OpenBLAS's. Ranks: 1, 3 */
 #include <check.h>
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "runtime/isogrid_mpi.h"
+#include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
 enum { THREADS = 2, ROWS = 96 };
@@ -37,6 +41,28 @@ done:
     return status;
 }
 
+/* ---- calls that change the environment ---- */
+
+static atomic_int changes;
+
+int setenv(const char *name, const char *value, int overwrite)
+{
+    int (*real)(const char *, const char *, int);
+    void *address = dlsym(RTLD_NEXT, "setenv");
+    memcpy(&real, &address, sizeof real);
+    changes++;
+    return real(name, value, overwrite);
+}
+
+int unsetenv(const char *name)
+{
+    int (*real)(const char *);
+    void *address = dlsym(RTLD_NEXT, "unsetenv");
+    memcpy(&real, &address, sizeof real);
+    changes++;
+    return real(name);
+}
+
 static void *run(void *user)
 {
     trainer *t = user;
@@ -54,6 +80,10 @@ START_TEST(contexts_of_two_threads_train_at_once)
 {
     trainer at_once[THREADS] = {0}, alone = {0};
     pthread_t thread[THREADS];
+    iso_context *first;
+    check_ok(iso_init_on(MPI_COMM_SELF, NULL, NULL, &first));
+    ck_assert_int_gt(changes, 0); /* those of OpenBLAS are seen */
+    changes = 0;
     for (int i = 0; i < THREADS; i++) {
         MPI_Comm_dup(MPI_COMM_SELF, &at_once[i].communicator);
         ck_assert_int_eq(pthread_create(&thread[i], NULL, run, &at_once[i]), 0);
@@ -69,6 +99,8 @@ START_TEST(contexts_of_two_threads_train_at_once)
         MPI_Comm_free(&at_once[i].communicator);
     }
     MPI_Comm_free(&alone.communicator);
+    ck_assert_int_eq(changes, 0);
+    ck_assert_int_eq(iso_finish(first, ISO_OK), 0);
 }
 END_TEST
 

@@ -12,8 +12,7 @@ typedef struct iso_product {
 
 /* oneDNN. Returns false and does nothing if the build has no oneDNN. */
 bool iso_onednn_sgemm(const iso_product *product, const float *a, const float *b, float *c);
-/* OpenBLAS, loaded by the first call. takes: it could be loaded, and the product is within its 32-bit
- * sizes. */
+/* OpenBLAS. takes: it could be loaded, and the product is within its 32-bit sizes. */
 bool iso_openblas_takes(const iso_product *product);
 void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
 void iso_openblas_dgemm(const iso_product *product, const double *a, const double *b, double *c);
