@@ -101,6 +101,16 @@ def dropout():
     return keras.Sequential([x_of((6,)), L.Dropout(0.3), L.Dense(4, activation="relu"), L.Dropout(0.0), L.Dense(2)])
 
 
+@model(lambda: O.Nadam(0.01))
+def nadam():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
+
+
+@model(lambda: O.Lion(0.002, beta_1=0.8))
+def lion():
+    return keras.Sequential([x_of((4,)), L.Dense(5, activation="tanh"), L.Dense(2)])
+
+
 # ---- images ----
 
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=3, metrics=["accuracy"], stored=True)
