@@ -1,7 +1,8 @@
 /* A training that stops after any step and goes on from its checkpoint gives the losses, weights and order of
  * rows of the one that never stopped, to the last bit on the same mesh, with any number of ranks: dropout,
  * batch statistics, shuffling, Adam, a shorter last batch, metrics' running means, callbacks with a state. On
- * another mesh to rounding. The oracle is the training without a stop. Ranks: 1, 3, 4 */
+ * another mesh to rounding. The oracle is the training without a stop. Ranks: 1, 3, 4
+ * Timeout: 300 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -37,9 +38,10 @@ typedef struct run {
     iso_saved_file *resume_file;
     const char *save; /* where checkpoints go; NULL: none */
     int64_t save_freq;
-    int stop_after; /* steps of this run; 0: never */
-    bool backup;    /* BackupAndRestore instead */
-    bool stopping;  /* with EarlyStopping, which keeps the "best" weights: those of the worst loss */
+    int stop_after;        /* steps of this run; 0: never */
+    bool backup;           /* BackupAndRestore instead */
+    bool stopping;         /* with EarlyStopping, which keeps the "best" weights: those of the worst loss */
+    const char *optimizer; /* NULL: Adam with a learning rate of 0.01 */
     /* results */
     int steps;  /* made by this run */
     int epochs; /* of which this run saw the end */
@@ -106,9 +108,12 @@ static void callbacks_of(run *r, iso_callback **callbacks)
     callbacks[count] = NULL;
 }
 
-static void compile(iso_model *model, iso_distribution *distribution)
+static void compile(iso_model *model, iso_distribution *distribution, const char *name)
 {
-    check_ok(iso_compile(model, .optimizer = iso_adam(1e-2), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+    iso_optimizer optimizer = iso_adam(1e-2);
+    if (name)
+        check_ok(iso_optimizer_find(name, &optimizer));
+    check_ok(iso_compile(model, .optimizer = optimizer, .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
                          .metrics = {ISO_METRIC_SPARSE_ACCURACY}, .distribution = distribution));
 }
 
@@ -124,7 +129,7 @@ static void train(run *r)
                            : iso_mesh_create(ctx, r->where.mesh, &mesh));
     check_ok(iso_data_parallel_create(mesh, &distribution));
     check_ok(iso_distribution_set_zero(distribution, r->where.zero));
-    compile(model, distribution);
+    compile(model, distribution, r->optimizer);
     callbacks_of(r, callbacks);
     check_ok(iso_fit(model, data, .epochs = EPOCHS, .validation = validation, .callbacks = callbacks,
                      .resume = r->resume, .resume_file = r->resume_file, .verbose = ISO_ZERO));
@@ -188,6 +193,25 @@ START_TEST(goes_on_after_any_step)
             train(&second);
             check_continued(&whole, &second, step);
         }
+    }
+}
+END_TEST
+
+/* Slots and the optimizer's own variables, split and not. */
+START_TEST(goes_on_with_every_optimizer)
+{
+    const char *mesh = iso_ranks(ctx) > 3 ? "data=4" : "data=3";
+    const setting where[] = {{mesh, 1, false}, {mesh, 3, false}};
+    for (int i = 0; i < 2 * iso_optimizer_count(); i++) {
+        const char *name = iso_optimizer_name(i / 2);
+        char save[400], from[400];
+        snprintf(save, sizeof save, "%s/%s-{epoch}-{batch}.weights.h5", folder, name);
+        run whole = {.where = where[i % 2], .optimizer = name, .save = save, .save_freq = 7};
+        train(&whole);
+        snprintf(from, sizeof from, "%s/%s-2-2.weights.h5", folder, name);
+        run second = {.where = where[i % 2], .optimizer = name, .resume = from};
+        train(&second);
+        check_continued(&whole, &second, 7);
     }
 }
 END_TEST
@@ -294,7 +318,7 @@ static void train_with_backup(int last_epoch)
                             iso_model_checkpoint(best, .monitor = "loss", .mode = ISO_MODE_MAX,
                                                  .save_best_only = true, .save_weights_only = true),
                             iso_callback_create(.epoch_end = stops_after, .user = &last_epoch), NULL};
-    compile(model, NULL);
+    compile(model, NULL, NULL);
     check_ok(iso_fit(model, data, .epochs = EPOCHS, .callbacks = list, .verbose = ISO_ZERO));
     iso_model_destroy(model);
     iso_dataset_destroy(data);
@@ -318,7 +342,7 @@ static iso_fingerprint train_twice(const char *save, const char *resume, int sto
     iso_fingerprint result;
     iso_model *model = build();
     iso_dataset *data = make_data();
-    compile(model, NULL);
+    compile(model, NULL, NULL);
     if (!resume)
         check_ok(iso_fit(model, data, .epochs = 1, .verbose = ISO_ZERO));
     run r = {.stop_after = stop_after};
@@ -369,7 +393,7 @@ START_TEST(a_backup_stays_where_the_last_save_failed)
     iso_dataset *data = make_data();
     iso_callback *list[] = {iso_callback_create(.epoch_end = block_backup, .user = save),
                             iso_backup_and_restore(save, .stop_on_error = true), NULL};
-    compile(model, NULL);
+    compile(model, NULL, NULL);
     iso_status status = iso_fit(model, data, .epochs = EPOCHS, .callbacks = list, .verbose = ISO_ZERO);
     ck_assert_int_eq(status, ISO_IO);
     ck_assert_ptr_nonnull(strstr(iso_error_message(), "backup.weights.h5"));
@@ -397,7 +421,7 @@ START_TEST(refuses_what_is_not_its_own)
     check_ok(iso_dataset_random(ctx, ROWS, &other, .shape = ISO_SHAPE(6, 6, 1), .classes = 3));
     check_ok(iso_dataset_batch(other, BATCH + 1));
     iso_model *model = build();
-    compile(model, NULL);
+    compile(model, NULL, NULL);
     expect_refusal(model, other, from, "in the middle of an epoch");
     iso_saved_file *file;
     check_ok(iso_saved_file_open(ctx, from, &file));
@@ -405,7 +429,7 @@ START_TEST(refuses_what_is_not_its_own)
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_input(g, "image", ISO_F32, ISO_SHAPE(6, 6, 1));
     iso_model *stranger = iso_model_create(g, x, iso_dense(iso_flatten(x), 3, .name = "d2"));
-    compile(stranger, NULL);
+    compile(stranger, NULL, NULL);
     expect_refusal(stranger, data, from, "another model");
     iso_status status = iso_model_load_weights(stranger, from);
     ck_assert_int_eq(status, ISO_INVALID);
@@ -435,13 +459,13 @@ START_TEST(makes_or_restores)
     snprintf(some, sizeof some, "%s/some", folder);
     snprintf(save, sizeof save, "%s/some/{epoch}.weights.h5", folder);
     check_ok(iso_model_restore_or_create(ctx, none, built, &model));
-    compile(model, NULL);
+    compile(model, NULL, NULL);
     check_ok(iso_graph_fingerprint(iso_model_graph(model), &fresh));
     iso_model_destroy(model);
     run first = {.where = {NULL, 1}, .save = save};
     train(&first);
     check_ok(iso_model_restore_or_create(ctx, some, built, &model));
-    compile(model, NULL);
+    compile(model, NULL, NULL);
     check_ok(iso_graph_fingerprint(iso_model_graph(model), &restored));
     ck_assert_mem_eq(&restored, &first.fingerprint, sizeof restored);
     ck_assert_mem_ne(&restored, &fresh, sizeof restored);
@@ -456,9 +480,10 @@ int main(void)
         status = make_test_folder(ctx, folder);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int code = RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_after_epochs, goes_on_on_another_mesh,
-                         keeps_the_best_weights, backup_goes_on_and_goes, a_second_training_goes_on,
-                         a_backup_stays_where_the_last_save_failed, callbacks_keep_their_state_in_any_order,
-                         refuses_what_is_not_its_own, makes_or_restores);
+    int code =
+        RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_with_every_optimizer, goes_on_after_epochs,
+                  goes_on_on_another_mesh, keeps_the_best_weights, backup_goes_on_and_goes,
+                  a_second_training_goes_on, a_backup_stays_where_the_last_save_failed,
+                  callbacks_keep_their_state_in_any_order, refuses_what_is_not_its_own, makes_or_restores);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || code;
 }
