@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/convert.h"
 
 static const struct {
     const char *name;
@@ -37,20 +38,10 @@ bool iso_dtype_is_float(iso_dtype dtype)
 
 double iso_element_get(const void *data, iso_dtype dtype, int64_t i)
 {
-    if (ISO_ANY_NULL(data))
-        return 0;
-    switch (dtype) {
-    case ISO_F32:
-        return ((const float *)data)[i];
-    case ISO_F64:
-        return ((const double *)data)[i];
-    case ISO_I32:
-        return ((const int32_t *)data)[i];
-    case ISO_I64:
-        return (double)((const int64_t *)data)[i];
-    default:
-        return ((const uint8_t *)data)[i];
-    }
+    double value = 0;
+    if (!ISO_ANY_NULL(data) && iso_dtype_size(dtype) > 0)
+        iso_convert(dtype, (const char *)data + (size_t)i * iso_dtype_size(dtype), ISO_F64, &value, 1);
+    return value;
 }
 
 void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/convert.h"
+
 static const struct {
     const char *name;
     size_t size;
@@ -118,42 +120,30 @@ static bool load_integer(iso_storage_type from, const void *in, int64_t i, int64
 
 /* ---- to memory ---- */
 
-static bool store_integer(iso_dtype to, int64_t value, void *out, int64_t i)
+enum { BLOCK = 256 };
+typedef union block {
+    double real[BLOCK];
+    int64_t whole[BLOCK];
+} block;
+
+/* Loads n elements; returns how many come before the first that does not fit. */
+static int64_t load(iso_storage_type from, const char *in, int64_t n, block *out)
 {
-    switch (to) {
-    case ISO_F32:
-        ((float *)out)[i] = (float)value;
-        return true;
-    case ISO_F64:
-        ((double *)out)[i] = (double)value;
-        return true;
-    case ISO_I32:
-        ((int32_t *)out)[i] = (int32_t)value;
-        return value >= INT32_MIN && value <= INT32_MAX;
-    case ISO_I64:
-        ((int64_t *)out)[i] = value;
-        return true;
-    case ISO_U8:
-        ((uint8_t *)out)[i] = (uint8_t)value;
-        return value >= 0 && value <= UINT8_MAX;
-    default:
-        ((uint8_t *)out)[i] = (uint8_t)value;
-        return value == 0 || value == 1;
-    }
+    for (int64_t i = 0; i < n; i++)
+        if (is_float(from))
+            out->real[i] = load_float(from, in, i);
+        else if (!load_integer(from, in, i, &out->whole[i]))
+            return i;
+    return n;
 }
 
-static bool store_float(iso_dtype to, double value, void *out, int64_t i)
+/* The first of n numbers that is finite, but not as a float; n: there is none. */
+static int64_t first_too_large(const double *in, const float *out, int64_t n)
 {
-    if (to == ISO_F64) {
-        ((double *)out)[i] = value;
-        return true;
-    }
-    if (to == ISO_F32) {
-        ((float *)out)[i] = (float)value;
-        return isfinite((float)value) || !isfinite(value);
-    }
-    bool whole = value >= -0x1p63 && value < 0x1p63 && value == floor(value);
-    return store_integer(to, whole ? (int64_t)value : 0, out, i) && whole;
+    int64_t i = 0;
+    while (i < n && (isfinite(out[i]) || !isfinite(in[i])))
+        i++;
+    return i;
 }
 
 int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t n, iso_dtype to, void *out)
@@ -162,13 +152,19 @@ int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t 
         memcpy(out, in, (size_t)n * iso_storage_type_size(from));
         return -1;
     }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t integer;
-        bool fits = is_float(from)
-                        ? store_float(to, load_float(from, in, i), out, i)
-                        : load_integer(from, in, i, &integer) && store_integer(to, integer, out, i);
-        if (!fits)
-            return i;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        block wide;
+        int64_t count = n - at < BLOCK ? n - at : BLOCK;
+        void *here = (char *)out + (size_t)at * iso_dtype_size(to);
+        int64_t loaded =
+            load(from, (const char *)in + (size_t)at * iso_storage_type_size(from), count, &wide);
+        int64_t bad = iso_convert(is_float(from) ? ISO_F64 : ISO_I64, &wide, to, here, loaded);
+        if (bad >= 0)
+            return at + bad;
+        if (is_float(from) && to == ISO_F32)
+            loaded = first_too_large(wide.real, here, loaded);
+        if (loaded < count)
+            return at + loaded;
     }
     return -1;
 }

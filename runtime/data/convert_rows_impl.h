@@ -1,8 +1,8 @@
-/* Conversion between element types, and the gather of rows that are in memory. */
+/* The gather of rows that are in memory, converted. */
 #ifndef ISO_DATA_CONVERT_ROWS_IMPL_H
 #define ISO_DATA_CONVERT_ROWS_IMPL_H
 
-#include "runtime/base/types.h"
+#include "runtime/base/convert.h"
 
 /* A part of every row. */
 typedef struct iso_row_part {
@@ -23,10 +23,6 @@ static inline int64_t iso_rows_at(const iso_rows *rows, int64_t i)
 {
     return rows->index ? rows->index[i] : rows->begin + i;
 }
-
-/* to[i] = from[i]. Returns -1, or the number of the first element that the type `to` cannot hold: a fraction,
- * a NaN or a value out of range, if `to` is an integer type. Integers become the nearest float. */
-int64_t iso_convert(iso_dtype from, const void *source, iso_dtype to, void *target, int64_t count);
 
 /* Gathers rows of `elements` elements each (or a part of each) from a dense array at `base` into `out`, dense
  * and converted. Returns -1, or the number (in base) of the row with an element that does not fit; *element:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/convert.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/bind_impl.h"
 #include "runtime/exec/value_impl.h"
@@ -64,21 +65,6 @@ static iso_status value_read_check_box(const part *from, int slot, const iso_box
 
 /* ---- elements ---- */
 
-/* A dense run of elements as floats or doubles, each rounded once. */
-static void value_read_convert(const void *from, iso_dtype from_dtype, void *to, iso_dtype to_dtype,
-                               int64_t count)
-{
-    float *narrow = to;
-    double *wide = to;
-    for (int64_t i = 0; i < count; i++)
-        if (to_dtype == ISO_F64)
-            wide[i] = iso_element_get(from, from_dtype, i);
-        else if (from_dtype == ISO_I64) /* not through a double, which would round twice */
-            narrow[i] = (float)((const int64_t *)from)[i];
-        else
-            narrow[i] = (float)iso_element_get(from, from_dtype, i);
-}
-
 /* Row by row of the box, along its last dimension. */
 static void value_read_read_rows(const part *from, const iso_box *wanted, iso_dtype dtype, char *out)
 {
@@ -95,7 +81,7 @@ static void value_read_read_rows(const part *from, const iso_box *wanted, iso_dt
         if (dtype == from->dtype)
             memcpy(to, begin, (size_t)row * iso_dtype_size(dtype));
         else
-            value_read_convert(begin, from->dtype, to, dtype, row);
+            iso_convert(from->dtype, begin, dtype, to, row);
     }
 }
 
