@@ -11,13 +11,15 @@
 #include "models/layers/windows.h"
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
 
 /* One layer in each row, without its input, as in Keras's Sequential:
  *     static const iso_layer_row network[] =
  *         ISO_LAYERS(ISO_LAYER(flatten), ISO_LAYER(dense, 10, .name = "d1"));
- * Every layer that has one input can be a row. */
+ * Every layer that has one input can be a row. In C++, ISO_LAYER() can be used within iso_sequential() only,
+ * because the options live as long as the call. */
 typedef iso_pooling2d_options iso_max_pooling2d_options, iso_average_pooling2d_options;
 typedef iso_global_pooling2d_options iso_global_average_pooling2d_options, iso_global_max_pooling2d_options;
 typedef iso_pooling1d_options iso_max_pooling1d_options, iso_average_pooling1d_options;
@@ -27,11 +29,16 @@ typedef struct iso_layer_row {
     const void *options; /* the layer's; x is ignored */
     size_t size;
 } iso_layer_row;
-#define ISO_LAYER(layer, ...)                                                                                \
+#ifndef __cplusplus
+#define ISO_LAYER_OPTIONS_(type, ...) ISO_OPTIONS(type, NULL, __VA_ARGS__)
+#else
+#define ISO_LAYER_OPTIONS_(type, ...) ISO_OPTIONS(type, __VA_ARGS__)
+#endif
+#define ISO_LAYER_(layer, ...)                                                                               \
     {                                                                                                        \
-        iso_##layer##_row, &(iso_##layer##_options){.begin_ = 0, NULL, __VA_ARGS__},                         \
-            sizeof(iso_##layer##_options)                                                                    \
+        iso_##layer##_row, ISO_LAYER_OPTIONS_(iso_##layer##_options, __VA_ARGS__)                            \
     }
+#define ISO_LAYER(...) ISO_LAYER_(__VA_ARGS__, )
 #define ISO_LAYERS(...)                                                                                      \
     {                                                                                                        \
         __VA_ARGS__,                                                                                         \
@@ -70,7 +77,12 @@ ISO_API iso_tensor *iso_global_max_pooling1d_row(const void *options, size_t siz
 /* Applies the layers of a table (which ends with an empty row) one after another. */
 ISO_API iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows);
 /* iso_sequential(x, ISO_LAYER(flatten), ISO_LAYER(dense, 10)) */
+#ifndef __cplusplus
 #define iso_sequential(x, ...) iso_sequential_rows(x, (const iso_layer_row[])ISO_LAYERS(__VA_ARGS__))
+#else
+#define iso_sequential(x, ...)                                                                               \
+    iso_sequential_rows(x, std::initializer_list<iso_layer_row>(ISO_LAYERS(__VA_ARGS__)).begin())
+#endif
 
 #ifdef __cplusplus
 }

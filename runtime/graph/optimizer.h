@@ -114,8 +114,7 @@ typedef struct iso_nadam_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_nadam_options;
 ISO_API iso_optimizer iso_nadam_with(const iso_nadam_options *options, size_t size);
-#define iso_nadam(...)                                                                                       \
-    iso_nadam_with(&(iso_nadam_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_nadam_options))
+#define iso_nadam(...) iso_nadam_with(ISO_OPTIONS(iso_nadam_options, __VA_ARGS__))
 
 typedef struct iso_lion_options {
     char begin_;
@@ -124,7 +123,7 @@ typedef struct iso_lion_options {
     ISO_OPTIMIZER_OPTIONS;
 } iso_lion_options;
 ISO_API iso_optimizer iso_lion_with(const iso_lion_options *options, size_t size);
-#define iso_lion(...) iso_lion_with(&(iso_lion_options){.begin_ = 0, __VA_ARGS__}, sizeof(iso_lion_options))
+#define iso_lion(...) iso_lion_with(ISO_OPTIONS(iso_lion_options, __VA_ARGS__))
 
 /* initial * rate ^ (iteration / decay_steps); with staircase, the exponent is rounded down. */
 typedef struct iso_exponential_decay_options {
