@@ -297,8 +297,12 @@ ISO_API iso_dtype iso_dataset_dtype(const iso_dataset *dataset, int component);
 ISO_API const char *iso_dataset_source(const iso_dataset *dataset);
 
 /* A hash of the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not of the
- * contents of rows. */
+ * contents of rows. Local. */
 ISO_API uint64_t iso_dataset_order(const iso_dataset *dataset);
+/* ISO_INVALID on every rank unless the data set has the same rows in the same order on all ranks: as many rows,
+ * and the same stages with the same seeds. The message names `what` ("the validation data"), a rank, and both
+ * orders. iso_fit, iso_evaluate and iso_predict call it. Collective. */
+ISO_API iso_status iso_dataset_agree_order(const iso_dataset *dataset, const char *what);
 
 /* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and
  * value. The ranks divide the rows between them. Collective. */

@@ -2,6 +2,7 @@
 #include "runtime/data/dataset_impl.h"
 
 #include "collectives/control/control.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
@@ -179,6 +180,52 @@ uint64_t iso_dataset_order(const iso_dataset *ds)
     for (const iso_node *node = ds->top; node && node->up; node = node->up)
         hash = iso_order_hash(&node->in, hash);
     return hash;
+}
+
+static void describe_shuffle(const iso_order_op *op, iso_text *text)
+{
+    iso_text_add(text, ", shuffle with seed %" PRIu64, op->seed);
+    if (op->n)
+        iso_text_add(text, ", a buffer of %" PRId64, op->n);
+    if (op->once)
+        iso_text_add(text, ", once");
+}
+
+static void describe_order(const iso_order *order, iso_text *text)
+{
+    for (int i = 0; i < order->n_ops; i++) {
+        const iso_order_op *op = &order->ops[i];
+        if (op->kind == ISO_ORDER_SHUFFLE)
+            describe_shuffle(op, text);
+        else if (op->kind == ISO_ORDER_BATCH)
+            iso_text_add(text, ", batches of %" PRId64 "%s", op->n, op->drop ? ", the rest dropped" : "");
+        else
+            iso_text_add(text, ", %" PRId64 " from %" PRId64, op->count, op->n);
+    }
+}
+
+static void describe_node(const iso_node *node, iso_text *text)
+{
+    if (!node->up)
+        return;
+    describe_node(node->up, text);
+    describe_order(&node->in, text);
+}
+
+iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)
+{
+    ISO_NEED_AS("dataset", ds);
+    iso_text text = {0};
+    iso_text_add(&text, "%" PRId64 " rows", iso_dataset_rows(ds));
+    describe_node(ds->top, &text);
+    describe_order(&ds->order, &text);
+    iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory to compare %s", what) : ISO_OK;
+    status = iso_agree(ds->ctx, status);
+    if (status == ISO_OK)
+        status = iso_agree_same(ds->ctx, what, iso_hash_text(iso_dataset_order(ds), iso_text_get(&text)),
+                                iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
 }
 
 iso_status iso_dataset_take_part(iso_dataset *ds)

@@ -14,6 +14,7 @@ typedef struct iso_order_op {
     int64_t n;     /* buffer of the shuffle; rows of the batch; first row of the split */
     int64_t count; /* rows of the split */
     uint64_t key;  /* of the shuffle */
+    uint64_t seed; /* from which the key was made, for messages */
     bool once;     /* the shuffle has the order of epoch 0 in every epoch */
     bool drop;     /* leaves out the last batch if it is shorter */
 } iso_order_op;

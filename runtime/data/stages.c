@@ -46,9 +46,11 @@ iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_o
     if (status != ISO_OK)
         return status;
     snprintf(path, sizeof path, "shuffle/%d", ds->shuffles++);
+    uint64_t seed = taken.seed ? taken.seed : ds->seed;
     iso_order_op op = {.kind = ISO_ORDER_SHUFFLE,
                        .n = taken.buffer,
-                       .key = iso_random_key(taken.seed ? taken.seed : ds->seed, path),
+                       .seed = seed,
+                       .key = iso_random_key(seed, path),
                        .once = taken.once};
     return iso_dataset_keep(ds, iso_order_add(&ds->order, &op));
 }

@@ -47,6 +47,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     if (status == ISO_OK)
         status = iso_progress_create(ctx, &progress, .verbose = options.verbose);
     ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_dataset_agree_order(data, "the order of evaluate's data"));
     iso_progress_begin(progress, NULL, iso_dataset_knows_rows(data) ? iso_dataset_batches(data) : 0, 0);
     model->busy++;
     status = pass(model, data, values, progress);

@@ -92,10 +92,18 @@ static iso_status agree_options(const iso_training *t)
                          t->options.validation ? iso_dataset_rows(t->options.validation) : -1,
                          t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1};
     char text[200];
-    snprintf(text, sizeof text, "%d epochs of %lld steps, %lld rows in batches of %lld", t->options.epochs,
-             (long long)t->steps, (long long)numbers[3], (long long)numbers[4]);
+    int length = snprintf(text, sizeof text, "%d epochs from %d of %lld steps, %lld rows in batches of %lld",
+                          t->options.epochs, t->options.initial_epoch, (long long)t->steps,
+                          (long long)numbers[3], (long long)numbers[4]);
+    if (t->options.validation)
+        snprintf(text + length, sizeof text - (size_t)length, ", validation: %lld rows in batches of %lld",
+                 (long long)numbers[5], (long long)numbers[6]);
     iso_status status =
         iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
+    if (status == ISO_OK)
+        status = iso_dataset_agree_order(t->data, "the order of fit's data");
+    if (status == ISO_OK && t->options.validation)
+        status = iso_dataset_agree_order(t->options.validation, "the order of fit's validation data");
     return status == ISO_OK ? agree_callbacks(t) : status;
 }
 

@@ -92,7 +92,8 @@ static iso_status agree_options(const prediction *p)
     snprintf(text, sizeof text, "%" PRId64 " rows in batches of %" PRId64 ", file '%s'", numbers[3],
              numbers[4], p->options.file ? p->options.file : "");
     uint64_t hash = iso_hash_text(iso_hash_bytes(0, numbers, sizeof numbers), text);
-    return iso_agree_same(p->ctx, "what predict is to do", hash, text);
+    iso_status status = iso_agree_same(p->ctx, "what predict is to do", hash, text);
+    return status == ISO_OK ? iso_dataset_agree_order(p->data, "the order of predict's data") : status;
 }
 
 iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **function)

@@ -1,5 +1,5 @@
-/* Ranks that do not compile the same model, or hold other data, are told which layer, setting or array
- * differs, on all ranks alike. Ranks: 1, 2, 3, 8 */
+/* Ranks that do not compile the same model, or hold other data or another order of it, are told which layer,
+ * setting, array or stage differs, on all ranks alike. Ranks: 1, 2, 3, 8 */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,12 +154,84 @@ START_TEST(test_arrays_that_differ)
 }
 END_TEST
 
+/* ---- the order of rows ---- */
+
+typedef struct order {
+    uint64_t seed;
+    int64_t buffer;
+    bool once, none;
+} order;
+
+enum { ORDER_ROWS = 40, FIT = 0, VALIDATE, EVALUATE, PREDICT, USES };
+
+static iso_dataset *open_ordered(const order *o)
+{
+    static float x[ORDER_ROWS * 4], y[ORDER_ROWS];
+    iso_dataset *ds = NULL;
+    check_ok(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(ORDER_ROWS, 4)},
+                                .y = {y, ISO_F32, ISO_SHAPE(ORDER_ROWS, 1)}));
+    if (!o->none)
+        check_ok(iso_dataset_shuffle(ds, o->buffer, .seed = o->seed, .once = o->once));
+    check_ok(iso_dataset_batch(ds, 8));
+    return ds;
+}
+
+static iso_status use(iso_model *m, iso_dataset *ds, int how)
+{
+    static float out[ORDER_ROWS];
+    iso_dataset *same = open_ordered(&(order){.seed = 5});
+    iso_status status = how == FIT        ? iso_fit(m, ds, .verbose = ISO_ZERO)
+                        : how == VALIDATE ? iso_fit(m, same, .validation = ds, .verbose = ISO_ZERO)
+                        : how == EVALUATE ? iso_evaluate(m, ds, .verbose = ISO_ZERO)
+                                          : iso_predict(m, ds, .outputs = {out}, .verbose = ISO_ZERO);
+    iso_dataset_destroy(same);
+    return status;
+}
+
+/* The last rank has the rows in another order. */
+static void expect_order(iso_model *m, const order *other, const char *text)
+{
+    int odd = iso_ranks(ctx) - 1;
+    static const order usual = {.seed = 5};
+    static const char *const what[] = {"fit's data", "fit's validation data", "evaluate's data",
+                                       "predict's data"};
+    char wanted[300];
+    for (int how = 0; how < USES; how++) {
+        iso_dataset *ds = open_ordered(iso_rank(ctx) == odd ? other : &usual);
+        iso_status status = use(m, ds, how);
+        snprintf(wanted, sizeof wanted,
+                 "rank %d differs from rank 0 in the order of %s: rank 0 has '40 rows, shuffle with seed 5, "
+                 "batches of 8', rank %d has '40 rows, %sbatches of 8'",
+                 odd, what[how], odd, text);
+        ck_assert_msg(status == (odd ? ISO_INVALID : ISO_OK), "%s: %s%s", what[how], text,
+                      iso_error_message());
+        if (odd)
+            ck_assert_str_eq(iso_error_message(), wanted);
+        iso_dataset_destroy(ds);
+    }
+}
+
+START_TEST(test_orders_that_differ)
+{
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_model *m = iso_model_create(g, x, iso_dense(x, 1));
+    check_ok(iso_compile(m, .optimizer = iso_sgd(), .loss = ISO_LOSS_MSE));
+    expect_order(m, &(order){.seed = 6}, "shuffle with seed 6, ");
+    expect_order(m, &(order){.seed = 5, .buffer = 7}, "shuffle with seed 5, a buffer of 7, ");
+    expect_order(m, &(order){.seed = 5, .once = true}, "shuffle with seed 5, once, ");
+    expect_order(m, &(order){.none = true}, "");
+    iso_model_destroy(m);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS("ranks that differ", 60, test_models_that_differ, test_settings_that_differ,
-                         test_programs_that_differ, test_models_that_are_the_same, test_arrays_that_differ);
+                         test_programs_that_differ, test_models_that_are_the_same, test_arrays_that_differ,
+                         test_orders_that_differ);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }
