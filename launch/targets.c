@@ -56,8 +56,11 @@ static iso_status check_file(const char *option, const char *path, char *folder,
 {
     struct stat about;
     bool there = stat(path, &about) == 0;
-    if (there && S_ISDIR(about.st_mode))
-        return iso_error(ISO_INVALID, "%s'%s': there is a folder of this name", option, path);
+    if ((there && S_ISDIR(about.st_mode)) || replaces) {
+        iso_status status = iso_file_check_name(path);
+        if (status != ISO_OK)
+            return iso_error_prefix(status, "%s", option);
+    }
     if (there && !replaces)
         return access(path, W_OK) == 0 ? ISO_OK
                                        : iso_error(ISO_INVALID, "%s'%s': the file cannot be written: %s",
@@ -80,18 +83,13 @@ iso_status iso_target_check(const char *option, const char *path, iso_target_kin
     return status;
 }
 
-iso_target_kind iso_target_of_model(const char *path)
-{
-    return iso_file_name_ends(path, ".keras") ? ISO_TARGET_REPLACED : ISO_TARGET_BELOW;
-}
-
 iso_status iso_targets_check(const iso_train_options *options)
 {
     const struct {
         const char *option, *path;
         iso_target_kind kind;
     } targets[] = {
-        {"--save ", options->save, options->save ? iso_target_of_model(options->save) : ISO_TARGET_BELOW},
+        {"--save ", options->save, ISO_TARGET_BELOW},
         {"--checkpoint ", options->checkpoint, ISO_TARGET_BELOW},
         {"--backup ", options->backup, ISO_TARGET_FOLDER},
         {"--tensorboard ", options->tensorboard, ISO_TARGET_FOLDER},

@@ -19,8 +19,6 @@ typedef enum iso_target_kind {
 } iso_target_kind;
 /* ISO_INVALID if the output cannot be written, with path and reason. option: "--out ", or "". On one rank. */
 iso_status iso_target_check(const char *option, const char *path, iso_target_kind kind);
-/* The kind of a .keras or .weights.h5 file. */
-iso_target_kind iso_target_of_model(const char *path);
 /* Checks that the files and folders that options name can be written. ISO_INVALID names option, path and
  * reason. On one rank. */
 iso_status iso_targets_check(const iso_train_options *options);

@@ -82,6 +82,9 @@ static void empty(const char *folder)
 static iso_status save_begin(saving *s)
 {
     const char *parts = iso_text_get(&s->parts);
+    iso_status status = iso_folder_make(iso_text_get(&s->folder));
+    if (status != ISO_OK)
+        return status;
     if (mkdir(parts, 0777) && errno != EEXIST)
         return iso_file_failed(s->path, "its temporary folder cannot be made");
     s->lock = open(parts, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -157,9 +160,9 @@ static iso_status write_zip(const saving *s)
     return status;
 }
 
-static iso_status sync_path(const char *path, int flags)
+static iso_status sync_file(const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC | flags);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
     iso_status status =
         file < 0 || fsync(file) ? iso_file_failed(path, "it could not be written to the disk") : ISO_OK;
     if (file >= 0)
@@ -171,10 +174,9 @@ static iso_status save_commit(const saving *s)
 {
     iso_status status = ISO_OK;
     ISO_TRY(write_zip(s));
-    ISO_TRY(sync_path(iso_text_get(&s->whole), 0));
-    if (rename(iso_text_get(&s->whole), s->path))
-        return iso_file_failed(s->path, "it cannot be replaced");
-    ISO_TRY(sync_path(iso_text_get(&s->folder), O_DIRECTORY));
+    ISO_TRY(sync_file(iso_text_get(&s->whole)));
+    ISO_TRY(iso_file_take_name(iso_text_get(&s->whole), s->path, true));
+    ISO_TRY(iso_folder_sync(iso_text_get(&s->folder)));
 done:
     return status;
 }

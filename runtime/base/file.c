@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
 iso_status iso_file_failed(const char *path, const char *what)
@@ -60,5 +62,119 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
     if (status != ISO_OK && file >= 0)
         unlink(name);
     iso_text_free(&beside);
+    return status;
+}
+
+/* ---- folders ---- */
+
+iso_status iso_folder_sync(const char *folder)
+{
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0)
+        return iso_file_failed(folder, "it cannot be opened to be synced");
+    int result;
+    do
+        result = fsync(file);
+    while (result && errno == EINTR);
+    iso_status status = result && errno != EINVAL ? iso_file_failed(folder, "it cannot be synced") : ISO_OK;
+    close(file);
+    return status;
+}
+
+static iso_status make_one(const char *folder, const char *parent)
+{
+    if (mkdir(folder, 0777) == 0)
+        return iso_folder_sync(parent);
+    struct stat about;
+    int error = errno;
+    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
+        return ISO_OK; /* it exists: made in the meantime, or on a read-only file system */
+    errno = error;
+    return iso_file_failed(folder, "the folder cannot be made");
+}
+
+iso_status iso_folder_make(const char *folder)
+{
+    struct stat about;
+    iso_status status = ISO_OK;
+    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
+        return ISO_OK;
+    char *part = iso_strdup(folder), *parent = iso_strdup(*folder == '/' ? "/" : ".");
+    if (!part || !parent)
+        status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
+    for (char *at = part; at && status == ISO_OK;) {
+        at = strchr(at + 1, '/');
+        if (at)
+            *at = 0;
+        status = make_one(part, parent);
+        iso_free(parent);
+        parent = iso_strdup(part);
+        if (!parent)
+            status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
+        if (at)
+            *at = '/';
+    }
+    iso_free(part);
+    iso_free(parent);
+    return status;
+}
+
+/* ---- names ---- */
+
+/* Whether the folder lets only the owners of its files replace them, and the file is another user's. */
+static bool is_protected(const char *path, const struct stat *file)
+{
+    struct stat folder;
+    const char *slash = strrchr(path, '/');
+    char *name = slash ? iso_strdup(path) : iso_strdup(".");
+    if (name && slash)
+        name[slash == path ? 1 : slash - path] = 0;
+    bool there = name && stat(name, &folder) == 0;
+    iso_free(name);
+    uid_t user = geteuid();
+    return there && user != 0 && (folder.st_mode & S_ISVTX) && folder.st_uid != user && file->st_uid != user;
+}
+
+iso_status iso_file_check_name(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return iso_error(ISO_INVALID, "'%s': there is a folder of this name", path);
+    if (lstat(path, &about) == 0 && is_protected(path, &about))
+        return iso_error(ISO_INVALID,
+                         "'%s': it cannot be replaced: it belongs to another user, and its folder is sticky",
+                         path);
+    return ISO_OK;
+}
+
+/* The first free name of "a-2.keras", "a-3.keras", ... */
+static bool keep_beside(const char *temporary, const char *path, iso_text *name)
+{
+    struct stat about;
+    size_t length = strlen(path);
+    const char *dot = strrchr(path, '.');
+    const char *end = iso_file_name_ends(path, ".weights.h5") ? path + length - strlen(".weights.h5")
+                      : dot && !strchr(dot, '/')              ? dot
+                                                              : path + length;
+    for (int i = 2; i < 1000; i++) {
+        iso_text_free(name);
+        iso_text_add(name, "%.*s-%d%s", (int)(end - path), path, i, end);
+        if (!name->failed && lstat(iso_text_get(name), &about) != 0)
+            return rename(temporary, iso_text_get(name)) == 0;
+    }
+    return false;
+}
+
+iso_status iso_file_take_name(const char *temporary, const char *path, bool keeps)
+{
+    if (rename(temporary, path) == 0)
+        return ISO_OK;
+    int error = errno;
+    iso_text name = {0};
+    bool kept = keeps && keep_beside(temporary, path, &name);
+    iso_status status = iso_error(ISO_IO, "'%s': the file cannot be given this name: %s%s%s%s", path,
+                                  strerror(error), kept ? "; it is complete and is now '" : "",
+                                  kept ? iso_text_get(&name) : "", kept ? "'" : "");
+    iso_text_free(&name);
     return status;
 }

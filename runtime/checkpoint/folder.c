@@ -64,60 +64,6 @@ void iso_path_free(iso_path *parts)
     *parts = (iso_path){0};
 }
 
-/* ---- folders ---- */
-
-iso_status iso_folder_sync(const char *folder)
-{
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0)
-        return iso_file_failed(folder, "it cannot be opened to be synced");
-    int result;
-    do
-        result = fsync(file);
-    while (result && errno == EINTR);
-    iso_status status = result && errno != EINVAL ? iso_file_failed(folder, "it cannot be synced") : ISO_OK;
-    close(file);
-    return status;
-}
-
-static iso_status make_one(const char *folder, const char *parent)
-{
-    if (mkdir(folder, 0777) == 0)
-        return iso_folder_sync(parent);
-    struct stat about;
-    int error = errno;
-    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
-        return ISO_OK; /* it exists: made in the meantime, or on a read-only file system */
-    errno = error;
-    return iso_file_failed(folder, "the folder cannot be made");
-}
-
-iso_status iso_folder_make(const char *folder)
-{
-    struct stat about;
-    iso_status status = ISO_OK;
-    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode))
-        return ISO_OK;
-    char *part = iso_strdup(folder), *parent = iso_strdup(*folder == '/' ? "/" : ".");
-    if (!part || !parent)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
-    for (char *at = part; at && status == ISO_OK;) {
-        at = strchr(at + 1, '/');
-        if (at)
-            *at = 0;
-        status = make_one(part, parent);
-        iso_free(parent);
-        parent = iso_strdup(part);
-        if (!parent)
-            status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
-        if (at)
-            *at = '/';
-    }
-    iso_free(part);
-    iso_free(parent);
-    return status;
-}
-
 /* ---- temporary files ---- */
 
 /* For file systems without locks see is_left_behind: there only old files are swept. */

@@ -21,11 +21,6 @@ typedef struct iso_path {
 iso_status iso_path_split(const char *path, uint32_t saver, iso_path *parts);
 void iso_path_free(iso_path *parts);
 
-/* Makes a folder and its parents if they are missing, and syncs the parent of each that it makes. ISO_IO. */
-iso_status iso_folder_make(const char *folder);
-/* ISO_IO: a rename in the folder may be lost if the power fails. */
-iso_status iso_folder_sync(const char *folder);
-
 /* Checks that this process can write files into an existing folder: makes one, writes a page and removes it.
  * ISO_IO names the folder. Any number of processes may do this at once with the same `saver`. */
 iso_status iso_folder_try(const char *folder, uint32_t saver);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/hash.h"
@@ -377,16 +378,42 @@ START_TEST(what_is_saved_next_is_the_newest)
 }
 END_TEST
 
+/* A name that a folder has: the file is complete under a free name, which the message states. */
+START_TEST(a_file_that_cannot_get_its_name_is_kept)
+{
+    static const char *const names[][2] = {{"taken.weights.h5", "taken-2.weights.h5"},
+                                           {"taken.keras", "taken-2.keras"}};
+    for (int i = 0; i < 2; i++) {
+        iso_model *model = build_compiled(ctx);
+        char kept[256];
+        fit(model, 1, NULL);
+        if (iso_is_chief(ctx))
+            ck_assert_int_eq(mkdir(in_folder(elsewhere, names[i][0]), 0777), 0);
+        check_ok(iso_agree(ctx, ISO_OK));
+        snprintf(kept, sizeof kept, "%s", in_folder(elsewhere, names[i][1]));
+        const char *path = in_folder(elsewhere, names[i][0]);
+        ck_assert_int_eq(i ? iso_keras_save(model, path) : iso_model_save_weights(model, path), ISO_IO);
+        ck_assert_msg(strstr(iso_error_message(), kept), "%s", iso_error_message());
+        iso_model_destroy(model);
+        model = build_compiled(ctx);
+        check_ok(i ? iso_keras_load_weights(model, kept) : iso_model_load_weights(model, kept));
+        ck_assert(weights_of(model) == first);
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     int failed = 1;
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK)
-        failed = RUN_TESTS_WITH(
-            "restore", 120, set_up, tear_down, compiled_in_the_builder, compiled_afterwards,
-            what_is_missing_is_named, never_compiled, compiled_after_predicting, assigned_before_compiling,
-            with_a_function_of_ones_own, saved_or_loaded_before_compiling,
-            a_damaged_newest_one_is_passed_over, an_empty_folder_and_none, another_optimizer,
-            a_checkpoint_of_another_model, what_is_saved_next_is_the_newest);
+        failed =
+            RUN_TESTS_WITH("restore", 120, set_up, tear_down, compiled_in_the_builder, compiled_afterwards,
+                           what_is_missing_is_named, never_compiled, compiled_after_predicting,
+                           assigned_before_compiling, with_a_function_of_ones_own,
+                           saved_or_loaded_before_compiling, a_damaged_newest_one_is_passed_over,
+                           an_empty_folder_and_none, another_optimizer, a_checkpoint_of_another_model,
+                           what_is_saved_next_is_the_newest, a_file_that_cannot_get_its_name_is_kept);
     return iso_finish(ctx, status) || failed;
 }

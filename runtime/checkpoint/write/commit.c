@@ -105,8 +105,8 @@ static iso_status commit(iso_saver *saver)
     ISO_TRY(iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary));
     ISO_TRY(iso_commit_record_write(saver->file, saver->path.temporary, record));
     ISO_TRY(iso_file_sync(saver->file, saver->path.temporary));
-    if (rename(saver->path.temporary, saver->path.whole))
-        ISO_TRY(iso_file_failed(saver->path.temporary, "it cannot be given its name"));
+    /* A file that is not one of a series is the only one: it is kept under another name. */
+    ISO_TRY(iso_file_take_name(saver->path.temporary, saver->path.whole, saver->options.no_latest));
     /* The file now counts for rotation, even if a power failure may still undo the rename. */
     ISO_TRY(iso_kept_add(&saver->kept, saver->path.folder, saver->path.name));
     ISO_TRY(iso_folder_sync(saver->path.folder));

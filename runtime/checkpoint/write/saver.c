@@ -534,6 +534,8 @@ iso_status iso_saver_try(iso_saver *saver, const char *name)
     ISO_NEED_AGREED_AS(saver->ctx, "path", name);
     iso_path path = {0};
     iso_status status = iso_path_split(name, saver->id, &path);
+    if (status == ISO_OK && is_chief(saver))
+        status = iso_file_check_name(path.whole);
     if (status == ISO_OK)
         cut_at_values(&path);
     if (status == ISO_OK && is_chief(saver))

@@ -2,11 +2,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
+#include "runtime/session/session.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/checkpoint_writer_impl.h"
 #include "runtime/train/checkpoints.h"
@@ -85,6 +87,25 @@ static iso_status check_best(const model_checkpoint *c, const iso_fit_state *sta
         c->path, c->marked.name);
 }
 
+enum { MOST_NAMES = 1000 };
+
+/* Checks the names that follow from an epoch's number alone. A run that resumes does not know its first epoch
+ * yet. On one rank. */
+static iso_status check_names(const char *pattern, const iso_training *training)
+{
+    iso_status status = ISO_OK;
+    bool known = !training->options.resume_file && !training->options.resume;
+    int end = training->options.epochs, first = training->options.initial_epoch;
+    for (int epoch = first; known && epoch < end && epoch - first < MOST_NAMES && status == ISO_OK; epoch++) {
+        iso_text name = {0};
+        known = iso_path_template_format(pattern, epoch + 1, 1, &(iso_logs){0}, &name) == ISO_OK;
+        if (known)
+            status = iso_file_check_name(iso_text_get(&name));
+        iso_text_free(&name);
+    }
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "ModelCheckpoint: ");
+}
+
 static iso_status begin_monitors(model_checkpoint *c, const iso_fit_state *state)
 {
     double threshold = c->options.initial_value_threshold;
@@ -114,6 +135,7 @@ static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
     const iso_model_checkpoint_options *o = &c->options;
+    iso_context *ctx = state->training->ctx;
     iso_fit_state reported = *state;
     reported.logs = iso_training_expected_logs(state->training);
     if (o->save_freq > 0) /* between batches there are no values of validation */
@@ -131,6 +153,7 @@ static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
                                                                       .keep = o->keep},
                                      &c->writer));
     ISO_TRY(iso_checkpoint_writer_adopt(c->writer, "ModelCheckpoint", c->path));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? check_names(c->path, state->training) : ISO_OK));
 done:
     return status;
 }
