@@ -127,6 +127,7 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
         for (int i = 0; updates->state[b].data && i < count; i++)
             iso_free(updates->state[b].data[i]);
         iso_free(updates->state[b].data);
+        iso_free(updates->state[b].paths);
         iso_free(updates->buckets[b].members);
     }
     iso_free(updates->buckets);
@@ -453,7 +454,8 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
         return iso_error(ISO_FAILED, "the %s backend has no kernel for the optimizer '%s' in %s",
                          runtime->backend->name, bucket->optimizer->rule, iso_dtype_name(bucket->dtype));
     state->data = iso_new(((size_t)(state->n_slots * runtime->n_locals) + 1) * sizeof *state->data);
-    if (!state->data)
+    state->paths = iso_new(((size_t)(state->n_slots * bucket->n_members) + 1) * sizeof *state->paths);
+    if (!state->data || !state->paths)
         return iso_error(ISO_NO_MEMORY, "no memory for the optimizer's state");
     for (int i = 0; i < runtime->n_locals; i++) {
         int64_t begin, count;

@@ -44,6 +44,8 @@ typedef struct iso_bucket_state {
     int n_slots; /* slots of the optimizer: momentum, velocity */
     const char *name[ISO_MAX_OPTIMIZER_SLOTS];
     void **data; /* [local slots * n_slots] */
+    /* [members of the bucket * n_slots] "optimizer/adam/dense/kernel/momentum", the graph's; NULL until needed */
+    const char **paths;
     const iso_optimizer_rule *rule;
     iso_rule_run run; /* the rule's kernel */
 } iso_bucket_state;

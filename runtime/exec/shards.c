@@ -172,6 +172,24 @@ void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, con
     snprintf(path, ISO_MAX_SLOT_PATH, "optimizer/%s/%s/%s", rule, variable->path, slot);
 }
 
+/* The path of slot k of a member's state. It is made once, so that memory does not grow with each checkpoint. */
+static iso_status slot_path(const iso_runtime *runtime, const iso_bucket *bucket,
+                            const iso_bucket_state *state, const iso_bucket_member *member, int k,
+                            const char **path)
+{
+    const char **kept = &state->paths[(member - bucket->members) * state->n_slots + k];
+    char text[ISO_MAX_SLOT_PATH];
+    if (!*kept) {
+        iso_optimizer_slot_path(bucket->optimizer->rule, member->variable, state->name[k], text);
+        const char *copy = iso_graph_keep_text(runtime->graph, text);
+        if (!*copy)
+            return iso_error(ISO_NO_MEMORY, "no memory for the path '%s'", text);
+        *kept = copy;
+    }
+    *path = *kept;
+    return ISO_OK;
+}
+
 /* Adds the part of one member's state that a local slot holds. */
 static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket *bucket,
                                    const iso_bucket_state *state, const iso_bucket_member *member, int local,
@@ -186,12 +204,11 @@ static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket 
     int64_t from = member->offset > begin ? member->offset : begin,
             to = end < begin + count ? end : begin + count;
     for (int k = 0; k < state->n_slots && from < to; k++) {
-        char path[ISO_MAX_SLOT_PATH];
-        iso_optimizer_slot_path(bucket->optimizer->rule, member->variable, state->name[k], path);
-        const char *kept = iso_graph_keep_text(runtime->graph, path);
+        const char *path = NULL;
+        ISO_TRY(slot_path(runtime, bucket, state, member, k, &path));
         char *data = state->data[local * state->n_slots + k];
         ISO_TRY(add_shard(
-            shards, (iso_state_shard){.path = kept,
+            shards, (iso_state_shard){.path = path,
                                       .dtype = bucket->dtype,
                                       .shape = member->variable->shape,
                                       .box = box,

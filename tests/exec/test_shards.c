@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/memory.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
@@ -124,12 +125,34 @@ START_TEST(replicas_along_one_axis_share_writing)
 }
 END_TEST
 
+/* What is kept for the first list of shards serves the later ones. */
+START_TEST(memory_does_not_grow_with_each_list)
+{
+    trial t;
+    size_t held[2] = {0};
+    iso_optimizer adam = iso_adam(0.1);
+    trial_begin(&t, ctx, &wide_kind, ISO_F32, 16);
+    trial_mesh(&t, "data=8", NULL);
+    trial_make(&t, "data", &adam);
+    trial_step(&t, 0);
+    for (int i = 0; i < 2 * 50; i++) {
+        iso_state_shards shards;
+        check_ok(iso_graph_shards(t.net.graph, &shards));
+        iso_state_shards_free(&shards);
+        held[i / 50] = iso_memory_held();
+    }
+    ck_assert_uint_eq(held[0], held[1]);
+    trial_end(&t);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("shards", 0, replicas_share_writing, replicas_along_one_axis_share_writing))
+        RUN_TESTS("shards", 0, replicas_share_writing, replicas_along_one_axis_share_writing,
+                  memory_does_not_grow_with_each_list))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
