@@ -15,7 +15,8 @@ iso_status iso_null_argument(const char *function, const char *names, size_t ind
                      names);
 }
 
-static _Atomic(const char *) newer; /* the first function that was given options it does not know */
+static _Atomic(const char *)
+    newer; /* the first function that was given options it does not know, until reported */
 
 static bool is_zero(const char *bytes, size_t count)
 {
@@ -38,7 +39,7 @@ void iso_options_copy_of(const char *function, void *own, size_t own_size, const
 
 iso_status iso_options_check(void)
 {
-    const char *function = atomic_load(&newer);
+    const char *function = atomic_exchange(&newer, NULL);
     if (!function)
         return ISO_OK;
     size_t length = strlen(function);

@@ -39,14 +39,14 @@ static inline bool iso_any_null_(const char *function, const char *names, const 
 
 /* Copies the options of a call into `own` (`own_size` bytes). Members that the caller's struct of `size`
  * bytes lacks, because it was compiled with an older header, become zero. Members that only a newer header
- * has must be zero, otherwise iso_options_check() returns an error from then on. options NULL: every
- * member is zero. */
+ * has must be zero, otherwise the next iso_options_check() returns an error. options NULL: every member is
+ * zero. */
 #define iso_options_copy(own, own_size, options, size)                                                       \
     iso_options_copy_of(__func__, own, own_size, options, size)
 void iso_options_copy_of(const char *function, void *own, size_t own_size, const void *options, size_t size);
-/* ISO_INVALID if a call of this process was given options that this library does not know: the program was
- * built for a newer Isogrid. iso_agree() returns it, so the collective call that was given them, or the
- * next one, fails on every rank. */
+/* ISO_INVALID if, since the last check, a call of this process was given options that this library does not
+ * know: the program was built for a newer Isogrid. iso_agree() returns it, so the collective call that was
+ * given them, or the next one, fails on every rank. */
 iso_status iso_options_check(void);
 
 #endif

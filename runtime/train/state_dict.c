@@ -242,7 +242,7 @@ static bool is_optimizers(const char *place)
     return starts_with(place, "/optimizer/vars/");
 }
 
-/* Whether Keras has an optimizer of this name in snake case. */
+/* Whether Keras has an optimizer of this name in snake case, with or without a row here. */
 static bool is_class(const char *name)
 {
     static const char *const others[] = {

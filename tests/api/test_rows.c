@@ -70,6 +70,16 @@ static const struct {
     const char *name, *file;
 } exceptions[] = {
     {"constant", "runtime/graph/planner_ops.c"}, /* the op */
+#define FILE_OF_KERAS(name)                                                                                  \
+    {                                                                                                        \
+        name, "runtime/train/state_dict.c"                                                                   \
+    } /* in the state of an optimizer of Keras */
+    FILE_OF_KERAS("adamax"),
+    FILE_OF_KERAS("ftrl"),
+    FILE_OF_KERAS("muon"),
+    FILE_OF_KERAS("lamb"),
+    FILE_OF_KERAS("adafactor"),
+    FILE_OF_KERAS("adadelta"),
 };
 
 static char *source[MAX_FILES], *path[MAX_FILES];

@@ -78,7 +78,7 @@ static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
     const struct {
         const char *name;
         iso_rule_run run;
-    } updates[] = {ISO_OPTIMIZER_KERNELS(KERNEL, f)};
+    } updates[] = {ISO_FAST_OPTIMIZER_KERNELS(KERNEL, f)};
 #undef KERNEL
     for (size_t i = 0; dtype == ISO_F32 && i < sizeof updates / sizeof *updates; i++)
         if (strcmp(updates[i].name, name) == 0)

@@ -85,7 +85,7 @@ typedef struct iso_row_moments {
              (const iso_depthwise *d, const float *kernel, const float *dy, float *dx))                      \
     FUNCTION(void, depthwise_grad_kernel_f32,                                                                \
              (const iso_depthwise *d, const float *x, const float *dy, float *dkernel))                      \
-    ISO_OPTIMIZER_KERNELS(ISO_CPU_OPTIMIZER, FUNCTION)                                                       \
+    ISO_FAST_OPTIMIZER_KERNELS(ISO_CPU_OPTIMIZER, FUNCTION)                                                  \
     /* Sums over the rows of x, dy [rows, c], c > 0: of x; of x and x^2; of dy and dy (x - mean), see */     \
     /* channels.h. scratch: 2 iso_pattern(c) doubles, aligned to 64. */                                      \
     FUNCTION(void, channel_sums, (int64_t rows, int64_t c, const float *x, double *sums, double *scratch))   \
