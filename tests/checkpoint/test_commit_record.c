@@ -201,10 +201,10 @@ START_TEST(test_made_up_tails)
     int file = memfd_create("record", 0);
     tail[15] = 0x7F;
     check_ok(iso_file_write_at(file, "file", tail, sizeof tail, 0));
-    check_refused(iso_commit_record_read(file, "file", &found, &read), "more tensors");
+    check_refused(iso_commit_record_read(file, "file", &found, &read), "impossible number of tensors");
     tail[15] = 0, tail[13] = 1;
     check_ok(iso_file_write_at(file, "file", tail, sizeof tail, 0));
-    check_refused(iso_commit_record_read(file, "file", &found, &read), "more tensors");
+    check_refused(iso_commit_record_read(file, "file", &found, &read), "impossible number of tensors");
     tail[13] = 0, tail[31] = 0x80;
     check_ok(iso_file_write_at(file, "file", tail, sizeof tail, 0));
     check_refused(iso_commit_record_read(file, "file", &found, &read), "size");
