@@ -59,6 +59,13 @@ void iso_setting_set(const iso_setting *setting, void *values, double value)
     }
 }
 
+void iso_settings_zero(const iso_setting *settings, void *values)
+{
+    for (const iso_setting *setting = settings; setting->name; setting++)
+        if (setting->kind != ISO_SETTING_FLAG && iso_setting_get(setting, values) == ISO_ZERO)
+            iso_setting_set(setting, values, 0);
+}
+
 void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text)
 {
     const char *comma = "";

@@ -52,6 +52,9 @@ double iso_setting_option(const iso_setting *setting, const void *options);
  * range. */
 void iso_setting_set(const iso_setting *setting, void *values, double value);
 
+/* Members that are ISO_ZERO become 0: for a struct whose defaults are all 0. */
+void iso_settings_zero(const iso_setting *settings, void *values);
+
 enum { ISO_MAX_ROWS = 64 }; /* of one family */
 
 typedef struct iso_row {

@@ -66,10 +66,19 @@ void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)
     }
 }
 
+static bool rank_fits(int rank)
+{
+    return rank >= 0 && rank <= ISO_MAX_RANK;
+}
+
 char *iso_shape_text(const iso_shape *shape, char *text, size_t size)
 {
     if (ISO_ANY_NULL(shape, text))
         return NULL;
+    if (!rank_fits(shape->rank)) {
+        snprintf(text, size, "[rank %d]", shape->rank);
+        return text;
+    }
     size_t at = (size_t)snprintf(text, size, "[");
     for (int i = 0; i < shape->rank && at < size; i++) {
         const char *comma = i ? ", " : "";
@@ -87,7 +96,7 @@ bool iso_shape_equal(const iso_shape *a, const iso_shape *b)
 {
     if (ISO_ANY_NULL(a, b))
         return false;
-    if (a->rank != b->rank)
+    if (a->rank != b->rank || !rank_fits(a->rank))
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dim[i] != b->dim[i])
@@ -100,6 +109,8 @@ iso_status iso_shape_count(const iso_shape *shape, int64_t *count)
     ISO_NEED(shape, count);
     int64_t total = 1;
     char text[160];
+    if (!rank_fits(shape->rank))
+        return iso_error(ISO_INVALID, "a shape of rank %d, 0 to %d are possible", shape->rank, ISO_MAX_RANK);
     for (int i = 0; i < shape->rank; i++) {
         if (shape->dim[i] < 0)
             return iso_error(ISO_INVALID, "shape %s has a negative dimension",
@@ -117,6 +128,8 @@ iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows)
     if (ISO_ANY_NULL(shape))
         return (iso_shape){0};
     iso_shape fixed = *shape;
+    if (!rank_fits(fixed.rank))
+        return fixed;
     for (int i = 0; i < fixed.rank; i++)
         if (fixed.dim[i] == ISO_BATCH)
             fixed.dim[i] = rows;
@@ -125,7 +138,7 @@ iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows)
 
 int64_t iso_box_count(const iso_box *box)
 {
-    if (ISO_ANY_NULL(box))
+    if (ISO_ANY_NULL(box) || !rank_fits(box->rank))
         return 0;
     int64_t count = 1;
     for (int i = 0; i < box->rank; i++)
@@ -137,6 +150,8 @@ iso_box iso_box_whole(const iso_shape *shape)
 {
     if (ISO_ANY_NULL(shape))
         return (iso_box){0};
+    if (!rank_fits(shape->rank))
+        return iso_box_range(0, 0);
     iso_box box = {.rank = shape->rank};
     for (int i = 0; i < shape->rank; i++)
         box.extent[i] = shape->dim[i];
@@ -152,6 +167,8 @@ iso_box iso_box_intersect(const iso_box *a, const iso_box *b)
 {
     if (ISO_ANY_NULL(a, b))
         return (iso_box){0};
+    if (!rank_fits(a->rank))
+        return iso_box_range(0, 0);
     iso_box both = {.rank = a->rank};
     for (int i = 0; i < a->rank; i++) {
         int64_t begin = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
@@ -167,7 +184,7 @@ bool iso_box_equal(const iso_box *a, const iso_box *b)
 {
     if (ISO_ANY_NULL(a, b))
         return false;
-    if (a->rank != b->rank)
+    if (a->rank != b->rank || !rank_fits(a->rank))
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->offset[i] != b->offset[i] || a->extent[i] != b->extent[i])
@@ -177,7 +194,7 @@ bool iso_box_equal(const iso_box *a, const iso_box *b)
 
 int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i)
 {
-    if (ISO_ANY_NULL(box, shape))
+    if (ISO_ANY_NULL(box, shape) || !rank_fits(box->rank))
         return 0;
     int64_t index = 0, stride = 1;
     for (int d = box->rank - 1; d >= 0; d--) {
@@ -191,6 +208,9 @@ int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t
 void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)
 {
     if (ISO_ANY_NULL(begin, count))
+        return;
+    *begin = *count = 0;
+    if (n <= 0 || parts < 1 || part < 0)
         return;
     int64_t each = n / parts + (n % parts != 0);
     int64_t first = each * part < n ? each * part : n;

@@ -56,18 +56,20 @@ extern "C++" template <class... dim_types> inline iso_shape iso_shape_of_(dim_ty
 }
 #endif
 
-/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. */
+/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. A rank outside
+ * [0, ISO_MAX_RANK]: "[rank 99]". */
 ISO_API char *iso_shape_text(const iso_shape *shape, char *text, size_t size);
 ISO_API bool iso_shape_equal(const iso_shape *a, const iso_shape *b);
 
-/* The number of elements of a shape without ISO_BATCH. ISO_INVALID: the product overflows or a dimension
- * is negative. */
+/* The number of elements of a shape without ISO_BATCH. ISO_INVALID: the product overflows, a dimension is
+ * negative, or the rank is not from 0 to ISO_MAX_RANK. */
 ISO_API iso_status iso_shape_count(const iso_shape *shape, int64_t *count);
 
 /* The shape with ISO_BATCH replaced by rows. */
 ISO_API iso_shape iso_shape_with_rows(const iso_shape *shape, int64_t rows);
 
-/* A part of a tensor: offset and extent in each dimension, possibly empty. */
+/* A part of a tensor: offset and extent in each dimension, possibly empty. Functions take a box, or a shape,
+ * whose rank is not from 0 to ISO_MAX_RANK as empty. */
 typedef struct iso_box {
     int rank;
     int64_t offset[ISO_MAX_RANK];
@@ -85,7 +87,7 @@ ISO_API bool iso_box_equal(const iso_box *a, const iso_box *b);
 ISO_API int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t i);
 
 /* A dimension of n elements is split into `parts` of ceil(n / parts) elements each, the last parts shorter
- * or empty: the range [begin, begin + count) of one part. */
+ * or empty: the range [begin, begin + count) of one part. Empty if n or part is negative or parts below 1. */
 ISO_API void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 #include "runtime/data/convert_rows_impl.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,7 +107,7 @@ void iso_element_text(iso_dtype dtype, const void *element, char *text, size_t s
     double real = 0;
     if (iso_dtype_is_float(dtype)) {
         iso_convert(dtype, element, ISO_F64, &real, 1);
-        snprintf(text, size, "%.9g", real);
+        snprintf(text, size, "%.9g", isnan(real) ? NAN : real); /* never "-nan" */
     } else {
         iso_convert(dtype, element, ISO_I64, &whole, 1);
         snprintf(text, size, "%" PRId64, whole);

@@ -75,6 +75,9 @@ static iso_status call_check_component(const call *c, int i, int64_t *rows)
     if (!batch)
         return iso_error(ISO_INVALID, "input '%s' of function '%s' was given neither a value nor a batch",
                          iso_tensor_name(input), c->function->name);
+    if (!batch->read)
+        return iso_error(ISO_INVALID, "function '%s' was given a batch whose `read` is NULL",
+                         c->function->name);
     if (i >= batch->n_components)
         return iso_error(ISO_INVALID,
                          "input '%s' of function '%s' was given no value, and the batch has %d components",

@@ -275,6 +275,8 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     if (batch->rows < has_rows)
         return iso_error(ISO_INVALID, "function '%s' was given a batch of %" PRId64 " rows", function->name,
                          batch->rows);
+    if (!batch->read)
+        return iso_error(ISO_INVALID, "function '%s' was given a batch whose `read` is NULL", function->name);
     if (batch->n_components < program->n_inputs)
         return iso_error(ISO_INVALID, "function '%s' has %d inputs, the batch has %d components",
                          function->name, program->n_inputs, batch->n_components);

@@ -82,12 +82,27 @@ static bool differentiable(iso_tensor *loss)
     return loss->graph->status == ISO_OK;
 }
 
+/* The tensors that gradients are taken for. */
+static bool check_sources(iso_graph *graph, iso_tensor *const *of, int count)
+{
+    if (count < 0)
+        iso_graph_fail(graph, "iso_gradients: count is %d, it must not be negative", count);
+    for (int i = 0; i < count; i++) {
+        if (!of[i])
+            iso_graph_fail(graph, "iso_gradients: of[%d] is NULL", i);
+        else if (of[i]->graph != graph)
+            iso_graph_fail(graph, "iso_gradients: of[%d] belongs to another graph", i);
+    }
+    return graph->status == ISO_OK;
+}
+
 void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients)
 {
     if (ISO_ANY_NULL(loss) || ISO_NULL_IN(loss->graph, of, gradients))
         return;
-    memset(gradients, 0, (size_t)count * sizeof *gradients);
-    if (!differentiable(loss))
+    for (int i = 0; i < count; i++)
+        gradients[i] = NULL;
+    if (!check_sources(loss->graph, of, count) || !differentiable(loss))
         return;
     iso_graph *graph = loss->graph;
     int ops = graph->n_ops;

@@ -215,7 +215,7 @@ bool iso_tensor_good(const iso_tensor *tensor)
 
 static bool check_inputs(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count)
 {
-    if (count > ISO_MAX_INPUTS) {
+    if (count < 0 || count > ISO_MAX_INPUTS) {
         iso_graph_fail(graph, "%s: %d inputs, at most %d are possible", type->name, count, ISO_MAX_INPUTS);
         return false;
     }

@@ -104,6 +104,8 @@ void iso_name_scope_note(iso_graph *graph, bool sequential, iso_tensor *const *i
 {
     if (ISO_ANY_NULL(graph) || (count > 0 && ISO_NULL_IN(graph, inputs)))
         return;
+    if (count < 0)
+        iso_graph_fail(graph, "iso_name_scope_note: count is %d, it must not be negative", count);
     if (graph->status != ISO_OK)
         return;
     if (graph->n_scopes == 0) {
@@ -122,6 +124,8 @@ void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *outputs, in
 {
     if (ISO_ANY_NULL(graph) || (count > 0 && ISO_NULL_IN(graph, outputs)))
         return;
+    if (count < 0)
+        iso_graph_fail(graph, "iso_name_scope_end_several: count is %d, it must not be negative", count);
     if (graph->n_scopes == 0)
         iso_graph_fail(graph, "iso_name_scope_end without iso_name_scope_begin");
     if (graph->status != ISO_OK)

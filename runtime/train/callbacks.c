@@ -55,6 +55,33 @@ void iso_callback_destroy(iso_callback *callback)
     iso_free(callback);
 }
 
+/* The index of this callback's first place in the list. */
+static int first_place(iso_callback *const *callbacks, const iso_callback *callback)
+{
+    int i = 0;
+    while (callbacks[i] != callback)
+        i++;
+    return i;
+}
+
+iso_status iso_callbacks_check(iso_callback *const *callbacks)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++) {
+        int first = first_place(callbacks, callbacks[i]);
+        if (first < i && callbacks[i]->status == ISO_OK)
+            return iso_error(ISO_INVALID, "fit: callbacks %d and %d of the list are the same object", first,
+                             i);
+    }
+    return ISO_OK;
+}
+
+void iso_callbacks_destroy(iso_callback *const *callbacks)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (first_place(callbacks, callbacks[i]) == i)
+            iso_callback_destroy(callbacks[i]);
+}
+
 static iso_callback_function function_of(const iso_callback *callback, iso_moment moment)
 {
     const iso_callback_options *options = &callback->options;

@@ -43,6 +43,10 @@ bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name);
  * callback logs become the chief's for the callbacks after it; names that differ between ranks are an error,
  * and the callbacks after it are not called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
+/* ISO_INVALID if a callback is in the list twice. Local. */
+iso_status iso_callbacks_check(iso_callback *const *callbacks);
+/* Destroys each callback of a list once. Collective. */
+void iso_callbacks_destroy(iso_callback *const *callbacks);
 /* Adds the properties of a list that must be the same on every rank: "early_stopping 1f3a, ...". Local. */
 void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text);
 /* Whether a callback wants to be called at this moment. */

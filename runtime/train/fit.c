@@ -51,6 +51,7 @@ static iso_status fit_prepare(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(check_options(&t->options));
+    ISO_TRY(iso_callbacks_check(t->callbacks));
     ISO_TRY(iso_model_check_data(t->model, t->data, "fit"));
     if (t->options.validation)
         ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
@@ -336,8 +337,7 @@ done:
 
 static void clean_up(iso_training *t)
 {
-    for (int i = 0; t->callbacks && t->callbacks[i]; i++)
-        iso_callback_destroy(t->callbacks[i]);
+    iso_callbacks_destroy(t->callbacks);
     close_resumed(t);
     iso_progress_destroy(t->progress);
     if (t->options.history)

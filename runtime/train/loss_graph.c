@@ -76,7 +76,7 @@ iso_output_options iso_loss_graph_options(const iso_compile_options *options, in
     FALL_BACK_LIST(metric_names, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(metrics, own.metrics[0] == ISO_METRIC_NONE);
     FALL_BACK_LIST(weighted_metrics, own.weighted_metrics[0] == ISO_METRIC_NONE);
-    FALL_BACK_LIST(custom_metrics, !own.custom_metrics[0].function);
+    FALL_BACK_LIST(custom_metrics, !own.custom_metrics[0].function && !own.custom_metrics[0].name);
     own.loss_weight = iso_option_number(own.loss_weight, 1);
     own.label_smoothing = iso_option_number(own.label_smoothing, 0);
     return own;
@@ -90,7 +90,7 @@ static bool has_loss(const iso_output_options *o)
 static bool has_objective(const iso_output_options *o)
 {
     return has_loss(o) || o->metrics[0] != ISO_METRIC_NONE || o->weighted_metrics[0] != ISO_METRIC_NONE ||
-           o->custom_metrics[0].function;
+           o->custom_metrics[0].function || o->custom_metrics[0].name;
 }
 
 /* ---- inputs beyond the model's own ---- */
@@ -127,6 +127,19 @@ static void add_parts(objectives *all, bool weighted)
 
 /* ---- losses ---- */
 
+/* Whether a function of the program returned a tensor of the model's graph. */
+static bool check_returned(const objectives *all, const char *what, const char *name,
+                           const iso_tensor *values)
+{
+    iso_graph *graph = all->model->graph;
+    const char *space = *name ? " " : "";
+    if (!values)
+        iso_graph_fail(graph, "the %s%s%s returned NULL", what, space, name);
+    else if (iso_tensor_graph(values) != graph)
+        iso_graph_fail(graph, "the %s%s%s returned a tensor of another graph", what, space, name);
+    return iso_graph_error(graph) == ISO_OK;
+}
+
 static iso_tensor *build_loss(objectives *all, objective *o)
 {
     iso_tensor *values;
@@ -134,10 +147,8 @@ static iso_tensor *build_loss(objectives *all, objective *o)
         values = o->options.loss_function(o->target, o->output);
     else
         values = iso_loss_values(o->options.loss, o->target, o->output, &o->options);
-    if (!values) {
-        iso_graph_fail(all->model->graph, "the loss function returned NULL");
+    if (!check_returned(all, "loss function", "", values))
         return NULL;
-    }
     all->n_losses++;
     return o->loss = iso_reduce_loss(values, o->weights);
 }
@@ -182,17 +193,24 @@ static void loss_graph_add_value(objectives *all, const char *prefix, const char
     iso_model *model = all->model;
     iso_results *list = all->results;
     char text[ISO_MAX_NAME], first[ISO_MAX_NAME];
+    const char *space = *prefix ? "_" : "";
     if (!sums.sum)
         return; /* the graph has an error */
     if (all->n_values++ >= ISO_MAX_VALUES)
         return; /* the count alone: check_values reports it */
-    snprintf(text, sizeof text, "%.*s%s%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "", name);
+    int length = snprintf(text, sizeof text, "%s%s%s", prefix, space, name);
     if (weighted && name_used(model, text))
-        snprintf(text, sizeof text, "%.*s%sweighted_%.40s", ISO_MAX_NAME - 64, prefix, *prefix ? "_" : "",
-                 name);
+        length = snprintf(text, sizeof text, "%s%sweighted_%s", prefix, space, name);
     memcpy(first, text, sizeof first);
-    for (int k = 1; name_used(model, text); k++)
-        snprintf(text, sizeof text, "%.*s_%d", ISO_MAX_NAME - 16, first, k);
+    for (int k = 1; length < ISO_MAX_NAME && name_used(model, text); k++)
+        length = snprintf(text, sizeof text, "%s_%d", first, k);
+    if (length >= ISO_MAX_NAME) {
+        iso_graph_fail(
+            model->graph,
+            "compile: a loss's or metric's name of %d characters, at most %d are possible: '%.60s...'",
+            length, ISO_MAX_NAME - 1, text);
+        return;
+    }
     iso_value_rule *rule = &model->values[model->n_values];
     *rule = how;
     memcpy(rule->name, text, sizeof text);
@@ -226,9 +244,11 @@ static void add_custom_metrics(objectives *all, const objective *o)
 {
     for (int i = 0; i < ISO_MAX_METRICS && o->options.custom_metrics[i].function; i++) {
         const iso_custom_metric *metric = &o->options.custom_metrics[i];
+        const char *name = metric->name ? metric->name : "metric";
         iso_tensor *values = metric->function(o->target, o->output);
-        loss_graph_add_value(all, o->prefix, metric->name ? metric->name : "metric", false,
-                             iso_metric_sum_values(values, NULL), (iso_value_rule){.mean = false});
+        if (check_returned(all, "custom metric", name, values))
+            loss_graph_add_value(all, o->prefix, name, false, iso_metric_sum_values(values, NULL),
+                                 (iso_value_rule){.mean = false});
     }
 }
 
@@ -257,8 +277,18 @@ static void add_values(objectives *all, iso_tensor *total)
 
 /* ---- all together ---- */
 
+static iso_status check_metrics(const char *list, const char *which, const iso_metric *metrics)
+{
+    for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++)
+        if (!iso_metric_name(metrics[i]))
+            return iso_error(ISO_INVALID, "compile: .%s[%d]%s is %d: there is no such metric", list, i, which,
+                             (int)metrics[i]);
+    return ISO_OK;
+}
+
 static iso_status check_output(iso_model *model, int output, const iso_output_options *o, bool weighted)
 {
+    iso_status status = ISO_OK;
     char which[ISO_MAX_NAME + 32] = "";
     if (model->n_outputs > 1)
         snprintf(which, sizeof which, " of output '%.100s'", iso_model_output_name(model, output));
@@ -266,9 +296,16 @@ static iso_status check_output(iso_model *model, int output, const iso_output_op
         return iso_error(ISO_INVALID, "compile takes .loss or .loss_function%s, not both", which);
     if (o->weighted_metrics[0] != ISO_METRIC_NONE && !weighted)
         return iso_error(ISO_INVALID, "compile: .weighted_metrics%s need .sample_weights", which);
+    ISO_TRY(check_metrics("metrics", which, o->metrics));
+    ISO_TRY(check_metrics("weighted_metrics", which, o->weighted_metrics));
+    for (int i = 0; i < ISO_MAX_METRICS; i++)
+        if (o->custom_metrics[i].name && !o->custom_metrics[i].function)
+            return iso_error(ISO_INVALID, "compile: .custom_metrics[%d]%s, '%.60s', has no function", i,
+                             which, o->custom_metrics[i].name);
     if (iso_tensor_shape(model->outputs[output])->rank < 1)
         return iso_error(ISO_INVALID, "the model's output%s has no batch dimension", which);
-    return ISO_OK;
+done:
+    return status;
 }
 
 static iso_status list_objectives(objectives *all, const iso_compile_options *options)

@@ -221,7 +221,11 @@ void iso_model_set_output_name(iso_model *model, int index, const char *name)
 {
     if (ISO_ANY_NULL(model, name))
         return;
-    if (index >= 0 && index < model->n_outputs)
+    if (strlen(name) >= ISO_MAX_NAME)
+        iso_graph_fail(model->graph,
+                       "the name of output %d has %zu characters, at most %d are possible: '%.60s...'", index,
+                       strlen(name), ISO_MAX_NAME - 1, name);
+    else if (index >= 0 && index < model->n_outputs)
         snprintf(model->output_name[index], sizeof model->output_name[index], "%s", name);
 }
 

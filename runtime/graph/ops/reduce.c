@@ -155,6 +155,8 @@ const iso_op_type iso_op_reduce_min = {
 static uint32_t axis_bits(iso_tensor *x, const int *axes, int count)
 {
     uint32_t bits = 0;
+    if (count < 0)
+        iso_graph_fail(x->graph, "a reduction over %d axes: the count must not be negative", count);
     for (int i = 0; i < count; i++) {
         int axis = iso_axis(x, axes[i]);
         if (axis >= 0 && bits >> axis & 1)

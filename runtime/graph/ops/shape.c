@@ -377,6 +377,12 @@ iso_tensor *iso_concat(iso_tensor *const *x, int count, int axis)
 {
     if (ISO_ANY_NULL(x))
         return NULL;
+    if (count < 1) {
+        iso_error(ISO_INVALID, "concat: %d inputs, 1 to %d are possible", count, ISO_MAX_INPUTS);
+        return NULL;
+    }
+    if (ISO_ANY_NULL_AS("x[0]", x[0]))
+        return iso_null_tensor(x, (size_t)count);
     iso_axis_attrs attrs = {iso_axis(x[0], axis)};
     if (attrs.axis < 0)
         return iso_graph_bad_tensor(x[0]->graph);

@@ -103,6 +103,7 @@ iso_optimizer iso_optimizer_make(const iso_optimizer_rule *rule, const void *giv
                                .global_clip_norm = common.global_clip_norm,
                                .clip_value = common.clip_value,
                                .accumulation = common.accumulation};
+    iso_settings_zero(iso_optimizer_settings, &optimizer);
     for (int i = 0; rule->row.setting[i].name; i++)
         optimizer.hyper[i] = iso_setting_option(&rule->row.setting[i], options.bytes);
     return optimizer;

@@ -36,6 +36,9 @@ static iso_status check(const iso_schedule *s)
     if (status == ISO_OK && s->warmup_steps < 0)
         return iso_error(ISO_INVALID, "schedule: warmup_steps is %lld, it must not be negative",
                          (long long)s->warmup_steps);
+    if (status == ISO_OK && !(isfinite(s->warmup_target) && s->warmup_target >= 0))
+        return iso_error(ISO_INVALID, "schedule: warmup_target is %g, it must be finite and not negative",
+                         s->warmup_target);
     return status;
 }
 
@@ -51,10 +54,12 @@ iso_schedule iso_cosine_decay_with(const iso_cosine_decay_options *given, size_t
 {
     iso_cosine_decay_options options;
     iso_options_copy(&options, sizeof options, given, size);
-    return (iso_schedule){.kind = ISO_SCHEDULE_COSINE,
-                          .initial = iso_option_number(options.initial_learning_rate, 0),
-                          .decay_steps = options.decay_steps,
-                          .alpha = iso_option_number(options.alpha, 0),
-                          .warmup_target = options.warmup_target,
-                          .warmup_steps = options.warmup_steps};
+    iso_schedule schedule = {.kind = ISO_SCHEDULE_COSINE,
+                             .initial = options.initial_learning_rate,
+                             .decay_steps = options.decay_steps,
+                             .alpha = options.alpha,
+                             .warmup_target = options.warmup_target,
+                             .warmup_steps = options.warmup_steps};
+    iso_settings_zero(iso_schedule_members, &schedule);
+    return schedule;
 }

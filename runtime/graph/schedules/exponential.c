@@ -38,9 +38,11 @@ iso_schedule iso_exponential_decay_with(const iso_exponential_decay_options *giv
 {
     iso_exponential_decay_options options;
     iso_options_copy(&options, sizeof options, given, size);
-    return (iso_schedule){.kind = ISO_SCHEDULE_EXPONENTIAL,
-                          .initial = options.initial_learning_rate,
-                          .decay_steps = options.decay_steps,
-                          .rate = options.decay_rate,
-                          .staircase = options.staircase};
+    iso_schedule schedule = {.kind = ISO_SCHEDULE_EXPONENTIAL,
+                             .initial = options.initial_learning_rate,
+                             .decay_steps = options.decay_steps,
+                             .rate = options.decay_rate,
+                             .staircase = options.staircase};
+    iso_settings_zero(iso_schedule_members, &schedule);
+    return schedule;
 }

@@ -13,7 +13,7 @@ static double rate(const iso_schedule *s, int64_t iterations)
 static iso_status check(const iso_schedule *s)
 {
     if (s->n_boundaries < 0 || s->n_boundaries > ISO_MAX_PIECES)
-        return iso_error(ISO_INVALID, "schedule: %d boundaries, at most %d are possible", s->n_boundaries,
+        return iso_error(ISO_INVALID, "schedule: %d boundaries, 0 to %d are possible", s->n_boundaries,
                          ISO_MAX_PIECES);
     for (int i = 1; i < s->n_boundaries; i++)
         if (s->boundaries[i] <= s->boundaries[i - 1])
@@ -35,7 +35,7 @@ iso_schedule iso_piecewise_constant(int count, const int64_t *boundaries, const 
 {
     iso_schedule schedule = {.kind = ISO_SCHEDULE_PIECEWISE, .n_boundaries = count};
     if (ISO_ANY_NULL(values) || (count > 0 && ISO_ANY_NULL(boundaries)))
-        schedule.n_boundaries = -1;
+        schedule.n_boundaries = count < 0 ? count : -1;
     if (schedule.n_boundaries < 0 || count > ISO_MAX_PIECES)
         return schedule; /* iso_optimizer_check reports it */
     for (int i = 0; i < count; i++)

@@ -43,6 +43,8 @@ bool iso_schedule_equal(const iso_schedule *a, const iso_schedule *b)
 iso_status iso_schedule_check(const iso_schedule *schedule)
 {
     const iso_schedule_rule *rule = iso_schedule_rule_of(schedule);
+    if (rule->kind != schedule->kind)
+        return iso_error(ISO_INVALID, "schedule: kind %d, there is no such schedule", (int)schedule->kind);
     return rule->check ? rule->check(schedule) : ISO_OK;
 }
 
