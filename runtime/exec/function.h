@@ -121,13 +121,14 @@ ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
 /* The global value on every rank, dense, converted to double / from double; `count` must be the variable's
- * number of elements. Collective. */
+ * number of elements. Both collective. */
 ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
 /* Training steps so far; 0 before the graph's first function is made. Dropout's random numbers depend on
- * them. When training is resumed from a checkpoint, set them to the same number on every rank after the
- * graph's first function has been made. Not collective. */
+ * them. Local. */
 ISO_API uint64_t iso_graph_steps(const iso_graph *graph);
+/* Sets them when training is resumed from a checkpoint: to the same number on every rank, after the graph's
+ * first function has been made. Not collective. */
 ISO_API void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
 /* Sets the function that gives the variables their values when the graph's first function is made, instead of
  * their initializers. It is called collectively. If it fails, that function is not made, and the next one

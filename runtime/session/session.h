@@ -69,7 +69,7 @@ ISO_API void *iso_communicator(const iso_context *ctx);
 /* Collectives for set-up, not for steps. ctx NULL: one rank. ISO_INVALID on every rank if one passes NULL
  * data. */
 
-/* Sends `bytes` of rank 0, or of rank `root`, to all ranks. Collective. */
+/* Sends `bytes` of rank 0, or of rank `root`, to all ranks. Both collective. */
 ISO_API iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
 ISO_API iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes);
 /* Gathers `bytes` of every rank into all [n_ranks * bytes], in rank order. Collective. */

@@ -31,6 +31,7 @@ ISO_API iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inp
                                             iso_tensor *const *outputs, int output_count);
 /* Frees the model and its graph. NULL is ignored. Collective (iso_mesh_destroy). */
 ISO_API void iso_model_destroy(iso_model *model);
+/* The model's graph, which the model owns. Lent. */
 ISO_API iso_graph *iso_model_graph(iso_model *model);
 /* The first input and output, and by index; NULL outside the range. Lent. */
 ISO_API iso_tensor *iso_model_input(iso_model *model);
