@@ -153,7 +153,7 @@ iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
 /* For plans: the number of operands that host `from` (-1: all other hosts) sends to host `here` when a slot
  * there pulls a region from `count` sources, whose hosts are given in order. Each operand is a partial sum as
  * large as the region. */
-int iso_exchange_travelling(const int *host_of_source, int count, int from, int here);
+int iso_exchange_inter_host(const int *host_of_source, int count, int from, int here);
 /* The size in message buffers of an operand of `bytes` bytes: whole cache lines. */
 size_t iso_exchange_operand_bytes(size_t bytes);
 /* The bytes that one run of the exchange pulls for a slot, as planned. */

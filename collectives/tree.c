@@ -48,11 +48,11 @@ int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *
     return c.made;
 }
 
-int iso_exchange_travelling(const int *host, int count, int from, int here)
+int iso_exchange_inter_host(const int *host, int count, int from, int here)
 {
     if (on_one_host(host, count))
         return host[0] != here && (from < 0 || host[0] == from);
     int left = iso_tree_left(count);
-    return iso_exchange_travelling(host, left, from, here) +
-           iso_exchange_travelling(host + left, count - left, from, here);
+    return iso_exchange_inter_host(host, left, from, here) +
+           iso_exchange_inter_host(host + left, count - left, from, here);
 }

@@ -18,8 +18,8 @@ typedef struct source {
     iso_hdf5_array array[ISO_MAX_COMPONENTS];
     int n_components, n_inputs, n_targets;
     char first[ISO_HDF5_NAME];       /* of component 0 */
-    void *piece[ISO_MAX_COMPONENTS]; /* buffer for rows in the stored type; used with the lock held */
-    int64_t piece_rows[ISO_MAX_COMPONENTS];
+    void *chunk[ISO_MAX_COMPONENTS]; /* buffer for rows in the stored type; used with the lock held */
+    int64_t chunk_rows[ISO_MAX_COMPONENTS];
 } source;
 
 static void source_free(source *s)
@@ -28,7 +28,7 @@ static void source_free(source *s)
         return;
     for (int i = 0; i < s->n_components; i++) {
         iso_hdf5_array_close(&s->array[i]);
-        iso_free(s->piece[i]);
+        iso_free(s->chunk[i]);
     }
     if (s->file > 0)
         H5Fclose(s->file);
@@ -69,14 +69,14 @@ static iso_status read_run(iso_node *node, int component, int64_t begin, int64_t
     iso_rows here = {.count = count};
     int64_t element = 0, elements = wanted(node, component, rows);
     iso_status status = iso_hdf5_array_read(&s->array[component], s->path, begin, count,
-                                            rows->part ? rows->part->box : NULL, s->piece[component]);
+                                            rows->part ? rows->part->box : NULL, s->chunk[component]);
     if (status != ISO_OK)
         return status;
-    int64_t row = iso_gather(from, s->piece[component], elements, &here, dtype, out, &element);
+    int64_t row = iso_gather(from, s->chunk[component], elements, &here, dtype, out, &element);
     if (row < 0)
         return ISO_OK;
     const char *bad =
-        (const char *)s->piece[component] + (size_t)(row * elements + element) * iso_dtype_size(from);
+        (const char *)s->chunk[component] + (size_t)(row * elements + element) * iso_dtype_size(from);
     return iso_bad_element(node, component, begin + row, bad, dtype);
 }
 
@@ -89,7 +89,7 @@ static iso_status hdf5_node_gather(iso_node *node, int component, const iso_rows
     iso_status status = ISO_OK;
     iso_hdf5_enter(&scope);
     for (int64_t i = 0; i < rows->count && status == ISO_OK;) {
-        int64_t count = run_length(rows, i, s->piece_rows[component]);
+        int64_t count = run_length(rows, i, s->chunk_rows[component]);
         status = read_run(node, component, iso_rows_at(rows, i), count, rows, dtype,
                           (char *)out + (size_t)i * bytes);
         i += count;
@@ -229,8 +229,8 @@ static iso_status make_node(source *s, const iso_spec *spec, iso_node **node)
     iso_status status = ISO_OK;
     for (int i = 0; i < s->n_components; i++) {
         size_t rows = piece_bytes / s->array[i].row_bytes;
-        s->piece_rows[i] = rows > 1 ? (int64_t)rows : 1;
-        ISO_TRY(iso_alloc((size_t)s->piece_rows[i] * s->array[i].row_bytes, s->path, &s->piece[i]));
+        s->chunk_rows[i] = rows > 1 ? (int64_t)rows : 1;
+        ISO_TRY(iso_alloc((size_t)s->chunk_rows[i] * s->array[i].row_bytes, s->path, &s->chunk[i]));
     }
     ISO_TRY(iso_node_create(&hdf5_ops, s->path, spec, NULL, NULL, s, node));
     (*node)->spans = iso_spans_of_rows(s->array[0].rows);

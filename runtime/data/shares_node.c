@@ -15,18 +15,18 @@
 #include "runtime/session/session.h"
 
 /* Rows that were fetched in one round. */
-typedef struct piece {
+typedef struct fragment {
     int64_t newest; /* needed for batches up to this one; -1: not needed any more */
     int64_t n_rows, room;
     int64_t *rows; /* row numbers, increasing */
     char *data;    /* [rows][row_bytes], as iso_pack_row writes them */
-} piece;
+} fragment;
 
 struct iso_row_window {
     iso_row_window *next; /* of the source */
     iso_node *source;
-    piece *pieces;
-    int n_pieces;
+    fragment *fragments;
+    int n_fragments;
     int64_t *wanted;
     int64_t count;
     iso_status status; /* of noting the rows */
@@ -37,7 +37,7 @@ typedef struct shares {
     int64_t rows, begin;                          /* of this rank; number of its first row */
     size_t offset[ISO_MAX_COMPONENTS], row_bytes; /* of a row in a message */
     iso_shares *exchange;
-    pthread_rwlock_t lock; /* of the windows and their pieces */
+    pthread_rwlock_t lock; /* of the windows and their fragments */
     iso_row_window *windows;
 } shares;
 
@@ -48,7 +48,7 @@ static bool is_own(const shares *s, int64_t row)
     return row >= s->begin && row < s->begin + s->rows;
 }
 
-static int64_t find_in_piece(const piece *p, int64_t row)
+static int64_t find_in_fragment(const fragment *p, int64_t row)
 {
     int64_t low = 0, high = p->newest < 0 ? 0 : p->n_rows;
     while (low < high) {
@@ -63,10 +63,10 @@ static int64_t find_in_piece(const piece *p, int64_t row)
 
 static const char *find_in_window(const iso_row_window *w, int64_t row, size_t row_bytes)
 {
-    for (int i = 0; i < w->n_pieces; i++) {
-        int64_t at = find_in_piece(&w->pieces[i], row);
+    for (int i = 0; i < w->n_fragments; i++) {
+        int64_t at = find_in_fragment(&w->fragments[i], row);
         if (at >= 0)
-            return w->pieces[i].data + (size_t)at * row_bytes;
+            return w->fragments[i].data + (size_t)at * row_bytes;
     }
     return NULL;
 }
@@ -259,11 +259,11 @@ void iso_row_window_destroy(iso_row_window *w)
         at = &(*at)->next;
     *at = w->next;
     pthread_rwlock_unlock(&s->lock);
-    for (int i = 0; i < w->n_pieces; i++) {
-        iso_free(w->pieces[i].rows);
-        iso_free(w->pieces[i].data);
+    for (int i = 0; i < w->n_fragments; i++) {
+        iso_free(w->fragments[i].rows);
+        iso_free(w->fragments[i].data);
     }
-    iso_free(w->pieces);
+    iso_free(w->fragments);
     iso_free(w->wanted);
     iso_node_release(w->source);
     iso_free(w);
@@ -273,9 +273,9 @@ static void forget(iso_row_window *w, int64_t oldest)
 {
     shares *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
-    for (int i = 0; i < w->n_pieces; i++)
-        if (w->pieces[i].newest < oldest)
-            w->pieces[i].newest = -1;
+    for (int i = 0; i < w->n_fragments; i++)
+        if (w->fragments[i].newest < oldest)
+            w->fragments[i].newest = -1;
     pthread_rwlock_unlock(&s->lock);
 }
 
@@ -330,29 +330,29 @@ static void sort_wanted(iso_row_window *w)
     w->count = kept;
 }
 
-static piece *idle_piece(iso_row_window *w)
+static fragment *idle_fragment(iso_row_window *w)
 {
-    for (int i = 0; i < w->n_pieces; i++)
-        if (w->pieces[i].newest < 0)
-            return &w->pieces[i];
+    for (int i = 0; i < w->n_fragments; i++)
+        if (w->fragments[i].newest < 0)
+            return &w->fragments[i];
     shares *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
-    piece fresh = {.newest = -1};
-    iso_status status = iso_list_add(w->pieces, w->n_pieces, fresh, "rows of other ranks");
+    fragment fresh = {.newest = -1};
+    iso_status status = iso_list_add(w->fragments, w->n_fragments, fresh, "rows of other ranks");
     pthread_rwlock_unlock(&s->lock);
-    return status == ISO_OK ? &w->pieces[w->n_pieces - 1] : NULL;
+    return status == ISO_OK ? &w->fragments[w->n_fragments - 1] : NULL;
 }
 
-static iso_status reserve_piece(iso_row_window *w, piece **room)
+static iso_status reserve_fragment(iso_row_window *w, fragment **room)
 {
     shares *s = w->source->impl;
     size_t bytes = 0;
-    piece *p = idle_piece(w);
+    fragment *p = idle_fragment(w);
     iso_status status = p ? w->status : ISO_NO_MEMORY;
     if (status == ISO_OK && p->room < w->count) {
         iso_free(p->rows);
         iso_free(p->data);
-        *p = (piece){.newest = -1};
+        *p = (fragment){.newest = -1};
         status = iso_size_mul((size_t)w->count, s->row_bytes, "rows of other ranks", &bytes);
         p->rows = status == ISO_OK ? iso_new((size_t)w->count * sizeof *p->rows) : NULL;
         p->data = p->rows ? iso_new(bytes) : NULL;
@@ -367,12 +367,12 @@ static iso_status reserve_piece(iso_row_window *w, piece **room)
 iso_status iso_row_window_fetch(iso_row_window *w, int64_t oldest, int64_t newest)
 {
     shares *s = w->source->impl;
-    piece *p = NULL;
+    fragment *p = NULL;
     iso_status status = ISO_OK;
     forget(w, oldest);
     sort_wanted(w);
     if (w->count > 0 || w->status != ISO_OK)
-        status = reserve_piece(w, &p);
+        status = reserve_fragment(w, &p);
     bool asks = status == ISO_OK && p;
     if (asks)
         memcpy(p->rows, w->wanted, (size_t)w->count * sizeof *p->rows);

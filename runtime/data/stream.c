@@ -10,7 +10,7 @@
 
 #include "runtime/base/memory.h"
 
-enum { PIECE = 256 * 1024, MOST_AT_ONCE = 1 << 30 };
+enum { CHUNK = 256 * 1024, MOST_AT_ONCE = 1 << 30 };
 /* One byte inflates to at most 1032 (zlib, "Technical details": maximum compression factor); a little more
  * for tiny files. */
 enum { DEFLATE_FACTOR = 1032, DEFLATE_SLACK = 4096 };
@@ -33,7 +33,7 @@ static iso_status stream_read_file(iso_stream *s)
 {
     ssize_t count;
     do
-        count = read(s->fd, s->buffer, PIECE);
+        count = read(s->fd, s->buffer, CHUNK);
     while (count < 0 && errno == EINTR);
     if (count < 0)
         return iso_error(ISO_IO, "cannot read '%s': %s", s->name, strerror(errno));
@@ -68,7 +68,7 @@ static iso_status stream_open_file(iso_stream *s)
     if (!S_ISREG(about.st_mode))
         return iso_error(ISO_INVALID, "'%s' is not a file", s->name);
     s->size = (size_t)about.st_size;
-    return iso_alloc(PIECE, "a file's buffer", (void **)&s->buffer);
+    return iso_alloc(CHUNK, "a file's buffer", (void **)&s->buffer);
 }
 
 static iso_status stream_begin(iso_stream *s)

@@ -41,10 +41,10 @@ static void transpose(int64_t vectors, int64_t n, const double *v, double *q)
 iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **q)
 {
     int64_t vectors = rows < columns ? rows : columns, n = rows < columns ? columns : rows;
-    double *v = calloc((size_t)(vectors * n), sizeof *v), *turned = v;
+    double *v = calloc((size_t)(vectors * n), sizeof *v), *transposed = v;
     if (v && rows > columns)
-        turned = calloc((size_t)(vectors * n), sizeof *v);
-    if (!v || !turned) {
+        transposed = calloc((size_t)(vectors * n), sizeof *v);
+    if (!v || !transposed) {
         free(v);
         return iso_error(ISO_NO_MEMORY, "no memory for an orthogonal matrix of %lld x %lld", (long long)rows,
                          (long long)columns);
@@ -53,10 +53,10 @@ iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **
         v[i] = iso_normal(key, (uint64_t)i);
     for (int64_t k = 0; k < vectors; k++)
         orthonormalize(n, v, k, v + k * n);
-    if (turned != v) {
-        transpose(vectors, n, v, turned);
+    if (transposed != v) {
+        transpose(vectors, n, v, transposed);
         free(v);
     }
-    *q = turned;
+    *q = transposed;
     return ISO_OK;
 }

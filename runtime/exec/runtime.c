@@ -257,7 +257,7 @@ static void make_keys(const iso_runtime *runtime, const iso_variable *variable, 
 
 /* Allocates memory for every box once on each host. first[slot]: the first slot of its host with the same
  * box. */
-static void place_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
+static void allocate_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
 {
     iso_stored *stored = &runtime->variable[variable->id];
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
@@ -296,10 +296,10 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
         stored->first_on_host[s] = first[s] == s;
     iso_status status = ISO_OK;
     if (room && !iso_runtime_take_place(runtime, variable, stored, &status))
-        place_copies(runtime, variable, first);
+        allocate_copies(runtime, variable, first);
     iso_free(first);
     iso_free(key);
-    stored->placed = room;
+    stored->allocated = room;
     return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
 }
 
@@ -327,8 +327,8 @@ static iso_status place_new(iso_runtime *runtime, const iso_program *program)
     ISO_TRY(iso_list_reserve(runtime->variable, first, graph->n_variables - first, "variables"));
     runtime->stored = graph->n_variables;
     for (int i = first; i < graph->n_variables; i++) {
-        runtime->variable[i] = (iso_stored){.placed = false};
-        graph->variables[i]->placed = true;
+        runtime->variable[i] = (iso_stored){.allocated = false};
+        graph->variables[i]->allocated = true;
         ISO_TRY(place_variable(runtime, graph->variables[i], &program->variable_layout[i]));
     }
 done:

@@ -10,7 +10,7 @@
 
 /* A variable on all hosts: the offset, in its host's area, of the copy that each slot uses. */
 typedef struct iso_stored {
-    bool placed;
+    bool allocated;
     bool inherited; /* memory and value come from a variable that was set aside */
     iso_layout layout;
     iso_layout *shown; /* the same for users; created on the first request */

@@ -213,9 +213,9 @@ bool iso_runtime_take_place(iso_runtime *runtime, const iso_variable *variable, 
 }
 
 /* Lists a variable's memory as spare. Out of memory: it is not listed and stays unused. */
-static void leave_place(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored, bool taken)
+static void list_spare(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored, bool taken)
 {
-    bool spare = stored->placed && !taken;
+    bool spare = stored->allocated && !taken;
     iso_free(stored->shown);
     iso_free(stored->first_on_host);
     iso_free(stored->first_of_all);
@@ -354,7 +354,7 @@ static void end_runtime(iso_set_aside *aside)
     graph->restore = aside->restore;
     graph->restore_user = aside->restore_user;
     for (int i = 0; i < graph->n_variables; i++)
-        graph->variables[i]->placed = false;
+        graph->variables[i]->allocated = false;
 }
 
 void iso_set_aside_put_back(iso_set_aside *aside)
@@ -367,8 +367,8 @@ void iso_set_aside_put_back(iso_set_aside *aside)
     }
     free_updates(runtime, take_updates(runtime, aside->first_op));
     for (int i = aside->first_variable; i < runtime->stored; i++)
-        leave_place(runtime, aside->graph->variables[i], &runtime->variable[i],
-                    runtime->variable[i].inherited);
+        list_spare(runtime, aside->graph->variables[i], &runtime->variable[i],
+                   runtime->variable[i].inherited);
     if (runtime->stored > aside->first_variable)
         runtime->stored = aside->first_variable;
     if (aside->stored) {
@@ -391,7 +391,7 @@ void iso_set_aside_drop(iso_set_aside *aside)
 {
     iso_runtime *runtime = aside->runtime;
     for (int i = 0; runtime && i < aside->count; i++)
-        leave_place(runtime, aside->variable[i], &aside->stored[aside->first_variable + i], aside->taken[i]);
+        list_spare(runtime, aside->variable[i], &aside->stored[aside->first_variable + i], aside->taken[i]);
     for (int i = aside->first_variable; runtime && i < runtime->stored; i++)
         runtime->variable[i].inherited = false;
     if (runtime)

@@ -203,7 +203,7 @@ static void run_end(const step *s, int thread, int first, int end)
 /* ---- a thread's part ---- */
 
 /* The next instruction at which slots synchronize. */
-static int next_meeting(const iso_plan *plan, int from)
+static int next_barrier(const iso_plan *plan, int from)
 {
     while (from < plan->n_instructions && plan->instructions[from].kind != ISO_EXCHANGE &&
            plan->instructions[from].kind != ISO_BEGIN)
@@ -243,7 +243,7 @@ static void run_thread(void *arg, int thread)
     bool travels = thread == 0 && !s->runtime->site.one_host;
     int64_t step_begin = tick(s);
     for (int i = 0; i < plan->n_instructions;) {
-        int stop = next_meeting(plan, i);
+        int stop = next_barrier(plan, i);
         for (int l = first; l < end; l++)
             for (int k = i; k < stop; k++) {
                 int64_t begin = tick(s);

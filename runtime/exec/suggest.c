@@ -60,8 +60,8 @@ static const double ELEMENT = 12, /* an element that an op writes: memory is slo
     BYTE_AWAY = 100,              /* or from another host */
     WEIGHT_BYTE = 5,              /* a byte of weights that another slot has updated: it comes from that
                                      slot's cache */
-    MEETING_HERE = 1e5,           /* an exchange: slots wait for each other */
-    MEETING_AWAY = 2e6;
+    BARRIER_HERE = 1e5,           /* an exchange: slots wait for each other */
+    BARRIER_AWAY = 2e6;
 
 /* Products of few rows or columns are slower: they do not fill the tiles of about 6 by 16 elements, and
  * loaded data is reused little. */
@@ -103,7 +103,7 @@ double iso_suggest_cost(const iso_plan_report *r)
     for (int i = 0; i < r->n_ops; i++) {
         cost += cost_of_op(r, &r->ops[i]);
         if (r->n_slots > 1 && r->ops[i].kind == ISO_REPORT_EXCHANGE)
-            cost += away ? MEETING_AWAY : MEETING_HERE;
+            cost += away ? BARRIER_AWAY : BARRIER_HERE;
     }
     return cost;
 }

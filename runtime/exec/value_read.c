@@ -86,8 +86,7 @@ static void value_read_read_rows(const part *from, const iso_box *wanted, iso_dt
 }
 
 /* box NULL: the whole part. */
-static iso_status value_read_read_part(const part *from, int slot, const iso_box *box, iso_dtype dtype,
-                                       void *out)
+static iso_status value_read_part(const part *from, int slot, const iso_box *box, iso_dtype dtype, void *out)
 {
     iso_status status = ISO_OK;
     if (dtype != from->dtype && !iso_dtype_is_float(dtype))
@@ -126,7 +125,7 @@ iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, 
     ISO_TRY(check_hosted(value->site->mesh, iso_rank(value->site->ctx), slot));
     part from = {.dtype = value->dtype, .data = iso_value_part(value, slot)};
     ISO_TRY(iso_value_box(value, slot, &from.box));
-    ISO_TRY(value_read_read_part(&from, slot, box, dtype, out));
+    ISO_TRY(value_read_part(&from, slot, box, dtype, out));
 done:
     return status;
 }
@@ -200,7 +199,7 @@ iso_status iso_variable_read_part(const iso_variable *variable, int slot, const 
     part from = {.box = iso_runtime_variable_box(runtime, variable, slot),
                  .dtype = variable->dtype,
                  .data = iso_runtime_variable(runtime, variable, slot)};
-    ISO_TRY(value_read_read_part(&from, slot, box, dtype, out));
+    ISO_TRY(value_read_part(&from, slot, box, dtype, out));
 done:
     return status;
 }

@@ -35,7 +35,7 @@ done:
 }
 
 /* The elements that this rank writes, at their global indices; all other bits are zero. */
-static void place_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
+static void write_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
 {
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
@@ -64,7 +64,7 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
     if (status != ISO_OK)
         return status;
     memset(values, 0, (size_t)count * sizeof *values);
-    place_own(runtime, variable, values);
+    write_own(runtime, variable, values);
     return iso_join_ranks(runtime->ctx, values, count);
 }
 

@@ -573,7 +573,7 @@ void iso_variable_set_layout(iso_variable *variable, const char *layout)
 {
     if (ISO_ANY_NULL(variable))
         return;
-    if (variable->placed && !same_text(variable->layout, layout))
+    if (variable->allocated && !same_text(variable->layout, layout))
         refuse_layout(variable, layout);
     else if (variable->graph->status == ISO_OK)
         variable->layout = layout ? iso_graph_keep_text(variable->graph, layout) : NULL;

@@ -17,7 +17,7 @@ struct iso_variable {
     bool frozen, made_frozen;    /* frozen now, and when it was made */
     bool trained, updated;       /* iso_minimize was given it; the loss depends on it */
     bool inherits;               /* compiled again: takes over its old value (exec/set_aside.h) */
-    bool placed;                 /* a function has given it memory on the slots */
+    bool allocated;              /* a function has given it memory on the slots */
     const char *layout;          /* its own, as text; NULL: given by the distribution */
     iso_tensor *value;           /* output of its variable op */
     const iso_variable *gathers; /* accumulates the gradients of this one over steps; or NULL */

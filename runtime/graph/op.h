@@ -101,7 +101,7 @@ struct iso_op_type {
      * op->inputs in a graph of their own. The partitioner calls it if, and only if, such a dimension of an
      * input is sharded; a single slot keeps the op. `shared` ops that several decompositions have in
      * common are computed once. */
-    void (*split)(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
+    void (*decompose)(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
     bool shared;    /* used in decompositions, with attrs without padding: equal ops have equal bytes */
     bool random;    /* depends on the step's counter: two equal ops give different results */
     bool no_second; /* a gradient without a gradient: a derivative through it is an error, not a zero */

@@ -37,16 +37,16 @@ static void pull(messages *m, const iso_box *region, int count)
 {
     for (int i = 0; i < count; i++)
         m->host_of[i] = m->r->plan->site->host_of_slot[m->source[i]];
-    int travelling = iso_exchange_travelling(m->host_of, count, m->from, m->host);
+    int inter_host = iso_exchange_inter_host(m->host_of, count, m->from, m->host);
     int64_t elements = iso_box_count(region);
-    if (!travelling || !elements)
+    if (!inter_host || !elements)
         return;
     uint64_t key = iso_hash_bytes(0, m->source, (size_t)count * sizeof *m->source);
     key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
     key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
     size_t bytes = (size_t)elements * m->element;
     if (is_fresh(m, key))
-        m->bytes += (double)iso_exchange_operand_bytes(bytes) * travelling;
+        m->bytes += (double)iso_exchange_operand_bytes(bytes) * inter_host;
 }
 
 static iso_status pull_region(void *arg, const iso_region *region)

@@ -23,14 +23,14 @@ typedef struct ending {
 static const double patience = 5; /* seconds */
 
 /* The result of the exchange. */
-typedef enum meeting {
+typedef enum finish_barrier {
     MET,
     LATE, /* the others did not arrive in time, or MPI failed; the message is still in flight */
     LOST, /* MPI could not send */
-} meeting;
+} finish_barrier;
 
 /* Waits for all ranks; at most `seconds` if that is above 0. If MPI fails, *failed is its error. */
-static meeting wait_for_all(MPI_Request *request, double seconds, iso_status *failed)
+static finish_barrier wait_for_all(MPI_Request *request, double seconds, iso_status *failed)
 {
     double end = iso_clock() + seconds;
     int done = 0, tries = 0, failures = 0;
@@ -79,7 +79,7 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
 }
 
 /* Exchanges the ranks' endings. *status becomes the job's status. */
-static meeting meet(iso_context *ctx, iso_status *status)
+static finish_barrier meet(iso_context *ctx, iso_status *status)
 {
     int ranks = ctx->channel.n_ranks;
     ending *endings = iso_new((size_t)(ranks + 1) * sizeof *endings), *mine = &endings[ranks];
@@ -92,7 +92,8 @@ static meeting meet(iso_context *ctx, iso_status *status)
     snprintf(message, sizeof message, "%s", iso_error_message());
     iso_status failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
                                                ctx->shutdown, &request));
-    meeting how = failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
+    finish_barrier how =
+        failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
     if (how == MET)
         *status = tell(ctx, endings);
     else if (failed != ISO_OK) /* the program's own error takes precedence */
@@ -124,7 +125,7 @@ static bool may_abort(const iso_context *ctx)
 }
 
 /* Ends a context whose communicators could not be made. */
-static meeting end_alone(const iso_context *ctx, iso_status status)
+static finish_barrier end_alone(const iso_context *ctx, iso_status status)
 {
     if (status == ISO_OK)
         return MET;
@@ -138,7 +139,7 @@ int iso_finish(iso_context *ctx, iso_status status)
     if (status != ISO_OK && !*iso_error_message())
         iso_error(status, "the program ended with status %d (%s) and recorded no message", (int)status,
                   name_of(status));
-    meeting how = joined ? meet(ctx, &status) : end_alone(ctx, status);
+    finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
     if (how != MET && joined && status != ISO_OK)
         print_error(ctx->channel.rank, iso_error_message());
     if (how != MET && began)

@@ -1,5 +1,5 @@
 /* Decomposition: if a dimension that an op's rule holds whole is sharded, the op is replaced by ops whose
- * rules let that dimension be sharded (iso_op_type.split). These are built in a graph of the program's
+ * rules let that dimension be sharded (iso_op_type.decompose). These are built in a graph of the program's
  * own, as any network is. Their inputs and results are then connected to the tensors of the program. */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool shared_out(const iso_mesh *mesh, const iso_sharding *sharding)
 bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *op)
 {
     iso_rule rule;
-    if (!op->type->split)
+    if (!op->type->decompose)
         return false;
     iso_op_rule(op, &rule);
     for (int i = 0; i < op->n_inputs; i++) {
@@ -157,7 +157,7 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
     pieces->precision = p->graph->precision;
     iso_tensor *in[ISO_MAX_INPUTS], *real[ISO_MAX_INPUTS], *out[ISO_MAX_OUTPUTS];
     stand_in(pieces, op, in);
-    op->type->split(op, in, out);
+    op->type->decompose(op, in, out);
     iso_status status = ISO_OK;
     ISO_TRY(iso_graph_error(pieces));
     ISO_TRY(number_tensors(p, first_tensor));

@@ -332,7 +332,7 @@ static interpreter *build_pieces(const whole_run *w, iso_graph *shards, iso_tens
             .name = "input", .dtype = w->c.op->inputs[i]->dtype, .shape = w->c.op->inputs[i]->shape};
         in[i] = iso_op_create(shards, &iso_op_input, NULL, 0, &attrs);
     }
-    w->c.op->type->split(w->c.op, in, out);
+    w->c.op->type->decompose(w->c.op, in, out);
     ck_assert_msg(shards->status == ISO_OK, "%s: %s", w->c.from->op, shards->message);
     interpreter *made = interpreter_create(shards, iso_backend_reference(), SAMPLE_ROWS);
     for (int i = 0; i < w->c.op->n_inputs; i++) {
@@ -364,7 +364,7 @@ START_TEST(pieces_are_the_whole)
     for (int i = 0; sample_at(i); i++) {
         whole_run w;
         whole_begin(&w, sample_at(i), &in_float64);
-        if (w.c.op->type->split) {
+        if (w.c.op->type->decompose) {
             iso_graph *shards = iso_graph_create(NULL);
             iso_tensor *out[ISO_MAX_OUTPUTS];
             iso_graph_set_precision(shards, ISO_F64);

@@ -91,7 +91,7 @@ static void check_step(const economist *e, const iso_program_step *step, int axi
         find_layouts(e, step->input[i], &own);
         for (int d = 0; d < x->shape.rank; d++)
             ck_assert_msg(
-                !all_shard(&own, d, axis) || (rule.input[i][d] == ISO_WHOLE && !step->op->type->split),
+                !all_shard(&own, d, axis) || (rule.input[i][d] == ISO_WHOLE && !step->op->type->decompose),
                 "%s: %s is done alike by all slots along '%s', which shards dimension %d of its "
                 "input %d (%s)",
                 e->what, step->op->type->name, e->program->mesh->name[axis], d, i, iso_tensor_name(x));

@@ -4,17 +4,17 @@
 
 /* The taps that connect an element of x or y along one dimension with elements of the other, and which
  * ones. */
-typedef struct meeting {
+typedef struct overlap {
     int count;
     int64_t tap[ISO_DEPTHWISE_TAPS], at[ISO_DEPTHWISE_TAPS];
-} meeting;
+} overlap;
 
 /* For an output position: the elements of x. */
-INLINE void meet_elements(const iso_depthwise *d, int i, int64_t place, meeting *m)
+INLINE void overlap_elements(const iso_depthwise *d, int i, int64_t position, overlap *m)
 {
     m->count = 0;
     for (int64_t tap = 0; tap < d->taps[i]; tap++) {
-        int64_t at = place * d->stride[i] - d->pad[i] + tap * d->dilation[i];
+        int64_t at = position * d->stride[i] - d->pad[i] + tap * d->dilation[i];
         if (at >= 0 && at < d->in[i]) {
             m->tap[m->count] = tap;
             m->at[m->count++] = at;
@@ -23,7 +23,7 @@ INLINE void meet_elements(const iso_depthwise *d, int i, int64_t place, meeting 
 }
 
 /* For an element of x: the output positions. */
-INLINE void meet_places(const iso_depthwise *d, int i, int64_t element, meeting *m)
+INLINE void overlap_positions(const iso_depthwise *d, int i, int64_t element, overlap *m)
 {
     m->count = 0;
     for (int64_t tap = 0; tap < d->taps[i]; tap++) {
@@ -37,7 +37,7 @@ INLINE void meet_places(const iso_depthwise *d, int i, int64_t element, meeting 
 
 /* The sum, over pairs of taps in `rows` and `columns`, of kernel times `from`, for n channels beginning at
  * the pointers. Rows of `from` have `width` elements of c channels. */
-INLINE vf gather(const iso_depthwise *d, const meeting *rows, const meeting *columns, int64_t width,
+INLINE vf gather(const iso_depthwise *d, const overlap *rows, const overlap *columns, int64_t width,
                  const float *from, const float *kernel, int64_t n)
 {
     vf sum = vf_set(0);
@@ -53,11 +53,11 @@ INLINE vf gather(const iso_depthwise *d, const meeting *rows, const meeting *col
 
 void ISO_SIMD(depthwise_f32)(const iso_depthwise *d, const float *x, const float *kernel, float *y)
 {
-    meeting rows, columns;
+    overlap rows, columns;
     for (int64_t p = 0; p < d->out[0]; p++) {
-        meet_elements(d, 0, p, &rows);
+        overlap_elements(d, 0, p, &rows);
         for (int64_t q = 0; q < d->out[1]; q++, y += d->c) {
-            meet_elements(d, 1, q, &columns);
+            overlap_elements(d, 1, q, &columns);
             for (int64_t c = 0; c < d->c; c += VL)
                 vf_put(y + c, gather(d, &rows, &columns, d->in[1], x + c, kernel + c, d->c - c), d->c - c);
         }
@@ -67,11 +67,11 @@ void ISO_SIMD(depthwise_f32)(const iso_depthwise *d, const float *x, const float
 void ISO_SIMD(depthwise_grad_input_f32)(const iso_depthwise *d, const float *kernel, const float *dy,
                                         float *dx)
 {
-    meeting rows, columns;
+    overlap rows, columns;
     for (int64_t r = 0; r < d->in[0]; r++) {
-        meet_places(d, 0, r, &rows);
+        overlap_positions(d, 0, r, &rows);
         for (int64_t s = 0; s < d->in[1]; s++, dx += d->c) {
-            meet_places(d, 1, s, &columns);
+            overlap_positions(d, 1, s, &columns);
             for (int64_t c = 0; c < d->c; c += VL)
                 vf_put(dx + c, gather(d, &rows, &columns, d->out[1], dy + c, kernel + c, d->c - c), d->c - c);
         }
@@ -79,13 +79,13 @@ void ISO_SIMD(depthwise_grad_input_f32)(const iso_depthwise *d, const float *ker
 }
 
 /* The output positions of a row for which a tap is inside x: [*first, *behind). */
-INLINE void places_of_tap(const iso_depthwise *d, int i, int64_t tap, int64_t *first, int64_t *behind)
+INLINE void positions_of_tap(const iso_depthwise *d, int i, int64_t tap, int64_t *first, int64_t *past)
 {
     int64_t before = d->pad[i] - tap * d->dilation[i],
             end = d->in[i] + before; /* position * stride >= before, < end */
     *first = before > 0 ? (before + d->stride[i] - 1) / d->stride[i] : 0;
-    *behind = end > 0 ? (end + d->stride[i] - 1) / d->stride[i] : 0;
-    *behind = *behind < d->out[i] ? *behind : d->out[i];
+    *past = end > 0 ? (end + d->stride[i] - 1) / d->stride[i] : 0;
+    *past = *past < d->out[i] ? *past : d->out[i];
 }
 
 /* Sums the products of a row of x and a row of dy, in four sums, so that no addition waits for the previous
@@ -106,19 +106,19 @@ INLINE vf correlate(const float *x, const float *dy, int64_t count, int64_t x_st
 void ISO_SIMD(depthwise_grad_kernel_f32)(const iso_depthwise *d, const float *x, const float *dy,
                                          float *dkernel)
 {
-    meeting rows;
+    overlap rows;
     for (int64_t p = 0; p < d->out[0]; p++) {
-        meet_elements(d, 0, p, &rows);
+        overlap_elements(d, 0, p, &rows);
         for (int i = 0; i < rows.count; i++)
             for (int64_t j = 0; j < d->taps[1]; j++) {
-                int64_t first, behind, column = -d->pad[1] + j * d->dilation[1];
-                places_of_tap(d, 1, j, &first, &behind);
+                int64_t first, past, column = -d->pad[1] + j * d->dilation[1];
+                positions_of_tap(d, 1, j, &first, &past);
                 const float *from = x + (rows.at[i] * d->in[1] + first * d->stride[1] + column) * d->c;
                 const float *slope = dy + (p * d->out[1] + first) * d->c;
                 float *to = dkernel + (rows.tap[i] * d->taps[1] + j) * d->c;
-                for (int64_t c = 0; first < behind && c < d->c; c += VL) {
+                for (int64_t c = 0; first < past && c < d->c; c += VL) {
                     vf sum =
-                        correlate(from + c, slope + c, behind - first, d->stride[1] * d->c, d->c, d->c - c);
+                        correlate(from + c, slope + c, past - first, d->stride[1] * d->c, d->c, d->c - c);
                     vf_put(to + c, vf_get(to + c, d->c - c) + sum, d->c - c);
                 }
             }

@@ -148,7 +148,7 @@ const iso_op_type iso_op_sparse_crossentropy = {
     .gradient = sparse_gradient,
     .rule_of = crossentropy_rule_of,
     .flops = crossentropy_flops,
-    .split = split_sparse,
+    .decompose = split_sparse,
 };
 
 const iso_op_type iso_op_sparse_crossentropy_grad = {
@@ -157,7 +157,7 @@ const iso_op_type iso_op_sparse_crossentropy_grad = {
     .rule_of = crossentropy_rule_of,
     .linear = 1 << DLOSS,
     .flops = crossentropy_flops,
-    .split = split_sparse_gradient,
+    .decompose = split_sparse_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,
 };
@@ -169,7 +169,7 @@ const iso_op_type iso_op_crossentropy = {
     .rule_of = crossentropy_rule_of,
     .linear = 1 << LABELS,
     .flops = crossentropy_flops,
-    .split = split_dense,
+    .decompose = split_dense,
 };
 
 const iso_op_type iso_op_crossentropy_grad = {
@@ -178,7 +178,7 @@ const iso_op_type iso_op_crossentropy_grad = {
     .rule_of = crossentropy_rule_of,
     .linear = 1 << LABELS | 1 << DLOSS,
     .flops = crossentropy_flops,
-    .split = split_dense_gradient,
+    .decompose = split_dense_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,
 };

@@ -47,7 +47,7 @@ const iso_op_type iso_op_argmax = {
     .infer = infer_argmax,
     .rule_of = argmax_rule,
     .flops = iso_one_for_each,
-    .split = split_argmax,
+    .decompose = split_argmax,
 };
 
 iso_tensor *iso_argmax(iso_tensor *x, int axis)
@@ -101,7 +101,7 @@ const iso_op_type iso_op_in_top_k = {
     .infer = infer_in_top_k,
     .rule_of = top_k_rule,
     .flops = iso_one_for_each,
-    .split = split_in_top_k,
+    .decompose = split_in_top_k,
 };
 
 iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, int k)

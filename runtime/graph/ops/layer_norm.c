@@ -86,7 +86,7 @@ const iso_op_type iso_op_layer_norm = {
     .gradient = layer_norm_gradient,
     .rule_of = whole_channels,
     .flops = layer_norm_flops,
-    .split = iso_layer_split,
+    .decompose = iso_layer_split,
     .in_place = 1 << 0,
 };
 
@@ -97,7 +97,7 @@ const iso_op_type iso_op_layer_norm_grad = {
     .rule_of = whole_channels,
     .linear = 1 << 1,
     .flops = layer_norm_flops,
-    .split = iso_layer_split_gradient,
+    .decompose = iso_layer_split_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
 };
@@ -110,7 +110,7 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
     .rule_of = whole_channels,
     .linear = 1 << 1,
     .flops = layer_norm_flops,
-    .split = iso_layer_split_sums,
+    .decompose = iso_layer_split_sums,
     .no_second = true,
 };
 

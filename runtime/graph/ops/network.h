@@ -49,7 +49,7 @@
  *   crossentropy_grad         labels, logits, dloss -> dlogits = (softmax(x) sum(t) - t) dloss
  *
  * ---- the same over sharded classes (iso_class_attrs): the ops by which the partitioner replaces the ops above,
- * argmax and in_top_k if their axis is sharded (iso_op_type.split). Along the axis, x has the classes of the slot's
+ * argmax and in_top_k if their axis is sharded (iso_op_type.decompose). Along the axis, x has the classes of the slot's
  * part, possibly none, and a "row" has one element: x [.., c, ..], row [.., 1, ..]. Sums and maxima over the classes
  * are taken over those of the part, and then over slots.
  *   class_max           x (any type) -> row, the largest element that is not NaN; if there is none, the
@@ -88,7 +88,7 @@
  *                        as the next two)
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx
  *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
- *   The decomposition of layer normalisation for sharded channels (iso_op_type.split; iso_layer_norm_attrs, except
+ *   The decomposition of layer normalisation for sharded channels (iso_op_type.decompose; iso_layer_norm_attrs, except
  *   the first). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance are computed
  *   from the rows' sums over all channels:
  *   layer_moments        x -> sum, sum of squares: rows

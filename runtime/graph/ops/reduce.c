@@ -148,7 +148,7 @@ const iso_op_type iso_op_reduce_min = {
     .gradient = extreme_backward,
     .rule_of = min_rule,
     .flops = reduce_flops,
-    .split = split_min,
+    .decompose = split_min,
 };
 
 /* The axes as bits; an axis out of range is an error in the graph. */

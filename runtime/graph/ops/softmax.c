@@ -79,7 +79,7 @@ const iso_op_type iso_op_softmax = {
     .gradient = softmax_gradient,
     .rule_of = softmax_rule_of,
     .flops = softmax_flops,
-    .split = split_softmax,
+    .decompose = split_softmax,
     .in_place = 1 << 0,
 };
 
@@ -90,7 +90,7 @@ const iso_op_type iso_op_log_softmax = {
     .gradient = log_softmax_gradient,
     .rule_of = softmax_rule_of,
     .flops = softmax_flops,
-    .split = split_log_softmax,
+    .decompose = split_log_softmax,
     .in_place = 1 << 0,
 };
 
@@ -101,7 +101,7 @@ const iso_op_type iso_op_softmax_grad = {
     .rule_of = softmax_rule_of,
     .linear = 1 << 1,
     .flops = softmax_flops,
-    .split = split_softmax_gradient,
+    .decompose = split_softmax_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
 };
@@ -113,7 +113,7 @@ const iso_op_type iso_op_log_softmax_grad = {
     .rule_of = softmax_rule_of,
     .linear = 1 << 1,
     .flops = softmax_flops,
-    .split = split_log_softmax_gradient,
+    .decompose = split_log_softmax_gradient,
     .in_place = 1 << 0 | 1 << 1,
     .no_second = true,
 };

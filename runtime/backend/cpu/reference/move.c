@@ -29,8 +29,8 @@ static void move_run(const iso_walk *walk, size_t size, const void *from, void *
 }
 
 /* Copies dim[0..rank) elements between strided arrays. */
-static void ref_move_move(int rank, const int64_t *dim, size_t size, const void *from,
-                          const int64_t *from_stride, void *to, const int64_t *to_stride)
+static void ref_move(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride,
+                     void *to, const int64_t *to_stride)
 {
     int64_t stride[2][ISO_MAX_RANK] = {{0}};
     memcpy(stride[0], from_stride, (size_t)rank * sizeof(int64_t));
@@ -64,7 +64,7 @@ static void run_transpose(const iso_kernel_call *call)
     iso_strides(y, to);
     for (int d = 0; d < x->rank; d++)
         from[d] = own[attrs->permutation[d]];
-    ref_move_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
+    ref_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
 /* The local elements that both of two arrays hold. The smaller one begins at `begin` in the larger one, in
@@ -111,9 +111,9 @@ static void move_overlap(const iso_kernel_call *call, bool to_larger)
         return;
     iso_strides(x, from);
     iso_strides(y, to);
-    ref_move_move(y->rank, extent, iso_dtype_size(x->dtype),
-                  ref_move_element(x, from, to_larger ? small_at : large_at), from,
-                  ref_move_element(y, to, to_larger ? large_at : small_at), to);
+    ref_move(y->rank, extent, iso_dtype_size(x->dtype),
+             ref_move_element(x, from, to_larger ? small_at : large_at), from,
+             ref_move_element(y, to, to_larger ? large_at : small_at), to);
 }
 
 static void run_slice(const iso_kernel_call *call)
@@ -136,8 +136,8 @@ static void run_concat(const iso_kernel_call *call)
         const iso_array *x = &call->in[i];
         iso_strides(x, from);
         if (iso_array_count(x) > 0)
-            ref_move_move(x->rank, x->dim, iso_dtype_size(x->dtype), x->data, from,
-                          ref_move_element(y, to, begin), to);
+            ref_move(x->rank, x->dim, iso_dtype_size(x->dtype), x->data, from, ref_move_element(y, to, begin),
+                     to);
         begin[attrs->axis] += x->dim[attrs->axis];
     }
 }
@@ -148,7 +148,7 @@ static void run_broadcast_to(const iso_kernel_call *call)
     int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK];
     iso_broadcast_strides(x, y, from);
     iso_strides(y, to);
-    ref_move_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
+    ref_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
 }
 
 /* The array may have only some of the classes: its offset is the first one. */

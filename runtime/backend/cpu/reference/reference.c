@@ -22,7 +22,7 @@ static const iso_kernel *find_registered(const char *op, const iso_kernel_call *
     return NULL;
 }
 
-static const iso_kernel *ref_reference_find(const char *op, const iso_kernel_call *call)
+static const iso_kernel *ref_find(const char *op, const iso_kernel_call *call)
 {
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
@@ -62,13 +62,13 @@ static const iso_kernel *ref_reference_find(const char *op, const iso_kernel_cal
         break;                                                                                               \
     }
 
-static void ref_reference_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void ref_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     COMBINE(x[i] + y[i], x[i] | y[i])
 }
 
 /* NaN in either operand gives NaN, so that no slot hides another slot's NaN. */
-static void ref_reference_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void ref_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
 {
     COMBINE(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i], x[i] | y[i])
 }
@@ -78,9 +78,9 @@ const iso_backend *iso_backend_reference(void)
     static const iso_backend backend = {
         .name = "reference",
         .description = "reference: plain kernels",
-        .find = ref_reference_find,
-        .sum = ref_reference_sum,
-        .maximum = ref_reference_maximum,
+        .find = ref_find,
+        .sum = ref_sum,
+        .maximum = ref_maximum,
         .optimizer = iso_reference_optimizer,
     };
     return &backend;
