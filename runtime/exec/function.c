@@ -68,13 +68,15 @@ done:
 static iso_status agree_program(iso_context *ctx, const iso_function *function)
 {
     iso_text steps = {0};
+    char what[ISO_MAX_NAME + 40];
     iso_status status =
         iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name);
     if (status != ISO_INVALID)
         return status;
     iso_program_list_steps(function->program, &steps);
-    if (iso_agree_same_lines(ctx, "the program of a function", iso_text_get(&steps)) == ISO_OK)
-        iso_error(ISO_INVALID, "the ranks differ in the layouts of function '%s'", function->name);
+    snprintf(what, sizeof what, "the program of function '%s'", function->name);
+    if (iso_agree_same_lines(ctx, what, iso_text_get(&steps)) == ISO_OK)
+        iso_error(ISO_INVALID, "the ranks differ in the windows of the layouts of function '%s'", function->name);
     iso_text_free(&steps);
     return ISO_INVALID;
 }

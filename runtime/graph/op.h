@@ -105,6 +105,9 @@ struct iso_op_type {
     bool shared;    /* used in decompositions, with attrs without padding: equal ops have equal bytes */
     bool random;    /* depends on the step's counter: two equal ops give different results */
     bool no_second; /* a gradient without a gradient: a derivative through it is an error, not a zero */
+    /* The numbers among the attributes that must be equal on all ranks, compared when a function is made; ends
+     * with a name of NULL. NULL, as for registered ops: none is compared. */
+    const struct iso_setting *settings;
     bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),
                        optimizer updates */
 };

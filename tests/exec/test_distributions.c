@@ -309,7 +309,9 @@ END_TEST
 START_TEST(ranks_that_are_told_different_things_notice)
 {
     static const iso_layout_callback callbacks[] = {differ, differ_in_words};
-    static const char *const messages[] = {"the program of a function", "the layouts of function 'training'"};
+    static const char *const messages[] = {
+        "rank 0 has 'layout of 'a/kernel': (-, -)', rank 1 has 'layout of 'a/kernel': (-, model)'",
+        "rank 0 has 'no other layout is given', rank 1 has 'layout of 'a/output': (data+model, -)'"};
     for (int i = 0; i < 2 && iso_ranks(ctx) > 1; i++) {
         trial t;
         iso_distribution_options how = {.variable = i ? NULL : callbacks[0],

@@ -105,6 +105,98 @@ START_TEST(test_programs_that_differ)
 }
 END_TEST
 
+/* ---- ops that are no layers ---- */
+
+enum { CONSTANT, NUMBER, AFFINE, LEAKY_RELU, ELU, DROPOUT_RATE, DROPOUT_PATH, NOISE, SLICE, AXIS, BARE_OPS };
+
+static iso_tensor *bare_op(iso_graph *g, iso_tensor *x, int which, bool odd)
+{
+    static const double same[4] = {1, 2, 3, 4}, other[4] = {1, 2, 3, 5};
+    iso_tensor *constant = iso_constant(g, ISO_F32, ISO_SHAPE(4), odd && which == CONSTANT ? other : same);
+    switch (which) {
+    case NUMBER:
+        return iso_multiply(x, iso_number(g, ISO_F32, odd ? 2 : 1));
+    case AFFINE:
+        return iso_affine(x, 1, odd ? 0.5 : 0);
+    case LEAKY_RELU:
+        return iso_leaky_relu(x, odd ? 0.3 : 0.1);
+    case ELU:
+        return iso_elu(x, odd ? 2 : 1);
+    case DROPOUT_RATE:
+        return iso_dropout_op(x, odd ? 0.5 : 0.1, "p");
+    case DROPOUT_PATH:
+        return iso_dropout_op(x, 0.5, odd ? "q" : "p");
+    case NOISE:
+        return iso_gaussian_noise_op(x, odd ? 1 : 0.5, "n");
+    case SLICE:
+        return iso_slice(x, (int64_t[]){odd}, (int64_t[]){2});
+    case AXIS:
+        return iso_softmax(iso_reshape(x, ISO_SHAPE(ISO_BATCH, 2, 2)), odd ? 1 : 2);
+    default:
+        return iso_multiply(x, constant);
+    }
+}
+
+static iso_status make_bare(int which, bool odd)
+{
+    iso_function *f = NULL;
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_status status =
+        iso_function_create(g, &f, .inputs = {x}, .outputs = {bare_op(g, x, which, odd)}, .training = true);
+    iso_function_destroy(f);
+    iso_graph_destroy(g);
+    return status;
+}
+
+START_TEST(test_bare_ops_that_differ)
+{
+    static const char *const wanted[BARE_OPS][2] = {
+        [CONSTANT] = {"rank 0 has 'constant: float32[4]", "hash of values"},
+        [NUMBER] = {"first value 1,", "first value 2,"},
+        [AFFINE] = {"affine to", "shift = 0.5"},
+        [LEAKY_RELU] = {"alpha = 0.1", "alpha = 0.29999999999999999"},
+        [ELU] = {"elu to", "alpha = 2"},
+        [DROPOUT_RATE] = {"dropout to", "scale = 2"},
+        [DROPOUT_PATH] = {"dropout to", "key = "},
+        [NOISE] = {"stddev = 0.5", "stddev = 1"},
+        [SLICE] = {"begin[1] = 0", "begin[1] = 1"},
+        [AXIS] = {"axis = 2", "axis = 1"},
+    };
+    int odd = iso_ranks(ctx) - 1;
+    for (int which = 0; which < BARE_OPS; which++) {
+        check_ok(make_bare(which, false));
+        if (odd)
+            check_refused_naming(make_bare(which, iso_rank(ctx) == odd), wanted[which][0], wanted[which][1]);
+    }
+}
+END_TEST
+
+/* The variables without weight decay. */
+START_TEST(test_decay_that_differs)
+{
+    int odd = iso_ranks(ctx) - 1;
+    iso_dataset *ds = NULL;
+    static float x[32], y[8];
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *in = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_model *m = iso_model_create(g, in, iso_dense(in, 1, .name = "d"));
+    check_ok(
+        iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F32, ISO_SHAPE(8, 4)}, .y = {y, ISO_F32, ISO_SHAPE(8, 1)}));
+    iso_status status = iso_compile(
+        m, .loss = ISO_LOSS_MSE,
+        .optimizer = iso_sgd(.weight_decay = 0.25, .no_decay = iso_rank(ctx) == odd ? "bias" : "kernel"));
+    if (status == ISO_OK)
+        status = iso_fit(m, ds, .verbose = ISO_ZERO);
+    if (odd)
+        check_refused_naming(status, "update of 'd/kernel'", "weight_decay = 0.25");
+    else
+        check_ok(status);
+    iso_model_destroy(m);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 START_TEST(test_models_that_are_the_same)
 {
     variation all = {.units = 3, .rate = 0.1, .learning_rate = 0.1, .metric = true, .more = true};
@@ -231,7 +323,7 @@ int main(int argc, char **argv)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS("ranks that differ", 60, test_models_that_differ, test_settings_that_differ,
                          test_programs_that_differ, test_models_that_are_the_same, test_arrays_that_differ,
-                         test_orders_that_differ);
+                         test_orders_that_differ, test_bare_ops_that_differ, test_decay_that_differs);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -26,7 +26,7 @@ static void band_rule_of(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_band = {
     .name = "band",
-    .attr_size = sizeof(iso_band_attrs),
+    ISO_OP_ATTRS(band),
     .infer = band_infer,
     .gradient = band_gradient,
     .rule_of = band_rule_of,

@@ -223,7 +223,7 @@ const iso_op_type iso_op_batch_moments = {
 
 const iso_op_type iso_op_moments_finish = {
     .name = "moments_finish",
-    .attr_size = sizeof(iso_moments_attrs),
+    ISO_OP_ATTRS(moments),
     .infer = infer_vectors,
     .n_outputs = 2,
     .gradient = finish_gradient,
@@ -232,7 +232,7 @@ const iso_op_type iso_op_moments_finish = {
 
 const iso_op_type iso_op_moments_finish_grad = {
     .name = "moments_finish_grad",
-    .attr_size = sizeof(iso_moments_attrs),
+    ISO_OP_ATTRS(moments),
     .infer = infer_vectors,
     .n_outputs = 2,
     .rule = "c,c,c->c,c",
@@ -243,7 +243,7 @@ const iso_op_type iso_op_moments_finish_grad = {
 
 const iso_op_type iso_op_batch_norm = {
     .name = "batch_norm",
-    .attr_size = sizeof(iso_batch_norm_attrs),
+    ISO_OP_ATTRS(batch_norm),
     .infer = batch_norm_infer,
     .gradient = batch_norm_gradient,
     .rule_of = by_channel,
@@ -253,7 +253,7 @@ const iso_op_type iso_op_batch_norm = {
 
 const iso_op_type iso_op_batch_norm_grad_sums = {
     .name = "batch_norm_grad_sums",
-    .attr_size = sizeof(iso_batch_norm_attrs),
+    ISO_OP_ATTRS(batch_norm),
     .infer = infer_sums,
     .n_outputs = 2,
     .rule_of = by_channel,
@@ -265,7 +265,7 @@ const iso_op_type iso_op_batch_norm_grad_sums = {
 /* Linear in dy and its sums together. */
 const iso_op_type iso_op_batch_norm_grad = {
     .name = "batch_norm_grad",
-    .attr_size = sizeof(iso_batch_norm_attrs),
+    ISO_OP_ATTRS(batch_norm),
     .infer = batch_norm_infer_gradient,
     .rule_of = by_channel,
     .linear = 1 << 1 | 1 << 4 | 1 << 5,

@@ -140,7 +140,7 @@ static double one_for_each_label(const iso_op *op, const iso_box *inputs, const 
 
 #define CLASS_OP(NAME, INFER, RULE, FLOPS, ...)                                                              \
     const iso_op_type iso_op_##NAME = {.name = #NAME,                                                        \
-                                       .attr_size = sizeof(iso_class_attrs),                                 \
+                                       ISO_OP_ATTRS(class),                                                  \
                                        .shared = true,                                                       \
                                        .infer = INFER,                                                       \
                                        .rule_of = RULE,                                                      \

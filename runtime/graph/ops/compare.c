@@ -148,7 +148,7 @@ static void cast_rule(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_cast = {
     .name = "cast",
-    .attr_size = sizeof(iso_cast_attrs),
+    ISO_OP_ATTRS(cast),
     .infer = infer_cast,
     .gradient = cast_backward,
     .rule_of = cast_rule,

@@ -196,7 +196,7 @@ static double flops_of_kernel_gradient(const iso_op *op, const iso_box *inputs, 
 
 const iso_op_type iso_op_conv2d = {
     .name = "conv2d",
-    .attr_size = sizeof(iso_conv_attrs),
+    ISO_OP_ATTRS(conv),
     .infer = convolution_infer,
     .gradient = convolution_gradient,
     .rule_of = convolution_rule_of,
@@ -205,7 +205,7 @@ const iso_op_type iso_op_conv2d = {
 
 const iso_op_type iso_op_conv2d_grad_input = {
     .name = "conv2d_grad_input",
-    .attr_size = sizeof(iso_conv_attrs),
+    ISO_OP_ATTRS(conv),
     .infer = convolution_infer_gradient,
     .gradient = input_gradient,
     .rule_of = rule_of_input_gradient,
@@ -214,7 +214,7 @@ const iso_op_type iso_op_conv2d_grad_input = {
 
 const iso_op_type iso_op_conv2d_grad_kernel = {
     .name = "conv2d_grad_kernel",
-    .attr_size = sizeof(iso_conv_attrs),
+    ISO_OP_ATTRS(conv),
     .infer = convolution_infer_gradient,
     .gradient = kernel_gradient,
     .rule_of = rule_of_kernel_gradient,

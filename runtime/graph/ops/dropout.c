@@ -13,7 +13,7 @@ static void dropout_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 
 const iso_op_type iso_op_dropout = {
     .name = "dropout",
-    .attr_size = sizeof(iso_dropout_attrs),
+    ISO_OP_ATTRS(dropout),
     .infer = iso_infer_same_float,
     .gradient = dropout_gradient,
     .rule = "...->...",
@@ -48,7 +48,7 @@ static void noise_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 
 const iso_op_type iso_op_gaussian_noise = {
     .name = "gaussian_noise",
-    .attr_size = sizeof(iso_noise_attrs),
+    ISO_OP_ATTRS(noise),
     .infer = iso_infer_same_float,
     .gradient = noise_gradient,
     .rule = "...->...",

@@ -31,7 +31,7 @@ static iso_tensor *unary(const iso_op_type *type, iso_tensor *x, iso_unary_kind 
 
 #define UNARY_WITH(NAME, KIND, GRADIENT, LINEAR)                                                             \
     const iso_op_type iso_op_##NAME = {.name = #NAME,                                                        \
-                                       .attr_size = sizeof(iso_unary_attrs),                                 \
+                                       ISO_OP_ATTRS(unary),                                                  \
                                        .infer = iso_infer_same_float,                                        \
                                        .gradient = GRADIENT,                                                 \
                                        .rule = "...->...",                                                   \
@@ -146,7 +146,7 @@ static void unary_gradient_backward(iso_op *op, iso_tensor *const *dy, iso_tenso
 
 const iso_op_type iso_op_unary_gradient = {
     .name = "unary_gradient",
-    .attr_size = sizeof(iso_unary_attrs),
+    ISO_OP_ATTRS(unary),
     .infer = infer_unary_gradient,
     .gradient = unary_gradient_backward,
     .rule = "...,...->...",
@@ -170,7 +170,7 @@ static void affine_rule(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_affine = {
     .name = "affine",
-    .attr_size = sizeof(iso_affine_attrs),
+    ISO_OP_ATTRS(affine),
     .infer = iso_infer_same_float,
     .gradient = affine_backward,
     .rule_of = affine_rule,
@@ -191,7 +191,7 @@ static void scale_by_count_backward(iso_op *op, iso_tensor *const *dy, iso_tenso
 
 const iso_op_type iso_op_scale_by_count = {
     .name = "scale_by_count",
-    .attr_size = sizeof(iso_count_attrs),
+    ISO_OP_ATTRS(count),
     .infer = iso_infer_same_float,
     .gradient = scale_by_count_backward,
     .rule = "...->...",

@@ -87,7 +87,7 @@ const iso_op_type iso_op_embedding = {
 
 const iso_op_type iso_op_embedding_grad = {
     .name = "embedding_grad",
-    .attr_size = sizeof(iso_embedding_attrs),
+    ISO_OP_ATTRS(embedding),
     .infer = embedding_infer_gradient,
     .gradient = gradient_of_gradient,
     .rule_of = rule_of_gradient,

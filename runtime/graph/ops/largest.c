@@ -43,7 +43,7 @@ static void split_argmax(const iso_op *op, iso_tensor *const *in, iso_tensor **o
 
 const iso_op_type iso_op_argmax = {
     .name = "argmax",
-    .attr_size = sizeof(iso_axis_attrs),
+    ISO_OP_ATTRS(axis),
     .infer = infer_argmax,
     .rule_of = argmax_rule,
     .flops = iso_one_for_each,
@@ -97,7 +97,7 @@ static void split_in_top_k(const iso_op *op, iso_tensor *const *in, iso_tensor *
 
 const iso_op_type iso_op_in_top_k = {
     .name = "in_top_k",
-    .attr_size = sizeof(iso_top_k_attrs),
+    ISO_OP_ATTRS(top_k),
     .infer = infer_in_top_k,
     .rule_of = top_k_rule,
     .flops = iso_one_for_each,

@@ -81,7 +81,7 @@ static double layer_norm_flops(const iso_op *op, const iso_box *inputs, const is
 
 const iso_op_type iso_op_layer_norm = {
     .name = "layer_norm",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = layer_norm_infer,
     .gradient = layer_norm_gradient,
     .rule_of = whole_channels,
@@ -92,7 +92,7 @@ const iso_op_type iso_op_layer_norm = {
 
 const iso_op_type iso_op_layer_norm_grad = {
     .name = "layer_norm_grad",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = layer_norm_infer_gradient,
     .rule_of = whole_channels,
     .linear = 1 << 1,
@@ -104,7 +104,7 @@ const iso_op_type iso_op_layer_norm_grad = {
 
 const iso_op_type iso_op_layer_norm_grad_sums = {
     .name = "layer_norm_grad_sums",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = infer_sums,
     .n_outputs = 2,
     .rule_of = whole_channels,

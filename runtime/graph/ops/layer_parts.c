@@ -97,7 +97,7 @@ const iso_op_type iso_op_layer_moments = {
 
 const iso_op_type iso_op_layer_scale = {
     .name = "layer_scale",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = iso_infer_same_float,
     .rule_of = rule_of_scale,
     .flops = layer_parts_flops,
@@ -106,7 +106,7 @@ const iso_op_type iso_op_layer_scale = {
 
 const iso_op_type iso_op_layer_grad_sums = {
     .name = "layer_grad_sums",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = infer_moments,
     .n_outputs = 2,
     .rule_of = rule_of_grad_sums,
@@ -116,7 +116,7 @@ const iso_op_type iso_op_layer_grad_sums = {
 
 const iso_op_type iso_op_layer_grad = {
     .name = "layer_grad",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = iso_infer_same_float,
     .rule_of = rule_of_grad,
     .linear = 1 << 1 | 1 << 4 | 1 << 5,
@@ -127,7 +127,7 @@ const iso_op_type iso_op_layer_grad = {
 
 const iso_op_type iso_op_layer_weight_sums = {
     .name = "layer_weight_sums",
-    .attr_size = sizeof(iso_layer_norm_attrs),
+    ISO_OP_ATTRS(layer_norm),
     .infer = infer_sums,
     .n_outputs = 2,
     .rule_of = rule_of_weights,

@@ -2,7 +2,34 @@
 #ifndef ISO_GRAPH_OPS_OPS_IMPL_H
 #define ISO_GRAPH_OPS_OPS_IMPL_H
 
+#include "runtime/base/row.h"
 #include "runtime/graph/op.h"
+
+/* Attributes of type iso_NAME_attrs, of which iso_NAME_settings (settings.c) are compared. */
+#define ISO_OP_ATTRS(NAME) .attr_size = sizeof(iso_##NAME##_attrs), .settings = iso_##NAME##_settings
+extern const iso_setting iso_unary_settings[];
+extern const iso_setting iso_affine_settings[];
+extern const iso_setting iso_count_settings[];
+extern const iso_setting iso_reduce_settings[];
+extern const iso_setting iso_axis_settings[];
+extern const iso_setting iso_top_k_settings[];
+extern const iso_setting iso_one_hot_settings[];
+extern const iso_setting iso_cast_settings[];
+extern const iso_setting iso_transpose_settings[];
+extern const iso_setting iso_slice_settings[];
+extern const iso_setting iso_matmul_settings[];
+extern const iso_setting iso_conv_settings[];
+extern const iso_setting iso_pool_settings[];
+extern const iso_setting iso_upsample_settings[];
+extern const iso_setting iso_band_settings[];
+extern const iso_setting iso_noise_settings[];
+extern const iso_setting iso_softmax_settings[];
+extern const iso_setting iso_class_settings[];
+extern const iso_setting iso_moments_settings[];
+extern const iso_setting iso_batch_norm_settings[];
+extern const iso_setting iso_layer_norm_settings[];
+extern const iso_setting iso_embedding_settings[];
+extern const iso_setting iso_dropout_settings[];
 
 /* The product of the dimensions begin .. end - 1 without the batch; *batch (may be NULL): whether the
  * batch is among them. */

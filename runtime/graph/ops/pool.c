@@ -113,7 +113,7 @@ static double flops_of_gradient(const iso_op *op, const iso_box *inputs, const i
 
 const iso_op_type iso_op_max_pool2d = {
     .name = "max_pool2d",
-    .attr_size = sizeof(iso_pool_attrs),
+    ISO_OP_ATTRS(pool),
     .infer = pool_infer,
     .gradient = max_gradient,
     .rule_of = pool_rule_of,
@@ -122,7 +122,7 @@ const iso_op_type iso_op_max_pool2d = {
 
 const iso_op_type iso_op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
-    .attr_size = sizeof(iso_pool_attrs),
+    ISO_OP_ATTRS(pool),
     .infer = infer_max_gradient,
     .rule_of = rule_of_gradient,
     .linear = 1 << 2,
@@ -132,7 +132,7 @@ const iso_op_type iso_op_max_pool2d_grad = {
 
 const iso_op_type iso_op_average_pool2d = {
     .name = "average_pool2d",
-    .attr_size = sizeof(iso_pool_attrs),
+    ISO_OP_ATTRS(pool),
     .infer = pool_infer,
     .gradient = average_gradient,
     .rule_of = pool_rule_of,
@@ -142,7 +142,7 @@ const iso_op_type iso_op_average_pool2d = {
 
 const iso_op_type iso_op_average_pool2d_grad = {
     .name = "average_pool2d_grad",
-    .attr_size = sizeof(iso_pool_attrs),
+    ISO_OP_ATTRS(pool),
     .infer = infer_average_gradient,
     .gradient = average_second_gradient,
     .rule_of = rule_of_gradient,

@@ -136,7 +136,7 @@ static double matmul_flops(const iso_op *op, const iso_box *inputs, const iso_bo
 
 const iso_op_type iso_op_matmul = {
     .name = "matmul",
-    .attr_size = sizeof(iso_matmul_attrs),
+    ISO_OP_ATTRS(matmul),
     .infer = infer_matmul,
     .gradient = matmul_backward,
     .rule_of = matmul_rule,

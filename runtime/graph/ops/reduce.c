@@ -127,7 +127,7 @@ static double reduce_flops(const iso_op *op, const iso_box *inputs, const iso_bo
 
 const iso_op_type iso_op_reduce_sum = {
     .name = "reduce_sum",
-    .attr_size = sizeof(iso_reduce_attrs),
+    ISO_OP_ATTRS(reduce),
     .infer = infer_reduce,
     .gradient = sum_backward,
     .rule_of = sum_rule,
@@ -135,7 +135,7 @@ const iso_op_type iso_op_reduce_sum = {
 };
 const iso_op_type iso_op_reduce_max = {
     .name = "reduce_max",
-    .attr_size = sizeof(iso_reduce_attrs),
+    ISO_OP_ATTRS(reduce),
     .infer = infer_extreme,
     .gradient = extreme_backward,
     .rule_of = max_rule,
@@ -143,7 +143,7 @@ const iso_op_type iso_op_reduce_max = {
 };
 const iso_op_type iso_op_reduce_min = {
     .name = "reduce_min",
-    .attr_size = sizeof(iso_reduce_attrs),
+    ISO_OP_ATTRS(reduce),
     .infer = infer_extreme,
     .gradient = extreme_backward,
     .rule_of = min_rule,

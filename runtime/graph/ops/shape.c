@@ -162,7 +162,7 @@ static void transpose_rule(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_transpose = {
     .name = "transpose",
-    .attr_size = sizeof(iso_transpose_attrs),
+    ISO_OP_ATTRS(transpose),
     .infer = infer_transpose,
     .gradient = transpose_backward,
     .rule_of = transpose_rule,
@@ -264,7 +264,7 @@ static void pad_rule(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_slice = {
     .name = "slice",
-    .attr_size = sizeof(iso_slice_attrs),
+    ISO_OP_ATTRS(slice),
     .infer = infer_slice,
     .gradient = slice_backward,
     .rule_of = slice_rule,
@@ -272,7 +272,7 @@ const iso_op_type iso_op_slice = {
 };
 const iso_op_type iso_op_pad = {
     .name = "pad",
-    .attr_size = sizeof(iso_slice_attrs),
+    ISO_OP_ATTRS(slice),
     .infer = infer_pad,
     .gradient = pad_backward,
     .rule_of = pad_rule,
@@ -366,7 +366,7 @@ static void concat_rule(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_concat = {
     .name = "concat",
-    .attr_size = sizeof(iso_axis_attrs),
+    ISO_OP_ATTRS(axis),
     .infer = infer_concat,
     .gradient = concat_backward,
     .rule_of = concat_rule,
@@ -449,7 +449,7 @@ static void one_hot_rule(const iso_op *op, iso_rule *rule)
 
 const iso_op_type iso_op_one_hot = {
     .name = "one_hot",
-    .attr_size = sizeof(iso_one_hot_attrs),
+    ISO_OP_ATTRS(one_hot),
     .infer = infer_one_hot,
     .rule_of = one_hot_rule,
     .flops = no_flops,

@@ -74,7 +74,7 @@ static void split_log_softmax_gradient(const iso_op *op, iso_tensor *const *in, 
 
 const iso_op_type iso_op_softmax = {
     .name = "softmax",
-    .attr_size = sizeof(iso_softmax_attrs),
+    ISO_OP_ATTRS(softmax),
     .infer = iso_infer_same_float,
     .gradient = softmax_gradient,
     .rule_of = softmax_rule_of,
@@ -85,7 +85,7 @@ const iso_op_type iso_op_softmax = {
 
 const iso_op_type iso_op_log_softmax = {
     .name = "log_softmax",
-    .attr_size = sizeof(iso_softmax_attrs),
+    ISO_OP_ATTRS(softmax),
     .infer = iso_infer_same_float,
     .gradient = log_softmax_gradient,
     .rule_of = softmax_rule_of,
@@ -96,7 +96,7 @@ const iso_op_type iso_op_log_softmax = {
 
 const iso_op_type iso_op_softmax_grad = {
     .name = "softmax_grad",
-    .attr_size = sizeof(iso_softmax_attrs),
+    ISO_OP_ATTRS(softmax),
     .infer = softmax_infer_gradient,
     .rule_of = softmax_rule_of,
     .linear = 1 << 1,
@@ -108,7 +108,7 @@ const iso_op_type iso_op_softmax_grad = {
 
 const iso_op_type iso_op_log_softmax_grad = {
     .name = "log_softmax_grad",
-    .attr_size = sizeof(iso_softmax_attrs),
+    ISO_OP_ATTRS(softmax),
     .infer = softmax_infer_gradient,
     .rule_of = softmax_rule_of,
     .linear = 1 << 1,

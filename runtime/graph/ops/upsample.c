@@ -84,7 +84,7 @@ static double upsample_flops(const iso_op *op, const iso_box *inputs, const iso_
 
 const iso_op_type iso_op_upsample_linear = {
     .name = "upsample_linear",
-    .attr_size = sizeof(iso_upsample_attrs),
+    ISO_OP_ATTRS(upsample),
     .infer = upsample_infer,
     .gradient = upsample_gradient,
     .rule_of = upsample_rule_of,
@@ -93,7 +93,7 @@ const iso_op_type iso_op_upsample_linear = {
 
 const iso_op_type iso_op_upsample_linear_grad = {
     .name = "upsample_linear_grad",
-    .attr_size = sizeof(iso_upsample_attrs),
+    ISO_OP_ATTRS(upsample),
     .infer = upsample_infer_gradient,
     .gradient = second_gradient,
     .rule_of = rule_of_gradient,
