@@ -46,7 +46,9 @@ typedef struct iso_dataset_open_options {
  * Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its folder under
  * $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message suggests
  * similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets with
- * different numbers of rows; ranks that found different data. Collective. */
+ * different numbers of rows; hosts that found different data. Compared between hosts are the number of rows, the
+ * shapes and types, and the bytes of all rows if they were read at once. If an HDF5 file is too large for that
+ * (memory_limit): those of 16 rows spread over it, the first and the last among them. Collective. */
 ISO_API iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
                                          const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,7 +10,9 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
 
@@ -167,6 +170,76 @@ done:
     return status;
 }
 
+/* ---- the same rows on every host ---- */
+
+enum { ROWS_COMPARED = 16 }; /* of a source that is not in memory */
+
+/* Continues a hash with some rows of a source that is not in memory, the first and the last among them. */
+static iso_status hash_some_rows(iso_node *node, int component, uint64_t *hash)
+{
+    size_t bytes = node->spec.bytes[component];
+    void *row = NULL;
+    iso_status status = iso_alloc(bytes, "a row of a data set", &row);
+    for (int64_t i = 0; i < ROWS_COMPARED && status == ISO_OK; i++) {
+        iso_rows one = {.begin = i * (node->spans.rows - 1) / (ROWS_COMPARED - 1), .count = 1};
+        status = node->ops->gather(node, component, &one, node->spec.dtype[component], row);
+        if (status == ISO_OK)
+            *hash = iso_hash_bytes(*hash, row, bytes);
+    }
+    iso_free(row);
+    return status;
+}
+
+static iso_status hash_rows(iso_node *node, iso_text *shapes, uint64_t *hash)
+{
+    char shape[160];
+    iso_status status = ISO_OK;
+    iso_text_add(shapes, "%" PRId64 " rows of", node->spans.rows);
+    for (int i = 0; i < node->spec.n_components && status == ISO_OK; i++) {
+        iso_text_add(shapes, "%s %s%s", i ? "," : "", iso_dtype_name(node->spec.dtype[i]),
+                     iso_shape_text(&node->spec.shape[i], shape, sizeof shape));
+        if (!node->ops->peek)
+            status = hash_some_rows(node, i, hash);
+        else
+            *hash ^= iso_hash_mix(iso_hash_content(node->ops->peek(node, i, 0),
+                                                   (size_t)node->spans.rows * node->spec.bytes[i]) +
+                                  (uint64_t)i);
+    }
+    return status;
+}
+
+/* The hash that the first rank of this rank's host found. Collective. */
+static iso_status take_host_hash(iso_context *ctx, uint64_t *hash)
+{
+    uint64_t *all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
+    iso_status status =
+        iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to compare a data set"));
+    if (status == ISO_OK)
+        status = iso_gather_all(ctx, hash, sizeof *hash, all);
+    if (status == ISO_OK)
+        *hash = all[leader_of(ctx, iso_rank(ctx))];
+    iso_free(all);
+    return status;
+}
+
+/* node: of the first rank of each host, which is also the rank that a difference names. Collective. */
+static iso_status agree_contents(iso_context *ctx, const char *name, iso_node *node)
+{
+    iso_text shapes = {0}, what = {0};
+    uint64_t hash = 0;
+    iso_status status = node ? hash_rows(node, &shapes, &hash) : ISO_OK;
+    hash = iso_hash_text(hash, iso_text_get(&shapes));
+    iso_text_add(&shapes, ", hash %016" PRIx64, hash);
+    iso_text_add(&what, "the rows of data set '%s'", name);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(take_host_hash(ctx, &hash));
+    status = iso_agree_same(ctx, iso_text_get(&what), hash, iso_text_get(&shapes));
+done:
+    iso_text_free(&shapes);
+    iso_text_free(&what);
+    return status;
+}
+
 iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_node **node)
 {
     iso_node *fresh = NULL;
@@ -174,6 +247,8 @@ iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *
     if (iso_data_leads_host(ctx))
         status = opener->open(opener->arguments, &fresh);
     ISO_TRY(iso_agree(ctx, status));
+    if (iso_hosts(ctx) > 1)
+        ISO_TRY(agree_contents(ctx, name, fresh));
     if (iso_ranks(ctx) > iso_hosts(ctx))
         ISO_TRY(share(ctx, name, &fresh));
     if (!fresh)

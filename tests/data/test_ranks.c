@@ -3,6 +3,7 @@
 #include <hdf5.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "runtime/session/session.h"
@@ -10,11 +11,11 @@
 #include "tests/support/folder.h"
 #include "tests/support/run_tests.h"
 
-enum { RANKS_PER_HOST = 2 };
+enum { RANKS_PER_HOST = 2, ROWS_ON_HOST = 100 };
 
 static iso_context *ctx;
 
-static char folder[64], path[96];
+static char folder[64], path[160];
 
 static void make_folder(void)
 {
@@ -147,6 +148,71 @@ START_TEST(test_one_host_fails)
     ck_assert_int_eq(strstr(iso_error_message(), who) != NULL, ranks > 1);
     ck_assert_ptr_null(ds);
     unsetenv("ISOGRID_DATA");
+}
+END_TEST
+
+/* The last host has one other byte in one row: of IDX files, of an HDF5 file that is read at once, and of the
+ * last row of one that is not. */
+static void write_host_rows(int host, bool other)
+{
+    unsigned char row[ROWS_ON_HOST];
+    for (int i = 0; i < ROWS_ON_HOST; i++)
+        row[i] = (unsigned char)i;
+    row[ROWS_ON_HOST - 1] ^= other;
+    snprintf(path, sizeof path, "%s/host%d", folder, host);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/host%d/train-%s-idx1-ubyte", folder, host, i ? "labels" : "images");
+        FILE *f = fopen(path, "wb");
+        ck_assert_ptr_nonnull(f);
+        fwrite((char[]){0, 0, 8, 1, 0, 0, 0, ROWS_ON_HOST}, 1, 8, f);
+        fwrite(row, 1, sizeof row, f);
+        fclose(f);
+    }
+    snprintf(path, sizeof path, "%s/host%d/rows.h5", folder, host);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(1, (hsize_t[]){ROWS_ON_HOST}, NULL);
+    for (int i = 0; i < 2; i++) {
+        hid_t set =
+            H5Dcreate2(file, i ? "y" : "x", H5T_NATIVE_UCHAR, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        ck_assert(H5Dwrite(set, H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, row) >= 0);
+        H5Dclose(set);
+    }
+    H5Sclose(space);
+    H5Fclose(file);
+}
+
+START_TEST(test_hosts_with_other_data)
+{
+    static const struct {
+        const char *name;
+        size_t limit;
+    } source[] = {{"data", 0}, {"data/rows.h5", 0}, {"data/rows.h5", 1}};
+    int host = iso_rank(ctx) / RANKS_PER_HOST, hosts = iso_hosts(ctx);
+    char cwd[400];
+    ck_assert_ptr_nonnull(getcwd(cwd, sizeof cwd));
+    for (int differ = 0; differ < 2; differ++) {
+        if (iso_rank(ctx) % RANKS_PER_HOST == 0)
+            write_host_rows(10 * differ + host, differ && host == hosts - 1);
+        OK(iso_agree(ctx, ISO_OK));
+        snprintf(path, sizeof path, "%s/host%d", folder, 10 * differ + host);
+        ck_assert_int_eq(chdir(path), 0);
+        if (iso_rank(ctx) % RANKS_PER_HOST == 0)
+            ck_assert_int_eq(symlink(".", "data"), 0);
+        OK(iso_agree(ctx, ISO_OK));
+        for (int i = 0; i < 3; i++) {
+            iso_dataset *ds = NULL;
+            iso_status status =
+                iso_dataset_open(ctx, source[i].name, ISO_TRAIN, &ds, .memory_limit = source[i].limit);
+            ck_assert_msg(status == (differ && hosts > 1 ? ISO_INVALID : ISO_OK), "%s", iso_error_message());
+            if (status != ISO_OK)
+                ck_assert_msg(strstr(iso_error_message(), "from rank 0 in the rows of data set 'data") !=
+                                  NULL,
+                              "%s", iso_error_message());
+            iso_dataset_destroy(ds);
+        }
+        ck_assert_int_eq(chdir(cwd), 0);
+    }
 }
 END_TEST
 
@@ -293,9 +359,9 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS_WITH("ranks", 0, make_folder, remove_folder, test_rows_are_shared,
                        test_shared_rows_are_held_once, test_rows_in_a_file_of_each_rank, test_one_host_fails,
-                       test_ranks_ask_for_other_data, test_ranks_with_other_data, test_ranks_see_one_order,
-                       test_cache_file, test_shared_rows_keep_their_identity, test_cache_file_of_each_host,
-                       test_cache_file_fails_somewhere))
+                       test_hosts_with_other_data, test_ranks_ask_for_other_data, test_ranks_with_other_data,
+                       test_ranks_see_one_order, test_cache_file, test_shared_rows_keep_their_identity,
+                       test_cache_file_of_each_host, test_cache_file_fails_somewhere))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
