@@ -76,7 +76,8 @@ static iso_status agree_program(iso_context *ctx, const iso_function *function)
     iso_program_list_steps(function->program, &steps);
     snprintf(what, sizeof what, "the program of function '%s'", function->name);
     if (iso_agree_same_lines(ctx, what, iso_text_get(&steps)) == ISO_OK)
-        iso_error(ISO_INVALID, "the ranks differ in the windows of the layouts of function '%s'", function->name);
+        iso_error(ISO_INVALID, "the ranks differ in the windows of the layouts of function '%s'",
+                  function->name);
     iso_text_free(&steps);
     return ISO_INVALID;
 }
