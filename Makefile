@@ -139,7 +139,17 @@ $(BUILD)/install/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $(@D)/isogrid.o
 $(BUILD)/isogrid.1: launch/man_page $(BUILD)/isogrid
 	$(Q)launch/man_page $(BUILD)/isogrid > $@.new && mv $@.new $@
-install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
+# A page with links that hold below $(PREFIX)/share/doc/isogrid: $(call install-page,PAGE,the way up to share).
+# Links to what is not installed become plain text.
+INSTALLED_HEADERS = $(shell tests/public_headers)
+escape-path = $(subst .,\.,$(1))
+define install-page
+	sed -E -e 's#\]\((docs/)?samples/#](<share>/isogrid/samples/#g' $(foreach h,$(INSTALLED_HEADERS),-e 's#\]\((\.\./)?$(call escape-path,$(h))\)#](<share>/../include/isogrid/$(h))#g') \
+		-e 's#\[([^]]*)\]\((\.\./)?(collectives|hostfiles|launch|models|runtime|tests)/[^)]*\)#\1#g' -e 's#<share>#$(2)#g' $(1) > $(DESTDIR)$(PREFIX)/share/doc/isogrid/$(1)
+	chmod 644 $(DESTDIR)$(PREFIX)/share/doc/isogrid/$(1)
+
+endef
+install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/install/libisogrid.a $(DESTDIR)$(PREFIX)/lib
@@ -151,17 +161,23 @@ install: all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogr
 	install -m 755 launch/mpirun $(DESTDIR)$(PREFIX)/bin/isogrid-mpirun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/hostfiles hostfiles/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c docs/samples/*.cpp
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs docs/*.md
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid README.md LICENSE
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid LICENSE
+	install -d $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs
+	$(call install-page,README.md,../..)
+	$(foreach page,$(wildcard docs/*.md),$(call install-page,$(page),../../..))
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/isogrid.1
 # Removes the files of install, and the folders that only Isogrid uses.
-uninstall:
-	cd $(DESTDIR)$(PREFIX) && rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
+uninstall: check-prefix
+	cd $(DESTDIR)$(PREFIX) 2>/dev/null || { echo "nothing is installed in $(DESTDIR)$(PREFIX): there is no such folder"; exit 0; }; rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
 	rm -rf $(DESTDIR)$(PREFIX)/include/isogrid $(DESTDIR)$(PREFIX)/share/isogrid $(DESTDIR)$(PREFIX)/share/doc/isogrid
+
+# Neither make nor pkg-config handles spaces in paths.
+check-prefix:
+	@$(if $(word 2,x$(DESTDIR)$(PREFIX)x),echo "PREFIX '$(DESTDIR)$(PREFIX)': a prefix must not have spaces" >&2; exit 2,:)
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo tests sanitized test check-includes check-comments format check-format install uninstall clean
+.PHONY: all demo tests sanitized test check-includes check-comments format check-format install uninstall check-prefix clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,6 +1,5 @@
 /* Continues the training of a Keras model: network, weights, optimizer state and losses are from the file. */
 #include <isogrid.h>
-#include <stdio.h>
 
 int main(int argc, char **argv)
 {
@@ -11,11 +10,9 @@ int main(int argc, char **argv)
     iso_status status;
 
     ISO_TRY(iso_init(&argc, &argv, &ctx));
-    if (argc < 2) {
-        if (iso_is_chief(ctx))
-            printf("usage: keras NET.keras, for rows of 8 x 7 x 2 numbers and 5 classes\n");
-        goto done;
-    }
+    if (argc < 2)
+        ISO_TRY(
+            iso_error(ISO_INVALID, "usage: keras NET.keras, for rows of 8 x 7 x 2 numbers and 5 classes"));
     const char *path = argv[1];
     ISO_TRY(iso_keras_load(ctx, path, &model, .compile = &compile));
     compile.optimizer.learning_rate = 0.01; /* settings of the file can be changed */
