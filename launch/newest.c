@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
@@ -59,13 +60,23 @@ static iso_status newest_read_best(const char *option, const char *path, const c
     return status;
 }
 
+/* A file that is there and may not be read is the user's error. */
+static iso_status newest_check_readable(const char *option, const char *path)
+{
+    bool refused = access(path, R_OK) != 0 && errno == EACCES;
+    return refused ? iso_error(ISO_INVALID, "%s '%s': it cannot be read: %s", option, path, strerror(errno))
+                   : ISO_OK;
+}
+
 iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const char *path, char **found)
 {
     way how = way_of(path);
     *found = NULL;
     iso_status status = iso_broadcast(ctx, &how, sizeof how); /* the chief's counts */
-    if (status != ISO_OK || how == A_FILE)
+    if (status != ISO_OK)
         return status;
+    if (how == A_FILE)
+        return iso_agree(ctx, newest_check_readable(option, path));
     char *folder = folder_of(path, how);
     ISO_TRY(iso_agree(ctx, folder ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path)));
     ISO_TRY(how == BEST ? iso_agree(ctx, newest_read_best(option, path, folder, found))

@@ -67,7 +67,7 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
 
 /* The file of a checkpoint that is named by its folder or by FOLDER/latest (the newest complete one), or by
  * FOLDER/best; iso_free() it. NULL: path is a file itself. option: for messages. ISO_INVALID if there is no
- * such checkpoint. Collective. */
+ * such checkpoint, or the file may not be read. Collective. */
 iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const char *path, char **found);
 
 /* The checkpoint from which a run resumes, and its mesh. NULL: none. */
