@@ -41,8 +41,10 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
         optimizer.global_clip_norm = options->global_clip_norm;
         optimizer.clip_value = options->clip_value;
     }
-    if (replaces_optimizer(options))
+    if (replaces_optimizer(options)) {
+        ISO_TRY(iso_compile_options_check_optimizer(&(iso_compile_options){.optimizer = optimizer}));
         ISO_TRY(iso_optimizer_check(&optimizer));
+    }
     *result = optimizer;
 done:
     return status;

@@ -145,8 +145,10 @@ static iso_status convert(iso_context *ctx, const convert_options *options)
     iso_status status;
     ISO_TRY(iso_named_model_find(ctx, &options->train, &named));
     iso_named_model_make(ctx, &options->train, &options->row, &named);
-    if (is_compilable(&named.compile))
+    if (is_compilable(&named.compile)) {
+        ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&named.compile)));
         ISO_TRY(iso_compile_with(named.model, &named.compile, sizeof named.compile));
+    }
     ISO_TRY(iso_named_model_load_weights(ctx, &options->train, false, &named));
     ISO_TRY(is_model(options->to) ? iso_keras_save(named.model, options->to)
                                   : iso_model_save_weights(named.model, options->to));
