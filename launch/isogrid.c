@@ -46,9 +46,14 @@ static const iso_command *isogrid_find(const char *name)
         if (!strcmp(names[i], name))
             return commands[i];
     }
+    static const char *const options[] = {"help", "version"};
+    bool option = strncmp(name, "--", 2) == 0;
     iso_text near = {0};
-    iso_text_add_nearest(&near, name, names, COMMANDS);
-    iso_error(ISO_INVALID, "unknown command '%s'%s", name, iso_text_get(&near));
+    if (option)
+        iso_text_add_nearest_options(&near, name + 2, options, 2);
+    else
+        iso_text_add_nearest(&near, name, names, COMMANDS);
+    iso_error(ISO_INVALID, "unknown %s '%s'%s", option ? "option" : "command", name, iso_text_get(&near));
     iso_text_free(&near);
     return NULL;
 }

@@ -78,7 +78,8 @@ static int nearness(const char *wrong, const char *name)
     int edits = distance(wrong, name);
     if (length >= 3 && (strcasestr(name, wrong) || (strlen(name) >= 3 && strcasestr(wrong, name))))
         return edits < 2 ? edits : 2;
-    return edits <= 1 + (int)strnlen(wrong, LONGEST_NAME) / 4 ? edits : -1;
+    int most = length < 4 ? 0 : 1 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* one of three is another word */
+    return edits <= most ? edits : -1;
 }
 
 static void add_all(iso_text *text, const char *before, const char *const *names, int count)
@@ -95,7 +96,7 @@ static bool add_near(iso_text *text, const char *wrong, const char *before, cons
                      int count)
 {
     int found = 0, farthest = 2 + (int)strnlen(wrong, LONGEST_NAME) / 4; /* nearness() gives no more */
-    for (int near = 0; near <= farthest && found < NEAREST; near++)
+    for (int near = 0; near <= farthest && found < NEAREST && !(near > 1 && found); near++)
         for (int i = 0; i < count && found < NEAREST; i++)
             if (nearness(wrong, names[i]) == near)
                 iso_text_add(text, "%s'%s%s'", found++ ? ", " : "; did you mean ", before, names[i]);

@@ -39,8 +39,8 @@ ISO_API char *iso_text_scaled(double value, const char *unit, char *text, size_t
  * (to_snake_case of keras/src/utils/naming.py), truncated to `size`. */
 ISO_API void iso_text_snake_case(const char *name, char *text, size_t size);
 
-/* Adds "; did you mean 'a', 'b'?" with at most three names that are near `wrong` (edit distance, or one
- * contains the other). If none is near, adds "; there are: a, b, c" if there are at most twelve. */
+/* Adds "; did you mean 'a', 'b'?" with at most three names that are the nearest to `wrong` (by edit distance,
+ * or one contains the other). If none is near, adds "; there are: a, b, c" if there are at most twelve. */
 ISO_API bool iso_text_add_near(iso_text *text, const char *wrong, const char *const *names,
                                int count); /* never the list */
 ISO_API void iso_text_add_nearest(iso_text *text, const char *wrong, const char *const *names, int count);

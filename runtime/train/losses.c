@@ -30,6 +30,26 @@ static bool is_called(const iso_loss_type *type, const char *name)
            (type->logits != type && strcmp(type->saved, name) == 0);
 }
 
+static iso_status losses_unknown(const char *name)
+{
+    const char *listed[ISO_LOSS_COUNT], *names[3 * ISO_LOSS_COUNT];
+    int count = 0;
+    for (int i = 1; i < ISO_LOSS_COUNT; i++) {
+        const iso_loss_type *type = iso_loss_type_of((iso_loss)i);
+        listed[i - 1] = names[count++] = type->row.name;
+        if (type->alias)
+            names[count++] = type->alias;
+        if (type->logits != type && strcmp(type->saved, type->row.name) != 0)
+            names[count++] = type->saved;
+    }
+    iso_text text = {0};
+    if (!iso_text_add_near(&text, name, names, count))
+        iso_text_add_nearest(&text, name, listed, ISO_LOSS_COUNT - 1);
+    iso_status status = iso_error(ISO_INVALID, "unknown loss '%s'%s", name, iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
 iso_status iso_loss_find(const char *name, iso_loss *loss)
 {
     ISO_NEED(name, loss);
@@ -39,7 +59,7 @@ iso_status iso_loss_find(const char *name, iso_loss *loss)
             return ISO_OK;
         }
     }
-    return iso_row_find(all_rows, "loss", name, &(const iso_row *){NULL});
+    return losses_unknown(name);
 }
 
 iso_loss iso_loss_with_logits(iso_loss loss)

@@ -48,17 +48,18 @@ const char *iso_metric_spelling(iso_metric metric, const char *name)
 
 static iso_status metrics_unknown(const char *name)
 {
-    const char *titles[ISO_METRIC_COUNT], *names[2 * ISO_METRIC_COUNT];
+    const char *listed[ISO_METRIC_COUNT], *names[3 * ISO_METRIC_COUNT];
     int count = 0;
     for (int i = 1; i < ISO_METRIC_COUNT; i++) {
-        titles[i - 1] = iso_metric_title((iso_metric)i);
-        names[count++] = types[i]->row.name;
+        listed[i - 1] = names[count++] = types[i]->row.name;
         if (strcmp(types[i]->row.name, types[i]->keras_name) != 0)
             names[count++] = types[i]->keras_name;
+        if (types[i]->alias)
+            names[count++] = types[i]->alias;
     }
     iso_text text = {0};
     if (!iso_text_add_near(&text, name, names, count))
-        iso_text_add_nearest(&text, name, titles, ISO_METRIC_COUNT - 1);
+        iso_text_add_nearest(&text, name, listed, ISO_METRIC_COUNT - 1);
     iso_status status = iso_error(ISO_INVALID, "unknown metric '%s'%s", name, iso_text_get(&text));
     iso_text_free(&text);
     return status;

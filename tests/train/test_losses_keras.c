@@ -180,6 +180,15 @@ START_TEST(names_are_found)
 }
 END_TEST
 
+/* Help reads the list, the parser the rows. */
+START_TEST(the_list_has_the_names_of_the_rows)
+{
+#define LOSS(name, NAME, targets) ck_assert_str_eq(iso_loss_name(ISO_LOSS_##NAME), #name);
+#define METRIC(name, NAME) ck_assert_str_eq(iso_metric_name(ISO_METRIC_##NAME), #name);
+#include "runtime/train/losses/list.h"
+}
+END_TEST
+
 int main(void)
 {
     iso_status status = iso_init(NULL, NULL, &ctx);
@@ -187,7 +196,8 @@ int main(void)
         return iso_finish(ctx, status);
     file = oracle_open("losses.h5");
     int failed = RUN_TESTS("losses against Keras", 0, every_loss_has_a_case, in_float64, in_float32,
-                           gradients_are_finite_differences, wrong_shapes_are_named, names_are_found);
+                           gradients_are_finite_differences, wrong_shapes_are_named, names_are_found,
+                           the_list_has_the_names_of_the_rows);
     oracle_close(file);
     return iso_finish(ctx, ISO_OK) || failed;
 }
