@@ -121,7 +121,7 @@ ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
 /* The global value on every rank, dense, converted to double / from double; `count` must be the variable's
- * number of elements. Both collective. */
+ * number of elements. iso_variable_assign: ISO_INVALID if ranks give different values. Both collective. */
 ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
 /* Training steps so far; 0 before the graph's first function is made. Dropout's random numbers depend on

@@ -25,9 +25,10 @@ ISO_API void iso_value_destroy(iso_value *value);
 
 /* Sets a slot's part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that do
  * not host the slot it does nothing, so all ranks may call it for all slots. Slots that hold the same part
- * must get the same elements. Local. */
+ * must get the same elements. This is not checked: else ranks may fetch different elements. Local. */
 ISO_API iso_status iso_value_pack(iso_value *value, int slot, const void *local);
-/* Sets every slot's part from a global array, which each rank has. Along axes over which the value is a
+/* Sets every slot's part from a global array. Every rank must pass the same array. Its contents are not
+ * compared, because the call may be part of each step: each slot takes its part from its own rank's array. Along axes over which the value is a
  * partial sum, the first slot holds the part and the others hold zeros; along those of a partial maximum, all
  * hold it. Collective. */
 ISO_API iso_status iso_value_copy_to_mesh(iso_value *value, const void *array);

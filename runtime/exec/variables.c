@@ -1,5 +1,6 @@
 /* Variables between steps: reading, assigning, the fingerprint. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -68,12 +69,27 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
     return iso_join_ranks(runtime->ctx, values, count);
 }
 
+/* Every slot takes its part from the array of its own rank, so that all ranks must have the same. Collective. */
+static iso_status agree_on_values(const iso_variable *variable, const double *values, int64_t count)
+{
+    iso_text what = {0};
+    char text[96];
+    uint64_t hash = iso_hash_content(values, (size_t)count * sizeof *values);
+    snprintf(text, sizeof text, "%.17g.., hash %016" PRIx64, count > 0 ? values[0] : 0, hash);
+    iso_text_add(&what, "the values assigned to '%s'", variable->path);
+    iso_status status = iso_agree_same(variable->graph->ctx, iso_text_get(&what), hash, text);
+    iso_text_free(&what);
+    return status;
+}
+
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count)
 {
     ISO_NEED(variable);
     iso_runtime *runtime;
     iso_status status =
         iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
+    if (status == ISO_OK)
+        status = agree_on_values(variable, values, count);
     if (status != ISO_OK)
         return status;
     for (int l = 0; l < runtime->n_locals; l++) {

@@ -66,6 +66,24 @@ START_TEST(variables_are_read_as_they_were_assigned)
 }
 END_TEST
 
+START_TEST(ranks_assign_the_same_values)
+{
+    trial t;
+    double values[5] = {1, 2, 3, 4, 5}, now[5];
+    begin(&t, true);
+    iso_variable *bias = iso_graph_find_variable(t.net.graph, "d/bias");
+    check_ok(iso_variable_assign(bias, values, 5));
+    values[4] += iso_rank(ctx) == iso_ranks(ctx) - 1;
+    if (iso_ranks(ctx) > 1)
+        check_refused_naming(iso_variable_assign(bias, values, 5),
+                             "differs from rank 0 in the values assigned to", "'d/bias'");
+    values[4] = 5;
+    check_ok(iso_variable_read(bias, now, 5));
+    ck_assert(memcmp(now, values, sizeof now) == 0);
+    trial_end(&t);
+}
+END_TEST
+
 START_TEST(wrong_counts_are_refused)
 {
     trial t;
@@ -273,9 +291,9 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "3", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("state", 0, variables_are_read_as_they_were_assigned, wrong_counts_are_refused,
-                  variables_need_a_function, pieces_cover_every_element_once, fingerprints_know_no_layout,
-                  fingerprints_know_the_variable, initial_values_know_no_layout))
+        RUN_TESTS("state", 0, variables_are_read_as_they_were_assigned, ranks_assign_the_same_values,
+                  wrong_counts_are_refused, variables_need_a_function, pieces_cover_every_element_once,
+                  fingerprints_know_no_layout, fingerprints_know_the_variable, initial_values_know_no_layout))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
