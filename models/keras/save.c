@@ -19,6 +19,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 
 #define VERSION "3.15.1" /* of Keras, whose format this is */
@@ -210,8 +211,8 @@ iso_status iso_keras_save(iso_model *model, const char *path)
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
     ISO_NEED_AGREED(ctx, path);
     bool chief = iso_is_chief(ctx);
-    iso_status status;
-    ISO_TRY(iso_agree(ctx, save_prepare(model, &s)));
+    iso_status status = iso_model_graph(model) ? iso_graph_take_error(iso_model_graph(model)) : ISO_OK;
+    ISO_TRY(iso_agree(ctx, status == ISO_OK ? save_prepare(model, &s) : status));
     iso_keras_warn_of_functions(model);
     ISO_TRY(iso_agree(ctx, chief ? save_begin(&s) : ISO_OK));
     ISO_TRY(iso_model_save_weights(model, iso_text_get(&s.weights)));

@@ -35,6 +35,35 @@ static iso_tensor *before_cast(iso_tensor *tensor)
     return narrowed ? op->inputs[0] : tensor;
 }
 
+static iso_status check_tensors(const iso_graph *graph, const char *what, iso_tensor *const *tensors,
+                                int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!iso_tensor_within(graph, tensors[i]))
+            return iso_error(ISO_INVALID, "%s %d of a function, '%s', is not in its graph", what, i,
+                             iso_tensor_name(tensors[i]));
+    return ISO_OK;
+}
+
+/* What a function is made of must be in its graph. */
+static iso_status check_request(const iso_graph *graph, const iso_function_options *options,
+                                const iso_program_request *request)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(check_tensors(graph, "input", options->inputs, request->n_inputs));
+    ISO_TRY(check_tensors(graph, "output", options->outputs, request->n_outputs));
+    for (int i = 0; i < request->n_updates; i++) {
+        const iso_update *update = options->updates[i];
+        bool within = update->graph == graph && update != &graph->bad_update;
+        for (int k = 0; within && k < update->count; k++)
+            within = iso_variable_within(graph, update->change[k].variable);
+        if (!within)
+            ISO_TRY(iso_error(ISO_INVALID, "update %d of a function is not in its graph", i));
+    }
+done:
+    return status;
+}
+
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
                                 const iso_function_options *options, iso_program **program,
                                 iso_bucket_list *buckets)
@@ -51,6 +80,7 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     for (int i = 0; i < request.n_outputs; i++)
         outputs[i] = options->parts ? options->outputs[i] : before_cast(options->outputs[i]);
     request.n_updates = count_list((const void *const *)options->updates, ISO_MAX_FUNCTION_UPDATES);
+    ISO_TRY(check_request(graph, options, &request));
     ISO_TRY(iso_program_create(graph, distribution, &request, program));
     if (graph->runtime)
         ISO_TRY(iso_runtime_check_placed(graph->runtime, *program));
@@ -158,6 +188,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
     status = function_set_up(function, &options);
     if (status == ISO_OK) {
         list_function(function);
+        iso_graph_settle(graph);
         *out = function;
     } else {
         iso_function_destroy(function);

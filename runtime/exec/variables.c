@@ -21,7 +21,7 @@ static iso_status runtime_of(const char *function, const iso_variable *variable,
     iso_status status = ISO_OK;
     ISO_TRY(iso_graph_take_error(graph));
     iso_runtime *runtime = graph->runtime;
-    if (!runtime || variable->id >= runtime->stored)
+    if (!runtime || variable->id >= runtime->stored || !iso_variable_within(variable->graph, variable))
         return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made",
                          variable->path);
     ISO_TRY(iso_shape_count(&variable->shape, &elements));
@@ -110,7 +110,7 @@ const iso_layout *iso_variable_layout(iso_variable *variable)
     if (ISO_ANY_NULL(variable))
         return NULL;
     iso_runtime *runtime = variable ? variable->graph->runtime : NULL;
-    if (!runtime || variable->id >= runtime->stored)
+    if (!runtime || variable->id >= runtime->stored || !iso_variable_within(variable->graph, variable))
         return NULL;
     iso_stored *stored = &runtime->variable[variable->id];
     if (!stored->shown && (stored->shown = iso_new(sizeof *stored->shown))) {

@@ -75,7 +75,10 @@ static bool differentiable(iso_tensor *loss)
     char text[160];
     if (!iso_tensor_good(loss))
         return false;
-    if (loss->shape.rank != 0 || !iso_dtype_is_float(loss->dtype))
+    if (!iso_tensor_within(loss->graph, loss))
+        iso_graph_fail(loss->graph, "iso_gradients: '%s' was taken out of the graph with an earlier error",
+                       iso_tensor_name(loss));
+    else if (loss->shape.rank != 0 || !iso_dtype_is_float(loss->dtype))
         iso_graph_fail(loss->graph, "gradients are of a floating-point scalar; '%s' is %s of %s",
                        iso_tensor_name(loss), iso_shape_text(&loss->shape, text, sizeof text),
                        iso_dtype_name(loss->dtype));
@@ -92,6 +95,9 @@ static bool check_sources(iso_graph *graph, iso_tensor *const *of, int count)
             iso_graph_fail(graph, "iso_gradients: of[%d] is NULL", i);
         else if (of[i]->graph != graph)
             iso_graph_fail(graph, "iso_gradients: of[%d] belongs to another graph", i);
+        else if (!iso_tensor_within(graph, of[i]))
+            iso_graph_fail(graph, "iso_gradients: of[%d] was taken out of the graph with an earlier error",
+                           i);
     }
     return graph->status == ISO_OK;
 }

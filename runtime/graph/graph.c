@@ -12,6 +12,7 @@
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
 #include "runtime/graph/registered.h"
+#include "runtime/graph/savepoint.h"
 #include "runtime/session/session.h"
 
 static void graph_set_up(iso_graph *graph, iso_context *ctx)
@@ -73,6 +74,7 @@ void iso_graph_release(iso_graph *graph)
         graph->destroy_runtime(graph->runtime);
     if (graph->destroy_distribution)
         graph->destroy_distribution(graph->distribution);
+    iso_savepoint_destroy(graph->settled);
     while (graph->sharing)
         iso_share_end(graph);
     for (int i = 0; i < graph->kept; i++)
@@ -124,11 +126,26 @@ iso_status iso_graph_error(const iso_graph *graph)
 iso_status iso_graph_take_error(iso_graph *graph)
 {
     iso_status status = iso_graph_error(graph);
+    if (status != ISO_OK && graph->settled) {
+        iso_savepoint_revert(graph->settled);
+        graph->settled = NULL;
+        iso_graph_settle(graph);
+        return iso_error(status, "%s", graph->message);
+    }
     if (status != ISO_OK || !*graph->pending)
         return status;
     status = iso_error(ISO_INVALID, "%s", graph->pending);
     *graph->pending = 0;
     return status;
+}
+
+void iso_graph_settle(iso_graph *graph)
+{
+    if (!graph || !graph->runtime || graph->status != ISO_OK)
+        return;
+    iso_savepoint_destroy(graph->settled);
+    graph->settled = NULL;
+    iso_savepoint_create(graph, &graph->settled);
 }
 
 bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item)
@@ -213,6 +230,17 @@ bool iso_tensor_good(const iso_tensor *tensor)
     return tensor && tensor->graph->status == ISO_OK;
 }
 
+bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor)
+{
+    return tensor->id >= 0 && tensor->id < graph->n_tensors && graph->tensors[tensor->id] == tensor;
+}
+
+bool iso_variable_within(const iso_graph *graph, const iso_variable *variable)
+{
+    return variable->id >= 0 && variable->id < graph->n_variables &&
+           graph->variables[variable->id] == variable;
+}
+
 static bool check_inputs(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count)
 {
     if (count < 0 || count > ISO_MAX_INPUTS) {
@@ -224,6 +252,9 @@ static bool check_inputs(iso_graph *graph, const iso_op_type *type, iso_tensor *
             iso_graph_fail(graph, "%s: input %d is NULL", type->name, i);
         else if (inputs[i]->graph != graph)
             iso_graph_fail(graph, "%s: input %d belongs to another graph", type->name, i);
+        else if (!iso_tensor_within(graph, inputs[i]))
+            iso_graph_fail(graph, "%s: input %d, '%s', was taken out of the graph with an earlier error",
+                           type->name, i, iso_tensor_name(inputs[i]));
     }
     return graph->status == ISO_OK;
 }

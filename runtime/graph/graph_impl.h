@@ -77,6 +77,7 @@ struct iso_graph {
     int holders;       /* the program or a model, and functions: the last one frees the graph */
     iso_status status; /* the first error made while building */
     char message[1024];
+    struct iso_savepoint *settled; /* what an error goes back to (pending.h); NULL: none, errors stay */
     char pending[512]; /* an error that the next collective call reports, once (pending.h); "": none */
     iso_dtype precision;
     uint64_t seed;
@@ -121,6 +122,10 @@ struct iso_graph {
 
 /* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) when out of memory. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
+
+/* Whether the tensor, or the variable, is one of the graph's now. */
+bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor);
+bool iso_variable_within(const iso_graph *graph, const iso_variable *variable);
 
 /* Adds a pointer to one of the graph's lists; false (and an error in the graph) when out of memory. */
 bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item);

@@ -1,11 +1,16 @@
-/* Errors of a graph that the next collective call reports, once. For runtime/exec and runtime/train. */
+/* Errors of a graph that the next collective call reports. Before the graph has a function, an error made while
+ * building stays. Later it is reported once, and what was added to the graph since it was settled is taken out
+ * again: a trained model can still be used and saved. For runtime/exec and runtime/train. */
 #ifndef ISO_GRAPH_PENDING_H
 #define ISO_GRAPH_PENDING_H
 
 #include "runtime/graph/graph.h"
 
-/* The error made while building, which stays. If there is none, the pending error, if any, which is then
- * cleared. The ranks must agree on the result afterwards. */
+/* The error made while building. If there is none, the pending error, if any, which is then cleared. The ranks must
+ * agree on the result afterwards. */
 iso_status iso_graph_take_error(iso_graph *graph);
+/* Makes the present state of a graph that has a function the one to go back to. Called when a function was made,
+ * and when compiling ends. Out of memory: errors stay. NULL is ignored. */
+void iso_graph_settle(iso_graph *graph);
 
 #endif

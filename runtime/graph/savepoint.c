@@ -279,6 +279,15 @@ void iso_savepoint_discard(iso_savepoint *point)
     iso_savepoint_destroy(point);
 }
 
+void iso_savepoint_revert(iso_savepoint *point)
+{
+    savepoint_free_room(point);
+    iso_savepoint_end(point);
+    point->kept_end = point->kept; /* the graph keeps the memory */
+    savepoint_take(point);
+    iso_savepoint_destroy(point);
+}
+
 /* Whether the memory of a list of a graph has room for this number of items. */
 static bool has_room(const void *items, int count)
 {

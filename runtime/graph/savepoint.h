@@ -28,6 +28,9 @@ iso_status iso_savepoint_take_out(iso_savepoint *point);
 void iso_savepoint_put_back(iso_savepoint *point);
 /* Takes out and frees everything added after it, and frees the savepoint. NULL is allowed. Cannot fail. */
 void iso_savepoint_discard(iso_savepoint *point);
+/* Takes out everything added after it, and frees the savepoint. Tensors and variables that are taken out live as
+ * long as the graph, which refuses them (iso_tensor_within). Cannot fail. */
+void iso_savepoint_revert(iso_savepoint *point);
 /* Frees the savepoint and, if it is taken out, what it holds. NULL is allowed. */
 void iso_savepoint_destroy(iso_savepoint *point);
 

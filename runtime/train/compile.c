@@ -218,6 +218,7 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
         finish(&c);
     else
         undo(&c);
+    iso_graph_settle(model->graph);
     return status;
 }
 
