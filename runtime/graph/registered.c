@@ -97,6 +97,8 @@ static const char *check_letters(const operands *o)
                 return "a letter occurs twice in one operand";
             if (*letter == '.' || strchr(letters, *letter))
                 continue;
+            if (i >= o->n_inputs)
+                return "an output has a letter that no input has";
             if (strlen(letters) == ISO_MAX_FACTORS)
                 return "it has too many letters";
             letters[strlen(letters)] = *letter;
@@ -119,6 +121,8 @@ static iso_status check_rule(const iso_op_type *type)
         wrong = "it does not have as many outputs as .n_outputs says";
     if (!wrong && (uint64_t)type->linear >> o.n_inputs)
         wrong = ".linear names an input that it does not have";
+    if (!wrong && (uint64_t)type->in_place >> o.n_inputs)
+        wrong = ".in_place names an input that it does not have";
     return wrong ? iso_error(ISO_INVALID, "op '%s': the rule '%s': %s", type->name, type->rule, wrong)
                  : ISO_OK;
 }

@@ -81,6 +81,9 @@ START_TEST(rules_that_cannot_be_read_are_refused)
     RULE("a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a->a", "it has too many operands");
     REFUSED("op 'own': the rule 'ab,b->ab': .linear names an input", &good, 1, .name = "own", .infer = same,
             .rule = "ab,b->ab", .linear = 1 << 2);
+    REFUSED(".in_place names an input that it does not have", &good, 1, .name = "own", .infer = same,
+            .rule = "ab->ab", .in_place = 1 << 20);
+    RULE("mk->z", "an output has a letter that no input has");
 }
 END_TEST
 
