@@ -293,8 +293,10 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
     json_t *noted = NULL;
     iso_status status = layer_config(w, number, &module, type, &noted);
     json_t *config = NULL;
-    if (status != ISO_OK)
+    if (status != ISO_OK) {
+        json_decref(noted);
         return status;
+    }
     if (strcmp(module, ISO_KERAS_OPERATIONS) == 0)
         config = json_pack("{s: s}", "name", w->name[number]);
     else

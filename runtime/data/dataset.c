@@ -214,7 +214,7 @@ static void describe_node(const iso_node *node, iso_text *text)
 
 iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)
 {
-    ISO_NEED_AS("dataset", ds);
+    ISO_NEED_AS("dataset, what", ds, what);
     iso_text text = {0};
     iso_text_add(&text, "%" PRId64 " rows", iso_dataset_rows(ds));
     describe_node(ds->top, &text);
