@@ -165,13 +165,19 @@ static bool keep_beside(const char *temporary, const char *path, iso_text *name)
     return false;
 }
 
+/* Whether it is the name that cannot be had, and not the file system that fails. */
+static bool is_name_refused(int error)
+{
+    return error == EISDIR || error == EPERM || error == EACCES || error == ENOTEMPTY || error == EEXIST;
+}
+
 iso_status iso_file_take_name(const char *temporary, const char *path, bool keeps)
 {
     if (rename(temporary, path) == 0)
         return ISO_OK;
     int error = errno;
     iso_text name = {0};
-    bool kept = keeps && keep_beside(temporary, path, &name);
+    bool kept = keeps && is_name_refused(error) && keep_beside(temporary, path, &name);
     iso_status status = iso_error(ISO_IO, "'%s': the file cannot be given this name: %s%s%s%s", path,
                                   strerror(error), kept ? "; it is complete and is now '" : "",
                                   kept ? iso_text_get(&name) : "", kept ? "'" : "");

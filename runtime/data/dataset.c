@@ -214,12 +214,14 @@ static void describe_node(const iso_node *node, iso_text *text)
 
 iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)
 {
-    ISO_NEED_AS("dataset, what", ds, what);
+    ISO_NEED_AS("dataset", ds);
+    iso_status status = ISO_ANY_NULL_AS("what", what) ? ISO_INVALID : ISO_OK;
     iso_text text = {0};
     iso_text_add(&text, "%" PRId64 " rows", iso_dataset_rows(ds));
     describe_node(ds->top, &text);
     describe_order(&ds->order, &text);
-    iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory to compare %s", what) : ISO_OK;
+    if (status == ISO_OK && text.failed)
+        status = iso_error(ISO_NO_MEMORY, "no memory to compare %s", what);
     status = iso_agree(ds->ctx, status);
     if (status == ISO_OK)
         status = iso_agree_same(ds->ctx, what, iso_hash_text(iso_dataset_order(ds), iso_text_get(&text)),

@@ -400,7 +400,10 @@ START_TEST(wrong_names)
     check_refused(iso_keras_save(model, "net.h5"), "the name must end in .keras");
     check_refused(iso_keras_save(model, ".keras"), "the name must end in .keras");
     check_refused(iso_keras_save(model, NULL), "iso_keras_save: path is NULL");
-    snprintf(missing, sizeof missing, "%s/none/net.keras", folder);
+    snprintf(missing, sizeof missing, "%s/none/net.keras", folder); /* the folder is made */
+    check_ok(iso_keras_save(model, missing));
+    ck_assert(exists("none/net.keras"));
+    snprintf(missing, sizeof missing, "%s/none/net.keras/net.keras", folder); /* a file is no folder */
     ck_assert_int_eq(iso_keras_save(model, missing), ISO_IO);
     ck_assert_msg(strstr(iso_error_message(), "none/net.keras") != NULL, "%s", iso_error_message());
     iso_model_destroy(model);
