@@ -186,9 +186,10 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
              : options.training ? "training"
                                 : "inference");
     status = function_set_up(function, &options);
+    if (status == ISO_OK)
+        status = iso_agree(graph->ctx, iso_graph_settle(graph));
     if (status == ISO_OK) {
         list_function(function);
-        iso_graph_settle(graph);
         *out = function;
     } else {
         iso_function_destroy(function);

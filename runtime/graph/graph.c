@@ -139,13 +139,13 @@ iso_status iso_graph_take_error(iso_graph *graph)
     return status;
 }
 
-void iso_graph_settle(iso_graph *graph)
+iso_status iso_graph_settle(iso_graph *graph)
 {
     if (!graph || !graph->runtime || graph->status != ISO_OK)
-        return;
+        return ISO_OK;
     iso_savepoint_destroy(graph->settled);
     graph->settled = NULL;
-    iso_savepoint_create(graph, &graph->settled);
+    return iso_savepoint_create(graph, &graph->settled);
 }
 
 bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item)
