@@ -17,7 +17,7 @@ static int rank, ranks;
 static char folder[64];
 
 /* MPI keeps what could not be freed because the call failed: AddressSanitizer looks for no leaks here. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "detect_leaks=0";

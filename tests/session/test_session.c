@@ -267,7 +267,8 @@ START_TEST(ranks_reduce_integers)
     size_t peak = iso_memory_peak();
     for (int how = ISO_REDUCE_SUM; how <= ISO_REDUCE_OR; how++) {
         for (int i = 0; i < MANY; i++)
-            values[how][i] = how == ISO_REDUCE_OR ? (int64_t)1 << (rank * 5 + i) % 64 : integer_of(rank, i);
+            values[how][i] =
+                how == ISO_REDUCE_OR ? (int64_t)((uint64_t)1 << (rank * 5 + i) % 64) : integer_of(rank, i);
         ck_assert(iso_all_reduce(ctx, (iso_reduction)how, ISO_I64, values[how], MANY) == ISO_OK);
     }
     ck_assert_uint_eq(iso_memory_peak(), peak); /* no memory for each rank */
