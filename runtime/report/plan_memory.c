@@ -7,6 +7,7 @@
 
 /* Estimates of sizes that are not known before a run. */
 enum {
+    SAVEPOINTS = 2,       /* of a graph: before compiling, and the state that an error goes back to */
     SMALL_THINGS = 16384, /* bytes of a process: its model, threads, flags */
     PULL = 1152,          /* bytes of an exchange's description of what a slot takes from a few sources */
     LAYOUTS = 8,          /* layouts kept for each variable, by the program, the plan and the executor */
@@ -126,7 +127,10 @@ static int64_t tables_of_process(const iso_plan *plan)
         iso_memory_room(plan->instructions);
     size_t variables = (size_t)graph->n_variables * (LAYOUTS * sizeof(iso_layout) + TEXTS * block(ISO_ALIGN) +
                                                      BUCKETS * sizeof(iso_bucket_member));
-    return (int64_t)(ops + PROGRAMS * steps + places + variables + SMALL_THINGS);
+    /* A savepoint's note of a tensor has three words, of a variable four; and there are the tables of names. */
+    size_t notes = SAVEPOINTS * ((size_t)graph->n_tensors * 3 * sizeof(void *) +
+                                 (size_t)graph->n_variables * (4 * sizeof(void *) + block(ISO_ALIGN)));
+    return (int64_t)(ops + PROGRAMS * steps + places + variables + notes + SMALL_THINGS);
 }
 
 /* ---- sums ---- */
