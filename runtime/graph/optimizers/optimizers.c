@@ -27,10 +27,16 @@ const iso_setting iso_optimizer_settings[] = {
 
 /* ---- rows ---- */
 
+/* The rule whose first member is this row; NULL for NULL. */
+static const iso_optimizer_rule *rule_of(const iso_row *row)
+{
+    return (const iso_optimizer_rule *)(const void *)row;
+}
+
 const iso_optimizer_rule *iso_optimizer_rule_find(const char *name)
 {
     const iso_row *row = name ? iso_row_of(iso_optimizer_rows, name) : &default_rule->row;
-    return (const iso_optimizer_rule *)(const void *)row;
+    return rule_of(row);
 }
 
 const char *iso_optimizer_kernel(const char *name)
@@ -55,7 +61,7 @@ iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer)
     const iso_row *row;
     iso_status status = iso_row_find(iso_optimizer_rows, "optimizer", name, &row);
     if (status == ISO_OK)
-        *optimizer = iso_optimizer_make((const iso_optimizer_rule *)(const void *)row, NULL, 0);
+        *optimizer = iso_optimizer_make(rule_of(row), NULL, 0);
     return status;
 }
 
@@ -156,7 +162,7 @@ iso_status iso_optimizer_check(const iso_optimizer *optimizer)
     if (optimizer->accumulation < 0)
         return iso_error(ISO_INVALID, "accumulation over %d steps: it must not be negative",
                          optimizer->accumulation);
-    ISO_TRY(check_settings(optimizer, (const iso_optimizer_rule *)(const void *)row));
+    ISO_TRY(check_settings(optimizer, rule_of(row)));
     ISO_TRY(iso_schedule_check(&optimizer->schedule));
     ISO_TRY(check_clipping(optimizer));
 done:
