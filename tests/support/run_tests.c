@@ -1,6 +1,8 @@
 #include "tests/support/run_tests.h"
 
+#include <mpi.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int run_suite(Suite *suite)
 {
@@ -12,17 +14,49 @@ int run_suite(Suite *suite)
     return failed ? 1 : 0;
 }
 
+/* A rank whose test failed has left its peers in the middle of a collective. They get a second to fail too and
+ * to print what they found; then the job ends, instead of hanging until its time limit. */
+static void end_job_of_several(void)
+{
+    int on = 0, ranks = 1;
+    MPI_Initialized(&on);
+    if (on)
+        MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks == 1)
+        return;
+    fflush(stdout);
+    sleep(1);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static int run_test(const char *name, double seconds, SFun set_up, SFun tear_down, const TTest *test)
+{
+    Suite *suite = suite_create(name);
+    TCase *only = tcase_create(name);
+    tcase_set_timeout(only, seconds);
+    tcase_add_checked_fixture(only, set_up, tear_down);
+    tcase_add_test(only, test);
+    suite_add_tcase(suite, only);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_SILENT);
+    int failed = srunner_ntests_failed(runner);
+    if (failed) {
+        srunner_print(runner, CK_NORMAL);
+        end_job_of_several();
+    }
+    srunner_free(runner);
+    return failed;
+}
+
 int run_tests(const char *name, double seconds, SFun set_up, SFun tear_down, const TTest *const *tests,
               int count)
 {
-    Suite *suite = suite_create(name);
-    TCase *all = tcase_create(name);
-    tcase_set_timeout(all, seconds);
-    tcase_add_checked_fixture(all, set_up, tear_down);
+    int failed = 0;
     for (int i = 0; i < count; i++)
-        tcase_add_test(all, tests[i]);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+        failed += run_test(name, seconds, set_up, tear_down, tests[i]);
+    printf("%s: %d of %d tests passed\n", name, count - failed, count);
+    return failed ? 1 : 0;
 }
 
 void report_skipped(const char *what, const char *reason)

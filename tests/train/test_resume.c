@@ -391,8 +391,9 @@ START_TEST(a_backup_stays_where_the_last_save_failed)
     snprintf(latest, sizeof latest, "%s/latest", save);
     iso_model *model = build();
     iso_dataset *data = make_data();
+    /* waits: no save of an earlier epoch is still under way when block_backup moves the file */
     iso_callback *list[] = {iso_callback_create(.epoch_end = block_backup, .user = save),
-                            iso_backup_and_restore(save, .stop_on_error = true), NULL};
+                            iso_backup_and_restore(save, .waits = true, .stop_on_error = true), NULL};
     compile(model, NULL, NULL);
     iso_status status = iso_fit(model, data, .epochs = EPOCHS, .callbacks = list, .verbose = ISO_ZERO);
     ck_assert_int_eq(status, ISO_IO);
