@@ -49,13 +49,10 @@ static iso_status print_file(const iso_suggestion *suggestion)
 {
     iso_text text = {0};
     for (int i = 0; i < suggestion->n_layouts; i++) {
-        json_t *key = json_string(suggestion->layouts[i].path), *value = tuple(suggestion->layouts[i].layout);
         iso_text_add(&text, "%s\n    ", i ? "," : "");
-        iso_json_add(&text, key, 0);
+        iso_json_add(&text, json_string(suggestion->layouts[i].path), 0);
         iso_text_add(&text, ": ");
-        iso_json_add(&text, value, 0);
-        json_decref(key);
-        json_decref(value);
+        iso_json_add(&text, tuple(suggestion->layouts[i].layout), 0);
     }
     bool failed = text.failed;
     if (!failed)

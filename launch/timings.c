@@ -7,6 +7,7 @@
 
 #include "launch/train_impl.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 
 typedef struct timings {
@@ -102,13 +103,15 @@ static iso_status timings_epoch_end(void *user, iso_fit_state *state)
     timings *t = user;
     if (!t->file)
         return ISO_OK;
-    fprintf(t->file, "{\"epoch\": %d, \"seconds\": %.6f, \"steps\": %lld", state->epoch + 1,
-            iso_clock() - t->epoch_begin, t->steps);
-    if (state->epoch == 0)
-        fprintf(t->file, ", \"first_step_seconds\": %.3f, \"reading_seconds\": %.3f", t->first_step,
-                t->reading);
-    fprintf(t->file, "}\n");
-    if (fflush(t->file) || ferror(t->file))
+    json_t *line = json_pack("{s:i, s:f, s:I}", "epoch", state->epoch + 1, "seconds",
+                             iso_clock() - t->epoch_begin, "steps", (json_int_t)t->steps);
+    if (state->epoch == 0) {
+        json_object_set_new(line, "first_step_seconds", json_real(t->first_step));
+        json_object_set_new(line, "reading_seconds", json_real(t->reading));
+    }
+    bool failed = json_dumpf(line, t->file, 0) || fputc('\n', t->file) < 0 || fflush(t->file);
+    json_decref(line);
+    if (failed)
         return iso_error(ISO_IO, "--timings '%s': %s", t->path, strerror(errno));
     return ISO_OK;
 }

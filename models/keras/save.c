@@ -58,10 +58,9 @@ static iso_status make_texts(iso_model *model, saving *s)
     if (status != ISO_OK)
         return iso_error_prefix(status, "'%s': ", s->path);
     iso_json_add(&s->config, config, 0);
-    json_decref(config);
     if (localtime_r(&now, &local))
         strftime(date, sizeof date, "%Y-%m-%d@%H:%M:%S", &local);
-    iso_text_add(&s->metadata, "{\"keras_version\": \"%s\", \"date_saved\": \"%s\"}", VERSION, date);
+    iso_json_add(&s->metadata, json_pack("{s:s, s:s}", "keras_version", VERSION, "date_saved", date), 0);
     return s->config.failed || s->metadata.failed
                ? iso_error(ISO_NO_MEMORY, "no memory for the config of '%s'", s->path)
                : ISO_OK;

@@ -9,25 +9,18 @@ static const char *name_of(double value)
     return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-void iso_json_add_number(iso_text *text, double value)
-{
-    if (isfinite(value))
-        iso_text_add(text, "%.17g", value);
-    else
-        iso_text_add(text, "\"%s\"", name_of(value));
-}
-
 json_t *iso_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_string(name_of(value));
 }
 
-void iso_json_add(iso_text *text, const json_t *value, size_t flags)
+void iso_json_add(iso_text *text, json_t *value, size_t flags)
 {
     char *dumped = value ? json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
     text->failed |= !dumped;
     iso_text_add(text, "%s", dumped ? dumped : "");
     free(dumped);
+    json_decref(value);
 }
 
 json_t *iso_setting_json(const iso_setting *setting, double value)
@@ -61,6 +54,30 @@ void iso_json_add_text(iso_text *text, const char *value)
             iso_text_add(text, "\\u%04x", (unsigned)(unsigned char)*value++);
     }
     iso_text_add(text, "\"");
+}
+
+void iso_json_key(iso_text *text, const char *key)
+{
+    if (text->length && !strchr("{[", text->data[text->length - 1]))
+        iso_text_add(text, ", ");
+    if (key) {
+        iso_json_add_text(text, key);
+        iso_text_add(text, ": ");
+    }
+}
+
+void iso_json_put_number(iso_text *text, const char *key, double value)
+{
+    if (isfinite(value))
+        iso_json_put(text, key, "%.17g", value);
+    else
+        iso_json_put_text(text, key, name_of(value));
+}
+
+void iso_json_put_text(iso_text *text, const char *key, const char *value)
+{
+    iso_json_key(text, key);
+    iso_json_add_text(text, value);
 }
 
 bool iso_json_get_number(const json_t *value, double *number)

@@ -11,18 +11,26 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
-/* Adds a value in the form given by jansson's flags; numbers have 17 digits and are therefore exact. The
- * text fails if the value is NULL (its creation failed) or when out of memory. */
-void iso_json_add(iso_text *text, const json_t *value, size_t flags);
+/* Adds a value in the form given by jansson's flags, and frees it; numbers have 17 digits and are therefore
+ * exact. The text fails if the value is NULL (its creation failed) or when out of memory. */
+void iso_json_add(iso_text *text, json_t *value, size_t flags);
 /* A number as a value. JSON has no NaN or infinity: these become texts ("nan", "inf", "-inf"). */
 json_t *iso_json_number(double value);
 /* The value of a setting: a real, an integer, a boolean or null. */
 json_t *iso_setting_json(const iso_setting *setting, double value);
-/* Adds a number in this form to a text that is written part by part. */
-void iso_json_add_number(iso_text *text, double value);
 /* Adds a text in quotes, with the characters escaped that JSON requires. Bytes that are not UTF-8 are
  * kept. */
 void iso_json_add_text(iso_text *text, const char *value);
+
+/* JSON written part by part, for texts that are long or must keep their form. Begins a member of an object, or
+ * an element of a list (key NULL), with a comma if it is not the first. The caller adds the value and closes
+ * what it opens. */
+void iso_json_key(iso_text *text, const char *key);
+/* A member with its value: formatted, a number as iso_json_number() has it, a text in quotes. */
+#define iso_json_put(text, key, ...) (iso_json_key(text, key), iso_text_add(text, __VA_ARGS__))
+void iso_json_put_number(iso_text *text, const char *key, double value);
+void iso_json_put_text(iso_text *text, const char *key, const char *value);
+
 /* Reads such a number; false if the value is not one. */
 bool iso_json_get_number(const json_t *value, double *number);
 

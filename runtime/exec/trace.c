@@ -105,21 +105,20 @@ static event_words words_of(const tracer *t, const iso_event *event)
 
 /* ---- events ---- */
 
-static void trace_add_item(iso_text *list, int before, const char *kind, const char *tensor)
+static void trace_add_item(iso_text *list, const char *kind, const char *tensor)
 {
     iso_text both = {0};
     iso_text_add(&both, "%s %s", kind, tensor);
-    iso_text_add(list, "%s", before ? ", " : "");
-    iso_json_add_text(list, iso_text_get(&both));
+    iso_json_put_text(list, NULL, iso_text_get(&both));
     list->failed |= both.failed;
     iso_text_free(&both);
 }
 
 static void trace_add_moves(const tracer *t, int first, int count)
 {
-    iso_text_add(t->text, ", \"moves\": [");
+    iso_json_put(t->text, "moves", "[");
     for (int i = first; i < first + count; i++)
-        trace_add_item(t->text, i - first, move_name(t, &t->plan->moves[i]),
+        trace_add_item(t->text, move_name(t, &t->plan->moves[i]),
                        iso_tensor_name(t->plan->program->values[t->plan->moves[i].from].tensor));
     iso_text_add(t->text, "]");
 }
@@ -127,46 +126,50 @@ static void trace_add_moves(const tracer *t, int first, int count)
 /* The exchanges at the end of a step: scalars, gradients, new weights. */
 static void add_last_moves(const tracer *t)
 {
-    int found = 0;
-    iso_text_add(t->text, "\"moves\": [");
+    iso_json_put(t->text, "moves", "[");
     for (int i = 0; i < t->report->n_collectives; i++)
         if (t->report->collectives[i].begin == t->report->n_ops - 1)
-            trace_add_item(t->text, found++, t->report->collectives[i].kind,
-                           t->report->collectives[i].tensor);
+            trace_add_item(t->text, t->report->collectives[i].kind, t->report->collectives[i].tensor);
     iso_text_add(t->text, "]");
 }
 
 static void add_layer(const tracer *t, const iso_report_op *op)
 {
-    if (op->origin.layer[0]) {
-        iso_text_add(t->text, ", \"layer\": ");
-        iso_json_add_text(t->text, op->origin.layer);
-    }
-    if (op->kernel) {
-        iso_text_add(t->text, ", \"kernel\": ");
-        iso_json_add_text(t->text, op->kernel);
-    }
+    if (op->origin.layer[0])
+        iso_json_put_text(t->text, "layer", op->origin.layer);
+    if (op->kernel)
+        iso_json_put_text(t->text, "kernel", op->kernel);
 }
 
 static void add_arguments(const tracer *t, const iso_event *event)
 {
-    iso_text_add(t->text, ", \"args\": {");
+    iso_json_put(t->text, "args", "{");
     if (event->kind == ISO_EVENT_STEP) {
-        iso_text_add(t->text, "\"step\": %" PRIu64 ", \"rows\": %" PRId64 "", t->recorder->step,
-                     t->recorder->rows);
+        iso_json_put(t->text, "step", "%" PRIu64, t->recorder->step);
+        iso_json_put(t->text, "rows", "%" PRId64, t->recorder->rows);
     } else if (event->kind == ISO_EVENT_EPILOGUE) {
         add_last_moves(t);
     } else if (event->instruction >= 0) {
         const iso_instruction *instruction = &t->plan->instructions[event->instruction];
-        iso_text_add(t->text, "\"instruction\": %d", event->instruction);
+        iso_json_put(t->text, "instruction", "%d", event->instruction);
         if (event->kind == ISO_EVENT_OP)
             add_layer(t, &t->report->ops[event->instruction]);
         if (event->kind == ISO_EVENT_BEGIN)
-            iso_text_add(t->text, ", \"ends_with\": %d", instruction->end);
+            iso_json_put(t->text, "ends_with", "%d", instruction->end);
         if (event->kind == ISO_EVENT_EXCHANGE)
             trace_add_moves(t, instruction->first_move, instruction->n_moves);
     }
     iso_text_add(t->text, "}");
+}
+
+/* Begins an event with what all of them have: name, phase ("ph"), rank and slot. */
+static void begin_event(iso_text *text, const char *name, const char *phase, int rank, int slot)
+{
+    iso_json_put(text, NULL, "\n{");
+    iso_json_put_text(text, "name", name);
+    iso_json_put_text(text, "ph", phase);
+    iso_json_put(text, "pid", "%d", rank);
+    iso_json_put(text, "tid", "%d", slot);
 }
 
 static void trace_add_event(const tracer *t, int slot, const iso_event *event)
@@ -177,29 +180,29 @@ static void trace_add_event(const tracer *t, int slot, const iso_event *event)
         iso_text_add(&name, "%s", words.name);
     else
         name_instruction(t, event, &name);
-    iso_text_add(t->text, ",\n{\"name\": ");
-    iso_json_add_text(t->text, iso_text_get(&name));
-    iso_text_add(t->text,
-                 ", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, \"pid\": %d, \"tid\": %d",
-                 words.category, 1e-3 * (double)(event->begin - t->origin),
-                 1e-3 * (double)(event->end - event->begin), iso_rank(t->runtime->ctx), slot);
+    begin_event(t->text, iso_text_get(&name), "X", iso_rank(t->runtime->ctx), slot);
+    iso_json_put_text(t->text, "cat", words.category);
+    iso_json_put(t->text, "ts", "%.3f", 1e-3 * (double)(event->begin - t->origin));
+    iso_json_put(t->text, "dur", "%.3f", 1e-3 * (double)(event->end - event->begin));
     add_arguments(t, event);
     iso_text_add(t->text, "}");
     t->text->failed |= name.failed;
     iso_text_free(&name);
 }
 
-/* The name of a rank or a slot, and its position among the others. */
-static void add_title(const tracer *t, const char *what, int slot, const char *name, int order)
+/* The name of a rank (event_name "process_name") or a slot ("thread_name"), and its position among the
+ * others. */
+static void add_title(const tracer *t, const char *event_name, const char *event_order, int slot,
+                      const char *name, int order)
 {
-    iso_text_add(t->text,
-                 ",\n{\"name\": \"%s_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": "
-                 "\"%s\"}}",
-                 what, iso_rank(t->runtime->ctx), slot, name);
-    iso_text_add(t->text,
-                 ",\n{\"name\": \"%s_sort_index\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": "
-                 "{\"sort_index\": %d}}",
-                 what, iso_rank(t->runtime->ctx), slot, order);
+    int rank = iso_rank(t->runtime->ctx);
+    begin_event(t->text, event_name, "M", rank, slot);
+    iso_json_put(t->text, "args", "{");
+    iso_json_put_text(t->text, "name", name);
+    iso_text_add(t->text, "}}");
+    begin_event(t->text, event_order, "M", rank, slot);
+    iso_json_put(t->text, "args", "{");
+    iso_json_put(t->text, "sort_index", "%d}}", order);
 }
 
 static iso_status describe_rank(tracer *t)
@@ -208,11 +211,11 @@ static iso_status describe_rank(tracer *t)
     char name[80];
     int rank = iso_rank(runtime->ctx);
     snprintf(name, sizeof name, "host %d, rank %d", iso_host_of_rank(runtime->ctx, rank), rank);
-    add_title(t, "process", 0, name, rank);
+    add_title(t, "process_name", "process_sort_index", 0, name, rank);
     for (int l = 0; l < t->recorder->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         snprintf(name, sizeof name, "slot %d", slot);
-        add_title(t, "thread", slot, name, slot);
+        add_title(t, "thread_name", "thread_sort_index", slot, name, slot);
         for (int i = 0; i < t->recorder->slot[l].count; i++)
             trace_add_event(t, slot, &t->recorder->slot[l].events[i]);
     }
@@ -275,7 +278,7 @@ static iso_status trace_gather(iso_context *ctx, const iso_text *mine, iso_text 
         longest = length[r] > longest ? length[r] : longest;
     ISO_TRY(gather_parts(ctx, mine, longest, room, length, text));
     for (size_t r = 0; r < ranks; r++) {
-        iso_text_add(json, "%s", iso_text_get(&text[r]));
+        iso_json_put(json, NULL, "%s", iso_text_get(&text[r]));
         json->failed |= text[r].failed;
     }
 done:
@@ -317,16 +320,20 @@ done:
 
 static void begin_json(const iso_function *function, iso_text *json)
 {
-    iso_text_add(json, "{\"displayTimeUnit\": \"ms\", \"otherData\": {\"program\": \"isogrid %s\"",
-                 ISO_VERSION);
-    iso_text_add(json, ", \"function\": ");
-    iso_json_add_text(json, function->name);
-    iso_text_add(json, ", \"step\": %" PRIu64 ", \"rows\": %" PRId64 ", \"slots\": %d, \"ranks\": %d",
-                 function->recorder->step, function->recorder->rows, function->runtime->mesh->n_slots,
-                 iso_ranks(function->runtime->ctx));
-    iso_text_add(json,
-                 "},\n\"traceEvents\": [\n{\"name\": \"barrier\", \"ph\": \"i\", \"ts\": 0, \"pid\": 0, "
-                 "\"tid\": 0, \"s\": \"g\"}");
+    iso_text_add(json, "{");
+    iso_json_put_text(json, "displayTimeUnit", "ms");
+    iso_json_put(json, "otherData", "{");
+    iso_json_put_text(json, "program", "isogrid " ISO_VERSION);
+    iso_json_put_text(json, "function", function->name);
+    iso_json_put(json, "step", "%" PRIu64, function->recorder->step);
+    iso_json_put(json, "rows", "%" PRId64, function->recorder->rows);
+    iso_json_put(json, "slots", "%d", function->runtime->mesh->n_slots);
+    iso_json_put(json, "ranks", "%d}", iso_ranks(function->runtime->ctx));
+    iso_json_put(json, "traceEvents", "[");
+    begin_event(json, "barrier", "i", 0, 0);
+    iso_json_put(json, "ts", "0");
+    iso_json_put_text(json, "s", "g");
+    iso_text_add(json, "}");
 }
 
 iso_status iso_function_trace(iso_function *function, iso_text *json)

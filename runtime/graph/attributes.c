@@ -26,9 +26,7 @@ iso_attribute *iso_attribute_add(iso_graph *graph, iso_attribute *to, const iso_
 static void print_members(const iso_attribute *attribute, iso_text *text)
 {
     for (const iso_attribute *member = attribute->first; member; member = member->next) {
-        iso_text_add(text, "%s", member == attribute->first ? "" : ", ");
-        if (attribute->kind == ISO_ATTRIBUTE_OBJECT)
-            iso_text_add(text, "\"%s\": ", member->name);
+        iso_json_key(text, attribute->kind == ISO_ATTRIBUTE_OBJECT ? member->name : NULL);
         iso_attribute_print(member, text);
     }
 }
@@ -54,7 +52,8 @@ void iso_attribute_print(const iso_attribute *attribute, iso_text *text)
         iso_json_add_text(text, attribute->text);
         return;
     case ISO_ATTRIBUTE_INPUT:
-        iso_text_add(text, "{\"input\": %" PRId64 "}", attribute->integer);
+        iso_text_add(text, "{");
+        iso_json_put(text, "input", "%" PRId64 "}", attribute->integer);
         return;
     case ISO_ATTRIBUTE_LIST:
     case ISO_ATTRIBUTE_OBJECT:

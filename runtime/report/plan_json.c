@@ -124,7 +124,6 @@ iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text)
     ISO_NEED(report, text);
     json_t *object = whole(report);
     iso_json_add(text, object, JSON_INDENT(1));
-    json_decref(object);
     iso_text_add(text, "\n");
     return !text->failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan as JSON");
 }

@@ -28,9 +28,9 @@ static iso_status add_entry(const iso_callback_options *options, json_t *list)
     json_t *parsed = NULL;
     char name[160];
     iso_status status;
-    iso_text_add(&entry, "{\"kind\": ");
-    iso_json_add_text(&entry, options->kind);
-    iso_text_add(&entry, ", \"state\": ");
+    iso_text_add(&entry, "{");
+    iso_json_put_text(&entry, "kind", options->kind);
+    iso_json_key(&entry, "state");
     ISO_TRY(options->save(options->user, &entry));
     iso_text_add(&entry, "}");
     if (entry.failed)
@@ -60,7 +60,7 @@ done:
 }
 
 /* The state that the number-th of a kind saved; NULL: there is none. */
-static const json_t *find_state(const json_t *list, const char *kind, int number)
+static json_t *find_state(const json_t *list, const char *kind, int number)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
@@ -84,10 +84,10 @@ static iso_status check_list(const json_t *list)
     return ISO_OK;
 }
 
-static iso_status restore_one(const iso_callback *callback, const json_t *state)
+static iso_status restore_one(const iso_callback *callback, json_t *state)
 {
     iso_text text = {0};
-    iso_json_add(&text, state, 0);
+    iso_json_add(&text, json_incref(state), 0);
     if (text.failed)
         return iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
     iso_status status = callback->options.restore(callback->options.user, iso_text_get(&text));
@@ -104,8 +104,7 @@ iso_status iso_callbacks_restore(iso_callback *const *callbacks, const json_t *l
     for (int i = 0; callbacks && callbacks[i]; i++) {
         if (!keeps_state(callbacks[i]))
             continue;
-        const json_t *state =
-            find_state(list, callbacks[i]->options.kind, callbacks_state_number_of(callbacks, i));
+        json_t *state = find_state(list, callbacks[i]->options.kind, callbacks_state_number_of(callbacks, i));
         if (state)
             ISO_TRY(restore_one(callbacks[i], state));
     }

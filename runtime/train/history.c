@@ -123,12 +123,12 @@ static iso_status write_epoch(void *user, iso_fit_state *state)
     if (status != ISO_OK || !file->file)
         return status;
     iso_fingerprint_text(&fingerprint, text);
-    iso_text_add(&line, "{\"epoch\": %d", state->epoch + 1);
-    for (int i = 0; i < state->logs.count; i++) {
-        iso_text_add(&line, ", \"%s\": ", state->logs.name[i]);
-        iso_json_add_number(&line, state->logs.value[i]);
-    }
-    iso_text_add(&line, ", \"fingerprint\": \"%s\"}\n", text);
+    iso_text_add(&line, "{");
+    iso_json_put(&line, "epoch", "%d", state->epoch + 1);
+    for (int i = 0; i < state->logs.count; i++)
+        iso_json_put_number(&line, state->logs.name[i], state->logs.value[i]);
+    iso_json_put_text(&line, "fingerprint", text);
+    iso_text_add(&line, "}\n");
     status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a history")
                          : iso_line_file_write(file, iso_text_get(&line));
     iso_text_free(&line);

@@ -105,8 +105,7 @@ iso_status iso_line_file_save(iso_line_file *file, iso_text *json)
 {
     off_t bytes = 0;
     iso_status status = file->keep ? measure(file, &bytes) : ISO_OK;
-    if (status == ISO_OK)
-        iso_text_add(json, "{\"bytes\": %lld}", (long long)bytes);
+    iso_json_add(json, json_pack("{s:I}", "bytes", (json_int_t)bytes), 0);
     return status;
 }
 

@@ -36,7 +36,8 @@ static json_t *hexadecimal(uint64_t value)
 static void add_attributes(iso_text *text, const char *prefix, const iso_attribute *object)
 {
     for (const iso_attribute *a = object ? object->first : NULL; a; a = a->next) {
-        iso_text_add(text, "%s\"%s%s\": ", text->length > 1 ? ", " : "", prefix, a->name);
+        iso_json_key(text, NULL);
+        iso_text_add(text, "\"%s%s\": ", prefix, a->name);
         iso_attribute_print(a, text);
     }
 }
@@ -229,7 +230,7 @@ iso_status iso_state_write(const iso_model *model, const iso_training *training,
     if (training)
         status = write_training(state, training);
     if (status == ISO_OK)
-        iso_json_add(text, state, JSON_INDENT(1));
+        iso_json_add(text, json_incref(state), JSON_INDENT(1));
     json_decref(state);
     return status == ISO_OK && text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the state") : status;
 }

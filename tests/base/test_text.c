@@ -30,10 +30,8 @@ START_TEST(values_come_back_from_json)
     iso_text text = {0};
     json_error_t error;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        json_t *value = iso_json_number(numbers[i]);
         iso_text_add(&text, "%s", i ? "," : "[");
-        iso_json_add(&text, value, 0);
-        json_decref(value);
+        iso_json_add(&text, iso_json_number(numbers[i]), 0);
     }
     iso_text_add(&text, "]");
     ck_assert(!text.failed);
@@ -43,6 +41,40 @@ START_TEST(values_come_back_from_json)
     json_decref(read);
     iso_json_add(&text, NULL, 0);
     ck_assert(text.failed);
+    iso_text_free(&text);
+}
+END_TEST
+
+/* Members and elements, empty lists, keys to be escaped and numbers of every kind, written part by part. */
+START_TEST(parts_make_a_document)
+{
+    static const char *const numbers[] = {"nan", "inf", "-inf"};
+    iso_text text = {0};
+    json_error_t error;
+    double number = 0;
+    iso_text_add(&text, "{");
+    iso_json_put(&text, "count", "%d", 3);
+    iso_json_put_text(&text, "a \"key\"", "a \\ value");
+    iso_json_put(&text, "empty", "[]");
+    iso_json_put(&text, "list", "[");
+    for (int i = 0; i < 3; i++)
+        iso_json_put_number(&text, NULL, strtod(numbers[i], NULL));
+    iso_json_put_number(&text, NULL, 1.0 / 3);
+    iso_text_add(&text, "]");
+    iso_json_put(&text, "inner", "{");
+    iso_json_put(&text, "last", "true}}");
+    json_t *read = json_loads(iso_text_get(&text), JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(read != NULL, "%s is no JSON: %s", iso_text_get(&text), error.text);
+    ck_assert_uint_eq(json_object_size(read), 5);
+    ck_assert_int_eq(json_integer_value(json_object_get(read, "count")), 3);
+    ck_assert_str_eq(json_string_value(json_object_get(read, "a \"key\"")), "a \\ value");
+    ck_assert_uint_eq(json_array_size(json_object_get(read, "empty")), 0);
+    const json_t *list = json_object_get(read, "list");
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_str_eq(json_string_value(json_array_get(list, i)), numbers[i]);
+    ck_assert(iso_json_get_number(json_array_get(list, 3), &number) && number == 1.0 / 3);
+    ck_assert(json_is_true(json_object_get(json_object_get(read, "inner"), "last")));
+    json_decref(read);
     iso_text_free(&text);
 }
 END_TEST
@@ -120,6 +152,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("text", 0, texts_come_back_from_json, values_come_back_from_json,
+    return RUN_TESTS("text", 0, texts_come_back_from_json, values_come_back_from_json, parts_make_a_document,
                      sizes_have_three_digits, names_are_in_snake_case, the_nearest_names_come_first);
 }

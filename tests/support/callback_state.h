@@ -14,7 +14,6 @@ static inline iso_status save_state(iso_callback *const *callbacks, iso_text *te
     if (status != ISO_OK)
         return status;
     iso_json_add(text, list, 0);
-    json_decref(list);
     return ISO_OK;
 }
 

@@ -92,11 +92,11 @@ static iso_status early_stopping_train_end(void *user, iso_fit_state *state)
 static iso_status early_stopping_save(void *user, iso_text *json)
 {
     const early_stopping *stopping = user;
-    iso_text_add(json, "{");
-    iso_monitor_save(&stopping->monitor, json);
-    iso_text_add(json, ", \"best_epoch\": %d, \"wait\": %d, \"stopped_epoch\": %d, \"weights\": %s}",
-                 stopping->best_epoch, stopping->wait, stopping->stopped_epoch,
-                 stopping->best ? "true" : "false");
+    iso_json_add(json,
+                 json_pack("{s:o, s:i, s:i, s:i, s:b}", "best", iso_monitor_best(&stopping->monitor),
+                           "best_epoch", stopping->best_epoch, "wait", stopping->wait, "stopped_epoch",
+                           stopping->stopped_epoch, "weights", stopping->best != NULL),
+                 0);
     return ISO_OK;
 }
 

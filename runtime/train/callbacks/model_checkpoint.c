@@ -233,11 +233,10 @@ static iso_status end(void *user, iso_fit_state *state)
 static iso_status keep_state(void *user, iso_text *json)
 {
     const model_checkpoint *c = user;
-    iso_text_add(json, "{\"seen\": %d, \"monitor\": {", c->seen);
-    iso_monitor_save(&c->monitor, json);
-    iso_text_add(json, "}, \"marked\": {");
-    iso_monitor_save(&c->marked, json);
-    iso_text_add(json, "}}");
+    iso_json_add(json,
+                 json_pack("{s:i, s:{s:o}, s:{s:o}}", "seen", c->seen, "monitor", "best",
+                           iso_monitor_best(&c->monitor), "marked", "best", iso_monitor_best(&c->marked)),
+                 0);
     return ISO_OK;
 }
 

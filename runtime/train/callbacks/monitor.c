@@ -160,13 +160,9 @@ bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *
 
 /* ---- state ---- */
 
-void iso_monitor_save(const iso_monitor *monitor, iso_text *json)
+json_t *iso_monitor_best(const iso_monitor *monitor)
 {
-    iso_text_add(json, "\"best\": ");
-    if (monitor->has_best)
-        iso_json_add_number(json, monitor->best);
-    else
-        iso_text_add(json, "null");
+    return monitor->has_best ? iso_json_number(monitor->best) : json_null();
 }
 
 iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object)

@@ -32,9 +32,9 @@ bool iso_monitor_is_better(const iso_monitor *monitor, double value, double than
 bool iso_monitor_improve(iso_monitor *monitor, double value);
 
 /* ---- the parts of a callback's state ---- */
-/* "best": a number or null. */
-void iso_monitor_save(const iso_monitor *monitor, iso_text *json);
-/* Reads it from an object; ISO_INVALID if it is missing. */
+/* The member "best" of a state: a number or null; the caller owns it. */
+json_t *iso_monitor_best(const iso_monitor *monitor);
+/* Reads "best" from an object; ISO_INVALID if it is missing. */
 iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object);
 /* Reads a member that is an integer of at least 0. */
 iso_status iso_state_count(const json_t *object, const char *name, int *value);

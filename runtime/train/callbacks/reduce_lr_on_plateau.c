@@ -88,9 +88,10 @@ done:
 static iso_status reduce_lr_on_plateau_save(void *user, iso_text *json)
 {
     const plateau *p = user;
-    iso_text_add(json, "{");
-    iso_monitor_save(&p->monitor, json);
-    iso_text_add(json, ", \"wait\": %d, \"cooldown\": %d}", p->wait, p->cooldown);
+    iso_json_add(json,
+                 json_pack("{s:o, s:i, s:i}", "best", iso_monitor_best(&p->monitor), "wait", p->wait,
+                           "cooldown", p->cooldown),
+                 0);
     return ISO_OK;
 }
 
