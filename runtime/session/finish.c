@@ -3,7 +3,8 @@
  * The ranks exchange how they ended on a communicator of their own, which no other collective uses. A rank
  * with an error waits only a few seconds for the others: ranks that do not arrive are stuck in a collective
  * that waits for this rank, so the job is aborted (if iso_init began MPI). A rank without an error waits as
- * long as necessary, as MPI_Finalize would. */
+ * long as necessary, as MPI_Finalize would. This is done by each role for itself; then the evaluators wait for
+ * the workers, whose ends they could not tell from training otherwise. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +13,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
+#include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
 
 /* How a rank ended. */
@@ -45,12 +48,24 @@ static finish_barrier wait_for_all(MPI_Request *request, double seconds, iso_sta
     }
 }
 
-/* One write, so that lines of different ranks do not mix. */
-static void print_error(int rank, const char *message)
+/* "rank 2: "; nothing below 0. Where workers print too, ranks of the evaluator are named as such. */
+static const char *speaker(const iso_context *ctx, int rank, char *text, size_t size)
 {
-    char line[5000];
-    int length = rank < 0 ? snprintf(line, sizeof line, "isogrid: error: %s\n", message)
-                          : snprintf(line, sizeof line, "isogrid: error: rank %d: %s\n", rank, message);
+    char number[32] = "";
+    if (rank >= 0)
+        snprintf(number, sizeof number, "rank %d", rank);
+    bool evaluates = iso_job_has_workers(ctx);
+    snprintf(text, size, "%s%s%s%s", evaluates ? "evaluator" : "", evaluates && rank >= 0 ? ", " : "", number,
+             evaluates || rank >= 0 ? ": " : "");
+    return text;
+}
+
+/* One write, so that lines of different ranks do not mix. */
+static void print_error(const iso_context *ctx, int rank, const char *message)
+{
+    char line[5000], who[64];
+    int length =
+        snprintf(line, sizeof line, "isogrid: error: %s%s\n", speaker(ctx, rank, who, sizeof who), message);
     if (length > 0) {
         fflush(stdout);
         fwrite(line, 1, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1, stderr);
@@ -74,7 +89,7 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
             status = (iso_status)other->status;
     }
     if (mine->status != ISO_OK && first)
-        print_error(alike ? -1 : ctx->channel.rank, iso_error_message());
+        print_error(ctx, alike ? -1 : ctx->channel.rank, iso_error_message());
     return status;
 }
 
@@ -129,7 +144,7 @@ static finish_barrier end_alone(const iso_context *ctx, iso_status status)
 {
     if (status == ISO_OK)
         return MET;
-    print_error(ctx && ctx->channel.n_ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
+    print_error(ctx, ctx && ctx->channel.n_ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
     return may_abort(ctx) ? LOST : MET;
 }
 
@@ -141,17 +156,20 @@ int iso_finish(iso_context *ctx, iso_status status)
                   name_of(status));
     finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
     if (how != MET && joined && status != ISO_OK)
-        print_error(ctx->channel.rank, iso_error_message());
+        print_error(ctx, ctx->channel.rank, iso_error_message());
     if (how != MET && began)
         ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, iso_status_exit_code(status)));
+    if (joined)
+        iso_roles_end(ctx, status);
     if (ctx && how != LATE) {
+        iso_mpi_free(&ctx->job);
         iso_mpi_free(&ctx->shutdown);
         iso_mpi_free(&ctx->channel.communicator);
     }
     if (ctx)
         free_context(ctx);
     if (began && ISO_MPI(MPI_Finalize()) != ISO_OK) {
-        print_error(-1, iso_error_message());
+        print_error(NULL, -1, iso_error_message());
         status = status == ISO_OK ? ISO_FAILED : status;
     }
     return iso_status_exit_code(status);

@@ -78,6 +78,20 @@ done:
     return status;
 }
 
+iso_status iso_hosts_share_cores(iso_context *ctx, MPI_Comm all)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+    int cores;
+    iso_status status;
+    ISO_TRY(iso_mpi_split_shared(all, ctx->channel.rank, &machine));
+    ISO_TRY(count_cores(machine, &cores));
+    if (ctx->n_threads == 0)
+        ctx->n_threads = cores;
+done:
+    iso_mpi_free(&machine);
+    return status;
+}
+
 static iso_status find_with_mpi(iso_context *ctx, int per_host)
 {
     MPI_Comm machine = MPI_COMM_NULL, all = ctx->channel.communicator;

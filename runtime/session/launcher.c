@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/json.h"
 #include "runtime/session/session_impl.h"
 
 /* Set by mpirun and its daemons, by PMIx servers (srun --mpi=pmix), and by PMI-1 and 2 (MPICH's mpiexec, srun
@@ -51,40 +50,10 @@ static iso_status check_switch(const char *name)
                : iso_error(ISO_INVALID, "%s is '%s': it must be 0 or 1", name, getenv(name));
 }
 
-/* TensorFlow's TF_CONFIG names the tasks of a cluster and this process's task. Such processes are started
- * without a launcher, so each would train alone. */
-static iso_status check_tasks(const json_t *root)
-{
-    const json_t *list, *task = json_object_get(root, "task");
-    const char *key, *type = json_string_value(json_object_get(task, "type"));
-    size_t tasks = 0;
-    json_object_foreach(json_object_get(root, "cluster"), key, list)
-    {
-        tasks += json_is_object(list) ? json_object_size(list) : json_array_size(list);
-    }
-    bool trains = !type || !strcmp(type, "worker") || !strcmp(type, "chief");
-    if (tasks <= 1 && trains)
-        return ISO_OK;
-    return iso_error(
-        ISO_INVALID,
-        "TF_CONFIG says that this process is the %.40s of a cluster with %zu tasks. Isogrid does "
-        "not take roles from it: start the ranks with mpirun or srun, and unset TF_CONFIG",
-        type ? type : "worker", tasks);
-}
-
 iso_status iso_launcher_check(void)
 {
-    json_t *root = NULL;
-    iso_status status;
-    ISO_TRY(check_switch("ISOGRID_MPI"));
-    ISO_TRY(check_switch("ISOGRID_SHM_FILES"));
-    if (!is_set("TF_CONFIG"))
-        return ISO_OK;
-    ISO_TRY(iso_json_parse("TF_CONFIG", getenv("TF_CONFIG"), strlen(getenv("TF_CONFIG")), &root));
-    status = check_tasks(root);
-    json_decref(root);
-done:
-    return status;
+    iso_status status = check_switch("ISOGRID_MPI");
+    return status == ISO_OK ? check_switch("ISOGRID_SHM_FILES") : status;
 }
 
 iso_status iso_launcher_find(bool *found)

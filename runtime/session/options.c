@@ -22,6 +22,11 @@ static const iso_session_option options[] = {
     {"seed", true, true, 0, UINT64_MAX, "N",
      "for initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
      "an integer from 0 to 18446744073709551615"},
+    {"role", false, false, 0, 0, "auto|worker|evaluator",
+     "an evaluator follows the checkpoints and never slows the workers; auto (the default): what TF_CONFIG "
+     "says, "
+     "otherwise a worker",
+     "auto, worker or evaluator"},
     {"threads", false, true, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
      "an integer from 1 to 4096"},
     {"verbose", false, true, 0, 2, "0|1|2",

@@ -10,6 +10,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
 
@@ -21,7 +22,7 @@ static iso_status session_create(int *argc, char ***argv, iso_context **out)
     if (!ctx)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
-    ctx->shutdown = MPI_COMM_NULL;
+    ctx->shutdown = ctx->job = MPI_COMM_NULL;
     ctx->seed = ISO_DEFAULT_SEED;
     ctx->n_hosts = ctx->n_host_ranks = 1;
     *out = ctx;
@@ -29,19 +30,18 @@ static iso_status session_create(int *argc, char ***argv, iso_context **out)
 }
 
 /* Makes communicators of the ranks of one role. They are our own, so the caller's messages cannot match
- * ours. */
-static iso_status session_join(iso_context *ctx, MPI_Comm communicator)
+ * ours. *so_far: of this rank; to be agreed. */
+static iso_status session_join(iso_context *ctx, MPI_Comm communicator, const iso_role_claim *claim,
+                               iso_status *so_far)
 {
-    int rank;
-    iso_channel *channel = &ctx->channel;
-    iso_status status = ISO_OK;
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(communicator, &rank)));
-    ISO_TRY(iso_mpi_split(communicator, ctx->role, rank, &channel->communicator));
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
-    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->n_ranks)));
-    ISO_TRY(iso_mpi_dup(channel->communicator, &ctx->shutdown));
-done:
-    return status;
+    if (communicator == MPI_COMM_NULL) {
+        if (*so_far == ISO_OK)
+            *so_far = iso_roles_check_alone(claim);
+        ctx->role = claim->role;
+        return ISO_OK;
+    }
+    iso_status status = iso_roles_join(ctx, communicator, claim, so_far);
+    return status == ISO_OK ? iso_mpi_dup(ctx->channel.communicator, &ctx->shutdown) : status;
 }
 
 /* Ranks that have different options or run different builds report this before anything else. Collective. */
@@ -55,10 +55,14 @@ static iso_status compare_ranks(iso_context *ctx)
     return iso_agree_same_text(ctx, "the builds of Isogrid", iso_build_id());
 }
 
-/* `status`: of this rank's options; agreed as soon as there is a communicator. Collective. */
-static iso_status open_context(iso_context *ctx, MPI_Comm communicator, iso_status status)
+/* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
+ * Collective. */
+static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool environment, iso_status status)
 {
-    iso_status joined = communicator != MPI_COMM_NULL ? session_join(ctx, communicator) : ISO_OK;
+    iso_role_claim claim = {.role = ISO_WORKER};
+    if (status == ISO_OK)
+        status = iso_role_claim_read(ctx, environment, &claim);
+    iso_status joined = session_join(ctx, communicator, &claim, &status);
     if (joined != ISO_OK)
         return iso_agree(ctx, joined);
     ctx->host_of_rank = iso_new((size_t)ctx->channel.n_ranks * sizeof *ctx->host_of_rank);
@@ -109,14 +113,14 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     MPI_Finalized(&over);
     if (running)
         return over ? iso_error(ISO_INVALID, "iso_init: MPI has been finalized; it cannot begin again")
-                    : open_context(*out, MPI_COMM_WORLD, status);
+                    : open_context(*out, MPI_COMM_WORLD, true, status);
     if (status == ISO_OK)
         status = iso_launcher_check();
     iso_status found = iso_launcher_find(&launched);
     if (found != ISO_OK || !launched)
-        return found != ISO_OK ? found : open_context(*out, MPI_COMM_NULL, status);
+        return found != ISO_OK ? found : open_context(*out, MPI_COMM_NULL, true, status);
     iso_status begun = begin_mpi(*out);
-    return begun != ISO_OK ? begun : open_context(*out, MPI_COMM_WORLD, status);
+    return begun != ISO_OK ? begun : open_context(*out, MPI_COMM_WORLD, true, status);
 }
 
 iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
@@ -137,7 +141,7 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
     if (between)
         return iso_error(ISO_INVALID,
                          "iso_init_on: the communicator joins two groups of ranks; it must have one");
-    return open_context(*out, communicator, status);
+    return open_context(*out, communicator, false, status);
 }
 
 const iso_channel *iso_context_channel(const iso_context *ctx)
@@ -211,7 +215,7 @@ iso_role_kind iso_role(const iso_context *ctx)
 
 bool iso_is_chief(const iso_context *ctx)
 {
-    return !ctx || (ctx->role == ISO_WORKER && ctx->channel.rank == 0);
+    return !ctx || ctx->channel.rank == 0;
 }
 
 void *iso_communicator(const iso_context *ctx)

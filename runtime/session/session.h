@@ -31,10 +31,15 @@ extern "C" {
  *   ISOGRID_RANKS_PER_HOST=k  every k ranks of a machine count as a host, to test messages between hosts
  *   ISOGRID_SHM_FILES=1       shared memory is in /dev/shm, for ranks that may not open each other's files
  *
- * TensorFlow's TF_CONFIG is not used. ISO_INVALID if it names several tasks, or a role other than worker, and
- * MPI is not running yet. */
+ *   TF_CONFIG                 the task of this rank, in the form that TensorFlow uses. The ranks that train must
+ *                             be its cluster: the chief becomes rank 0, the workers follow by their index
+ *
+ * The ranks of the job are divided by role (iso_role). Each role has its own ranks, counted from 0: all other
+ * functions know only the ranks of this rank's role. Ranks of different roles never wait for each other before
+ * iso_finish. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or the ranks contradict each other. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
-/* Prints the error once, naming its rank; ends MPI if iso_init began it (aborts the job if only this rank
+/* Prints the error once, naming its rank; in a job with both roles an evaluator waits here for the end of the
+ * workers; ends MPI if iso_init began it (aborts the job if only this rank
  * fails); frees ctx; returns the exit code. ctx may be NULL. Objects that were made with ctx may be destroyed
  * after it, but not used. Collective. */
 ISO_API int iso_finish(iso_context *ctx, iso_status status);
@@ -57,13 +62,16 @@ ISO_API void iso_set_seed(iso_context *ctx, uint64_t seed);
 /* The value of an option that iso_init took, otherwise `fallback`. Lent. */
 ISO_API const char *iso_option(const iso_context *ctx, const char *name, const char *fallback);
 
+/* A worker trains. An evaluator follows the checkpoints (iso_follow), in the workers' job or in a job of its
+ * own; it may have several ranks. */
 typedef enum iso_role_kind { ISO_WORKER, ISO_EVALUATOR } iso_role_kind;
-/* Every rank is a worker: evaluators are not supported yet. */
+/* From --role worker or evaluator; with --role auto (the default) from TF_CONFIG, otherwise a worker. */
 ISO_API iso_role_kind iso_role(const iso_context *ctx);
-/* True on rank 0 of the workers, which prints. */
+/* True on rank 0 of each role, which prints and writes files: the chief of the workers, and as in TensorFlow
+ * the first rank of the evaluator. */
 ISO_API bool iso_is_chief(const iso_context *ctx);
 
-/* A pointer to the MPI_Comm of the workers, NULL without MPI (void *, so that mpi.h is not needed here). */
+/* A pointer to the MPI_Comm of this role's ranks, NULL without MPI (void *, so that mpi.h is not needed here). */
 ISO_API void *iso_communicator(const iso_context *ctx);
 
 /* Collectives for set-up, not for steps. ctx NULL: one rank. ISO_INVALID on every rank if one passes NULL

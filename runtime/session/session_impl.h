@@ -15,6 +15,10 @@ struct iso_context {
     MPI_Comm shutdown;   /* of the same ranks, only for iso_finish: a rank that failed cannot match another
                             rank's collective on it */
     bool began_mpi;
+    MPI_Comm job;              /* of all ranks, if there are workers and evaluators; else MPI_COMM_NULL */
+    int other_leader;          /* in job: rank 0 of the other role */
+    bool workers_ended;        /* on rank 0 of the evaluator: the chief has said so */
+    int workers_status;        /* and with which status */
     int n_hosts, n_host_ranks; /* n_host_ranks: of this rank's host */
     int *host_of_rank;         /* [n_ranks] */
     int n_threads;
@@ -41,6 +45,9 @@ void iso_launcher_prepare(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
 
+/* Sets n_threads, unless an option has, to this rank's share of its cores among all ranks of `all`.
+ * Collective. */
+iso_status iso_hosts_share_cores(iso_context *ctx, MPI_Comm all);
 /* Fills hosts, host_ranks, host_of_rank and threads. Collective. */
 iso_status iso_hosts_find(iso_context *ctx);
 

@@ -43,15 +43,15 @@ START_TEST(options_are_taken_out)
     char *argv[MOST_ARGUMENTS];
     iso_context *other;
     ck_assert(BEGIN("a", "--mesh=data=2,model=4", "--meshes", "--seed", "7", "b", "--threads=3", "--verbose",
-                    "2", "--role=x", "--", "--seed", "x") == ISO_OK);
+                    "2", "--roles=x", "--", "--seed", "x") == ISO_OK);
     ck_assert_int_eq(argc, 8);
-    const char *const left[] = {"program", "a", "--meshes", "b", "--role=x", "--", "--seed", "x"};
+    const char *const left[] = {"program", "a", "--meshes", "b", "--roles=x", "--", "--seed", "x"};
     for (int i = 0; i < argc; i++)
         ck_assert_str_eq(argv[i], left[i]);
     ck_assert_ptr_null(argv[argc]);
     ck_assert_str_eq(iso_option(other, "mesh", "-"), "data=2,model=4");
     ck_assert_str_eq(iso_option(other, "verbose", "1"), "2");
-    ck_assert_str_eq(iso_option(other, "role", "none"), "none");
+    ck_assert_str_eq(iso_option(other, "roles", "none"), "none");
     ck_assert_uint_eq(iso_seed(other), 7);
     ck_assert_int_eq(iso_threads(other), 3);
     ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
@@ -337,14 +337,51 @@ START_TEST(no_context_is_one_rank)
 }
 END_TEST
 
-START_TEST(every_rank_is_a_worker)
+/* Ranks are counted within their role; collectives stay within it. */
+static void check_role(iso_context *other, iso_role_kind role, int rank, int ranks)
+{
+    int64_t sum = 1 << iso_rank(ctx);
+    ck_assert(iso_role(other) == role);
+    ck_assert_int_eq(iso_rank(other), rank);
+    ck_assert_int_eq(iso_ranks(other), ranks);
+    ck_assert_int_eq(iso_is_chief(other), rank == 0);
+    ck_assert_int_eq(iso_host_ranks(other), ranks);
+    ck_assert(iso_all_reduce(other, ISO_REDUCE_SUM, ISO_I64, &sum, 1) == ISO_OK);
+    int64_t last = 1 << (iso_ranks(ctx) - 1), all = 2 * last - 1;
+    ck_assert_int_eq(sum, ranks == iso_ranks(ctx) ? all : role == ISO_WORKER ? all - last : last);
+}
+
+START_TEST(ranks_are_divided_by_role)
+{
+    int argc, ranks = iso_ranks(ctx), rank = iso_rank(ctx);
+    bool last = rank == ranks - 1;
+    char *argv[MOST_ARGUMENTS];
+    iso_context *other;
+    ck_assert(BEGIN("x") == ISO_OK);
+    check_role(other, ISO_WORKER, rank, ranks);
+    ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+    ck_assert(BEGIN("--role", "evaluator", "x") == ISO_OK);
+    ck_assert_int_eq(argc, 2);
+    check_role(other, ISO_EVALUATOR, rank, ranks);
+    ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+    ck_assert(BEGIN("--role", last ? "evaluator" : "auto") == ISO_OK);
+    if (ranks == 1)
+        check_role(other, ISO_EVALUATOR, 0, 1);
+    else
+        check_role(other, last ? ISO_EVALUATOR : ISO_WORKER, last ? 0 : rank, last ? 1 : ranks - 1);
+    ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+}
+END_TEST
+
+/* A role that is wrong on one rank is an error on all. */
+START_TEST(a_wrong_role_is_named)
 {
     int argc;
     char *argv[MOST_ARGUMENTS];
     iso_context *other;
-    ck_assert(BEGIN("program") == ISO_OK);
-    ck_assert(iso_role(other) == ISO_WORKER);
-    ck_assert_int_eq(iso_ranks(other), iso_ranks(ctx));
+    bool first = iso_rank(ctx) == 0;
+    ck_assert(BEGIN("--role", first ? "ps" : "evaluator") == ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "--role 'ps': it must be auto, worker or evaluator"));
     iso_finish(other, ISO_OK);
 }
 END_TEST
@@ -395,6 +432,13 @@ static iso_status end_as(const char *ending)
     bool second = iso_rank(ctx) == 1;
     if (!strcmp(ending, "says"))
         printf("%d ranks\n", iso_ranks(ctx));
+    if (!strcmp(ending, "role"))
+        printf("%s %d of %d ranks\n", iso_role(ctx) == ISO_EVALUATOR ? "evaluator" : "worker", iso_rank(ctx),
+               iso_ranks(ctx));
+    if (!strcmp(ending, "of roles")) /* each for itself */
+        return iso_role(ctx) == ISO_EVALUATOR ? iso_error(ISO_IO, "no disk") : iso_agree(ctx, ISO_OK);
+    if (!strcmp(ending, "of workers"))
+        return iso_role(ctx) == ISO_EVALUATOR ? ISO_OK : iso_error(ISO_DIVERGED, "loss is NaN");
     if (!strcmp(ending, "alone")) /* the others wait in a collective that never comes about */
         return second ? iso_error(ISO_IO, "no disk") : iso_agree(ctx, ISO_OK);
     if (!strcmp(ending, "fabric"))
@@ -416,12 +460,13 @@ int main(int argc, char **argv)
     const char *ending = getenv("ISOGRID_TEST_ENDING");
     if (status != ISO_OK || ending)
         return iso_finish(ctx, status == ISO_OK ? end_as(ending) : status);
-    if (RUN_TESTS(
-            "session", 0, options_are_taken_out, wrong_options_are_named, hosts_are_numbered_by_their_ranks,
-            bad_environment_is_named, ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
-            different_options_are_refused, bytes_travel, bytes_travel_from_any_rank, ranks_reduce_integers,
-            ranks_reduce_doubles, a_reduction_fails_on_all_ranks, no_context_is_one_rank,
-            every_rank_is_a_worker, callers_bring_communicators, exit_codes_are_those_of_the_job))
+    if (RUN_TESTS("session", 0, options_are_taken_out, wrong_options_are_named,
+                  hosts_are_numbered_by_their_ranks, bad_environment_is_named,
+                  ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
+                  different_options_are_refused, bytes_travel, bytes_travel_from_any_rank,
+                  ranks_reduce_integers, ranks_reduce_doubles, a_reduction_fails_on_all_ranks,
+                  no_context_is_one_rank, ranks_are_divided_by_role, a_wrong_role_is_named,
+                  callers_bring_communicators, exit_codes_are_those_of_the_job))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

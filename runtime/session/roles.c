@@ -1,0 +1,297 @@
+/* The roles of a job's ranks. Workers train; evaluators follow the checkpoints. Each role's ranks get their own
+ * communicator, and its rank 0 leads it: the chief leads the workers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "collectives/control/mpi_call.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
+#include "runtime/session/roles_impl.h"
+
+/* ---- claims ---- */
+
+static const char *const names[] = {"worker", "evaluator"};
+
+const char *iso_role_name(const iso_context *ctx)
+{
+    return names[iso_role(ctx)];
+}
+
+static const char *tf_config(void)
+{
+    const char *text = getenv("TF_CONFIG");
+    return text && *text ? text : NULL;
+}
+
+iso_status iso_role_claim_read(const iso_context *ctx, bool environment, iso_role_claim *claim)
+{
+    const char *option = iso_option(ctx, "role", "auto"), *text = environment ? tf_config() : NULL;
+    bool automatic = strcmp(option, "auto") == 0, evaluates = strcmp(option, "evaluator") == 0;
+    *claim = (iso_role_claim){.role = evaluates ? ISO_EVALUATOR : ISO_WORKER};
+    if (!automatic && !evaluates && strcmp(option, "worker") != 0)
+        return iso_error(ISO_INVALID, "--role '%s': it must be auto, worker or evaluator", option);
+    iso_status status = text ? iso_tf_task_read(text, &claim->task) : ISO_OK;
+    if (status != ISO_OK || !claim->task.given)
+        return status;
+    if (!automatic && claim->task.role != claim->role)
+        return iso_error(ISO_INVALID, "--role %s, but TF_CONFIG says that this process is %s %d", option,
+                         claim->task.type, claim->task.index);
+    claim->role = claim->task.role;
+    return ISO_OK;
+}
+
+/* ---- what TF_CONFIG says of all ranks ---- */
+
+/* What the ranks tell each other. */
+typedef struct entry {
+    uint64_t cluster;
+    int32_t role, given, order, n_training, index;
+    char type[12];
+} entry;
+
+static entry entry_of(const iso_role_claim *claim)
+{
+    const iso_tf_task *task = &claim->task;
+    entry e = {task->cluster,    (int32_t)claim->role, task->given, task->order,
+               task->n_training, task->index,          ""};
+    snprintf(e.type, sizeof e.type, "%s", task->given ? task->type : "");
+    return e;
+}
+
+static iso_status too_few(int n_training, int started)
+{
+    iso_text line = {0};
+    if (tf_config())
+        iso_tf_add_command(tf_config(), &line);
+    iso_status status =
+        iso_error(ISO_INVALID,
+                  "TF_CONFIG names a cluster of %d training tasks, but %d %s started. One "
+                  "command starts them all: %s",
+                  n_training, started, started == 1 ? "rank was" : "ranks were", iso_text_get(&line));
+    iso_text_free(&line);
+    return status;
+}
+
+/* Compares a rank with an earlier one. */
+static iso_status compare(const entry *all, int first, int rank)
+{
+    const entry *a = &all[first], *b = &all[rank];
+    if (a->given != b->given)
+        return iso_error(ISO_INVALID, "TF_CONFIG names a task for rank %d, and none for rank %d",
+                         a->given ? first : rank, a->given ? rank : first);
+    if (a->cluster != b->cluster || a->n_training != b->n_training)
+        return iso_error(ISO_INVALID, "TF_CONFIG: rank %d has another cluster than rank %d", rank, first);
+    return ISO_OK;
+}
+
+static iso_status same_task(const entry *e, int first, int second)
+{
+    return iso_error(
+        ISO_INVALID,
+        "TF_CONFIG makes ranks %d and %d both %s %d. Each rank needs its own task; without TF_CONFIG, "
+        "mpirun and srun order the ranks, and rank 0 is the chief",
+        first, second, e->type, e->index);
+}
+
+/* Whether the ranks that train are the cluster. rank_of [n_training]: for this function. */
+static iso_status check_training(const entry *all, int ranks, int first, int *rank_of)
+{
+    int started = 0;
+    for (int order = 0; order < all[first].n_training; order++)
+        rank_of[order] = -1;
+    for (int rank = first; rank < ranks; rank++) {
+        if (all[rank].role != ISO_WORKER)
+            continue;
+        iso_status status = compare(all, first, rank);
+        if (status != ISO_OK || !all[rank].given)
+            return status;
+        int *taken = &rank_of[all[rank].order];
+        if (*taken >= 0)
+            return same_task(&all[rank], *taken, rank);
+        *taken = rank;
+        started++;
+    }
+    return started < all[first].n_training ? too_few(all[first].n_training, started) : ISO_OK;
+}
+
+/* TF_CONFIG names at most one evaluator, as in TensorFlow. */
+static iso_status check_evaluators(const entry *all, int ranks)
+{
+    int first = -1;
+    for (int rank = 0; rank < ranks; rank++) {
+        if (all[rank].role != ISO_EVALUATOR || !all[rank].given)
+            continue;
+        if (first >= 0)
+            return same_task(&all[rank], first, rank);
+        first = rank;
+    }
+    return ISO_OK;
+}
+
+static iso_status check_entries(const entry *all, int ranks)
+{
+    int first = 0, most = 1;
+    iso_status status = check_evaluators(all, ranks);
+    while (first < ranks && all[first].role != ISO_WORKER)
+        first++;
+    if (status != ISO_OK || first == ranks)
+        return status;
+    most = all[first].n_training > 0 ? all[first].n_training : 1;
+    int *rank_of = iso_new((size_t)most * sizeof *rank_of);
+    if (!rank_of)
+        return iso_no_memory("the ranks of %d tasks", most);
+    status = check_training(all, ranks, first, rank_of);
+    iso_free(rank_of);
+    return status;
+}
+
+iso_status iso_roles_check_alone(const iso_role_claim *claim)
+{
+    entry mine = entry_of(claim);
+    return check_entries(&mine, 1);
+}
+
+/* Whether a rank has failed so far. Collective. */
+static iso_status has_failed(MPI_Comm communicator, iso_status so_far, int *failed)
+{
+    *failed = so_far != ISO_OK;
+    return ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, failed, 1, MPI_INT, MPI_MAX, communicator));
+}
+
+/* The same check on every rank, so all get the same error. *failed: on any rank. Returns errors of MPI.
+ * Collective. */
+static iso_status check_together(MPI_Comm communicator, const iso_role_claim *claim, iso_status *checked,
+                                 int *failed)
+{
+    int ranks;
+    entry mine = entry_of(claim), *all = NULL;
+    iso_status status;
+    ISO_TRY(ISO_MPI(MPI_Comm_size(communicator, &ranks)));
+    all = iso_new((size_t)ranks * sizeof *all);
+    *checked = all ? ISO_OK : iso_no_memory("the roles of %d ranks", ranks);
+    ISO_TRY(has_failed(communicator, *checked, failed));
+    if (*failed)
+        goto done;
+    ISO_TRY(ISO_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, communicator)));
+    *checked = check_entries(all, ranks);
+    ISO_TRY(has_failed(communicator, *checked, failed));
+done:
+    iso_free(all);
+    return status;
+}
+
+/* ---- groups ---- */
+
+/* What is true of any rank. */
+enum { FAILED, TRAINS, EVALUATES, HAS_TASK, FACTS };
+
+static iso_status gather_facts(MPI_Comm communicator, const iso_role_claim *claim, iso_status so_far,
+                               int facts[FACTS])
+{
+    facts[FAILED] = so_far != ISO_OK;
+    facts[TRAINS] = claim->role == ISO_WORKER;
+    facts[EVALUATES] = claim->role == ISO_EVALUATOR;
+    facts[HAS_TASK] = claim->task.given;
+    return ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, facts, FACTS, MPI_INT, MPI_MAX, communicator));
+}
+
+/* Joins the group of a role, in the order of `key`. */
+static iso_status join_group(iso_context *ctx, MPI_Comm communicator, iso_role_kind role, int key)
+{
+    iso_channel *channel = &ctx->channel;
+    iso_status status = ISO_OK;
+    ctx->role = role;
+    ISO_TRY(iso_mpi_split(communicator, (int)role, key, &channel->communicator));
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->n_ranks)));
+done:
+    return status;
+}
+
+/* Finds the leader of the other role, and the share of the cores in a job where both roles run. */
+static iso_status join_job(iso_context *ctx, MPI_Comm communicator)
+{
+    int leaders[2] = {-1, -1}, rank;
+    iso_status status;
+    ISO_TRY(iso_mpi_dup(communicator, &ctx->job));
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(ctx->job, &rank)));
+    if (ctx->channel.rank == 0)
+        leaders[ctx->role] = rank;
+    ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, leaders, 2, MPI_INT, MPI_MAX, ctx->job)));
+    ctx->other_leader = leaders[ctx->role == ISO_WORKER ? ISO_EVALUATOR : ISO_WORKER];
+    ISO_TRY(iso_hosts_share_cores(ctx, ctx->job));
+done:
+    return status;
+}
+
+iso_status iso_roles_join(iso_context *ctx, MPI_Comm communicator, const iso_role_claim *claim,
+                          iso_status *so_far)
+{
+    int facts[FACTS], rank;
+    iso_status status;
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(communicator, &rank)));
+    ISO_TRY(gather_facts(communicator, claim, *so_far, facts));
+    if (!facts[FAILED] && facts[HAS_TASK])
+        ISO_TRY(check_together(communicator, claim, so_far, &facts[FAILED]));
+    if (facts[FAILED]) /* together, to agree on the error */
+        return join_group(ctx, communicator, ISO_WORKER, rank);
+    ISO_TRY(join_group(ctx, communicator, claim->role, claim->task.given ? claim->task.order : rank));
+    if (facts[TRAINS] && facts[EVALUATES])
+        ISO_TRY(join_job(ctx, communicator));
+done:
+    return status;
+}
+
+/* ---- the end of the workers ---- */
+
+enum { ENDED = 1 }; /* the tag of the message */
+
+iso_status iso_workers_ended(iso_context *ctx, bool *ended, iso_status *how)
+{
+    int arrived = 0;
+    iso_status status = ISO_OK;
+    if (ctx && ctx->job != MPI_COMM_NULL && ctx->role == ISO_EVALUATOR && ctx->channel.rank == 0 &&
+        !ctx->workers_ended) {
+        ISO_TRY(ISO_MPI(MPI_Iprobe(ctx->other_leader, ENDED, ctx->job, &arrived, MPI_STATUS_IGNORE)));
+        if (arrived)
+            ISO_TRY(ISO_MPI(MPI_Recv(&ctx->workers_status, 1, MPI_INT, ctx->other_leader, ENDED, ctx->job,
+                                     MPI_STATUS_IGNORE)));
+        ctx->workers_ended = arrived != 0;
+    }
+    *ended = ctx && ctx->workers_ended;
+    *how = ctx ? (iso_status)ctx->workers_status : ISO_OK;
+done:
+    return status;
+}
+
+bool iso_job_has_workers(const iso_context *ctx)
+{
+    return ctx && ctx->job != MPI_COMM_NULL && ctx->role == ISO_EVALUATOR;
+}
+
+/* Sleeps between questions: the workers may train for days. */
+static void wait_for_workers(iso_context *ctx)
+{
+    bool ended = false;
+    int failures = 0;
+    iso_status how;
+    while (!ended && failures < ISO_MPI_TRIES) {
+        if (iso_workers_ended(ctx, &ended, &how) != ISO_OK)
+            failures++;
+        if (!ended)
+            nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+}
+
+void iso_roles_end(iso_context *ctx, iso_status status)
+{
+    int how = (int)status;
+    if (ctx->job == MPI_COMM_NULL || ctx->channel.rank != 0)
+        return;
+    if (ctx->role == ISO_EVALUATOR)
+        wait_for_workers(ctx);
+    else /* a few bytes, which leave at once */
+        ISO_MPI_IGNORE(MPI_Send(&how, 1, MPI_INT, ctx->other_leader, ENDED, ctx->job));
+}
