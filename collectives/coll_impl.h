@@ -25,7 +25,7 @@ struct iso_fabric {
     iso_channel channel;              /* all ranks; MPI_COMM_NULL without MPI */
     MPI_Comm host;                    /* the ranks of this host; MPI_COMM_NULL without MPI */
     int host_number, n_host_slots;
-    int *place; /* [n_slots] number of the slot's area on this host; -1: on another */
+    int *area;  /* [n_slots] number of the slot's area on this host; -1: on another */
     int *local; /* [n_slots] number among this rank's slots; -1: on another rank */
     int n_local_slots;
     int *by_host;                        /* [n_slots] slot numbers, host by host */

@@ -43,9 +43,9 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     fabric->topology = *topology;
     fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->n_slots);
     fabric->host_of_rank = copy_integers(topology->host_of_rank, topology->n_ranks);
-    fabric->place = iso_new((size_t)topology->n_slots * sizeof *fabric->place);
+    fabric->area = iso_new((size_t)topology->n_slots * sizeof *fabric->area);
     fabric->local = iso_new((size_t)topology->n_slots * sizeof *fabric->local);
-    if (!fabric->rank_of_slot || !fabric->host_of_rank || !fabric->place || !fabric->local)
+    if (!fabric->rank_of_slot || !fabric->host_of_rank || !fabric->area || !fabric->local)
         return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", topology->n_slots);
     fabric->topology.rank_of_slot = fabric->rank_of_slot;
     fabric->topology.host_of_rank = fabric->host_of_rank;
@@ -79,7 +79,7 @@ static iso_status number_slots(iso_fabric *fabric)
     for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
         bool here = iso_fabric_host_of_slot(fabric, slot) == fabric->host_number;
         bool mine = fabric->rank_of_slot[slot] == fabric->topology.rank;
-        fabric->place[slot] = here ? fabric->n_host_slots++ : -1;
+        fabric->area[slot] = here ? fabric->n_host_slots++ : -1;
         fabric->local[slot] = mine ? fabric->n_local_slots++ : -1;
     }
     fabric->counters = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->counters);
@@ -221,7 +221,7 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_free(fabric->host_begin);
     iso_free(fabric->by_host);
     iso_free(fabric->local);
-    iso_free(fabric->place);
+    iso_free(fabric->area);
     iso_free(fabric->host_of_rank);
     iso_free(fabric->rank_of_slot);
     iso_free(fabric);
@@ -352,10 +352,10 @@ void *iso_fabric_host_area(const iso_fabric *fabric)
 
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
 {
-    if (fabric->place[slot] < 0 || !fabric->memory.base)
+    if (fabric->area[slot] < 0 || !fabric->memory.base)
         return NULL;
     size_t host = (fabric->host_bytes + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
-    return fabric->memory.base + host + (size_t)fabric->place[slot] * fabric->slot_stride;
+    return fabric->memory.base + host + (size_t)fabric->area[slot] * fabric->slot_stride;
 }
 
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot)

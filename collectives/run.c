@@ -76,8 +76,8 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
         landing = fabric->landing.base + exchange->landing_offset;
     if (exchange->shared && messages->bytes_out > 0)
         outgoing = fabric->outgoing + exchange->outgoing_offset;
-    return iso_messages_place(messages, landing, outgoing, fabric->channel.communicator,
-                              fabric->topology.rank, exchange->tag);
+    return iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, fabric->topology.rank,
+                             exchange->tag);
 }
 
 iso_status iso_exchange_commit(iso_exchange *exchange)

@@ -22,7 +22,7 @@ static json_t *tensors_of(const iso_inspection *inspection)
         const iso_saved_tensor *t = iso_saved_file_tensor(inspection->file, i);
         const char *layout = iso_inspect_layout(inspection, t);
         json_t *one = json_object();
-        json_object_set_new(one, "place", json_string(t->place));
+        json_object_set_new(one, "place", json_string(t->h5_path));
         json_object_set_new(one, "path", text_or_null(t->path));
         json_object_set_new(one, "dtype", json_string(iso_saved_file_stored(inspection->file, i, NULL)));
         json_object_set_new(one, "shape", inspect_json_shape_of(&t->shape));
@@ -39,7 +39,7 @@ static json_t *groups_of(const iso_inspection *inspection)
     for (int i = 0; i < iso_saved_file_groups(inspection->file); i++) {
         const iso_saved_group *group = iso_saved_file_group(inspection->file, i);
         json_t *one = json_object();
-        json_object_set_new(one, "place", json_string(group->place));
+        json_object_set_new(one, "place", json_string(group->h5_path));
         json_object_set_new(one, "name", text_or_null(group->name));
         json_array_append_new(all, one);
     }

@@ -73,14 +73,14 @@ static void add_state(iso_text *text, const json_t *state)
 
 /* A group (tensor -1) or a tensor. */
 typedef struct node {
-    const char *place, *name;
+    const char *h5_path, *name;
     int tensor;
 } node;
 
 /* Numbers are compared by value, so that 10 comes after 9; a group comes before names that its name begins. */
 static int inspect_text_compare(const void *a, const void *b)
 {
-    const char *x = ((const node *)a)->place, *y = ((const node *)b)->place;
+    const char *x = ((const node *)a)->h5_path, *y = ((const node *)b)->h5_path;
     while (*x && *y) {
         if (isdigit((unsigned char)*x) && isdigit((unsigned char)*y)) {
             size_t n = strspn(x, "0123456789"), m = strspn(y, "0123456789");
@@ -107,25 +107,25 @@ static node *list_nodes(const iso_saved_file *file, int *count)
     if (!all)
         return NULL;
     for (int i = 0; i < groups; i++)
-        all[i] = (node){iso_saved_file_group(file, i)->place, iso_saved_file_group(file, i)->name, -1};
+        all[i] = (node){iso_saved_file_group(file, i)->h5_path, iso_saved_file_group(file, i)->name, -1};
     for (int i = 0; i < tensors; i++)
-        all[groups + i] = (node){iso_saved_file_tensor(file, i)->place, NULL, i};
+        all[groups + i] = (node){iso_saved_file_tensor(file, i)->h5_path, NULL, i};
     qsort(all, (size_t)*count, sizeof *all, inspect_text_compare);
     return all;
 }
 
-static int depth_of(const char *place)
+static int depth_of(const char *h5_path)
 {
     int depth = 0;
-    for (; *place; place++)
-        depth += *place == '/';
+    for (; *h5_path; h5_path++)
+        depth += *h5_path == '/';
     return depth;
 }
 
 /* "    vars/  dense_1", "      0". */
 static void add_name(iso_text *text, const node *n)
 {
-    iso_text_add(text, "%*s%s%s", INDENT * depth_of(n->place), "", strrchr(n->place, '/') + 1,
+    iso_text_add(text, "%*s%s%s", INDENT * depth_of(n->h5_path), "", strrchr(n->h5_path, '/') + 1,
                  n->tensor < 0 ? "/" : "");
     if (n->name && *n->name)
         iso_text_add(text, "  %s", n->name);

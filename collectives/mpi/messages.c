@@ -143,8 +143,8 @@ static void free_requests(iso_messages *messages)
 }
 
 /* Messages are stored in the order in which they were added, which is the same on all ranks of the host. */
-iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
-                              int rank, int tag)
+iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
+                             int rank, int tag)
 {
     iso_mailbox *in = &messages->in, *out = &messages->out;
     free_requests(messages);

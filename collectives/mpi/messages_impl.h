@@ -60,8 +60,8 @@ void iso_messages_close(iso_messages *messages, int rank);
 iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank);
 /* Places received and sent messages in these buffers and creates the requests, also again for other
  * buffers. */
-iso_status iso_messages_place(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
-                              int rank, int tag);
+iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
+                             int rank, int tag);
 void iso_messages_free(iso_messages *messages);
 
 /* To be called by one thread: start_receiving, start_sending for each of its messages after it has been

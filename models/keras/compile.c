@@ -156,11 +156,11 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
 static void leave_out(const iso_keras_reader *reader, const char *what, const char *option)
 {
     const char *message = iso_error_message();
-    size_t file = strlen(reader->file), place = strlen(reader->place);
+    size_t file = strlen(reader->file), location = strlen(reader->location);
     if (strncmp(message, reader->file, file) == 0 && message[file] == ':')
         message += file + 2;
-    if (strncmp(message, reader->place, place) == 0 && message[place] == ':')
-        message += place + 2;
+    if (strncmp(message, reader->location, location) == 0 && message[location] == ':')
+        message += location + 2;
     iso_keras_warn(reader, "%s is left out: %s%s%s", what, message,
                    *option ? "; another one can be given: " : "", option);
 }
@@ -269,7 +269,7 @@ static const char *title_of(const json_t *value)
 
 /* Reads metric number `at` of an output. */
 static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
-                              int place, iso_output_options *output)
+                              int index, iso_output_options *output)
 {
     char name[120], shown[160];
     iso_metric metric;
@@ -291,9 +291,9 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
         ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
     }
     ISO_TRY(set_settings(reader, iso_tensor_shape(prediction), metric, &read, output));
-    output->metrics[place] = metric;
+    output->metrics[index] = metric;
     if (title_of(value))
-        output->metric_names[place] = iso_graph_keep_text(iso_tensor_graph(prediction), title_of(value));
+        output->metric_names[index] = iso_graph_keep_text(iso_tensor_graph(prediction), title_of(value));
 done:
     return status;
 }
@@ -366,7 +366,7 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
 {
     iso_compile_options read = {0};
     int outputs = iso_model_output_count(model);
-    size_t place = iso_keras_enter(reader, "compile_config");
+    size_t outer = iso_keras_enter(reader, "compile_config");
     const json_t *optimizer = json_object_get(compile, "optimizer");
     if (optimizer && !json_is_null(optimizer) &&
         read_optimizer(reader, optimizer, &read.optimizer) != ISO_OK) {
@@ -379,6 +379,6 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
         iso_compile_set_common(&read, &read.outputs[0]);
         memset(read.outputs, 0, sizeof read.outputs);
     }
-    iso_keras_leave(reader, place);
+    iso_keras_leave(reader, outer);
     *options = read;
 }

@@ -18,7 +18,7 @@ iso_status iso_keras_refuse(const iso_keras_reader *reader, const char *format, 
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return iso_error(ISO_INVALID, "%s: %s%s%s", reader->file, reader->place, *reader->place ? ": " : "",
+    return iso_error(ISO_INVALID, "%s: %s%s%s", reader->file, reader->location, *reader->location ? ": " : "",
                      message);
 }
 
@@ -31,24 +31,24 @@ void iso_keras_warn(const iso_keras_reader *reader, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    iso_warn("%s: %s%s%s", reader->file, reader->place, *reader->place ? ": " : "", message);
+    iso_warn("%s: %s%s%s", reader->file, reader->location, *reader->location ? ": " : "", message);
 }
 
 size_t iso_keras_enter(iso_keras_reader *reader, const char *format, ...)
 {
-    size_t length = strlen(reader->place), at = length;
+    size_t length = strlen(reader->location), at = length;
     va_list args;
-    if (length > 0 && length + 2 < sizeof reader->place)
-        at += (size_t)snprintf(reader->place + length, sizeof reader->place - length, ".");
+    if (length > 0 && length + 2 < sizeof reader->location)
+        at += (size_t)snprintf(reader->location + length, sizeof reader->location - length, ".");
     va_start(args, format);
-    vsnprintf(reader->place + at, sizeof reader->place - at, format, args);
+    vsnprintf(reader->location + at, sizeof reader->location - at, format, args);
     va_end(args);
     return length;
 }
 
 void iso_keras_leave(iso_keras_reader *reader, size_t length)
 {
-    reader->place[length] = 0;
+    reader->location[length] = 0;
 }
 
 char *iso_keras_value(const json_t *value, char *text, size_t size)

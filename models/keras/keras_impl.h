@@ -8,15 +8,15 @@
 #include "runtime/base/text.h"
 
 /* ---- positions in a file, for messages ---- */
-enum { ISO_KERAS_PLACE = 512 };
+enum { ISO_KERAS_LOCATION = 512 };
 
 /* Exists while a config.json is read. */
 typedef struct iso_keras_reader {
-    iso_context *ctx;            /* the chief warns; NULL: no warnings */
-    const char *file;            /* "net.keras: config.json" */
-    char place[ISO_KERAS_PLACE]; /* "layers[3] (Conv2D 'conv')", "" at the top */
-    int n_calls;                 /* of layers, so far */
-    int quiet;                   /* no warnings: a layer's later calls */
+    iso_context *ctx;                  /* the chief warns; NULL: no warnings */
+    const char *file;                  /* "net.keras: config.json" */
+    char location[ISO_KERAS_LOCATION]; /* "layers[3] (Conv2D 'conv')", "" at the top */
+    int n_calls;                       /* of layers, so far */
+    int quiet;                         /* no warnings: a layer's later calls */
 } iso_keras_reader;
 
 /* The error ISO_INVALID with the message "FILE: PLACE: ...". */

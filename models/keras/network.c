@@ -43,7 +43,7 @@ iso_status iso_keras_graph_error(const iso_keras_network *net)
 {
     iso_status status = iso_graph_error(net->graph);
     return status == ISO_OK ? ISO_OK
-                            : iso_error_prefix(status, "%s: %s: ", net->reader->file, net->reader->place);
+                            : iso_error_prefix(status, "%s: %s: ", net->reader->file, net->reader->location);
 }
 
 /* ---- calls ---- */
@@ -194,12 +194,12 @@ static iso_status incomplete_layer(const iso_keras_network *net, const iso_keras
     if (!l->type)
         return iso_keras_refuse(net->reader, "layers[%d] has no class_name, or no config with a name",
                                 number);
-    size_t place = iso_keras_enter(net->reader, "layers[%d] (%.60s)", number, l->type);
+    size_t outer = iso_keras_enter(net->reader, "layers[%d] (%.60s)", number, l->type);
     bool known = find_type(l, &custom) || is_input(l) || !strcmp(l->type, "Functional") ||
                  !strcmp(l->type, "Sequential");
     iso_status status =
         known ? iso_keras_refuse(net->reader, "it has no config with a name") : unknown_layer(net, l, custom);
-    iso_keras_leave(net->reader, place);
+    iso_keras_leave(net->reader, outer);
     return status;
 }
 
@@ -257,9 +257,9 @@ static void free_layers(iso_keras_network *net)
 static iso_status begin_sequential(iso_keras_network *net, iso_tensor **x)
 {
     if (is_input(&net->layers[0])) {
-        size_t place = enter_layer(net, &net->layers[0]);
+        size_t outer = enter_layer(net, &net->layers[0]);
         iso_status status = iso_keras_call_input(net, &net->layers[0], 0);
-        iso_keras_leave(net->reader, place);
+        iso_keras_leave(net->reader, outer);
         if (status == ISO_OK)
             *x = net->layers[0].calls[0].output[0];
         return status;
@@ -281,12 +281,12 @@ static iso_status build_sequential(iso_keras_network *net, iso_keras_list *outpu
     for (int i = is_input(&net->layers[0]); i < net->n_layers; i++) {
         iso_keras_node in = {.inputs = {.count = 1, .tensor = &x}};
         iso_keras_layer *l = &net->layers[i];
-        size_t place = enter_layer(net, l);
+        size_t outer = enter_layer(net, l);
         ISO_TRY(make_call(net, l, &in));
         if (l->calls[0].count != 1)
             ISO_TRY(iso_keras_refuse(net->reader, "it has %d outputs in a Sequential", l->calls[0].count));
         x = l->calls[0].output[0];
-        iso_keras_leave(net->reader, place);
+        iso_keras_leave(net->reader, outer);
     }
     ISO_TRY(iso_keras_list_add(outputs, x, NULL));
 done:
@@ -310,9 +310,9 @@ static iso_status call_inputs(iso_keras_network *net)
         if (!is_input(l))
             continue;
         const json_t *number = json_object_get(numbers, l->name);
-        size_t place = enter_layer(net, l);
+        size_t outer = enter_layer(net, l);
         ISO_TRY(iso_keras_call_input(net, l, number ? (int)json_integer_value(number) : -1));
-        iso_keras_leave(net->reader, place);
+        iso_keras_leave(net->reader, outer);
     }
 done:
     json_decref(numbers);
@@ -325,7 +325,7 @@ static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l,
     iso_status status = ISO_OK;
     const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
     bool ready = true;
-    size_t place = enter_layer(net, l);
+    size_t outer = enter_layer(net, l);
     while (ready && l->node < l->n_nodes) {
         iso_keras_node node = {.ready = false};
         status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), iso_keras_is_operation(l),
@@ -338,7 +338,7 @@ static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l,
         iso_keras_node_free(&node);
         ISO_TRY(status);
     }
-    iso_keras_leave(net->reader, place);
+    iso_keras_leave(net->reader, outer);
 done:
     return status;
 }

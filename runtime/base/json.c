@@ -142,7 +142,7 @@ static size_t json_find(const char *text, size_t size, int number)
     return size;
 }
 
-void iso_json_place(const char *text, size_t size, int number, int *line, int *column)
+void iso_json_position(const char *text, size_t size, int number, int *line, int *column)
 {
     size_t end = json_find(text, size, number);
     *line = *column = 1;

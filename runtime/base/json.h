@@ -40,6 +40,6 @@ iso_status iso_json_parse(const char *name, const char *text, size_t size, json_
 /* The position of a value in a text that iso_json_parse() has accepted. `number`: its index among all
  * values of the document, each before those inside it, keys not counted: the root is 0. Lines and columns
  * (in characters) begin at 1. */
-void iso_json_place(const char *text, size_t size, int number, int *line, int *column);
+void iso_json_position(const char *text, size_t size, int number, int *line, int *column);
 
 #endif

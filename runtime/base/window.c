@@ -10,9 +10,9 @@ static void set_range(int64_t n, int64_t first, int64_t end, int64_t *begin, int
 }
 
 /* The index after the last element that a window position reads. */
-static int64_t end_of_place(const iso_sliding_window *w, int64_t place)
+static int64_t end_of_position(const iso_sliding_window *w, int64_t position)
 {
-    return place * w->stride - w->before + (w->size - 1) * w->dilation + 1;
+    return position * w->stride - w->before + (w->size - 1) * w->dilation + 1;
 }
 void iso_sliding_window_reads(const iso_sliding_window *w, int64_t n, int64_t first, int64_t count,
                               int64_t *begin, int64_t *extent)
@@ -20,7 +20,7 @@ void iso_sliding_window_reads(const iso_sliding_window *w, int64_t n, int64_t fi
     if (ISO_ANY_NULL_AS("window, begin, extent", w, begin, extent))
         return;
     int64_t from = first * w->stride - w->before;
-    set_range(n, from, count > 0 ? end_of_place(w, first + count - 1) : from, begin, extent);
+    set_range(n, from, count > 0 ? end_of_position(w, first + count - 1) : from, begin, extent);
 }
 
 void iso_sliding_window_covers(const iso_sliding_window *w, int64_t n, int64_t first, int64_t count,
@@ -29,8 +29,8 @@ void iso_sliding_window_covers(const iso_sliding_window *w, int64_t n, int64_t f
     if (ISO_ANY_NULL_AS("window, begin, extent", w, begin, extent))
         return;
     int64_t from = first * w->stride - w->before, next = (first + count) * w->stride - w->before;
-    int64_t end = count > 0 ? end_of_place(w, first + count - 1) : from;
-    if (count > 0 && first + count == w->places)
+    int64_t end = count > 0 ? end_of_position(w, first + count - 1) : from;
+    if (count > 0 && first + count == w->positions)
         end = n;
     set_range(n, from, end > next ? end : next, begin, extent);
 }
@@ -39,6 +39,6 @@ bool iso_sliding_window_equal(const iso_sliding_window *a, const iso_sliding_win
 {
     if (ISO_ANY_NULL(a, b))
         return false;
-    return a->size == b->size && (a->size == 0 || (a->places == b->places && a->stride == b->stride &&
+    return a->size == b->size && (a->size == 0 || (a->positions == b->positions && a->stride == b->stride &&
                                                    a->dilation == b->dilation && a->before == b->before));
 }

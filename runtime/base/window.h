@@ -12,7 +12,7 @@ extern "C" {
 /* A window that slides over a dimension, with zeros around it, as in a convolution: position p reads those
  * of the elements p * stride - before + i * dilation, i in 0..size-1, that exist. size 0: no window. */
 typedef struct iso_sliding_window {
-    int64_t places, size, stride, dilation, before;
+    int64_t positions, size, stride, dilation, before;
 } iso_sliding_window;
 
 /* The range of the dimension's n elements that positions [first, first + count) read, from the first to

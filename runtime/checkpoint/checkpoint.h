@@ -23,15 +23,15 @@ extern "C" {
 
 /* A tensor in a file. Texts are lent. */
 typedef struct iso_saved_tensor {
-    const char *place; /* HDF5 path of its dataset: "/layers/dense/vars/0" */
-    const char *path;  /* in Isogrid: "d1/kernel", "optimizer/adam/d1/kernel/momentum"; NULL: unknown */
+    const char *h5_path; /* HDF5 path of its dataset: "/layers/dense/vars/0" */
+    const char *path;    /* in Isogrid: "d1/kernel", "optimizer/adam/d1/kernel/momentum"; NULL: unknown */
     iso_dtype dtype;
     iso_shape shape;
 } iso_saved_tensor;
 
 /* A group, which the file has even if it is empty, and its attribute `name`; NULL: it has none. */
 typedef struct iso_saved_group {
-    const char *place; /* "/layers/dense/vars" */
+    const char *h5_path; /* "/layers/dense/vars" */
     const char *name;
 } iso_saved_group;
 
@@ -57,7 +57,7 @@ ISO_API const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file
 ISO_API const char *iso_saved_file_stored(const iso_saved_file *file, int index, uint64_t *bytes);
 /* The index of the tensor with an HDF5 path (iso_saved_file_at) or a path in Isogrid (iso_saved_file_of); -1:
  * none. */
-ISO_API int iso_saved_file_at(const iso_saved_file *file, const char *place);
+ISO_API int iso_saved_file_at(const iso_saved_file *file, const char *h5_path);
 ISO_API int iso_saved_file_of(const iso_saved_file *file, const char *path);
 /* The attribute `name` of a group; NULL: there is no such attribute or group. Lent. */
 ISO_API const char *iso_saved_file_name(const iso_saved_file *file, const char *group);

@@ -13,18 +13,18 @@ static void free_text(const char *text)
 void iso_manifest_free(iso_manifest *m)
 {
     for (int i = 0; i < m->n_tensors; i++) {
-        free_text(m->tensors[i].tensor.place);
+        free_text(m->tensors[i].tensor.h5_path);
         free_text(m->tensors[i].tensor.path);
     }
     for (int i = 0; i < m->n_groups; i++) {
-        free_text(m->groups[i].place);
+        free_text(m->groups[i].h5_path);
         free_text(m->groups[i].name);
     }
     iso_free(m->tensors);
     iso_free(m->groups);
     iso_free(m->state);
     iso_free(m->index);
-    iso_free(m->by_place);
+    iso_free(m->by_h5_path);
     iso_free(m->by_path);
     iso_free(m->order);
     *m = (iso_manifest){0};
@@ -39,14 +39,15 @@ static bool copy_text(const char *text, const char **copy)
     return *copy || !text;
 }
 
-iso_status iso_manifest_add_group(iso_manifest *m, const char *place, const char *name)
+iso_status iso_manifest_add_group(iso_manifest *m, const char *h5_path, const char *name)
 {
     iso_status status = iso_list_reserve(m->groups, m->n_groups, 1, TENSORS);
     if (status != ISO_OK)
         return status;
     iso_saved_group *group = &m->groups[m->n_groups++];
     *group = (iso_saved_group){0};
-    return copy_text(place, &group->place) && copy_text(name, &group->name) ? ISO_OK : iso_no_memory(TENSORS);
+    return copy_text(h5_path, &group->h5_path) && copy_text(name, &group->name) ? ISO_OK
+                                                                                : iso_no_memory(TENSORS);
 }
 
 iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *from)
@@ -56,8 +57,8 @@ iso_status iso_manifest_add_tensor(iso_manifest *m, const iso_manifest_tensor *f
         return status;
     iso_manifest_tensor *tensor = &m->tensors[m->n_tensors++];
     *tensor = *from;
-    tensor->tensor.place = tensor->tensor.path = NULL;
-    return copy_text(from->tensor.place, &tensor->tensor.place) &&
+    tensor->tensor.h5_path = tensor->tensor.path = NULL;
+    return copy_text(from->tensor.h5_path, &tensor->tensor.h5_path) &&
                    copy_text(from->tensor.path, &tensor->tensor.path)
                ? ISO_OK
                : iso_no_memory(TENSORS);
@@ -101,7 +102,7 @@ static void put_text(packer *p, const char *text)
 
 static void put_tensor(packer *p, const iso_manifest_tensor *t)
 {
-    put_text(p, t->tensor.place);
+    put_text(p, t->tensor.h5_path);
     put_number(p, t->element);
     put_number(p, t->direct);
     put_number(p, (int64_t)t->offset);
@@ -114,7 +115,7 @@ static void put_manifest(packer *p, const iso_manifest *m)
 {
     put_number(p, m->n_groups);
     for (int i = 0; i < m->n_groups; i++) {
-        put_text(p, m->groups[i].place);
+        put_text(p, m->groups[i].h5_path);
         put_text(p, m->groups[i].name);
     }
     put_number(p, m->n_tensors);
@@ -177,19 +178,20 @@ static iso_status get_text(unpacker *u, size_t most, const char **text)
     return ISO_OK;
 }
 
-static iso_status get_place(unpacker *u, const char **place)
+static iso_status get_h5_path(unpacker *u, const char **h5_path)
 {
-    iso_status status = get_text(u, (size_t)ISO_DEEPEST * ISO_LONGEST_NAME, place);
-    return status == ISO_OK && (!*place || **place != '/') ? broken("a tensor without an HDF5 path") : status;
+    iso_status status = get_text(u, (size_t)ISO_DEEPEST * ISO_LONGEST_NAME, h5_path);
+    return status == ISO_OK && (!*h5_path || **h5_path != '/') ? broken("a tensor without an HDF5 path")
+                                                               : status;
 }
 
 static iso_status get_group(unpacker *u, iso_manifest *m)
 {
-    const char *place = NULL, *name = NULL;
+    const char *h5_path = NULL, *name = NULL;
     iso_status status = ISO_OK;
-    ISO_TRY(get_place(u, &place));
+    ISO_TRY(get_h5_path(u, &h5_path));
     ISO_TRY(get_text(u, ISO_LONGEST_NAME, &name));
-    ISO_TRY(iso_manifest_add_group(m, place, name));
+    ISO_TRY(iso_manifest_add_group(m, h5_path, name));
 done:
     return status;
 }
@@ -222,7 +224,7 @@ static iso_status get_tensor(unpacker *u, iso_manifest *m)
     iso_manifest_tensor t = {0};
     int64_t element = 0, direct = 0, offset = 0;
     iso_status status = ISO_OK;
-    ISO_TRY(get_place(u, &t.tensor.place));
+    ISO_TRY(get_h5_path(u, &t.tensor.h5_path));
     ISO_TRY(get_number(u, ISO_STORAGE_TYPES - 1, &element));
     ISO_TRY(get_number(u, 1, &direct));
     ISO_TRY(get_number(u, INT64_MAX, &offset));

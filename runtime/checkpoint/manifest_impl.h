@@ -24,14 +24,14 @@ typedef struct iso_manifest {
     int n_tensors, n_groups;
     char *state, *index; /* texts of /isogrid; NULL: not in the file */
     /* Made by iso_manifest_index(): */
-    int *by_place, *by_path; /* [n_tensors], [n_paths]: numbers of tensors, sorted */
-    int *order;              /* [ordered]: the tensors in the order of /isogrid/index */
+    int *by_h5_path, *by_path; /* [n_tensors], [n_paths]: numbers of tensors, sorted */
+    int *order;                /* [ordered]: the tensors in the order of /isogrid/index */
     int n_paths, ordered;
 } iso_manifest;
 
 void iso_manifest_free(iso_manifest *manifest);
 /* Texts are copied. */
-iso_status iso_manifest_add_group(iso_manifest *manifest, const char *place, const char *name);
+iso_status iso_manifest_add_group(iso_manifest *manifest, const char *h5_path, const char *name);
 iso_status iso_manifest_add_tensor(iso_manifest *manifest, const iso_manifest_tensor *tensor);
 size_t iso_manifest_bytes(const iso_manifest_tensor *tensor); /* bytes of its elements in the file */
 
@@ -46,7 +46,7 @@ iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_byt
  * something twice. */
 iso_status iso_manifest_index(iso_manifest *manifest);
 /* The tensor's number; -1: none. */
-int iso_manifest_at(const iso_manifest *manifest, const char *place);
+int iso_manifest_at(const iso_manifest *manifest, const char *h5_path);
 int iso_manifest_of(const iso_manifest *manifest, const char *path);
 
 #endif

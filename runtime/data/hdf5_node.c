@@ -8,7 +8,7 @@
 #include "runtime/data/open_impl.h"
 
 static const size_t default_memory_limit = (size_t)1 << 30;
-static const size_t piece_bytes = 256 * 1024;
+static const size_t slab_bytes = 256 * 1024;
 
 enum { ISO_HDF5_NAME = 256 };
 
@@ -228,7 +228,7 @@ static iso_status make_node(source *s, const iso_spec *spec, iso_node **node)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < s->n_components; i++) {
-        size_t rows = piece_bytes / s->array[i].row_bytes;
+        size_t rows = slab_bytes / s->array[i].row_bytes;
         s->chunk_rows[i] = rows > 1 ? (int64_t)rows : 1;
         ISO_TRY(iso_alloc((size_t)s->chunk_rows[i] * s->array[i].row_bytes, s->path, &s->chunk[i]));
     }

@@ -212,16 +212,16 @@ size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *
 
 void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value)
 {
-    const iso_location *place = &ready->plan->location[value];
-    switch (place->kind) {
+    const iso_location *location = &ready->plan->location[value];
+    switch (location->kind) {
     case ISO_LOCATION_ARENA:
-        return (char *)runtime->locals[local].arena + place->offset;
+        return (char *)runtime->locals[local].arena + location->offset;
     case ISO_LOCATION_SHARED:
-        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->locals[local].slot) + place->offset;
+        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->locals[local].slot) + location->offset;
     case ISO_LOCATION_VARIABLE:
-        return iso_runtime_variable(runtime, place->variable, runtime->locals[local].slot);
+        return iso_runtime_variable(runtime, location->variable, runtime->locals[local].slot);
     case ISO_LOCATION_CONSTANT:
-        return (char *)ready->slot[local].constants + place->offset;
+        return (char *)ready->slot[local].constants + location->offset;
     default:
         return NULL;
     }

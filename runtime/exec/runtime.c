@@ -295,7 +295,7 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
     for (int s = 0; room && s < slots; s++)
         stored->first_on_host[s] = first[s] == s;
     iso_status status = ISO_OK;
-    if (room && !iso_runtime_take_place(runtime, variable, stored, &status))
+    if (room && !iso_runtime_take_set_aside(runtime, variable, stored, &status))
         allocate_copies(runtime, variable, first);
     iso_free(first);
     iso_free(key);

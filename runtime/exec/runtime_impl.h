@@ -105,8 +105,8 @@ iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *pro
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates);
 /* set_aside.c: gives a variable, whose layout and arrays are made, the memory that it had before the model
  * was compiled again, or the memory of a variable that is gone; false if there is none. */
-bool iso_runtime_take_place(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
-                            iso_status *status);
+bool iso_runtime_take_set_aside(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
+                                iso_status *status);
 /* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
                                    iso_state_shards *shards);

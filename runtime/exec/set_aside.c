@@ -203,8 +203,8 @@ static bool take_spare(iso_runtime *runtime, const iso_variable *variable, iso_s
     return false;
 }
 
-bool iso_runtime_take_place(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
-                            iso_status *status)
+bool iso_runtime_take_set_aside(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
+                                iso_status *status)
 {
     int number = runtime->aside && variable->inherits ? find_aside(runtime->aside, variable) : -1;
     if (number >= 0)

@@ -210,12 +210,12 @@ static bool same_role(const char *a, const char *b)
 }
 
 /* The number of the model's kernels that were made before this one: tells which of a pair it is. */
-static int place_among_kernels(const search *s, int variable)
+static int number_among_kernels(const search *s, int variable)
 {
-    int place = 0;
+    int number = 0;
     for (int i = 0; i < variable; i++)
-        place += iso_variable_trainable(s->graph->variables[i]) && s->graph->variables[i]->shape.rank > 1;
-    return place;
+        number += iso_variable_trainable(s->graph->variables[i]) && s->graph->variables[i]->shape.rank > 1;
+    return number;
 }
 
 static item *find_like(search *s, int variable)
@@ -224,7 +224,7 @@ static item *find_like(search *s, int variable)
     for (int i = 1; i < s->n_items; i++) {
         const iso_variable *first = s->graph->variables[s->items[i].variable];
         if (iso_shape_equal(&first->shape, &v->shape) && same_role(first->path, v->path) &&
-            place_among_kernels(s, variable) % 2 == place_among_kernels(s, s->items[i].variable) % 2)
+            number_among_kernels(s, variable) % 2 == number_among_kernels(s, s->items[i].variable) % 2)
             return &s->items[i];
     }
     return NULL;
@@ -472,7 +472,7 @@ static void set_pattern(search *s, int rows, start_pattern pattern, uint32_t axe
     for (int i = 1; i < s->n_items; i++) {
         item *it = &s->items[i];
         int last = it->choices[0].rank - 1;
-        bool second = pattern == PAIRS && last > 0 && place_among_kernels(s, it->variable) % 2;
+        bool second = pattern == PAIRS && last > 0 && number_among_kernels(s, it->variable) % 2;
         it->chosen = pattern == REPLICATED || last == 0 ? 0 : find_choice(s, it, last - second, axes);
     }
 }

@@ -140,7 +140,7 @@ static int64_t together(const iso_box *whole, const iso_box *part)
 }
 
 /* The index in `whole` of element `index` of `part`. */
-static int64_t bucket_place_of(const iso_box *whole, const iso_box *part, int64_t index)
+static int64_t bucket_index_of(const iso_box *whole, const iso_box *part, int64_t index)
 {
     int64_t at = 0, stride = 1;
     for (int d = part->rank - 1; d >= 0; d--) {
@@ -168,7 +168,7 @@ iso_status iso_bucket_visit_runs(const iso_bucket *bucket, const iso_bucket_memb
         iso_bucket_run run = {.begin = member->offset + first,
                               .count = stop - first,
                               .first = first,
-                              .at = bucket_place_of(&whole, &box, first)};
+                              .at = bucket_index_of(&whole, &box, first)};
         ISO_TRY(visit(arg, &run));
         first = stop;
     }

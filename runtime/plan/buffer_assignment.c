@@ -26,7 +26,7 @@ static bool is_constant(const iso_program_value *value)
     return value->step < 0 && value->tensor->producer->type == &iso_op_constant;
 }
 
-static bool has_fixed_place(const assigner *s, int root)
+static bool is_fixed(const assigner *s, int root)
 {
     return is_variable(&s->program->values[root]) || is_constant(&s->program->values[root]);
 }
@@ -145,9 +145,8 @@ static bool may_replace(const assigner *s, int when, int i)
     const iso_program_value *in = &s->program->values[step->input[i]],
                             *out = &s->program->values[step->output[0]];
     int root = root_of(s, step->input[i]);
-    if (!(step->op->type->in_place & 1u << i) || has_fixed_place(s, root) ||
-        s->live_range[root].end != when || s->live_range[root].shared ||
-        s->live_range[root_of(s, step->output[0])].shared)
+    if (!(step->op->type->in_place & 1u << i) || is_fixed(s, root) || s->live_range[root].end != when ||
+        s->live_range[root].shared || s->live_range[root_of(s, step->output[0])].shared)
         return false;
     iso_layout a = in->layout, b = out->layout;
     a.partial = b.partial = 0;
@@ -195,7 +194,7 @@ static void force_into_buckets(assigner *s)
         for (int m = 0; m < buckets->buckets[b].n_members; m++) {
             int root = root_of(s, s->program->changes[buckets->buckets[b].members[m].change].value);
             s->plan->member_copied[b][m] =
-                has_fixed_place(s, root) || s->live_range[root].forced || s->program->values[root].step < 0;
+                is_fixed(s, root) || s->live_range[root].forced || s->program->values[root].step < 0;
             if (!s->plan->member_copied[b][m])
                 s->live_range[root].forced = true;
         }
@@ -219,7 +218,7 @@ static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
     int n = 0, end = plan->n_instructions;
     for (int v = 0; v < s->program->n_values; v++)
         if (plan->root[v] == v && s->live_range[v].defined && s->live_range[v].shared &&
-            !s->live_range[v].forced && !has_fixed_place(s, v)) {
+            !s->live_range[v].forced && !is_fixed(s, v)) {
             owner[n] = v;
             block[n++] = (iso_block){
                 .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
@@ -248,7 +247,7 @@ static iso_status plan_arena(assigner *s, iso_block *block, int *owner)
     int n = 0;
     for (int v = 0; v < s->program->n_values; v++)
         if (plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].shared &&
-            !s->live_range[v].forced && !has_fixed_place(s, v)) {
+            !s->live_range[v].forced && !is_fixed(s, v)) {
             owner[n] = v;
             block[n++] = (iso_block){
                 .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
@@ -261,7 +260,7 @@ done:
     return status;
 }
 
-static void place_fixed(assigner *s)
+static void assign_fixed(assigner *s)
 {
     iso_plan *plan = s->plan;
     for (int v = 0; v < s->program->n_values; v++) {
@@ -289,8 +288,8 @@ static void keep_lives(const assigner *s)
 {
     iso_plan *plan = s->plan;
     for (int v = 0; v < s->program->n_values; v++) {
-        bool own = plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].forced &&
-                   !has_fixed_place(s, v);
+        bool own =
+            plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].forced && !is_fixed(s, v);
         plan->live_range[v] =
             own ? (iso_live_range){s->live_range[v].begin, s->live_range[v].end} : (iso_live_range){0, -1};
     }
@@ -315,7 +314,7 @@ iso_status iso_plan_assign_buffers(iso_plan *plan)
     share_in_place(&s);
     ISO_TRY(plan_shared(&s, block, owner));
     ISO_TRY(plan_arena(&s, block, owner));
-    place_fixed(&s);
+    assign_fixed(&s);
     keep_lives(&s);
     for (int v = 0; v < program->n_values; v++)
         plan->location[v] = plan->location[root_of(&s, v)];

@@ -39,7 +39,7 @@ static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso
 {
     for (int d = 0; d < layout->rank; d++) {
         const iso_sharding *sharding = &layout->dim[d];
-        int64_t whole = iso_sharding_has_window(sharding) ? sharding->window.places : shape->dim[d],
+        int64_t whole = iso_sharding_has_window(sharding) ? sharding->window.positions : shape->dim[d],
                 rest = whole; /* extents of full parts, and of shorter ones */
         for (int i = 0; i < layout->dim[d].count; i++) {
             int axis = layout->dim[d].axis[i], size = mesh->size[axis];

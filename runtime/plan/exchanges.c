@@ -17,13 +17,13 @@ typedef struct adder {
 /* Where a slot (of any host) stores a value. */
 static iso_source source_of(const iso_plan *plan, int value, int slot, const iso_box *box)
 {
-    const iso_location *place = &plan->location[value];
-    if (place->kind == ISO_LOCATION_VARIABLE)
+    const iso_location *location = &plan->location[value];
+    if (location->kind == ISO_LOCATION_VARIABLE)
         return (iso_source){.slot = slot,
                             .space = ISO_SPACE_HOST,
-                            .offset = plan->site->variable_offset(plan->site->arg, place->variable, slot),
+                            .offset = plan->site->variable_offset(plan->site->arg, location->variable, slot),
                             .box = *box};
-    return (iso_source){.slot = slot, .space = ISO_SPACE_SLOT, .offset = place->offset, .box = *box};
+    return (iso_source){.slot = slot, .space = ISO_SPACE_SLOT, .offset = location->offset, .box = *box};
 }
 
 static iso_status add_region(void *arg, const iso_region *region)

@@ -233,9 +233,9 @@ static int by_end(const void *a, const void *b)
     return x->end != y->end ? (x->end < y->end ? -1 : 1) : (x > y) - (x < y);
 }
 
-/* place: memory for the segment of each block, by its number in `blocks`. */
+/* segment_of: memory for the segment of each block, by its number in `blocks`. */
 static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, iso_block **ends, int count,
-                         int *place)
+                         int *segment_of)
 {
     int ended = 0;
     h->n_segments = 0;
@@ -246,10 +246,10 @@ static void as_time_goes(heap *h, const iso_block *blocks, iso_block **begins, i
     qsort(ends, (size_t)count, sizeof *ends, by_end);
     for (int i = 0; i < count; i++) {
         for (; ends[ended]->end < begins[i]->begin; ended++)
-            give_back(h, place[ends[ended] - blocks]);
+            give_back(h, segment_of[ends[ended] - blocks]);
         int s = memory_plan_take(h, span(begins[i]));
         begins[i]->offset = h->segments[s].offset;
-        place[begins[i] - blocks] = s;
+        segment_of[begins[i] - blocks] = s;
     }
 }
 
@@ -266,12 +266,12 @@ static size_t reach_of(iso_block *const *order, int count)
 /* Tries two ways and uses the better one: all blocks in order of time; or the few largest blocks first,
  * and above them the others in order of time. order: by size; other: memory for twice as many. */
 static void place_many(heap *h, iso_block *blocks, iso_block **order, iso_block **other, int count,
-                       int *place, size_t *kept)
+                       int *segment_of, size_t *kept)
 {
     iso_block **ends = other + count;
     memcpy(other, order, (size_t)count * sizeof *order);
     memcpy(ends, order, (size_t)count * sizeof *order);
-    as_time_goes(h, blocks, other, ends, count, place);
+    as_time_goes(h, blocks, other, ends, count, segment_of);
     size_t simple = reach_of(order, count);
     for (int i = 0; i < count; i++)
         kept[i] = blocks[i].offset;
@@ -279,7 +279,7 @@ static void place_many(heap *h, iso_block *blocks, iso_block **order, iso_block 
     size_t base = reach_of(order, FEW);
     memcpy(other, order + FEW, (size_t)(count - FEW) * sizeof *order);
     memcpy(ends, order + FEW, (size_t)(count - FEW) * sizeof *order);
-    as_time_goes(h, blocks, other, ends, count - FEW, place);
+    as_time_goes(h, blocks, other, ends, count - FEW, segment_of);
     for (int i = FEW; i < count; i++)
         order[i]->offset += base;
     if (simple <= reach_of(order, count))
@@ -291,13 +291,13 @@ static iso_status try_both(iso_block *blocks, iso_block **order, iso_block **oth
 {
     heap h;
     h.segments = iso_new((2 * (size_t)count + 1) * sizeof *h.segments);
-    int *place = iso_new((size_t)count * sizeof *place);
+    int *segment_of = iso_new((size_t)count * sizeof *segment_of);
     size_t *kept = iso_new((size_t)count * sizeof *kept);
-    bool room = h.segments && place && kept;
+    bool room = h.segments && segment_of && kept;
     if (room)
-        place_many(&h, blocks, order, other, count, place, kept);
+        place_many(&h, blocks, order, other, count, segment_of, kept);
     iso_free(h.segments);
-    iso_free(place);
+    iso_free(segment_of);
     iso_free(kept);
     return room ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);
 }

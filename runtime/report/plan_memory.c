@@ -122,7 +122,7 @@ static int64_t tables_of_process(const iso_plan *plan)
     size_t ops = (size_t)graph->n_ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
                  (size_t)graph->n_tensors * block(sizeof(iso_tensor));
     size_t steps = iso_memory_room(program->values) + iso_memory_room(program->steps);
-    size_t places =
+    size_t locations =
         (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
         iso_memory_room(plan->instructions);
     size_t variables = (size_t)graph->n_variables * (LAYOUTS * sizeof(iso_layout) + TEXTS * block(ISO_ALIGN) +
@@ -130,7 +130,7 @@ static int64_t tables_of_process(const iso_plan *plan)
     /* A savepoint's note of a tensor has three words, of a variable four; and there are the tables of names. */
     size_t notes = SAVEPOINTS * ((size_t)graph->n_tensors * 3 * sizeof(void *) +
                                  (size_t)graph->n_variables * (4 * sizeof(void *) + block(ISO_ALIGN)));
-    return (int64_t)(ops + PROGRAMS * steps + places + variables + notes + SMALL_THINGS);
+    return (int64_t)(ops + PROGRAMS * steps + locations + variables + notes + SMALL_THINGS);
 }
 
 /* ---- sums ---- */

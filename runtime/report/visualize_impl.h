@@ -61,7 +61,7 @@ iso_status iso_picture_describe(const iso_picture *picture, int *slot, int64_t c
 void iso_picture_title(const iso_picture *picture, iso_text *text);
 void iso_picture_slice_title(const iso_picture *picture, int slice, iso_text *text);
 /* The notes below the grids, one per line: what signs mean, slots without elements, what is left out, and,
- * with `places`, which slots are on which rank and host. */
-void iso_picture_notes(const iso_picture *picture, bool places, iso_text *text);
+ * with `hosts`, which slots are on which rank and host. */
+void iso_picture_notes(const iso_picture *picture, bool hosts, iso_text *text);
 
 #endif

@@ -149,12 +149,12 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The different ranks or hosts of some slots, in order; returns their number. */
-static int64_t list_places(const iso_picture *picture, int (*place)(const iso_picture *, int),
-                           const int *slot, int64_t count, int *room, char *text, size_t size)
+static int64_t list_numbers(const iso_picture *picture, int (*number_of)(const iso_picture *, int),
+                            const int *slot, int64_t count, int *room, char *text, size_t size)
 {
     int64_t kinds = 0;
     for (int64_t i = 0; i < count; i++)
-        room[i] = place(picture, slot[i]);
+        room[i] = number_of(picture, slot[i]);
     qsort(room, (size_t)count, sizeof *room, by_number);
     for (int64_t i = 0; i < count; i++)
         if (kinds == 0 || room[i] != room[kinds - 1])
@@ -171,9 +171,9 @@ iso_status iso_picture_describe(const iso_picture *picture, int *slot, int64_t c
     iso_status status = ISO_OK;
     cell->several_slots = count > 1;
     cell->several_ranks =
-        list_places(picture, rank_of, slot, count, room, cell->ranks, sizeof cell->ranks) > 1;
+        list_numbers(picture, rank_of, slot, count, room, cell->ranks, sizeof cell->ranks) > 1;
     cell->several_hosts =
-        list_places(picture, host_of, slot, count, room, cell->hosts, sizeof cell->hosts) > 1;
+        list_numbers(picture, host_of, slot, count, room, cell->hosts, sizeof cell->hosts) > 1;
     if (is_partial(picture))
         status = list_copies(picture, slot, count, cell->slots, sizeof cell->slots);
     else
@@ -191,8 +191,9 @@ void iso_picture_title(const iso_picture *picture, iso_text *text)
                  iso_shape_text(&picture->shape, shape, sizeof shape), picture->mesh->text);
 }
 
-/* Adds the range of a dimension that is not drawn: the slice has its part number `place`. */
-static void add_slice_range(const iso_picture *picture, int dim, int64_t place, iso_text *text)
+/* Adds the range of a dimension that is not drawn: `filled` is the number of its part among
+ * those that are not empty. */
+static void add_slice_range(const iso_picture *picture, int dim, int64_t filled, iso_text *text)
 {
     int64_t begin, count;
     if (picture->layout->dim[dim].count == 0) {
@@ -201,7 +202,7 @@ static void add_slice_range(const iso_picture *picture, int dim, int64_t place, 
     }
     for (int64_t number = 0;; number++) {
         iso_picture_part_range(picture, dim, number, &begin, &count);
-        if (count > 0 && place-- == 0)
+        if (count > 0 && filled-- == 0)
             break;
     }
     iso_text_add(text, "%" PRId64 ":%" PRId64, begin, begin + count);
@@ -209,9 +210,9 @@ static void add_slice_range(const iso_picture *picture, int dim, int64_t place, 
 
 void iso_picture_slice_title(const iso_picture *picture, int slice, iso_text *text)
 {
-    int64_t rest = picture->slices[slice], place[ISO_MAX_RANK] = {0};
+    int64_t rest = picture->slices[slice], number[ISO_MAX_RANK] = {0};
     for (int d = picture->shape.rank - 1; d >= 0; d--) {
-        place[d] = rest % picture->filled[d];
+        number[d] = rest % picture->filled[d];
         rest /= picture->filled[d];
     }
     iso_text_add(text, "[");
@@ -222,7 +223,7 @@ void iso_picture_slice_title(const iso_picture *picture, int slice, iso_text *te
         else if (d == picture->side[1].dim)
             iso_text_add(text, "columns");
         else
-            add_slice_range(picture, d, place[d], text);
+            add_slice_range(picture, d, number[d], text);
     }
     iso_text_add(text, "]");
 }
@@ -230,7 +231,7 @@ void iso_picture_slice_title(const iso_picture *picture, int slice, iso_text *te
 /* ---- below ---- */
 
 /* "slots 0-3: rank 0, host 0", for each run of slots; of many, the first and the last. */
-static void add_places(const iso_picture *picture, iso_text *text)
+static void add_hosts(const iso_picture *picture, iso_text *text)
 {
     enum { MOST_LINES = 8 };
     int slots = picture->mesh->n_slots, lines = 0;
@@ -281,7 +282,7 @@ static void add_left_out(const iso_picture *picture, iso_text *text)
                      picture->n_slices - picture->n_shown_slices, picture->n_slices);
 }
 
-void iso_picture_notes(const iso_picture *picture, bool places, iso_text *text)
+void iso_picture_notes(const iso_picture *picture, bool hosts, iso_text *text)
 {
     if (is_partial(picture))
         add_partial(picture, text);
@@ -289,6 +290,6 @@ void iso_picture_notes(const iso_picture *picture, bool places, iso_text *text)
         iso_text_add(text, "%s %s %s nothing\n", picture->idle > 1 ? "slots" : "slot", picture->idle_slots,
                      picture->idle > 1 ? "hold" : "holds");
     add_left_out(picture, text);
-    if (places)
-        add_places(picture, text);
+    if (hosts)
+        add_hosts(picture, text);
 }

@@ -14,7 +14,7 @@ typedef struct cutting {
     int64_t n_numbers; /* parts */
     int filled;        /* parts that hold something */
     int64_t *numbers;  /* [filled] */
-    int *place;        /* [numbers] among the filled ones, -1: empty */
+    int *shown_number; /* [numbers] among the filled ones, -1: empty */
     int *shown;        /* [filled] among those that are drawn, -1: left out */
 } cutting;
 
@@ -73,14 +73,14 @@ static iso_status list_parts(const iso_mesh *mesh, const iso_sharding *sharding,
 {
     cut->n_numbers = count_parts(mesh, sharding);
     cut->numbers = iso_new((size_t)cut->n_numbers * sizeof *cut->numbers);
-    cut->place = iso_new((size_t)cut->n_numbers * sizeof *cut->place);
+    cut->shown_number = iso_new((size_t)cut->n_numbers * sizeof *cut->shown_number);
     cut->shown = iso_new((size_t)cut->n_numbers * sizeof *cut->shown);
-    if (!cut->numbers || !cut->place || !cut->shown)
+    if (!cut->numbers || !cut->shown_number || !cut->shown)
         return iso_no_memory(PICTURE, mesh->text);
     for (int64_t k = 0; k < cut->n_numbers; k++) {
         int64_t begin, count;
         find_part(mesh, sharding, n, k, &begin, &count);
-        cut->place[k] = count > 0 ? cut->filled : -1;
+        cut->shown_number[k] = count > 0 ? cut->filled : -1;
         if (count > 0)
             cut->numbers[cut->filled++] = k;
     }
@@ -187,15 +187,15 @@ static int64_t cell_of(const maker *m, int slot)
     int64_t slice = 0, at[2] = {0, 0};
     for (int d = 0; d < picture->shape.rank; d++) {
         const cutting *cut = &m->cut[d];
-        int place = cut->place[part_of_slot(picture->mesh, &picture->layout->dim[d], slot)];
-        if (place < 0)
+        int shown_number = cut->shown_number[part_of_slot(picture->mesh, &picture->layout->dim[d], slot)];
+        if (shown_number < 0)
             return HOLDS_NOTHING;
         if (d == picture->side[0].dim)
-            at[0] = cut->shown[place];
+            at[0] = cut->shown[shown_number];
         else if (d == picture->side[1].dim)
-            at[1] = cut->shown[place];
+            at[1] = cut->shown[shown_number];
         else
-            slice = slice * cut->filled + place;
+            slice = slice * cut->filled + shown_number;
     }
     if (m->shown_slice[slice] < 0 || at[0] < 0 || at[1] < 0)
         return NOT_SHOWN;
@@ -331,7 +331,7 @@ iso_status iso_picture_create(const iso_layout *layout, const iso_shape *shape,
 done:
     for (int d = 0; d <= ISO_MAX_RANK; d++) {
         iso_free(m.cut[d].numbers);
-        iso_free(m.cut[d].place);
+        iso_free(m.cut[d].shown_number);
         iso_free(m.cut[d].shown);
     }
     iso_free(m.shown_slice);

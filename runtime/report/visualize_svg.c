@@ -76,7 +76,7 @@ static void choose_scale(drawing *d, int direction, double largest, double most)
 }
 
 /* The position at which a part begins. */
-static double visualize_svg_place_of(const drawing *d, int direction, int part)
+static double position_of(const drawing *d, int direction, int part)
 {
     const iso_picture_side *side = &d->picture->side[direction];
     double at = 0;
@@ -143,7 +143,7 @@ static void add_cell(drawing *d, int slice, int row, int column)
     const iso_picture *picture = d->picture;
     char lines[3][80];
     int columns = picture->side[1].shown;
-    double x = d->left + visualize_svg_place_of(d, 1, column), y = d->top + visualize_svg_place_of(d, 0, row);
+    double x = d->left + position_of(d, 1, column), y = d->top + position_of(d, 0, row);
     double width = size_of(d, 1, column), height = size_of(d, 0, row);
     visualize_svg_describe(iso_picture_at(picture, slice, row, column), lines);
     iso_text_add(d->out,
@@ -175,8 +175,7 @@ static void add_labels(drawing *d, int direction)
     const iso_picture_side *side = &d->picture->side[direction];
     for (int k = 0; k < side->shown; k++) {
         iso_text label = {0};
-        double at = visualize_svg_place_of(d, direction, k), size = size_of(d, direction, k),
-               middle = at + size / 2;
+        double at = position_of(d, direction, k), size = size_of(d, direction, k), middle = at + size / 2;
         add_range(&label, &side->part[k]);
         bool fits = direction ? size >= 6.2 * (double)label.length : size >= 10;
         if (side->dim >= 0 && fits && direction)

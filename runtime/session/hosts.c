@@ -63,13 +63,13 @@ static int number_hosts(int ranks, int *host_of_rank)
 /* The lowest rank of this rank's host, which may be a simulated one. */
 static iso_status find_lowest(const iso_context *ctx, MPI_Comm machine, int per_host, int *lowest)
 {
-    int place;
+    int rank_on_machine;
     MPI_Comm host = MPI_COMM_NULL;
     iso_status status = ISO_OK;
     *lowest = ctx->channel.rank;
     if (per_host > 0) {
-        ISO_TRY(ISO_MPI(MPI_Comm_rank(machine, &place)));
-        ISO_TRY(iso_mpi_split(machine, place / per_host, place, &host));
+        ISO_TRY(ISO_MPI(MPI_Comm_rank(machine, &rank_on_machine)));
+        ISO_TRY(iso_mpi_split(machine, rank_on_machine / per_host, rank_on_machine, &host));
     }
     /* MPI_Comm_split keeps the order of ranks */
     status = ISO_MPI(MPI_Bcast(lowest, 1, MPI_INT, 0, per_host > 0 ? host : machine));

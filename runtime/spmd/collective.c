@@ -152,9 +152,9 @@ static range collective_cut(range whole, const iso_mesh *mesh, int axis, int coo
 }
 
 /* What the axes split: the positions of windows or, without windows, the elements. */
-static range places(const iso_sharding *sharding, int64_t n)
+static range positions(const iso_sharding *sharding, int64_t n)
 {
-    return (range){0, iso_sharding_has_window(sharding) ? sharding->window.places : n};
+    return (range){0, iso_sharding_has_window(sharding) ? sharding->window.positions : n};
 }
 
 /* The elements that a range of window positions reads. */
@@ -169,7 +169,7 @@ static range read_by(const iso_sharding *sharding, int64_t n, range part)
 static range range_of(const change *c, const iso_layout *layout, int dim, const int *coordinate)
 {
     const iso_sharding *sharding = &layout->dim[dim];
-    range part = places(sharding, c->shape->dim[dim]);
+    range part = positions(sharding, c->shape->dim[dim]);
     for (int i = 0; i < sharding->count; i++)
         part = collective_cut(part, c->mesh, sharding->axis[i], coordinate[sharding->axis[i]]);
     return read_by(sharding, c->shape->dim[dim], part);
@@ -214,7 +214,7 @@ static int64_t taken_at_once(const change *c, const int *coordinate)
         if (c->masked & 1u << a && coordinate[a] != 0)
             return 0;
     for (int d = 0; d < c->shape->rank; d++) {
-        range all = places(&c->from.dim[d], c->shape->dim[d]), want = range_of(c, &c->to, d, coordinate);
+        range all = positions(&c->from.dim[d], c->shape->dim[d]), want = range_of(c, &c->to, d, coordinate);
         wanted *= covers_unevenly(c, d) ? covered(c, d, 0, all, want, coordinate) : want.count;
         own *= overlap(want, range_of(c, &c->from, d, coordinate));
     }

@@ -32,12 +32,12 @@ bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *o
 /* ---- building ---- */
 
 /* Inputs of the decomposed graph that stand for the op's. */
-static void stand_in(iso_graph *pieces, const iso_op *op, iso_tensor **in)
+static void stand_in(iso_graph *decomposed, const iso_op *op, iso_tensor **in)
 {
     for (int i = 0; i < op->n_inputs; i++) {
         iso_input_attrs attrs = {
             .name = "input", .dtype = op->inputs[i]->dtype, .shape = op->inputs[i]->shape};
-        in[i] = iso_op_create(pieces, &iso_op_input, NULL, 0, &attrs);
+        in[i] = iso_op_create(decomposed, &iso_op_input, NULL, 0, &attrs);
     }
 }
 
@@ -55,11 +55,11 @@ static bool same_op(const iso_op *a, const iso_op *b)
            memcmp(a->attrs, b->attrs, a->type->attr_size) == 0;
 }
 
-static bool gives_result(const iso_op *piece, const iso_op *op)
+static bool gives_result(const iso_op *part, const iso_op *op)
 {
     for (int o = 0; o < op->n_outputs; o++)
-        for (int k = 0; k < piece->n_outputs; k++)
-            if (piece->outputs[k] == op->outputs[o])
+        for (int k = 0; k < part->n_outputs; k++)
+            if (part->outputs[k] == op->outputs[o])
                 return true;
     return false;
 }
@@ -68,14 +68,14 @@ static bool gives_result(const iso_op *piece, const iso_op *op)
  * of logits. Ops that may be shared are chained at the tensor that they read first. */
 static bool is_repeated(iso_partitioner *p, int number)
 {
-    iso_graph *pieces = p->program->decomposed;
-    iso_op *piece = pieces->ops[number];
-    if (!piece->type->shared)
+    iso_graph *decomposed = p->program->decomposed;
+    iso_op *part = decomposed->ops[number];
+    if (!part->type->shared)
         return false;
-    int *last = &p->reader[piece->inputs[0]->id];
+    int *last = &p->reader[part->inputs[0]->id];
     for (int k = *last; k > 0; k = p->next_reader[k - 1])
-        if (same_op(pieces->ops[k - 1], piece)) {
-            memcpy(piece->outputs, pieces->ops[k - 1]->outputs, sizeof piece->outputs);
+        if (same_op(decomposed->ops[k - 1], part)) {
+            memcpy(part->outputs, decomposed->ops[k - 1]->outputs, sizeof part->outputs);
             return true;
         }
     p->next_reader[number] = *last;
@@ -87,20 +87,20 @@ static bool is_repeated(iso_partitioner *p, int number)
  * repeated ones, are left out. */
 static void tie(iso_partitioner *p, int first, const iso_op *op, iso_tensor *const *in)
 {
-    iso_graph *pieces = p->program->decomposed;
-    for (int k = first; k < pieces->n_ops; k++) {
-        iso_op *piece = pieces->ops[k];
-        piece->id = op->id;
-        piece->backward_of = op->backward_of;
+    iso_graph *decomposed = p->program->decomposed;
+    for (int k = first; k < decomposed->n_ops; k++) {
+        iso_op *part = decomposed->ops[k];
+        part->id = op->id;
+        part->backward_of = op->backward_of;
         if (k < first + op->n_inputs) {
-            piece->outputs[0] = in[k - first];
-            pieces->ops[k] = NULL;
+            part->outputs[0] = in[k - first];
+            decomposed->ops[k] = NULL;
             continue;
         }
-        for (int i = 0; i < piece->n_inputs; i++)
-            piece->inputs[i] = standing_for(piece->inputs[i]);
-        if (!gives_result(piece, op) && is_repeated(p, k))
-            pieces->ops[k] = NULL;
+        for (int i = 0; i < part->n_inputs; i++)
+            part->inputs[i] = standing_for(part->inputs[i]);
+        if (!gives_result(part, op) && is_repeated(p, k))
+            decomposed->ops[k] = NULL;
     }
 }
 
@@ -115,32 +115,32 @@ static bool grow(void *list, int from, int to, size_t size)
 }
 
 /* Makes room in the partitioner's tables for this many more tensors and decomposed ops. */
-static iso_status decompose_make_room(iso_partitioner *p, int tensors, int pieces)
+static iso_status decompose_make_room(iso_partitioner *p, int tensors, int decomposed)
 {
-    if (tensors <= p->tensor_room && pieces <= p->piece_room)
+    if (tensors <= p->tensor_room && decomposed <= p->part_room)
         return ISO_OK;
-    int room = 2 * tensors, piece_room = 2 * pieces;
+    int room = 2 * tensors, part_room = 2 * decomposed;
     if (!grow(&p->resolved, p->tensor_room, room, sizeof *p->resolved) ||
         !grow(&p->first_value, p->tensor_room, room, sizeof *p->first_value) ||
         !grow(&p->last_value, p->tensor_room, room, sizeof *p->last_value) ||
         !grow(&p->reader, p->reader ? p->tensor_room : 0, room, sizeof *p->reader) ||
-        !grow(&p->next_reader, p->piece_room, piece_room, sizeof *p->next_reader))
+        !grow(&p->next_reader, p->part_room, part_room, sizeof *p->next_reader))
         return iso_error(ISO_NO_MEMORY, "no memory to partition %d tensors", tensors);
     p->tensor_room = room;
-    p->piece_room = piece_room;
+    p->part_room = part_room;
     return ISO_OK;
 }
 
 /* Tensors of decomposed ops are numbered after those of the graph. */
 static iso_status number_tensors(iso_partitioner *p, int first)
 {
-    iso_graph *pieces = p->program->decomposed;
+    iso_graph *decomposed = p->program->decomposed;
     int base = p->graph->n_tensors;
     iso_status status = ISO_OK;
-    ISO_TRY(decompose_make_room(p, base + pieces->n_tensors, pieces->n_ops));
-    for (int i = first; i < pieces->n_tensors; i++) {
-        pieces->tensors[i]->id = base + i;
-        p->resolved[base + i] = pieces->tensors[i];
+    ISO_TRY(decompose_make_room(p, base + decomposed->n_tensors, decomposed->n_ops));
+    for (int i = first; i < decomposed->n_tensors; i++) {
+        decomposed->tensors[i]->id = base + i;
+        p->resolved[base + i] = decomposed->tensors[i];
         p->first_value[base + i] = -1;
     }
 done:
@@ -152,14 +152,14 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
     iso_program *program = p->program;
     if (!program->decomposed)
         program->decomposed = iso_graph_create(p->graph->ctx);
-    iso_graph *pieces = program->decomposed;
-    int first = pieces->n_ops, first_tensor = pieces->n_tensors;
-    pieces->precision = p->graph->precision;
+    iso_graph *decomposed = program->decomposed;
+    int first = decomposed->n_ops, first_tensor = decomposed->n_tensors;
+    decomposed->precision = p->graph->precision;
     iso_tensor *in[ISO_MAX_INPUTS], *real[ISO_MAX_INPUTS], *out[ISO_MAX_OUTPUTS];
-    stand_in(pieces, op, in);
+    stand_in(decomposed, op, in);
     op->type->decompose(op, in, out);
     iso_status status = ISO_OK;
-    ISO_TRY(iso_graph_error(pieces));
+    ISO_TRY(iso_graph_error(decomposed));
     ISO_TRY(number_tensors(p, first_tensor));
     for (int i = 0; i < op->n_inputs; i++)
         real[i] = p->resolved[op->inputs[i]->id];
@@ -167,7 +167,7 @@ iso_status iso_partition_decompose(iso_partitioner *p, const iso_op *op, int *be
         out[o]->producer->outputs[out[o]->output] = op->outputs[o];
     tie(p, first, op, real);
     *begin = first + op->n_inputs;
-    *end = pieces->n_ops;
+    *end = decomposed->n_ops;
 done:
     return status;
 }

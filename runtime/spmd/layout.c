@@ -232,7 +232,7 @@ char *iso_layout_text(const iso_mesh *mesh, const iso_layout *layout, char *text
 static void find_range(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int slot,
                        int64_t *begin, int64_t *extent)
 {
-    int64_t first = 0, count = iso_sharding_has_window(sharding) ? sharding->window.places : n;
+    int64_t first = 0, count = iso_sharding_has_window(sharding) ? sharding->window.positions : n;
     for (int i = 0; i < sharding->count; i++) {
         int axis = sharding->axis[i];
         int64_t within;
@@ -247,8 +247,8 @@ static void find_range(const iso_mesh *mesh, const iso_sharding *sharding, int64
 
 /* The longest range that a part of `count` window positions from `first` on reads, split by the axes from
  * i on. */
-static int64_t longest_of_places(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int i,
-                                 int64_t first, int64_t count)
+static int64_t longest_of_positions(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n, int i,
+                                    int64_t first, int64_t count)
 {
     int64_t begin, extent, most = 0;
     if (i == sharding->count) {
@@ -260,7 +260,7 @@ static int64_t longest_of_places(const iso_mesh *mesh, const iso_sharding *shard
         iso_cut(count, parts, part, &begin, &extent);
         if (extent == 0) /* as in all that follow */
             break;
-        int64_t length = longest_of_places(mesh, sharding, n, i + 1, first + begin, extent);
+        int64_t length = longest_of_positions(mesh, sharding, n, i + 1, first + begin, extent);
         most = length > most ? length : most;
     }
     return most;
@@ -271,7 +271,7 @@ int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding,
     int64_t most = n, begin;
     if (iso_sharding_has_window(
             sharding)) /* the borders of the dimension may shorten the first and the last part */
-        return longest_of_places(mesh, sharding, n, 0, 0, sharding->window.places);
+        return longest_of_positions(mesh, sharding, n, 0, 0, sharding->window.positions);
     for (int i = 0; i < sharding->count; i++) /* the first part of every split is the largest */
         iso_cut(most, mesh->size[sharding->axis[i]], 0, &begin, &most);
     return most;
@@ -285,21 +285,22 @@ typedef struct holder {
 } holder;
 
 /* Compares the same nested splits of elements and of window positions, part by part. */
-static bool parts_hold(const holder *h, int i, int64_t first, int64_t count, int64_t place, int64_t places)
+static bool parts_hold(const holder *h, int i, int64_t first, int64_t count, int64_t position,
+                       int64_t positions)
 {
     int64_t begin, extent;
     if (i == h->sharding->count) {
-        iso_sliding_window_reads(h->window, h->n, place, places, &begin, &extent);
+        iso_sliding_window_reads(h->window, h->n, position, positions, &begin, &extent);
         return extent == 0 || (begin >= first && begin + extent <= first + count);
     }
     int parts = h->mesh->size[h->sharding->axis[i]];
     for (int part = 0; part < parts; part++) {
-        int64_t place_begin, place_count;
+        int64_t position_begin, position_count;
         iso_cut(count, parts, part, &begin, &extent);
-        iso_cut(places, parts, part, &place_begin, &place_count);
-        if (place_count == 0)
+        iso_cut(positions, parts, part, &position_begin, &position_count);
+        if (position_count == 0)
             break;
-        if (!parts_hold(h, i + 1, first + begin, extent, place + place_begin, place_count))
+        if (!parts_hold(h, i + 1, first + begin, extent, position + position_begin, position_count))
             return false;
     }
     return true;
@@ -309,7 +310,7 @@ bool iso_sharding_holds_window(const iso_mesh *mesh, const iso_sharding *shardin
                                const iso_sliding_window *window, int64_t n)
 {
     holder h = {mesh, sharding, window, n};
-    return parts_hold(&h, 0, 0, n, 0, window->places);
+    return parts_hold(&h, 0, 0, n, 0, window->positions);
 }
 
 iso_box iso_layout_box(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape, int slot)

@@ -22,14 +22,14 @@ typedef struct reader {
     const char *name, *text; /* of the file */
     size_t size;
     const char *key; /* the current member; NULL: none */
-    int value;       /* the number of the current value (iso_json_place) */
+    int value;       /* the number of the current value (iso_json_position) */
 } reader;
 
 /* Prefixes the recorded message with the file, line and column of a value, and the current member. */
 static iso_status at(const reader *r, int value, iso_status status)
 {
     int line, column;
-    iso_json_place(r->text, r->size, value, &line, &column);
+    iso_json_position(r->text, r->size, value, &line, &column);
     if (r->key)
         iso_error_prefix(status, "layout key '%s': ", r->key);
     return iso_error_prefix(status, "%s, line %d, column %d: ", r->name, line, column);

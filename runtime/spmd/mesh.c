@@ -88,7 +88,7 @@ static iso_status parse(iso_mesh *mesh, const char *spec)
 }
 
 /* The number that an axis "*" is computed from: slots of a list (0: no list), else ranks, else threads. */
-static int64_t places_for(const iso_mesh *mesh, int listed, const char **unit)
+static int64_t available_to(const iso_mesh *mesh, int listed, const char **unit)
 {
     int ranks = iso_ranks(mesh->ctx);
     *unit = listed > 0 ? "slots in the list" : ranks > 1 ? "ranks" : "threads";
@@ -110,12 +110,12 @@ static iso_status resolve_sizes(iso_mesh *mesh, const char *spec, int listed)
     }
     if (rest >= 0) {
         const char *unit;
-        int64_t places = places_for(mesh, listed, &unit);
-        if (places % fixed != 0)
+        int64_t available = available_to(mesh, listed, &unit);
+        if (available % fixed != 0)
             return iso_error(ISO_INVALID, "mesh '%s': %d %s are not a multiple of the other axes' %d slots",
-                             spec, (int)places, unit, (int)fixed);
-        mesh->size[rest] = (int)(places / fixed);
-        fixed = places;
+                             spec, (int)available, unit, (int)fixed);
+        mesh->size[rest] = (int)(available / fixed);
+        fixed = available;
     }
     mesh->n_slots = (int)fixed;
     return ISO_OK;
@@ -187,7 +187,7 @@ typedef struct placing {
     int count;
 } placing;
 
-static iso_status place(iso_mesh *mesh, const placing *how)
+static iso_status mesh_place_slots(iso_mesh *mesh, const placing *how)
 {
     int ranks = how->abstract ? 0 : iso_ranks(mesh->ctx);
     if (!how->list)
@@ -217,7 +217,7 @@ static iso_status mesh_create(iso_context *ctx, const char *spec, const placing 
     ISO_TRY(write_text(mesh));
     ISO_TRY(iso_alloc((size_t)mesh->n_slots * sizeof(int), "the slots of a mesh", &memory));
     mesh->rank_of_slot = memory;
-    ISO_TRY(place(mesh, how));
+    ISO_TRY(mesh_place_slots(mesh, how));
     *out = mesh;
     return ISO_OK;
 done:

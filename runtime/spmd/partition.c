@@ -73,15 +73,15 @@ done:
     return status;
 }
 
-static iso_status partition_pieces(iso_partitioner *p, const iso_op *op)
+static iso_status partition_decomposed(iso_partitioner *p, const iso_op *op)
 {
     int begin, end;
     iso_status status = ISO_OK;
     ISO_TRY(iso_partition_decompose(p, op, &begin, &end));
     for (int k = begin; k < end; k++) {
-        const iso_op *piece = p->program->decomposed->ops[k];
-        if (piece)
-            ISO_TRY(iso_partition_is_source(piece) ? partition_source(p, piece) : partition_op(p, piece));
+        const iso_op *part = p->program->decomposed->ops[k];
+        if (part)
+            ISO_TRY(iso_partition_is_source(part) ? partition_source(p, part) : partition_op(p, part));
     }
 done:
     return status;
@@ -264,7 +264,7 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
         ISO_TRY(!p->needed[k]                               ? constrain_resolved(p, p->graph->ops[k])
                 : iso_partition_is_source(p->graph->ops[k]) ? partition_source(p, p->graph->ops[k])
                 : iso_partition_wants_decomposition(p, p->graph->ops[k])
-                    ? partition_pieces(p, p->graph->ops[k])
+                    ? partition_decomposed(p, p->graph->ops[k])
                     : partition_op(p, p->graph->ops[k]));
     }
     p->backward = false;

@@ -23,13 +23,13 @@ typedef struct iso_partitioner {
     const iso_mesh *mesh;
     iso_graph *graph;
     /* Tables of tensors have room for [tensor_room]: the graph's tensors, then those of decomposed ops. */
-    int tensor_room, piece_room;
+    int tensor_room, part_room;
     iso_tensor **resolved;      /* the tensor that replaces it in this mode */
     bool *needed;               /* [graph->ops] */
     int *first_value;           /* the value in the layout chosen for it, or -1 */
     int *last_value;            /* the end of the list that begins with it (iso_program_value's next) */
     int *reader;                /* 1 + the last shared decomposed op that reads it first; 0: none */
-    int *next_reader;           /* [piece_room] 1 + the one before it */
+    int *next_reader;           /* [part_room] 1 + the one before it */
     iso_constraint *constraint; /* [graph->tensors] */
     int n_annotations;
     iso_annotation *annotations; /* [n_annotations] */

@@ -56,7 +56,7 @@ void iso_callback_destroy(iso_callback *callback)
 }
 
 /* The index of this callback's first place in the list. */
-static int first_place(iso_callback *const *callbacks, const iso_callback *callback)
+static int first_index(iso_callback *const *callbacks, const iso_callback *callback)
 {
     int i = 0;
     while (callbacks[i] != callback)
@@ -67,7 +67,7 @@ static int first_place(iso_callback *const *callbacks, const iso_callback *callb
 iso_status iso_callbacks_check(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++) {
-        int first = first_place(callbacks, callbacks[i]);
+        int first = first_index(callbacks, callbacks[i]);
         if (first < i && callbacks[i]->status == ISO_OK)
             return iso_error(ISO_INVALID, "fit: callbacks %d and %d of the list are the same object", first,
                              i);
@@ -78,7 +78,7 @@ iso_status iso_callbacks_check(iso_callback *const *callbacks)
 void iso_callbacks_destroy(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
-        if (first_place(callbacks, callbacks[i]) == i)
+        if (first_index(callbacks, callbacks[i]) == i)
             iso_callback_destroy(callbacks[i]);
 }
 

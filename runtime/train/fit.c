@@ -213,24 +213,24 @@ static iso_status after_step(iso_training *t)
 static iso_status run_steps(iso_training *t)
 {
     iso_input_iterator iterator;
-    iso_training_cursor *place = &t->cursor;
+    iso_training_cursor *cursor = &t->cursor;
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)place->epoch * t->steps + place->batch,
-                             t->steps - place->batch);
+    iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)cursor->epoch * t->steps + cursor->batch,
+                             t->steps - cursor->batch);
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
          batch = iso_input_iterator_next(&iterator)) {
-        t->state.batch = place->batch;
+        t->state.batch = cursor->batch;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
         ISO_TRY(iso_function_run(t->model->training, batch, results));
-        iso_totals_add(&place->totals, t->model, results, batch->rows);
+        iso_totals_add(&cursor->totals, t->model, results, batch->rows);
         ISO_TRY(after_step(t));
         if (t->state.stop)
             break;
     }
     if (iterator.ended)
-        place->batch = t->steps;
+        cursor->batch = t->steps;
     status = iso_input_iterator_status(&iterator);
     if (status == ISO_OK)
         status = iso_first_error_get(&t->pending);

@@ -83,7 +83,7 @@ static iso_status read_callbacks(iso_training *t, iso_saved_file *file)
 }
 
 static iso_status check_state(const iso_training *t, const iso_saved_file *file, json_t **state,
-                              iso_training_cursor *place)
+                              iso_training_cursor *cursor)
 {
     iso_status status = iso_state_parse(file, state);
     if (status == ISO_OK && *state && !iso_saved_file_committed(file, NULL))
@@ -94,18 +94,18 @@ static iso_status check_state(const iso_training *t, const iso_saved_file *file,
     if (status == ISO_OK && (!*state || !json_object_get(*state, "step")))
         status = iso_error(ISO_INVALID, "%s holds no state of a training, weights alone",
                            iso_saved_file_path(file));
-    return status == ISO_OK ? iso_state_check(file, *state, t, place) : status;
+    return status == ISO_OK ? iso_state_check(file, *state, t, cursor) : status;
 }
 
 iso_status iso_training_resume(iso_training *t, iso_saved_file *file)
 {
     json_t *state = NULL;
-    iso_training_cursor place;
+    iso_training_cursor cursor;
     double rate;
     iso_status status;
-    ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &place)));
+    ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &cursor)));
     ISO_TRY(iso_model_read_tensors(t->model, file, ISO_OPTIMIZER_NEEDED));
-    status = iso_state_restore(file, state, &place, t);
+    status = iso_state_restore(file, state, &cursor, t);
     ISO_TRY(iso_agree(t->ctx, status == ISO_OK ? read_callbacks(t, file) : status));
     if (iso_state_has_other_rate(state, t, &rate))
         ISO_TRY(iso_model_set_learning_rate(t->model, rate));

@@ -66,7 +66,7 @@ static size_t shard_bytes(const iso_state_shard *shard)
 }
 
 /* Each copy begins at a multiple of ISO_ALIGN. */
-static size_t piece_room(const iso_state_shard *shard)
+static size_t shard_room(const iso_state_shard *shard)
 {
     return (shard_bytes(shard) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
@@ -80,7 +80,7 @@ static iso_status snapshot_make_room(iso_snapshot *snapshot, const iso_state_sha
     if (!snapshot->shard || !snapshot->path)
         return iso_error(ISO_NO_MEMORY, "no memory for a copy of %zu variables", count);
     for (int i = 0; i < shards->count; i++)
-        bytes += piece_room(&shards->shards[i]);
+        bytes += shard_room(&shards->shards[i]);
     iso_status status = iso_alloc(bytes, "a copy of the weights", &memory);
     if (status != ISO_OK)
         return status;
@@ -89,7 +89,7 @@ static iso_status snapshot_make_room(iso_snapshot *snapshot, const iso_state_sha
     for (int i = 0; i < shards->count; i++) {
         snapshot->shard[i] = shards->shards[i];
         snapshot->shard[i].data = snapshot->memory + at;
-        at += piece_room(&shards->shards[i]);
+        at += shard_room(&shards->shards[i]);
     }
     return ISO_OK;
 }

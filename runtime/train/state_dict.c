@@ -18,7 +18,7 @@
 struct iso_state_dict {
     iso_model *model;
     bool weights_only;
-    iso_weight_paths places;
+    iso_weight_paths paths;
 };
 
 static bool starts_with(const char *text, const char *begin)
@@ -32,13 +32,13 @@ iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_
     if (!contents)
         return iso_error(ISO_NO_MEMORY, "no memory for a checkpoint's contents");
     *contents = (iso_state_dict){.model = model, .weights_only = weights_only};
-    iso_status status = iso_weight_paths_create(model, &contents->places);
+    iso_status status = iso_weight_paths_create(model, &contents->paths);
     if (status != ISO_OK) {
         iso_state_dict_destroy(contents);
         return status;
     }
     if (weights_only)
-        iso_weight_paths_drop(&contents->places, "/optimizer/");
+        iso_weight_paths_drop(&contents->paths, "/optimizer/");
     *out = contents;
     return ISO_OK;
 }
@@ -47,7 +47,7 @@ void iso_state_dict_destroy(iso_state_dict *contents)
 {
     if (!contents)
         return;
-    iso_weight_paths_free(&contents->places);
+    iso_weight_paths_free(&contents->paths);
     iso_free(contents);
 }
 
@@ -59,16 +59,16 @@ typedef struct saving {
     int n_tensors;
     iso_saved_tensor *tensors;
     const void **constant;
-    char **places; /* of the callbacks' tensors; owned */
-    int n_places;
+    char **h5_paths; /* of the callbacks' tensors; owned */
+    int n_h5_paths;
     iso_text state;
 } saving;
 
 static void free_saving(saving *s)
 {
-    for (int i = 0; i < s->n_places; i++)
-        iso_free(s->places[i]);
-    iso_free(s->places);
+    for (int i = 0; i < s->n_h5_paths; i++)
+        iso_free(s->h5_paths[i]);
+    iso_free(s->h5_paths);
     iso_free(s->tensors);
     iso_free(s->constant);
     iso_state_shards_free(&s->shards);
@@ -83,15 +83,15 @@ static int by_path(const void *a, const void *b)
 /* The tensor of a callback's shard is stored below /isogrid/variables. */
 static bool add_tensor(saving *s, const iso_state_shard *shard)
 {
-    iso_text place = {0};
-    iso_text_add(&place, "/isogrid/variables/%s", shard->path);
-    if (place.failed) {
-        iso_text_free(&place);
+    iso_text h5_path = {0};
+    iso_text_add(&h5_path, "/isogrid/variables/%s", shard->path);
+    if (h5_path.failed) {
+        iso_text_free(&h5_path);
         return false;
     }
-    s->places[s->n_places++] = place.data;
+    s->h5_paths[s->n_h5_paths++] = h5_path.data;
     s->tensors[s->n_tensors++] = (iso_saved_tensor){
-        .place = place.data, .path = shard->path, .dtype = shard->dtype, .shape = shard->shape};
+        .h5_path = h5_path.data, .path = shard->path, .dtype = shard->dtype, .shape = shard->shape};
     return true;
 }
 
@@ -111,19 +111,19 @@ static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
     return added ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the tensors that callbacks keep");
 }
 
-static iso_status state_dict_reserve(saving *s, const iso_weight_paths *places, int more)
+static iso_status state_dict_reserve(saving *s, const iso_weight_paths *paths, int more)
 {
-    size_t count = (size_t)places->n_tensors + (size_t)more;
+    size_t count = (size_t)paths->n_tensors + (size_t)more;
     s->tensors = iso_new((count + 1) * sizeof *s->tensors);
     s->constant = iso_new((count + 1) * sizeof *s->constant);
-    s->places = iso_new(((size_t)more + 1) * sizeof *s->places);
-    if (!s->tensors || !s->constant || !s->places)
+    s->h5_paths = iso_new(((size_t)more + 1) * sizeof *s->h5_paths);
+    if (!s->tensors || !s->constant || !s->h5_paths)
         return iso_error(ISO_NO_MEMORY, "no memory for the contents of a checkpoint of %zu tensors", count);
-    if (places->n_tensors > 0)
-        memcpy(s->tensors, places->tensors, (size_t)places->n_tensors * sizeof *s->tensors);
-    if (places->constant && places->n_tensors > 0)
-        memcpy(s->constant, places->constant, (size_t)places->n_tensors * sizeof *s->constant);
-    s->n_tensors = places->n_tensors;
+    if (paths->n_tensors > 0)
+        memcpy(s->tensors, paths->tensors, (size_t)paths->n_tensors * sizeof *s->tensors);
+    if (paths->constant && paths->n_tensors > 0)
+        memcpy(s->constant, paths->constant, (size_t)paths->n_tensors * sizeof *s->constant);
+    s->n_tensors = paths->n_tensors;
     return ISO_OK;
 }
 
@@ -158,7 +158,7 @@ static iso_status collect(const iso_state_dict *contents, const iso_training *tr
         keep_weights(&s->shards);
     else if (training)
         ISO_TRY(iso_callbacks_shards(training->callbacks, &kept));
-    ISO_TRY(state_dict_reserve(s, &contents->places, kept.count));
+    ISO_TRY(state_dict_reserve(s, &contents->paths, kept.count));
     ISO_TRY(add_callbacks(s, &kept));
     ISO_TRY(state_dict_append(&s->shards, &kept));
     ISO_TRY(iso_state_write(contents->model, contents->weights_only ? NULL : training, &s->state));
@@ -178,8 +178,8 @@ iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *tra
                                 &(iso_file_spec){.n_tensors = s.n_tensors,
                                                  .tensors = s.tensors,
                                                  .constant = s.constant,
-                                                 .n_groups = contents->places.n_groups,
-                                                 .groups = contents->places.groups,
+                                                 .n_groups = contents->paths.n_groups,
+                                                 .groups = contents->paths.groups,
                                                  .state = s.state.data,
                                                  .number = training ? (uint64_t)training->cursor.trained : 0},
                                 &s.shards, best, last);
@@ -198,7 +198,7 @@ static const char *file_name(const iso_saved_file *file)
 static bool has_layers(const iso_saved_file *file)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++)
-        if (starts_with(iso_saved_file_tensor(file, i)->place, "/layers/"))
+        if (starts_with(iso_saved_file_tensor(file, i)->h5_path, "/layers/"))
             return true;
     return false;
 }
@@ -206,10 +206,10 @@ static bool has_layers(const iso_saved_file *file)
 static iso_status state_dict_check_tensor(const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
     char have[160], want[160];
-    int found = iso_saved_file_at(file, tensor->place);
+    int found = iso_saved_file_at(file, tensor->h5_path);
     if (found < 0)
         return iso_error(ISO_INVALID, "%s has no %s, where '%s' of the model would be%s", file_name(file),
-                         tensor->place, tensor->path,
+                         tensor->h5_path, tensor->path,
                          has_layers(file)
                              ? ""
                              : "; it has no /layers at all, as save_weights() of Keras 3 writes them "
@@ -218,28 +218,28 @@ static iso_status state_dict_check_tensor(const iso_saved_file *file, const iso_
     if (iso_shape_equal(&theirs->shape, &tensor->shape))
         return ISO_OK;
     return iso_error(ISO_INVALID, "%s: %s has the shape %s, '%s' of the model has %s", file_name(file),
-                     tensor->place, iso_shape_text(&theirs->shape, have, sizeof have), tensor->path,
+                     tensor->h5_path, iso_shape_text(&theirs->shape, have, sizeof have), tensor->path,
                      iso_shape_text(&tensor->shape, want, sizeof want));
 }
 
 /* A tensor in the file that the model lacks means that the file belongs to another model. Seeds and Isogrid's
  * own data do not count. */
-static iso_status check_all_known(const iso_saved_file *file, const iso_weight_paths *places)
+static iso_status check_all_known(const iso_saved_file *file, const iso_weight_paths *paths)
 {
     for (int i = 0; i < iso_saved_file_tensors(file); i++) {
-        const char *place = iso_saved_file_tensor(file, i)->place;
-        bool counts = !starts_with(place, "/isogrid/") && !starts_with(place, "/optimizer/") &&
-                      !strstr(place, "/seed_generator/");
-        if (counts && iso_weight_paths_find(places, place) < 0)
+        const char *h5_path = iso_saved_file_tensor(file, i)->h5_path;
+        bool counts = !starts_with(h5_path, "/isogrid/") && !starts_with(h5_path, "/optimizer/") &&
+                      !strstr(h5_path, "/seed_generator/");
+        if (counts && iso_weight_paths_find(paths, h5_path) < 0)
             return iso_error(ISO_INVALID, "%s holds %s, which the model does not have", file_name(file),
-                             place);
+                             h5_path);
     }
     return ISO_OK;
 }
 
-static bool is_optimizers(const char *place)
+static bool is_optimizers(const char *h5_path)
 {
-    return starts_with(place, "/optimizer/vars/");
+    return starts_with(h5_path, "/optimizer/vars/");
 }
 
 /* Whether Keras has an optimizer of this name in snake case, with or without a row here. */
@@ -274,17 +274,17 @@ static bool names_agree(const char *theirs, const char *ours)
  * and, as Keras requires (load_own_variables in keras/src/optimizers/base_optimizer.py), with the same number
  * of variables. If the file has more than an iteration and a learning rate, which even an unused optimizer
  * has, the chief warns that they are ignored. */
-static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *places)
+static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *paths)
 {
     const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
     int in_file = 0, in_model = 0;
     for (int i = 0; i < iso_saved_file_tensors(file); i++)
-        in_file += is_optimizers(iso_saved_file_tensor(file, i)->place);
-    for (int i = 0; i < places->n_tensors; i++)
-        in_model += is_optimizers(places->tensors[i].place);
-    for (int i = 0; i < places->n_groups; i++)
-        if (strcmp(places->groups[i].place, "/optimizer/vars") == 0)
-            ours = places->groups[i].name;
+        in_file += is_optimizers(iso_saved_file_tensor(file, i)->h5_path);
+    for (int i = 0; i < paths->n_tensors; i++)
+        in_model += is_optimizers(paths->tensors[i].h5_path);
+    for (int i = 0; i < paths->n_groups; i++)
+        if (strcmp(paths->groups[i].h5_path, "/optimizer/vars") == 0)
+            ours = paths->groups[i].name;
     if (in_file == 0 || !ours)
         return false;
     if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
@@ -298,32 +298,32 @@ static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const is
 /* State that Keras does not have may be missing from Keras's own files. */
 static bool may_lack(const iso_saved_file *file, const iso_saved_tensor *tensor)
 {
-    return starts_with(tensor->place, "/isogrid/") && !iso_saved_file_committed(file, NULL) &&
-           iso_saved_file_at(file, tensor->place) < 0;
+    return starts_with(tensor->h5_path, "/isogrid/") && !iso_saved_file_committed(file, NULL) &&
+           iso_saved_file_at(file, tensor->h5_path) < 0;
 }
 
-static iso_status check_file(const iso_saved_file *file, const iso_weight_paths *places, bool optimizer)
+static iso_status check_file(const iso_saved_file *file, const iso_weight_paths *paths, bool optimizer)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < places->n_tensors; i++)
-        if (places->tensors[i].path && (optimizer || !iso_path_below_optimizer(places->tensors[i].path)) &&
-            !may_lack(file, &places->tensors[i]))
-            ISO_TRY(state_dict_check_tensor(file, &places->tensors[i]));
-    ISO_TRY(check_all_known(file, places));
+    for (int i = 0; i < paths->n_tensors; i++)
+        if (paths->tensors[i].path && (optimizer || !iso_path_below_optimizer(paths->tensors[i].path)) &&
+            !may_lack(file, &paths->tensors[i]))
+            ISO_TRY(state_dict_check_tensor(file, &paths->tensors[i]));
+    ISO_TRY(check_all_known(file, paths));
 done:
     return status;
 }
 
-static const iso_saved_tensor *tensor_of(const iso_weight_paths *places, const char *path)
+static const iso_saved_tensor *tensor_of(const iso_weight_paths *paths, const char *path)
 {
-    for (int i = 0; i < places->n_tensors; i++)
-        if (places->tensors[i].path && strcmp(places->tensors[i].path, path) == 0)
-            return &places->tensors[i];
+    for (int i = 0; i < paths->n_tensors; i++)
+        if (paths->tensors[i].path && strcmp(paths->tensors[i].path, path) == 0)
+            return &paths->tensors[i];
     return NULL;
 }
 
 /* weights: reads what is not the optimizer's; optimizer: reads what is. */
-static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_weight_paths *places,
+static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_weight_paths *paths,
                               bool weights, bool optimizer)
 {
     iso_state_shards shards = {0};
@@ -332,9 +332,9 @@ static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_
         const iso_state_shard *shard = &shards.shards[i];
         if (!(iso_path_below_optimizer(shard->path) ? optimizer : weights))
             continue;
-        const iso_saved_tensor *tensor = tensor_of(places, shard->path);
+        const iso_saved_tensor *tensor = tensor_of(paths, shard->path);
         if (tensor && !may_lack(file, tensor))
-            status = iso_saved_file_read_shard(file, iso_saved_file_at(file, tensor->place), shard);
+            status = iso_saved_file_read_shard(file, iso_saved_file_at(file, tensor->h5_path), shard);
     }
     iso_state_shards_free(&shards);
     return status;
@@ -342,19 +342,19 @@ static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_
 
 iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_optimizer_state optimizer)
 {
-    iso_weight_paths places = {0};
+    iso_weight_paths paths = {0};
     iso_context *ctx = iso_graph_context(model->graph);
-    iso_status status = iso_weight_paths_create(model, &places);
-    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(ctx, file, &places);
+    iso_status status = iso_weight_paths_create(model, &paths);
+    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(ctx, file, &paths);
     if (status == ISO_OK && optimizer == ISO_OPTIMIZER_NEEDED && !there)
         status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
                            model->optimizer.rule);
     if (status == ISO_OK)
-        status = check_file(file, &places, there);
+        status = check_file(file, &paths, there);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_saved_file_verify(file));
-    ISO_TRY(iso_agree(ctx, read_shards(model, file, &places, optimizer != ISO_OPTIMIZER_ALONE, there)));
+    ISO_TRY(iso_agree(ctx, read_shards(model, file, &paths, optimizer != ISO_OPTIMIZER_ALONE, there)));
 done:
-    iso_weight_paths_free(&places);
+    iso_weight_paths_free(&paths);
     return status;
 }

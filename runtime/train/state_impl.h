@@ -17,10 +17,10 @@ iso_status iso_state_parse(const iso_saved_file *file, json_t **root);
 /* The position of the training that wrote the state. ISO_INVALID if it cannot continue here, naming both
  * sides: another model, or other batches in the middle of an epoch. Local. */
 iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
-                           iso_training_cursor *place);
+                           iso_training_cursor *cursor);
 /* Sets the training's position, random numbers and callbacks; the chief warns of other differences. Local. */
 iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
-                             const iso_training_cursor *place, iso_training *training);
+                             const iso_training_cursor *cursor, iso_training *training);
 /* The chief warns of differences from the training that wrote the state that may change the numbers, naming
  * both sides. Local. */
 void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *training);

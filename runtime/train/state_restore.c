@@ -43,32 +43,32 @@ static iso_status check_model(const json_t *state, const iso_model *model)
 }
 
 /* The position of the next step. In the middle of an epoch the batches must be the same. */
-static iso_status read_place(const json_t *state, const iso_training *t, iso_training_cursor *place)
+static iso_status read_cursor(const json_t *state, const iso_training *t, iso_training_cursor *cursor)
 {
     const json_t *data = json_object_get(state, "data");
     int64_t epoch = 0, steps = 0, rows = 0, batch_size = 0;
     iso_status status;
     ISO_TRY(count_of(state, "epoch", &epoch));
-    ISO_TRY(count_of(state, "batch", &place->batch));
-    ISO_TRY(count_of(state, "step", &place->trained));
-    ISO_TRY(count_of(state, "random_step", &place->random_step));
+    ISO_TRY(count_of(state, "batch", &cursor->batch));
+    ISO_TRY(count_of(state, "step", &cursor->trained));
+    ISO_TRY(count_of(state, "random_step", &cursor->random_step));
     ISO_TRY(count_of(state, "steps_per_epoch", &steps));
     ISO_TRY(count_of(data, "rows", &rows));
     ISO_TRY(count_of(data, "batch_size", &batch_size));
-    if (epoch > INT32_MAX || place->batch > steps)
+    if (epoch > INT32_MAX || cursor->batch > steps)
         return iso_error(ISO_INVALID,
                          "its state makes no sense: epoch %" PRId64 ", batch %" PRId64 " of %" PRId64, epoch,
-                         place->batch, steps);
-    place->epoch = (int)epoch;
-    if (place->batch > 0 && (steps != t->steps || rows != iso_dataset_rows(t->data) ||
-                             batch_size != iso_dataset_batch_size(t->data)))
+                         cursor->batch, steps);
+    cursor->epoch = (int)epoch;
+    if (cursor->batch > 0 && (steps != t->steps || rows != iso_dataset_rows(t->data) ||
+                              batch_size != iso_dataset_batch_size(t->data)))
         return iso_error(ISO_INVALID,
                          "it was written in the middle of an epoch of %" PRId64 " steps, %" PRId64
                          " rows in batches of %" PRId64 "; this training has %" PRId64 " steps, %" PRId64
                          " rows in batches of %" PRId64,
                          steps, rows, batch_size, t->steps, iso_dataset_rows(t->data),
                          iso_dataset_batch_size(t->data));
-    if (place->batch > 0 && iso_state_has_other_order(state, t))
+    if (cursor->batch > 0 && iso_state_has_other_order(state, t))
         return iso_error(ISO_INVALID,
                          "it was written in the middle of an epoch, in which rows come in another order "
                          "than in this training: they are shuffled or split differently");
@@ -127,27 +127,27 @@ static iso_status restore_callbacks(const json_t *state, iso_training *t)
 }
 
 iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
-                           iso_training_cursor *place)
+                           iso_training_cursor *cursor)
 {
     iso_training_cursor read = {.epoch = 0};
     iso_status status;
     ISO_TRY(check_model(state, training->model));
-    ISO_TRY(read_place(state, training, &read));
+    ISO_TRY(read_cursor(state, training, &read));
     ISO_TRY(read_running(state, training, &read.totals));
-    *place = read;
+    *cursor = read;
 done:
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
 }
 
 iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
-                             const iso_training_cursor *place, iso_training *training)
+                             const iso_training_cursor *cursor, iso_training *training)
 {
     iso_state_warn_of_differences(iso_saved_file_path(file), state, training);
-    training->cursor = *place;
-    training->model->trained = place->trained;
+    training->cursor = *cursor;
+    training->model->trained = cursor->trained;
     training->earlier =
         json_integer_value(json_object_get(state, "earlier_steps")); /* 0 if the state has none */
-    iso_graph_set_steps(training->model->graph, (uint64_t)place->random_step);
+    iso_graph_set_steps(training->model->graph, (uint64_t)cursor->random_step);
     iso_status status = restore_callbacks(state, training);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", iso_saved_file_path(file));
 }

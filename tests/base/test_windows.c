@@ -9,7 +9,7 @@
 /* Four places of two elements each over nine: the last place covers what is left; no place covers nothing. */
 START_TEST(elements_are_covered_once)
 {
-    const iso_sliding_window w = {.places = 4, .size = 2, .stride = 2, .dilation = 1, .before = 0};
+    const iso_sliding_window w = {.positions = 4, .size = 2, .stride = 2, .dilation = 1, .before = 0};
     int64_t begin, extent, covered = 0;
     for (int64_t first = 0; first < 4; first++) {
         iso_sliding_window_covers(&w, 9, first, 1, &begin, &extent);

@@ -89,11 +89,11 @@ static size_t place_of(const char *name, int tensor)
     bool found = false;
     int file = open(in_folder(folder, name), O_RDONLY);
     check_ok(iso_commit_record_read(file, name, &found, &record));
-    size_t place = (size_t)record.tensors[tensor].offset;
+    size_t offset = (size_t)record.tensors[tensor].offset;
     iso_commit_record_free(&record);
     close(file);
     meet();
-    return place;
+    return offset;
 }
 
 START_TEST(test_find)

@@ -26,7 +26,7 @@ static iso_status read_all(iso_saved_file *file)
         const iso_saved_tensor *t = iso_saved_file_tensor(file, i);
         iso_box whole = iso_box_whole(&t->shape);
         void *out = NULL;
-        status = iso_alloc((size_t)iso_box_count(&whole) * iso_dtype_size(t->dtype), t->place, &out);
+        status = iso_alloc((size_t)iso_box_count(&whole) * iso_dtype_size(t->dtype), t->h5_path, &out);
         if (status == ISO_OK)
             status = iso_saved_file_read(file, i, &whole, t->dtype, out);
         iso_free(out);

@@ -66,8 +66,8 @@ static const char *save_version(const char *name, int version)
 static void check_whole(iso_saved_file *file, int t, int version)
 {
     const iso_saved_tensor *expected = &state.tensor[t];
-    int tensor = iso_saved_file_at(file, expected->place);
-    ck_assert_msg(tensor >= 0, "'%s' is missing", expected->place);
+    int tensor = iso_saved_file_at(file, expected->h5_path);
+    ck_assert_msg(tensor >= 0, "'%s' is missing", expected->h5_path);
     const iso_saved_tensor *found = iso_saved_file_tensor(file, tensor);
     ck_assert(found->dtype == expected->dtype && iso_shape_equal(&found->shape, &expected->shape));
     if (expected->path) {
@@ -79,7 +79,7 @@ static void check_whole(iso_saved_file *file, int t, int version)
     iso_box box = iso_box_whole(&expected->shape);
     void *values = made_values(expected, t, version), *out = malloc(made_bytes(expected) + 1);
     check_ok(iso_saved_file_read(file, tensor, &box, expected->dtype, out));
-    ck_assert_msg(memcmp(out, values, made_bytes(expected)) == 0, "'%s' has other bytes", expected->place);
+    ck_assert_msg(memcmp(out, values, made_bytes(expected)) == 0, "'%s' has other bytes", expected->h5_path);
     free(out);
     free(values);
 }
@@ -88,7 +88,7 @@ static void check_whole(iso_saved_file *file, int t, int version)
 static void check_parts(iso_saved_file *file, int t, dice *d)
 {
     const iso_saved_tensor *expected = &state.tensor[t];
-    int tensor = iso_saved_file_at(file, expected->place);
+    int tensor = iso_saved_file_at(file, expected->h5_path);
     size_t size = iso_dtype_size(expected->dtype);
     char *values = made_values(expected, t, 0), *out = malloc(made_bytes(expected) + 1);
     for (int k = 0; k < 20; k++) {
@@ -116,7 +116,7 @@ static void check_parts(iso_saved_file *file, int t, dice *d)
 static void check_almost_whole(iso_saved_file *file, int t)
 {
     const iso_saved_tensor *expected = &state.tensor[t];
-    int tensor = iso_saved_file_at(file, expected->place), last = expected->shape.rank - 1;
+    int tensor = iso_saved_file_at(file, expected->h5_path), last = expected->shape.rank - 1;
     char *values = made_values(expected, t, 0);
     double *out = malloc(made_bytes(expected) / iso_dtype_size(expected->dtype) * sizeof *out + 1);
     for (int k = 0; k < 3 && last >= 0 && expected->shape.dim[last] > 3; k++) {
@@ -143,7 +143,7 @@ static void check_contents(iso_saved_file *file, int version)
     for (int t = 0; t < MADE_TENSORS; t++)
         check_whole(file, t, version);
     for (int g = 0; g < MADE_GROUPS; g++) {
-        const char *name = iso_saved_file_name(file, state.group[g].place);
+        const char *name = iso_saved_file_name(file, state.group[g].h5_path);
         ck_assert(state.group[g].name ? name && !strcmp(name, state.group[g].name) : !name);
     }
 }
@@ -293,14 +293,14 @@ static bool refused_or_same(const char *what, size_t where)
     check_alike(status);
     for (int t = 0; t < SMALL && status == ISO_OK; t++) {
         const iso_saved_tensor *expected = &small_tensor[t];
-        int tensor = iso_saved_file_at(file, expected->place);
-        ck_assert_msg(tensor >= 0, "%s at %zu: '%s' is missing", what, where, expected->place);
+        int tensor = iso_saved_file_at(file, expected->h5_path);
+        ck_assert_msg(tensor >= 0, "%s at %zu: '%s' is missing", what, where, expected->h5_path);
         ck_assert(iso_shape_equal(&iso_saved_file_tensor(file, tensor)->shape, &expected->shape));
         iso_box box = iso_box_whole(&expected->shape);
         check_ok(iso_saved_file_read(file, tensor, &box, expected->dtype, out));
         ck_assert_msg(
             !memcmp(out, small_values(t), (size_t)iso_box_count(&box) * iso_dtype_size(expected->dtype)),
-            "%s at %zu: '%s' has other bytes", what, where, expected->place);
+            "%s at %zu: '%s' has other bytes", what, where, expected->h5_path);
     }
     if (status == ISO_OK)
         ck_assert_int_eq(iso_saved_file_tensors(file), SMALL);
@@ -368,10 +368,10 @@ START_TEST(test_mark_of_another_file)
         bool found = false;
         int file = open(path, O_RDWR);
         check_ok(iso_commit_record_read(file, path, &found, &record));
-        uint64_t place = record.tensors[0].offset;
+        uint64_t offset = record.tensors[0].offset;
         ck_assert(found && record.tensors[0].bytes == record.tensors[6].bytes);
         record.tensors[0].offset = record.tensors[6].offset;
-        record.tensors[6].offset = place;
+        record.tensors[6].offset = offset;
         check_ok(iso_commit_record_write(file, path, &record));
         iso_commit_record_free(&record);
         close(file);
@@ -462,8 +462,8 @@ START_TEST(test_edited)
         {link_index, "'/isogrid/index' is a soft link"},
         {index_no_json, "/isogrid/index, line 1"},
         {index_no_list, "is not a list"},
-        {index_no_place, "entry 0 without place and path"},
-        {index_place_twice, "the place '/isogrids/flags' twice"},
+        {index_no_place, "entry 0 without 'place' and 'path'"},
+        {index_place_twice, "the dataset '/isogrids/flags' twice"},
         {index_path_twice, "the path 'a' twice"},
     };
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {

@@ -56,9 +56,9 @@ static void check_tensor(int file, const iso_commit_record *record, int t, int v
     char *found = malloc(bytes + 1);
     ck_assert_uint_eq(record->tensors[t].bytes, bytes);
     ck_assert_int_eq(pread(file, found, bytes, (off_t)record->tensors[t].offset), bytes);
-    ck_assert_msg(memcmp(found, expected, bytes) == 0, "'%s' has other bytes", state.tensor[t].place);
+    ck_assert_msg(memcmp(found, expected, bytes) == 0, "'%s' has other bytes", state.tensor[t].h5_path);
     ck_assert_msg(record->tensors[t].crc == crc32(0, expected, (uInt)bytes), "'%s' has another checksum",
-                  state.tensor[t].place);
+                  state.tensor[t].h5_path);
     free(expected);
     free(found);
 }
@@ -86,8 +86,8 @@ static void check_dataset(hid_t file, int t, int version)
 {
     static const hid_t none = -1;
     size_t bytes = made_bytes(&state.tensor[t]);
-    hid_t dataset = H5Dopen2(file, state.tensor[t].place, H5P_DEFAULT);
-    ck_assert_msg(dataset != none, "'%s' is missing", state.tensor[t].place);
+    hid_t dataset = H5Dopen2(file, state.tensor[t].h5_path, H5P_DEFAULT);
+    ck_assert_msg(dataset != none, "'%s' is missing", state.tensor[t].h5_path);
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
     hsize_t dim[ISO_MAX_RANK];
     ck_assert_uint_eq(H5Tget_size(type), iso_dtype_size(state.tensor[t].dtype));
@@ -100,7 +100,7 @@ static void check_dataset(hid_t file, int t, int version)
     void *expected = made_values(&state.tensor[t], t, version);
     ck_assert_int_ge(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, found), 0);
     ck_assert_msg(memcmp(found, expected, bytes) == 0, "HDF5 reads other values of '%s'",
-                  state.tensor[t].place);
+                  state.tensor[t].h5_path);
     free(found);
     free(expected);
     H5Dclose(dataset);
@@ -109,7 +109,7 @@ static void check_dataset(hid_t file, int t, int version)
 static void check_name(hid_t file, const iso_saved_group *about)
 {
     char *name = NULL;
-    hid_t group = H5Gopen2(file, about->place, H5P_DEFAULT);
+    hid_t group = H5Gopen2(file, about->h5_path, H5P_DEFAULT);
     ck_assert_int_ge(group, 0);
     ck_assert_int_eq(H5Aexists(group, "name") > 0, about->name != NULL);
     if (about->name) {
@@ -124,12 +124,12 @@ static void check_name(hid_t file, const iso_saved_group *about)
     H5Gclose(group);
 }
 
-static void check_text(hid_t file, const char *place, const char *begin)
+static void check_text(hid_t file, const char *h5_path, const char *begin)
 {
-    hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = H5Dget_type(dataset);
+    hid_t dataset = H5Dopen2(file, h5_path, H5P_DEFAULT), type = H5Dget_type(dataset);
     char *text = calloc(1, H5Tget_size(type) + 1);
     ck_assert_int_ge(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text), 0);
-    ck_assert_msg(strncmp(text, begin, strlen(begin)) == 0, "'%s' is '%s'", place, text);
+    ck_assert_msg(strncmp(text, begin, strlen(begin)) == 0, "'%s' is '%s'", h5_path, text);
     free(text);
     H5Tclose(type);
     H5Dclose(dataset);
@@ -402,18 +402,18 @@ START_TEST(test_wrong_contents)
     expect_refused("a.h5", "ends in \".weights.h5\"");
     expect_refused(".weights.h5", "ends in");
     expect_refused(".a.weights.h5", "dot");
-    state.tensor[0].place = "layers/dense";
+    state.tensor[0].h5_path = "layers/dense";
     expect_refused("a.weights.h5", "'layers/dense' is not an HDF5 path");
-    state.tensor[0].place = "/layers//dense";
+    state.tensor[0].h5_path = "/layers//dense";
     expect_refused("a.weights.h5", "not an HDF5 path");
-    state.tensor[0].place = "/layers/../dense";
+    state.tensor[0].h5_path = "/layers/../dense";
     expect_refused("a.weights.h5", "not an HDF5 path");
-    state.tensor[0].place = "/isogrid/state";
+    state.tensor[0].h5_path = "/isogrid/state";
     expect_refused("a.weights.h5", "are reserved");
-    state.tensor[0].place = state.tensor[1].place;
+    state.tensor[0].h5_path = state.tensor[1].h5_path;
     expect_refused("a.weights.h5",
                    "'/layers/dense/vars/1': it cannot be laid out in a file: name already exists");
-    state.tensor[0].place = "/layers/dense/vars/0";
+    state.tensor[0].h5_path = "/layers/dense/vars/0";
     state.tensor[0].dtype = ISO_F64;
     expect_refused("a.weights.h5",
                    "'dense/kernel' is to be saved as float64 [7, 10], but is float32 [7, 10]");
@@ -437,7 +437,7 @@ START_TEST(test_wrong_contents)
 }
 END_TEST
 
-START_TEST(test_wrong_pieces)
+START_TEST(test_wrong_shards)
 {
     check_ok(iso_saver_create(ctx, &saver));
     iso_state_shard *shard = &state.shard[0];
@@ -461,9 +461,9 @@ START_TEST(test_ranks_differ)
     if (iso_ranks(ctx) == 1)
         return;
     check_ok(iso_saver_create(ctx, &saver));
-    state.tensor[3].place = last ? "/other" : "/layers/conv2d/vars/0";
+    state.tensor[3].h5_path = last ? "/other" : "/layers/conv2d/vars/0";
     expect_refused("a.weights.h5", "the ranks give different tensors");
-    state.tensor[3].place = "/layers/conv2d/vars/0";
+    state.tensor[3].h5_path = "/layers/conv2d/vars/0";
     expect_refused(last ? "a.weights.h5" : "b.weights.h5", "different names or numbers");
     state.contents.number += last;
     expect_refused("a.weights.h5", "different names or numbers");
@@ -581,7 +581,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, test_sweeping);
     tcase_add_test(cases, test_missing_folders_are_made);
     tcase_add_test(cases, test_wrong_contents);
-    tcase_add_test(cases, test_wrong_pieces);
+    tcase_add_test(cases, test_wrong_shards);
     tcase_add_test(cases, test_ranks_differ);
     tcase_add_test(cases, test_failing_folders);
     tcase_add_test(cases, test_latest_fails);

@@ -68,7 +68,7 @@ static void check_box(iso_saved_file *file, int tensor, const double *values, co
         good = good && fits(values[iso_box_global_index(box, &t->shape, i)], dtype);
     iso_status status = iso_saved_file_read(file, tensor, box, dtype, out);
     if (!good) {
-        check_refused(status, t->place);
+        check_refused(status, t->h5_path);
         return;
     }
     check_ok(status);
@@ -77,7 +77,7 @@ static void check_box(iso_saved_file *file, int tensor, const double *values, co
         double got = iso_element_get(out, dtype, i);
         ck_assert_msg(got == (dtype == ISO_F32 ? (double)(float)expected : expected),
                       "%s %s as %s: element %" PRId64 " is %.17g, not %.17g", iso_saved_file_path(file),
-                      t->place, iso_dtype_name(dtype), i, got, expected);
+                      t->h5_path, iso_dtype_name(dtype), i, got, expected);
     }
 }
 
@@ -105,7 +105,7 @@ static void check_shard(iso_saved_file *file, int tensor, const double *values, 
     for (int64_t i = 0; i < shard.count; i++)
         ck_assert(out[i] == values[iso_box_global_index(&box, &t->shape, begin + i)]);
     shard.shape.dim[shard.shape.rank++ % ISO_MAX_RANK] = 1;
-    check_refused(iso_saved_file_read_shard(file, tensor, &shard), t->place);
+    check_refused(iso_saved_file_read_shard(file, tensor, &shard), t->h5_path);
 }
 
 static void check_tensor(iso_saved_file *file, int tensor, const double *values, int parts)
@@ -126,12 +126,12 @@ static void check_tensor(iso_saved_file *file, int tensor, const double *values,
 static void check_names(iso_saved_file *file, const char *name)
 {
     const char *groups = oracle_text(known, name, "groups"), *names = oracle_text(known, name, "names");
-    char place[1024];
+    char h5_path[1024];
     int count = 0, named = 0;
     for (; line_of(groups, count); count++) {
-        snprintf(place, sizeof place, "%s", line_of(groups, count));
-        const char *got = iso_saved_file_name(file, place);
-        ck_assert_msg(got && !strcmp(got, line_of(names, count)), "%s: %s is named %s", name, place, got);
+        snprintf(h5_path, sizeof h5_path, "%s", line_of(groups, count));
+        const char *got = iso_saved_file_name(file, h5_path);
+        ck_assert_msg(got && !strcmp(got, line_of(names, count)), "%s: %s is named %s", name, h5_path, got);
     }
     for (int i = 0; i < iso_saved_file_groups(file); i++)
         named += iso_saved_file_group(file, i)->name != NULL;

@@ -44,7 +44,7 @@ static int64_t first_of(const iso_graph *graph, const char *path, const iso_vari
     return -1; /* an optimizer's */
 }
 
-static void count_piece(const iso_graph *graph, const iso_state_shard *shard, tally *mine)
+static void count_shard(const iso_graph *graph, const iso_state_shard *shard, tally *mine)
 {
     const iso_variable *variable;
     int64_t first = first_of(graph, shard->path, &variable);
@@ -65,7 +65,7 @@ static const tally *tally_all(const trial *t)
     check_ok(iso_graph_shards(t->net.graph, &shards));
     for (int i = 0; i < shards.count; i++) {
         ck_assert_int_gt(shards.shards[i].count, 0);
-        count_piece(t->net.graph, &shards.shards[i], mine);
+        count_shard(t->net.graph, &shards.shards[i], mine);
     }
     iso_state_shards_free(&shards);
     check_ok(iso_gather_all(ctx, mine, sizeof *mine, all));

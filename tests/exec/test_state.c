@@ -141,7 +141,7 @@ static int64_t first_count(const iso_graph *graph, const iso_variable *variable,
     return at + kind * elements(variable);
 }
 
-static void count_pieces(const trial *t, const iso_state_shards *shards, int *count)
+static void count_shards(const trial *t, const iso_state_shards *shards, int *count)
 {
     const iso_variable *variable;
     for (int i = 0; i < shards->count; i++) {
@@ -189,7 +189,7 @@ static void check_copies(const iso_state_shards *shards, const iso_graph *graph)
     }
 }
 
-START_TEST(pieces_cover_every_element_once)
+START_TEST(shards_cover_every_element_once)
 {
     static int count[MOST_ELEMENTS];
     trial t;
@@ -198,7 +198,7 @@ START_TEST(pieces_cover_every_element_once)
     trial_step(&t, 0);
     memset(count, 0, sizeof count);
     check_ok(iso_graph_shards(t.net.graph, &shards));
-    count_pieces(&t, &shards, count);
+    count_shards(&t, &shards, count);
     check_counts(&t, count);
     check_copies(&shards, t.net.graph);
     iso_state_shards_free(&shards);
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("state", 0, variables_are_read_as_they_were_assigned, ranks_assign_the_same_values,
-                  wrong_counts_are_refused, variables_need_a_function, pieces_cover_every_element_once,
+                  wrong_counts_are_refused, variables_need_a_function, shards_cover_every_element_once,
                   fingerprints_know_no_layout, fingerprints_know_the_variable, initial_values_know_no_layout))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

@@ -55,7 +55,7 @@ static void use(iso_manifest *manifest)
     if (iso_manifest_index(manifest) == ISO_OK)
         for (int i = 0; i < manifest->ordered; i++) {
             const iso_saved_tensor *tensor = &manifest->tensors[manifest->order[i]].tensor;
-            if (iso_manifest_at(manifest, tensor->place) != manifest->order[i] ||
+            if (iso_manifest_at(manifest, tensor->h5_path) != manifest->order[i] ||
                 (tensor->path && iso_manifest_of(manifest, tensor->path) != manifest->order[i]))
                 abort();
         }
@@ -77,7 +77,7 @@ static void fuzz_index(const uint8_t *data, size_t size)
     static const char *const places[] = {"/a", "/b/0", "/b/1"};
     iso_manifest manifest = {0};
     for (int i = 0; i < 3; i++) {
-        iso_manifest_tensor tensor = {.tensor.place = places[i]};
+        iso_manifest_tensor tensor = {.tensor.h5_path = places[i]};
         iso_manifest_add_tensor(&manifest, &tensor);
     }
     manifest.index = iso_new(size + 1);

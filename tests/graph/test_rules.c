@@ -83,7 +83,7 @@ static int64_t factor_extent(const whole_run *w, int factor)
         for (int d = 0; d < o.whole->rank; d++) {
             if (o.dims[d] != factor)
                 continue;
-            int64_t here = o.windows >> d & 1 ? w->rule.window[factor].places : o.whole->dim[d];
+            int64_t here = o.windows >> d & 1 ? w->rule.window[factor].positions : o.whole->dim[d];
             ck_assert_msg(extent == 0 || extent == here, "%s: factor %d has extents %lld and %lld",
                           w->c.from->op, factor, (long long)extent, (long long)here);
             extent = here;
@@ -104,7 +104,7 @@ static void cut_dimension(const whole_run *w, const operand *o, int d, int parts
         return;
     }
     const iso_sliding_window *window = &w->rule.window[factor];
-    iso_cut(window->places, parts, part, &first, &count);
+    iso_cut(window->positions, parts, part, &first, &count);
     iso_sliding_window_covers(window, n, first, count, &box->offset[d], &box->extent[d]);
 }
 
@@ -191,7 +191,7 @@ static bool may_be_roomy(const whole_run *w, int factor, int parts)
             for (int part = 0; o.dims[d] == factor && o.windows >> d & 1 && part < parts; part++) {
                 int64_t begin, extent, first, count, from, reads;
                 iso_cut(o.whole->dim[d], parts, part, &begin, &extent);
-                iso_cut(w->rule.window[factor].places, parts, part, &first, &count);
+                iso_cut(w->rule.window[factor].positions, parts, part, &first, &count);
                 iso_sliding_window_reads(&w->rule.window[factor], o.whole->dim[d], first, count, &from,
                                          &reads);
                 if (reads > 0 && (from < begin || from + reads > begin + extent))
@@ -324,7 +324,7 @@ END_TEST
 /* ---- shards ---- */
 
 /* A graph of the op's shards on inputs that have the values of the whole run. */
-static interpreter *build_pieces(const whole_run *w, iso_graph *shards, iso_tensor **out)
+static interpreter *build_decomposed(const whole_run *w, iso_graph *shards, iso_tensor **out)
 {
     iso_tensor *in[ISO_MAX_INPUTS];
     for (int i = 0; i < w->c.op->n_inputs; i++) {
@@ -345,7 +345,7 @@ static interpreter *build_pieces(const whole_run *w, iso_graph *shards, iso_tens
 }
 
 /* No shard needs a dimension whole, but what is one element of each row. */
-static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *shards)
+static void check_decomposed_can_be_sharded(const whole_run *w, const iso_graph *shards)
 {
     iso_rule rule;
     for (int k = 0; k < shards->n_ops; k++) {
@@ -358,7 +358,7 @@ static void check_pieces_can_be_sharded(const whole_run *w, const iso_graph *sha
     }
 }
 
-START_TEST(pieces_are_the_whole)
+START_TEST(decomposed_ops_are_the_whole)
 {
     int checked = 0;
     for (int i = 0; sample_at(i); i++) {
@@ -368,10 +368,10 @@ START_TEST(pieces_are_the_whole)
             iso_graph *shards = iso_graph_create(NULL);
             iso_tensor *out[ISO_MAX_OUTPUTS];
             iso_graph_set_precision(shards, ISO_F64);
-            interpreter *made = build_pieces(&w, shards, out);
+            interpreter *made = build_decomposed(&w, shards, out);
             for (int o = 0; o < w.c.op->n_outputs; o++)
                 check_same(&w, &w.out[o], interpreter_get(made, out[o]), "in blocks");
-            check_pieces_can_be_sharded(&w, shards);
+            check_decomposed_can_be_sharded(&w, shards);
             interpreter_destroy(made);
             iso_graph_destroy(shards);
             checked++;
@@ -433,5 +433,5 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("rules", 120, parts_make_the_whole, parts_make_the_whole_in_float32, linear_is_linear,
-                     pieces_are_the_whole, in_place_is_the_same);
+                     decomposed_ops_are_the_whole, in_place_is_the_same);
 }

@@ -259,11 +259,11 @@ static void compare_states(const net_case *c, iso_model *got, iso_model *wanted,
         const iso_saved_tensor *tensor = iso_saved_file_tensor(a, i);
         char what[400];
         int64_t count, other;
-        int at = iso_saved_file_at(b, tensor->place);
+        int at = iso_saved_file_at(b, tensor->h5_path);
         ck_assert_int_ge(at, 0);
         double *x = read_tensor(a, i, &count), *y = read_tensor(b, at, &other);
         ck_assert_int_eq(count, other);
-        snprintf(what, sizeof what, "%s, %s (%s), mesh %s", c->name, tensor->place,
+        snprintf(what, sizeof what, "%s, %s (%s), mesh %s", c->name, tensor->h5_path,
                  tensor->path ? tensor->path : "", c->mesh_text);
         check_near(what, x, y, count, tolerance);
         free(x);

@@ -201,7 +201,7 @@ START_TEST(windows_overlap)
     char text[96];
     check_ok(iso_layout_parse(mesh, "data, h", &layout));
     layout.dim[1].window =
-        (iso_sliding_window){.places = 4, .size = 3, .stride = 2, .dilation = 1, .before = 1};
+        (iso_sliding_window){.positions = 4, .size = 3, .stride = 2, .dilation = 1, .before = 1};
     ck_assert_str_eq(iso_layout_text(mesh, &layout, text, sizeof text), "data, h; halo(h)");
     static const int64_t begin[] = {0, 3, 7}, extent[] = {4, 4, 0};
     for (int slot = 0; slot < 6; slot++) {

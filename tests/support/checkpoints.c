@@ -45,7 +45,7 @@ static double value_of(int number, int version, int64_t i, iso_dtype dtype)
 }
 
 /* The elements of a shard. */
-static void *piece_values(const iso_state_shard *shard, int number, int version)
+static void *shard_values(const iso_state_shard *shard, int number, int version)
 {
     char *data = malloc((size_t)shard->count * iso_dtype_size(shard->dtype) + 1);
     for (int64_t i = 0; i < shard->count; i++) {
@@ -60,7 +60,7 @@ void *made_values(const iso_saved_tensor *tensor, int number, int version)
     iso_box box = iso_box_whole(&tensor->shape);
     iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
                              iso_box_count(&box), NULL,          true};
-    return piece_values(&whole, number, version);
+    return shard_values(&whole, number, version);
 }
 
 /* ---- cutting ---- */
@@ -76,7 +76,7 @@ static void add(cutter *c, const iso_box *box, int64_t begin, int64_t count, boo
     iso_state_shard *shard = &c->state->shard[c->state->shards.count++];
     ck_assert_int_le(c->state->shards.count, MOST_MADE_PIECES);
     *shard = (iso_state_shard){tensor->path, tensor->dtype, tensor->shape, *box, begin, count, NULL, writer};
-    shard->data = piece_values(shard, c->number, c->version);
+    shard->data = shard_values(shard, c->number, c->version);
 }
 
 static void add_box(cutter *c, iso_box box)

@@ -120,14 +120,14 @@ static iso_status check_tensor(iso_saved_file *file, int number, int t)
     iso_status status = ISO_OK;
     iso_box whole = iso_box_whole(&tensors[t].shape);
     const char *path = iso_saved_file_path(file);
-    int index = iso_saved_file_at(file, tensors[t].place);
+    int index = iso_saved_file_at(file, tensors[t].h5_path);
     double *values = room(t);
     if (index < 0)
-        ISO_TRY(iso_error(ISO_INVALID, "%s: no tensor at %s", path, tensors[t].place));
+        ISO_TRY(iso_error(ISO_INVALID, "%s: no tensor at %s", path, tensors[t].h5_path));
     ISO_TRY(iso_saved_file_read(file, index, &whole, ISO_F64, values));
     for (int64_t i = 0; i < elements(t); i++)
         if (values[i] != known(number, t, i))
-            ISO_TRY(iso_error(ISO_INVALID, "%s: %s has %g instead of %g at %lld", path, tensors[t].place,
+            ISO_TRY(iso_error(ISO_INVALID, "%s: %s has %g instead of %g at %lld", path, tensors[t].h5_path,
                               values[i], known(number, t, i), (long long)i));
 done:
     iso_free(values);

@@ -73,7 +73,7 @@ void sample_end(sample_case *c)
 
 const sample *sample_at(int index)
 {
-    static const sample *const lists[] = {basic_samples, network_samples, piece_samples};
+    static const sample *const lists[] = {basic_samples, network_samples, decomposed_samples};
     for (int list = 0; list < 3; list++)
         for (int i = 0; lists[list][i].op; i++)
             if (index-- == 0)

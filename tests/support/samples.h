@@ -26,11 +26,11 @@ typedef struct sample {
     void (*build)(sample_graph *s);
 } sample;
 
-/* Lists that end with op NULL: samples_basic.c, samples_network.c, samples_pieces.c. Several entries for one
+/* Lists that end with op NULL: samples_basic.c, samples_network.c, samples_decomposed.c. Several entries for one
  * op are variants. */
 extern const sample basic_samples[];
 extern const sample network_samples[];
-extern const sample piece_samples[];
+extern const sample decomposed_samples[];
 
 /* One sample: the graph, its op, and an interpreter in which the values of all leaves depend on the sample alone. */
 typedef struct sample_case {

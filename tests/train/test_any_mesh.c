@@ -124,11 +124,11 @@ static void check_equal(const char *first, const char *second)
     ck_assert_int_eq(iso_saved_file_tensors(b), count);
     for (int t = 0; t < count; t++) {
         size_t bytes, others;
-        const char *place = iso_saved_file_tensor(a, t)->place;
-        int other = iso_saved_file_at(b, place);
-        ck_assert_msg(other >= 0, "%s: no '%s'", second, place);
+        const char *h5_path = iso_saved_file_tensor(a, t)->h5_path;
+        int other = iso_saved_file_at(b, h5_path);
+        ck_assert_msg(other >= 0, "%s: no '%s'", second, h5_path);
         void *x = read_tensor(a, t, &bytes), *y = read_tensor(b, other, &others);
-        ck_assert_msg(bytes == others && !memcmp(x, y, bytes), "%s: '%s' has other bits", second, place);
+        ck_assert_msg(bytes == others && !memcmp(x, y, bytes), "%s: '%s' has other bits", second, h5_path);
         something += is_something(x, bytes);
         free(x);
         free(y);

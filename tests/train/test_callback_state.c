@@ -227,7 +227,7 @@ START_TEST(weights_come_back_on_any_mesh)
 END_TEST
 
 /* The shards of a snapshot have the names that a file gives them, and are the copy itself. */
-START_TEST(a_snapshot_has_pieces)
+START_TEST(a_snapshot_has_shards)
 {
     iso_snapshot *snapshot = NULL;
     iso_state_shards shards = {0};
@@ -276,6 +276,6 @@ int main(void)
     if (status == ISO_OK)
         failed = RUN_TESTS("callback_state", 0, states_go_by_kind_and_number, no_callbacks_keep_nothing,
                            wrong_states_are_refused, what_is_no_json_is_told_by_kind,
-                           weights_come_back_on_any_mesh, a_snapshot_has_pieces, paths_of_optimizers);
+                           weights_come_back_on_any_mesh, a_snapshot_has_shards, paths_of_optimizers);
     return iso_finish(ctx, status) || failed;
 }

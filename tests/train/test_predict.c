@@ -25,7 +25,7 @@ static void widen(const void *from, iso_dtype dtype, double *to, int64_t count)
 }
 
 typedef struct gathered {
-    double kind[ROWS * KINDS], place[ROWS * PLACES];
+    double kind[ROWS * KINDS], h5_path[ROWS * PLACES];
     int seen[ROWS * KINDS + ROWS * PLACES]; /* times that an element came */
     int calls, fail_at;
 } gathered;
@@ -34,7 +34,7 @@ static iso_status gather_part(void *user, const iso_output_part *part)
 {
     gathered *g = user;
     int64_t width = part->output ? PLACES : KINDS;
-    double *to = part->output ? g->place : g->kind;
+    double *to = part->output ? g->h5_path : g->kind;
     iso_shape shape = ISO_SHAPE(ROWS, width);
     if (++g->calls == g->fail_at)
         return iso_error(ISO_IO, "part %d is not wanted", g->calls);

@@ -73,7 +73,7 @@ START_TEST(of_a_batch)
 }
 END_TEST
 
-static void check_training(iso_dataset *data, const char *place)
+static void check_training(iso_dataset *data, const char *h5_path)
 {
     iso_graph *graph = iso_graph_create(ctx);
     iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3));
@@ -82,7 +82,7 @@ static void check_training(iso_dataset *data, const char *place)
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         code = codes[i];
         check_code(iso_fit(model, data, .verbose = ISO_ZERO));
-        ck_assert_msg(strstr(iso_error_message(), place) != NULL, "%s", iso_error_message());
+        ck_assert_msg(strstr(iso_error_message(), h5_path) != NULL, "%s", iso_error_message());
     }
     code = ISO_OK;
     check_ok(iso_fit(model, data, .verbose = ISO_ZERO));

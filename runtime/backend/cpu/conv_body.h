@@ -303,8 +303,8 @@ void ISO_SIMD(conv_grad_input)(const iso_conv *p, const float *kernel, const flo
     cells g = cells_of(p);
     float *packed = scratch, *row = packed + packed_size(p, &g), *room = row + up(cell_row(&g), 16);
     pack_kernel(p, &g, kernel, packed);
-    const int64_t places = g.last[1] - g.first[1] + 1;
-    int width = tile_width(places, g.padded / VL);
+    const int64_t positions = g.last[1] - g.first[1] + 1;
+    int width = tile_width(positions, g.padded / VL);
     iso_tile t = {
         .a_row = p->f, .a_k = 1, .b_k = g.padded, .c = row, .c_row = g.padded, .k = g.taps[1] * p->f};
     t.a_segment = g.dy.wide;
@@ -318,7 +318,7 @@ void ISO_SIMD(conv_grad_input)(const iso_conv *p, const float *kernel, const flo
             t.segments = larger(0, smaller(g.taps[0], p->out[0] - top) - from);
             t.a = sample + (top + from) * g.dy.wide;
             t.b = packed + from * t.b_segment;
-            tile_all(&t, places, g.padded, width);
+            tile_all(&t, positions, g.padded, width);
             unpack_cells(p, &g, cell, row, dx + i * p->in[0] * p->in[1] * p->c);
         }
     }

@@ -14,9 +14,9 @@ typedef struct shape {
     iso_dtype dtype;
     size_t size; /* of an element */
     int64_t n, in[2], out[2], taps[2], pad[2];
-    int64_t groups, c, f;    /* channels and filters of a group */
-    int64_t all_c, all_f;    /* of all groups */
-    int64_t places, columns; /* of the matrix of windows */
+    int64_t groups, c, f;       /* channels and filters of a group */
+    int64_t all_c, all_f;       /* of all groups */
+    int64_t positions, columns; /* of the matrix of windows */
 } shape;
 
 static shape im2col_shape_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
@@ -36,7 +36,7 @@ static shape im2col_shape_of(const iso_kernel_call *call, const iso_array *x, co
     s.all_f = y->dim[3];
     s.c = kernel->dim[2];
     s.f = s.all_f / s.groups;
-    s.places = s.out[0] * s.out[1];
+    s.positions = s.out[0] * s.out[1];
     s.columns = s.taps[0] * s.taps[1] * s.c;
     return s;
 }
@@ -53,13 +53,13 @@ static size_t room(const shape *s, int64_t count)
 
 static size_t im2col_scratch_of(const shape *s)
 {
-    return room(s, s->places * s->columns) + 2 * room(s, s->columns * s->f) + room(s, s->places * s->f);
+    return room(s, s->positions * s->columns) + 2 * room(s, s->columns * s->f) + room(s, s->positions * s->f);
 }
 
 static parts im2col_parts_of(const iso_kernel_call *call, const shape *s)
 {
     parts p = {.windows = call->scratch};
-    p.kernel = p.windows + room(s, s->places * s->columns);
+    p.kernel = p.windows + room(s, s->positions * s->columns);
     p.sums = p.kernel + room(s, s->columns * s->f);
     p.y = p.sums + room(s, s->columns * s->f);
     return p;
@@ -73,10 +73,10 @@ typedef void visit(const shape *s, char *window, char *x);
 static void for_runs(const shape *s, char *windows, char *image, int64_t group, visit *inside, visit *outside)
 {
     const iso_conv_geometry *g = s->geometry;
-    for (int64_t place = 0; place < s->places; place++)
+    for (int64_t position = 0; position < s->positions; position++)
         for (int64_t tap = 0; tap < s->taps[0] * s->taps[1]; tap++, windows += (size_t)s->c * s->size) {
-            int64_t y = place / s->out[1] * g->stride[0] - s->pad[0] + tap / s->taps[1] * g->dilation[0];
-            int64_t x = place % s->out[1] * g->stride[1] - s->pad[1] + tap % s->taps[1] * g->dilation[1];
+            int64_t y = position / s->out[1] * g->stride[0] - s->pad[0] + tap / s->taps[1] * g->dilation[0];
+            int64_t x = position % s->out[1] * g->stride[1] - s->pad[1] + tap % s->taps[1] * g->dilation[1];
             if (y >= 0 && y < s->in[0] && x >= 0 && x < s->in[1])
                 inside(s, windows, image + (size_t)((y * s->in[1] + x) * s->all_c + group * s->c) * s->size);
             else
@@ -147,8 +147,8 @@ static bool im2col_fits(const iso_kernel_call *call, const shape *s)
     if (iso_cpu_has_type(call, ISO_F32))
         return true;
     return iso_cpu_has_type(call, ISO_F64) &&
-           iso_openblas_takes(&(iso_product){s->places, s->f, s->columns, false, false}) &&
-           iso_openblas_takes(&(iso_product){s->columns, s->f, s->places, false, false});
+           iso_openblas_takes(&(iso_product){s->positions, s->f, s->columns, false, false}) &&
+           iso_openblas_takes(&(iso_product){s->columns, s->f, s->positions, false, false});
 }
 
 /* ---- forward: y = windows kernel ---- */
@@ -166,9 +166,9 @@ static void im2col_run_forward(const iso_kernel_call *call)
         for (int64_t i = 0; i < s.n; i++) {
             char *image = (char *)call->in[0].data + (size_t)(i * s.in[0] * s.in[1] * s.all_c) * s.size;
             for_runs(&s, p.windows, image, group, copy_run, clear_run);
-            multiply(&s, s.places, s.f, s.columns, false, p.windows, p.kernel, p.y);
-            im2col_give(&s, s.places, s.f, s.all_f, group, p.y,
-                        (char *)call->out[0].data + (size_t)(i * s.places * s.all_f) * s.size);
+            multiply(&s, s.positions, s.f, s.columns, false, p.windows, p.kernel, p.y);
+            im2col_give(&s, s.positions, s.f, s.all_f, group, p.y,
+                        (char *)call->out[0].data + (size_t)(i * s.positions * s.all_f) * s.size);
         }
     }
 }
@@ -196,9 +196,9 @@ static void im2col_run_input(const iso_kernel_call *call)
         im2col_take(&s, s.columns, s.f, s.all_f, group, call->in[0].data, p.sums);
         turn(&s, p.sums, p.kernel);
         for (int64_t i = 0; i < s.n; i++) {
-            im2col_take(&s, s.places, s.f, s.all_f, group,
-                        (const char *)call->in[1].data + (size_t)(i * s.places * s.all_f) * s.size, p.y);
-            multiply(&s, s.places, s.columns, s.f, false, p.y, p.kernel, p.windows);
+            im2col_take(&s, s.positions, s.f, s.all_f, group,
+                        (const char *)call->in[1].data + (size_t)(i * s.positions * s.all_f) * s.size, p.y);
+            multiply(&s, s.positions, s.columns, s.f, false, p.y, p.kernel, p.windows);
             for_runs(&s, p.windows,
                      (char *)call->out[0].data + (size_t)(i * s.in[0] * s.in[1] * s.all_c) * s.size, group,
                      add_run, skip_run);
@@ -221,9 +221,9 @@ static void im2col_run_kernel(const iso_kernel_call *call)
         for (int64_t i = 0; i < s.n; i++) {
             char *image = (char *)call->in[0].data + (size_t)(i * s.in[0] * s.in[1] * s.all_c) * s.size;
             for_runs(&s, p.windows, image, group, copy_run, clear_run);
-            im2col_take(&s, s.places, s.f, s.all_f, group,
-                        (const char *)call->in[1].data + (size_t)(i * s.places * s.all_f) * s.size, p.y);
-            multiply(&s, s.columns, s.f, s.places, true, p.windows, p.y, p.kernel);
+            im2col_take(&s, s.positions, s.f, s.all_f, group,
+                        (const char *)call->in[1].data + (size_t)(i * s.positions * s.all_f) * s.size, p.y);
+            multiply(&s, s.columns, s.f, s.positions, true, p.windows, p.y, p.kernel);
             im2col_add(&s, s.columns * s.f, p.kernel, p.sums);
         }
         im2col_give(&s, s.columns, s.f, s.all_f, group, p.sums, call->out[0].data);

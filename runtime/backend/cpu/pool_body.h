@@ -5,7 +5,7 @@
 /* The part of a window inside x: rows [top, bottom), columns [left, right); the first element of its image in
  * x, and of its position in y. */
 typedef struct window {
-    int64_t top, bottom, left, right, image, place;
+    int64_t top, bottom, left, right, image, position;
 } window;
 
 INLINE void clip(int64_t begin, int64_t size, int64_t extent, int64_t *low, int64_t *high)
@@ -17,9 +17,9 @@ INLINE void clip(int64_t begin, int64_t size, int64_t extent, int64_t *low, int6
 /* The i-th window of all, row by row, image by image. */
 INLINE window window_at(const iso_pool2d *p, int64_t i)
 {
-    window w = {.place = i * p->c};
-    int64_t places = p->out[0] * p->out[1], row = i % places / p->out[1], column = i % p->out[1];
-    w.image = i / places * p->in[0] * p->in[1] * p->c;
+    window w = {.position = i * p->c};
+    int64_t positions = p->out[0] * p->out[1], row = i % positions / p->out[1], column = i % p->out[1];
+    w.image = i / positions * p->in[0] * p->in[1] * p->c;
     clip(row * p->stride[0] - p->pad[0], p->size[0], p->in[0], &w.top, &w.bottom);
     clip(column * p->stride[1] - p->pad[1], p->size[1], p->in[1], &w.left, &w.right);
     return w;
@@ -52,7 +52,7 @@ void ISO_SIMD(max_pool_f32)(const iso_pool2d *p, const float *x, float *y)
     for (int64_t i = 0; i < windows_of(p); i++) {
         window w = window_at(p, i);
         for (int64_t c = 0; c < p->c; c += VL)
-            vf_put(y + w.place + c, largest(p, &w, x + c, p->c - c), p->c - c);
+            vf_put(y + w.position + c, largest(p, &w, x + c, p->c - c), p->c - c);
     }
 }
 
@@ -66,7 +66,7 @@ void ISO_SIMD(max_pool_grad_f32)(const iso_pool2d *p, const float *x, const floa
         window w = window_at(p, i);
         for (int64_t c = 0; c < p->c; c += VL) {
             int64_t n = p->c - c;
-            vf left = vf_get(dy + w.place + c, n), top = vf_get(y + w.place + c, n);
+            vf left = vf_get(dy + w.position + c, n), top = vf_get(y + w.position + c, n);
             FOR_WINDOW(w, at)
             {
                 vm less = vf_gt(top, vf_get(x + at + c, n));
@@ -90,7 +90,7 @@ void ISO_SIMD(average_pool_f32)(const iso_pool2d *p, const float *x, float *y)
             vf sum = vf_zero();
             FOR_WINDOW(w, at)
             sum += vf_get(x + at + c, p->c - c);
-            vf_put(y + w.place + c, sum * part_of(&w), p->c - c);
+            vf_put(y + w.position + c, sum * part_of(&w), p->c - c);
         }
     }
 }
@@ -102,7 +102,7 @@ void ISO_SIMD(average_pool_grad_f32)(const iso_pool2d *p, const float *dy, float
         window w = window_at(p, i);
         for (int64_t c = 0; c < p->c; c += VL) {
             int64_t n = p->c - c;
-            vf part = vf_get(dy + w.place + c, n) * part_of(&w);
+            vf part = vf_get(dy + w.position + c, n) * part_of(&w);
             FOR_WINDOW(w, at)
             vf_put(dx + at + c, vf_get(dx + at + c, n) + part, n);
         }

@@ -139,18 +139,18 @@ static bool is_same(hid_t space, hid_t type, const iso_manifest_tensor *tensor)
 iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor *tensor, const iso_box *box,
                          void *out)
 {
-    const char *place = tensor->tensor.place;
+    const char *h5_path = tensor->tensor.h5_path;
     iso_status status = ISO_OK;
     hid_t dataset = H5Oopen_by_addr(file, (haddr_t)tensor->offset);
     hid_t space = dataset < 0 ? -1 : H5Dget_space(dataset), type = dataset < 0 ? -1 : H5Dget_type(dataset);
     hid_t memory = memory_space(box), as = memory_type(tensor->element);
     if (space < 0 || type < 0 || memory < 0)
-        status = iso_hdf5_failed(path, "HDF5 cannot open '%s'", place);
+        status = iso_hdf5_failed(path, "HDF5 cannot open '%s'", h5_path);
     else if (!is_same(space, type, tensor))
-        status = iso_error(ISO_INVALID, "'%s': '%s' has changed since the file was opened", path, place);
+        status = iso_error(ISO_INVALID, "'%s': '%s' has changed since the file was opened", path, h5_path);
     else if (!select_box(space, box) ||
              H5Dread(dataset, as < 0 ? type : as, memory, space, H5P_DEFAULT, out) < 0)
-        status = iso_hdf5_failed(path, "HDF5 cannot read '%s'", place);
+        status = iso_hdf5_failed(path, "HDF5 cannot read '%s'", h5_path);
     if (memory >= 0)
         H5Sclose(memory);
     if (type >= 0)

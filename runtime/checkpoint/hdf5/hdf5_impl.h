@@ -45,19 +45,19 @@ iso_status iso_hdf5_read(hid_t file, const char *path, const iso_manifest_tensor
 
 /* The storage type of a dataset's elements. Clears `direct` if their bytes in the file differ from that type.
  * ISO_INVALID "has elements of ...". */
-iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, const char *place,
+iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, const char *h5_path,
                                  iso_storage_type *element, bool *direct);
 /* The text of a string, in a scalar attribute or dataset, or of an array of bytes (iso_free). NULL if it is
  * not a text, if it is longer than `most`, or if the attribute does not exist. ISO_INVALID: it cannot be
- * read. path, place: of the file and the object, for messages. */
-iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *place, const char *name,
+ * read. path, h5_path: of the file, and of the object in it, for messages. */
+iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *h5_path, const char *name,
                                    size_t most, char **text);
-iso_status iso_hdf5_dataset_text(hid_t dataset, const char *path, const char *place, size_t most,
+iso_status iso_hdf5_dataset_text(hid_t dataset, const char *path, const char *h5_path, size_t most,
                                  char **text);
 /* ISO_INVALID if a dataset's values are in other files or cannot be read. direct: they are contiguous. */
-iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *place, bool *direct);
+iso_status iso_hdf5_check_storage(hid_t dataset, const char *path, const char *h5_path, bool *direct);
 /* A dataset's HDF5 path, shape, element type and offset. */
-iso_status iso_hdf5_dataset(hid_t dataset, const char *path, const char *place, uint64_t file_bytes,
+iso_status iso_hdf5_dataset(hid_t dataset, const char *path, const char *h5_path, uint64_t file_bytes,
                             iso_manifest_tensor *tensor);
 
 /* ---- mpio_driver.c ---- */

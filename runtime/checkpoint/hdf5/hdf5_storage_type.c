@@ -85,13 +85,13 @@ static bool find_bool(hid_t type, iso_storage_type *element)
 }
 
 /* Keras stores bfloat16 as two opaque bytes and names the type in an attribute. */
-static iso_status find_bfloat16(hid_t dataset, hid_t type, const char *path, const char *place,
+static iso_status find_bfloat16(hid_t dataset, hid_t type, const char *path, const char *h5_path,
                                 iso_storage_type *element, bool *is)
 {
     char *name = NULL;
     iso_status status = ISO_OK;
     if (H5Tget_size(type) == 2)
-        status = iso_hdf5_attribute_text(dataset, path, place, "dtype", 16, &name);
+        status = iso_hdf5_attribute_text(dataset, path, h5_path, "dtype", 16, &name);
     *is = name && !strcmp(name, "bfloat16");
     iso_free(name);
     *element = ISO_STORAGE_BF16;
@@ -116,7 +116,7 @@ static const char *name_of(H5T_class_t class)
     return class >= 0 && (size_t) class < sizeof names / sizeof names[0] ? names[class] : "an unknown kind";
 }
 
-iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, const char *place,
+iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, const char *h5_path,
                                  iso_storage_type *element, bool *direct)
 {
     iso_status status = ISO_OK;
@@ -129,11 +129,11 @@ iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, co
     if (!known && class == H5T_ENUM)
         known = find_bool(type, element);
     if (!known && class == H5T_OPAQUE)
-        status = find_bfloat16(dataset, type, path, place, element, &known);
+        status = find_bfloat16(dataset, type, path, h5_path, element, &known);
     if (known || status != ISO_OK)
         return status;
     return iso_error(ISO_INVALID, "'%s': '%s' has elements that are not read: %s of %zu bytes each", path,
-                     place, name_of(class), H5Tget_size(type));
+                     h5_path, name_of(class), H5Tget_size(type));
 }
 
 /* ---- texts ---- */
@@ -142,7 +142,7 @@ iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, co
 typedef struct text_source {
     hid_t object;
     herr_t (*read)(hid_t object, hid_t type, void *out);
-    const char *path, *place; /* for messages */
+    const char *path, *h5_path; /* for messages */
 } text_source;
 
 static herr_t read_attribute(hid_t object, hid_t type, void *out)
@@ -157,7 +157,7 @@ static herr_t read_dataset(hid_t object, hid_t type, void *out)
 
 static iso_status unreadable(const text_source *from)
 {
-    return iso_hdf5_failed(from->path, "HDF5 cannot read a text of '%s'", from->place);
+    return iso_hdf5_failed(from->path, "HDF5 cannot read a text of '%s'", from->h5_path);
 }
 
 static iso_status read_variable(const text_source *from, hid_t type, size_t most, char **text)
@@ -202,10 +202,10 @@ static iso_status read_text(const text_source *from, hid_t type, hid_t space, si
     return ISO_OK;
 }
 
-iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *place, const char *name,
+iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *h5_path, const char *name,
                                    size_t most, char **text)
 {
-    text_source from = {-1, read_attribute, path, place};
+    text_source from = {-1, read_attribute, path, h5_path};
     htri_t there = H5Aexists(object, name);
     *text = NULL;
     if (there == 0)
@@ -224,9 +224,10 @@ iso_status iso_hdf5_attribute_text(hid_t object, const char *path, const char *p
     return status;
 }
 
-iso_status iso_hdf5_dataset_text(hid_t dataset, const char *path, const char *place, size_t most, char **text)
+iso_status iso_hdf5_dataset_text(hid_t dataset, const char *path, const char *h5_path, size_t most,
+                                 char **text)
 {
-    const text_source from = {dataset, read_dataset, path, place};
+    const text_source from = {dataset, read_dataset, path, h5_path};
     hid_t type = H5Dget_type(dataset), space = type < 0 ? -1 : H5Dget_space(dataset);
     *text = NULL;
     iso_status status = read_text(&from, type, space, most, text);

@@ -45,7 +45,7 @@ static iso_status check_box(const iso_saved_file *f, const iso_manifest_tensor *
     if (inside)
         return ISO_OK;
     return iso_error(ISO_INVALID, "'%s': a box that is not within '%s', which is %s", f->path,
-                     t->tensor.place, iso_shape_text(shape, text, sizeof text));
+                     t->tensor.h5_path, iso_shape_text(shape, text, sizeof text));
 }
 
 static void find_runs(reader *r)
@@ -63,7 +63,7 @@ static void find_runs(reader *r)
 }
 
 /* The offset in the file of element i of the box. */
-static uint64_t read_place_of(const reader *r, int64_t i)
+static uint64_t offset_of(const reader *r, int64_t i)
 {
     const iso_manifest_tensor *t = r->tensor;
     return t->offset + (uint64_t)iso_box_global_index(r->box, &t->tensor.shape, i) * r->size;
@@ -74,7 +74,7 @@ static iso_status does_not_fit(const reader *r, int64_t i)
     char shape[160];
     return iso_error(ISO_INVALID, "'%s': element %" PRId64 " of '%s', %s of %s, does not fit into %s",
                      r->file->path, iso_box_global_index(r->box, &r->tensor->tensor.shape, i),
-                     r->tensor->tensor.place, iso_shape_text(&r->tensor->tensor.shape, shape, sizeof shape),
+                     r->tensor->tensor.h5_path, iso_shape_text(&r->tensor->tensor.shape, shape, sizeof shape),
                      iso_storage_type_name(r->tensor->element), iso_dtype_name(r->dtype));
 }
 
@@ -98,7 +98,7 @@ static bool are_near(const reader *r)
  * window. */
 static iso_status read_fill(reader *r, uint64_t at, size_t bytes)
 {
-    uint64_t end = read_place_of(r, r->end - 1) + r->size;
+    uint64_t end = offset_of(r, r->end - 1) + r->size;
     size_t more = are_near(r) ? WINDOW : bytes;
     r->window_at = at;
     r->filled = end - at < more ? end - at : more;
@@ -146,7 +146,7 @@ static void ask_ahead(iso_saved_file *f, uint64_t at)
     }
 }
 
-static iso_status read_into_place(reader *r, uint64_t at, int64_t n)
+static iso_status read_to_caller(reader *r, uint64_t at, int64_t n)
 {
     size_t bytes = (size_t)n * r->size;
     iso_status status =
@@ -167,10 +167,10 @@ static iso_status read_direct(reader *r)
     while (r->next < r->end && status == ISO_OK) {
         int64_t left = r->run - r->next % r->run, n = r->end - r->next < left ? r->end - r->next : left;
         bool whole = n == r->end - r->next || !are_near(r);
-        uint64_t at = read_place_of(r, r->next);
+        uint64_t at = offset_of(r, r->next);
         if (ahead)
             ask_ahead(r->file, at);
-        status = as_wanted && whole ? read_into_place(r, at, n) : read_through(r, at, n);
+        status = as_wanted && whole ? read_to_caller(r, at, n) : read_through(r, at, n);
     }
     if (ahead)
         posix_fadvise(r->file->file, 0, 0, POSIX_FADV_NORMAL);
@@ -195,7 +195,8 @@ static iso_status fetch(void *data, void **answer, size_t *bytes)
     ISO_TRY(iso_hdf5_open_to_read(path, &file));
     *answer = iso_new(*bytes);
     if (!*answer)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "'%s': no memory for '%s'", path, e->reader->tensor->tensor.place));
+        ISO_TRY(
+            iso_error(ISO_NO_MEMORY, "'%s': no memory for '%s'", path, e->reader->tensor->tensor.h5_path));
     ISO_TRY(iso_hdf5_read(file, path, e->reader->tensor, &e->box, *answer));
 done:
     if (file >= 0)
@@ -214,7 +215,7 @@ static iso_status fetch_part(reader *r, errand *e, int64_t begin, int64_t count)
     ISO_TRY(iso_sandbox_run(r->file->path, r->file->bytes, fetch, e, &answer, &bytes));
     if (bytes != (size_t)count * r->size)
         ISO_TRY(iso_error(ISO_INVALID, "'%s': HDF5 gave %zu bytes of '%s', not %zu", r->file->path, bytes,
-                          r->tensor->tensor.place, (size_t)count * r->size));
+                          r->tensor->tensor.h5_path, (size_t)count * r->size));
     ISO_TRY(read_take(r, (char *)answer + (size_t)(r->next - begin) * r->size, end - r->next));
 done:
     iso_free(answer);
@@ -257,7 +258,7 @@ static iso_status read_range(iso_saved_file *f, int tensor, const iso_box *box, 
         return iso_error(ISO_INVALID,
                          "'%s': elements [%" PRId64 ", %" PRId64 ") of a box of '%s', which has %" PRId64
                          " elements, cannot be read as %s",
-                         f->path, begin, begin + count, t->tensor.place, iso_box_count(box),
+                         f->path, begin, begin + count, t->tensor.h5_path, iso_box_count(box),
                          iso_dtype_name(dtype));
     r.size = iso_storage_type_size(t->element);
     if (count == 0)
@@ -288,7 +289,7 @@ iso_status iso_saved_file_read_shard(iso_saved_file *f, int tensor, const iso_st
         return status;
     const iso_saved_tensor *t = &f->manifest.tensors[tensor].tensor;
     if (!iso_shape_equal(&t->shape, &shard->shape))
-        return iso_error(ISO_INVALID, "'%s': '%s' is %s, but '%s' is %s", f->path, t->place,
+        return iso_error(ISO_INVALID, "'%s': '%s' is %s, but '%s' is %s", f->path, t->h5_path,
                          iso_shape_text(&t->shape, theirs, sizeof theirs), shard->path ? shard->path : "?",
                          iso_shape_text(&shard->shape, ours, sizeof ours));
     return read_range(f, tensor, &shard->box, shard->begin, shard->count, shard->dtype, shard->data);

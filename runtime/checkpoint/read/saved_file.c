@@ -37,7 +37,7 @@ static iso_status try_tensor(hid_t file, const char *path, const iso_manifest_te
     if (bytes == 0)
         return ISO_OK;
     step = step > 0 ? step : 1;
-    ISO_TRY(iso_alloc(bytes / (size_t)rows * (size_t)step, tensor->tensor.place, &out));
+    ISO_TRY(iso_alloc(bytes / (size_t)rows * (size_t)step, tensor->tensor.h5_path, &out));
     for (int64_t row = 0; row < rows; row += step) {
         box.offset[0] = row;
         box.extent[0] = rows - row < step ? rows - row : step;
@@ -168,9 +168,10 @@ done:
     return status;
 }
 
-static iso_status disagrees(const iso_saved_file *f, const char *place)
+static iso_status disagrees(const iso_saved_file *f, const char *h5_path)
 {
-    return iso_error(ISO_INVALID, "'%s': the file and its commit record disagree about '%s'", f->path, place);
+    return iso_error(ISO_INVALID, "'%s': the file and its commit record disagree about '%s'", f->path,
+                     h5_path);
 }
 
 /* A committed file has exactly the tensors that its record lists. */
@@ -185,7 +186,7 @@ static iso_status check_mark(const iso_saved_file *f)
         uint64_t bytes = iso_manifest_bytes(t);
         if (!t->direct || bytes != f->record.tensors[i].bytes ||
             (bytes > 0 && t->offset != f->record.tensors[i].offset))
-            return disagrees(f, t->tensor.place);
+            return disagrees(f, t->tensor.h5_path);
     }
     return ISO_OK;
 }
@@ -300,11 +301,11 @@ const char *iso_saved_file_stored(const iso_saved_file *f, int index, uint64_t *
     return iso_storage_type_name(element);
 }
 
-int iso_saved_file_at(const iso_saved_file *f, const char *place)
+int iso_saved_file_at(const iso_saved_file *f, const char *h5_path)
 {
-    if (ISO_ANY_NULL_AS("file, place", f, place))
+    if (ISO_ANY_NULL_AS("file, h5_path", f, h5_path))
         return -1;
-    return iso_manifest_at(&f->manifest, place);
+    return iso_manifest_at(&f->manifest, h5_path);
 }
 
 int iso_saved_file_of(const iso_saved_file *f, const char *path)
@@ -319,7 +320,7 @@ const char *iso_saved_file_name(const iso_saved_file *f, const char *group)
     if (ISO_ANY_NULL_AS("file, group", f, group))
         return NULL;
     for (int i = 0; i < f->manifest.n_groups; i++)
-        if (!strcmp(f->manifest.groups[i].place, group))
+        if (!strcmp(f->manifest.groups[i].h5_path, group))
             return f->manifest.groups[i].name;
     return NULL;
 }

@@ -67,7 +67,7 @@ static iso_status verify_compare(const iso_saved_file *f, const uint32_t *sums)
             return iso_error(ISO_INVALID,
                              "'%s': tensor '%s'%s%s%s is not what was written: its checksum is %08" PRIx32
                              ", not %08" PRIx32,
-                             f->path, t->place, t->path ? " (" : "", t->path ? t->path : "",
+                             f->path, t->h5_path, t->path ? " (" : "", t->path ? t->path : "",
                              t->path ? ")" : "", sums[i], f->record.tensors[i].crc);
     }
     return ISO_OK;

@@ -33,9 +33,9 @@ typedef struct maker {
     uint64_t state, crcs; /* file offsets of these datasets */
 } maker;
 
-static iso_status hdf5_failed(const char *place)
+static iso_status hdf5_failed(const char *h5_path)
 {
-    return iso_hdf5_failed(place, "it cannot be laid out in a file");
+    return iso_hdf5_failed(h5_path, "it cannot be laid out in a file");
 }
 
 /* ---- groups ---- */
@@ -44,7 +44,7 @@ static iso_status put_name(const maker *m, hid_t group, const iso_saved_group *a
 {
     hid_t name = H5Acreate2(group, "name", m->text, m->scalar, H5P_DEFAULT, H5P_DEFAULT);
     bool good = name >= 0 && H5Awrite(name, m->text, &about->name) >= 0;
-    iso_status status = good ? ISO_OK : hdf5_failed(about->place);
+    iso_status status = good ? ISO_OK : hdf5_failed(about->h5_path);
     if (name >= 0)
         H5Aclose(name);
     return status;
@@ -54,11 +54,11 @@ static iso_status put_name(const maker *m, hid_t group, const iso_saved_group *a
 static iso_status make_group(const maker *m, const iso_saved_group *about)
 {
     hid_t group;
-    H5E_BEGIN_TRY group = H5Gopen2(m->file, about->place, H5P_DEFAULT);
+    H5E_BEGIN_TRY group = H5Gopen2(m->file, about->h5_path, H5P_DEFAULT);
     H5E_END_TRY
     if (group < 0)
-        group = H5Gcreate2(m->file, about->place, m->n_links, H5P_DEFAULT, H5P_DEFAULT);
-    iso_status status = group < 0 ? hdf5_failed(about->place) : ISO_OK;
+        group = H5Gcreate2(m->file, about->h5_path, m->n_links, H5P_DEFAULT, H5P_DEFAULT);
+    iso_status status = group < 0 ? hdf5_failed(about->h5_path) : ISO_OK;
     if (status == ISO_OK && about->name)
         status = put_name(m, group, about);
     if (group >= 0)
@@ -110,17 +110,17 @@ static hid_t space_of(const iso_shape *shape)
 }
 
 /* Takes ownership of type and space. *offset: of its first byte in the file, 0 if it has none. */
-static iso_status make_dataset(const maker *m, const char *place, hid_t type, hid_t space, uint64_t *offset)
+static iso_status make_dataset(const maker *m, const char *h5_path, hid_t type, hid_t space, uint64_t *offset)
 {
     hid_t dataset = -1;
     haddr_t at = HADDR_UNDEF;
     if (type >= 0 && space >= 0)
-        dataset = H5Dcreate2(m->file, place, type, space, m->n_links, m->create, H5P_DEFAULT);
+        dataset = H5Dcreate2(m->file, h5_path, type, space, m->n_links, m->create, H5P_DEFAULT);
     bool empty = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 0;
     if (dataset >= 0 && !empty)
         at = H5Dget_offset(dataset);
     bool good = dataset >= 0 && (empty || at != HADDR_UNDEF);
-    iso_status status = good ? ISO_OK : hdf5_failed(place);
+    iso_status status = good ? ISO_OK : hdf5_failed(h5_path);
     *offset = good && !empty ? at : 0;
     if (dataset >= 0)
         H5Dclose(dataset);
@@ -131,14 +131,14 @@ static iso_status make_dataset(const maker *m, const char *place, hid_t type, hi
     return status;
 }
 
-static iso_status make_text(const maker *m, const char *place, size_t bytes, uint64_t *offset)
+static iso_status make_text(const maker *m, const char *h5_path, size_t bytes, uint64_t *offset)
 {
     hid_t type = H5Tcopy(H5T_C_S1);
     if (type >= 0 && (H5Tset_size(type, bytes) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)) {
         H5Tclose(type);
         type = -1;
     }
-    return make_dataset(m, place, type, H5Screate(H5S_SCALAR), offset);
+    return make_dataset(m, h5_path, type, H5Screate(H5S_SCALAR), offset);
 }
 
 /* [{"place": "/vars/0", "path": "d1/kernel"}, ...]; freed with free(). */
@@ -147,7 +147,7 @@ static char *index_text(const iso_file_spec *spec)
     json_t *all = json_array();
     for (int t = 0; t < spec->n_tensors; t++)
         json_array_append_new(
-            all, json_pack("{s:s, s:s?}", "place", spec->tensors[t].place, "path", spec->tensors[t].path));
+            all, json_pack("{s:s, s:s?}", "place", spec->tensors[t].h5_path, "path", spec->tensors[t].path));
     bool whole = json_array_size(all) == (size_t)spec->n_tensors;
     char *text = whole ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
@@ -189,7 +189,7 @@ static iso_status make_tensors(const maker *m)
         ISO_TRY(iso_shape_count(&tensor->shape, &count));
         to->bytes = (uint64_t)count * iso_dtype_size(tensor->dtype);
         ISO_TRY(
-            make_dataset(m, tensor->place, type_of(tensor->dtype), space_of(&tensor->shape), &to->offset));
+            make_dataset(m, tensor->h5_path, type_of(tensor->dtype), space_of(&tensor->shape), &to->offset));
     }
 done:
     return status;
@@ -280,10 +280,10 @@ typedef struct walk {
     char *at; /* the next byte of the skeleton */
 } walk;
 
-/* Where the byte at offset `place` of the file is in the skeleton, if this part contains it. */
-static char *file_layout_within(const walk *w, uint64_t place, uint64_t offset, uint64_t bytes)
+/* Where the byte at offset `byte` of the file is in the skeleton, if this part contains it. */
+static char *file_layout_within(const walk *w, uint64_t byte, uint64_t offset, uint64_t bytes)
 {
-    return place && place >= offset && place - offset < bytes ? w->at + (place - offset) : NULL;
+    return byte && byte >= offset && byte - offset < bytes ? w->at + (byte - offset) : NULL;
 }
 
 static iso_status take_part(void *data, uint64_t offset, uint64_t bytes)

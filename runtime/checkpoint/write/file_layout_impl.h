@@ -24,7 +24,7 @@ typedef struct iso_file_layout {
 } iso_file_layout;
 
 /* Whether an HDF5 path is reserved for Isogrid's own data: below /isogrid, except /isogrid/variables/. */
-bool iso_place_is_own(const char *place);
+bool iso_h5_path_is_own(const char *h5_path);
 /* A hash of everything that determines the layout: HDF5 paths, paths, types, shapes, groups and names. Never
  * 0. */
 uint64_t iso_file_spec_structure(const iso_file_spec *spec);

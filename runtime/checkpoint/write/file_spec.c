@@ -18,46 +18,46 @@ uint64_t iso_file_spec_structure(const iso_file_spec *spec)
     for (int t = 0; t < spec->n_tensors; t++) {
         const iso_saved_tensor *tensor = &spec->tensors[t];
         int head[2] = {(int)tensor->dtype, tensor->shape.rank};
-        hash = hash_text(hash_text(hash, tensor->place), tensor->path);
+        hash = hash_text(hash_text(hash, tensor->h5_path), tensor->path);
         hash = iso_hash_bytes(hash, head, sizeof head);
         hash =
             iso_hash_bytes(hash, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof *tensor->shape.dim);
     }
     for (int g = 0; g < spec->n_groups; g++)
-        hash = hash_text(hash_text(hash, spec->groups[g].place), spec->groups[g].name);
+        hash = hash_text(hash_text(hash, spec->groups[g].h5_path), spec->groups[g].name);
     return hash ? hash : 1;
 }
 
-bool iso_place_is_own(const char *place)
+bool iso_h5_path_is_own(const char *h5_path)
 {
     static const char own[] = "/isogrid", tensors[] = "/isogrid/variables/";
-    if (strncmp(place, own, sizeof own - 1) != 0 || strncmp(place, tensors, sizeof tensors - 1) == 0)
+    if (strncmp(h5_path, own, sizeof own - 1) != 0 || strncmp(h5_path, tensors, sizeof tensors - 1) == 0)
         return false;
-    return place[sizeof own - 1] == '/' || place[sizeof own - 1] == 0;
+    return h5_path[sizeof own - 1] == '/' || h5_path[sizeof own - 1] == 0;
 }
 
 /* Whether it is "/a/b", with no part that is empty, "." or "..". */
-static bool is_place(const char *place)
+static bool is_h5_path(const char *h5_path)
 {
-    if (!place || *place != '/')
+    if (!h5_path || *h5_path != '/')
         return false;
-    while (*place == '/') {
-        size_t length = strcspn(++place, "/");
-        if (length == 0 || (length == 1 && place[0] == '.') ||
-            (length == 2 && place[0] == '.' && place[1] == '.'))
+    while (*h5_path == '/') {
+        size_t length = strcspn(++h5_path, "/");
+        if (length == 0 || (length == 1 && h5_path[0] == '.') ||
+            (length == 2 && h5_path[0] == '.' && h5_path[1] == '.'))
             return false;
-        place += length;
+        h5_path += length;
     }
     return true;
 }
 
-static iso_status check_place(const char *place)
+static iso_status check_h5_path(const char *h5_path)
 {
-    if (!is_place(place))
+    if (!is_h5_path(h5_path))
         return iso_error(ISO_INVALID, "'%s' is not an HDF5 path like \"/layers/dense/vars/0\"",
-                         place ? place : "");
-    if (iso_place_is_own(place))
-        return iso_error(ISO_INVALID, "'%s': paths below /isogrid are reserved", place);
+                         h5_path ? h5_path : "");
+    if (iso_h5_path_is_own(h5_path))
+        return iso_error(ISO_INVALID, "'%s': paths below /isogrid are reserved", h5_path);
     return ISO_OK;
 }
 
@@ -65,17 +65,17 @@ static iso_status file_spec_check_tensor(const iso_file_spec *spec, int t)
 {
     const iso_saved_tensor *tensor = &spec->tensors[t];
     int64_t count = 0, bytes;
-    iso_status status = check_place(tensor->place);
+    iso_status status = check_h5_path(tensor->h5_path);
     if (status != ISO_OK)
         return status;
     if (iso_dtype_size(tensor->dtype) == 0)
-        return iso_error(ISO_INVALID, "'%s' has no type", tensor->place);
+        return iso_error(ISO_INVALID, "'%s' has no type", tensor->h5_path);
     if ((status = iso_shape_count(&tensor->shape, &count)) != ISO_OK)
-        return iso_error_prefix(status, "'%s': ", tensor->place);
+        return iso_error_prefix(status, "'%s': ", tensor->h5_path);
     if (__builtin_mul_overflow(count, (int64_t)iso_dtype_size(tensor->dtype), &bytes))
-        return iso_error(ISO_INVALID, "'%s' has %" PRId64 " elements: too many", tensor->place, count);
+        return iso_error(ISO_INVALID, "'%s' has %" PRId64 " elements: too many", tensor->h5_path, count);
     if (!tensor->path && count > 0 && (!spec->constant || !spec->constant[t]))
-        return iso_error(ISO_INVALID, "'%s' has neither a path nor a value", tensor->place);
+        return iso_error(ISO_INVALID, "'%s' has neither a path nor a value", tensor->h5_path);
     return ISO_OK;
 }
 
@@ -90,7 +90,7 @@ iso_status iso_file_spec_check(const iso_file_spec *spec)
     for (int t = 0; t < spec->n_tensors; t++)
         ISO_TRY(file_spec_check_tensor(spec, t));
     for (int g = 0; g < spec->n_groups; g++)
-        ISO_TRY(check_place(spec->groups[g].place));
+        ISO_TRY(check_h5_path(spec->groups[g].h5_path));
 done:
     return status;
 }

@@ -88,12 +88,12 @@ static iso_status write_range(const iso_saver *saver, hid_t dataset, hid_t type,
 static iso_status mpio_write_part(iso_saver *saver, hid_t file, const iso_file_spec *spec,
                                   const iso_save_part *part)
 {
-    const char *place = spec->tensors[part->tensor].place;
+    const char *h5_path = spec->tensors[part->tensor].h5_path;
     const iso_state_shard *shard = &part->shard;
-    hid_t dataset = H5Dopen2(file, place, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
+    hid_t dataset = H5Dopen2(file, h5_path, H5P_DEFAULT), type = dataset < 0 ? -1 : H5Dget_type(dataset);
     int64_t end = shard->begin + shard->count;
     iso_status status =
-        type < 0 ? mpio_failed(saver, "HDF5's parallel driver cannot find the place of a tensor") : ISO_OK;
+        type < 0 ? mpio_failed(saver, "HDF5's parallel driver cannot open the dataset of a tensor") : ISO_OK;
     for (int64_t begin = shard->begin; begin < end && status == ISO_OK; begin += MOST_AT_ONCE)
         status = write_range(saver, dataset, type, shard, begin,
                              end - begin < MOST_AT_ONCE ? end - begin : MOST_AT_ONCE);

@@ -49,7 +49,7 @@ static iso_status sort_paths(const iso_file_spec *spec, const iso_saved_tensor *
         if (!strcmp(all[i]->path, all[i - 1]->path)) {
             iso_status status =
                 iso_error(ISO_INVALID, "'%s' is to be saved under two HDF5 paths, '%s' and '%s'",
-                          all[i]->path, all[i - 1]->place, all[i]->place);
+                          all[i]->path, all[i - 1]->h5_path, all[i]->h5_path);
             iso_free(all);
             return status;
         }
@@ -120,7 +120,7 @@ static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts
 }
 
 /* By the order of the file. */
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     const iso_save_part *x = a, *y = b;
     if (x->tensor != y->tensor)
@@ -133,7 +133,7 @@ static int by_place(const void *a, const void *b)
 static void sort(iso_save_parts *parts)
 {
     if (parts->count)
-        qsort(parts->parts, (size_t)parts->count, sizeof *parts->parts, by_place);
+        qsort(parts->parts, (size_t)parts->count, sizeof *parts->parts, by_offset);
 }
 
 iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards *shards, bool constants,

@@ -417,7 +417,7 @@ static iso_status check_covered(const iso_file_spec *spec, const int64_t *covere
         if (covered[t] != count)
             return iso_error(ISO_INVALID, "the ranks write %lld of the %lld elements of '%s'",
                              (long long)covered[t], (long long)count,
-                             tensor->path ? tensor->path : tensor->place);
+                             tensor->path ? tensor->path : tensor->h5_path);
     }
     return ISO_OK;
 }

@@ -35,9 +35,9 @@ static bool channels_fit(iso_op *op, const iso_shape *x, const iso_shape *kernel
 
 /* Along height (0) or width (1). */
 static iso_sliding_window window_of(const iso_conv_geometry *g, int i, const iso_shape *kernel,
-                                    int64_t places)
+                                    int64_t positions)
 {
-    return (iso_sliding_window){places, kernel->dim[i], g->stride[i], g->dilation[i], g->pad_before[i]};
+    return (iso_sliding_window){positions, kernel->dim[i], g->stride[i], g->dilation[i], g->pad_before[i]};
 }
 
 static bool convolution_infer(iso_op *op)
@@ -53,7 +53,7 @@ static bool convolution_infer(iso_op *op)
         iso_sliding_window window = window_of(g, i, kernel, 0);
         if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
             return false;
-        y.dim[1 + i] = window.places;
+        y.dim[1 + i] = window.positions;
     }
     return iso_op_gives(op, op->inputs[0]->dtype, &y);
 }

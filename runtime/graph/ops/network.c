@@ -54,7 +54,7 @@ bool iso_sliding_window_fit(iso_op *op, const char *what, int64_t extent, int64_
         return iso_op_refuse(op, "%s: a window of %lld does not fit into %lld with padding %lld and %lld",
                              what, (long long)span, (long long)extent, (long long)w->before,
                              (long long)after);
-    w->places = (room - span) / w->stride + 1;
+    w->positions = (room - span) / w->stride + 1;
     return true;
 }
 

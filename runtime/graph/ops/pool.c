@@ -8,10 +8,10 @@ static const iso_pool_attrs *pool_attrs_of(const iso_op *op)
 }
 
 /* Along height (0) or width (1). */
-static iso_sliding_window window_of(const iso_op *op, int i, int64_t places)
+static iso_sliding_window window_of(const iso_op *op, int i, int64_t positions)
 {
     const iso_pool_geometry *g = &pool_attrs_of(op)->geometry;
-    return (iso_sliding_window){places, g->size[i], g->stride[i], 1, g->pad_before[i]};
+    return (iso_sliding_window){positions, g->size[i], g->stride[i], 1, g->pad_before[i]};
 }
 
 static bool pool_infer(iso_op *op)
@@ -25,7 +25,7 @@ static bool pool_infer(iso_op *op)
         iso_sliding_window window = window_of(op, i, 0);
         if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
             return false;
-        y.dim[1 + i] = window.places;
+        y.dim[1 + i] = window.positions;
         /* so that every window has an element of x, whatever the stride */
         if (g->pad_before[i] >= g->size[i] || g->pad_after[i] >= g->size[i])
             return iso_op_refuse(op, "padding %lld and %lld should be below the window's size %lld",

@@ -41,9 +41,9 @@ static void share_factor(const iso_shape *x, int i, const iso_shape *y, int o, i
         return;
     int8_t factor = iso_rule_factor(rule);
     rule->input[0][i] = rule->output[0][o] = factor;
-    int64_t places = a < b ? a : b, block = a < b ? b / a : a / b;
+    int64_t positions = a < b ? a : b, block = a < b ? b / a : a / b;
     if (a != b)
-        rule->window[factor] = (iso_sliding_window){places, block, block, 1, 0};
+        rule->window[factor] = (iso_sliding_window){positions, block, block, 1, 0};
     if (a > b)
         rule->input_windows[0] |= (uint8_t)(1u << i);
     else if (b > a)

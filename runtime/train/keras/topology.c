@@ -337,24 +337,24 @@ static iso_status sort_operations(finder *f)
     size_t count = (size_t)net->n_operations;
     rank *ranks = iso_new(count * sizeof *ranks + 1);
     iso_operation *sorted = iso_new(count * sizeof *sorted + 1);
-    int *place = iso_new(count * sizeof *place + 1);
+    int *index_of = iso_new(count * sizeof *index_of + 1);
     iso_status status =
-        ranks && sorted && place ? ISO_OK : iso_no_memory(CALLS, iso_graph_layer_count(f->graph));
+        ranks && sorted && index_of ? ISO_OK : iso_no_memory(CALLS, iso_graph_layer_count(f->graph));
     if (status == ISO_OK) {
         for (int i = 0; i < net->n_operations; i++)
             ranks[i] = (rank){i, f->operation_depth[i], f->met[i]};
         qsort(ranks, count, sizeof *ranks, compare_ranks);
         for (int i = 0; i < net->n_operations; i++) {
             sorted[i] = net->operations[ranks[i].operation];
-            place[ranks[i].operation] = i;
+            index_of[ranks[i].operation] = i;
         }
         memcpy(net->operations, sorted, count * sizeof *sorted);
         for (int c = 0; c < net->n_calls; c++)
-            net->calls[c].operation = place[net->calls[c].operation];
+            net->calls[c].operation = index_of[net->calls[c].operation];
     }
     iso_free(ranks);
     iso_free(sorted);
-    iso_free(place);
+    iso_free(index_of);
     return status;
 }
 

@@ -38,16 +38,16 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-enum { PLACE = ISO_MAX_SLOT_PATH + 48 };
+enum { LONGEST_H5_PATH = ISO_MAX_SLOT_PATH + 48 };
 
 /* Formats a path. */
-static iso_status form(char text[PLACE], const char *format, ...)
+static iso_status form(char text[LONGEST_H5_PATH], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(text, PLACE, format, args);
+    int length = vsnprintf(text, LONGEST_H5_PATH, format, args);
     va_end(args);
-    return length < PLACE
+    return length < LONGEST_H5_PATH
                ? ISO_OK
                : iso_error(ISO_INVALID, "a path in a weights file has %d characters, too many: '%.60s...'",
                            length, text);
@@ -58,18 +58,18 @@ static iso_status form(char text[PLACE], const char *format, ...)
 static const char PLACES[] = "the paths of a model's variables";
 
 /* name NULL: no name. */
-static iso_status add_group(iso_weight_paths *out, const char *place, const char *name)
+static iso_status add_group(iso_weight_paths *out, const char *h5_path, const char *name)
 {
     iso_status status = iso_list_reserve(out->groups, out->n_groups, 1, PLACES);
     if (status != ISO_OK)
         return status;
-    iso_saved_group group = {iso_strdup(place), name ? iso_strdup(name) : NULL};
+    iso_saved_group group = {iso_strdup(h5_path), name ? iso_strdup(name) : NULL};
     out->groups[out->n_groups++] = group;
-    return group.place && (!name || group.name) ? ISO_OK : iso_no_memory(PLACES);
+    return group.h5_path && (!name || group.name) ? ISO_OK : iso_no_memory(PLACES);
 }
 
 /* Takes ownership of `constant`. path NULL: no path. */
-static iso_status add_tensor(iso_weight_paths *out, const char *place, const char *path, iso_dtype dtype,
+static iso_status add_tensor(iso_weight_paths *out, const char *h5_path, const char *path, iso_dtype dtype,
                              const iso_shape *shape, void *constant)
 {
     iso_status status = iso_list_reserve(out->tensors, out->n_tensors, 1, PLACES);
@@ -79,10 +79,10 @@ static iso_status add_tensor(iso_weight_paths *out, const char *place, const cha
         iso_free(constant);
         return status;
     }
-    iso_saved_tensor tensor = {iso_strdup(place), path ? iso_strdup(path) : NULL, dtype, *shape};
+    iso_saved_tensor tensor = {iso_strdup(h5_path), path ? iso_strdup(path) : NULL, dtype, *shape};
     out->constant[out->n_tensors] = constant;
     out->tensors[out->n_tensors++] = tensor;
-    return tensor.place && (!path || tensor.path) ? ISO_OK : iso_no_memory(PLACES);
+    return tensor.h5_path && (!path || tensor.path) ? ISO_OK : iso_no_memory(PLACES);
 }
 
 /* ---- layers ---- */
@@ -116,15 +116,15 @@ static const inner_layer *inner_of(const iso_operation *layer, const char *path)
 }
 
 /* Forms the path of an inner layer's variable, and adds its group unless it exists. */
-static iso_status place_inner(iso_weight_paths *out, const char *base, const inner_layer *inner,
-                              const char *path, int first_group, char place[PLACE])
+static iso_status add_inner(iso_weight_paths *out, const char *base, const inner_layer *inner,
+                            const char *path, int first_group, char h5_path[LONGEST_H5_PATH])
 {
-    char group[PLACE];
+    char group[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
     ISO_TRY(form(group, "%s/%s/vars", base, inner->attribute));
-    ISO_TRY(form(place, "%s/%d", group, strcmp(last_part(path), "kernel") != 0));
+    ISO_TRY(form(h5_path, "%s/%d", group, strcmp(last_part(path), "kernel") != 0));
     for (int i = first_group; i < out->n_groups; i++)
-        if (strcmp(out->groups[i].place, group) == 0)
+        if (strcmp(out->groups[i].h5_path, group) == 0)
             return ISO_OK;
     status = add_group(out, group, inner->path);
 done:
@@ -177,11 +177,11 @@ static int find_own(finder *f, const char *layer)
     return count;
 }
 
-static iso_status add_variable(finder *f, const char *place, int number)
+static iso_status add_variable(finder *f, const char *h5_path, int number)
 {
     const iso_variable *variable = iso_graph_variable(f->graph, number);
     f->placed[number] = true;
-    return add_tensor(f->out, place, iso_variable_path(variable), iso_variable_dtype(variable),
+    return add_tensor(f->out, h5_path, iso_variable_path(variable), iso_variable_dtype(variable),
                       iso_variable_shape(variable), NULL);
 }
 
@@ -190,7 +190,7 @@ static iso_status add_variables(finder *f, const char *base, const iso_operation
 {
     iso_status status = ISO_OK;
     int number = 0, first_group = f->out->n_groups, count = find_own(f, layer->name);
-    char place[PLACE];
+    char h5_path[LONGEST_H5_PATH];
     for (int trainable = 1; trainable >= 0; trainable--)
         for (int i = 0; i < count; i++) {
             const iso_variable *variable = iso_graph_variable(f->graph, f->own[i]);
@@ -198,9 +198,9 @@ static iso_status add_variables(finder *f, const char *base, const iso_operation
             const inner_layer *inner = inner_of(layer, path);
             if (iso_variable_made_trainable(variable) != (trainable == 1))
                 continue;
-            ISO_TRY(inner ? place_inner(f->out, base, inner, path, first_group, place)
-                          : form(place, "%s/vars/%d", base, number++));
-            ISO_TRY(add_variable(f, place, f->own[i]));
+            ISO_TRY(inner ? add_inner(f->out, base, inner, path, first_group, h5_path)
+                          : form(h5_path, "%s/vars/%d", base, number++));
+            ISO_TRY(add_variable(f, h5_path, f->own[i]));
             if (iso_variable_trained(variable))
                 f->trainables[f->n_trainables++] = f->own[i];
         }
@@ -246,7 +246,7 @@ static iso_status add_block(finder *f, const iso_keras_topology *net, const iso_
 static iso_status add_operation(finder *f, const iso_keras_topology *net, const iso_operation *operation,
                                 counter *counters, const char *around)
 {
-    char name[220], base[PLACE], vars[PLACE];
+    char name[220], base[LONGEST_H5_PATH], vars[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
     count_name(counters, operation->type, name, sizeof name);
     ISO_TRY(form(base, "%s/layers/%s", around, name));
@@ -302,16 +302,16 @@ static iso_status add_network(finder *f, const iso_keras_topology *net, const ch
 /* Adds the optimizer's next variable: number *at of its group. */
 static iso_status add_own(finder *f, const char *name, int *at)
 {
-    char place[64], path[64];
+    char h5_path[64], path[64];
     snprintf(path, sizeof path, "optimizer/%.40s", name);
-    snprintf(place, sizeof place, "/optimizer/vars/%d", (*at)++);
+    snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
     int number = weight_paths_number_of(f, path);
-    return number >= 0 ? add_variable(f, place, number)
+    return number >= 0 ? add_variable(f, h5_path, number)
                        : iso_error(ISO_FAILED, "the model's optimizer has no variable '%s'", path);
 }
 
 /* Adds what Keras stores for a variable that the loss does not depend on: the slot's initial value. */
-static iso_status add_unused(finder *f, const iso_variable *variable, const char *place, double initial)
+static iso_status add_unused(finder *f, const iso_variable *variable, const char *h5_path, double initial)
 {
     const iso_shape *shape = iso_variable_shape(variable);
     iso_dtype dtype = iso_variable_dtype(variable);
@@ -322,7 +322,7 @@ static iso_status add_unused(finder *f, const iso_variable *variable, const char
     ISO_TRY(iso_alloc((size_t)count * iso_dtype_size(dtype), "an optimizer slot", &values));
     for (int64_t i = 0; i < count && initial != 0; i++)
         iso_element_set(values, dtype, i, initial);
-    ISO_TRY(add_tensor(f->out, place, NULL, dtype, shape, values));
+    ISO_TRY(add_tensor(f->out, h5_path, NULL, dtype, shape, values));
 done:
     return status;
 }
@@ -331,17 +331,17 @@ static iso_status add_slot(finder *f, const iso_optimizer *optimizer, int number
                            double initial, int *at)
 {
     const iso_variable *variable = iso_graph_variable(f->graph, number);
-    char place[64], path[PLACE];
+    char h5_path[64], path[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
-    snprintf(place, sizeof place, "/optimizer/vars/%d", (*at)++);
+    snprintf(h5_path, sizeof h5_path, "/optimizer/vars/%d", (*at)++);
     if (!iso_variable_updated(variable))
-        return add_unused(f, variable, place, initial);
+        return add_unused(f, variable, h5_path, initial);
     ISO_TRY(form(path, "optimizer/%s/%s/%s", optimizer->rule, iso_variable_path(variable), slot));
     int gathered = weight_paths_number_of(f, path);
     if (gathered >= 0)
         f->placed[gathered] = true; /* a gradient accumulator is a variable of the graph */
     status =
-        add_tensor(f->out, place, path, iso_variable_dtype(variable), iso_variable_shape(variable), NULL);
+        add_tensor(f->out, h5_path, path, iso_variable_dtype(variable), iso_variable_shape(variable), NULL);
 done:
     return status;
 }
@@ -412,14 +412,14 @@ static bool is_plain(const finder *f, const char *path)
 static iso_status add_others(finder *f)
 {
     iso_status status = ISO_OK;
-    char place[PLACE];
+    char h5_path[LONGEST_H5_PATH];
     for (int i = 0; i < iso_graph_variable_count(f->graph); i++) {
         const char *path = iso_variable_path(iso_graph_variable(f->graph, i));
         if (f->placed[i])
             continue;
-        ISO_TRY(is_plain(f, path) ? form(place, "/isogrid/variables/%s", path)
-                                  : form(place, "/isogrid/variables/variable %d", i));
-        ISO_TRY(add_variable(f, place, i));
+        ISO_TRY(is_plain(f, path) ? form(h5_path, "/isogrid/variables/%s", path)
+                                  : form(h5_path, "/isogrid/variables/variable %d", i));
+        ISO_TRY(add_variable(f, h5_path, i));
     }
 done:
     return status;
@@ -463,7 +463,7 @@ static iso_status make_tables(finder *f)
     return ISO_OK;
 }
 
-iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places)
+iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *paths)
 {
     iso_weight_paths out = {0};
     finder f = {.out = &out, .graph = model->graph};
@@ -479,62 +479,62 @@ iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         iso_free(table[i]);
     if (status == ISO_OK)
-        *places = out;
+        *paths = out;
     else
         iso_weight_paths_free(&out);
     return status;
 }
 
-static void free_tensor(iso_weight_paths *places, int i)
+static void free_tensor(iso_weight_paths *paths, int i)
 {
-    iso_free((void *)(uintptr_t)places->tensors[i].place);
-    iso_free((void *)(uintptr_t)places->tensors[i].path);
-    iso_free((void *)(uintptr_t)places->constant[i]);
+    iso_free((void *)(uintptr_t)paths->tensors[i].h5_path);
+    iso_free((void *)(uintptr_t)paths->tensors[i].path);
+    iso_free((void *)(uintptr_t)paths->constant[i]);
 }
 
-static void free_group(iso_weight_paths *places, int i)
+static void free_group(iso_weight_paths *paths, int i)
 {
-    iso_free((void *)(uintptr_t)places->groups[i].place);
-    iso_free((void *)(uintptr_t)places->groups[i].name);
+    iso_free((void *)(uintptr_t)paths->groups[i].h5_path);
+    iso_free((void *)(uintptr_t)paths->groups[i].name);
 }
 
-void iso_weight_paths_free(iso_weight_paths *places)
+void iso_weight_paths_free(iso_weight_paths *paths)
 {
-    for (int i = 0; i < places->n_tensors; i++)
-        free_tensor(places, i);
-    for (int i = 0; i < places->n_groups; i++)
-        free_group(places, i);
-    iso_free(places->tensors);
-    iso_free(places->constant);
-    iso_free(places->groups);
-    *places = (iso_weight_paths){0};
+    for (int i = 0; i < paths->n_tensors; i++)
+        free_tensor(paths, i);
+    for (int i = 0; i < paths->n_groups; i++)
+        free_group(paths, i);
+    iso_free(paths->tensors);
+    iso_free(paths->constant);
+    iso_free(paths->groups);
+    *paths = (iso_weight_paths){0};
 }
 
-void iso_weight_paths_drop(iso_weight_paths *places, const char *begin)
+void iso_weight_paths_drop(iso_weight_paths *paths, const char *begin)
 {
     int tensors = 0, groups = 0;
-    for (int i = 0; i < places->n_tensors; i++) {
-        if (strncmp(places->tensors[i].place, begin, strlen(begin)) == 0) {
-            free_tensor(places, i);
+    for (int i = 0; i < paths->n_tensors; i++) {
+        if (strncmp(paths->tensors[i].h5_path, begin, strlen(begin)) == 0) {
+            free_tensor(paths, i);
             continue;
         }
-        places->tensors[tensors] = places->tensors[i];
-        places->constant[tensors++] = places->constant[i];
+        paths->tensors[tensors] = paths->tensors[i];
+        paths->constant[tensors++] = paths->constant[i];
     }
-    for (int i = 0; i < places->n_groups; i++) {
-        if (strncmp(places->groups[i].place, begin, strlen(begin)) == 0)
-            free_group(places, i);
+    for (int i = 0; i < paths->n_groups; i++) {
+        if (strncmp(paths->groups[i].h5_path, begin, strlen(begin)) == 0)
+            free_group(paths, i);
         else
-            places->groups[groups++] = places->groups[i];
+            paths->groups[groups++] = paths->groups[i];
     }
-    places->n_tensors = tensors;
-    places->n_groups = groups;
+    paths->n_tensors = tensors;
+    paths->n_groups = groups;
 }
 
-int iso_weight_paths_find(const iso_weight_paths *places, const char *place)
+int iso_weight_paths_find(const iso_weight_paths *paths, const char *h5_path)
 {
-    for (int i = 0; i < places->n_tensors; i++)
-        if (strcmp(places->tensors[i].place, place) == 0)
+    for (int i = 0; i < paths->n_tensors; i++)
+        if (strcmp(paths->tensors[i].h5_path, h5_path) == 0)
             return i;
     return -1;
 }

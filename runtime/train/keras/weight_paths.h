@@ -25,12 +25,12 @@ typedef struct iso_weight_paths {
  *
  * Includes groups without weights, as in Keras. Returns the error of the model or its graph if there is one.
  * Not collective, and the same on every rank. */
-iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *places);
-void iso_weight_paths_free(iso_weight_paths *places);
+iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *paths);
+void iso_weight_paths_free(iso_weight_paths *paths);
 /* Removes the tensors and groups whose paths begin with `begin`. */
-void iso_weight_paths_drop(iso_weight_paths *places, const char *begin);
+void iso_weight_paths_drop(iso_weight_paths *paths, const char *begin);
 /* The number of the tensor with this path in Keras's file; -1: there is none. Used to read files that Keras
  * wrote. */
-int iso_weight_paths_find(const iso_weight_paths *places, const char *place);
+int iso_weight_paths_find(const iso_weight_paths *paths, const char *h5_path);
 
 #endif

@@ -96,8 +96,8 @@ static iso_status find_ranges(maker *m)
 static int bucket_of(const iso_histogram *histogram, double value)
 {
     double width = (histogram->greatest - histogram->least) / ISO_HISTOGRAM_BUCKETS;
-    double place = width > 0 ? floor((value - histogram->least) / width) : ISO_HISTOGRAM_BUCKETS - 1;
-    return place < ISO_HISTOGRAM_BUCKETS - 1 ? (int)place : ISO_HISTOGRAM_BUCKETS - 1;
+    double bucket = width > 0 ? floor((value - histogram->least) / width) : ISO_HISTOGRAM_BUCKETS - 1;
+    return bucket < ISO_HISTOGRAM_BUCKETS - 1 ? (int)bucket : ISO_HISTOGRAM_BUCKETS - 1;
 }
 
 static void count(maker *m, int variable, double value)

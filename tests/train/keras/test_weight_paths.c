@@ -141,32 +141,32 @@ static json_t *item_of(const json_t *list, const char *first)
     return NULL;
 }
 
-static void compare(const char *name, const iso_weight_paths *places)
+static void compare(const char *name, const iso_weight_paths *paths)
 {
     const json_t *kept = json_object_get(listing, name), *groups = json_object_get(kept, "groups");
     const json_t *tensors = json_object_get(kept, "tensors");
     size_t listed = 0;
-    for (int i = 0; i < places->n_groups; i++) {
-        json_t *group = item_of(groups, places->groups[i].place);
-        ck_assert_msg(group != NULL, "%s: Keras has no group '%s'", name, places->groups[i].place);
-        if (!strstr(places->groups[i].place, "/functional/layers/input_layer")) /* here it has no name */
-            ck_assert_str_eq(places->groups[i].name, json_string_value(json_array_get(group, 1)));
+    for (int i = 0; i < paths->n_groups; i++) {
+        json_t *group = item_of(groups, paths->groups[i].h5_path);
+        ck_assert_msg(group != NULL, "%s: Keras has no group '%s'", name, paths->groups[i].h5_path);
+        if (!strstr(paths->groups[i].h5_path, "/functional/layers/input_layer")) /* here it has no name */
+            ck_assert_str_eq(paths->groups[i].name, json_string_value(json_array_get(group, 1)));
     }
-    ck_assert_int_eq(places->n_groups, (int)json_array_size(groups));
-    for (int i = 0; i < places->n_tensors; i++) {
-        const iso_saved_tensor *tensor = &places->tensors[i];
-        json_t *item = item_of(tensors, tensor->place), *shape = shape_json(&tensor->shape);
-        if (strncmp(tensor->place, "/isogrid/variables/", 19) == 0) {
+    ck_assert_int_eq(paths->n_groups, (int)json_array_size(groups));
+    for (int i = 0; i < paths->n_tensors; i++) {
+        const iso_saved_tensor *tensor = &paths->tensors[i];
+        json_t *item = item_of(tensors, tensor->h5_path), *shape = shape_json(&tensor->shape);
+        if (strncmp(tensor->h5_path, "/isogrid/variables/", 19) == 0) {
             json_decref(shape);
             continue;
         }
-        ck_assert_msg(item != NULL, "%s: Keras has no tensor '%s'", name, tensor->place);
+        ck_assert_msg(item != NULL, "%s: Keras has no tensor '%s'", name, tensor->h5_path);
         ck_assert_msg(json_equal(shape, json_array_get(item, 2)), "%s: '%s' has another shape", name,
-                      tensor->place);
-        ck_assert_msg(tensor->path || places->constant[i], "%s: '%s' is from nowhere", name, tensor->place);
+                      tensor->h5_path);
+        ck_assert_msg(tensor->path || paths->constant[i], "%s: '%s' is from nowhere", name, tensor->h5_path);
         if (tensor->path)
             ck_assert_str_eq(tensor->path, json_string_value(json_array_get(item, 1)));
-        ck_assert_int_eq(iso_weight_paths_find(places, tensor->place), i);
+        ck_assert_int_eq(iso_weight_paths_find(paths, tensor->h5_path), i);
         json_decref(shape);
         listed++;
     }
@@ -182,7 +182,7 @@ typedef struct net_case {
 
 static void check_case(const net_case *c)
 {
-    iso_weight_paths places;
+    iso_weight_paths paths;
     iso_graph *g = iso_graph_create(ctx);
     if (strncmp(c->name, "chain", 5) != 0 && strcmp(c->name, "images") != 0)
         iso_graph_set_name(g, "net");
@@ -191,13 +191,13 @@ static void check_case(const net_case *c)
         check_ok(iso_compile(model, c->optimizer, .outputs = {{.loss = ISO_LOSS_MSE}}));
     else
         check_ok(iso_compile(model, c->optimizer, ISO_LOSS_MSE));
-    check_ok(iso_weight_paths_create(model, &places));
-    compare(c->name, &places);
+    check_ok(iso_weight_paths_create(model, &paths));
+    compare(c->name, &paths);
     int extra = 0;
-    for (int i = 0; i < places.n_tensors; i++)
-        extra += strncmp(places.tensors[i].place, "/isogrid/variables/", 19) == 0;
+    for (int i = 0; i < paths.n_tensors; i++)
+        extra += strncmp(paths.tensors[i].h5_path, "/isogrid/variables/", 19) == 0;
     ck_assert_int_eq(extra, c->extra);
-    iso_weight_paths_free(&places);
+    iso_weight_paths_free(&paths);
     iso_model_destroy(model);
 }
 
@@ -224,24 +224,24 @@ END_TEST
 /* A slot of a variable that no loss depends on has its initial value in the file. */
 START_TEST(unused)
 {
-    iso_weight_paths places;
+    iso_weight_paths paths;
     iso_graph *g = iso_graph_create(ctx);
     iso_model *model = two_heads(g);
     check_ok(iso_compile(model, iso_adagrad(.initial_accumulator = 3), .outputs = {{.loss = ISO_LOSS_MSE}}));
-    check_ok(iso_weight_paths_create(model, &places));
-    int slot = iso_weight_paths_find(&places, "/optimizer/vars/4"); /* of b/kernel */
+    check_ok(iso_weight_paths_create(model, &paths));
+    int slot = iso_weight_paths_find(&paths, "/optimizer/vars/4"); /* of b/kernel */
     ck_assert_int_ge(slot, 0);
-    ck_assert_ptr_null(places.tensors[slot].path);
-    ck_assert(((const float *)places.constant[slot])[11] == 3);
-    iso_weight_paths_free(&places);
+    ck_assert_ptr_null(paths.tensors[slot].path);
+    ck_assert(((const float *)paths.constant[slot])[11] == 3);
+    iso_weight_paths_free(&paths);
     iso_model_destroy(model);
 }
 END_TEST
 
 /* Every shard of the state has a place, and no two have the same. */
-START_TEST(pieces_have_places)
+START_TEST(shards_have_h5_paths)
 {
-    iso_weight_paths places;
+    iso_weight_paths paths;
     iso_state_shards shards;
     iso_graph *g = iso_graph_create(ctx);
     iso_variable *odd[] = {iso_variable_create(g, "a", ISO_F32, ISO_SCALAR, (iso_initializer){0}, false),
@@ -250,35 +250,35 @@ START_TEST(pieces_have_places)
     (void)odd;
     iso_model *model = branches(g);
     check_ok(iso_compile(model, iso_adam(.accumulation = 3), ISO_LOSS_MSE));
-    check_ok(iso_weight_paths_create(model, &places));
+    check_ok(iso_weight_paths_create(model, &paths));
     check_ok(iso_graph_shards(g, &shards));
     for (int i = 0; i < shards.count; i++) {
         int found = 0;
-        for (int k = 0; k < places.n_tensors; k++)
-            found += strcmp(places.tensors[k].path, shards.shards[i].path) == 0;
+        for (int k = 0; k < paths.n_tensors; k++)
+            found += strcmp(paths.tensors[k].path, shards.shards[i].path) == 0;
         ck_assert_msg(found == 1, "'%s' has %d places", shards.shards[i].path, found);
     }
-    for (int k = 0; k < places.n_tensors; k++)
-        ck_assert_int_eq(iso_weight_paths_find(&places, places.tensors[k].place), k);
-    ck_assert_int_ge(iso_weight_paths_find(&places, "/isogrid/variables/variable 0"), 0);
-    ck_assert_int_ge(iso_weight_paths_find(&places, "/isogrid/variables/a/b"), 0);
-    ck_assert_int_eq(iso_weight_paths_find(&places, "/isogrid/variables/c/./d"), -1);
-    iso_weight_paths_drop(&places, "/optimizer/");
-    ck_assert_int_eq(iso_weight_paths_find(&places, "/optimizer/vars/0"), -1);
-    ck_assert_int_ge(iso_weight_paths_find(&places, "/layers/dense/vars/0"), 0);
+    for (int k = 0; k < paths.n_tensors; k++)
+        ck_assert_int_eq(iso_weight_paths_find(&paths, paths.tensors[k].h5_path), k);
+    ck_assert_int_ge(iso_weight_paths_find(&paths, "/isogrid/variables/variable 0"), 0);
+    ck_assert_int_ge(iso_weight_paths_find(&paths, "/isogrid/variables/a/b"), 0);
+    ck_assert_int_eq(iso_weight_paths_find(&paths, "/isogrid/variables/c/./d"), -1);
+    iso_weight_paths_drop(&paths, "/optimizer/");
+    ck_assert_int_eq(iso_weight_paths_find(&paths, "/optimizer/vars/0"), -1);
+    ck_assert_int_ge(iso_weight_paths_find(&paths, "/layers/dense/vars/0"), 0);
     iso_state_shards_free(&shards);
-    iso_weight_paths_free(&places);
+    iso_weight_paths_free(&paths);
     iso_model_destroy(model);
 }
 END_TEST
 
 START_TEST(errors)
 {
-    iso_weight_paths places;
+    iso_weight_paths paths;
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4)), *z = iso_input(g, "z", ISO_F32, ISO_SHAPE(4));
     iso_model *model = iso_model_create(g, x, iso_dense(z, 2));
-    check_refused(iso_weight_paths_create(model, &places),
+    check_refused(iso_weight_paths_create(model, &paths),
                   "'z' does not follow from the inputs of the network");
     iso_model_destroy(model);
 }
@@ -312,7 +312,8 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     listing = json_load_file("tests/keras/places.json", 0, &error);
-    int failed = !listing || RUN_TESTS("places", 0, as_keras, unused, pieces_have_places, errors, snake_case);
+    int failed =
+        !listing || RUN_TESTS("places", 0, as_keras, unused, shards_have_h5_paths, errors, snake_case);
     json_decref(listing);
     return iso_finish(ctx, ISO_OK) || failed;
 }

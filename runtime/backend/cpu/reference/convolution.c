@@ -8,8 +8,8 @@ enum { BLOCK = 64 }; /* sums in progress at once */
 typedef struct conv {
     const iso_array *x, *kernel, *y; /* or dx, dkernel, dy */
     const iso_conv_geometry *geometry;
-    int64_t h, w, c, r, s, cg, fg, f, places_h, places_w; /* cg, fg: channels and filters of a group */
-    int64_t pad[2];                                       /* before this part of x */
+    int64_t h, w, c, r, s, cg, fg, f, positions_h, positions_w; /* cg, fg: channels and filters of a group */
+    int64_t pad[2];                                             /* before this part of x */
 } conv;
 
 static conv ref_convolution_conv_of(const iso_kernel_call *call, const iso_array *x, const iso_array *kernel,
@@ -29,8 +29,8 @@ static conv ref_convolution_conv_of(const iso_kernel_call *call, const iso_array
         .cg = kernel->dim[2],
         .f = kernel->dim[3],
         .fg = kernel->dim[3] / iso_local_groups(x, kernel),
-        .places_h = y->dim[1],
-        .places_w = y->dim[2],
+        .positions_h = y->dim[1],
+        .positions_w = y->dim[2],
     };
     for (int i = 0; i < 2; i++)
         v.pad[i] = iso_local_padding(x, y, 1 + i, geometry->stride[i], geometry->pad_before[i]);
@@ -38,20 +38,20 @@ static conv ref_convolution_conv_of(const iso_kernel_call *call, const iso_array
 }
 
 /* The row (axis 0) or column (axis 1) of x that a tap reads for an output position; false outside x. */
-static bool meets(const conv *v, int axis, int64_t place, int64_t tap, int64_t *at)
+static bool meets(const conv *v, int axis, int64_t position, int64_t tap, int64_t *at)
 {
     const iso_conv_geometry *g = v->geometry;
-    *at = place * g->stride[axis] - v->pad[axis] + tap * g->dilation[axis];
+    *at = position * g->stride[axis] - v->pad[axis] + tap * g->dilation[axis];
     return *at >= 0 && *at < (axis ? v->w : v->h);
 }
 
 /* The output position for which a tap reads this row or column; false if there is none. */
-static bool met_from(const conv *v, int axis, int64_t at, int64_t tap, int64_t *place)
+static bool met_from(const conv *v, int axis, int64_t at, int64_t tap, int64_t *position)
 {
     const iso_conv_geometry *g = v->geometry;
     int64_t shift = at + v->pad[axis] - tap * g->dilation[axis];
-    *place = shift / g->stride[axis];
-    return shift >= 0 && shift % g->stride[axis] == 0 && *place < (axis ? v->places_w : v->places_h);
+    *position = shift / g->stride[axis];
+    return shift >= 0 && shift % g->stride[axis] == 0 && *position < (axis ? v->positions_w : v->positions_h);
 }
 
 static int64_t index_x(const conv *v, int64_t n, int64_t row, int64_t column)
@@ -61,7 +61,7 @@ static int64_t index_x(const conv *v, int64_t n, int64_t row, int64_t column)
 
 static int64_t index_y(const conv *v, int64_t n, int64_t p, int64_t q)
 {
-    return ((n * v->places_h + p) * v->places_w + q) * v->f;
+    return ((n * v->positions_h + p) * v->positions_w + q) * v->f;
 }
 
 static int64_t index_kernel(const conv *v, int64_t i, int64_t j, int64_t channel)
@@ -75,7 +75,7 @@ static int64_t lesser(int64_t a, int64_t b)
 }
 
 /* Filters [f, f + count), all of one group, at one output position. */
-static void filter_place(const conv *v, int64_t n, int64_t p, int64_t q, int64_t f, int64_t count)
+static void filter_position(const conv *v, int64_t n, int64_t p, int64_t q, int64_t f, int64_t count)
 {
     double sum[BLOCK] = {0};
     int64_t row, column, first = f / v->fg * v->cg; /* the group's first channel */
@@ -98,11 +98,11 @@ static void ref_convolution_run(const iso_kernel_call *call)
 {
     conv v = ref_convolution_conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
     for (int64_t n = 0; n < v.x->dim[0]; n++)
-        for (int64_t p = 0; p < v.places_h; p++)
-            for (int64_t q = 0; q < v.places_w; q++)
+        for (int64_t p = 0; p < v.positions_h; p++)
+            for (int64_t q = 0; q < v.positions_w; q++)
                 for (int64_t f = 0, count; f < v.f; f += count) {
                     count = lesser(BLOCK, v.fg - f % v.fg);
-                    filter_place(&v, n, p, q, f, count);
+                    filter_position(&v, n, p, q, f, count);
                 }
 }
 
@@ -145,8 +145,8 @@ static void correlate_tap(const conv *v, int64_t i, int64_t j, int64_t k, int64_
     double sum[BLOCK] = {0};
     int64_t row, column, channel = f / v->fg * v->cg + k;
     for (int64_t n = 0; n < v->x->dim[0]; n++)
-        for (int64_t p = 0; p < v->places_h; p++)
-            for (int64_t q = 0; q < v->places_w; q++) {
+        for (int64_t p = 0; p < v->positions_h; p++)
+            for (int64_t q = 0; q < v->positions_w; q++) {
                 if (!meets(v, 0, p, i, &row) || !meets(v, 1, q, j, &column))
                     continue;
                 double x = iso_get(v->x, index_x(v, n, row, column) + channel);

@@ -7,7 +7,7 @@
 typedef struct window {
     int64_t top, bottom, left, right;
     int64_t first,
-        place;    /* index of element (0, 0) of this image and channel in x; index of the output in y */
+        position; /* index of element (0, 0) of this image and channel in x; index of the output in y */
     int64_t w, c; /* of x */
 } window;
 
@@ -25,11 +25,11 @@ static void ref_pool_clip(int64_t begin, int64_t size, int64_t extent, int64_t *
 }
 
 static void visit_channels(const iso_kernel_call *call, window at, int64_t n, const iso_array *x,
-                           int64_t place, visit *each)
+                           int64_t position, visit *each)
 {
     for (int64_t c = 0; c < at.c; c++) {
         at.first = n * x->dim[1] * x->dim[2] * at.c + c;
-        at.place = place * at.c + c;
+        at.position = position * at.c + c;
         each(call, &at);
     }
 }
@@ -42,12 +42,12 @@ static void for_windows(const iso_kernel_call *call, const iso_array *x, const i
     int64_t pad[2];
     for (int i = 0; i < 2; i++)
         pad[i] = iso_local_padding(x, y, 1 + i, g->stride[i], g->pad_before[i]);
-    for (int64_t n = 0, place = 0; n < y->dim[0]; n++)
+    for (int64_t n = 0, position = 0; n < y->dim[0]; n++)
         for (int64_t p = 0; p < y->dim[1]; p++)
-            for (int64_t q = 0; q < y->dim[2]; q++, place++) {
+            for (int64_t q = 0; q < y->dim[2]; q++, position++) {
                 ref_pool_clip(p * g->stride[0] - pad[0], g->size[0], x->dim[1], &at.top, &at.bottom);
                 ref_pool_clip(q * g->stride[1] - pad[1], g->size[1], x->dim[2], &at.left, &at.right);
-                visit_channels(call, at, n, x, place, each);
+                visit_channels(call, at, n, x, position, each);
             }
 }
 
@@ -60,7 +60,7 @@ static void find_largest(const iso_kernel_call *call, const window *at)
             if (x > best || x != x)
                 best = x;
         }
-    iso_put(&call->out[0], at->place, best);
+    iso_put(&call->out[0], at->position, best);
 }
 
 static void add_to(const iso_array *dx, int64_t index, double value)
@@ -70,11 +70,11 @@ static void add_to(const iso_array *dx, int64_t index, double value)
 
 static void give_to_first(const iso_kernel_call *call, const window *at)
 {
-    double y = iso_get(&call->in[1], at->place);
+    double y = iso_get(&call->in[1], at->position);
     for (int64_t row = at->top; row < at->bottom; row++)
         for (int64_t column = at->left; column < at->right; column++)
             if (!(iso_get(&call->in[0], index_of(at, row, column)) < y)) {
-                add_to(&call->out[0], index_of(at, row, column), iso_get(&call->in[2], at->place));
+                add_to(&call->out[0], index_of(at, row, column), iso_get(&call->in[2], at->position));
                 return;
             }
 }
@@ -90,12 +90,12 @@ static void average(const iso_kernel_call *call, const window *at)
     for (int64_t row = at->top; row < at->bottom; row++)
         for (int64_t column = at->left; column < at->right; column++)
             sum += iso_get(&call->in[0], index_of(at, row, column));
-    iso_put(&call->out[0], at->place, sum / ref_pool_size_of(at));
+    iso_put(&call->out[0], at->position, sum / ref_pool_size_of(at));
 }
 
 static void give_to_all(const iso_kernel_call *call, const window *at)
 {
-    double part = iso_get(&call->in[0], at->place) / ref_pool_size_of(at);
+    double part = iso_get(&call->in[0], at->position) / ref_pool_size_of(at);
     for (int64_t row = at->top; row < at->bottom; row++)
         for (int64_t column = at->left; column < at->right; column++)
             add_to(&call->out[0], index_of(at, row, column), part);

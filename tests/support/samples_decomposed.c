@@ -159,7 +159,7 @@ SAMPLE(layer_weights)
     split_layer(s, iso_layer_split_sums, true, false);
 }
 
-const sample piece_samples[] = {
+const sample decomposed_samples[] = {
     {"layer_moments", layer},
     {"layer_scale", layer},
     {"layer_scale", layer_plain},
