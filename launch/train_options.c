@@ -119,6 +119,11 @@ static const iso_argument table[] = {
            "driver writes, and training waits"),
     CHOICE(checkpoint_errors, "checkpoint-errors", "warn or stop", failures,
            "if a checkpoint cannot be written: warn (the default) and continue, or stop"),
+    COUNT(
+        check_replicas, "check-replicas", "N", 1, many,
+        "every N steps, and before each checkpoint, compare the copies of the weights on all hosts; if they "
+        "differ, training ends with exit code 1, names the host and the variable, and writes no further "
+        "checkpoint; default: never"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
          "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
          "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one"),

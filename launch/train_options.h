@@ -44,8 +44,9 @@ typedef struct iso_train_options {
     bool terminate_on_nan;
     iso_run_callback_options callback_options; /* from these; monitors that are empty: not given */
     const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
-    int64_t save_steps; /* from save_freq; 0: each epoch */
-    int64_t keep;       /* 0: all */
+    int64_t save_steps;     /* from save_freq; 0: each epoch */
+    int64_t keep;           /* 0: all */
+    int64_t check_replicas; /* 0: never */
     const char *resume, *backup, *weights, *save;
     bool help;
 } iso_train_options;

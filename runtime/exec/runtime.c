@@ -169,6 +169,7 @@ static void runtime_destroy(iso_runtime *runtime)
     for (int i = 0; i < runtime->n_spares; i++)
         iso_free(runtime->spares[i].offset);
     iso_free(runtime->spares);
+    iso_free(runtime->replicas.shards.shards);
     iso_free(runtime);
 }
 

@@ -99,8 +99,13 @@ static void check_parts(iso_saved_file *file, int t, dice *d)
         }
         int64_t all = iso_box_count(&box), begin = throw_dice(d, (int)all + 1);
         int64_t count = k % 2 ? throw_dice(d, (int)(all - begin) + 1) : all - begin;
-        iso_state_shard shard = {expected->path, expected->dtype, expected->shape, box, begin, count, out,
-                                 false};
+        iso_state_shard shard = {.path = expected->path,
+                                 .dtype = expected->dtype,
+                                 .shape = expected->shape,
+                                 .box = box,
+                                 .begin = begin,
+                                 .count = count,
+                                 .data = out};
         check_ok(iso_saved_file_read_shard(file, tensor, &shard));
         for (int64_t i = 0; i < count; i++) {
             int64_t global = iso_box_global_index(&box, &expected->shape, begin + i);
@@ -224,14 +229,13 @@ static void save_small(void)
     iso_state_shard shard[SMALL];
     for (int t = 0; t < SMALL; t++) {
         iso_box box = iso_box_whole(&small_tensor[t].shape);
-        shard[t] = (iso_state_shard){small_tensor[t].path,
-                                     small_tensor[t].dtype,
-                                     small_tensor[t].shape,
-                                     box,
-                                     0,
-                                     iso_box_count(&box),
-                                     (void *)(uintptr_t)small_values(t),
-                                     is_chief()};
+        shard[t] = (iso_state_shard){.path = small_tensor[t].path,
+                                     .dtype = small_tensor[t].dtype,
+                                     .shape = small_tensor[t].shape,
+                                     .box = box,
+                                     .count = iso_box_count(&box),
+                                     .data = (void *)(uintptr_t)small_values(t),
+                                     .writer = is_chief()};
     }
     iso_file_spec contents = {.n_tensors = SMALL,
                               .n_groups = 1,
