@@ -71,7 +71,8 @@ ISO_API iso_role_kind iso_role(const iso_context *ctx);
  * the first rank of the evaluator. */
 ISO_API bool iso_is_chief(const iso_context *ctx);
 
-/* A pointer to the MPI_Comm of this role's ranks, NULL without MPI (void *, so that mpi.h is not needed here). */
+/* A pointer to the MPI_Comm of this role's ranks, which belongs to the context; NULL without MPI (void *, so that
+ * mpi.h is not needed here). */
 ISO_API void *iso_communicator(const iso_context *ctx);
 
 /* Collectives for set-up, not for steps. ctx NULL: one rank. ISO_INVALID on every rank if one passes NULL

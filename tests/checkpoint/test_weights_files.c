@@ -1,5 +1,5 @@
 /* Files of weights as Keras and h5py make them: what they hold, whole and in parts, in every type; and all
- * that is refused, on all ranks alike. Ranks: 1, 3, 5 Timeout: 300 */
+ * that is refused, on all ranks alike. Ranks: 1, 3, 5 */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
