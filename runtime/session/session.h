@@ -56,6 +56,7 @@ ISO_API int iso_host_of_rank(const iso_context *ctx, int rank);
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
 #define ISO_DEFAULT_SEED 1337
+#define ISO_DEFAULT_TIMEOUT 60
 ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, otherwise ISO_DEFAULT_SEED */
 /* Affects objects made afterwards; must be the same on every rank. ctx must not be NULL. */
 ISO_API void iso_set_seed(iso_context *ctx, uint64_t seed);
