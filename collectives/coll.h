@@ -19,9 +19,21 @@ extern "C" {
 
 typedef struct iso_fabric iso_fabric;
 typedef struct iso_exchange iso_exchange;
-typedef struct iso_watch iso_watch; /* collectives/control/watch.h */
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
+
+/* How the ranks of a host share memory: only one rank, nothing to share; by files without a name; by files in
+ * /dev/shm, because the ranks may not open each other's files; or not at all. */
+typedef enum iso_shared_memory {
+    ISO_SHARED_PRIVATE,
+    ISO_SHARED_MEMFD,
+    ISO_SHARED_FILES,
+    ISO_SHARED_NONE,
+} iso_shared_memory;
+
+/* Tries it with one page. `host` points to an MPI_Comm of the ranks of a host (NULL: a job of one rank
+ * without MPI). The same result on all of them. Collective over `host`. */
+iso_status iso_shared_memory_find(void *host, iso_shared_memory *kind);
 
 /* The order in which sources are combined is one binary tree over their positions. Returns how many of
  * `count` sources (at least 2) are in the left subtree: the largest power of two below count. */
@@ -33,7 +45,6 @@ typedef struct iso_topology {
     const int *rank_of_slot;    /* [n_slots] */
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
     int n_threads;              /* threads of this rank that run slots, at least 1 */
-    iso_watch *watch;           /* is told of exchanges and agreements; NULL: none */
 } iso_topology;
 
 /* The sum routines of the backend in use. */

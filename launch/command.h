@@ -23,5 +23,6 @@ extern const iso_command iso_command_inspect;
 extern const iso_command iso_command_convert;
 extern const iso_command iso_command_models;
 extern const iso_command iso_command_datasets;
+extern const iso_command iso_command_doctor;
 
 #endif

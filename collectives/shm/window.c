@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectives/coll.h"
 #include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 
@@ -125,15 +126,45 @@ static bool is_too_much(size_t bytes)
     return pages > 0 && page > 0 && bytes / (size_t)page > (size_t)pages;
 }
 
-static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const char *what, iso_window *window)
+/* Tries a memfd, then a file in /dev/shm: *file is open on each rank, or -1 on all of them. */
+static iso_status open_shared(MPI_Comm host, int rank, size_t bytes, iso_shared_memory *kind, int *file)
 {
     const char *named = getenv("ISOGRID_SHM_FILES");
-    int file = -1;
     iso_status status = ISO_OK;
+    *file = -1;
+    *kind = ISO_SHARED_MEMFD;
     if (!named || *named != '1')
-        status = open_on_all(host, rank, bytes, create_memfd, &file);
-    if (status == ISO_OK && file < 0)
-        status = open_on_all(host, rank, bytes, create_named, &file);
+        status = open_on_all(host, rank, bytes, create_memfd, file);
+    if (status == ISO_OK && *file < 0) {
+        *kind = ISO_SHARED_FILES;
+        status = open_on_all(host, rank, bytes, create_named, file);
+    }
+    if (status == ISO_OK && *file < 0)
+        *kind = ISO_SHARED_NONE;
+    return status;
+}
+
+iso_status iso_shared_memory_find(void *host, iso_shared_memory *kind)
+{
+    int ranks = 1, rank = 0, file = -1;
+    iso_status status = ISO_OK;
+    *kind = ISO_SHARED_PRIVATE;
+    if (!host)
+        return ISO_OK;
+    ISO_TRY(ISO_MPI(MPI_Comm_size(*(MPI_Comm *)host, &ranks)));
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(*(MPI_Comm *)host, &rank)));
+    if (ranks > 1)
+        status = open_shared(*(MPI_Comm *)host, rank, PAGE, kind, &file);
+    window_close_file(file);
+done:
+    return status;
+}
+
+static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const char *what, iso_window *window)
+{
+    int file;
+    iso_shared_memory kind;
+    iso_status status = open_shared(host, rank, bytes, &kind, &file);
     if (status != ISO_OK)
         return status;
     if (file < 0)

@@ -1,6 +1,5 @@
 /* Layers that have an effect only in training functions.
- * Functions are local unless their comment says otherwise; every rank makes the same calls.
- * Pointers that functions return belong to the graph unless their comment says otherwise. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_LAYERS_REGULARIZATION_H
 #define ISO_MODELS_LAYERS_REGULARIZATION_H
 

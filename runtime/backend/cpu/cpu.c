@@ -90,9 +90,11 @@ static char description[160];
 
 static void cpu_describe(void)
 {
-    char libraries[80];
-    iso_onednn_describe(libraries, sizeof libraries);
-    snprintf(description, sizeof description, "cpu: %s%s", iso_isa_name(iso_cpu_isa()), libraries);
+    iso_libraries l = {.isa = iso_isa_name(iso_cpu_isa())};
+    iso_onednn_find(&l);
+    iso_openblas_find(&l);
+    snprintf(description, sizeof description, "cpu: %s%s%s, %s%s %s", l.isa, *l.onednn ? ", oneDNN " : "",
+             l.onednn, *l.openblas ? "OpenBLAS " : "no OpenBLAS found", l.openblas, l.openblas_core);
 }
 
 const iso_backend *iso_backend_cpu(void)

@@ -47,10 +47,36 @@ void iso_onednn_limit_isa(iso_isa isa)
         dnnl_set_max_cpu_isa(isa == ISO_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
 }
 
-static int describe_dnnl(char *text, size_t size)
+void iso_onednn_find(iso_libraries *libraries)
 {
     const dnnl_version_t *version = dnnl_version();
-    return snprintf(text, size, ", oneDNN %d.%d", version->major, version->minor);
+    snprintf(libraries->onednn, sizeof libraries->onednn, "%d.%d", version->major, version->minor);
+}
+
+static const struct {
+    dnnl_cpu_isa_t isa;
+    iso_isa suits;
+    const char *name;
+} isas[] = {
+    {dnnl_cpu_isa_avx512_core_amx, ISO_ISA_AVX512, "AVX-512 with AMX"},
+    {dnnl_cpu_isa_avx512_core_bf16, ISO_ISA_AVX512, "AVX-512 with bfloat16"},
+    {dnnl_cpu_isa_avx512_core_vnni, ISO_ISA_AVX512, "AVX-512 with VNNI"},
+    {dnnl_cpu_isa_avx512_core, ISO_ISA_AVX512, "AVX-512"},
+    {dnnl_cpu_isa_avx2, ISO_ISA_AVX2, "AVX2"},
+    {dnnl_cpu_isa_avx, ISO_ISA_BASE, "AVX"},
+    {dnnl_cpu_isa_sse41, ISO_ISA_BASE, "SSE4.1"},
+};
+
+/* The first that is contained in what oneDNN uses: instruction sets are sets of bits. From now on oneDNN's
+ * instruction set cannot change. */
+static void find_isa(iso_libraries *libraries)
+{
+    unsigned used = (unsigned)dnnl_get_effective_cpu_isa();
+    size_t i = 0, n = sizeof isas / sizeof *isas;
+    while (i < n && (used & (unsigned)isas[i].isa) != (unsigned)isas[i].isa)
+        i++;
+    snprintf(libraries->onednn_isa, sizeof libraries->onednn_isa, "%s", i < n ? isas[i].name : "none");
+    libraries->onednn_is_lower = (i < n ? isas[i].suits : ISO_ISA_BASE) < iso_cpu_isa();
 }
 #else
 bool iso_onednn_sgemm(const iso_product *p, const float *a, const float *b, float *c)
@@ -64,14 +90,21 @@ void iso_onednn_limit_isa(iso_isa isa)
     (void)isa;
 }
 
-static int describe_dnnl(char *text, size_t size)
+void iso_onednn_find(iso_libraries *libraries)
 {
-    return snprintf(text, size, "%s", "");
+    (void)libraries;
+}
+
+static void find_isa(iso_libraries *libraries)
+{
+    (void)libraries;
 }
 #endif
 
-void iso_onednn_describe(char *text, size_t size)
+void iso_libraries_find(iso_libraries *libraries)
 {
-    int length = describe_dnnl(text, size);
-    iso_openblas_describe(text + length, size - (size_t)length);
+    *libraries = (iso_libraries){.isa = iso_isa_name(iso_cpu_isa())};
+    iso_onednn_find(libraries);
+    iso_openblas_find(libraries);
+    find_isa(libraries);
 }

@@ -4,6 +4,7 @@
 #define ISO_CPU_ONEDNN_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/libraries.h"
 
 typedef struct iso_product {
     int64_t m, n, k;
@@ -16,10 +17,10 @@ bool iso_onednn_sgemm(const iso_product *product, const float *a, const float *b
 bool iso_openblas_takes(const iso_product *product);
 void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
 void iso_openblas_dgemm(const iso_product *product, const double *a, const double *b, double *c);
-int iso_openblas_describe(char *text, size_t size);
 /* Limits the libraries to an instruction set; no effect on a library that is already in use. */
 void iso_onednn_limit_isa(iso_isa isa);
-/* ", oneDNN 2.6.0, OpenBLAS 0.3.21" into text. */
-void iso_onednn_describe(char *text, size_t size);
+/* Fills in the versions, and OpenBLAS's kernels. */
+void iso_onednn_find(iso_libraries *libraries);
+void iso_openblas_find(iso_libraries *libraries);
 
 #endif

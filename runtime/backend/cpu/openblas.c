@@ -33,12 +33,19 @@ static void openblas_find(void *library, const char *name, void *function)
     memcpy(function, &address, sizeof address);
 }
 
-static void load_once(void)
+/* The processor whose kernels suit an instruction set, as OpenBLAS writes it; when it reads the name, the
+ * case of letters does not matter. */
+static const char *suitable_core(void)
 {
     static const char *const cores[] = {
-        [ISO_ISA_BASE] = "NEHALEM", [ISO_ISA_AVX2] = "HASWELL", [ISO_ISA_AVX512] = "SKYLAKEX"};
+        [ISO_ISA_BASE] = "Nehalem", [ISO_ISA_AVX2] = "Haswell", [ISO_ISA_AVX512] = "SkylakeX"};
+    return cores[iso_cpu_isa()];
+}
+
+static void load_once(void)
+{
     bool chosen = getenv("OPENBLAS_CORETYPE") != NULL, counted = getenv("OPENBLAS_NUM_THREADS") != NULL;
-    setenv("OPENBLAS_CORETYPE", cores[iso_cpu_isa()], 0);
+    setenv("OPENBLAS_CORETYPE", suitable_core(), 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     void *library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_LOCAL);
     if (!chosen)
@@ -93,12 +100,12 @@ void iso_openblas_dgemm(const iso_product *p, const double *a, const double *b, 
 }
 
 /* "OpenBLAS 0.3.21 NO_LAPACKE ... Haswell MAX_THREADS=64": the version is the second word. */
-int iso_openblas_describe(char *text, size_t size)
+void iso_openblas_find(iso_libraries *libraries)
 {
-    char version[32] = "";
+    snprintf(libraries->suitable_core, sizeof libraries->suitable_core, "%s", suitable_core());
     if (!is_loaded())
-        return snprintf(text, size, ", no OpenBLAS found");
-    if (sscanf(blas.config(), "OpenBLAS %31s", version) != 1)
-        return 0;
-    return snprintf(text, size, ", OpenBLAS %s %s", version, blas.core());
+        return;
+    if (sscanf(blas.config(), "OpenBLAS %31s", libraries->openblas) != 1)
+        strcpy(libraries->openblas, "of an unknown version");
+    snprintf(libraries->openblas_core, sizeof libraries->openblas_core, "%s", blas.core());
 }

@@ -1,0 +1,44 @@
+/* The model of the processors: bits are promised to be equal on processors of one model. */
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/doctor/list.h"
+#include "runtime/backend/libraries.h"
+
+enum { GOOD, DIFFERS };
+static const iso_doctor_outcome outcomes[] = {
+    [GOOD] = {"good", ISO_DOCTOR_OK, NULL},
+    [DIFFERS] =
+        {"differs", ISO_DOCTOR_WARNING,
+         "results may differ in their last bits from those on one model: choose hosts of one model (Slurm: "
+         "--constraint)"},
+};
+
+/* The first "model name" of /proc/cpuinfo, which only x86 has. */
+static void find_model(char *model, size_t size)
+{
+    char text[2048];
+    iso_doctor_read("/proc/cpuinfo", text, sizeof text);
+    const char *line = strstr(text, "model name"), *colon = line ? strchr(line, ':') : NULL;
+    const char *name = colon ? colon + 1 + (colon[1] == ' ') : "unknown model";
+    snprintf(model, size, "%.*s", (int)strcspn(name, "\n"), name);
+}
+
+static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
+{
+    char model[128];
+    iso_libraries libraries;
+    (void)doctor;
+    find_model(model, sizeof model);
+    iso_libraries_find(&libraries);
+    return iso_doctor_find(finding, GOOD, 0, "%s, used with %s", model, libraries.isa);
+}
+
+const iso_doctor_check iso_doctor_check_processor = {
+    .name = "processor",
+    .looks_at = "the model of the processors and the instruction set in use",
+    .scope = ISO_DOCTOR_HOSTS,
+    .differs = DIFFERS,
+    .run = run,
+    ISO_DOCTOR_OUTCOMES(outcomes),
+};
