@@ -98,6 +98,13 @@ void iso_exchange_destroy(iso_exchange *exchange);
 iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const iso_box *target_box,
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull);
+/* Slot `slot` combines elements [begin, begin + n) of the sources, as with iso_exchange_add, and writes the result
+ * over these elements of every source on its own host. The sources are `total` elements each, in slots' areas at one
+ * offset, and the slot is one of them. To be called for all slots of the group, with ranges that do not overlap.
+ * Target number `target` is the slot's own source: it must be bound to that address. */
+iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,
+                                     iso_reduce reduce, int64_t total, int64_t begin, int64_t n,
+                                     const iso_source *sources, int count);
 /* States that no slot writes the sources in a step in which the exchange runs. They are written between
  * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called
  * before the commit. */

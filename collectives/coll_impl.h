@@ -57,6 +57,7 @@ typedef struct iso_pull {
 typedef struct iso_slot_pulls {
     iso_pull *pulls;
     int n_pulls;
+    uint64_t given; /* bytes that pulls of other slots write into this slot's area */
 } iso_slot_pulls;
 
 /* What this rank combines for one fragment of a message. */

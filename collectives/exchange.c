@@ -374,3 +374,40 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
     iso_free(r.host);
     return status;
 }
+
+/* ---- sums in place ---- */
+
+/* The pull also writes to the other sources on this host. */
+static iso_status add_copies(iso_exchange *exchange, iso_gather *gather, int slot, const iso_source *sources,
+                             int count, size_t skip)
+{
+    gather->copies = iso_new((size_t)count * sizeof *gather->copies);
+    if (!gather->copies)
+        return iso_no_memory("the exchange '%s'", exchange->what);
+    for (int i = 0; i < count; i++)
+        if (sources[i].slot != slot && exchange->fabric->place[sources[i].slot] >= 0)
+            gather->copies[gather->n_copies++] = (iso_operand){
+                .area = ISO_AREA_SLOT, .number = sources[i].slot, .offset = sources[i].offset + skip};
+    return ISO_OK;
+}
+
+iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,
+                                     iso_reduce reduce, int64_t total, int64_t begin, int64_t n,
+                                     const iso_source *sources, int count)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    iso_box flat = iso_box_range(0, total), chunk = iso_box_range(begin, n);
+    size_t size = iso_dtype_size(dtype);
+    int number = -1;
+    iso_status status =
+        iso_exchange_add(exchange, slot, target, &flat, dtype, reduce, &chunk, sources, count, &number);
+    if (status != ISO_OK || fabric->place[slot] < 0)
+        return status;
+    for (int i = 0; i < count; i++)
+        if (sources[i].slot != slot && fabric->local[sources[i].slot] >= 0)
+            exchange->slots[fabric->local[sources[i].slot]].given += (uint64_t)n * size;
+    if (fabric->local[slot] < 0)
+        return ISO_OK;
+    return add_copies(exchange, &exchange->slots[fabric->local[slot]].pulls[number].gather, slot, sources,
+                      count, (size_t)begin * size);
+}

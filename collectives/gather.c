@@ -86,6 +86,7 @@ iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_
 void iso_gather_free(iso_gather *gather)
 {
     iso_free(gather->operands);
+    iso_free(gather->copies);
     iso_free(gather->stride);
     iso_free(gather->cursor);
 }
@@ -169,6 +170,18 @@ static void walk_rows(const iso_gather *gather, char *out)
     move_cursors(gather, loop, -rows, &out);
 }
 
+/* Writes the result to several places, block by block, so that a block is copied from the cache. */
+static void combine_and_copy(const iso_gather *gather, char *out)
+{
+    size_t bytes = (size_t)gather->count * gather->size;
+    for (size_t done = 0; done < bytes; done += ISO_BLOCK_BYTES) {
+        size_t part = bytes - done < ISO_BLOCK_BYTES ? bytes - done : ISO_BLOCK_BYTES;
+        combine_run(gather, gather->cursor, done, (int64_t)(part / gather->size), out + done);
+        for (int i = 0; i < gather->n_copies; i++)
+            memcpy(gather->copies[i].address + done, out + done, part);
+    }
+}
+
 /* All loops except the inner two, as an odometer. */
 void iso_gather_run(const iso_gather *gather)
 {
@@ -178,6 +191,10 @@ void iso_gather_run(const iso_gather *gather)
         return;
     for (int i = 0; i < gather->n_operands; i++)
         gather->cursor[i] = gather->operands[i].address;
+    if (gather->n_copies > 0) {
+        combine_and_copy(gather, out);
+        return;
+    }
     if (gather->rank == 1) {
         combine_run(gather, gather->cursor, 0, gather->extent[0], out);
         return;

@@ -10,10 +10,10 @@ typedef enum iso_area { ISO_AREA_SLOT, ISO_AREA_HOST, ISO_AREA_MESSAGE } iso_are
 
 typedef struct iso_operand {
     iso_area area;
-    int number;          /* number of the slot, or of the incoming message */
-    size_t offset;       /* bytes from the beginning of the area to the region's first element */
-    const char *address; /* of the region's first element; found when areas are placed */
-    int n_folds;         /* combinations to make after this operand: the tree in postfix order */
+    int number;    /* number of the slot, or of the incoming message */
+    size_t offset; /* bytes from the beginning of the area to the region's first element */
+    char *address; /* of the region's first element; found when areas are placed */
+    int n_folds;   /* combinations to make after this operand: the tree in postfix order */
 } iso_operand;
 
 typedef struct iso_gather {
@@ -29,6 +29,8 @@ typedef struct iso_gather {
     int64_t *stride;              /* [rank - 1][n_operands + 1] bytes; the target's is the last */
     const char **cursor;          /* [n_operands] for the walk */
     char *out;                    /* the region's first element in the target; NULL: no target address */
+    int n_copies;                 /* other places for the result; only if rank is 1 */
+    iso_operand *copies;          /* [n_copies] n_folds is unused */
 } iso_gather;
 
 enum { ISO_TREE_DEPTH = 24, ISO_BLOCK_BYTES = 4096 };

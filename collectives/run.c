@@ -16,7 +16,7 @@ static int by_message(const void *a, const void *b)
     return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
-static const char *area_address(const iso_exchange *exchange, const iso_operand *operand)
+static char *area_address(const iso_exchange *exchange, const iso_operand *operand)
 {
     switch (operand->area) {
     case ISO_AREA_SLOT:
@@ -28,12 +28,18 @@ static const char *area_address(const iso_exchange *exchange, const iso_operand 
     }
 }
 
+static void resolve_operands(const iso_exchange *exchange, iso_operand *operands, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char *area = area_address(exchange, &operands[i]);
+        operands[i].address = area ? area + operands[i].offset : NULL;
+    }
+}
+
 static void resolve_gather(const iso_exchange *exchange, iso_gather *gather)
 {
-    for (int i = 0; i < gather->n_operands; i++) {
-        const char *area = area_address(exchange, &gather->operands[i]);
-        gather->operands[i].address = area ? area + gather->operands[i].offset : NULL;
-    }
+    resolve_operands(exchange, gather->operands, gather->n_operands);
+    resolve_operands(exchange, gather->copies, gather->n_copies);
 }
 
 void iso_exchange_resolve(iso_exchange *exchange)
@@ -215,6 +221,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
 {
     int local = exchange->fabric->local[slot];
     const iso_slot_pulls *pulls = &exchange->slots[local];
+    exchange->fabric->counters[local].traffic.pulled += pulls->given;
     for (int i = 0; i < pulls->n_pulls; i++) {
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
@@ -268,6 +275,7 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
     if (local < 0)
         return planned;
     const iso_slot_pulls *pulls = &exchange->slots[local];
+    planned.pulled = pulls->given;
     for (int i = 0; i < pulls->n_pulls; i++) {
         uint64_t bytes = (uint64_t)pulls->pulls[i].gather.count * pulls->pulls[i].gather.size;
         planned.pulled += bytes * (uint64_t)pulls->pulls[i].foreign;

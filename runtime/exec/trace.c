@@ -33,7 +33,7 @@ typedef struct tracer {
 static const char *move_name(const tracer *t, const iso_move *move)
 {
     if (move->kind == ISO_MOVE_SCATTER)
-        return "reduce-scatter"; /* the first half of an all-reduce */
+        return move->gathered ? "reduce-scatter" : "all-reduce"; /* or its first half */
     if (move->kind == ISO_MOVE_GATHER)
         return "all-gather";
     iso_shape shape = iso_plan_shape(t->plan, move->from);

@@ -118,15 +118,21 @@ static void find_lives(assigner *s)
         touch_fused(s, &plan->fused_updates[i], end);
 }
 
+/* Reshapes, and sums in place. */
 static void share_aliases(assigner *s)
 {
     for (int v = 0; v < s->program->n_values; v++)
         s->plan->root[v] = v;
+    for (int i = 0; i < s->plan->n_moves; i++)
+        if (s->plan->moves[i].kind != ISO_MOVE_BOXES)
+            s->plan->root[s->plan->moves[i].to] = s->plan->moves[i].from;
     for (int k = 0; k < s->program->n_steps; k++) {
         const iso_program_step *step = &s->program->steps[k];
         if (iso_plan_is_alias(step->op))
-            s->plan->root[step->output[0]] = root_of(s, step->input[0]);
+            s->plan->root[step->output[0]] = step->input[0];
     }
+    for (int v = 0; v < s->program->n_values; v++)
+        s->plan->root[v] = root_of(s, v);
 }
 
 /* ---- working in place ---- */
@@ -138,7 +144,7 @@ static bool works_in_place(const iso_kernel *kernel, const iso_kernel_call *call
 }
 
 /* Output 0 may take the memory of input i if the input is no longer needed and both have the same size on
- * all slots. */
+ * all slots. Exchanges that read the input have ended. */
 static bool may_replace(const assigner *s, int when, int i)
 {
     const iso_program_step *step = &s->program->steps[s->plan->instructions[when].step];
@@ -146,7 +152,7 @@ static bool may_replace(const assigner *s, int when, int i)
                             *out = &s->program->values[step->output[0]];
     int root = root_of(s, step->input[i]);
     if (!(step->op->type->in_place & 1u << i) || is_fixed(s, root) || s->live_range[root].end != when ||
-        s->live_range[root].shared || s->live_range[root_of(s, step->output[0])].shared)
+        (s->live_range[root_of(s, step->output[0])].shared && !s->live_range[root].shared))
         return false;
     iso_layout a = in->layout, b = out->layout;
     a.partial = b.partial = 0;

@@ -46,7 +46,8 @@ static iso_status add_boxes(adder *a)
                              &program->values[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
-/* Each slot adds its chunk of all partial sums into its own copy. */
+/* Each slot adds its chunk of all partial sums into its own copy; in small groups also into those on its
+ * host. */
 static iso_status add_scatter(adder *a, int *slots)
 {
     const iso_program *program = a->plan->program;
@@ -62,11 +63,16 @@ static iso_status add_scatter(adder *a, int *slots)
     iso_group_slots(program->mesh, from->layout.partial, a->slot, slots);
     for (int i = 0; i < group; i++)
         a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
-    return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype,
-                            from->layout.partial_max ? ISO_MAX : ISO_SUM, &chunk, a->source, group, NULL);
+    iso_reduce reduce = from->layout.partial_max ? ISO_MAX : ISO_SUM;
+    if (group > ISO_PLAN_MANY)
+        return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype, reduce,
+                                &chunk, a->source, group, NULL);
+    return iso_exchange_add_in_place(a->exchange, a->slot, a->move->from, from->tensor->dtype, reduce,
+                                     flat.extent[0], begin, count, a->source, group);
 }
 
-/* Each slot takes every chunk from the slot that added it. Chunks that are empty are the last ones. */
+/* Each slot takes the chunks that others added and did not write into its copy. Chunks that are empty are the
+ * last ones. */
 static iso_status add_gather(adder *a)
 {
     const iso_program *program = a->plan->program;
@@ -82,6 +88,10 @@ static iso_status add_gather(adder *a)
             break;
         iso_box chunk = iso_box_range(begin, count);
         int owner = iso_group_slot(program->mesh, from->layout.partial, a->slot, i);
+        bool given =
+            group <= ISO_PLAN_MANY && iso_plan_host_of(a->plan, owner) == iso_plan_host_of(a->plan, a->slot);
+        if (given || owner == a->slot)
+            continue;
         a->source[0] = source_of(a->plan, a->move->from, owner, &flat);
         ISO_TRY(iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
                                  &chunk, a->source, 1, NULL));

@@ -39,14 +39,16 @@ typedef enum iso_instruction_kind {
 
 /* How an exchange does a reshard. */
 typedef enum iso_move_kind {
-    ISO_MOVE_BOXES,   /* every slot takes the boxes it needs and adds partial sums: one exchange */
-    ISO_MOVE_SCATTER, /* all-reduce, first half: every slot of a group adds its chunk, in place */
-    ISO_MOVE_GATHER,  /* second half: every slot takes the chunks */
+    ISO_MOVE_BOXES, /* every slot takes the boxes it needs and adds partial sums: one exchange */
+    /* all-reduce in place: every slot of a group adds its chunk, and writes it into the copies of its host */
+    ISO_MOVE_SCATTER,
+    ISO_MOVE_GATHER, /* then every slot takes the chunks that it has not been given */
 } iso_move_kind;
 
 typedef struct iso_move {
     iso_move_kind kind;
-    int from, to; /* values */
+    int from, to;  /* values; both are in the same memory unless kind is ISO_MOVE_BOXES */
+    bool gathered; /* SCATTER: a GATHER follows */
 } iso_move;
 
 typedef struct iso_instruction {

@@ -4,8 +4,8 @@
 
 #include "runtime/plan/plan.h"
 
-/* Groups of more than this many slots do every all-reduce in two halves, whatever its size: the work of
- * one exchange grows with the number of slots. */
+/* Groups of more than this many slots do every all-reduce in place, whatever its size: the work of one exchange
+ * grows with the number of slots. A slot does not write its chunk into so many copies: the others take it. */
 enum { ISO_PLAN_MANY = 64 };
 
 /* fused_update.c: chooses the gradients that are left to the optimizer */

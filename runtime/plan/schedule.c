@@ -76,14 +76,14 @@ static void note_done(scheduler *s, const iso_move *move)
     s->where[move->to] = 0;
 }
 
-/* The second half of the all-reduces among these moves. */
+/* The second half of the all-reduces among these moves that have one. */
 static iso_status add_second_half(scheduler *s, int first, int moves)
 {
     iso_plan *plan = s->plan;
     int begin = plan->n_moves;
     iso_status status = ISO_OK;
     for (int i = first; i < first + moves; i++)
-        if (plan->moves[i].kind == ISO_MOVE_SCATTER)
+        if (plan->moves[i].gathered)
             ISO_TRY(add_move(
                 plan,
                 (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->moves[i].from, .to = plan->moves[i].to}));
@@ -269,12 +269,13 @@ static bool is_last_reader(const scheduler *s, int value, int number)
     return s->other_readers[memory] == 1 && s->last_kernel[memory] < number;
 }
 
-/* Whether an all-reduce of a value of this shape over this many slots is done in two halves. */
-static bool goes_in_halves(const scheduler *s, int number, int group, const iso_shape *shape)
+/* Whether an all-reduce of a value of this shape over this many slots is done in place. Of two slots on two hosts
+ * each sends the same bytes in one exchange. */
+static bool goes_in_place(const scheduler *s, int number, int group, const iso_shape *shape)
 {
     int value = s->program->steps[number].input[0];
-    const iso_layout *layout = &s->program->values[value].layout;
-    bool large = group > 2 && iso_layout_largest(s->program->mesh, layout, shape) >= ISO_SMALL_SUM;
+    int64_t elements = iso_layout_largest(s->program->mesh, &s->program->values[value].layout, shape);
+    bool large = elements >= ISO_SMALL_SUM && group > (iso_plan_on_one_host(s->plan) ? 1 : 2);
     return (large || group > ISO_PLAN_MANY) && is_last_reader(s, value, number);
 }
 
@@ -285,9 +286,12 @@ static iso_move move_of(const scheduler *s, int number)
     const iso_program_value *from = &s->program->values[step->input[0]],
                             *to = &s->program->values[step->output[0]];
     iso_shape shape = iso_shape_with_rows(&from->tensor->shape, s->plan->rows);
-    bool halves = goes_in_halves(s, number, addends(s->plan, &from->layout, &to->layout), &shape);
-    return (iso_move){
-        .kind = halves ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES, .from = step->input[0], .to = step->output[0]};
+    int group = addends(s->plan, &from->layout, &to->layout);
+    bool in_place = goes_in_place(s, number, group, &shape);
+    return (iso_move){.kind = in_place ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES,
+                      .from = step->input[0],
+                      .to = step->output[0],
+                      .gathered = in_place && (group > ISO_PLAN_MANY || !iso_plan_on_one_host(s->plan))};
 }
 
 /* The variable whose gradient a step moves to where it is updated; NULL: it does something else. */

@@ -84,13 +84,10 @@ static void describe_move(iso_reporter *r, const iso_move *move, int begin, int 
 /* The second half of an all-reduce is reported with the first. */
 static void describe_moves(iso_reporter *r, int first, int count, int begin, int end)
 {
-    bool halves = false;
-    for (int i = first; i < first + count; i++)
-        halves |= r->plan->moves[i].kind == ISO_MOVE_SCATTER;
     for (int i = first; i < first + count; i++) {
         const iso_move *move = &r->plan->moves[i];
         if (move->kind != ISO_MOVE_GATHER)
-            describe_move(r, move, begin, end + (halves && move->kind == ISO_MOVE_SCATTER));
+            describe_move(r, move, begin, end + move->gathered);
     }
 }
 

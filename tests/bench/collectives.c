@@ -1,0 +1,279 @@
+/* All-reduces of float32 by Isogrid's exchanges and by Open MPI, measured in turn in one run:
+ *
+ *   launch/mpirun -np 2 build/tests/bench/collectives [--smallest 1024] [--largest 67108864] [--rounds 9]
+ *
+ * tests/bench/collectives runs it on 2 to 8 ranks and on simulated hosts. Each rank is one slot. Isogrid's
+ * all-reduce is the one that a plan makes for a value of this size: one exchange in which every slot adds the
+ * whole, or one in which every slot adds its chunk in place on its host, followed between hosts by one in which it
+ * takes the chunks of other hosts. `shared` is what a plan makes
+ * for gradients: every slot adds its chunk, and writes it where all slots of its host read it. Open MPI's is the
+ * faster of MPI_Allreduce with MPI_IN_PLACE and with two buffers.
+ *
+ * Each line gives medians over rounds of the slowest rank's time, and the median of each round's ratio. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "collectives/coll.h"
+#include "runtime/backend/backend.h"
+#include "runtime/base/clock.h"
+#include "runtime/session/session.h"
+
+enum { MOST_ROUNDS = 99, KINDS = 5 };
+typedef enum kind { WHOLE, CHUNKS, SHARED, MPI_INPLACE, MPI_PLAIN } kind;
+
+typedef struct bench {
+    iso_context *ctx;
+    iso_fabric *fabric;
+    int ranks, hosts, rank, rounds;
+    int64_t count; /* elements */
+    iso_exchange *whole, *scatter, *gather, *shared;
+    float *out, *in; /* private */
+    double seconds[KINDS][MOST_ROUNDS];
+} bench;
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *values, int count)
+{
+    double sorted[MOST_ROUNDS];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_size);
+    return sorted[count / 2];
+}
+
+/* ---- the exchanges ---- */
+
+enum { TARGET };
+
+/* Every slot pulls `count` elements from `begin` on: of all slots, or of one. */
+static iso_status add_pull(bench *b, iso_exchange *exchange, int slot, int first, int sources, int64_t begin,
+                           int64_t count)
+{
+    iso_source source[256];
+    iso_box flat = iso_box_range(0, b->count), part = iso_box_range(begin, count);
+    for (int i = 0; i < sources; i++)
+        source[i] = (iso_source){.slot = first + i, .space = ISO_SPACE_SLOT, .box = flat};
+    if (exchange == b->scatter)
+        return iso_exchange_add_in_place(exchange, slot, TARGET, ISO_F32, ISO_SUM, b->count, begin, count,
+                                         source, sources);
+    return iso_exchange_add(exchange, slot, TARGET, &flat, ISO_F32, ISO_SUM, &part, source, sources, NULL);
+}
+
+static iso_status add_pulls(bench *b, int slot)
+{
+    int64_t begin, count;
+    iso_status status = ISO_OK;
+    ISO_TRY(add_pull(b, b->whole, slot, 0, b->ranks, 0, b->count));
+    iso_cut(b->count, b->ranks, slot, &begin, &count);
+    if (count > 0) {
+        ISO_TRY(add_pull(b, b->scatter, slot, 0, b->ranks, begin, count));
+        ISO_TRY(add_pull(b, b->shared, slot, 0, b->ranks, begin, count));
+    }
+    for (int i = 0; i < b->ranks; i++) {
+        iso_cut(b->count, b->ranks, i, &begin, &count);
+        if (count > 0 && iso_host_of_rank(b->ctx, i) != iso_host_of_rank(b->ctx, slot))
+            ISO_TRY(add_pull(b, b->gather, slot, i, 1, begin, count));
+    }
+done:
+    return status;
+}
+
+static iso_status make_exchanges(bench *b)
+{
+    size_t bytes = (size_t)b->count * sizeof(float);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_fabric_reserve(b->fabric, bytes, bytes));
+    ISO_TRY(iso_exchange_create(b->fabric, "whole", &b->whole));
+    ISO_TRY(iso_exchange_create(b->fabric, "scatter", &b->scatter));
+    ISO_TRY(iso_exchange_create(b->fabric, "gather", &b->gather));
+    ISO_TRY(iso_exchange_create(b->fabric, "shared", &b->shared));
+    for (int slot = 0; slot < b->ranks; slot++)
+        ISO_TRY(add_pulls(b, slot));
+    ISO_TRY(iso_exchange_commit(b->whole));
+    ISO_TRY(iso_exchange_commit(b->scatter));
+    ISO_TRY(iso_exchange_commit(b->gather));
+    ISO_TRY(iso_exchange_commit(b->shared));
+    float *area = iso_fabric_slot_area(b->fabric, b->rank);
+    iso_exchange_bind(b->whole, b->rank, TARGET, b->out);
+    iso_exchange_bind(b->scatter, b->rank, TARGET, area);
+    iso_exchange_bind(b->gather, b->rank, TARGET, area);
+    iso_exchange_bind(b->shared, b->rank, TARGET, iso_fabric_host_area(b->fabric));
+    for (int64_t i = 0; i < b->count; i++)
+        area[i] = b->in[i] = (float)(i % 13 + b->rank);
+done:
+    return status;
+}
+
+static void free_exchanges(bench *b)
+{
+    iso_exchange_destroy(b->whole);
+    iso_exchange_destroy(b->scatter);
+    iso_exchange_destroy(b->gather);
+    iso_exchange_destroy(b->shared);
+}
+
+/* ---- measuring ---- */
+
+static void exchange(bench *b, iso_exchange *e)
+{
+    iso_exchange_begin(e, 0);
+    iso_exchange_pull(e, b->rank);
+    iso_exchange_end(e, 0);
+}
+
+static void run_once(bench *b, kind k)
+{
+    int count = (int)b->count;
+    if (k == WHOLE) {
+        exchange(b, b->whole);
+    } else if (k == CHUNKS) {
+        exchange(b, b->scatter);
+        if (b->hosts > 1)
+            exchange(b, b->gather);
+    } else if (k == SHARED) {
+        exchange(b, b->shared);
+    } else if (k == MPI_INPLACE) {
+        MPI_Allreduce(MPI_IN_PLACE, b->out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    } else {
+        MPI_Allreduce(b->in, b->out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
+static double measure(bench *b, kind k, int repeats)
+{
+    double slowest;
+    memset(b->out, 0, (size_t)b->count * sizeof(float)); /* sums of sums would overflow */
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = iso_clock();
+    for (int i = 0; i < repeats; i++)
+        run_once(b, k);
+    double taken = (iso_clock() - begin) / repeats;
+    MPI_Allreduce(&taken, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
+/* Enough repeats for about 20 ms. */
+static int find_repeats(bench *b)
+{
+    double once = measure(b, MPI_PLAIN, 3);
+    once = measure(b, MPI_PLAIN, 3);
+    return once > 0.02 ? 1 : once < 1e-5 ? 2000 : (int)(0.02 / once);
+}
+
+static void print_line(const bench *b)
+{
+    double ratio[MOST_ROUNDS], shared[MOST_ROUNDS], mpi[MOST_ROUNDS];
+    bool chunks = b->count >= 4096 && (b->hosts == 1 || b->ranks > 2);
+    const double *ours = b->seconds[chunks ? CHUNKS : WHOLE];
+    for (int r = 0; r < b->rounds; r++) {
+        mpi[r] = b->seconds[MPI_INPLACE][r] < b->seconds[MPI_PLAIN][r] ? b->seconds[MPI_INPLACE][r]
+                                                                       : b->seconds[MPI_PLAIN][r];
+        ratio[r] = mpi[r] / ours[r];
+        shared[r] = mpi[r] / b->seconds[SHARED][r];
+    }
+    printf("%5d %5d %10lld %11.2f %11.2f %11.2f %11.2f %7.2f %7.2f\n", b->ranks, b->hosts,
+           (long long)b->count * 4, median(mpi, b->rounds) * 1e6, median(b->seconds[WHOLE], b->rounds) * 1e6,
+           median(b->seconds[CHUNKS], b->rounds) * 1e6, median(b->seconds[SHARED], b->rounds) * 1e6,
+           median(ratio, b->rounds), median(shared, b->rounds));
+    fflush(stdout);
+}
+
+/* On huge pages, from which Open MPI profits too. */
+static iso_status make_buffer(size_t bytes, float **buffer)
+{
+    const size_t page = (size_t)2 << 20;
+    *buffer = aligned_alloc(page, (bytes + page - 1) / page * page);
+    if (!*buffer)
+        return iso_no_memory("a buffer of %zu bytes", bytes);
+    madvise(*buffer, bytes, MADV_HUGEPAGE);
+    return ISO_OK;
+}
+
+static iso_status measure_size(bench *b, size_t bytes)
+{
+    iso_status status = ISO_OK;
+    b->count = (int64_t)bytes / 4;
+    ISO_TRY(make_buffer(bytes, &b->in));
+    ISO_TRY(make_buffer(bytes, &b->out));
+    ISO_TRY(make_exchanges(b));
+    int repeats = find_repeats(b);
+    for (int k = 0; k < KINDS; k++)
+        measure(b, (kind)k, repeats);
+    for (int round = 0; round < b->rounds; round++)
+        for (int k = 0; k < KINDS; k++)
+            b->seconds[k][round] = measure(b, (kind)k, repeats);
+    if (b->rank == 0)
+        print_line(b);
+done:
+    free_exchanges(b);
+    free(b->in);
+    free(b->out);
+    b->in = b->out = NULL;
+    return status;
+}
+
+static iso_status make_fabric(bench *b)
+{
+    int rank_of_slot[256], host_of_rank[256];
+    if (b->ranks < 2 || b->ranks > 256)
+        return iso_error(ISO_INVALID, "%d ranks: 2 to 256 are needed", b->ranks);
+    for (int r = 0; r < b->ranks; r++) {
+        rank_of_slot[r] = r;
+        host_of_rank[r] = iso_host_of_rank(b->ctx, r);
+    }
+    iso_topology topology = {.n_slots = b->ranks,
+                             .n_ranks = b->ranks,
+                             .rank = b->rank,
+                             .rank_of_slot = rank_of_slot,
+                             .host_of_rank = host_of_rank,
+                             .n_threads = 1};
+    const iso_backend *cpu = iso_backend_cpu();
+    return iso_fabric_create(&topology, iso_communicator(b->ctx), cpu->sum, cpu->maximum, &b->fabric);
+}
+
+static iso_status bench_run(bench *b, int argc, char **argv)
+{
+    size_t smallest = 1024, largest = (size_t)64 << 20;
+    iso_status status = ISO_OK;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        size_t value = strtoul(argv[i + 1], NULL, 10);
+        if (!strcmp(argv[i], "--smallest"))
+            smallest = value;
+        else if (!strcmp(argv[i], "--largest"))
+            largest = value;
+        else if (!strcmp(argv[i], "--rounds"))
+            b->rounds = value < 1 ? 1 : value < MOST_ROUNDS ? (int)value : MOST_ROUNDS;
+        else
+            return iso_error(ISO_INVALID, "unknown option '%s'", argv[i]);
+    }
+    ISO_TRY(make_fabric(b));
+    if (b->rank == 0)
+        printf("%5s %5s %10s %11s %11s %11s %11s %7s %7s\n", "ranks", "hosts", "bytes", "Open MPI us",
+               "whole us", "chunks us", "shared us", "ratio", "shared");
+    for (size_t bytes = smallest; bytes <= largest; bytes *= 4)
+        ISO_TRY(measure_size(b, bytes));
+done:
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    bench b = {.rounds = 9};
+    iso_status status = iso_init(&argc, &argv, &b.ctx);
+    b.ranks = iso_ranks(b.ctx);
+    b.rank = iso_rank(b.ctx);
+    b.hosts = iso_hosts(b.ctx);
+    if (status == ISO_OK && !iso_communicator(b.ctx))
+        status = iso_error(ISO_INVALID, "one rank: run it with launch/mpirun -np 2 or more");
+    if (status == ISO_OK)
+        status = bench_run(&b, argc, argv);
+    iso_fabric_destroy(b.fabric);
+    return iso_finish(b.ctx, status);
+}
