@@ -385,7 +385,7 @@ static iso_status add_copies(iso_exchange *exchange, iso_gather *gather, int slo
     if (!gather->copies)
         return iso_no_memory("the exchange '%s'", exchange->what);
     for (int i = 0; i < count; i++)
-        if (sources[i].slot != slot && exchange->fabric->place[sources[i].slot] >= 0)
+        if (sources[i].slot != slot && exchange->fabric->area[sources[i].slot] >= 0)
             gather->copies[gather->n_copies++] = (iso_operand){
                 .area = ISO_AREA_SLOT, .number = sources[i].slot, .offset = sources[i].offset + skip};
     return ISO_OK;
@@ -401,7 +401,7 @@ iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int targe
     int number = -1;
     iso_status status =
         iso_exchange_add(exchange, slot, target, &flat, dtype, reduce, &chunk, sources, count, &number);
-    if (status != ISO_OK || fabric->place[slot] < 0)
+    if (status != ISO_OK || fabric->area[slot] < 0)
         return status;
     for (int i = 0; i < count; i++)
         if (sources[i].slot != slot && fabric->local[sources[i].slot] >= 0)
