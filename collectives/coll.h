@@ -19,6 +19,7 @@ extern "C" {
 
 typedef struct iso_fabric iso_fabric;
 typedef struct iso_exchange iso_exchange;
+typedef struct iso_watch iso_watch; /* collectives/control/watch.h */
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
@@ -45,6 +46,7 @@ typedef struct iso_topology {
     const int *rank_of_slot;    /* [n_slots] */
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
     int n_threads;              /* threads of this rank that run slots, at least 1 */
+    iso_watch *watch;           /* is told of exchanges and agreements; NULL: none */
 } iso_topology;
 
 /* The sum routines of the backend in use. */

@@ -70,6 +70,7 @@ typedef struct iso_pack {
 struct iso_exchange {
     iso_fabric *fabric;
     char *what;
+    iso_watch_name name; /* for the watchdog */
     int tag;
     bool committed;
     bool active; /* slots of this host take part, other than by copies within one slot: the host needs

@@ -24,6 +24,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     exchange->fabric = fabric;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
+    iso_watch_name_set(&exchange->name, what, -1, NULL);
     exchange->slots = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *exchange->slots);
     exchange->next = fabric->exchanges;
     fabric->exchanges = exchange;

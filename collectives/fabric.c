@@ -197,6 +197,7 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->host = MPI_COMM_NULL;
     fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     iso_status status = communicator ? join_communicators(fabric, *(MPI_Comm *)communicator) : ISO_OK;
+    fabric->channel.watch = topology->watch;
     if (status == ISO_OK)
         status = fabric_build(fabric, topology);
     if (status == ISO_OK)

@@ -154,9 +154,11 @@ static void send_messages(iso_exchange *exchange)
     }
 }
 
-void iso_exchange_start(iso_exchange *exchange, int thread)
+static void run_start(iso_exchange *exchange, int thread)
 {
     iso_fabric *fabric = exchange->fabric;
+    if (thread == 0) /* on every rank, so that all count alike */
+        iso_watch_enter_exchange(fabric->channel.watch, &exchange->name);
     if (!exchange->active)
         return;
     if (!exchange->settled)
@@ -168,6 +170,13 @@ void iso_exchange_start(iso_exchange *exchange, int thread)
     }
 }
 
+void iso_exchange_start(iso_exchange *exchange, int thread)
+{
+    run_start(exchange, thread);
+    if (thread == 0)
+        iso_watch_leave(exchange->fabric->channel.watch);
+}
+
 static void take_from_under_way(iso_exchange *exchange)
 {
     iso_exchange **link = &exchange->fabric->under_way;
@@ -177,7 +186,7 @@ static void take_from_under_way(iso_exchange *exchange)
 }
 
 /* All slots of the host may read what any of its ranks receives, so the host needs another barrier. */
-void iso_exchange_wait(iso_exchange *exchange, int thread)
+static void run_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
@@ -190,10 +199,17 @@ void iso_exchange_wait(iso_exchange *exchange, int thread)
         iso_fabric_barrier(exchange->fabric, thread);
 }
 
+void iso_exchange_wait(iso_exchange *exchange, int thread)
+{
+    if (thread == 0)
+        iso_watch_wait(exchange->fabric->channel.watch, &exchange->name);
+    run_wait(exchange, thread);
+}
+
 void iso_exchange_begin(iso_exchange *exchange, int thread)
 {
-    iso_exchange_start(exchange, thread);
-    iso_exchange_wait(exchange, thread);
+    run_start(exchange, thread);
+    run_wait(exchange, thread);
 }
 
 void iso_fabric_progress(iso_fabric *fabric)
@@ -207,6 +223,8 @@ void iso_exchange_end(iso_exchange *exchange, int thread)
 {
     if (exchange->active && (!exchange->settled || exchange->messages.in.n_messages > 0))
         iso_fabric_barrier(exchange->fabric, thread);
+    if (thread == 0)
+        iso_watch_leave(exchange->fabric->channel.watch);
 }
 
 static void run_count(const iso_exchange *exchange, int local, const iso_pull *pull, int64_t elements)

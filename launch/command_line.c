@@ -110,10 +110,16 @@ static const iso_session_option *session_row(const iso_argument *row)
     return iso_session_option_find(row->name, strlen(row->name));
 }
 
+static bool is_flag(const iso_argument *row)
+{
+    return row->kind == ISO_ARGUMENT_FLAG || (row->kind == ISO_ARGUMENT_SESSION && session_row(row)->flag);
+}
+
 static iso_status store_session(const iso_argument *row, const char *text, void *member)
 {
     const iso_session_option *option = session_row(row);
     uint64_t number;
+    text = option->flag ? "1" : text;
     iso_status status = iso_session_option_check(option, text, &number);
     if (status != ISO_OK)
         return status;
@@ -129,7 +135,7 @@ static iso_status store(const iso_argument *row, const char *text, void *values)
     void *member = (char *)values + row->offset;
     char option[64];
     snprintf(option, sizeof option, "--%s", row->name);
-    if (row->kind != ISO_ARGUMENT_FLAG && !*text)
+    if (!is_flag(row) && !*text)
         return iso_error(ISO_INVALID, "%s: the value is empty", option);
     switch (row->kind) {
     case ISO_ARGUMENT_TEXT:
@@ -207,7 +213,7 @@ iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, ch
     struct option list[ISO_MAX_ARGUMENTS + 1] = {{0}};
     for (int i = 0; i < rows; i++) {
         list[i].name = table[i].name;
-        list[i].has_arg = table[i].kind == ISO_ARGUMENT_FLAG ? no_argument : required_argument;
+        list[i].has_arg = is_flag(&table[i]) ? no_argument : required_argument;
         list[i].val = FIRST_ROW + i;
     }
     char **words = iso_new(((size_t)argc + 1) * sizeof *words); /* getopt_long may move words */

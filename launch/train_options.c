@@ -45,7 +45,8 @@ static const char *const losses_of_values[] = {
 #define NAMES(member, name, value, choices, help) ROW(TEXT, member, name, value, help, 0, 0, choices)
 #define LIST(member, name, value, help) ROW(LIST, member, name, value, help, 0, 0, NULL)
 /* A row of runtime/session/options.h. */
-#define SESSION(member) ROW(SESSION, member, #member, NULL, NULL, 0, 0, NULL)
+#define SESSION(member) SESSION_NAMED(member, #member)
+#define SESSION_NAMED(member, name) ROW(SESSION, member, name, NULL, NULL, 0, 0, NULL)
 #define FLAG(member, name, help) ROW(FLAG, member, name, NULL, help, 0, 0, NULL)
 #define CHOICE(member, name, value, choices, help) ROW(CHOICE, member, name, value, help, 0, 0, choices)
 #define COUNT(member, name, value, low, high, help) ROW(COUNT, member, name, value, help, low, high, NULL)
@@ -119,6 +120,11 @@ static const iso_argument table[] = {
            "driver writes, and training waits"),
     CHOICE(checkpoint_errors, "checkpoint-errors", "warn or stop", failures,
            "if a checkpoint cannot be written: warn (the default) and continue, or stop"),
+    COUNT(
+        check_replicas, "check-replicas", "N", 1, many,
+        "every N steps, and before each checkpoint, compare the copies of the weights on all hosts; if they "
+        "differ, training ends with exit code 1, names the host and the variable, and writes no further "
+        "checkpoint; default: never"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
          "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
          "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one"),
@@ -156,6 +162,8 @@ static const iso_argument table[] = {
          "process, or of mpirun, to the end of the first step, including reading"),
     SESSION(verbose),
     SESSION(threads),
+    SESSION(timeout),
+    SESSION_NAMED(timeout_abort, "timeout-abort"),
     FLAG(help, "help", "prints this help"),
 };
 enum { ROWS = sizeof table / sizeof table[0] };
@@ -286,6 +294,7 @@ iso_train_options iso_train_options_default(void)
                                .weight_decay = -1,
                                .seed = ISO_DEFAULT_SEED,
                                .verbose = 1,
+                               .timeout = ISO_DEFAULT_TIMEOUT,
                                .zero = 1,
                                .precision = "float32",
                                .checkpoint_io = "direct",

@@ -36,7 +36,7 @@ typedef struct iso_train_options {
     iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
     const char *precision;
     bool check_data;
-    uint64_t seed, threads, verbose; /* the session reads them too */
+    uint64_t seed, threads, verbose, timeout, timeout_abort; /* the session reads them too */
     const char *history, *timings;
     const char *csv, *tensorboard, *tensorboard_options, *profile;
     int64_t profile_step; /* 0: in the middle */
@@ -44,8 +44,9 @@ typedef struct iso_train_options {
     bool terminate_on_nan;
     iso_run_callback_options callback_options; /* from these; monitors that are empty: not given */
     const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
-    int64_t save_steps; /* from save_freq; 0: each epoch */
-    int64_t keep;       /* 0: all */
+    int64_t save_steps;     /* from save_freq; 0: each epoch */
+    int64_t keep;           /* 0: all */
+    int64_t check_replicas; /* 0: never */
     const char *resume, *backup, *weights, *save;
     bool help;
 } iso_train_options;

@@ -1,4 +1,4 @@
-/* The built-in models: the networks of the guides that Isogrid follows.
+/* The built-in models, constant descriptions: the networks of the guides that Isogrid follows.
  * Functions are local unless their comment says otherwise; every rank makes the same calls. */
 #ifndef ISO_MODELS_MODELS_H
 #define ISO_MODELS_MODELS_H
@@ -22,12 +22,13 @@ typedef struct iso_builtin_model {
 } iso_builtin_model;
 
 ISO_API int iso_builtin_model_count(void);
-/* NULL outside [0, count). */
+/* Constant; NULL outside [0, count). */
 ISO_API const iso_builtin_model *iso_builtin_model_at(int index);
-/* ISO_INVALID suggests similar names. */
+/* *model is constant. ISO_INVALID suggests similar names. */
 ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
 /* The model for rows of this shape (its input is "image") with `outputs` outputs (classes; 10 in its guide),
- * in ISO_F32 or ISO_F64, seeded by the context. As iso_model_create: never NULL, errors stay in it. */
+ * in ISO_F32 or ISO_F64, seeded by the context. As iso_model_create: never NULL, errors stay in it; freed
+ * with iso_model_destroy(). */
 ISO_API iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
                                             int outputs, iso_dtype precision);
 

@@ -59,31 +59,34 @@ done:
 }
 
 /* If the agreement fails too, a rank keeps its own error. */
-iso_status iso_channel_agree(const iso_channel *channel, iso_status status)
+iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, const char *where)
 {
     char mine[MESSAGE_BYTES];
-    int failing;
+    int failing = -1;
     iso_status agreed = ISO_OK;
     if (agree_is_alone(channel))
         return status;
     if (status != ISO_OK)
         snprintf(mine, sizeof mine, "%s", iso_error_message());
-    iso_status reported = lowest_rank(channel, status != ISO_OK, &failing);
+    iso_status reported = iso_watch_enter_named(channel->watch, "the agreement at the end of", -1, where);
+    if (reported == ISO_OK)
+        reported = lowest_rank(channel, status != ISO_OK, &failing);
     if (reported == ISO_OK && failing >= 0)
         reported = share_failure(channel, failing, status, &agreed);
+    iso_watch_leave(channel->watch);
     if (reported == ISO_OK)
         return agreed;
     return status == ISO_OK ? reported : iso_error(status, "%s", mine);
 }
 
-iso_status iso_agree(iso_context *ctx, iso_status status)
+iso_status iso_agree_in(iso_context *ctx, iso_status status, const char *where)
 {
     const iso_channel *channel = iso_context_channel(ctx);
     if (status == ISO_OK && channel)
         status = iso_first_error_get(&channel->failed);
     if (status == ISO_OK)
         status = iso_options_check();
-    return iso_channel_agree(channel, status);
+    return iso_channel_agree_in(channel, status, where);
 }
 
 /* Lists the ranks whose value is not that of rank 0: "rank 1 differs", "ranks 1, 2 and 5 more differ". Returns
@@ -141,10 +144,14 @@ iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, co
     if (agree_is_alone(channel))
         return ISO_OK;
     uint64_t range[2] = {value, ~value}, least[2];
-    iso_status status = ISO_MPI(MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator));
-    if (status != ISO_OK || least[0] == ~least[1])
-        return status;
-    return report_difference(channel, what, value, text);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_watch_enter_named(channel->watch, "the comparison of", -1, what));
+    ISO_TRY(ISO_MPI(MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator)));
+    if (least[0] != ~least[1])
+        status = report_difference(channel, what, value, text);
+done:
+    iso_watch_leave(channel->watch);
+    return status;
 }
 
 iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *text)
@@ -184,7 +191,10 @@ iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *
     if (status != ISO_INVALID || agree_is_alone(channel))
         return status;
     int64_t mine = count_lines(lines), most = 0;
-    status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
+    status = iso_watch_enter_named(channel->watch, "the comparison of the lines of", -1, what);
+    if (status == ISO_OK)
+        status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
+    iso_watch_leave(channel->watch);
     if (status != ISO_OK)
         return status;
     for (int64_t i = 0; i < most; i++) {

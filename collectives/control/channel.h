@@ -1,23 +1,49 @@
-/* The part of a context that agreement needs. It is a member of struct iso_context (runtime/session);
- * collectives/ does not need the rest. Another transport (a page per host, TCP between hosts) would be added
- * here. */
+/* The part of a context that collectives/ needs: a communicator, and the watchdog (watch.h). It is a member of
+ * struct iso_context (runtime/session). */
 #ifndef ISO_COLL_CHANNEL_H
 #define ISO_COLL_CHANNEL_H
 
 #include <mpi.h>
 
+#include "collectives/control/watch.h"
 #include "runtime/base/first_error.h"
 
 typedef struct iso_channel {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
     int rank, n_ranks;
     iso_first_error failed; /* of iso_agree_later */
+    iso_watch *watch;       /* NULL: one rank, or not made yet */
 } iso_channel;
 
 /* The channel of a context; NULL for NULL. Defined in runtime/session, which defines the context. */
 const iso_channel *iso_context_channel(const iso_context *ctx);
 
-/* As iso_agree (control.h), over a channel. */
-iso_status iso_channel_agree(const iso_channel *channel, iso_status status);
+/* As iso_agree (control.h), over a channel. where: the function that calls, for the watchdog's report. */
+iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, const char *where);
+#define iso_channel_agree(channel, status) iso_channel_agree_in(channel, status, __func__)
+
+/* ---- the watchdog ---- */
+typedef struct iso_watch_settings {
+    const int *host_of_rank; /* [n_ranks] lent until iso_watch_destroy */
+    int n_hosts;
+    bool ends_process;   /* ends the process when a rank is lost */
+    double timeout;      /* seconds after which a slow rank is named */
+    bool timeout_aborts; /* and ends the job */
+} iso_watch_settings;
+
+/* Starts to watch the ranks of a channel, and a thread for it. *watch is NULL if there is one rank.
+ * Collective. */
+iso_status iso_watch_create(const iso_channel *channel, const iso_watch_settings *settings,
+                            iso_watch **watch);
+/* Does nothing with NULL. Local. */
+void iso_watch_destroy(iso_watch *watch);
+
+/* How far a rank is. */
+typedef enum iso_watch_phase {
+    ISO_WATCH_RUNS,
+    ISO_WATCH_FAILS, /* it is in iso_finish with an error: it will say what is wrong */
+    ISO_WATCH_ENDED, /* it knows that all ranks have reached iso_finish */
+} iso_watch_phase;
+void iso_watch_set_phase(iso_watch *watch, iso_watch_phase phase);
 
 #endif

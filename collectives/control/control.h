@@ -15,8 +15,9 @@ extern "C" {
 
 /* Gives all ranks of the context the status and message of the lowest failing rank, or ISO_OK if no rank
  * fails. The message is preceded by "rank 3: " unless all ranks have the same error. Every collective public
- * call ends with it. Collective. */
-iso_status iso_agree(iso_context *ctx, iso_status status);
+ * call ends with it. where: the function that calls, for the watchdog's report. Collective. */
+iso_status iso_agree_in(iso_context *ctx, iso_status status, const char *where);
+#define iso_agree(ctx, status) iso_agree_in(ctx, status, __func__)
 /* Keeps an error that this rank found where the ranks do not agree (in the messages at the end of a step).
  * From now on, iso_agree uses it whenever this rank passes ISO_OK. Only the first such error counts; its
  * message is the last one recorded. Local. */

@@ -1,5 +1,6 @@
 /* Activations: those of layers (`.activation`), and layers that are an activation.
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_ACTIVATION_H
 #define ISO_MODELS_LAYERS_ACTIVATION_H
 

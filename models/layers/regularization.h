@@ -1,5 +1,6 @@
 /* Layers that have an effect only in training functions.
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_REGULARIZATION_H
 #define ISO_MODELS_LAYERS_REGULARIZATION_H
 

@@ -1,5 +1,6 @@
 /* Layers that move, add, remove or interpolate elements.
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_RESHAPING_H
 #define ISO_MODELS_LAYERS_RESHAPING_H
 

@@ -25,10 +25,10 @@ extern "C" {
 #endif
 
 /* The version of the library that the program runs with, "0.1.0"; ISO_VERSION is that of the headers that it
- * was compiled with. Local. */
+ * was compiled with. Constant. Local. */
 ISO_API const char *iso_version(void);
 /* 16 hexadecimal digits that differ if the library's sources, compiler or flags do; the Makefile makes
- * them. Local. */
+ * them. Constant. Local. */
 ISO_API const char *iso_build_id(void);
 
 #ifdef __cplusplus

@@ -6,7 +6,10 @@
 #include "runtime/base/types.h"
 
 /* A part of one variable in this process's memory: elements [begin, begin + count) of the row-major order
- * of `box`. Memory that the ranks of a host share is divided among them: each part is listed by one rank. */
+ * of `box`. Memory that the ranks of a host share is divided among them: each part is listed by one rank.
+ * If several hosts hold the box (copies > 1), `begin` is a multiple of ISO_SHARD_UNIT bytes, so that parts of
+ * different hosts can be compared unit by unit. */
+enum { ISO_SHARD_UNIT = 4096 };
 typedef struct iso_state_shard {
     const char *path; /* lent */
     iso_dtype dtype;
@@ -15,6 +18,8 @@ typedef struct iso_state_shard {
     int64_t begin, count;
     void *data;  /* of the first of these elements */
     bool writer; /* this copy of these elements, of all copies, is written to files */
+    int copies;  /* the number of hosts that hold the box; each has one copy */
+    int copy;    /* which of them this host is, from 0 in the order of the hosts */
 } iso_state_shard;
 
 typedef struct iso_state_shards {

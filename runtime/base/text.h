@@ -29,10 +29,10 @@ ISO_API void iso_text_add(iso_text *text, const char *format, ...)
 #endif
     ;
 ISO_API void iso_text_free(iso_text *text);
-/* The characters, "" if there are none. */
+/* The characters, "" if there are none; they belong to the text until it changes. */
 ISO_API const char *iso_text_get(const iso_text *text);
 
-/* Writes "1.50 GB" and the like into text, for bytes and operations; returns text. */
+/* Writes "1.50 GB" and the like into text, for bytes and operations; returns the caller's own text. */
 ISO_API char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
 
 /* "GlobalAveragePooling2D" -> "global_average_pooling2d": a class's name in Keras's snake case

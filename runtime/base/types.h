@@ -26,6 +26,7 @@ typedef enum iso_dtype {
 
 /* Bytes of one element; 0 for ISO_DTYPE_NONE and invalid values. */
 ISO_API size_t iso_dtype_size(iso_dtype dtype);
+/* "float32"; constant. */
 ISO_API const char *iso_dtype_name(iso_dtype dtype);
 ISO_API bool iso_dtype_is_float(iso_dtype dtype);
 /* Gets element i of a dense array as a double, and sets it from one (integers are truncated). For set-up,
@@ -56,7 +57,7 @@ extern "C++" template <class... dim_types> inline iso_shape iso_shape_of_(dim_ty
 }
 #endif
 
-/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated); returns text. A rank outside
+/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated), which stays the caller's own, and returns it. A rank outside
  * [0, ISO_MAX_RANK]: "[rank 99]". */
 ISO_API char *iso_shape_text(const iso_shape *shape, char *text, size_t size);
 ISO_API bool iso_shape_equal(const iso_shape *a, const iso_shape *b);

@@ -167,7 +167,8 @@ ISO_API iso_status iso_dataset_generator_with(iso_context *ctx, const iso_datase
 /* Frees the data set and ends its threads. NULL is fine. */
 ISO_API void iso_dataset_destroy(iso_dataset *dataset);
 
-/* The built-in data sets: how many, and name and one-line description of each (NULL outside [0, count)). */
+/* The built-in data sets: how many, and name and one-line description of each (constant; NULL outside
+ * [0, count)). */
 ISO_API int iso_dataset_count(void);
 ISO_API const char *iso_dataset_name(int index);
 ISO_API const char *iso_dataset_description(int index);

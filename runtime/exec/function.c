@@ -185,6 +185,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
              options.name       ? options.name
              : options.training ? "training"
                                 : "inference");
+    iso_watch_name_set(&function->step_name, "a step of function", -1, function->name);
     status = function_set_up(function, &options);
     if (status == ISO_OK)
         status = iso_agree(graph->ctx, iso_graph_settle(graph));

@@ -136,6 +136,13 @@ ISO_API void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
 ISO_API void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user);
 /* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */
 ISO_API iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint);
+/* Compares the bits of all copies of each variable that several hosts hold, whole or a part of it. compared:
+ * receives the bytes of these copies, 0 if no element has two; may be NULL. Optimizer slots are not compared:
+ * each element of them has one holder. Each rank reads the elements that it lists (iso_graph_shards), and two
+ * small all-reduces follow. ISO_FAILED: copies differ; names the first such variable, the hosts with their
+ * ranks, the first element with its values, and the other variables. It says which hosts differ from most, if
+ * most are equal. Collective; between steps. */
+ISO_API iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared);
 
 #ifdef __cplusplus
 }

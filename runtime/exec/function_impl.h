@@ -1,6 +1,7 @@
 #ifndef ISO_EXEC_FUNCTION_IMPL_H
 #define ISO_EXEC_FUNCTION_IMPL_H
 
+#include "collectives/control/watch.h"
 #include "runtime/exec/bind_impl.h"
 
 struct iso_function {
@@ -14,6 +15,7 @@ struct iso_function {
     bool training, parts;
     iso_executable *stepped; /* only with .parts: the plan of the last step */
     char name[64];
+    iso_watch_name step_name;      /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
     struct iso_recorder *recorder; /* NULL: no step is recorded */
 };

@@ -15,7 +15,7 @@ extern "C" {
 /* The plan of a function that is not made: on one process for any mesh, without memory, data or threads.
  * slots_per_host: the number of slots that each host is assumed to have, in the order of the slots' ranks (in
  * mesh order if the mesh has no list of ranks); 0: one host has all slots. The graph's distribution must have
- * a mesh. Local. */
+ * a mesh. The caller frees the report with iso_plan_report_destroy(). Local. */
 ISO_API iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
                                      const iso_function_options *options, iso_plan_report **report);
 

@@ -83,7 +83,8 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .rank = iso_rank(runtime->ctx),
                              .rank_of_slot = runtime->mesh->rank_of_slot,
                              .host_of_rank = hosts,
-                             .n_threads = runtime->n_threads};
+                             .n_threads = runtime->n_threads,
+                             .watch = iso_context_watch(runtime->ctx)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
 done:
@@ -169,6 +170,7 @@ static void runtime_destroy(iso_runtime *runtime)
     for (int i = 0; i < runtime->n_spares; i++)
         iso_free(runtime->spares[i].offset);
     iso_free(runtime->spares);
+    iso_free(runtime->replicas.shards.shards);
     iso_free(runtime);
 }
 

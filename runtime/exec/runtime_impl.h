@@ -60,6 +60,13 @@ typedef struct iso_update_state {
     iso_bucket_state *state; /* [n_buckets] */
 } iso_update_state;
 
+/* The shards that the replica check compares. */
+typedef struct iso_replicas {
+    bool listed;
+    unsigned generation; /* of the memory, when they were listed */
+    iso_state_shards shards;
+} iso_replicas;
+
 typedef struct iso_runtime {
     iso_graph *graph;
     iso_context *ctx;
@@ -89,6 +96,7 @@ typedef struct iso_runtime {
     struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
     int n_spares;
     iso_spare *spares;
+    iso_replicas replicas;
 } iso_runtime;
 
 /* The graph's runtime, made with its first function. Collective. */

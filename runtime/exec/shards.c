@@ -14,8 +14,8 @@
 #include "runtime/session/session.h"
 
 enum {
-    UNIT = 4096,      /* shares begin at multiples of this many bytes */
-    SMALL = 16 << 10, /* fewer bytes are not divided */
+    UNIT = ISO_SHARD_UNIT, /* shares begin at multiples of this many bytes */
+    SMALL = 16 << 10,      /* fewer bytes are not divided */
 };
 
 static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
@@ -30,7 +30,25 @@ typedef struct holders {
     int count;
     int *rank;  /* [count] in the order of the mesh */
     bool *seen; /* [ranks] */
+    int hosts;  /* number of their hosts */
+    int before; /* of these hosts: those before this rank's */
 } holders;
+
+/* Counts the hosts of the ranks that were found. */
+static void count_hosts(const iso_runtime *runtime, holders *h)
+{
+    int own = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
+    memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
+    h->hosts = h->before = 0;
+    for (int i = 0; i < h->count; i++) {
+        int host = iso_host_of_rank(runtime->ctx, h->rank[i]);
+        if (h->seen[host])
+            continue;
+        h->seen[host] = true;
+        h->hosts++;
+        h->before += host < own;
+    }
+}
 
 static void shards_find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
                                 holders *h)
@@ -47,6 +65,7 @@ static void shards_find_holders(const iso_runtime *runtime, const iso_variable *
         h->seen[rank] = true;
         h->rank[h->count++] = rank;
     }
+    count_hosts(runtime, h);
 }
 
 /* The first element of share `number` when n elements are divided into `shares`, at whole units, as evenly as
@@ -105,12 +124,14 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
     int index = 0;
     bool last;
     iso_status status = ISO_OK;
+    shards_find_holders(runtime, variable, box, h);
     iso_state_shard whole = {.path = variable->path,
                              .dtype = variable->dtype,
                              .shape = variable->shape,
                              .box = *box,
-                             .data = iso_runtime_variable(runtime, variable, slot)};
-    shards_find_holders(runtime, variable, box, h);
+                             .data = iso_runtime_variable(runtime, variable, slot),
+                             .copies = h->hosts,
+                             .copy = h->before};
     while (h->rank[index] != iso_rank(runtime->ctx))
         index++;
     int own = share_of(h, index, variable->id);
@@ -215,7 +236,8 @@ static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket 
                                       .begin = from - member->offset,
                                       .count = to - from,
                                       .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
-                                      .writer = true}));
+                                      .writer = true,
+                                      .copies = 1}));
     }
 done:
     return status;

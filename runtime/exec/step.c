@@ -271,6 +271,9 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
         runtime->locals[l].fault.raised = false, runtime->locals[l].read_status = ISO_OK;
     for (int l = 0; refusal && l < runtime->n_locals; l++)
         iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
+    iso_watch *watch = iso_context_watch(runtime->ctx);
+    iso_watch_enter(watch, &function->step_name); /* waits for nobody itself: its exchanges do */
+    iso_watch_leave(watch);
     if (runtime->n_locals == 0)
         return 0;
     iso_thread_pool_run(runtime->pool, run_thread, &s);

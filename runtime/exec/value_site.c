@@ -1,5 +1,6 @@
 /* What the values of one mesh share: the fabric between its slots, and the ranks that host them. */
 #include "collectives/control/control.h"
+#include "collectives/control/watch.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/value_impl.h"
@@ -54,7 +55,8 @@ static iso_status value_site_make_fabric(iso_value_site *site)
                              .rank = iso_rank(site->ctx),
                              .rank_of_slot = site->mesh->rank_of_slot,
                              .host_of_rank = hosts,
-                             .n_threads = 1};
+                             .n_threads = 1,
+                             .watch = iso_context_watch(site->ctx)};
     status = iso_fabric_create(&topology, iso_communicator(site->ctx), iso_backend_cpu()->sum,
                                iso_backend_cpu()->maximum, &site->fabric);
 done:

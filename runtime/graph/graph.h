@@ -4,7 +4,8 @@
  * tensor that belongs to the broken graph), and iso_graph_error(), iso_function_create() or iso_compile()
  * return it. Once the graph has a function, the next collective call returns the error once, and takes out what
  * was added since the last function was made or the model was compiled. Every tensor belongs to its graph and is freed with it.
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_GRAPH_GRAPH_H
 #define ISO_GRAPH_GRAPH_H
 
@@ -19,7 +20,8 @@ typedef struct iso_tensor iso_tensor;
 typedef struct iso_variable iso_variable;
 typedef struct iso_update iso_update; /* variables and their new values; owned by the graph */
 
-/* Creates an empty graph. Never NULL: when out of memory, a graph with that error. */
+/* Creates an empty graph, which the caller frees with iso_graph_destroy() or gives to iso_model_create().
+ * Never NULL: when out of memory, a graph with that error. */
 ISO_API iso_graph *iso_graph_create(iso_context *ctx);
 /* Frees the graph and everything that belongs to it, unless a model owns it (iso_model_create): then it
  * does nothing, and iso_model_destroy frees the graph. NULL is ignored. Collective (iso_mesh_destroy)

@@ -2,7 +2,8 @@
  * errors, and updates and losses that depend on frozen variables.
  *
  * For those who write layers. As in graph.h nothing returns a status: the first error stays in the graph.
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_GRAPH_LAYER_H
 #define ISO_GRAPH_LAYER_H
 

@@ -2,7 +2,8 @@
  *
  * To add an op: one descriptor in ops/<family>.c, one line in ops/list.h, a kernel file in each backend and
  * one line in its list.
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_GRAPH_OP_H
 #define ISO_GRAPH_OP_H
 

@@ -4,7 +4,8 @@
  *
  * Their rows are in graph/optimizers and graph/schedules. To add one: a file there, a line in list.h, and a
  * struct of options and a macro below.
- * Functions are local unless their comment says otherwise. */
+ * Functions are local unless their comment says otherwise. Pointers that functions return are names, which
+ * belong to the library, and updates, which belong to the graph, unless their comment says otherwise. */
 #ifndef ISO_GRAPH_OPTIMIZER_H
 #define ISO_GRAPH_OPTIMIZER_H
 

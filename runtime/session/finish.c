@@ -105,13 +105,17 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     MPI_Request request;
     char message[4096];
     snprintf(message, sizeof message, "%s", iso_error_message());
+    if (*status != ISO_OK)
+        iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_FAILS);
+    iso_watch_enter_named(ctx->channel.watch, "iso_finish", -1, NULL);
     iso_status failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
                                                ctx->shutdown, &request));
     finish_barrier how =
         failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
-    if (how == MET)
+    if (how == MET) {
+        iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_ENDED);
         *status = tell(ctx, endings);
-    else if (failed != ISO_OK) /* the program's own error takes precedence */
+    } else if (failed != ISO_OK) /* the program's own error takes precedence */
         *status = *status == ISO_OK ? failed : iso_error(*status, "%s", message);
     if (how != LATE) /* otherwise MPI still uses its memory */
         iso_free(endings);
@@ -120,6 +124,7 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
 
 static void free_context(iso_context *ctx)
 {
+    iso_watch_destroy(ctx->channel.watch);
     iso_options_free(ctx);
     iso_free(ctx->host_of_rank);
     iso_free(ctx);

@@ -11,27 +11,33 @@
 #include "runtime/session/session_impl.h"
 
 static const iso_session_option options[] = {
-    {"mesh", true, false, 0, 0, "AXIS=N,...",
+    {"mesh", true, false, false, 0, 0, "AXIS=N,...",
      "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
      "axis may be *: its size follows from the others",
      "named axes, as in data=2,model=4"},
-    {"devices", true, false, 0, 0, "RANK,...",
+    {"devices", true, false, false, 0, 0, "RANK,...",
      "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
      "0-3,0-3, or 0x4,1x4; default: contiguous blocks. It changes no result",
      "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
-    {"seed", true, true, 0, UINT64_MAX, "N",
+    {"seed", true, true, false, 0, UINT64_MAX, "N",
      "for initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
      "an integer from 0 to 18446744073709551615"},
-    {"role", false, false, 0, 0, "auto|worker|evaluator",
+    {"role", false, false, false, 0, 0, "auto|worker|evaluator",
      "an evaluator follows the checkpoints and never slows the workers; auto (the default): what TF_CONFIG "
      "says, "
      "otherwise a worker",
      "auto, worker or evaluator"},
-    {"threads", false, true, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
+    {"threads", false, true, false, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
      "an integer from 1 to 4096"},
-    {"verbose", false, true, 0, 2, "0|1|2",
+    {"verbose", false, true, false, 0, 2, "0|1|2",
      "0: silent; 1 (the default): progress bar; 2: first the whole plan, then one line for each epoch",
      "0, 1 or 2"},
+    {"timeout", true, true, false, 1, 1000000, "S",
+     "a rank that others wait for is named in a warning every S seconds; default " ISO_TEXT_OF(
+         ISO_DEFAULT_TIMEOUT) ". A rank that is lost ends the job within 10 seconds in any case",
+     "an integer from 1 to 1000000"},
+    {"timeout-abort", true, true, true, 1, 1, NULL,
+     "ends the job with exit code 74 where --timeout would warn", "given without a value"},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -70,6 +76,8 @@ static void take_number(iso_context *ctx, const iso_session_option *option, uint
         ctx->seed = number;
     else if (!strcmp(option->name, "threads"))
         ctx->n_threads = (int)number;
+    else if (!strcmp(option->name, "timeout"))
+        ctx->timeout = (double)number;
 }
 
 /* The option that an argument names. *value: the text after '=', NULL if there is no '='. */
@@ -111,6 +119,11 @@ static iso_status take_at(iso_context *ctx, int argc, char **argv, int *at, bool
     if (!option)
         return ISO_OK;
     ++*at;
+    if (option->flag) {
+        if (value)
+            return iso_error(ISO_INVALID, "option '--%s=%s' takes no value", option->name, value);
+        value = "1";
+    }
     if (!value) {
         if (*at >= argc || !strncmp(argv[*at], "--", 2))
             return iso_error(ISO_INVALID, "--%s needs a value: %s", option->name, option->wants);

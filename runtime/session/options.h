@@ -13,6 +13,7 @@ typedef struct iso_session_option {
     const char *name; /* without the dashes */
     bool same;        /* must be the same on all ranks */
     bool number;      /* an integer in [low, high]; otherwise a text that is not empty */
+    bool flag;        /* has no value on the command line, and the text "1" here */
     uint64_t low, high;
     const char *value; /* the name of the value in help texts */
     const char *help;

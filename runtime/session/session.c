@@ -24,6 +24,7 @@ static iso_status session_create(int *argc, char ***argv, iso_context **out)
     ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     ctx->shutdown = ctx->job = MPI_COMM_NULL;
     ctx->seed = ISO_DEFAULT_SEED;
+    ctx->timeout = ISO_DEFAULT_TIMEOUT;
     ctx->n_hosts = ctx->n_host_ranks = 1;
     *out = ctx;
     return iso_options_take(ctx, argc, argv);
@@ -55,6 +56,17 @@ static iso_status compare_ranks(iso_context *ctx)
     return iso_agree_same_text(ctx, "the builds of Isogrid", iso_build_id());
 }
 
+/* Collective. */
+static iso_status watch_ranks(iso_context *ctx)
+{
+    iso_watch_settings settings = {.host_of_rank = ctx->host_of_rank,
+                                   .n_hosts = ctx->n_hosts,
+                                   .ends_process = ctx->began_mpi,
+                                   .timeout = ctx->timeout,
+                                   .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL};
+    return iso_watch_create(&ctx->channel, &settings, &ctx->channel.watch);
+}
+
 /* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
  * Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool environment, iso_status status)
@@ -71,6 +83,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_hosts_find(ctx));
+    if (status == ISO_OK)
+        status = watch_ranks(ctx);
     if (status == ISO_OK)
         status = compare_ranks(ctx);
     if (status == ISO_OK)
@@ -147,6 +161,11 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
 const iso_channel *iso_context_channel(const iso_context *ctx)
 {
     return ctx ? &ctx->channel : NULL;
+}
+
+iso_watch *iso_context_watch(const iso_context *ctx)
+{
+    return ctx ? ctx->channel.watch : NULL;
 }
 
 void iso_agree_later(iso_context *ctx, iso_status status)
@@ -227,11 +246,16 @@ void *iso_communicator(const iso_context *ctx)
 static iso_status broadcast_from(const iso_context *ctx, int root, void *data, size_t bytes)
 {
     enum { PART = 1 << 30 };
-    iso_status status = ISO_OK;
+    iso_watch *watch = ctx->channel.watch;
+    iso_watch_name name;
+    iso_watch_name_set(&name, "a broadcast of", (int64_t)bytes, "bytes");
+    name.signature += (uint64_t)root;
+    iso_status status = iso_watch_enter(watch, &name);
     for (size_t at = 0; at < bytes && status == ISO_OK; at += PART) {
         int count = bytes - at < PART ? (int)(bytes - at) : PART;
         status = ISO_MPI(MPI_Bcast((char *)data + at, count, MPI_BYTE, root, ctx->channel.communicator));
     }
+    iso_watch_leave(watch);
     return status;
 }
 
@@ -250,6 +274,15 @@ iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
     return iso_broadcast_from(ctx, 0, data, bytes);
 }
 
+static iso_status gather_all(const iso_channel *channel, const void *mine, int bytes, void *all)
+{
+    iso_status status = iso_watch_enter_named(channel->watch, "a gathering of", bytes, "bytes");
+    if (status == ISO_OK)
+        status = ISO_MPI(MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, channel->communicator));
+    iso_watch_leave(channel->watch);
+    return status;
+}
+
 iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all)
 {
     int ranks = iso_ranks(ctx);
@@ -259,8 +292,7 @@ iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void
     char *out = all;
     iso_status status = ISO_OK;
     if (ranks > 1 && bytes <= INT_MAX)
-        return ISO_MPI(
-            MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ctx->channel.communicator));
+        return gather_all(&ctx->channel, mine, (int)bytes, all);
     memcpy(out + (size_t)iso_rank(ctx) * bytes, mine, bytes);
     for (int rank = 0; rank < ranks && ranks > 1 && status == ISO_OK; rank++)
         status = broadcast_from(ctx, rank, out + (size_t)rank * bytes, bytes);
@@ -271,12 +303,14 @@ static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datat
                                     size_t count)
 {
     enum { PART = 1 << 16, ELEMENT = 8 }; /* keeps the memory that MPI needs for a call small */
-    iso_status status = ISO_OK;
+    iso_watch *watch = ctx->channel.watch;
+    iso_status status = iso_watch_enter_named(watch, "a reduction of", (int64_t)count, "values");
     for (size_t at = 0; at < count && status == ISO_OK; at += PART) {
         int n = count - at < PART ? (int)(count - at) : PART;
         status = ISO_MPI(
             MPI_Allreduce(MPI_IN_PLACE, values + at * ELEMENT, n, type, op, ctx->channel.communicator));
     }
+    iso_watch_leave(watch);
     return status;
 }
 

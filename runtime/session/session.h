@@ -56,6 +56,7 @@ ISO_API int iso_host_of_rank(const iso_context *ctx, int rank);
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
 #define ISO_DEFAULT_SEED 1337
+#define ISO_DEFAULT_TIMEOUT 60
 ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, otherwise ISO_DEFAULT_SEED */
 /* Affects objects made afterwards; must be the same on every rank. ctx must not be NULL. */
 ISO_API void iso_set_seed(iso_context *ctx, uint64_t seed);
@@ -71,7 +72,8 @@ ISO_API iso_role_kind iso_role(const iso_context *ctx);
  * the first rank of the evaluator. */
 ISO_API bool iso_is_chief(const iso_context *ctx);
 
-/* A pointer to the MPI_Comm of this role's ranks, NULL without MPI (void *, so that mpi.h is not needed here). */
+/* A pointer to the MPI_Comm of this role's ranks, which belongs to the context; NULL without MPI (void *, so that
+ * mpi.h is not needed here). */
 ISO_API void *iso_communicator(const iso_context *ctx);
 
 /* Collectives for set-up, not for steps. ctx NULL: one rank. ISO_INVALID on every rank if one passes NULL

@@ -23,6 +23,7 @@ struct iso_context {
     int *host_of_rank;         /* [n_ranks] */
     int n_threads;
     uint64_t seed;
+    double timeout; /* seconds after which a slow rank is named */
     iso_role_kind role;
     iso_option_value *options;
     int n_options;

@@ -24,18 +24,19 @@ typedef struct iso_distribution iso_distribution;
  * that this function creates, and "*" is then computed from the number of slots in the list. The placement
  * of slots changes no result. ISO_INVALID (names the text and the number of ranks): the text does not
  * parse, has fewer slots than ranks, or overflows; the list has another number of slots, a rank that does
- * not exist, or no slot for some rank. Collective. */
+ * not exist, or no slot for some rank. Freed with iso_mesh_destroy(). Collective. */
 ISO_API iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_create, but the caller gives the rank of every slot: rank_of_slot [count], in mesh order, any
- * permutation or subset of the ranks. NULL: contiguous blocks. Collective. */
+ * permutation or subset of the ranks. NULL: contiguous blocks. The list is copied; the mesh is freed with
+ * iso_mesh_destroy(). Collective. */
 ISO_API iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
                                       iso_mesh **mesh);
 /* An abstract mesh of any number of slots, on which nothing can run: for plans (iso_function_plan) and for
- * looking at layouts. All its slots are on rank 0. Collective. */
+ * looking at layouts. All its slots are on rank 0. Freed with iso_mesh_destroy(). Collective. */
 ISO_API iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_abstract, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
  * NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have a slot.
- * Collective. */
+ * Freed with iso_mesh_destroy(). Collective. */
 ISO_API iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices,
                                         iso_mesh **mesh);
 /* Parses the list of the option --devices, for iso_mesh_create_on: the rank of each slot in mesh order (the
@@ -114,7 +115,7 @@ ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shap
  *   of the outputs of layers and blocks   "d2/output"
  *   of inputs                             "image/output"
  *   of an optimizer's slots               "optimizer:d1/kernel/momentum"; only keys that begin so are tried
- * The map holds the mesh.
+ * The map holds the mesh, and is freed with iso_layout_map_destroy().
  * Local. */
 ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 /* Collective (iso_mesh_destroy). */
@@ -158,7 +159,8 @@ typedef struct iso_distribution_options {
     iso_layout_callback optimizer; /* slots, "optimizer:d1/kernel/momentum"; default: the variable's */
     void *arg;                     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
-/* mesh NULL: the default mesh. Local. */
+/* mesh NULL: the default mesh. The distribution holds the mesh, and is freed with iso_distribution_destroy().
+ * Local. */
 ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                                 const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
@@ -188,7 +190,7 @@ ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distr
 ISO_API iso_status iso_distribution_set_zero(iso_distribution *distribution, int level);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_distribution_destroy(iso_distribution *distribution);
-/* The distribution's mesh; NULL if it is the default mesh and no graph has been distributed yet. */
+/* The distribution's mesh, which it keeps; NULL if it is the default mesh and no graph has been distributed yet. */
 ISO_API iso_mesh *iso_distribution_mesh(const iso_distribution *distribution);
 /* Sets the distribution of the functions of this graph; must be called before the first function is made.
  * The graph holds the distribution. */

@@ -11,8 +11,16 @@
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 
+/* A checkpoint of this training. */
+typedef struct written_file {
+    char *path; /* NULL: none */
+    int64_t step;
+} written_file;
+
 struct iso_checkpoint_writer {
     iso_context *ctx;
+    iso_checkpoint_writer *next; /* of the same training */
+    written_file begun, complete;
     iso_checkpoint_writer_options options;
     iso_state_dict *contents;
     iso_saver *saver;
@@ -20,21 +28,23 @@ struct iso_checkpoint_writer {
     int64_t n_saves, failed;
 };
 
-iso_status iso_checkpoint_writer_create(iso_model *model, const iso_checkpoint_writer_options *options,
+iso_status iso_checkpoint_writer_create(iso_training *training, const iso_checkpoint_writer_options *options,
                                         iso_checkpoint_writer **out)
 {
-    iso_context *ctx = iso_graph_context(model->graph);
+    iso_context *ctx = training->ctx;
     iso_checkpoint_writer *writer = iso_new(sizeof *writer);
     iso_status status = ISO_OK;
     if (writer) {
         *writer = (iso_checkpoint_writer){.ctx = ctx, .options = *options};
-        status = iso_state_dict_create(model, options->weights_only, &writer->contents);
+        status = iso_state_dict_create(training->model, options->weights_only, &writer->contents);
     } else {
         status = iso_error(ISO_NO_MEMORY, "no memory to write checkpoints");
     }
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_saver_create(ctx, &writer->saver, .keep = options->keep, .mpio = options->mpio,
                              .waits = options->waits));
+    writer->next = training->writers;
+    training->writers = writer;
     *out = writer;
     return ISO_OK;
 done:
@@ -48,6 +58,8 @@ void iso_checkpoint_writer_destroy(iso_checkpoint_writer *writer)
         return;
     iso_saver_destroy(writer->saver);
     iso_state_dict_destroy(writer->contents);
+    iso_free(writer->begun.path);
+    iso_free(writer->complete.path);
     iso_free(writer);
 }
 
@@ -90,16 +102,39 @@ static iso_status tell_end(iso_checkpoint_writer *writer, iso_status status)
     return tell(writer, status, message);
 }
 
+/* The save that was begun has ended. */
+static void note_end(iso_checkpoint_writer *writer, iso_status status)
+{
+    if (!writer->begun.path)
+        return;
+    if (status == ISO_OK) {
+        iso_free(writer->complete.path);
+        writer->complete = writer->begun;
+    } else
+        iso_free(writer->begun.path);
+    writer->begun.path = NULL;
+}
+
+/* path NULL: the save did not begin. Without memory for the path it is forgotten. */
+static void note_begin(iso_checkpoint_writer *writer, const iso_training *training, const char *path)
+{
+    writer->begun = (written_file){path ? iso_strdup(path) : NULL, training->cursor.trained};
+}
+
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
                                       bool best)
 {
-    iso_status last = ISO_OK;
+    iso_status last = ISO_OK, equal = iso_training_check_replicas(training);
+    if (equal != ISO_OK)
+        return equal;
     writer->n_saves++;
     if (writer->options.verbose)
         iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
     iso_status status = iso_state_dict_save(writer->contents, training, writer->saver, path, best, &last);
     char message[1024];
     snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
+    note_end(writer, last);
+    note_begin(writer, training, status == ISO_OK ? path : NULL);
     /* If each save is waited for, the saver's message is about this save and is reported below. */
     bool waits = writer->options.waits || writer->options.mpio;
     iso_status before = waits && status != ISO_OK ? ISO_OK : tell_end(writer, last);
@@ -114,7 +149,24 @@ void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer)
 
 iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer)
 {
-    return tell_end(writer, iso_saver_wait(writer->saver));
+    iso_status status = iso_saver_wait(writer->saver);
+    note_end(writer, status);
+    return tell_end(writer, status);
+}
+
+/* A save that fails here is reported by its writer; it is not the error to return now. */
+const char *iso_checkpoint_writers_newest(const iso_training *training, int64_t *step)
+{
+    const char *path = NULL;
+    *step = 0;
+    for (iso_checkpoint_writer *writer = training->writers; writer; writer = writer->next) {
+        iso_checkpoint_writer_wait(writer);
+        if (!writer->complete.path || writer->complete.step < *step)
+            continue;
+        path = writer->complete.path;
+        *step = writer->complete.step;
+    }
+    return path;
 }
 
 void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern)

@@ -13,20 +13,23 @@ typedef struct iso_checkpoint_writer_options {
 
 typedef struct iso_checkpoint_writer iso_checkpoint_writer;
 
-/* Collective. */
-iso_status iso_checkpoint_writer_create(iso_model *model, const iso_checkpoint_writer_options *options,
+/* The training lists the writer. Collective. */
+iso_status iso_checkpoint_writer_create(iso_training *training, const iso_checkpoint_writer_options *options,
                                         iso_checkpoint_writer **writer);
 /* Waits for the save in progress. Collective. */
 void iso_checkpoint_writer_destroy(iso_checkpoint_writer *writer);
 /* Checks that every rank can write into the folder (iso_saver_try), and counts existing checkpoints for
  * `keep` (iso_saver_adopt). who: for messages. Collective. */
 iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char *who, const char *pattern);
-/* Begins a save and reports the result of the one before. Collective. */
+/* Makes the replica check, begins a save and reports the result of the one before. Collective. */
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
                                       bool best);
 void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer);
 /* Waits for the save in progress and reports its result. Collective. */
 iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer);
+/* Waits for the saves in progress of all writers of a training. The path of the newest checkpoint that they
+ * have written (lent) and its step; NULL: none. Collective. */
+const char *iso_checkpoint_writers_newest(const iso_training *training, int64_t *step);
 /* After the last save: the chief warns if no checkpoint could be written. */
 void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern);
 

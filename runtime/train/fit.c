@@ -24,6 +24,9 @@ static iso_status check_options(const iso_fit_options *options)
     if (options->resume && options->resume_file)
         return iso_error(ISO_INVALID, "fit: resume ('%s') and resume_file ('%s'): give one of them",
                          options->resume, iso_saved_file_path(options->resume_file));
+    if (options->check_replicas < 0)
+        return iso_error(ISO_INVALID, "fit: check_replicas is %lld, it must not be negative",
+                         (long long)options->check_replicas);
     if (options->steps_per_epoch < 0)
         return iso_error(ISO_INVALID, "fit: steps_per_epoch is %lld, it must not be negative",
                          (long long)options->steps_per_epoch);
@@ -61,6 +64,7 @@ static iso_status fit_prepare(iso_training *t)
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
     t->rank_local = iso_callbacks_are_rank_local(t->callbacks);
+    t->replicas.every = t->options.check_replicas;
     t->cursor.epoch = t->options.initial_epoch;
     t->cursor.trained = t->earlier = t->model->trained;
     t->state = (iso_fit_state){.model = t->model,
@@ -91,14 +95,19 @@ static iso_status agree_options(const iso_training *t)
                          iso_dataset_rows(t->data),
                          iso_dataset_batch_size(t->data),
                          t->options.validation ? iso_dataset_rows(t->options.validation) : -1,
-                         t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1};
-    char text[200];
+                         t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1,
+                         t->options.check_replicas};
+    char text[250];
     int length = snprintf(text, sizeof text, "%d epochs from %d of %lld steps, %lld rows in batches of %lld",
                           t->options.epochs, t->options.initial_epoch, (long long)t->steps,
                           (long long)numbers[3], (long long)numbers[4]);
     if (t->options.validation)
-        snprintf(text + length, sizeof text - (size_t)length, ", validation: %lld rows in batches of %lld",
-                 (long long)numbers[5], (long long)numbers[6]);
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           ", validation: %lld rows in batches of %lld", (long long)numbers[5],
+                           (long long)numbers[6]);
+    if (t->options.check_replicas)
+        snprintf(text + length, sizeof text - (size_t)length, ", replicas compared every %lld steps",
+                 (long long)t->options.check_replicas);
     iso_status status =
         iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
     if (status == ISO_OK)
@@ -194,7 +203,8 @@ static void read_values(iso_training *t)
     t->state.logs = (iso_logs){t->model->n_values, t->name, t->value};
 }
 
-/* Agrees, before the next step, on what callbacks asked for between batches. */
+/* Agrees, before the next step, on what callbacks asked for between batches. Replicas are compared after the
+ * callbacks, which may change weights. */
 static iso_status after_step(iso_training *t)
 {
     t->cursor.batch++;
@@ -207,7 +217,8 @@ static iso_status after_step(iso_training *t)
         read_values(t);
         iso_progress_draw(t->progress, &t->state.logs);
     }
-    return t->rank_local ? agree_to_stop(t) : ISO_OK;
+    iso_status status = iso_training_check_replicas_after_step(t);
+    return status == ISO_OK && t->rank_local ? agree_to_stop(t) : status;
 }
 
 static iso_status run_steps(iso_training *t)
@@ -312,6 +323,7 @@ static iso_status resume(iso_training *t)
         ISO_TRY(iso_saved_file_open(t->ctx, t->options.resume, &t->options.resume_file));
     if (t->options.resume_file)
         ISO_TRY(iso_training_resume(t, t->options.resume_file));
+    ISO_TRY(iso_training_begin_replica_check(t, t->options.resume_file));
 done:
     return status;
 }
@@ -330,9 +342,10 @@ static iso_status fit_run(iso_training *t)
     close_resumed(t); /* so that the disk space is free after the file is rotated away */
     while (t->cursor.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
+    ISO_TRY(iso_training_check_replicas(t)); /* the program may save the model now */
     ISO_TRY(call_and_agree(t, ISO_TRAIN_END));
 done:
-    return status;
+    return iso_training_replica_error(t, status); /* in full: callbacks' errors are kept in part */
 }
 
 static void clean_up(iso_training *t)
@@ -340,6 +353,7 @@ static void clean_up(iso_training *t)
     iso_callbacks_destroy(t->callbacks);
     close_resumed(t);
     iso_progress_destroy(t->progress);
+    iso_training_end_replica_check(t);
     if (t->options.history)
         *t->options.history = t->history;
     else

@@ -1,5 +1,6 @@
 /* Losses and metrics of Keras 3: as graph functions for custom training loops, and by name for iso_compile().
- * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+ * Functions are local unless their comment says otherwise; every rank makes the same calls.
+ * Pointers that functions return belong to the graph, names to the library, unless their comment says otherwise. */
 #ifndef ISO_TRAIN_LOSSES_H
 #define ISO_TRAIN_LOSSES_H
 

@@ -160,7 +160,12 @@ typedef struct iso_fit_options {
                                     not read again for that; fit owns it from the call on, as it does the
                                     callbacks */
     int verbose; /* 1 (default): a bar on a terminal, otherwise as 2: a line an epoch; ISO_ZERO: nothing */
-    iso_history **history; /* if not NULL, receives losses and metrics (after an error, of the epochs before
+    int64_t check_replicas; /* after every so many steps (of the model, those of earlier runs included), and
+                               before each checkpoint, compares the copies of variables that several hosts
+                               hold: iso_graph_check_replicas. If they differ, fit returns ISO_FAILED at once,
+                               no further checkpoint is written, and the message names the last good one. On
+                               one host the chief warns that there is nothing to compare. 0: never */
+    iso_history **history;  /* if not NULL, receives losses and metrics (after an error, of the epochs before
                               it); owned by the caller */
 } iso_fit_options;
 

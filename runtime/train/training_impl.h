@@ -15,6 +15,15 @@ typedef struct iso_training_cursor {
     iso_totals totals;   /* of the batches of this epoch */
 } iso_training_cursor;
 
+/* The replica check of a training. */
+typedef struct iso_replica_check {
+    int64_t every; /* steps; 0: never */
+    int64_t last;  /* the step after which the last check was made */
+    char *from;    /* the checkpoint from which training resumed; NULL: none, or unknown */
+    int64_t from_step;
+    iso_text failed; /* the message of the check that failed; empty: none has */
+} iso_replica_check;
+
 struct iso_training {
     iso_model *model;
     iso_dataset *data;
@@ -32,6 +41,8 @@ struct iso_training {
     int64_t steps; /* in an epoch */
     iso_training_cursor cursor;
     int64_t earlier; /* of the steps in cursor.trained: those of earlier trainings */
+    iso_replica_check replicas;
+    struct iso_checkpoint_writer *writers; /* a list of those of its callbacks */
     iso_fit_state state;
     double value[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED]; /* of training, then of validation, then of
                                                           callbacks */
@@ -54,5 +65,17 @@ iso_status iso_training_share_logs(iso_training *training);
 /* Reads a checkpoint of such a training: tensors, position, random numbers, callbacks. An error names the
  * file and what does not fit. Collective; between steps. */
 iso_status iso_training_resume(iso_training *training, iso_saved_file *file);
+
+/* ---- the replica check (replicas.c): all do nothing without it. Collective. ---- */
+/* Before the first step: the chief warns if there is nothing to compare, and the check is then off. */
+iso_status iso_training_begin_replica_check(iso_training *training, const iso_saved_file *resumed);
+/* Compares the copies of variables. ISO_FAILED says what differs and names the last good checkpoint; each
+ * later call returns the same error. */
+iso_status iso_training_check_replicas(iso_training *training);
+/* The same after a step, if a check is due and was not just made, or one has failed. */
+iso_status iso_training_check_replicas_after_step(iso_training *training);
+/* The error of a check that failed, otherwise `status`. Local. */
+iso_status iso_training_replica_error(const iso_training *training, iso_status status);
+void iso_training_end_replica_check(iso_training *training);
 
 #endif

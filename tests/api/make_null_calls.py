@@ -130,6 +130,7 @@ SPECIAL = {
 }
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
+    ("iso_graph_check_replicas", "compared"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
     ("iso_option", "fallback"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
     ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_graph_distribute", "distribution"),

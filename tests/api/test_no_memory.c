@@ -1,5 +1,5 @@
 /* Each allocation of a step fails once, alone: the step's status is ISO_NO_MEMORY, and the step works as soon
- * as there is memory. Ranks: 1   Timeout: 200 */
+ * as there is memory. Ranks: 1 */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>

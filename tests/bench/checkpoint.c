@@ -100,7 +100,12 @@ static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
                 &box.extent[columns]);
         snprintf(name[t], sizeof name[t], "/layers/dense_%d/vars/0", t);
         b->tensor[t] = (iso_saved_tensor){name[t], name[t] + 1, ISO_F32, shape};
-        b->shard[t] = (iso_state_shard){name[t] + 1, ISO_F32, shape, box, 0, iso_box_count(&box), NULL, true};
+        b->shard[t] = (iso_state_shard){.path = name[t] + 1,
+                                        .dtype = ISO_F32,
+                                        .shape = shape,
+                                        .box = box,
+                                        .count = iso_box_count(&box),
+                                        .writer = true};
         b->bytes += (size_t)iso_box_count(&box) * 4;
     }
     ISO_TRY(iso_alloc(b->bytes, "the state", (void **)&b->state));

@@ -1,7 +1,6 @@
 /* Of a folder the newest checkpoint that is whole is found, open and verified; what is wrong with those
  * before is told.
  * Ranks: 1, 3, 5
- * Timeout: 300
  * Sanitize: 3 */
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -25,7 +25,13 @@ static void check_range(const iso_box *box, const iso_shape *shape, int64_t begi
 /* The runs of the same range, one after the other. */
 static void check_runs(const iso_box *box, const iso_shape *shape, int64_t begin, int64_t count)
 {
-    iso_state_shard shard = {"x", ISO_F32, *shape, *box, begin, count, NULL, true};
+    iso_state_shard shard = {.path = "x",
+                             .dtype = ISO_F32,
+                             .shape = *shape,
+                             .box = *box,
+                             .begin = begin,
+                             .count = count,
+                             .writer = true};
     iso_runs runs = iso_runs_of(&shard);
     int64_t own, global, n, at = 0, end = -1;
     while (iso_runs_next(&runs, &own, &global, &n)) {

@@ -1,5 +1,5 @@
 /* Files of weights as Keras and h5py make them: what they hold, whole and in parts, in every type; and all
- * that is refused, on all ranks alike. Ranks: 1, 3, 5 Timeout: 300 */
+ * that is refused, on all ranks alike. Ranks: 1, 3, 5 */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -236,7 +236,13 @@ START_TEST(test_wrong_parts)
     check_refused(iso_saved_file_read(file, tensor, &box, ISO_DTYPE_NONE, out), "as none");
     check_refused(iso_saved_file_read(file, -1, &box, ISO_F64, out), "has no tensor -1");
     check_refused(iso_saved_file_read(file, 1000, &box, ISO_F64, out), "has no tensor 1000");
-    iso_state_shard shard = {"x", ISO_F64, ISO_SHAPE(2, 3, 4), box, 20, 5, out, false};
+    iso_state_shard shard = {.path = "x",
+                             .dtype = ISO_F64,
+                             .shape = ISO_SHAPE(2, 3, 4),
+                             .box = box,
+                             .begin = 20,
+                             .count = 5,
+                             .data = out};
     check_refused(iso_saved_file_read_shard(file, tensor, &shard), "[20, 25)");
     iso_saved_file_close(file);
 }

@@ -133,7 +133,7 @@ static const struct wrong {
     {"--precision mixed_bfloat16", "--precision 'mixed_bfloat16'", "float32"},
     {"--backend cpu", "'--backend'", "unknown option"},
     {"--collectives auto", "'--collectives'", "unknown option"},
-    {"--timeout 60", "'--timeout'", "unknown option"},
+    {"--timeout soon", "--timeout 'soon'", "from 1 to 1000000"},
     {"--role worker", "'--role'", "unknown option"},
     {"--zero 4", "--zero '4'", "1 and 3"},
     {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},

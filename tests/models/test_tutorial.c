@@ -1,6 +1,6 @@
 /* The three models of the tutorial "Using DTensors with Keras" (a table of layers, a chain, a block with a
  * name) under its layouts, and the three ways to train of "Distributed training with DTensors" (data, model
- * and spatial parallel): each trained on its mesh and on one slot. Ranks: 1, 3, 8   Timeout: 200 */
+ * and spatial parallel): each trained on its mesh and on one slot. Ranks: 1, 3, 8 */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

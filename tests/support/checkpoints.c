@@ -58,8 +58,12 @@ static void *shard_values(const iso_state_shard *shard, int number, int version)
 void *made_values(const iso_saved_tensor *tensor, int number, int version)
 {
     iso_box box = iso_box_whole(&tensor->shape);
-    iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
-                             iso_box_count(&box), NULL,          true};
+    iso_state_shard whole = {.path = tensor->path,
+                             .dtype = tensor->dtype,
+                             .shape = tensor->shape,
+                             .box = box,
+                             .count = iso_box_count(&box),
+                             .writer = true};
     return shard_values(&whole, number, version);
 }
 
@@ -75,7 +79,13 @@ static void add(cutter *c, const iso_box *box, int64_t begin, int64_t count, boo
     const iso_saved_tensor *tensor = &c->state->tensor[c->number];
     iso_state_shard *shard = &c->state->shard[c->state->shards.count++];
     ck_assert_int_le(c->state->shards.count, MOST_MADE_PIECES);
-    *shard = (iso_state_shard){tensor->path, tensor->dtype, tensor->shape, *box, begin, count, NULL, writer};
+    *shard = (iso_state_shard){.path = tensor->path,
+                               .dtype = tensor->dtype,
+                               .shape = tensor->shape,
+                               .box = *box,
+                               .begin = begin,
+                               .count = count,
+                               .writer = writer};
     shard->data = shard_values(shard, c->number, c->version);
 }
 

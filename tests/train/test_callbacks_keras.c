@@ -1,5 +1,5 @@
 /* EarlyStopping, ReduceLROnPlateau, LearningRateScheduler, CSVLogger and ModelCheckpoint do what Keras's do,
- * given the values of each epoch (tests/keras/callbacks.json). Ranks: 1, 3   Timeout: 300 */
+ * given the values of each epoch (tests/keras/callbacks.json). Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * rows of the one that never stopped, to the last bit on the same mesh, with any number of ranks: dropout,
  * batch statistics, shuffling, Adam, a shorter last batch, metrics' running means, callbacks with a state. On
  * another mesh to rounding. The oracle is the training without a stop. Ranks: 1, 3, 4
- * Timeout: 300 */
+ * */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Twenty steps of each guide network against Keras, from the same weights on the same rows without dropout:
  * losses, accuracy, outputs and gradients of the first step, weights after the last; in float64 closely, in
  * float32 within the promised tolerance; on one slot and on several, wherever they are, with equal bits for
- * all places of the slots of one mesh. Ranks: 1, 3 Timeout: 300 */
+ * all places of the slots of one mesh. Ranks: 1, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

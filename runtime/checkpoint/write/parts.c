@@ -110,8 +110,12 @@ static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts
     for (int t = 0; t < spec->n_tensors && status == ISO_OK; t++) {
         const iso_saved_tensor *tensor = &spec->tensors[t];
         iso_box box = iso_box_whole(&tensor->shape);
-        iso_state_shard whole = {tensor->path,        tensor->dtype, tensor->shape, box, 0,
-                                 iso_box_count(&box), NULL,          true};
+        iso_state_shard whole = {.path = tensor->path,
+                                 .dtype = tensor->dtype,
+                                 .shape = tensor->shape,
+                                 .box = box,
+                                 .count = iso_box_count(&box),
+                                 .writer = true};
         if (!tensor->path && whole.count > 0)
             status =
                 parts_add(parts, (iso_save_part){.tensor = t, .source = ISO_SAVE_CONSTANT, .shard = whole});

@@ -271,8 +271,13 @@ static iso_status take_notices(planner *p, const traffic *t)
         while (rank + 1 < p->x->n_ranks && i * (int)sizeof *n >= t->in_at[rank + 1])
             rank++;
         const iso_saved_tensor *tensor = &p->spec->tensors[n->tensor];
-        iso_state_shard shard = {tensor->path, tensor->dtype, tensor->shape, n->box,
-                                 n->begin,     n->count,      NULL,          true};
+        iso_state_shard shard = {.path = tensor->path,
+                                 .dtype = tensor->dtype,
+                                 .shape = tensor->shape,
+                                 .box = n->box,
+                                 .begin = n->begin,
+                                 .count = n->count,
+                                 .writer = true};
         status = add_item(&p->x->in, (iso_two_phase_item){n->tensor, n->round, rank, 0, 0, shard});
     }
     return status;

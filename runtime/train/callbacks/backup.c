@@ -45,7 +45,7 @@ static iso_status backup_begin(void *user, iso_fit_state *state)
             ISO_INVALID,
             "BackupAndRestore: folder '%s' and save_freq %lld; a name, and 0 or more, are wanted",
             b->folder ? b->folder : "", (long long)o->save_freq);
-    ISO_TRY(iso_checkpoint_writer_create(state->model,
+    ISO_TRY(iso_checkpoint_writer_create(state->training,
                                          &(iso_checkpoint_writer_options){.mpio = o->mpio,
                                                                           .waits = o->waits,
                                                                           .stop_on_error = o->stop_on_error},

@@ -144,7 +144,7 @@ static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
     ISO_TRY(model_checkpoint_check(c, &reported)); /* the same on every rank */
     ISO_TRY(begin_monitors(c, state));
     ISO_TRY(
-        iso_checkpoint_writer_create(state->model,
+        iso_checkpoint_writer_create(state->training,
                                      &(iso_checkpoint_writer_options){.weights_only = o->save_weights_only,
                                                                       .mpio = o->mpio,
                                                                       .waits = o->waits,

@@ -1,0 +1,223 @@
+/* The watchdog: finds ranks that died, were stopped, lost their network, or called another collective.
+ *
+ * MPI waits for ever for a rank that is gone, so this is a channel of its own. Every rank has a record in a
+ * page that the ranks of a host share: a count of heartbeats, and the place of the rank in the sequence of
+ * collectives, with a text. The thread that calls collectives writes the place; entering costs some stores
+ * to memory that nobody else writes. The watchdog's thread beats twice a second, so a rank that computes for
+ * minutes is alive, and reads the records of the others.
+ *
+ * A record survives its process: the kernel keeps the page while one rank of the host maps it. So the last
+ * collective of a killed rank is known.
+ *
+ * Signatures are chained: each collective adds the hash of what it is (operation, count) to the hash of all
+ * before it. Two ranks with different chains at the same sequence number have called different collectives,
+ * then or earlier.
+ *
+ * The thread exists on every context of more than one rank, at every thread level of MPI: it calls no MPI
+ * function. It blocks all signals, so the program's handlers run in the program's threads. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "collectives/control/mpi_call.h"
+#include "collectives/control/watch_impl.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
+
+/* ---- publishing ---- */
+
+static void append(char *text, size_t *length, const char *part)
+{
+    while (*part && *length < ISO_WATCH_TEXT - 1)
+        text[(*length)++] = *part++;
+}
+
+static void append_number(char *text, size_t *length, int64_t number)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)number);
+    append(text, length, digits);
+}
+
+void iso_watch_name_set(iso_watch_name *name, const char *op, int64_t count, const char *what)
+{
+    size_t length = 0;
+    char *text = name->text.characters;
+    *name = (iso_watch_name){.signature = iso_hash_mix(iso_hash_text(0, op) + (uint64_t)count)};
+    append(text, &length, op);
+    if (count >= 0) {
+        append(text, &length, " ");
+        append_number(text, &length, count);
+    }
+    if (what && *what) {
+        append(text, &length, " ");
+        append(text, &length, what);
+    }
+}
+
+static void publish(iso_watch *w, const iso_watch_name *name, uint64_t signature)
+{
+    iso_watch_record *record = w->mine;
+    unsigned at = ++w->texts & 1;
+    for (int i = 0; i < ISO_WATCH_WORDS; i++)
+        atomic_store_explicit(&record->text[at][i], name->text.words[i], memory_order_relaxed);
+    atomic_store_explicit(&record->signature[at], signature, memory_order_relaxed);
+    atomic_store_explicit(&record->place, iso_watch_place(w->sequence, w->position, at, true),
+                          memory_order_release);
+}
+
+iso_status iso_watch_enter(iso_watch *w, const iso_watch_name *name)
+{
+    if (!w)
+        return ISO_OK;
+    if (atomic_load_explicit(&w->lost, memory_order_acquire))
+        return iso_error(ISO_FAILED, "%s", w->loss);
+    w->sequence++;
+    w->position = 0;
+    w->chain = w->part = iso_hash_mix(w->chain + name->signature);
+    unsigned at = (unsigned)w->sequence % ISO_WATCH_RING;
+    atomic_store_explicit(&w->mine->ring[at].sequence, 0, memory_order_release);
+    atomic_store_explicit(&w->mine->ring[at].hash, w->chain, memory_order_release);
+    atomic_store_explicit(&w->mine->ring[at].sequence, w->sequence, memory_order_release);
+    publish(w, name, w->chain);
+    return ISO_OK;
+}
+
+iso_status iso_watch_enter_named(iso_watch *w, const char *op, int64_t count, const char *what)
+{
+    iso_watch_name name;
+    if (!w)
+        return ISO_OK;
+    iso_watch_name_set(&name, op, count, what);
+    return iso_watch_enter(w, &name);
+}
+
+void iso_watch_enter_exchange(iso_watch *w, const iso_watch_name *name)
+{
+    if (!w)
+        return;
+    w->position++;
+    w->part = (w->part ^ name->signature) * 0x9e3779b97f4a7c15u;
+    publish(w, name, w->part);
+}
+
+void iso_watch_wait(iso_watch *w, const iso_watch_name *name)
+{
+    if (w)
+        publish(w, name, w->part);
+}
+
+void iso_watch_leave(iso_watch *w)
+{
+    if (!w)
+        return;
+    uint64_t place = atomic_load_explicit(&w->mine->place, memory_order_relaxed);
+    atomic_store_explicit(&w->mine->place, place & ~(uint64_t)1, memory_order_release);
+}
+
+void iso_watch_set_phase(iso_watch *w, iso_watch_phase phase)
+{
+    if (w)
+        atomic_store(&w->mine->phase, phase);
+}
+
+/* ---- create and destroy ---- */
+
+/* Two processes see the same numbers of processes if their PID namespaces are the same. */
+static uint64_t pid_space(void)
+{
+    struct stat about;
+    return stat("/proc/self/ns/pid", &about) ? 0 : (uint64_t)about.st_ino;
+}
+
+static iso_status share_identities(iso_watch *w, MPI_Comm all)
+{
+    iso_watch_identity mine = {.pid = (int32_t)getpid(), .pid_space = pid_space()};
+    if (gethostname(mine.host, sizeof mine.host - 1))
+        snprintf(mine.host, sizeof mine.host, "?");
+    return ISO_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, w->identity, sizeof mine, MPI_BYTE, all));
+}
+
+/* The name of the job, which is part of the report's file name. */
+static iso_status share_job(iso_watch *w, MPI_Comm all)
+{
+    static const char *const names[] = {"ISOGRID_JOB", "SLURM_JOB_ID"};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(w->job, sizeof w->job, "%lld.%ld", (long long)now.tv_sec, (long)getpid());
+    for (int i = 1; i >= 0; i--) {
+        const char *value = getenv(names[i]);
+        if (value && *value && strlen(value) < sizeof w->job && !strpbrk(value, "/ \n"))
+            snprintf(w->job, sizeof w->job, "%s", value);
+    }
+    return ISO_MPI(MPI_Bcast(w->job, sizeof w->job, MPI_CHAR, 0, all));
+}
+
+static iso_status make_page(iso_watch *w, MPI_Comm all)
+{
+    MPI_Comm host = MPI_COMM_NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_mpi_split(all, w->host_of_rank[w->rank], w->rank, &host));
+    ISO_TRY(iso_window_create(host, sizeof *w->page + (size_t)w->n_ranks * sizeof *w->page->record,
+                              "the watchdog's page", &w->window));
+    w->page = (iso_watch_page *)w->window.base;
+    w->mine = &w->page->record[w->rank];
+done:
+    iso_mpi_free(&host);
+    return status;
+}
+
+static iso_status make(const iso_channel *channel, const iso_watch_settings *settings, iso_watch *w)
+{
+    iso_status status = ISO_OK;
+    w->rank = channel->rank;
+    w->n_ranks = channel->n_ranks;
+    w->n_hosts = settings->n_hosts;
+    w->host_of_rank = settings->host_of_rank;
+    w->ends_process = settings->ends_process;
+    w->timeout = settings->timeout;
+    w->timeout_aborts = settings->timeout_aborts;
+    w->identity = iso_new((size_t)w->n_ranks * sizeof *w->identity);
+    w->peer = iso_new((size_t)w->n_ranks * sizeof *w->peer);
+    bool room = w->identity && w->peer;
+    ISO_TRY(iso_channel_agree(channel,
+                              room ? ISO_OK : iso_no_memory("the watchdog of %d ranks", channel->n_ranks)));
+    ISO_TRY(share_identities(w, channel->communicator));
+    ISO_TRY(share_job(w, channel->communicator));
+    ISO_TRY(iso_channel_agree(channel, make_page(w, channel->communicator)));
+    ISO_TRY(iso_channel_agree(channel, iso_watch_thread_start(w)));
+done:
+    return status;
+}
+
+iso_status iso_watch_create(const iso_channel *channel, const iso_watch_settings *settings, iso_watch **out)
+{
+    *out = NULL;
+    if (channel->n_ranks == 1)
+        return ISO_OK;
+    iso_watch *w = iso_new(sizeof *w);
+    iso_status status = iso_channel_agree(channel, w ? ISO_OK : iso_no_memory("the watchdog"));
+    if (status == ISO_OK)
+        status = make(channel, settings, w);
+    if (status == ISO_OK)
+        *out = w;
+    else
+        iso_watch_destroy(w);
+    return status;
+}
+
+void iso_watch_destroy(iso_watch *w)
+{
+    if (!w)
+        return;
+    iso_watch_thread_end(w);
+    iso_window_destroy(&w->window);
+    iso_free(w->peer);
+    iso_free(w->identity);
+    iso_free(w);
+}

@@ -1,0 +1,161 @@
+/* The watchdog: its shared page, and its thread. See watch.c. */
+#ifndef ISO_COLL_WATCH_IMPL_H
+#define ISO_COLL_WATCH_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "collectives/control/channel.h"
+#include "collectives/control/watch.h"
+#include "collectives/shm/window_impl.h"
+#include "runtime/base/text.h"
+
+enum {
+    ISO_WATCH_WORDS = ISO_WATCH_TEXT / 8,
+    ISO_WATCH_RING = 32,  /* collectives whose signatures are remembered */
+    ISO_WATCH_HOST = 40,  /* bytes of a host's name */
+    ISO_WATCH_JOB = 40,   /* bytes of the job's name */
+    ISO_WATCH_LOST = 74,  /* exit code of a job that lost a rank */
+    ISO_WATCH_TICK = 500, /* ms between heartbeats */
+};
+
+/* A place in the sequence of collectives: from the lowest bit, whether the rank is inside, which of the two
+ * texts belongs to it, the position within the collective (22 bits), the sequence number. */
+static inline uint64_t iso_watch_place(uint64_t sequence, uint64_t position, unsigned text, bool inside)
+{
+    const uint64_t most = ((uint64_t)1 << 22) - 1;
+    return sequence << 24 | (position < most ? position : most) << 2 | (text & 1) << 1 | inside;
+}
+static inline uint64_t iso_watch_sequence(uint64_t place)
+{
+    return place >> 24;
+}
+static inline unsigned iso_watch_position(uint64_t place)
+{
+    return (unsigned)(place >> 2) & ((1u << 22) - 1);
+}
+static inline unsigned iso_watch_parity(uint64_t place)
+{
+    return (unsigned)(place >> 1) & 1;
+}
+static inline bool iso_watch_inside(uint64_t place)
+{
+    return place & 1;
+}
+/* Sequence number and position. */
+static inline uint64_t iso_watch_key(uint64_t place)
+{
+    return place >> 2;
+}
+
+/* What a rank publishes. Written by that rank alone; on other hosts by the one that hears of it. */
+typedef struct iso_watch_record {
+    _Alignas(128) _Atomic uint64_t place;
+    _Atomic uint64_t text[2][ISO_WATCH_WORDS];
+    _Atomic uint64_t
+        signature[2]; /* hash of all signatures up to here, with the exchanges of this collective */
+    struct {
+        _Atomic uint64_t sequence, hash; /* the same without exchanges, by sequence number */
+    } ring[ISO_WATCH_RING];
+    _Alignas(128) _Atomic uint64_t beats; /* written by the rank's thread */
+    _Atomic uint32_t phase;
+} iso_watch_record;
+
+/* The page of a host. */
+typedef struct iso_watch_page {
+    _Atomic uint32_t reported; /* the report has been printed: all ranks of the host end */
+    iso_watch_record record[];
+} iso_watch_page;
+
+/* What is known about a rank before anything happens. */
+typedef struct iso_watch_identity {
+    int32_t pid;
+    uint64_t pid_space; /* pids of the same space can be compared */
+    char host[ISO_WATCH_HOST];
+} iso_watch_identity;
+
+typedef enum iso_watch_health {
+    ISO_WATCH_ALIVE,
+    ISO_WATCH_DEAD,
+    ISO_WATCH_STOPPED,
+    ISO_WATCH_SILENT,
+    ISO_WATCH_CUT,
+} iso_watch_health;
+
+/* How this process sees a rank. Used by the watchdog's thread alone. */
+typedef struct iso_watch_peer {
+    uint64_t beats, place;
+    double silent; /* seconds without a heartbeat */
+    double still;  /* seconds at the same place */
+    int process;   /* pidfd; -1 */
+    bool gone;     /* the process has ended */
+    iso_watch_health health;
+} iso_watch_peer;
+
+typedef enum iso_watch_reason {
+    ISO_WATCH_A_LOSS,
+    ISO_WATCH_A_MISMATCH,
+    ISO_WATCH_A_TIMEOUT
+} iso_watch_reason;
+
+/* What is wrong, and since when. */
+typedef struct iso_watch_verdict {
+    bool found;
+    iso_watch_reason reason;
+    double since;     /* seconds since it was found */
+    int first, other; /* the ranks of a mismatch */
+} iso_watch_verdict;
+
+struct iso_watch {
+    /* of the thread that calls collectives */
+    iso_watch_record *mine;
+    uint64_t sequence, position, chain, part;
+    unsigned texts;
+    atomic_int lost; /* for contexts that go on: a rank is lost */
+    char loss[512];  /* the message of it; set before `lost` */
+
+    int rank, n_ranks, n_hosts;
+    const int *host_of_rank; /* the context's */
+    bool ends_process;
+    double timeout;
+    bool timeout_aborts;
+    iso_window window;
+    iso_watch_page *page;
+    iso_watch_identity *identity; /* [n_ranks] */
+    char job[ISO_WATCH_JOB];
+
+    /* of the watchdog's thread */
+    pthread_t thread;
+    bool runs;
+    int wake; /* eventfd: the thread looks at once */
+    atomic_bool over;
+    double clock;
+    iso_watch_peer *peer; /* [n_ranks] */
+    iso_watch_verdict verdict;
+    double named; /* the longest wait when slow ranks were last named; 0: not in this wait */
+};
+
+/* watch_thread.c: starts and ends the thread. The thread blocks all signals and never calls MPI. */
+iso_status iso_watch_thread_start(iso_watch *watch);
+void iso_watch_thread_end(iso_watch *watch);
+bool iso_watch_is_local(const iso_watch *watch, int rank);
+/* Whether a rank takes no more part in the job, against its will. */
+bool iso_watch_is_lost(const iso_watch *watch, int rank);
+
+/* watch_judge.c: finds two ranks that have called different collectives. */
+bool iso_watch_find_parted(const iso_watch *watch, int *first, int *other);
+/* How long some rank has been inside a collective, in seconds. */
+double iso_watch_longest_wait(const iso_watch *watch);
+/* Adds which ranks are the last, and one that waits for them; some rank must be inside a collective. */
+void iso_watch_add_slow(const iso_watch *watch, iso_text *text);
+void iso_watch_warn_of_slow(const iso_watch *watch);
+
+/* watch_report.c: prints the report and writes it to a file. */
+void iso_watch_report(iso_watch *watch);
+/* "rank 1 on h1 (process 77) is alive, in collective 17, a step" */
+void iso_watch_add_rank(iso_text *text, const iso_watch *watch, int rank);
+/* A copy of the text of a rank's place. */
+void iso_watch_read_text(const iso_watch_record *record, uint64_t place, char text[ISO_WATCH_TEXT]);
+
+#endif

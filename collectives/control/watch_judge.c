@@ -1,0 +1,98 @@
+/* What the watchdog concludes from places: ranks in different collectives, and ranks that others wait for. */
+#include <stdio.h>
+
+#include "collectives/control/watch_impl.h"
+#include "runtime/base/log.h"
+#include "runtime/base/text.h"
+
+enum { MOST_NAMED = 8 };
+static const double moves_within = 0.4; /* seconds: a rank that has not moved for longer may wait for ever */
+
+/* ---- different collectives ---- */
+
+/* The hash of the collectives up to number `sequence`; false if it is no longer known, or not yet. */
+static bool hash_at(const iso_watch_record *record, uint64_t sequence, uint64_t *hash)
+{
+    unsigned at = (unsigned)sequence % ISO_WATCH_RING;
+    if (atomic_load_explicit(&record->ring[at].sequence, memory_order_acquire) != sequence)
+        return false;
+    *hash = atomic_load_explicit(&record->ring[at].hash, memory_order_acquire);
+    return atomic_load_explicit(&record->ring[at].sequence, memory_order_acquire) == sequence;
+}
+
+static bool have_parted(const iso_watch *w, int a, int b)
+{
+    const iso_watch_record *first = &w->page->record[a], *second = &w->page->record[b];
+    uint64_t place = w->peer[a].place, other = w->peer[b].place, one, two;
+    uint64_t sequence = iso_watch_sequence(place < other ? place : other);
+    if (sequence > 0 && hash_at(first, sequence, &one) && hash_at(second, sequence, &two) && one != two)
+        return true;
+    return iso_watch_position(place) > 0 && iso_watch_key(place) == iso_watch_key(other) &&
+           atomic_load(&first->signature[iso_watch_parity(place)]) !=
+               atomic_load(&second->signature[iso_watch_parity(other)]);
+}
+
+bool iso_watch_find_parted(const iso_watch *w, int *first, int *other)
+{
+    for (int a = 0; a < w->n_ranks; a++)
+        for (int b = a + 1; b < w->n_ranks && w->peer[a].still > moves_within; b++)
+            if (w->peer[b].still > moves_within && have_parted(w, a, b)) {
+                *first = a;
+                *other = b;
+                return true;
+            }
+    return false;
+}
+
+/* ---- ranks that others wait for ---- */
+
+/* Orders ranks by how far they are: one that has left a collective is further than one inside. */
+static uint64_t progress_of(const iso_watch *w, int rank)
+{
+    uint64_t place = w->peer[rank].place;
+    return iso_watch_key(place) << 1 | !iso_watch_inside(place);
+}
+
+/* The rank that has waited longest inside a collective; -1: none waits. */
+static int longest_waiting(const iso_watch *w)
+{
+    int found = -1;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (iso_watch_inside(w->peer[rank].place) &&
+            (found < 0 || w->peer[rank].still > w->peer[found].still))
+            found = rank;
+    return found;
+}
+
+double iso_watch_longest_wait(const iso_watch *w)
+{
+    int rank = longest_waiting(w);
+    return rank < 0 ? 0 : w->peer[rank].still;
+}
+
+void iso_watch_add_slow(const iso_watch *w, iso_text *text)
+{
+    int waiting = longest_waiting(w), count = 0;
+    uint64_t least = progress_of(w, 0);
+    for (int rank = 1; rank < w->n_ranks; rank++)
+        least = progress_of(w, rank) < least ? progress_of(w, rank) : least;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (progress_of(w, rank) == least && count++ < MOST_NAMED) {
+            iso_text_add(text, "%s", count > 1 ? "; " : "");
+            iso_watch_add_rank(text, w, rank);
+        }
+    if (count > MOST_NAMED)
+        iso_text_add(text, " and %d more", count - MOST_NAMED);
+    if (progress_of(w, waiting) == least)
+        return;
+    iso_text_add(text, ". Others wait for that: ");
+    iso_watch_add_rank(text, w, waiting);
+}
+
+void iso_watch_warn_of_slow(const iso_watch *w)
+{
+    iso_text text = {0};
+    iso_watch_add_slow(w, &text);
+    iso_warn("no progress for %.0f seconds: %s", iso_watch_longest_wait(w), iso_text_get(&text));
+    iso_text_free(&text);
+}

@@ -1,0 +1,158 @@
+/* The watchdog's report: which ranks are lost, and which collective each rank entered last. It is printed
+ * with one write, so that it is not mixed with other output, and written to a file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/watch_impl.h"
+#include "runtime/base/text.h"
+
+enum { MOST_LISTED = 256 };
+
+void iso_watch_read_text(const iso_watch_record *record, uint64_t place, char text[ISO_WATCH_TEXT])
+{
+    uint64_t words[ISO_WATCH_WORDS];
+    for (int i = 0; i < ISO_WATCH_WORDS; i++)
+        words[i] = atomic_load_explicit(&record->text[iso_watch_parity(place)][i], memory_order_relaxed);
+    memcpy(text, words, ISO_WATCH_TEXT);
+    text[ISO_WATCH_TEXT - 1] = 0;
+}
+
+/* "in collective 17.3, a reshard" */
+static void add_place(iso_text *report, const iso_watch *w, int rank)
+{
+    char text[ISO_WATCH_TEXT];
+    uint64_t place = w->peer[rank].place;
+    if (place == 0) {
+        iso_text_add(report, "before its first collective");
+        return;
+    }
+    iso_watch_read_text(&w->page->record[rank], place, text);
+    iso_text_add(report, "%s collective %llu", iso_watch_inside(place) ? "in" : "after",
+                 (unsigned long long)iso_watch_sequence(place));
+    if (iso_watch_position(place))
+        iso_text_add(report, ".%u", iso_watch_position(place));
+    iso_text_add(report, ", %s", text);
+}
+
+static void add_health(iso_text *report, const iso_watch_peer *peer)
+{
+    static const char *const texts[] = {
+        [ISO_WATCH_ALIVE] = "is alive",
+        [ISO_WATCH_DEAD] = "has ended without iso_finish",
+        [ISO_WATCH_STOPPED] = "is stopped (by SIGSTOP or SIGTSTP)",
+        [ISO_WATCH_SILENT] = "gives no sign of life",
+        [ISO_WATCH_CUT] = "cannot be reached: the network or the host has failed",
+    };
+    iso_text_add(report, "%s", texts[peer->health]);
+}
+
+void iso_watch_add_rank(iso_text *report, const iso_watch *w, int rank)
+{
+    const iso_watch_identity *who = &w->identity[rank];
+    iso_text_add(report, "rank %d on %s (process %d) ", rank, who->host, (int)who->pid);
+    add_health(report, &w->peer[rank]);
+    iso_text_add(report, ", ");
+    add_place(report, w, rank);
+}
+
+/* Lost ranks, or those that are left. */
+static void add_ranks(iso_text *report, const iso_watch *w, bool lost)
+{
+    int left_out = 0, listed = 0;
+    for (int rank = 0; rank < w->n_ranks; rank++) {
+        if (iso_watch_is_lost(w, rank) != lost)
+            continue;
+        if (listed++ >= MOST_LISTED) {
+            left_out++;
+            continue;
+        }
+        iso_text_add(report, "isogrid:   ");
+        iso_watch_add_rank(report, w, rank);
+        iso_text_add(report, "\n");
+    }
+    if (left_out > 0)
+        iso_text_add(report, "isogrid:   and %d more\n", left_out);
+}
+
+static void add_reason(iso_text *report, const iso_watch *w)
+{
+    const iso_watch_verdict *verdict = &w->verdict;
+    int lost = 0;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        lost += iso_watch_is_lost(w, rank);
+    if (verdict->reason == ISO_WATCH_A_LOSS)
+        iso_text_add(report, "%d of %d ranks %s lost", lost, w->n_ranks, lost == 1 ? "is" : "are");
+    else if (verdict->reason == ISO_WATCH_A_MISMATCH)
+        iso_text_add(report, "ranks %d and %d have called different collectives", verdict->first,
+                     verdict->other);
+    else
+        iso_text_add(report, "no progress for %.0f seconds (--timeout-abort)", iso_watch_longest_wait(w));
+}
+
+static void compose(iso_text *report, const iso_watch *w)
+{
+    iso_text_add(report, "isogrid: error: ");
+    add_reason(report, w);
+    if (w->ends_process)
+        iso_text_add(report, "; the job ends with exit code %d\n", ISO_WATCH_LOST);
+    else
+        iso_text_add(report, "; collectives of this context return an error from now on\n");
+    add_ranks(report, w, true);
+    add_ranks(report, w, false);
+}
+
+/* Writes the whole text; false if the file cannot hold it. */
+static bool write_all(int file, const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(file, text, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        text += written;
+        length -= (size_t)written;
+    }
+    return true;
+}
+
+static bool write_file(const char *folder, const iso_watch *w, const char *text, size_t length, char *path,
+                       size_t size)
+{
+    snprintf(path, size, "%s/isogrid-report.%s.%s.txt", folder, w->job, w->identity[w->rank].host);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file < 0)
+        return false;
+    bool good = write_all(file, text, length);
+    close(file);
+    if (!good)
+        unlink(path);
+    return good;
+}
+
+/* Writes the report into ISOGRID_REPORTS, else the current folder, else TMPDIR, else /tmp. */
+static void store(iso_text *report, const iso_watch *w)
+{
+    const char *folders[] = {getenv("ISOGRID_REPORTS"), ".", getenv("TMPDIR"), "/tmp"};
+    char path[1024];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (folders[i] && *folders[i] &&
+            write_file(folders[i], w, iso_text_get(report), report->length, path, sizeof path)) {
+            iso_text_add(report, "isogrid:   this report is also in %s\n", path);
+            return;
+        }
+    iso_text_add(report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
+}
+
+void iso_watch_report(iso_watch *w)
+{
+    iso_text report = {0};
+    compose(&report, w);
+    store(&report, w);
+    write_all(STDERR_FILENO, iso_text_get(&report), report.length);
+    iso_text_free(&report);
+}

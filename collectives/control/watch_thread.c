@@ -1,0 +1,320 @@
+/* The watchdog's thread: heartbeats, and the judgement of other ranks.
+ *
+ * Silence is counted in this thread's own waking time, at most one second for each look, so a host that was
+ * suspended as a whole finds nobody silent when it wakes. A stopped process and one that has ended are known
+ * from the kernel; other silence must last longer, because a machine with too many processes may delay a
+ * thread for seconds.
+ *
+ * When a rank is lost, the lowest rank that is left prints the report, and every rank ends. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "collectives/control/watch_impl.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/memory.h"
+
+/* Seconds. */
+static const double suspect_after = 1.5, stopped_after = 5, silent_after = 8;
+/* From the first loss to the verdict: other ranks that were lost for the same reason are found meanwhile. */
+static const double settle = 0.3, settle_with_suspects = 3;
+/* A rank that fails alone says so itself, and ends the job. */
+static const double settle_mismatch = 1.5, failing_rank_ends = 20;
+/* From the verdict to an own report, if the lowest rank does not report. */
+static const double report_follows = 3;
+
+bool iso_watch_is_local(const iso_watch *w, int rank)
+{
+    return w->host_of_rank[rank] == w->host_of_rank[w->rank];
+}
+
+bool iso_watch_is_lost(const iso_watch *w, int rank)
+{
+    return w->peer[rank].health != ISO_WATCH_ALIVE;
+}
+
+static iso_watch_phase phase_of(const iso_watch *w, int rank)
+{
+    return (iso_watch_phase)atomic_load(&w->page->record[rank].phase);
+}
+
+/* ---- ranks of this host ---- */
+
+/* The state of a process, as in /proc/PID/stat; 0 if there is none, '?' if it cannot be known. */
+static char process_state(const iso_watch *w, int rank)
+{
+    char path[40], line[512];
+    if (w->identity[rank].pid_space != w->identity[w->rank].pid_space || !w->identity[rank].pid_space)
+        return '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)w->identity[rank].pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT ? 0 : '?';
+    const char *found = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL; /* after the name */
+    fclose(file);
+    return found && found[1] ? found[2] : '?';
+}
+
+static void judge_silent(const iso_watch *w, int rank)
+{
+    iso_watch_peer *peer = &w->peer[rank];
+    char state = process_state(w, rank);
+    if (state == 0 || state == 'Z' || state == 'X')
+        peer->health = ISO_WATCH_DEAD;
+    else if (state == 'T' && peer->silent >= stopped_after)
+        peer->health = ISO_WATCH_STOPPED;
+    else if (state != 'T' && state != 't' && peer->silent >= silent_after) /* t: held by a debugger */
+        peer->health = ISO_WATCH_SILENT;
+}
+
+static void look_at(const iso_watch *w, int rank, double passed)
+{
+    iso_watch_peer *peer = &w->peer[rank];
+    const iso_watch_record *record = &w->page->record[rank];
+    uint64_t beats = atomic_load_explicit(&record->beats, memory_order_relaxed);
+    uint64_t place = atomic_load_explicit(&record->place, memory_order_acquire);
+    peer->still = place == peer->place ? peer->still + passed : 0;
+    peer->place = place;
+    peer->silent = beats == peer->beats ? peer->silent + passed : 0;
+    peer->beats = beats;
+    if (rank == w->rank || phase_of(w, rank) == ISO_WATCH_ENDED)
+        return;
+    if (peer->gone)
+        peer->health = ISO_WATCH_DEAD;
+    else if (peer->silent == 0)
+        peer->health = ISO_WATCH_ALIVE;
+    else if (peer->silent >= suspect_after)
+        judge_silent(w, rank);
+}
+
+/* ---- verdict ---- */
+
+static bool any_phase(const iso_watch *w, iso_watch_phase phase)
+{
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (phase_of(w, rank) == phase)
+            return true;
+    return false;
+}
+
+/* A rank that ends after an error of its own is not lost: it has said why. */
+static int count_lost(const iso_watch *w, bool *suspects)
+{
+    int lost = 0;
+    *suspects = false;
+    for (int rank = 0; rank < w->n_ranks; rank++) {
+        lost += iso_watch_is_lost(w, rank) && phase_of(w, rank) != ISO_WATCH_FAILS;
+        *suspects |= !iso_watch_is_lost(w, rank) && w->peer[rank].silent >= suspect_after;
+    }
+    return lost;
+}
+
+static int lowest_left(const iso_watch *w)
+{
+    int rank = 0;
+    while (rank < w->n_ranks && iso_watch_is_lost(w, rank))
+        rank++;
+    return rank;
+}
+
+static void find(iso_watch *w, iso_watch_reason reason, double passed)
+{
+    if (w->verdict.found && w->verdict.reason <= reason)
+        return;
+    w->verdict.found = true;
+    w->verdict.reason = reason;
+    w->verdict.since = -passed; /* this look does not count */
+}
+
+/* Ranks that others wait for are named by the lowest rank. */
+static void look_for_slow(iso_watch *w, double passed)
+{
+    double wait = iso_watch_longest_wait(w);
+    if (wait < w->timeout)
+        w->named = 0;
+    if (wait < w->timeout || wait - w->named < w->timeout || lowest_left(w) != w->rank)
+        return;
+    w->named = wait;
+    if (w->timeout_aborts)
+        find(w, ISO_WATCH_A_TIMEOUT, passed);
+    else
+        iso_watch_warn_of_slow(w);
+}
+
+/* How long the verdict must hold. */
+static double verdict_needs(const iso_watch *w, bool suspects)
+{
+    if (w->verdict.reason == ISO_WATCH_A_LOSS)
+        return suspects ? settle_with_suspects : settle;
+    return any_phase(w, ISO_WATCH_FAILS)              ? failing_rank_ends
+           : w->verdict.reason == ISO_WATCH_A_TIMEOUT ? 0
+                                                      : settle_mismatch;
+}
+
+/* Whether the verdict is final. A loss may be withdrawn before: a stopped process that goes on. */
+static bool is_final(iso_watch *w, double passed, double *overdue)
+{
+    bool suspects;
+    int lost = count_lost(w, &suspects);
+    if (any_phase(w, ISO_WATCH_ENDED))
+        return false;
+    if (lost == 0 && w->verdict.reason == ISO_WATCH_A_LOSS)
+        w->verdict.found = false;
+    if (lost > 0)
+        find(w, ISO_WATCH_A_LOSS, passed);
+    else if (iso_watch_find_parted(w, &w->verdict.first, &w->verdict.other))
+        find(w, ISO_WATCH_A_MISMATCH, passed);
+    else
+        look_for_slow(w, passed);
+    if (!w->verdict.found)
+        return false;
+    w->verdict.since += passed;
+    *overdue = w->verdict.since - verdict_needs(w, suspects);
+    return *overdue >= 0;
+}
+
+static void flush_output(void)
+{
+    if (ftrylockfile(stdout) == 0) { /* the thread that holds it may wait for ever */
+        fflush_unlocked(stdout);
+        funlockfile(stdout);
+    }
+}
+
+/* Ends the process; in a program with MPI of its own, collectives return an error from now on. */
+static void end(iso_watch *w)
+{
+    if (w->ends_process) {
+        flush_output();
+        _exit(ISO_WATCH_LOST);
+    }
+    snprintf(w->loss, sizeof w->loss,
+             "the watchdog has reported that ranks are lost, or call different collectives");
+    atomic_store_explicit(&w->lost, 1, memory_order_release);
+}
+
+/* The lowest rank that is left reports; the others wait for that. */
+static void conclude(iso_watch *w, double overdue)
+{
+    bool mine = lowest_left(w) == w->rank || overdue >= report_follows;
+    if (!mine && !atomic_load(&w->page->reported))
+        return;
+    if (!atomic_load(&w->page->reported)) {
+        iso_watch_report(w);
+        atomic_store(&w->page->reported, 1);
+    }
+    end(w);
+}
+
+/* ---- the thread ---- */
+
+static void look(iso_watch *w)
+{
+    double now = iso_clock(), passed = now - w->clock < 1 ? now - w->clock : 1;
+    w->clock = now;
+    atomic_fetch_add_explicit(&w->mine->beats, 1, memory_order_relaxed);
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (iso_watch_is_local(w, rank))
+            look_at(w, rank, passed);
+    if (atomic_load(&w->lost))
+        return;
+    if (atomic_load(&w->page->reported)) {
+        end(w);
+        return;
+    }
+    double overdue;
+    if (is_final(w, passed, &overdue))
+        conclude(w, overdue);
+}
+
+/* Waits for the next heartbeat, or for the end of a process of this host. */
+static void wait_for_event(iso_watch *w, struct pollfd *polled, int timeout)
+{
+    int count = 0;
+    polled[count++] = (struct pollfd){.fd = w->wake, .events = POLLIN};
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (w->peer[rank].process >= 0 && !w->peer[rank].gone)
+            polled[count++] = (struct pollfd){.fd = w->peer[rank].process, .events = POLLIN};
+    if (poll(polled, (nfds_t)count, timeout) <= 0)
+        return;
+    count = 1;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (w->peer[rank].process >= 0 && !w->peer[rank].gone)
+            w->peer[rank].gone = polled[count++].revents != 0;
+}
+
+static void *watch_run(void *arg)
+{
+    iso_watch *w = arg;
+    struct pollfd *polled = iso_new(((size_t)w->n_ranks + 1) * sizeof *polled);
+    w->clock = iso_clock();
+    while (polled && !atomic_load(&w->over)) {
+        look(w);
+        wait_for_event(w, polled, w->verdict.found ? ISO_WATCH_TICK / 5 : ISO_WATCH_TICK);
+    }
+    iso_free(polled);
+    return NULL;
+}
+
+/* ---- start and end ---- */
+
+/* A descriptor that becomes readable when the process ends; -1 if the kernel has none (before Linux 5.3). */
+static int open_process(const iso_watch *w, int rank)
+{
+    const iso_watch_identity *peer = &w->identity[rank], *own = &w->identity[w->rank];
+    if (rank == w->rank || !iso_watch_is_local(w, rank) || !own->pid_space ||
+        peer->pid_space != own->pid_space)
+        return -1;
+    return (int)syscall(SYS_pidfd_open, peer->pid, 0);
+}
+
+static int create_thread(iso_watch *w)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error)
+        return error;
+    pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    error = pthread_create(&w->thread, &attributes, watch_run, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+iso_status iso_watch_thread_start(iso_watch *w)
+{
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        w->peer[rank].process = open_process(w, rank);
+    w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->wake < 0)
+        return iso_error(ISO_FAILED, "the watchdog: eventfd: %s", strerror(errno));
+    int error = create_thread(w);
+    if (error)
+        return iso_error(ISO_FAILED, "the watchdog's thread: %s", strerror(error));
+    w->runs = true;
+    return ISO_OK;
+}
+
+void iso_watch_thread_end(iso_watch *w)
+{
+    if (w->runs) {
+        atomic_store(&w->over, true);
+        eventfd_write(w->wake, 1);
+        pthread_join(w->thread, NULL);
+        w->runs = false;
+    }
+    for (int rank = 0; w->peer && rank < w->n_ranks; rank++)
+        if (w->peer[rank].process > 0)
+            close(w->peer[rank].process);
+    if (w->wake > 0)
+        close(w->wake);
+}

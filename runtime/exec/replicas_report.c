@@ -1,0 +1,393 @@
+/* After the replica check has found a difference: in which variables, on which hosts, and the first element
+ * with its values. Nothing here is done unless copies differ. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/list.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/replicas_impl.h"
+#include "runtime/session/session.h"
+
+enum { MOST_NAMED = 5, HOST_NAME = 64, PATH = 512, UNIT_WORDS = ISO_SHARD_UNIT / 8 };
+
+/* What one rank lists of one box. */
+typedef struct part {
+    uint64_t key, digest;
+    int rank, number; /* number: of the shard on its rank */
+} part;
+
+/* A box whose copies differ: parts[first] .. parts[first + count - 1]. */
+typedef struct finding {
+    int first, count;
+} finding;
+
+typedef struct report {
+    iso_context *ctx;
+    const iso_state_shards *shards;
+    part *parts;
+    finding *findings;
+    int n_parts, n_findings;
+    char *names; /* [ranks][HOST_NAME] of their machines */
+    /* of one box: */
+    uint64_t *digest; /* [hosts] */
+    bool *holds;      /* [hosts] */
+    bool majority;    /* more than half of its hosts have the same copy */
+    int reference;    /* the first of these hosts; without a majority, the first of all */
+    int same;         /* number of hosts with the copy of the reference */
+    int odd;          /* the first host with another copy */
+} report;
+
+/* What a rank that holds a box tells the others about it. */
+typedef struct description {
+    char path[PATH];
+    iso_dtype dtype;
+    iso_shape shape;
+    iso_box box;
+} description;
+
+static int host_of(const report *r, const part *p)
+{
+    return iso_host_of_rank(r->ctx, p->rank);
+}
+
+/* ---- the parts of all ranks ---- */
+
+static int by_key(const void *left, const void *right)
+{
+    const part *a = left, *b = right;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->rank != b->rank ? a->rank - b->rank : a->number - b->number;
+}
+
+static void list_own_parts(const report *r, part *mine, int64_t room)
+{
+    for (int64_t i = 0; i < room; i++)
+        mine[i] = (part){.rank = -1};
+    for (int i = 0; i < r->shards->count; i++) {
+        const iso_state_shard *shard = &r->shards->shards[i];
+        uint64_t key = iso_replica_key(shard);
+        mine[i] = (part){key, iso_replica_digest(shard, key), iso_rank(r->ctx), i};
+    }
+}
+
+static iso_status replicas_make_room(report *r, int64_t most, part **mine)
+{
+    size_t ranks = (size_t)iso_ranks(r->ctx), hosts = (size_t)iso_hosts(r->ctx);
+    *mine = iso_new((size_t)(most + 1) * sizeof **mine);
+    r->parts = iso_new((ranks * (size_t)most + 1) * sizeof *r->parts);
+    r->names = iso_new(ranks * HOST_NAME);
+    r->digest = iso_new(hosts * sizeof *r->digest);
+    r->holds = iso_new(hosts * sizeof *r->holds);
+    return *mine && r->parts && r->names && r->digest && r->holds
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "copies of variables differ between hosts; there is no memory to "
+                                          "find out which");
+}
+
+/* Gathers the parts of all ranks, sorted by key, and the names of their machines. */
+static iso_status gather_parts(report *r)
+{
+    char name[HOST_NAME] = {0};
+    part *mine = NULL;
+    int64_t most = r->shards->count;
+    iso_status status;
+    ISO_TRY(iso_all_reduce(r->ctx, ISO_REDUCE_MAX, ISO_I64, &most, 1));
+    ISO_TRY(iso_agree(r->ctx, replicas_make_room(r, most, &mine)));
+    list_own_parts(r, mine, most);
+    gethostname(name, sizeof name - 1);
+    ISO_TRY(iso_gather_all(r->ctx, name, sizeof name, r->names));
+    ISO_TRY(iso_gather_all(r->ctx, mine, (size_t)most * sizeof *mine, r->parts));
+    for (int64_t i = 0; i < most * iso_ranks(r->ctx); i++)
+        if (r->parts[i].rank >= 0)
+            r->parts[r->n_parts++] = r->parts[i];
+    qsort(r->parts, (size_t)r->n_parts, sizeof *r->parts, by_key);
+done:
+    iso_free(mine);
+    return status;
+}
+
+/* ---- which boxes differ ---- */
+
+/* Fills digest and holds with the copies of a box. True: they differ. */
+static bool add_digests(report *r, const finding *box)
+{
+    int hosts = iso_hosts(r->ctx), first = host_of(r, &r->parts[box->first]);
+    bool differ = false;
+    memset(r->digest, 0, (size_t)hosts * sizeof *r->digest);
+    memset(r->holds, 0, (size_t)hosts * sizeof *r->holds);
+    for (int i = box->first; i < box->first + box->count; i++) {
+        int host = host_of(r, &r->parts[i]);
+        r->holds[host] = true;
+        r->digest[host] += r->parts[i].digest;
+    }
+    for (int host = 0; host < hosts; host++)
+        differ = differ || (r->holds[host] && r->digest[host] != r->digest[first]);
+    return differ;
+}
+
+/* Inserts a finding: those that the lowest ranks list first come first. */
+static iso_status insert_finding(report *r, finding fresh)
+{
+    const part *parts = r->parts;
+    iso_status status = iso_list_add(r->findings, r->n_findings, fresh, "variables that differ");
+    if (status != ISO_OK)
+        return status;
+    int at = r->n_findings - 1;
+    for (; at > 0; at--) {
+        const part *mine = &parts[fresh.first], *other = &parts[r->findings[at - 1].first];
+        if (other->rank < mine->rank || (other->rank == mine->rank && other->number < mine->number))
+            break;
+        r->findings[at] = r->findings[at - 1];
+    }
+    r->findings[at] = fresh;
+    return ISO_OK;
+}
+
+static iso_status list_findings(report *r)
+{
+    iso_status status = ISO_OK;
+    for (int first = 0, end; first < r->n_parts; first = end) {
+        for (end = first + 1; end < r->n_parts && r->parts[end].key == r->parts[first].key;)
+            end++;
+        finding box = {first, end - first};
+        if (add_digests(r, &box))
+            ISO_TRY(insert_finding(r, box));
+    }
+done:
+    return status;
+}
+
+/* Chooses the hosts to compare: the copy that most hosts have, or else the first, and the first other one. */
+static void choose_hosts(report *r, const finding *box)
+{
+    int hosts = iso_hosts(r->ctx), holders = 0, best = 0;
+    add_digests(r, box);
+    for (int host = 0; host < hosts; host++) {
+        int same = 0;
+        for (int other = 0; other < hosts && r->holds[host]; other++)
+            same += r->holds[other] && r->digest[other] == r->digest[host];
+        holders += r->holds[host];
+        if (same > best) {
+            best = same;
+            r->reference = host;
+        }
+    }
+    r->majority = 2 * best > holders;
+    for (int host = hosts - 1; host >= 0 && !r->majority; host--)
+        if (r->holds[host])
+            r->reference = host;
+    r->same = 0;
+    for (int host = hosts - 1; host >= 0; host--) {
+        bool same = r->digest[host] == r->digest[r->reference];
+        r->same += r->holds[host] && same;
+        if (r->holds[host] && !same)
+            r->odd = host;
+    }
+}
+
+static iso_status describe_box(const report *r, const finding *box, description *d)
+{
+    const part *first = &r->parts[box->first];
+    memset(d, 0, sizeof *d);
+    if (first->rank == iso_rank(r->ctx)) {
+        const iso_state_shard *shard = &r->shards->shards[first->number];
+        snprintf(d->path, sizeof d->path, "%s", shard->path);
+        d->dtype = shard->dtype;
+        d->shape = shard->shape;
+        d->box = shard->box;
+    }
+    return iso_broadcast_from(r->ctx, first->rank, d, sizeof *d);
+}
+
+/* ---- the first element that differs ---- */
+
+/* 0: this rank's host is the reference, 1: it is the odd one, -1: neither. */
+static int side_of(const report *r)
+{
+    int host = iso_host_of_rank(r->ctx, iso_rank(r->ctx));
+    return host == r->reference ? 0 : host == r->odd ? 1 : -1;
+}
+
+/* The first unit of the box that differs between the two hosts. */
+static iso_status find_unit(const report *r, uint64_t key, int64_t units, int64_t *unit)
+{
+    void *memory = NULL;
+    iso_status status = iso_agree(
+        r->ctx, iso_alloc((size_t)units * 2 * sizeof(uint64_t), "the digests of two copies", &memory));
+    if (status != ISO_OK)
+        return status;
+    uint64_t *digest = memory;
+    int side = side_of(r);
+    for (int i = 0; i < r->shards->count && side >= 0; i++) {
+        const iso_state_shard *shard = &r->shards->shards[i];
+        iso_replica_units mine = iso_replica_units_of(shard);
+        for (int64_t u = mine.first; u < mine.first + mine.count && iso_replica_key(shard) == key; u++)
+            digest[side * units + u] = iso_replica_unit_digest(shard, key, u);
+    }
+    ISO_TRY(iso_all_reduce(r->ctx, ISO_REDUCE_SUM, ISO_I64, digest, (size_t)units * 2));
+    for (*unit = 0; *unit < units - 1 && digest[*unit] == digest[units + *unit];)
+        ++*unit;
+done:
+    iso_free(memory);
+    return status;
+}
+
+/* The bytes of one unit on both hosts. */
+static iso_status read_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[2][UNIT_WORDS])
+{
+    int side = side_of(r);
+    memset(words, 0, 2 * sizeof *words);
+    for (int i = 0; i < r->shards->count && side >= 0; i++) {
+        const iso_state_shard *shard = &r->shards->shards[i];
+        iso_replica_units mine = iso_replica_units_of(shard);
+        if (iso_replica_key(shard) != key || unit < mine.first || unit >= mine.first + mine.count)
+            continue;
+        size_t bytes;
+        const char *data = iso_replica_unit(shard, unit, &bytes);
+        memcpy(words[side], data, bytes);
+    }
+    return iso_all_reduce(r->ctx, ISO_REDUCE_OR, ISO_I64, words, 2 * UNIT_WORDS);
+}
+
+/* "0.5 (0x3f000000)": the bits too, because other bits may be printed as the same number. */
+static void add_value(iso_text *text, iso_dtype dtype, const void *data, int64_t i)
+{
+    size_t size = iso_dtype_size(dtype);
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)data + (size_t)i * size, size);
+    iso_text_add(text, "%.*g (0x%0*" PRIx64 ")", size > 4 ? 17 : 9, iso_element_get(data, dtype, i),
+                 (int)(2 * size), bits);
+}
+
+/* "[12, 7]", or nothing for a scalar. */
+static void add_index(iso_text *text, const description *d, int64_t i)
+{
+    int64_t index[ISO_MAX_RANK], at = iso_box_global_index(&d->box, &d->shape, i);
+    for (int k = d->shape.rank - 1; k >= 0; k--) {
+        index[k] = at % d->shape.dim[k];
+        at /= d->shape.dim[k];
+    }
+    for (int k = 0; k < d->shape.rank; k++)
+        iso_text_add(text, "%s%" PRId64, k ? ", " : " at [", index[k]);
+    iso_text_add(text, d->shape.rank > 0 ? "]" : "");
+}
+
+/* "host 1 (node2, ranks 2, 3)" */
+static void add_host(const report *r, int host, iso_text *text)
+{
+    int count = 0;
+    for (int rank = 0; rank < iso_ranks(r->ctx); rank++) {
+        if (iso_host_of_rank(r->ctx, rank) != host)
+            continue;
+        const char *name = r->names + (size_t)rank * HOST_NAME;
+        if (count == 0)
+            iso_text_add(text, "host %d (%s, rank%s ", host, name,
+                         rank + 1 < iso_ranks(r->ctx) && iso_host_of_rank(r->ctx, rank + 1) == host ? "s"
+                                                                                                    : "");
+        if (count < 8)
+            iso_text_add(text, "%s%d", count ? ", " : "", rank);
+        count++;
+    }
+    iso_text_add(text, count > 8 ? ", ...)" : ")");
+}
+
+static iso_status describe_element(const report *r, const finding *box, const description *d, iso_text *text)
+{
+    uint64_t words[2][UNIT_WORDS], key = r->parts[box->first].key;
+    size_t size = iso_dtype_size(d->dtype);
+    int64_t unit, bytes = iso_box_count(&d->box) * (int64_t)size, i = 0;
+    int64_t each = ISO_SHARD_UNIT / (int64_t)size;
+    iso_status status;
+    ISO_TRY(find_unit(r, key, (bytes + ISO_SHARD_UNIT - 1) / ISO_SHARD_UNIT, &unit));
+    ISO_TRY(read_unit(r, key, unit, words));
+    while (i < each - 1 &&
+           !memcmp((char *)words[0] + (size_t)i * size, (char *)words[1] + (size_t)i * size, size))
+        i++;
+    add_host(r, r->odd, text);
+    iso_text_add(text, " has ");
+    add_value(text, d->dtype, words[1], i);
+    add_index(text, d, unit * each + i);
+    iso_text_add(text, ", ");
+    if (r->majority && r->same > 1)
+        iso_text_add(text, "the %d other hosts that agree have ", r->same);
+    else {
+        add_host(r, r->reference, text);
+        iso_text_add(text, " has ");
+    }
+    add_value(text, d->dtype, words[0], i);
+done:
+    return status;
+}
+
+/* ---- the message ---- */
+
+/* The other hosts whose copy of the first variable is not that of the reference. */
+static void add_other_hosts(const report *r, iso_text *text)
+{
+    for (int host = r->odd + 1; host < iso_hosts(r->ctx); host++) {
+        if (!r->holds[host] || r->digest[host] == r->digest[r->reference])
+            continue;
+        iso_text_add(text, "; ");
+        add_host(r, host, text);
+        iso_text_add(text, " differs too");
+    }
+    if (!r->majority && iso_hosts(r->ctx) > 2)
+        iso_text_add(text, "; no copy is that of most hosts");
+}
+
+static iso_status add_other_variables(const report *r, iso_text *text)
+{
+    description d;
+    iso_status status = ISO_OK;
+    for (int i = 1; i < r->n_findings && i < MOST_NAMED; i++) {
+        ISO_TRY(describe_box(r, &r->findings[i], &d));
+        iso_text_add(text, "%s'%s'", i > 1 ? ", " : "; also different: ", d.path);
+    }
+    if (r->n_findings > MOST_NAMED)
+        iso_text_add(text, " and %d more", r->n_findings - MOST_NAMED);
+done:
+    return status;
+}
+
+static iso_status compose(report *r, iso_text *text)
+{
+    description d;
+    const finding *first = &r->findings[0];
+    iso_status status;
+    ISO_TRY(describe_box(r, first, &d));
+    choose_hosts(r, first);
+    iso_text_add(text, "the copies of '%s' differ between hosts: ", d.path);
+    ISO_TRY(describe_element(r, first, &d, text));
+    add_other_hosts(r, text);
+    ISO_TRY(add_other_variables(r, text));
+done:
+    return status;
+}
+
+iso_status iso_replicas_report(const iso_runtime *runtime, const iso_state_shards *shards)
+{
+    report r = {.ctx = runtime->ctx, .shards = shards};
+    iso_text text = {0};
+    iso_status status;
+    ISO_TRY(gather_parts(&r));
+    ISO_TRY(iso_agree(r.ctx, list_findings(&r)));
+    if (r.n_findings > 0)
+        ISO_TRY(compose(&r, &text));
+    else
+        iso_text_add(
+            &text, "copies of variables differ between hosts, and were equal when they were compared again");
+    status = iso_error(ISO_FAILED, "%s", iso_text_get(&text));
+done:
+    iso_text_free(&text);
+    iso_free(r.findings);
+    iso_free(r.parts);
+    iso_free(r.names);
+    iso_free(r.digest);
+    iso_free(r.holds);
+    return status;
+}
