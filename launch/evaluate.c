@@ -55,6 +55,7 @@ static iso_status evaluate_run(iso_context *ctx, int argc, char *const *argv)
     iso_loaded_model t = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, iso_load_options_parse(&command, argc, argv, &options)));
+    ISO_TRY(iso_stop_on_signals(ctx));
     ISO_TRY(iso_loaded_model_make(ctx, &command, &options, &t));
     ISO_TRY(evaluate(ctx, &options, &t));
 done:

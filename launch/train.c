@@ -75,6 +75,8 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
         return ISO_OK;
     iso_status status = iso_evaluate(run->named.model, run->sources.test, .loss = &values[0],
                                      .metrics = &values[1], .verbose = ISO_ZERO);
+    if (status == ISO_INTERRUPTED && options->checkpoint) /* a new run finds training complete, and tests */
+        status = iso_stopped(ctx, options->checkpoint);
     if (status != ISO_OK || !iso_is_chief(ctx) || options->verbose == 0)
         return status;
     printf("test (%lld rows)", (long long)iso_dataset_rows(run->sources.test));
@@ -139,6 +141,8 @@ static iso_status train_run(iso_context *ctx, int argc, char *const *argv)
 {
     iso_train_options options;
     iso_status status = iso_agree(ctx, iso_train_options_parse(argc, argv, &options));
+    if (status == ISO_OK)
+        status = iso_stop_on_signals(ctx);
     return status == ISO_OK ? train(ctx, &options) : status;
 }
 

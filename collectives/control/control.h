@@ -2,6 +2,7 @@
 #ifndef ISO_COLL_CONTROL_H
 #define ISO_COLL_CONTROL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,17 @@ iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso
 /* The same for a text of lines, each ended by a newline: the error names the first line that is not the same
  * on all ranks. Collective. */
 iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *lines);
+
+/* Requests to stop (session.h). A step carries them: a rank that has one adds it to the faults that the slots
+ * exchange, and then every rank knows. */
+
+/* Whether something has asked this rank to stop, such as a signal. Call it once a step. ctx may be NULL.
+ * Local. */
+bool iso_stop_wanted(iso_context *ctx);
+/* All ranks know now that one of them was asked to stop. Local. */
+void iso_stop_met(iso_context *ctx);
+/* As iso_stop_wanted on any rank, without a step; ISO_OK at once if no rank can be asked. Collective. */
+iso_status iso_stop_agree(iso_context *ctx);
 
 /* Makes all ranks use the lowest instruction set among them, so that they compute the same bits. iso_init calls
  * it, and so does the first function of each graph, because another context may have lowered the instruction

@@ -1,8 +1,10 @@
 #include "runtime/base/status.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 
 static _Thread_local char message[4096];
 
@@ -53,6 +55,10 @@ int iso_status_exit_code(iso_status status)
         return 2;
     case ISO_DIVERGED:
         return 3;
+    case ISO_STOPPED:
+        return EX_TEMPFAIL;
+    case ISO_INTERRUPTED:
+        return 128 + SIGTERM;
     default:
         return 1;
     }

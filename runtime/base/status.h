@@ -18,11 +18,14 @@ typedef struct iso_context iso_context;
 
 typedef enum iso_status {
     ISO_OK = 0,
-    ISO_INVALID,   /* the caller or a user gave a wrong value, name, shape or file: exit code 2 */
-    ISO_NO_MEMORY, /* exit code 1 */
-    ISO_IO,        /* a system call on a file failed: exit code 1 */
-    ISO_FAILED,    /* any other error at run time: exit code 1 */
-    ISO_DIVERGED,  /* training produced NaN and was asked to stop then: exit code 3 */
+    ISO_INVALID,     /* the caller or a user gave a wrong value, name, shape or file: exit code 2 */
+    ISO_NO_MEMORY,   /* exit code 1 */
+    ISO_IO,          /* a system call on a file failed: exit code 1 */
+    ISO_FAILED,      /* any other error at run time: exit code 1 */
+    ISO_DIVERGED,    /* training produced NaN and was asked to stop then: exit code 3 */
+    ISO_STOPPED,     /* training stopped on request and saved its state; a new run continues it: exit code 75
+                      (EX_TEMPFAIL) */
+    ISO_INTERRUPTED, /* the program stopped on request without saving: exit code 128 + the signal */
 } iso_status;
 
 /* Runs a call that returns a status. On an error, jumps to `done` in the enclosing function, which needs a
@@ -58,7 +61,8 @@ ISO_API iso_status iso_no_memory(const char *format, ...)
 /* The message recorded last in this thread; never NULL, valid until the next error of this thread. */
 ISO_API const char *iso_error_message(void);
 
-/* The exit code of a process that ends with this status: 0, 1, 2 or 3. */
+/* The exit code of a process that ends with this status. That of ISO_INTERRUPTED is 143, as after SIGTERM;
+ * iso_finish knows the signal. */
 ISO_API int iso_status_exit_code(iso_status status);
 
 #ifdef __cplusplus

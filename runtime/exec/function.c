@@ -334,7 +334,7 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
 /* The outcome of a step. */
 typedef struct outcome {
     iso_executable *ready;
-    double faults;      /* total number of slots that met a fault */
+    double total;       /* of the step: faults and requests to stop */
     bool lost;          /* a message of this rank failed after the faults were counted */
     iso_status refused; /* why this rank refuses its batch, and the message */
     char message[512];
@@ -357,15 +357,15 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
     return iso_agree(runtime->ctx, status);
 }
 
-/* Ranks without slots receive the faults and results of the step from the rank of slot 0. */
-static iso_status tell_idle_ranks(iso_runtime *runtime, double *faults, double *results, int count)
+/* Ranks without slots receive the total and the results of the step from the rank of slot 0. */
+static iso_status tell_idle_ranks(iso_runtime *runtime, double *total, double *results, int count)
 {
     size_t bytes = (size_t)count * sizeof *results;
-    double reported[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*faults};
+    double reported[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*total};
     memcpy(reported + 1, results, bytes);
     iso_status status =
         iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], reported, bytes + sizeof *reported);
-    *faults = reported[0];
+    *total = reported[0];
     memcpy(results, reported + 1, bytes);
     return status;
 }
@@ -378,15 +378,16 @@ static iso_status conclude(iso_function *function, outcome *o, double *results, 
     iso_runtime *runtime = function->runtime;
     iso_status status = ISO_OK;
     if (runtime->idle_ranks) {
-        if (o->lost)
-            o->faults = 1;
-        status = tell_idle_ranks(runtime, &o->faults, results, count);
+        o->total += o->lost;
+        status = tell_idle_ranks(runtime, &o->total, results, count);
     }
     if (status != ISO_OK)
         return status;
     if (o->lost)
         iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
-    return o->faults != 0 ? agree_on_fault(function, o) : ISO_OK;
+    if (o->total >= ISO_STOP_WEIGHT)
+        iso_stop_met(runtime->ctx);
+    return iso_step_faults(o->total) != 0 ? agree_on_fault(function, o) : ISO_OK;
 }
 
 /* The plan that the other ranks run while this rank refuses its batch: for the batch's number of rows, or
@@ -423,7 +424,7 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
 
 /* A rank that refuses its batch still takes part, so that the others do not wait for it: its slots raise a
  * fault in the step, which then changes nothing, or it reports its error when the ranks agree on a new plan.
- * A rank without slots cannot raise a fault: if there is one, the ranks agree before the step. */
+ * A rank without slots takes no part in the step: if there is one, the ranks agree before it. */
 static iso_status function_run(iso_function *function, const iso_batch *batch, outcome *o)
 {
     iso_runtime *runtime = function->runtime;
@@ -431,8 +432,10 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
     if (o->refused == ISO_OK)
         o->refused = check_batch(function, batch);
     iso_status status = ISO_OK;
-    if (runtime->idle_ranks)
+    if (runtime->idle_ranks) {
         ISO_TRY(iso_agree(runtime->ctx, o->refused));
+        ISO_TRY(iso_stop_agree(runtime->ctx));
+    }
     if (o->refused != ISO_OK) {
         snprintf(o->message, sizeof o->message, "%s", iso_error_message());
         o->ready = plan_of_others(function, batch);
@@ -444,9 +447,10 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
     if (function->recorder)
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
     ISO_TRY(function_prepare_rows(function, batch, o));
-    o->faults = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
+    o->total = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
     o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
-    runtime->steps += function->training && function->program->n_changes > 0 && o->faults == 0 && !o->lost;
+    runtime->steps +=
+        function->training && function->program->n_changes > 0 && iso_step_faults(o->total) == 0 && !o->lost;
 done:
     return status;
 }

@@ -1,6 +1,7 @@
 /* A step: every thread runs the instruction list for its slots; the threads synchronize at exchanges. */
 #include <string.h>
 
+#include "collectives/control/control.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/recorder_impl.h"
 
@@ -10,6 +11,7 @@ typedef struct step {
     iso_executable *ready;
     const iso_batch *batch;
     iso_recorder *recorder; /* NULL: this step is not recorded */
+    bool stop;              /* this rank was asked to stop */
     iso_step_info info;
 } step;
 
@@ -106,7 +108,8 @@ static void run_assigns(const iso_slot_assign *assign, int count)
 static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates)
 {
     const iso_plan *plan = s->ready->plan;
-    *sp->fault = sp->local->fault.raised ? 1 : 0;
+    bool first = sp == &s->ready->slot[0];
+    *sp->fault = (sp->local->fault.raised ? 1 : 0) + (first && s->stop ? ISO_STOP_WEIGHT : 0);
     run_assigns(sp->gradients, sp->n_gradients);
     for (int b = 0; b < plan->buckets->count; b++)
         iso_updates_prepare(s->runtime, &plan->buckets->buckets[b], &s->function->updates->state[b],
@@ -128,7 +131,7 @@ static void tell_failures(const step *s)
 static void change_state(const step *s, int local, const iso_rates *rates)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
-    if (*sp->fault_total != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
+    if (iso_step_faults(*sp->fault_total) != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
     iso_updates_apply(s->runtime, s->ready, s->function->updates, local, rates);
     run_assigns(sp->assigns, sp->n_assigns);
@@ -269,6 +272,7 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
     for (int l = 0; l < runtime->n_locals; l++)
         runtime->locals[l].fault.raised = false, runtime->locals[l].read_status = ISO_OK;
+    s.stop = iso_stop_wanted(runtime->ctx);
     for (int l = 0; refusal && l < runtime->n_locals; l++)
         iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
     iso_watch *watch = iso_context_watch(runtime->ctx);

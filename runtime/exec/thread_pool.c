@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/signal_stack.h"
 #include "runtime/base/wait.h"
 
 typedef struct worker {
@@ -32,6 +33,7 @@ static void *work(void *arg)
 {
     worker *self = arg;
     iso_thread_pool *pool = self->pool;
+    iso_signal_stack_use();
     for (uint32_t round = 1;; round++) {
         iso_count_await(&pool->rounds, round, pool->crowded);
         if (pool->stop)
@@ -90,6 +92,7 @@ void iso_thread_pool_destroy(iso_thread_pool *pool)
 void iso_thread_pool_run(iso_thread_pool *pool, iso_job job, void *arg)
 {
     uint32_t round = 0;
+    iso_signal_stack_use();
     if (pool->n_threads > 1) {
         pool->job = job;
         pool->arg = arg;

@@ -61,11 +61,12 @@ static const char *speaker(const iso_context *ctx, int rank, char *text, size_t 
 }
 
 /* One write, so that lines of different ranks do not mix. */
-static void print_error(const iso_context *ctx, int rank, const char *message)
+static void print_end(const iso_context *ctx, iso_status status, int rank, const char *message)
 {
     char line[5000], who[64];
+    const char *kind = status == ISO_STOPPED || status == ISO_INTERRUPTED ? "" : "error: ";
     int length =
-        snprintf(line, sizeof line, "isogrid: error: %s%s\n", speaker(ctx, rank, who, sizeof who), message);
+        snprintf(line, sizeof line, "isogrid: %s%s%s\n", kind, speaker(ctx, rank, who, sizeof who), message);
     if (length > 0) {
         fflush(stdout);
         fwrite(line, 1, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1, stderr);
@@ -89,7 +90,7 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
             status = (iso_status)other->status;
     }
     if (mine->status != ISO_OK && first)
-        print_error(ctx, alike ? -1 : ctx->channel.rank, iso_error_message());
+        print_end(ctx, mine->status, alike ? -1 : ctx->channel.rank, iso_error_message());
     return status;
 }
 
@@ -132,8 +133,8 @@ static void free_context(iso_context *ctx)
 
 static const char *name_of(iso_status status)
 {
-    static const char *const names[] = {"ISO_OK", "ISO_INVALID", "ISO_NO_MEMORY",
-                                        "ISO_IO", "ISO_FAILED",  "ISO_DIVERGED"};
+    static const char *const names[] = {"ISO_OK",     "ISO_INVALID",  "ISO_NO_MEMORY", "ISO_IO",
+                                        "ISO_FAILED", "ISO_DIVERGED", "ISO_STOPPED",   "ISO_INTERRUPTED"};
     return (unsigned)status < sizeof names / sizeof names[0] ? names[status] : "not a status";
 }
 
@@ -149,8 +150,15 @@ static finish_barrier end_alone(const iso_context *ctx, iso_status status)
 {
     if (status == ISO_OK)
         return MET;
-    print_error(ctx, ctx && ctx->channel.n_ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
+    print_end(ctx, status, ctx && ctx->channel.n_ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
     return may_abort(ctx) ? LOST : MET;
+}
+
+/* iso_stopped has agreed on the signal. */
+static int exit_code(const iso_context *ctx, iso_status status)
+{
+    bool known = status == ISO_INTERRUPTED && ctx && ctx->stop.signal > 0;
+    return known ? 128 + ctx->stop.signal : iso_status_exit_code(status);
 }
 
 int iso_finish(iso_context *ctx, iso_status status)
@@ -161,9 +169,9 @@ int iso_finish(iso_context *ctx, iso_status status)
                   name_of(status));
     finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
     if (how != MET && joined && status != ISO_OK)
-        print_error(ctx, ctx->channel.rank, iso_error_message());
+        print_end(ctx, status, ctx->channel.rank, iso_error_message());
     if (how != MET && began)
-        ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, iso_status_exit_code(status)));
+        ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, exit_code(ctx, status)));
     if (joined)
         iso_roles_end(ctx, status);
     if (ctx && how != LATE) {
@@ -171,11 +179,15 @@ int iso_finish(iso_context *ctx, iso_status status)
         iso_mpi_free(&ctx->shutdown);
         iso_mpi_free(&ctx->channel.communicator);
     }
+    int code = exit_code(ctx, status);
+    bool on_signals = ctx && ctx->stop.on_signals;
     if (ctx)
         free_context(ctx);
     if (began && ISO_MPI(MPI_Finalize()) != ISO_OK) {
-        print_error(NULL, -1, iso_error_message());
-        status = status == ISO_OK ? ISO_FAILED : status;
+        print_end(NULL, ISO_FAILED, -1, iso_error_message());
+        code = code == 0 ? iso_status_exit_code(ISO_FAILED) : code;
     }
-    return iso_status_exit_code(status);
+    if (on_signals) /* a signal that a launcher sends again must not change the exit code */
+        iso_stop_end();
+    return code;
 }

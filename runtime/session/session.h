@@ -13,6 +13,8 @@
 #ifndef ISO_SESSION_SESSION_H
 #define ISO_SESSION_SESSION_H
 
+#include <stdbool.h>
+
 #include "runtime/base/types.h"
 
 #ifdef __cplusplus
@@ -71,6 +73,27 @@ ISO_API iso_role_kind iso_role(const iso_context *ctx);
 /* True on rank 0 of each role, which prints and writes files: the chief of the workers, and as in TensorFlow
  * the first rank of the evaluator. */
 ISO_API bool iso_is_chief(const iso_context *ctx);
+
+/* ---- stopping on request ---- */
+
+/* From now on SIGINT, SIGTERM and SIGUSR1 ask the program to stop, whichever rank gets them. After the step
+ * in which that happens
+ *   - iso_fit saves the training's state with its iso_backup_and_restore, otherwise with its
+ *     iso_model_checkpoint callbacks, and returns ISO_STOPPED; without such a callback, ISO_INTERRUPTED;
+ *   - iso_evaluate and iso_predict return ISO_INTERRUPTED;
+ *   - iso_stop_requested is true.
+ * Signals within a second count as one, because launchers may deliver a signal twice. A later one ends the
+ * process at once. A signal that is ignored when this is called stays ignored. iso_finish restores the
+ * handlers. ISO_INVALID unless iso_init made the context and, if there is MPI, initialised it: signals belong
+ * to the program. Collective. */
+ISO_API iso_status iso_stop_on_signals(iso_context *ctx);
+/* Whether a request to stop was met in a step that has ended: the same on every rank. For programs with a
+ * loop of their own. */
+ISO_API bool iso_stop_requested(const iso_context *ctx);
+/* The status of a program that stops on request, for iso_finish. saved: the file from which a new run
+ * continues (ISO_STOPPED), NULL: none (ISO_INTERRUPTED). Records the message, which names the request.
+ * ISO_INVALID if nothing asked to stop. Collective. */
+ISO_API iso_status iso_stopped(iso_context *ctx, const char *saved);
 
 /* A pointer to the MPI_Comm of this role's ranks, which belongs to the context; NULL without MPI (void *, so that
  * mpi.h is not needed here). */

@@ -10,6 +10,13 @@ typedef struct iso_option_value {
     char *value;
 } iso_option_value;
 
+/* Requests to stop. */
+typedef struct iso_stop {
+    bool on_signals; /* this context handles signals */
+    bool agreed;     /* all ranks know of a request */
+    int signal;      /* of the request, once all ranks know it; 0 before */
+} iso_stop;
+
 struct iso_context {
     iso_channel channel; /* for collectives/control */
     MPI_Comm shutdown;   /* of the same ranks, only for iso_finish: a rank that failed cannot match another
@@ -27,6 +34,7 @@ struct iso_context {
     iso_role_kind role;
     iso_option_value *options;
     int n_options;
+    iso_stop stop;
 };
 
 /* Takes our options out of argv and checks them. Local. */
@@ -45,6 +53,9 @@ iso_status iso_launcher_find(bool *found);
 void iso_launcher_prepare(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
+
+/* Ends the use of signals by a context that has on_signals; the last one restores the handlers. Local. */
+void iso_stop_end(void);
 
 /* Sets n_threads, unless an option has, to this rank's share of its cores among all ranks of `all`.
  * Collective. */

@@ -133,6 +133,28 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
     return iso_first_error_get(&first);
 }
 
+static iso_status save_now(const iso_callback *callback, iso_fit_state *state, iso_text *file)
+{
+    iso_text own = {0};
+    iso_status status = callback->save_now(callback->options.user, state, &own);
+    if (!file->length)
+        iso_text_add(file, "%s", iso_text_get(&own));
+    iso_text_free(&own);
+    return status;
+}
+
+iso_status iso_callbacks_save_now(iso_callback *const *callbacks, iso_fit_state *state, iso_text *file)
+{
+    iso_first_error first = {ISO_OK};
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (callbacks[i]->save_now && callbacks[i]->backup)
+            return save_now(callbacks[i], state, file);
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (callbacks[i]->save_now)
+            iso_first_error_keep(&first, save_now(callbacks[i], state, file));
+    return iso_first_error_get(&first);
+}
+
 /* Describes a list. Ranks with different lists would wait for each other for ever. */
 void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text)
 {

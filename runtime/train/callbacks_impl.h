@@ -26,6 +26,10 @@ struct iso_callback {
     /* For callbacks that come last, or NULL: changes its own state for this moment. It is called for all of
      * them before the first of them saves the state of all callbacks. */
     void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
+    /* For callbacks that save all that training needs to resume, or NULL: saves it now, and waits until it is
+     * written. Adds the file's path to `file`. Collective. */
+    iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
+    bool backup;       /* training resumes from its file rather than from those of others */
     uint64_t alike;    /* a hash of the options that must be the same on every rank; 0: none */
     const char *logs;  /* the name of the value that it adds to the logs; "": none; NULL: unknown */
     iso_status status; /* of its creation */
@@ -53,6 +57,10 @@ void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text);
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);
 /* Whether a callback may ask to stop, or fail, between batches on some ranks only. */
 bool iso_callbacks_are_rank_local(iso_callback *const *callbacks);
+
+/* Saves the state of training now: with the first backup, otherwise with all callbacks that can. Adds the
+ * first file's path to `file`; nothing if no callback can. Collective. */
+iso_status iso_callbacks_save_now(iso_callback *const *callbacks, iso_fit_state *state, iso_text *file);
 
 /* The callbacks' state for a checkpoint: a list of {"kind": ..., "state": ...}, of those that can save, in
  * order. Owned by the caller. Local. */

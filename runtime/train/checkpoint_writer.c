@@ -169,6 +169,20 @@ const char *iso_checkpoint_writers_newest(const iso_training *training, int64_t 
     return path;
 }
 
+iso_status iso_checkpoint_writer_save_now(iso_checkpoint_writer *writer, iso_training *training,
+                                          const char *path)
+{
+    bool stop_on_error = writer->options.stop_on_error;
+    iso_status status = iso_checkpoint_writer_wait(writer); /* a failure of an earlier save is only told */
+    writer->options.stop_on_error = true;
+    if (status == ISO_OK || !stop_on_error)
+        status = iso_checkpoint_writer_save(writer, training, path, false);
+    if (status == ISO_OK)
+        status = iso_checkpoint_writer_wait(writer);
+    writer->options.stop_on_error = stop_on_error;
+    return status;
+}
+
 void iso_checkpoint_writer_report_none_kept(const iso_checkpoint_writer *writer, const char *pattern)
 {
     if (writer->n_saves > 0 && writer->n_saves == writer->failed && speaks(writer))

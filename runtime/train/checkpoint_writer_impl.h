@@ -24,6 +24,10 @@ iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char
 /* Makes the replica check, begins a save and reports the result of the one before. Collective. */
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
                                       bool best);
+/* Saves, and waits until the file is complete. An error says that it is not, whatever stop_on_error.
+ * Collective. */
+iso_status iso_checkpoint_writer_save_now(iso_checkpoint_writer *writer, iso_training *training,
+                                          const char *path);
 void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer);
 /* Waits for the save in progress and reports its result. Collective. */
 iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer);

@@ -3,12 +3,15 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
-/* Runs the pass, with a bar if `progress` is not NULL. */
-static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_progress *progress)
+/* Runs the pass, with a bar if `progress` is not NULL. whole: it does not stop on request. */
+static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_progress *progress,
+                       bool whole)
 {
+    iso_context *ctx = iso_graph_context(model->graph);
     iso_input_iterator iterator;
     iso_totals totals = {{0}, {0}};
     double results[ISO_MAX_FUNCTION_OUTPUTS];
@@ -17,6 +20,8 @@ static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
          batch = iso_input_iterator_next(&iterator)) {
         ISO_TRY(iso_function_run(model->evaluation, batch, results));
+        if (!whole && iso_stop_requested(ctx))
+            ISO_TRY(iso_stopped(ctx, NULL));
         iso_totals_add(&totals, model, results, batch->rows);
         if (progress && iso_progress_step(progress)) {
             iso_totals_read(&totals, model, values);
@@ -24,14 +29,14 @@ static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_
         }
     }
     iso_totals_read(&totals, model, values);
-    status = iso_agree(iso_graph_context(model->graph), iso_input_iterator_status(&iterator));
+    status = iso_agree(ctx, iso_input_iterator_status(&iterator));
 done:
     return status;
 }
 
-iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values)
+iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values, bool whole)
 {
-    return pass(model, data, values, NULL);
+    return pass(model, data, values, NULL, whole);
 }
 
 iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,
@@ -50,7 +55,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     ISO_TRY(iso_dataset_agree_order(data, "the order of evaluate's data"));
     iso_progress_begin(progress, NULL, iso_dataset_knows_rows(data) ? iso_dataset_batches(data) : 0, 0);
     model->busy++;
-    status = pass(model, data, values, progress);
+    status = pass(model, data, values, progress, false);
     model->busy--;
     if (status != ISO_OK)
         goto done;

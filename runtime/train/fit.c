@@ -195,6 +195,34 @@ static void call_between(iso_training *t, iso_moment moment)
     t->state.stop = t->state.stop || status != ISO_OK;
 }
 
+/* ---- stopping on request ---- */
+
+/* Whether training stops between two steps because the program was asked to. If a callback has ended training
+ * too, training ends normally instead: a run that resumes would not know that it was over. */
+static bool is_stopped(const iso_training *t)
+{
+    return iso_stop_requested(t->ctx) && !t->state.stop;
+}
+
+/* Saves the state at the cursor, if a callback can. Returns the status that ends the program. */
+static iso_status save_and_stop(iso_training *t)
+{
+    iso_text file = {0};
+    iso_progress_break(t->progress);
+    t->state.epoch = t->cursor.epoch;
+    t->state.batch = t->cursor.batch > 0 ? t->cursor.batch - 1 : 0;
+    iso_status status = iso_callbacks_save_now(t->callbacks, &t->state, &file);
+    if (status != ISO_OK)
+        status = iso_error_prefix(status, "stopped on request, and training's state was not saved: ");
+    else
+        status = iso_stopped(t->ctx, file.length ? iso_text_get(&file) : NULL);
+    if (status == ISO_INTERRUPTED)
+        iso_error_prefix(status, "training without --checkpoint (iso_model_checkpoint) or --backup "
+                                 "(iso_backup_and_restore): ");
+    iso_text_free(&file);
+    return status;
+}
+
 /* ---- steps ---- */
 
 static void read_values(iso_training *t)
@@ -237,7 +265,7 @@ static iso_status run_steps(iso_training *t)
         ISO_TRY(iso_function_run(t->model->training, batch, results));
         iso_totals_add(&cursor->totals, t->model, results, batch->rows);
         ISO_TRY(after_step(t));
-        if (t->state.stop)
+        if (t->state.stop || is_stopped(t))
             break;
     }
     if (iterator.ended)
@@ -247,18 +275,27 @@ static iso_status run_steps(iso_training *t)
         status = iso_first_error_get(&t->pending);
     status = iso_agree(t->ctx, status);
     read_values(t);
+    if (status == ISO_OK && is_stopped(t))
+        status = save_and_stop(t);
 done:
     return status;
 }
 
 /* ---- epochs ---- */
 
-static iso_status validate(iso_training *t)
+/* end: the cursor after the last step of the epoch. If training is stopped here, the run that resumes there
+ * validates again and ends the epoch. */
+static iso_status validate(iso_training *t, const iso_training_cursor *end)
 {
     int count = t->model->n_values;
     if (!t->options.validation)
         return ISO_OK;
-    iso_status status = iso_model_evaluate_all(t->model, t->options.validation, t->value + count);
+    iso_status status =
+        iso_model_evaluate_all(t->model, t->options.validation, t->value + count, t->state.stop);
+    if (status == ISO_INTERRUPTED) {
+        t->cursor = *end;
+        return save_and_stop(t);
+    }
     t->state.logs.count = 2 * count;
     return status;
 }
@@ -304,12 +341,13 @@ static iso_status run_epoch(iso_training *t)
                        t->cursor.batch);
     ISO_TRY(run_steps(t));
     warn_of_nan(t);
+    iso_training_cursor end = t->cursor;
     if (t->cursor.batch == t->steps) { /* otherwise a callback has stopped it */
         t->cursor.epoch++;
         t->cursor.batch = 0;
         t->cursor.totals = (iso_totals){{0}, {0}};
     }
-    ISO_TRY(validate(t));
+    ISO_TRY(validate(t, &end));
     ISO_TRY(end_epoch(t));
 done:
     return status;
@@ -340,6 +378,9 @@ static iso_status fit_run(iso_training *t)
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
     ISO_TRY(resume(t));
     close_resumed(t); /* so that the disk space is free after the file is rotated away */
+    ISO_TRY(iso_stop_agree(t->ctx));
+    if (t->cursor.epoch < t->options.epochs && is_stopped(t))
+        ISO_TRY(save_and_stop(t));
     while (t->cursor.epoch < t->options.epochs && !t->state.stop)
         ISO_TRY(run_epoch(t));
     ISO_TRY(iso_training_check_replicas(t)); /* the program may save the model now */

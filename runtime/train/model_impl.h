@@ -105,8 +105,9 @@ const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator);
 /* Records the iterator's own error again and returns it. */
 iso_status iso_input_iterator_status(const iso_input_iterator *iterator);
 
-/* The reported values on a data set that was checked. Prints nothing. Collective. */
-iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values);
+/* The reported values on a data set that was checked. Prints nothing. ISO_INTERRUPTED if the program was asked
+ * to stop, unless `whole`. Collective. */
+iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values, bool whole);
 
 /* ---- same_model.c ---- */
 /* Comparison of a model between the ranks. For runtime/train only. */

@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/rows_file.h"
 #include "runtime/graph/pending.h"
+#include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
@@ -199,8 +200,11 @@ static iso_status run_batches(prediction *p)
     iso_progress_begin(p->progress, NULL, iso_dataset_batches(p->data), 0);
     iso_input_iterator_begin_inputs(&iterator, p->model, p->data, 0, iso_dataset_batches(p->data));
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
-         batch = iso_input_iterator_next(&iterator))
+         batch = iso_input_iterator_next(&iterator)) {
         ISO_TRY(run_batch(p, batch, whole, parts));
+        if (iso_stop_requested(p->ctx))
+            ISO_TRY(iso_stopped(p->ctx, NULL));
+    }
     status = iso_input_iterator_status(&iterator);
     if (status == ISO_OK)
         status = iso_first_error_get(&p->pending);

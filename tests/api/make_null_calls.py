@@ -132,7 +132,7 @@ SPECIAL = {
 MAY_BE_NULL = {
     ("iso_graph_check_replicas", "compared"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
-    ("iso_option", "fallback"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
+    ("iso_option", "fallback"), ("iso_stopped", "saved"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
     ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_graph_distribute", "distribution"),
     ("iso_saved_file_committed", "number"), ("iso_saved_file_stored", "bytes"),
     ("iso_checkpoint_find", "pattern"), ("iso_checkpoint_newest", "pattern"), ("iso_checkpoint_find", "passed_over"), ("iso_dataset_cache", "path"),
@@ -149,7 +149,7 @@ MAY_BE_NULL = {
 }
 # Contexts: NULL is a program of one rank.
 ONE_RANK = re.compile(
-    r"iso_(rank|ranks|host_ranks|hosts|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
+    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|gather_all|all_reduce"
     r"|saved_file_open|checkpoint_find|checkpoint_newest|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.

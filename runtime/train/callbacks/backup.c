@@ -61,6 +61,13 @@ static iso_status backup_save(backup *b, iso_fit_state *state)
     return iso_checkpoint_writer_save(b->writer, state->training, b->path, false);
 }
 
+static iso_status save_now(void *user, iso_fit_state *state, iso_text *file)
+{
+    backup *b = user;
+    iso_text_add(file, "%s", b->path);
+    return iso_checkpoint_writer_save_now(b->writer, state->training, b->path);
+}
+
 static iso_status after_batch(void *user, iso_fit_state *state)
 {
     backup *b = user;
@@ -134,6 +141,8 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
     if (callback->status == ISO_OK) { /* otherwise it is a constant, and b has been freed */
         callback->last = true;
         callback->logs = "";
+        callback->save_now = save_now;
+        callback->backup = true;
         callback->alike = iso_hash_bytes(0, words, sizeof words);
     }
     return callback;

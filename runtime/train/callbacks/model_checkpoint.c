@@ -207,6 +207,20 @@ static iso_status model_checkpoint_save(model_checkpoint *c, iso_fit_state *stat
     return status;
 }
 
+/* The file has the name of the current epoch. Values that are known only at its end are NaN in it. */
+static iso_status save_now(void *user, iso_fit_state *state, iso_text *file)
+{
+    model_checkpoint *c = user;
+    double value[2 * ISO_MAX_VALUES];
+    iso_logs logs = iso_training_expected_logs(state->training);
+    for (int i = 0; i < logs.count; i++)
+        value[i] = iso_logs_get(&state->logs, logs.name[i]);
+    logs.value = value;
+    iso_status status = iso_path_template_format(c->path, state->epoch + 1, state->batch + 1, &logs, file);
+    return status == ISO_OK ? iso_checkpoint_writer_save_now(c->writer, state->training, iso_text_get(file))
+                            : status;
+}
+
 static iso_status after_batch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
@@ -306,6 +320,8 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
         callback->last = true;
         callback->logs = "";
         callback->decide = decide;
+        if (!c->options.save_best_only && !c->options.save_weights_only)
+            callback->save_now = save_now;
         callback->alike = model_checkpoint_number_of(&c->options);
     }
     return callback;

@@ -1,0 +1,132 @@
+/* Requests to stop: signals. A handler only notes the signal; the next step tells all ranks. */
+#include <signal.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/signal_stack.h"
+#include "runtime/session/roles.h"
+#include "runtime/session/session_impl.h"
+
+/* ---- handlers: one set for the process ---- */
+
+enum { HANDLED = 3 };
+static const int handled[HANDLED] = {SIGTERM, SIGINT, SIGUSR1};
+static struct sigaction before[HANDLED];
+static _Atomic int users; /* contexts that handle signals */
+/* Written by the handler alone while it is installed. */
+static volatile sig_atomic_t received; /* the first signal; 0: none */
+static volatile double received_at;    /* iso_clock() */
+
+/* Signals within this time of the first one count as one. mpirun and srun may both deliver a signal that was
+ * sent to the job. */
+static const double same_request = 1; /* seconds */
+
+/* Asks to stop; a later signal ends the process with the signal's own action. Only functions that are safe in
+ * a handler are called.
+ *
+ * mpirun also sends SIGTERM to the ranks that survive a rank's death. Those do not complete another step, so
+ * the request is never met, and what watches for lost ranks reports and ends the job. */
+static void on_signal(int signal_number)
+{
+    if (!received) {
+        received_at = iso_clock();
+        received = signal_number;
+    } else if (iso_clock() - received_at > same_request) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number); /* delivered when this function returns */
+    }
+}
+
+static void install(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < HANDLED; i++)
+        sigaddset(&action.sa_mask, handled[i]);
+    iso_signal_stack_use();
+    received = 0;
+    for (int i = 0; i < HANDLED; i++) {
+        sigaction(handled[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN)
+            sigaction(handled[i], &action, NULL);
+    }
+}
+
+static iso_status check_owner(const iso_context *ctx)
+{
+    if (ctx->channel.communicator == MPI_COMM_NULL || ctx->began_mpi)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "iso_stop_on_signals: the program has initialised MPI, so signals are its "
+                                  "own; let iso_init initialise MPI");
+}
+
+iso_status iso_stop_on_signals(iso_context *ctx)
+{
+    ISO_NEED(ctx);
+    iso_status status = iso_agree(ctx, check_owner(ctx));
+    if (status != ISO_OK || ctx->stop.on_signals)
+        return status;
+    ctx->stop.on_signals = true;
+    if (users++ == 0)
+        install();
+    return ISO_OK;
+}
+
+void iso_stop_end(void)
+{
+    if (--users > 0)
+        return;
+    for (int i = 0; i < HANDLED; i++)
+        sigaction(handled[i], &before[i], NULL);
+}
+
+/* ---- requests ---- */
+
+/* An evaluator in the workers' job goes on until they end. */
+bool iso_stop_wanted(iso_context *ctx)
+{
+    return ctx && ctx->stop.on_signals && received != 0 && !iso_job_has_workers(ctx);
+}
+
+void iso_stop_met(iso_context *ctx)
+{
+    ctx->stop.agreed = true;
+}
+
+iso_status iso_stop_agree(iso_context *ctx)
+{
+    if (!ctx || !ctx->stop.on_signals) /* the same on all ranks */
+        return ISO_OK;
+    int64_t wanted = iso_stop_wanted(ctx);
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, &wanted, 1);
+    ctx->stop.agreed = ctx->stop.agreed || wanted != 0;
+    return status;
+}
+
+bool iso_stop_requested(const iso_context *ctx)
+{
+    return ctx && ctx->stop.agreed;
+}
+
+/* ---- the end ---- */
+
+static const char *signal_name(int signal_number)
+{
+    return signal_number == SIGINT ? "SIGINT" : signal_number == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
+}
+
+iso_status iso_stopped(iso_context *ctx, const char *saved)
+{
+    if (!iso_stop_requested(ctx))
+        return iso_error(ISO_INVALID, "iso_stopped: nothing has asked the program to stop");
+    int64_t number = iso_stop_wanted(ctx) ? received : 0;
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_I64, &number, 1);
+    if (status != ISO_OK)
+        return status;
+    ctx->stop.signal = (int)number;
+    if (saved)
+        return iso_error(ISO_STOPPED, "%s: stopped, and saved '%s'; run again to continue",
+                         signal_name(ctx->stop.signal), saved);
+    return iso_error(ISO_INTERRUPTED, "%s: stopped; nothing was saved", signal_name(ctx->stop.signal));
+}
