@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,14 +116,6 @@ int open(const char *path, int flags, ...)
     size_t length = strlen(path);
     bool other = !strncmp(files, path, length) && files[length] == '=';
     return REAL(open)(other ? files + length + 1 : path, flags, mode);
-}
-
-int statvfs(const char *path, struct statvfs *about)
-{
-    int code = REAL(statvfs)(path, about);
-    if (*fault("DOCTOR_FREE_SHM") && !strcmp(path, "/dev/shm"))
-        about->f_bavail = (fsblkcnt_t)atol(fault("DOCTOR_FREE_SHM")) / about->f_frsize;
-    return code;
 }
 
 /* ---- the file system ---- */
