@@ -12,33 +12,6 @@
 
 enum { PATH_ROOM = sizeof((iso_keras_unpacked *)0)->path };
 
-/* ---- on every host ---- */
-
-static bool is_first_of_host(iso_context *ctx)
-{
-    int rank = iso_rank(ctx);
-    for (int r = 0; r < rank; r++)
-        if (iso_host_of_rank(ctx, r) == iso_host_of_rank(ctx, rank))
-            return false;
-    return true;
-}
-
-/* Every rank gets the path of the first rank of its host. Collective. */
-static iso_status share_path(iso_context *ctx, char path[PATH_ROOM])
-{
-    int rank = iso_rank(ctx), first = 0;
-    char *all = iso_new((size_t)iso_ranks(ctx) * PATH_ROOM);
-    iso_status status = iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the paths"));
-    if (status == ISO_OK)
-        status = iso_gather_all(ctx, path, PATH_ROOM, all);
-    while (iso_host_of_rank(ctx, first) != iso_host_of_rank(ctx, rank))
-        first++;
-    if (status == ISO_OK)
-        memcpy(path, all + (size_t)first * PATH_ROOM, PATH_ROOM);
-    iso_free(all);
-    return status;
-}
-
 /* Messages name the file that the user gave. */
 static iso_status rename_in_message(iso_status status, const char *unpacked, const char *path)
 {
@@ -69,9 +42,9 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     iso_options_copy(&options, sizeof options, given, size);
     ISO_NEED_AGREED_AS(ctx, "path", options.path);
     const char *path = options.path;
-    ISO_TRY(iso_agree(ctx, is_first_of_host(ctx) ? iso_keras_unpack_weights(path, &own) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_leads_host(ctx) ? iso_keras_unpack_weights(path, &own) : ISO_OK));
     memcpy(unpacked, own.path, sizeof unpacked);
-    ISO_TRY(share_path(ctx, unpacked));
+    ISO_TRY(iso_broadcast_in_hosts(ctx, unpacked, sizeof unpacked));
     options.path = unpacked;
     status = iso_model_load_weights_with(model, &options, sizeof options);
     if (status != ISO_OK)

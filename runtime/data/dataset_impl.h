@@ -45,7 +45,5 @@ iso_status iso_dataset_edit(iso_dataset *dataset);
 iso_status iso_dataset_start(iso_dataset *dataset);
 /* Keeps the error of a stage in the data set. */
 iso_status iso_dataset_keep(iso_dataset *dataset, iso_status status);
-/* Whether this is the first rank of its host. */
-bool iso_data_leads_host(const iso_context *ctx);
 
 #endif

@@ -124,45 +124,18 @@ static iso_status make_offer(iso_node **node, int *fd, offer *mine)
     return ISO_OK;
 }
 
-static int leader_of(const iso_context *ctx, int rank)
-{
-    int leader = 0;
-    while (iso_host_of_rank(ctx, leader) != iso_host_of_rank(ctx, rank))
-        leader++;
-    return leader;
-}
-
-bool iso_data_leads_host(const iso_context *ctx)
-{
-    return leader_of(ctx, iso_rank(ctx)) == iso_rank(ctx);
-}
-
-/* The offer of the first rank of this rank's host. Collective. */
-static iso_status exchange(iso_context *ctx, const offer *mine, offer *from)
-{
-    offer *all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
-    iso_status status =
-        iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to share a data set"));
-    if (status == ISO_OK)
-        status = iso_gather_all(ctx, mine, sizeof *mine, all);
-    if (status == ISO_OK)
-        *from = all[leader_of(ctx, iso_rank(ctx))];
-    iso_free(all);
-    return status;
-}
-
 static iso_status share(iso_context *ctx, const char *name, iso_node **node)
 {
-    bool leads = iso_data_leads_host(ctx);
-    offer mine = {""}, from = {""};
+    bool leads = iso_leads_host(ctx);
+    offer shared = {""};
     int fd = -1;
     iso_status status = ISO_OK;
     if (leads && iso_host_ranks(ctx) > 1 && (*node)->cheap)
-        status = make_offer(node, &fd, &mine);
+        status = make_offer(node, &fd, &shared);
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(exchange(ctx, &mine, &from));
+    ISO_TRY(iso_broadcast_in_hosts(ctx, &shared, sizeof shared));
     if (!leads)
-        status = take_offer(&from, name, node);
+        status = take_offer(&shared, name, node);
     status = iso_agree(ctx, status); /* no rank needs the descriptor any more */
 done:
     if (fd >= 0)
@@ -208,20 +181,6 @@ static iso_status hash_rows(iso_node *node, iso_text *shapes, uint64_t *hash)
     return status;
 }
 
-/* The hash that the first rank of this rank's host found. Collective. */
-static iso_status take_host_hash(iso_context *ctx, uint64_t *hash)
-{
-    uint64_t *all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
-    iso_status status =
-        iso_agree(ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to compare a data set"));
-    if (status == ISO_OK)
-        status = iso_gather_all(ctx, hash, sizeof *hash, all);
-    if (status == ISO_OK)
-        *hash = all[leader_of(ctx, iso_rank(ctx))];
-    iso_free(all);
-    return status;
-}
-
 /* node: of the first rank of each host, which is also the rank that a difference names. Collective. */
 static iso_status agree_contents(iso_context *ctx, const char *name, iso_node *node)
 {
@@ -232,7 +191,7 @@ static iso_status agree_contents(iso_context *ctx, const char *name, iso_node *n
     iso_text_add(&shapes, ", hash %016" PRIx64, hash);
     iso_text_add(&what, "the rows of data set '%s'", name);
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(take_host_hash(ctx, &hash));
+    ISO_TRY(iso_broadcast_in_hosts(ctx, &hash, sizeof hash));
     status = iso_agree_same(ctx, iso_text_get(&what), hash, iso_text_get(&shapes));
 done:
     iso_text_free(&shapes);
@@ -244,7 +203,7 @@ iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *
 {
     iso_node *fresh = NULL;
     iso_status status = ISO_OK;
-    if (iso_data_leads_host(ctx))
+    if (iso_leads_host(ctx))
         status = opener->open(opener->arguments, &fresh);
     ISO_TRY(iso_agree(ctx, status));
     if (iso_hosts(ctx) > 1)

@@ -97,19 +97,16 @@ done:
 /* The ranks must run the same program; otherwise the error names the first op that differs. Collective. */
 static iso_status agree_program(iso_context *ctx, const iso_function *function)
 {
-    iso_text steps = {0};
+    iso_text lines = {0};
     char what[ISO_MAX_NAME + 40];
-    iso_status status =
-        iso_agree_same(ctx, "the program", iso_program_hash(function->program), function->name);
-    if (status != ISO_INVALID)
-        return status;
-    iso_program_list_steps(function->program, &steps);
+    iso_program_list(function->program, &lines);
     snprintf(what, sizeof what, "the program of function '%s'", function->name);
-    if (iso_agree_same_lines(ctx, what, iso_text_get(&steps)) == ISO_OK)
-        iso_error(ISO_INVALID, "the ranks differ in the windows of the layouts of function '%s'",
-                  function->name);
-    iso_text_free(&steps);
-    return ISO_INVALID;
+    iso_status status =
+        iso_agree(ctx, lines.failed ? iso_error(ISO_NO_MEMORY, "no memory to compare %s", what) : ISO_OK);
+    if (status == ISO_OK)
+        status = iso_agree_same_lines(ctx, what, iso_text_get(&lines));
+    iso_text_free(&lines);
+    return status;
 }
 
 /* The ranks must have registered the same ops, in the same order. Collective. */

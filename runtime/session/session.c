@@ -299,6 +299,34 @@ iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void
     return status;
 }
 
+/* The first rank of this rank's host. */
+static int leader_of_host(const iso_context *ctx)
+{
+    int leader = 0;
+    while (iso_host_of_rank(ctx, leader) != iso_host_of_rank(ctx, iso_rank(ctx)))
+        leader++;
+    return leader;
+}
+
+bool iso_leads_host(const iso_context *ctx)
+{
+    return leader_of_host(ctx) == iso_rank(ctx);
+}
+
+iso_status iso_broadcast_in_hosts(iso_context *ctx, void *data, size_t bytes)
+{
+    ISO_NEED_AGREED(ctx, data);
+    char *all = iso_new((size_t)iso_ranks(ctx) * bytes);
+    iso_status status = iso_agree(
+        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu bytes of each rank", bytes));
+    if (status == ISO_OK)
+        status = iso_gather_all(ctx, data, bytes, all);
+    if (status == ISO_OK)
+        memcpy(data, all + (size_t)leader_of_host(ctx) * bytes, bytes);
+    iso_free(all);
+    return status;
+}
+
 static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datatype type, char *values,
                                     size_t count)
 {

@@ -54,6 +54,8 @@ ISO_API int iso_ranks(const iso_context *ctx);
 ISO_API int iso_host_ranks(const iso_context *ctx);
 ISO_API int iso_hosts(const iso_context *ctx);
 ISO_API int iso_host_of_rank(const iso_context *ctx, int rank);
+/* Whether this is the first rank of its host. */
+ISO_API bool iso_leads_host(const iso_context *ctx);
 /* The cores that this rank may use; cores are shared with the other ranks of its host. At least 1. --threads
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
@@ -105,6 +107,8 @@ ISO_API void *iso_communicator(const iso_context *ctx);
 /* Sends `bytes` of rank 0, or of rank `root`, to all ranks. Both collective. */
 ISO_API iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
 ISO_API iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes);
+/* Sends `bytes` of the first rank of each host to the host's other ranks. Collective. */
+ISO_API iso_status iso_broadcast_in_hosts(iso_context *ctx, void *data, size_t bytes);
 /* Gathers `bytes` of every rank into all [n_ranks * bytes], in rank order. Collective. */
 ISO_API iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all);
 

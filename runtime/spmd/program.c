@@ -1,4 +1,4 @@
-/* Programs: their storage, and the hash and text that tell them apart. */
+/* Programs: their storage, and the text that tells them apart. */
 #include "runtime/spmd/program.h"
 
 #include <inttypes.h>
@@ -96,88 +96,47 @@ void iso_program_note(iso_program *program, const char *path, const iso_layout *
 {
     char text[ISO_LAYOUT_TEXT];
     iso_layout_text(program->mesh, layout, text, sizeof text);
-    program->placement = iso_hash_text(iso_hash_text(program->placement, path), text);
     iso_text_add(&program->noted, "layout of '%s': (%s)\n", path, text);
 }
 
-/* The text of a layout names only the axes of its windows, so the windows are hashed here. */
-static uint64_t hash_windows(uint64_t hash, const iso_layout *layout)
+/* ---- as text ---- */
+
+static void list_value(const iso_program *program, const iso_program_value *value, iso_text *lines)
 {
-    for (int d = 0; d < layout->rank; d++) {
-        const iso_sliding_window *w = &layout->dim[d].window;
-        if (iso_sharding_has_window(&layout->dim[d]))
-            hash = iso_hash_bytes(hash, w, sizeof *w);
+    char shape[160], layout[256];
+    iso_text_add(lines, "%s%s, layout (%s)", iso_dtype_name(value->tensor->dtype),
+                 iso_shape_text(&value->tensor->shape, shape, sizeof shape),
+                 iso_layout_text(program->mesh, &value->layout, layout, sizeof layout));
+    for (int d = 0; d < value->layout.rank; d++) { /* of its windows the layout's text names only the axes */
+        const iso_sliding_window *w = &value->layout.dim[d].window;
+        if (iso_sharding_has_window(&value->layout.dim[d]))
+            iso_text_add(lines,
+                         ", dimension %d in %" PRId64 " windows of %" PRId64 ", stride %" PRId64
+                         ", dilation %" PRId64 ", %" PRId64 " before",
+                         d, w->positions, w->size, w->stride, w->dilation, w->before);
     }
-    return hash;
 }
 
-static int64_t constant_count(const iso_constant_attrs *constant)
+/* Its name or path, or its numbers. */
+static void list_source(const iso_program *program, const iso_program_value *value, iso_text *lines)
 {
-    int64_t count = 1;
-    for (int d = 0; d < constant->shape.rank; d++)
-        count *= constant->shape.dim[d];
-    return count;
-}
-
-/* What tells a value without a step from others of its shape: its name or path, or its numbers. */
-static uint64_t hash_source(uint64_t hash, const iso_op *op)
-{
+    const iso_op *op = value->tensor->producer;
+    iso_text_add(lines, "%s", op->type->name);
     if (op->type == &iso_op_input)
-        return iso_hash_text(hash, ((const iso_input_attrs *)op->attrs)->name);
+        iso_text_add(lines, " '%s'", ((const iso_input_attrs *)op->attrs)->name);
     if (op->type == &iso_op_variable)
-        return iso_hash_text(hash, ((const iso_variable_attrs *)op->attrs)->variable->path);
-    if (op->type != &iso_op_constant)
-        return hash;
-    const iso_constant_attrs *constant = op->attrs;
-    uint64_t content = iso_hash_content(constant->values, (size_t)constant_count(constant) * sizeof(double));
-    return iso_hash_bytes(hash, &content, sizeof content);
-}
-
-static uint64_t hash_settings(uint64_t hash, const iso_setting *settings, const void *values)
-{
-    for (; settings && settings->name; settings++) {
-        double value = iso_setting_get(settings, values);
-        hash = iso_hash_bytes(hash, &value, sizeof value);
+        iso_text_add(lines, " '%s'", ((const iso_variable_attrs *)op->attrs)->variable->path);
+    iso_text_add(lines, ": ");
+    list_value(program, value, lines);
+    if (op->type == &iso_op_constant) {
+        const iso_constant_attrs *constant = op->attrs;
+        iso_box all = iso_box_whole(&constant->shape);
+        size_t count = (size_t)iso_box_count(&all);
+        iso_text_add(lines, ", first value %.17g, hash of values %016" PRIx64,
+                     count ? constant->values[0] : 0,
+                     iso_hash_content(constant->values, count * sizeof(double)));
     }
-    return hash;
-}
-
-static uint64_t hash_change(uint64_t hash, const iso_program_change *change)
-{
-    hash = iso_hash_text(hash, change->variable->path);
-    hash = iso_hash_bytes(hash, &change->value, sizeof change->value);
-    if (!change->apply)
-        return hash;
-    const iso_optimizer *optimizer = &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
-    hash = iso_hash_text(hash, optimizer->rule);
-    hash = iso_hash_bytes(hash, optimizer->hyper, sizeof optimizer->hyper);
-    hash = hash_settings(hash, iso_schedule_members, &optimizer->schedule);
-    return hash_settings(hash, iso_optimizer_settings, optimizer);
-}
-
-uint64_t iso_program_hash(const iso_program *program)
-{
-    uint64_t hash = iso_hash_text(program->placement, program->mesh->text);
-    for (int i = 0; i < program->n_values; i++) {
-        const iso_program_value *value = &program->values[i];
-        char text[256];
-        hash = iso_hash_text(hash, iso_layout_text(program->mesh, &value->layout, text, sizeof text));
-        hash = hash_windows(hash, &value->layout);
-        hash = iso_hash_text(hash, iso_shape_text(&value->tensor->shape, text, sizeof text));
-        hash = iso_hash_bytes(hash, &value->tensor->dtype, sizeof value->tensor->dtype);
-        if (value->step < 0)
-            hash = hash_source(hash, value->tensor->producer);
-    }
-    for (int i = 0; i < program->n_steps; i++) {
-        const iso_program_step *step = &program->steps[i];
-        hash = iso_hash_text(hash, step->op ? step->op->type->name : "reshard");
-        hash = iso_hash_bytes(hash, step->input, sizeof step->input);
-        if (step->op)
-            hash = hash_settings(hash, step->op->type->settings, step->op->attrs);
-    }
-    for (int i = 0; i < program->n_changes; i++)
-        hash = hash_change(hash, &program->changes[i]);
-    return hash;
+    iso_text_add(lines, "\n");
 }
 
 static void list_settings(const iso_setting *settings, const void *values, iso_text *lines)
@@ -186,28 +145,26 @@ static void list_settings(const iso_setting *settings, const void *values, iso_t
         iso_text_add(lines, ", %s = %.17g", settings->name, iso_setting_get(settings, values));
 }
 
-static void list_source(const iso_program *program, const iso_program_value *value, iso_text *lines)
+static void list_step(const iso_program *program, int number, iso_text *lines)
 {
-    char shape[160], layout[256];
-    const iso_op *op = value->tensor->producer;
-    const iso_constant_attrs *constant = op->type == &iso_op_constant ? op->attrs : NULL;
-    iso_text_add(lines, "%s", op->type->name);
-    if (op->type == &iso_op_input)
-        iso_text_add(lines, " '%s'", ((const iso_input_attrs *)op->attrs)->name);
-    if (op->type == &iso_op_variable)
-        iso_text_add(lines, " '%s'", ((const iso_variable_attrs *)op->attrs)->variable->path);
-    iso_text_add(lines, ": %s%s, layout (%s)", iso_dtype_name(value->tensor->dtype),
-                 iso_shape_text(&value->tensor->shape, shape, sizeof shape),
-                 iso_layout_text(program->mesh, &value->layout, layout, sizeof layout));
-    if (constant)
-        iso_text_add(lines, ", first value %.17g, hash of values %016" PRIx64,
-                     constant_count(constant) > 0 ? constant->values[0] : 0, hash_source(0, op));
+    const iso_program_step *step = &program->steps[number];
+    int inputs = step->op ? step->op->n_inputs : 1, outputs = step->op ? step->op->n_outputs : 1;
+    iso_text_add(lines, "op %d: %s", number, step->op ? step->op->type->name : "reshard");
+    for (int i = 0; i < outputs; i++) {
+        iso_text_add(lines, "%s", i ? ", " : " to ");
+        list_value(program, &program->values[step->output[i]], lines);
+    }
+    if (step->op)
+        list_settings(step->op->type->settings, step->op->attrs, lines);
+    for (int i = 0; i < inputs; i++)
+        iso_text_add(lines, "%s%d", i ? ", " : ", of values ", step->input[i]);
     iso_text_add(lines, "\n");
 }
 
 static void list_change(const iso_program_change *change, iso_text *lines)
 {
-    iso_text_add(lines, "%s '%s'", change->apply ? "update of" : "assignment to", change->variable->path);
+    iso_text_add(lines, "%s '%s' by value %d", change->apply ? "update of" : "assignment to",
+                 change->variable->path, change->value);
     if (change->apply) {
         const iso_optimizer *optimizer = &((const iso_apply_attrs *)change->apply->attrs)->optimizer;
         const iso_setting *own = iso_optimizer_rule_find(optimizer->rule)->row.setting;
@@ -220,24 +177,7 @@ static void list_change(const iso_program_change *change, iso_text *lines)
     iso_text_add(lines, "\n");
 }
 
-static void list_step(const iso_program *program, int number, iso_text *lines)
-{
-    char shape[160], layout[256];
-    const iso_program_step *step = &program->steps[number];
-    iso_text_add(lines, "op %d: %s", number, step->op ? step->op->type->name : "reshard");
-    if (!step->op || step->op->n_outputs > 0) {
-        const iso_program_value *value = &program->values[step->output[0]];
-        iso_text_add(lines, " to %s, layout (%s)", iso_shape_text(&value->tensor->shape, shape, sizeof shape),
-                     iso_layout_text(program->mesh, &value->layout, layout, sizeof layout));
-    }
-    if (step->op)
-        list_settings(step->op->type->settings, step->op->attrs, lines);
-    for (int i = 0; step->op && i < step->op->n_inputs; i++)
-        iso_text_add(lines, "%s%d", i ? ", " : ", of values ", step->input[i]);
-    iso_text_add(lines, "\n");
-}
-
-void iso_program_list_steps(const iso_program *program, iso_text *lines)
+void iso_program_list(const iso_program *program, iso_text *lines)
 {
     iso_text_add(lines, "mesh %s\n", program->mesh->text);
     iso_text_add(lines, "%sno other layout is given\n", iso_text_get(&program->noted));

@@ -53,8 +53,7 @@ typedef struct iso_program {
     iso_layout *variable_layout; /* [n_variables] */
     iso_layout *update_layout;   /* [n_variables] of optimizer slots and gradients in the update: the
                                     variable's, or finer */
-    uint64_t placement;          /* hash of the layouts from the distribution */
-    iso_text noted;              /* those layouts, one line per path; for messages */
+    iso_text noted;              /* the layouts from the distribution, one line per path */
     /* Ops by which decompose.c replaced ops of the graph; their id is that of the op they stand for. NULL:
      * none */
     iso_graph *decomposed;
@@ -91,10 +90,9 @@ iso_status iso_program_keep_old_values(iso_program *program);
 /* Reports the keys of the distribution's layout map that match no variable, output or input of the
  * program's graph and (if the program has optimizers) none of their slots. */
 iso_status iso_program_report_unmatched_keys(const iso_program *program, bool chief);
-/* A hash that is equal for equal programs: layouts, values, ops with their settings and the bytes of constants,
- * changes. And the program as text, one line for each of these (iso_text of base). */
-uint64_t iso_program_hash(const iso_program *program);
-void iso_program_list_steps(const iso_program *program, iso_text *lines);
+/* The program as text, which is the same for equal programs: one line for each layout that the distribution gave,
+ * source, op with its settings and values, and change. Constants have a hash of their values. */
+void iso_program_list(const iso_program *program, iso_text *lines);
 
 /* ---- fusing steps (fuse.c) ----
  * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels. The result

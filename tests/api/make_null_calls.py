@@ -118,7 +118,7 @@ SPECIAL = {
     ("iso_keras_unpack_weights", "path"): "f->keras_name", ("iso_keras_read_member", "member"): '"config.json"',
     ("iso_dataset_cache", "path"): "f->cache_name", ("iso_history_file", "path"): "f->history_name",
     ("iso_backup_remove", "folder"): "f->missing", ("iso_layout_map_read", "path"): "f->missing",
-    ("iso_gather_all", "bytes"): "8", ("iso_broadcast", "bytes"): "8", ("iso_broadcast_from", "bytes"): "8",
+    ("iso_gather_all", "bytes"): "8", ("iso_broadcast", "bytes"): "8", ("iso_broadcast_from", "bytes"): "8", ("iso_broadcast_in_hosts", "bytes"): "8",
     ("iso_broadcast_from", "root"): "0", ("iso_all_reduce", "dtype"): "ISO_I64", ("iso_all_reduce", "count"): "1", ("iso_text_add_near", "count"): "2",
     ("iso_text_add_nearest", "count"): "2", ("iso_model_create_several", "input_count"): "1",
     ("iso_model_create_several", "output_count"): "1", ("iso_value_create", "shape"): "ISO_SHAPE(4)",
@@ -149,8 +149,8 @@ MAY_BE_NULL = {
 }
 # Contexts: NULL is a program of one rank.
 ONE_RANK = re.compile(
-    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
-    r"|broadcast|broadcast_from|gather_all|all_reduce"
+    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|leads_host|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
+    r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
     r"|saved_file_open|checkpoint_find|checkpoint_newest|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
@@ -240,7 +241,10 @@ static uint64_t program_of(const net_kind *kind, const setting *s)
     trial t;
     iso_optimizer adam = iso_adam(0.01);
     begin(&t, kind, s, ISO_F32, &adam);
-    uint64_t hash = iso_program_hash(t.train->program);
+    iso_text lines = {0};
+    iso_program_list(t.train->program, &lines);
+    uint64_t hash = iso_hash_text(0, iso_text_get(&lines));
+    iso_text_free(&lines);
     trial_end(&t);
     return hash;
 }

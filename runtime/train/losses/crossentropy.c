@@ -22,6 +22,7 @@ static bool check_smoothing(iso_tensor *y_pred, double smoothing, bool possible)
 #define OPTIONS()                                                                                            \
     iso_crossentropy_options options = {0};                                                                  \
     iso_options_copy(&options, sizeof options, given, size);                                                 \
+    options.label_smoothing = iso_option_number(options.label_smoothing, 0);                                 \
     iso_tensor *t = options.y_true, *p = options.y_pred;                                                     \
     ISO_NEED_TENSORS_AS("y_true, y_pred", t, p)
 
