@@ -39,7 +39,7 @@ static iso_tensor *loss_of(const char *name, iso_tensor *t, iso_tensor *p)
 {
     const char *kind = oracle_text(file, name, "kind");
     bool logits = oracle_number(file, name, "from_logits", 0) != 0;
-    double smoothing = oracle_number(file, name, "label_smoothing", 0);
+    double smoothing = oracle_number(file, name, "label_smoothing", ISO_ZERO);
     if (strcmp(kind, "mse") == 0)
         return iso_mean_squared_error(t, p);
     if (strcmp(kind, "mae") == 0)
