@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -135,17 +136,26 @@ static uint64_t pid_space(void)
     return stat("/proc/self/ns/pid", &about) ? 0 : (uint64_t)about.st_ino;
 }
 
-static iso_status share_identities(iso_watch *w, MPI_Comm all)
+static iso_status share_identities(iso_watch *w, const iso_channel *channel)
 {
     iso_watch_identity mine = {.pid = (int32_t)getpid(), .pid_space = pid_space()};
     if (gethostname(mine.host, sizeof mine.host - 1))
         snprintf(mine.host, sizeof mine.host, "?");
-    return ISO_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, w->identity, sizeof mine, MPI_BYTE, all));
+    iso_status status = iso_channel_agree(channel, iso_watch_links_open(w, &mine));
+    if (status != ISO_OK)
+        return status;
+    return ISO_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, w->identity, sizeof mine, MPI_BYTE,
+                                 channel->communicator));
 }
 
-/* The name of the job, which is part of the report's file name. */
+/* The name of the job, which is part of the report's file name, and its secret number. */
 static iso_status share_job(iso_watch *w, MPI_Comm all)
 {
+    if (getrandom(&w->token, sizeof w->token, 0) != sizeof w->token)
+        w->token = (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
+    iso_status status = ISO_MPI(MPI_Bcast(&w->token, sizeof w->token, MPI_BYTE, 0, all));
+    if (status != ISO_OK)
+        return status;
     static const char *const names[] = {"ISOGRID_JOB", "SLURM_JOB_ID"};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -187,10 +197,12 @@ static iso_status make(const iso_channel *channel, const iso_watch_settings *set
     bool room = w->identity && w->peer;
     ISO_TRY(iso_channel_agree(channel,
                               room ? ISO_OK : iso_no_memory("the watchdog of %d ranks", channel->n_ranks)));
-    ISO_TRY(share_identities(w, channel->communicator));
+    ISO_TRY(share_identities(w, channel));
     ISO_TRY(share_job(w, channel->communicator));
     ISO_TRY(iso_channel_agree(channel, make_page(w, channel->communicator)));
     ISO_TRY(iso_channel_agree(channel, iso_watch_thread_start(w)));
+    iso_watch_links_await(w);
+    ISO_TRY(iso_channel_agree(channel, ISO_OK));
 done:
     return status;
 }
@@ -216,6 +228,7 @@ void iso_watch_destroy(iso_watch *w)
     if (!w)
         return;
     iso_watch_thread_end(w);
+    iso_watch_links_close(w);
     iso_window_destroy(&w->window);
     iso_free(w->peer);
     iso_free(w->identity);

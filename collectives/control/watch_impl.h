@@ -2,6 +2,7 @@
 #ifndef ISO_COLL_WATCH_IMPL_H
 #define ISO_COLL_WATCH_IMPL_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -60,6 +61,7 @@ typedef struct iso_watch_record {
     } ring[ISO_WATCH_RING];
     _Alignas(128) _Atomic uint64_t beats; /* written by the rank's thread */
     _Atomic uint32_t phase;
+    _Atomic uint32_t health; /* of a rank of another host: as its host's leader sees it */
 } iso_watch_record;
 
 /* The page of a host. */
@@ -73,11 +75,15 @@ typedef struct iso_watch_identity {
     int32_t pid;
     uint64_t pid_space; /* pids of the same space can be compared */
     char host[ISO_WATCH_HOST];
+    uint16_t port; /* where it listens, if there are several hosts */
+    int32_t n_addresses;
+    uint32_t address[6]; /* IPv4 */
 } iso_watch_identity;
 
 typedef enum iso_watch_health {
     ISO_WATCH_ALIVE,
-    ISO_WATCH_DEAD,
+    ISO_WATCH_SUSPECT, /* silent for a while; it counts as alive */
+    ISO_WATCH_DEAD,    /* this and all that follow are lost */
     ISO_WATCH_STOPPED,
     ISO_WATCH_SILENT,
     ISO_WATCH_CUT,
@@ -90,6 +96,9 @@ typedef struct iso_watch_peer {
     double still;  /* seconds at the same place */
     int process;   /* pidfd; -1 */
     bool gone;     /* the process has ended */
+    bool heard;    /* on another host: this process has had its state */
+    bool ended;    /* on another host: the connection to its leader has ended since */
+    unsigned calls;
     iso_watch_health health;
 } iso_watch_peer;
 
@@ -106,6 +115,8 @@ typedef struct iso_watch_verdict {
     double since;     /* seconds since it was found */
     int first, other; /* the ranks of a mismatch */
 } iso_watch_verdict;
+
+typedef struct iso_watch_link iso_watch_link;
 
 struct iso_watch {
     /* of the thread that calls collectives */
@@ -133,15 +144,38 @@ struct iso_watch {
     double clock;
     iso_watch_peer *peer; /* [n_ranks] */
     iso_watch_verdict verdict;
-    double named; /* the longest wait when slow ranks were last named; 0: not in this wait */
+    uint64_t token; /* known to the ranks of the job alone */
+    int listener;   /* -1: there is one host */
+    iso_watch_link **links;
+    int n_links;
+    bool urgent;        /* something has happened that cannot wait for the next heartbeat */
+    atomic_bool joined; /* all other hosts have been heard */
+    bool warned;        /* of hosts that cannot be reached */
+    double named;       /* the longest wait when slow ranks were last named; 0: not in this wait */
 };
 
 /* watch_thread.c: starts and ends the thread. The thread blocks all signals and never calls MPI. */
 iso_status iso_watch_thread_start(iso_watch *watch);
 void iso_watch_thread_end(iso_watch *watch);
 bool iso_watch_is_local(const iso_watch *watch, int rank);
+/* Whether this rank is the one that speaks for its host. */
+bool iso_watch_is_leader(const iso_watch *watch);
 /* Whether a rank takes no more part in the job, against its will. */
 bool iso_watch_is_lost(const iso_watch *watch, int rank);
+
+/* watch_links.c: other hosts. Opens the socket on which this rank listens, and writes where into *mine. */
+iso_status iso_watch_links_open(iso_watch *watch, iso_watch_identity *mine);
+/* Waits until the other hosts have been heard, but not for long. Without that a rank that is lost in the
+ * first second might not be known to them. */
+void iso_watch_links_await(const iso_watch *watch);
+void iso_watch_links_close(iso_watch *watch);
+/* Fills the events to wait for, 2 n_ranks + 17 at most; returns their number. */
+int iso_watch_links_poll(const iso_watch *watch, struct pollfd *polled);
+/* Receives and sends after these events. */
+void iso_watch_links_serve(iso_watch *watch, const struct pollfd *polled);
+/* To be called for each heartbeat: judges other hosts, and sends this host's state. */
+void iso_watch_links_look(iso_watch *watch, double passed);
+void iso_watch_links_report(iso_watch *watch, const char *text, size_t length);
 
 /* watch_judge.c: finds two ranks that have called different collectives. */
 bool iso_watch_find_parted(const iso_watch *watch, int *first, int *other);
@@ -153,6 +187,8 @@ void iso_watch_warn_of_slow(const iso_watch *watch);
 
 /* watch_report.c: prints the report and writes it to a file. */
 void iso_watch_report(iso_watch *watch);
+/* Writes a report of another host to a file. */
+void iso_watch_store_report(const iso_watch *watch, const char *text, size_t length);
 /* "rank 1 on h1 (process 77) is alive, in collective 17, a step" */
 void iso_watch_add_rank(iso_text *text, const iso_watch *watch, int rank);
 /* A copy of the text of a rank's place. */

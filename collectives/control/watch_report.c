@@ -42,10 +42,12 @@ static void add_health(iso_text *report, const iso_watch_peer *peer)
 {
     static const char *const texts[] = {
         [ISO_WATCH_ALIVE] = "is alive",
+        [ISO_WATCH_SUSPECT] = "is silent",
         [ISO_WATCH_DEAD] = "has ended without iso_finish",
         [ISO_WATCH_STOPPED] = "is stopped (by SIGSTOP or SIGTSTP)",
         [ISO_WATCH_SILENT] = "gives no sign of life",
-        [ISO_WATCH_CUT] = "cannot be reached: the network or the host has failed",
+        [ISO_WATCH_CUT] =
+            "cannot be reached: its host or the network has failed, or all ranks there are stopped",
     };
     iso_text_add(report, "%s", texts[peer->health]);
 }
@@ -134,25 +136,34 @@ static bool write_file(const char *folder, const iso_watch *w, const char *text,
     return good;
 }
 
-/* Writes the report into ISOGRID_REPORTS, else the current folder, else TMPDIR, else /tmp. */
-static void store(iso_text *report, const iso_watch *w)
+/* Writes the text into ISOGRID_REPORTS, else the current folder, else TMPDIR, else /tmp. */
+static bool store(const iso_watch *w, const char *text, size_t length, char *path, size_t size)
 {
     const char *folders[] = {getenv("ISOGRID_REPORTS"), ".", getenv("TMPDIR"), "/tmp"};
-    char path[1024];
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (folders[i] && *folders[i] &&
-            write_file(folders[i], w, iso_text_get(report), report->length, path, sizeof path)) {
-            iso_text_add(report, "isogrid:   this report is also in %s\n", path);
-            return;
-        }
-    iso_text_add(report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
+        if (folders[i] && *folders[i] && write_file(folders[i], w, text, length, path, size))
+            return true;
+    return false;
+}
+
+void iso_watch_store_report(const iso_watch *w, const char *text, size_t length)
+{
+    char path[1024];
+    (void)store(w, text, length, path, sizeof path); /* where it cannot be written, the printed one remains */
 }
 
 void iso_watch_report(iso_watch *w)
 {
     iso_text report = {0};
+    char path[1024];
     compose(&report, w);
-    store(&report, w);
+    size_t length = report.length;
+    if (store(w, iso_text_get(&report), report.length, path, sizeof path))
+        iso_text_add(&report, "isogrid:   this report is also in %s%s\n", path,
+                     w->n_hosts > 1 ? ", and on each host that can be reached" : "");
+    else
+        iso_text_add(&report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
     write_all(STDERR_FILENO, iso_text_get(&report), report.length);
+    iso_watch_links_report(w, iso_text_get(&report), length);
     iso_text_free(&report);
 }

@@ -36,7 +36,7 @@ bool iso_watch_is_local(const iso_watch *w, int rank)
 
 bool iso_watch_is_lost(const iso_watch *w, int rank)
 {
-    return w->peer[rank].health != ISO_WATCH_ALIVE;
+    return w->peer[rank].health >= ISO_WATCH_DEAD;
 }
 
 static iso_watch_phase phase_of(const iso_watch *w, int rank)
@@ -81,6 +81,8 @@ static void look_at(const iso_watch *w, int rank, double passed)
     uint64_t place = atomic_load_explicit(&record->place, memory_order_acquire);
     peer->still = place == peer->place ? peer->still + passed : 0;
     peer->place = place;
+    if (!iso_watch_is_local(w, rank))
+        return;
     peer->silent = beats == peer->beats ? peer->silent + passed : 0;
     peer->beats = beats;
     if (rank == w->rank || phase_of(w, rank) == ISO_WATCH_ENDED)
@@ -89,8 +91,10 @@ static void look_at(const iso_watch *w, int rank, double passed)
         peer->health = ISO_WATCH_DEAD;
     else if (peer->silent == 0)
         peer->health = ISO_WATCH_ALIVE;
-    else if (peer->silent >= suspect_after)
+    else if (peer->silent >= suspect_after) {
+        peer->health = peer->health < ISO_WATCH_DEAD ? ISO_WATCH_SUSPECT : peer->health;
         judge_silent(w, rank);
+    }
 }
 
 /* ---- verdict ---- */
@@ -110,7 +114,7 @@ static int count_lost(const iso_watch *w, bool *suspects)
     *suspects = false;
     for (int rank = 0; rank < w->n_ranks; rank++) {
         lost += iso_watch_is_lost(w, rank) && phase_of(w, rank) != ISO_WATCH_FAILS;
-        *suspects |= !iso_watch_is_lost(w, rank) && w->peer[rank].silent >= suspect_after;
+        *suspects |= w->peer[rank].health == ISO_WATCH_SUSPECT;
     }
     return lost;
 }
@@ -202,7 +206,7 @@ static void end(iso_watch *w)
 /* The lowest rank that is left reports; the others wait for that. */
 static void conclude(iso_watch *w, double overdue)
 {
-    bool mine = lowest_left(w) == w->rank || overdue >= report_follows;
+    bool mine = lowest_left(w) == w->rank || (overdue >= report_follows && iso_watch_is_leader(w));
     if (!mine && !atomic_load(&w->page->reported))
         return;
     if (!atomic_load(&w->page->reported)) {
@@ -220,8 +224,8 @@ static void look(iso_watch *w)
     w->clock = now;
     atomic_fetch_add_explicit(&w->mine->beats, 1, memory_order_relaxed);
     for (int rank = 0; rank < w->n_ranks; rank++)
-        if (iso_watch_is_local(w, rank))
-            look_at(w, rank, passed);
+        look_at(w, rank, passed);
+    iso_watch_links_look(w, passed);
     if (atomic_load(&w->lost))
         return;
     if (atomic_load(&w->page->reported)) {
@@ -233,7 +237,7 @@ static void look(iso_watch *w)
         conclude(w, overdue);
 }
 
-/* Waits for the next heartbeat, or for the end of a process of this host. */
+/* Waits for the next heartbeat, for the end of a process of this host, or for other hosts. */
 static void wait_for_event(iso_watch *w, struct pollfd *polled, int timeout)
 {
     int count = 0;
@@ -241,22 +245,31 @@ static void wait_for_event(iso_watch *w, struct pollfd *polled, int timeout)
     for (int rank = 0; rank < w->n_ranks; rank++)
         if (w->peer[rank].process >= 0 && !w->peer[rank].gone)
             polled[count++] = (struct pollfd){.fd = w->peer[rank].process, .events = POLLIN};
-    if (poll(polled, (nfds_t)count, timeout) <= 0)
+    int links = count;
+    count += iso_watch_links_poll(w, polled + count);
+    if (poll(polled, (nfds_t)count, timeout) < 0)
         return;
     count = 1;
     for (int rank = 0; rank < w->n_ranks; rank++)
-        if (w->peer[rank].process >= 0 && !w->peer[rank].gone)
+        if (w->peer[rank].process >= 0 && !w->peer[rank].gone) {
             w->peer[rank].gone = polled[count++].revents != 0;
+            w->urgent |= w->peer[rank].gone;
+        }
+    iso_watch_links_serve(w, polled + links);
 }
 
 static void *watch_run(void *arg)
 {
     iso_watch *w = arg;
-    struct pollfd *polled = iso_new(((size_t)w->n_ranks + 1) * sizeof *polled);
+    struct pollfd *polled = iso_new((3 * (size_t)w->n_ranks + 18) * sizeof *polled);
     w->clock = iso_clock();
     while (polled && !atomic_load(&w->over)) {
         look(w);
-        wait_for_event(w, polled, w->verdict.found ? ISO_WATCH_TICK / 5 : ISO_WATCH_TICK);
+        double next = iso_clock() + (w->verdict.found ? 1e-3 * ISO_WATCH_TICK / 5 : 1e-3 * ISO_WATCH_TICK);
+        w->urgent = false;
+        for (double left = next - iso_clock(); left > 0 && !w->urgent && !atomic_load(&w->over);
+             left = next - iso_clock())
+            wait_for_event(w, polled, 1 + (int)(1e3 * left));
     }
     iso_free(polled);
     return NULL;

@@ -37,8 +37,10 @@ static iso_status lose_in_turn(const char *name, int only)
 {
     for (int i = 1; i < iso_ranks(ctx); i++) {
         enter(i);
-        if (iso_rank(ctx) == i && (only < 0 || only == i))
+        if (iso_rank(ctx) == i && (only < 0 || only == i)) {
+            sleep(3); /* some heartbeats: other hosts know what these told last */
             send_signal(name);
+        }
         iso_watch_leave(iso_context_watch(ctx));
     }
     if (only == 0 && iso_rank(ctx) == 0)

@@ -1,0 +1,559 @@
+/* The watchdog between hosts: one rank of each host, its leader, is connected to the leaders of the other
+ * hosts by TCP, and sends the records of its host's ranks twice a second.
+ *
+ * The leader is the lowest rank of the host that is alive. Every rank listens, because it may become the
+ * leader. At first the leader of a later host connects to the lowest rank of an earlier one. A rank that
+ * becomes the leader later does not know who leads the other hosts, so it connects to all their ranks.
+ * A host that is silent for some seconds is lost: the network or the host has failed. If the connection to a
+ * host ends and nobody there takes over, this is known sooner.
+ *
+ * What comes from other hosts goes into the page, so that a rank that becomes the leader has it. A connection
+ * begins with a number that only the ranks of the job know; others are closed. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "collectives/control/watch_impl.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/list.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+
+enum {
+    RECEIVE = 1 << 16,
+    MOST_MESSAGE = 1 << 24,
+    MOST_TARGETS = 16 /* ranks of a host that a new leader calls */
+};
+/* Seconds. */
+static const double suspect_after = 2, cut_after = 7, cut_after_end = 3, connect_within = 2, warn_after = 30,
+                    flush_within = 1, await_within = 5;
+
+typedef enum message_kind { HELLO = 1, STATE, REPORT } message_kind;
+
+typedef struct message_head {
+    uint32_t kind, bytes; /* bytes of what follows */
+} message_head;
+
+typedef struct hello {
+    uint64_t token;
+    int32_t rank;
+} hello;
+
+/* One rank in a STATE message; n_ring pairs of numbers follow. */
+typedef struct state_entry {
+    uint64_t place, signature, beats;
+    uint64_t text[ISO_WATCH_WORDS];
+    int32_t rank;
+    uint32_t phase, health, n_ring;
+} state_entry;
+
+typedef struct buffer {
+    char *data;
+    size_t count, room;
+} buffer;
+
+struct iso_watch_link {
+    int socket;
+    int rank;        /* of the other end; -1: not known yet */
+    bool connecting; /* the connection is not made yet */
+    bool greeted;    /* the other end is a rank of this job */
+    double age;
+    buffer in, out;
+};
+
+/* ---- one connection ---- */
+
+static iso_watch_link *add_link(iso_watch *w, int socket, int rank)
+{
+    iso_watch_link *link = w->n_links < 2 * w->n_ranks + 16 ? iso_new(sizeof *link) : NULL;
+    if (!link || iso_list_add(w->links, w->n_links, link, "the watchdog's connections") != ISO_OK) {
+        iso_free(link);
+        close(socket);
+        return NULL;
+    }
+    *link = (iso_watch_link){.socket = socket, .rank = rank};
+    return link;
+}
+
+static void free_link(iso_watch_link *link)
+{
+    close(link->socket);
+    iso_free(link->in.data);
+    iso_free(link->out.data);
+    iso_free(link);
+}
+
+/* Makes room for so many bytes more. */
+static bool make_room(buffer *b, size_t bytes)
+{
+    size_t room = 2 * (b->count + bytes);
+    if (b->count + bytes <= b->room)
+        return true;
+    char *grown = iso_grow(b->data, b->room, room, 1);
+    if (!grown)
+        return false;
+    b->data = grown;
+    b->room = room;
+    return true;
+}
+
+static bool add_bytes(buffer *b, const void *bytes, size_t count)
+{
+    if (!make_room(b, count))
+        return false;
+    memcpy(b->data + b->count, bytes, count);
+    b->count += count;
+    return true;
+}
+
+static void remove_bytes(buffer *b, size_t count)
+{
+    b->count -= count;
+    memmove(b->data, b->data + count, b->count);
+}
+
+/* Adds a message, or all of it is left out. */
+static void put_message(iso_watch_link *link, message_kind kind, const void *data, size_t bytes)
+{
+    message_head head = {kind, (uint32_t)bytes};
+    if (make_room(&link->out, sizeof head + bytes)) {
+        add_bytes(&link->out, &head, sizeof head);
+        add_bytes(&link->out, data, bytes);
+    }
+}
+
+/* False: the connection has failed. */
+static bool send_some(iso_watch_link *link)
+{
+    while (link->out.count > 0 && !link->connecting) {
+        ssize_t sent = send(link->socket, link->out.data, link->out.count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+        remove_bytes(&link->out, (size_t)sent);
+    }
+    return true;
+}
+
+static void greet(const iso_watch *w, iso_watch_link *link)
+{
+    hello mine = {w->token, w->rank};
+    put_message(link, HELLO, &mine, sizeof mine);
+}
+
+/* ---- states ---- */
+
+bool iso_watch_is_leader(const iso_watch *w)
+{
+    for (int rank = 0; rank < w->rank; rank++)
+        if (iso_watch_is_local(w, rank) && w->peer[rank].health == ISO_WATCH_ALIVE)
+            return false;
+    return true;
+}
+
+static bool put_state(const iso_watch *w, int rank, buffer *out)
+{
+    const iso_watch_record *record = &w->page->record[rank];
+    const iso_watch_peer *peer = &w->peer[rank];
+    state_entry entry = {.place = peer->place,
+                         .signature = atomic_load(&record->signature[iso_watch_parity(peer->place)]),
+                         .beats = peer->beats,
+                         .rank = rank,
+                         .phase = atomic_load(&record->phase),
+                         .health = (uint32_t)peer->health,
+                         .n_ring = peer->still > 0 ? ISO_WATCH_RING : 0};
+    for (int i = 0; i < ISO_WATCH_WORDS; i++)
+        entry.text[i] = atomic_load(&record->text[iso_watch_parity(peer->place)][i]);
+    bool good = add_bytes(out, &entry, sizeof entry);
+    for (unsigned i = 0; i < entry.n_ring && good; i++) {
+        uint64_t pair[2] = {atomic_load(&record->ring[i].sequence), atomic_load(&record->ring[i].hash)};
+        good = add_bytes(out, pair, sizeof pair);
+    }
+    return good;
+}
+
+static void send_states(iso_watch *w)
+{
+    buffer out = {0};
+    bool good = true;
+    for (int rank = 0; rank < w->n_ranks && good; rank++)
+        if (iso_watch_is_local(w, rank))
+            good = put_state(w, rank, &out);
+    for (int i = 0; i < w->n_links && good; i++)
+        if (w->links[i]->greeted &&
+            w->links[i]->out.count == 0) /* otherwise the last one is still under way */
+            put_message(w->links[i], STATE, out.data, out.count);
+    iso_free(out.data);
+}
+
+static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
+{
+    iso_watch_record *record = &w->page->record[entry->rank];
+    iso_watch_peer *peer = &w->peer[entry->rank];
+    unsigned at = iso_watch_parity(entry->place);
+    peer->silent = 0;
+    peer->heard = true;
+    peer->ended = false;
+    for (int i = 0; i < ISO_WATCH_WORDS; i++)
+        atomic_store(&record->text[at][i], entry->text[i]);
+    atomic_store(&record->signature[at], entry->signature);
+    for (unsigned i = 0; i < entry->n_ring; i++) {
+        uint64_t pair[2];
+        memcpy(pair, ring + i * sizeof pair, sizeof pair);
+        atomic_store(&record->ring[i].sequence, 0);
+        atomic_store(&record->ring[i].hash, pair[1]);
+        atomic_store(&record->ring[i].sequence, pair[0]);
+    }
+    atomic_store(&record->place, entry->place);
+    atomic_store(&record->beats, entry->beats);
+    atomic_store(&record->phase, entry->phase);
+    atomic_store(&record->health, entry->health);
+}
+
+static void take_states(iso_watch *w, const char *data, size_t bytes)
+{
+    state_entry entry;
+    while (bytes >= sizeof entry) {
+        memcpy(&entry, data, sizeof entry);
+        size_t ring = (size_t)entry.n_ring * 2 * sizeof(uint64_t);
+        if (entry.n_ring > ISO_WATCH_RING || bytes - sizeof entry < ring || entry.rank < 0 ||
+            entry.rank >= w->n_ranks || iso_watch_is_local(w, entry.rank))
+            return;
+        take_state(w, &entry, data + sizeof entry);
+        data += sizeof entry + ring;
+        bytes -= sizeof entry + ring;
+    }
+}
+
+/* ---- messages ---- */
+
+/* False: the other end is none of ours. */
+static bool take_message(iso_watch *w, iso_watch_link *link, const message_head *head, const char *data)
+{
+    hello other;
+    if (head->kind == HELLO && head->bytes == sizeof other) {
+        memcpy(&other, data, sizeof other);
+        link->greeted = other.token == w->token && other.rank >= 0 && other.rank < w->n_ranks &&
+                        (link->rank < 0 || link->rank == other.rank);
+        link->rank = other.rank;
+        w->urgent = true;
+        return link->greeted;
+    }
+    if (!link->greeted)
+        return false;
+    if (head->kind == STATE && iso_watch_is_leader(w)) {
+        take_states(w, data, head->bytes);
+        w->urgent |= !atomic_load(&w->joined);
+    }
+    if (head->kind == REPORT && !atomic_exchange(&w->page->reported, 1))
+        iso_watch_store_report(w, data, head->bytes);
+    w->urgent |= head->kind == REPORT;
+    return true;
+}
+
+static bool take_messages(iso_watch *w, iso_watch_link *link)
+{
+    size_t at = 0;
+    message_head head;
+    while (link->in.count - at >= sizeof head) {
+        memcpy(&head, link->in.data + at, sizeof head);
+        if (head.bytes > MOST_MESSAGE)
+            return false;
+        if (link->in.count - at - sizeof head < head.bytes)
+            break;
+        if (!take_message(w, link, &head, link->in.data + at + sizeof head))
+            return false;
+        at += sizeof head + head.bytes;
+    }
+    remove_bytes(&link->in, at);
+    return true;
+}
+
+/* False: the connection has ended. */
+static bool receive_some(iso_watch *w, iso_watch_link *link)
+{
+    for (;;) {
+        if (!make_room(&link->in, RECEIVE))
+            return false;
+        ssize_t got = recv(link->socket, link->in.data + link->in.count, RECEIVE, MSG_DONTWAIT);
+        if (got < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+        if (got == 0)
+            return false;
+        link->in.count += (size_t)got;
+        if (!take_messages(w, link))
+            return false;
+    }
+}
+
+/* ---- connecting ---- */
+
+static int lowest_of_host(const iso_watch *w, int host)
+{
+    int rank = 0;
+    while (w->host_of_rank[rank] != host)
+        rank++;
+    return rank;
+}
+
+static bool has_link(const iso_watch *w, int rank)
+{
+    for (int i = 0; i < w->n_links; i++)
+        if (w->links[i]->rank == rank)
+            return true;
+    return false;
+}
+
+/* The next address of a rank is tried each time. */
+static void call_rank(iso_watch *w, int rank)
+{
+    const iso_watch_identity *who = &w->identity[rank];
+    if (has_link(w, rank) || who->n_addresses == 0)
+        return;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(who->port)};
+    to.sin_addr.s_addr = who->address[w->peer[rank].calls++ % (unsigned)who->n_addresses];
+    int number = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (number < 0)
+        return;
+    if (connect(number, (struct sockaddr *)&to, sizeof to) && errno != EINPROGRESS) {
+        close(number);
+        return;
+    }
+    iso_watch_link *link = add_link(w, number, rank);
+    if (link) {
+        link->connecting = true;
+        greet(w, link);
+    }
+}
+
+static void call_leaders(iso_watch *w)
+{
+    int here = w->host_of_rank[w->rank];
+    bool first = lowest_of_host(w, here) == w->rank;
+    for (int host = 0; host < w->n_hosts; host++) {
+        if (first && host < here)
+            call_rank(w, lowest_of_host(w, host));
+        for (int rank = 0, called = 0; !first && host != here && rank < w->n_ranks && called < MOST_TARGETS;
+             rank++)
+            if (w->host_of_rank[rank] == host) {
+                call_rank(w, rank);
+                called++;
+            }
+    }
+}
+
+static void accept_all(iso_watch *w)
+{
+    int number;
+    while ((number = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        iso_watch_link *link = add_link(w, number, -1);
+        if (link)
+            greet(w, link);
+    }
+}
+
+/* ---- what the thread calls ---- */
+
+int iso_watch_links_poll(const iso_watch *w, struct pollfd *polled)
+{
+    if (w->listener < 0)
+        return 0;
+    polled[0] = (struct pollfd){.fd = w->listener, .events = POLLIN};
+    for (int i = 0; i < w->n_links; i++) {
+        const iso_watch_link *link = w->links[i];
+        short events = link->connecting ? POLLOUT : link->out.count > 0 ? POLLIN | POLLOUT : POLLIN;
+        polled[i + 1] = (struct pollfd){.fd = link->socket, .events = events};
+    }
+    return w->n_links + 1;
+}
+
+static bool finish_connecting(iso_watch_link *link, short happened)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (!link->connecting)
+        return true;
+    if (!happened)
+        return link->age < connect_within;
+    link->connecting = false;
+    return !getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &size) && !error;
+}
+
+/* The process, or the host, at the other end has ended; unless somebody takes over its place. */
+static void note_end(iso_watch *w, const iso_watch_link *link)
+{
+    if (!link->greeted || !iso_watch_is_leader(w))
+        return;
+    w->urgent = true;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (w->host_of_rank[rank] == w->host_of_rank[link->rank])
+            w->peer[rank].ended = true;
+}
+
+void iso_watch_links_serve(iso_watch *w, const struct pollfd *polled)
+{
+    if (w->listener < 0)
+        return;
+    int kept = 0, count = w->n_links;
+    for (int i = 0; i < count; i++) {
+        iso_watch_link *link = w->links[i];
+        short happened = polled[i + 1].revents;
+        bool good = finish_connecting(link, happened);
+        if (good && !link->connecting && happened)
+            good = receive_some(w, link) && send_some(link);
+        if (!good)
+            note_end(w, link);
+        if (good)
+            w->links[kept++] = link;
+        else
+            free_link(link);
+    }
+    w->n_links = kept;
+    if (polled[0].revents)
+        accept_all(w);
+}
+
+/* How a rank of another host is. */
+static void look_at_host_of(const iso_watch *w, int rank, double passed)
+{
+    iso_watch_peer *peer = &w->peer[rank];
+    iso_watch_record *record = &w->page->record[rank];
+    bool alone = true;
+    for (int other = 0; other < w->n_ranks && alone; other++)
+        alone = other == rank || w->host_of_rank[other] != w->host_of_rank[rank];
+    peer->silent += passed;
+    if (atomic_load(&record->phase) == ISO_WATCH_ENDED || !peer->heard ||
+        atomic_load(&record->health) >= ISO_WATCH_DEAD)
+        return;
+    if (peer->ended && alone)
+        atomic_store(&record->health, ISO_WATCH_DEAD);
+    else if (peer->silent > (peer->ended ? cut_after_end : cut_after))
+        atomic_store(&record->health, ISO_WATCH_CUT);
+    else if (peer->silent > suspect_after)
+        atomic_store(&record->health, ISO_WATCH_SUSPECT);
+}
+
+static bool has_joined(const iso_watch *w)
+{
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (!iso_watch_is_local(w, rank) && !w->peer[rank].heard)
+            return false;
+    return true;
+}
+
+static void warn_of_unheard(iso_watch *w)
+{
+    for (int host = 0; host < w->n_hosts && !w->warned; host++) {
+        int rank = lowest_of_host(w, host);
+        if (iso_watch_is_local(w, rank) || w->peer[rank].heard || w->peer[rank].silent < warn_after)
+            continue;
+        w->warned = true;
+        if (w->rank == 0)
+            iso_warn("the watchdogs of %s and %s cannot connect by TCP (a firewall?): a lost rank of the "
+                     "other host is not noticed",
+                     w->identity[w->rank].host, w->identity[rank].host);
+    }
+}
+
+void iso_watch_links_look(iso_watch *w, double passed)
+{
+    bool leader = w->listener >= 0 && iso_watch_is_leader(w);
+    for (int rank = 0; rank < w->n_ranks; rank++) {
+        if (iso_watch_is_local(w, rank))
+            continue;
+        if (leader)
+            look_at_host_of(w, rank, passed);
+        w->peer[rank].health = (iso_watch_health)atomic_load(&w->page->record[rank].health);
+    }
+    if (!leader)
+        return;
+    call_leaders(w);
+    send_states(w);
+    warn_of_unheard(w);
+    if (!atomic_load(&w->joined))
+        atomic_store(&w->joined, has_joined(w));
+    for (int i = 0; i < w->n_links; i++) {
+        w->links[i]->age += passed;
+        send_some(w->links[i]);
+    }
+}
+
+static void flush_links(iso_watch *w)
+{
+    double end = iso_clock() + flush_within;
+    for (int i = 0; i < w->n_links; i++)
+        while (send_some(w->links[i]) && w->links[i]->out.count > 0 && !w->links[i]->connecting &&
+               iso_clock() < end)
+            poll(&(struct pollfd){.fd = w->links[i]->socket, .events = POLLOUT}, 1, 50);
+}
+
+void iso_watch_links_report(iso_watch *w, const char *text, size_t length)
+{
+    for (int i = 0; i < w->n_links; i++)
+        if (w->links[i]->greeted)
+            put_message(w->links[i], REPORT, text, length);
+    flush_links(w);
+}
+
+/* ---- open and close ---- */
+
+static void find_addresses(iso_watch_identity *mine)
+{
+    struct ifaddrs *list, *at;
+    enum { MOST = sizeof mine->address / sizeof *mine->address };
+    if (getifaddrs(&list))
+        return;
+    for (at = list; at && mine->n_addresses < MOST - 1; at = at->ifa_next)
+        if (at->ifa_addr && at->ifa_addr->sa_family == AF_INET && (at->ifa_flags & IFF_UP) &&
+            !(at->ifa_flags & IFF_LOOPBACK))
+            mine->address[mine->n_addresses++] = ((struct sockaddr_in *)at->ifa_addr)->sin_addr.s_addr;
+    freeifaddrs(list);
+    mine->address[mine->n_addresses++] = htonl(INADDR_LOOPBACK); /* hosts that tests simulate */
+}
+
+iso_status iso_watch_links_open(iso_watch *w, iso_watch_identity *mine)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t size = sizeof any;
+    w->listener = -1;
+    if (w->n_hosts == 1)
+        return ISO_OK;
+    w->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (w->listener < 0 || bind(w->listener, (struct sockaddr *)&any, sizeof any) ||
+        listen(w->listener, 128) || getsockname(w->listener, (struct sockaddr *)&any, &size))
+        return iso_error(ISO_FAILED, "the watchdog: a TCP socket: %s", strerror(errno));
+    mine->port = ntohs(any.sin_port);
+    find_addresses(mine);
+    return ISO_OK;
+}
+
+void iso_watch_links_await(const iso_watch *w)
+{
+    double end = iso_clock() + await_within;
+    if (w->n_hosts == 1 || lowest_of_host(w, w->host_of_rank[w->rank]) != w->rank)
+        return;
+    while (!atomic_load(&w->joined) && iso_clock() < end)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+void iso_watch_links_close(iso_watch *w)
+{
+    if (w->n_links > 0 && iso_watch_is_leader(w)) {
+        send_states(w); /* that all ranks have reached iso_finish */
+        flush_links(w);
+    }
+    for (int i = 0; i < w->n_links; i++)
+        free_link(w->links[i]);
+    iso_free(w->links);
+    w->n_links = 0;
+    if (w->listener > 0)
+        close(w->listener);
+}
