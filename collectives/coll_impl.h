@@ -12,10 +12,11 @@
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
 #include "runtime/base/first_error.h"
+#include "runtime/base/memory.h"
 
 /* Counted by the thread that runs the slot, so it has its own cache lines. */
 typedef struct iso_counter {
-    _Alignas(64) iso_traffic traffic;
+    _Alignas(ISO_ALIGN) iso_traffic traffic;
 } iso_counter;
 
 struct iso_fabric {

@@ -97,7 +97,7 @@ void iso_gather_free(iso_gather *gather)
  * bytes are added. */
 static void fold_block(const iso_gather *gather, const char *const *at, size_t skip, int64_t n, char *out)
 {
-    _Alignas(64) char partial[ISO_TREE_DEPTH][ISO_BLOCK_BYTES];
+    _Alignas(ISO_ALIGN) char partial[ISO_TREE_DEPTH][ISO_BLOCK_BYTES];
     const char *stack[ISO_TREE_DEPTH];
     int depth = 0, last = gather->n_operands - 1;
     for (int i = 0; i <= last; i++) {

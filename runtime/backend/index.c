@@ -60,3 +60,14 @@ void iso_index_fault(iso_fault *fault, const iso_array *array, int64_t i, int64_
         snprintf(value, sizeof value, "%.9g", index_element(array, i));
     iso_fault_raise(fault, "%s %s of %s is not one of the %lld %s", what, value, where, (long long)count, of);
 }
+
+uint64_t iso_index_global(const iso_array *array, int64_t i)
+{
+    uint64_t index = 0, stride = 1;
+    for (int d = array->rank - 1; d >= 0; d--) {
+        index += stride * (uint64_t)(array->offset[d] + i % array->dim[d]);
+        stride *= (uint64_t)array->global[d];
+        i /= array->dim[d];
+    }
+    return index;
+}

@@ -1,4 +1,4 @@
-/* Indices in arrays of any type (labels, rows of a table), and the fault for an invalid one. */
+/* Indices of elements, indices in arrays of any type (labels, rows of a table), and the fault for an invalid one. */
 #ifndef ISO_BACKEND_INDEX_H
 #define ISO_BACKEND_INDEX_H
 
@@ -12,5 +12,8 @@ int64_t iso_index_read(const iso_array *array, int64_t i, int64_t count);
  * value: "label 12 of row 512 is not one of the 10 classes" (what: "label", of: "classes"). */
 void iso_index_fault(iso_fault *fault, const iso_array *array, int64_t i, int64_t count, const char *what,
                      const char *of);
+
+/* The index in the global tensor of element i of its local part, both row-major. */
+uint64_t iso_index_global(const iso_array *array, int64_t i);
 
 #endif

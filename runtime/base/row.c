@@ -97,20 +97,27 @@ const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_na
     return *rows;
 }
 
+iso_status iso_row_unknown(const char *what, const char *name, const char *const *names, int count,
+                           const char *const *listed, int n_listed)
+{
+    iso_text text = {0};
+    if (!iso_text_add_near(&text, name, names, count))
+        iso_text_add_nearest(&text, name, listed, n_listed);
+    iso_status status = iso_error(ISO_INVALID, "unknown %s '%s'%s", what, name, iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
+}
+
 iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row)
 {
     const char *names[ISO_MAX_ROWS];
     int count = 0;
     const iso_row *found = iso_row_of(rows, name);
-    iso_text nearest = {0};
     if (found) {
         *row = found;
         return ISO_OK;
     }
     for (; rows[count] && count < ISO_MAX_ROWS; count++)
         names[count] = rows[count]->name;
-    iso_text_add_nearest(&nearest, name, names, count);
-    iso_status status = iso_error(ISO_INVALID, "unknown %s '%s'%s", what, name, iso_text_get(&nearest));
-    iso_text_free(&nearest);
-    return status;
+    return iso_row_unknown(what, name, names, count, names, count);
 }

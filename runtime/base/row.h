@@ -69,6 +69,10 @@ void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text);
 const iso_row *iso_row_of(const iso_row *const *rows, const char *name);
 /* The row of this class, or of the class's name in snake case ("Adam", "adam"); NULL if there is none. */
 const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_name);
+/* ISO_INVALID "unknown optimizer 'adm'; did you mean 'adam'?": what: the kind of row; names: all spellings, of which
+ * the nearest are offered; listed: the names to be listed if none is near. */
+iso_status iso_row_unknown(const char *what, const char *name, const char *const *names, int count,
+                           const char *const *listed, int n_listed);
 /* Stores the row of this name in *row. ISO_INVALID names the kind of row (`what`: "optimizer"), the name,
  * and the names nearest to it. */
 iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row);

@@ -1,3 +1,4 @@
+#include "runtime/base/memory.h"
 #include "runtime/data/convert_rows_impl.h"
 
 #include <inttypes.h>
@@ -5,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CACHE_LINE = 64, ROWS_AHEAD = 3, MOST_ASKED = 4096 };
+enum { ROWS_AHEAD = 3, MOST_ASKED = 4096 };
 
 /* The processor's prefetcher cannot predict permuted rows, so their lines are prefetched some rows ahead. */
 static inline void ask_for(const char *row, size_t bytes)
 {
-    for (size_t i = 0; i < bytes && i < MOST_ASKED; i += CACHE_LINE)
+    for (size_t i = 0; i < bytes && i < MOST_ASKED; i += ISO_ALIGN)
         __builtin_prefetch(row + i);
 }
 

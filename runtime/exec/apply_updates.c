@@ -1,5 +1,6 @@
 /* The optimizer's part of a step. A slot sums its part of a bucket's gradients and updates that part of the
  * weights with its part of the state. It works block by block, so that a block stays in the L1 cache. */
+#include "runtime/base/memory.h"
 #include "runtime/exec/bind_impl.h"
 
 /* Elements of a bucket that are summed and updated at a time. */
@@ -45,7 +46,7 @@ static void update(const updater *u, const iso_weight_run *run, int64_t at, int6
 
 static void update_from_bucket(const updater *u, const iso_weight_run *run)
 {
-    _Alignas(64) double room[BLOCK];
+    _Alignas(ISO_ALIGN) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
         int64_t in_part = run->begin + at - u->part_begin;

@@ -42,12 +42,7 @@ static iso_status losses_unknown(const char *name)
         if (type->logits != type && strcmp(type->saved, type->row.name) != 0)
             names[count++] = type->saved;
     }
-    iso_text text = {0};
-    if (!iso_text_add_near(&text, name, names, count))
-        iso_text_add_nearest(&text, name, listed, ISO_LOSS_COUNT - 1);
-    iso_status status = iso_error(ISO_INVALID, "unknown loss '%s'%s", name, iso_text_get(&text));
-    iso_text_free(&text);
-    return status;
+    return iso_row_unknown("loss", name, names, count, listed, ISO_LOSS_COUNT - 1);
 }
 
 iso_status iso_loss_find(const char *name, iso_loss *loss)

@@ -57,12 +57,7 @@ static iso_status metrics_unknown(const char *name)
         if (types[i]->alias)
             names[count++] = types[i]->alias;
     }
-    iso_text text = {0};
-    if (!iso_text_add_near(&text, name, names, count))
-        iso_text_add_nearest(&text, name, listed, ISO_METRIC_COUNT - 1);
-    iso_status status = iso_error(ISO_INVALID, "unknown metric '%s'%s", name, iso_text_get(&text));
-    iso_text_free(&text);
-    return status;
+    return iso_row_unknown("metric", name, names, count, listed, ISO_METRIC_COUNT - 1);
 }
 
 iso_status iso_metric_find(const char *name, iso_metric *metric)

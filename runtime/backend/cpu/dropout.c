@@ -1,6 +1,7 @@
 /* The kernels of dropout and noise in float32, by runs of elements whose global indices are consecutive. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/index.h"
 #include "runtime/base/random.h"
 #include "runtime/graph/ops/network.h"
 
@@ -18,25 +19,13 @@ static int run_begins(const iso_array *x)
     return i;
 }
 
-/* The global index of local element i. */
-static uint64_t dropout_global_index(const iso_array *x, int64_t i)
-{
-    uint64_t index = 0, stride = 1;
-    for (int d = x->rank - 1; d >= 0; d--) {
-        index += stride * (uint64_t)(x->offset[d] + i % x->dim[d]);
-        stride *= (uint64_t)x->global[d];
-        i /= x->dim[d];
-    }
-    return index;
-}
-
 static void dropout_run(const iso_kernel_call *call)
 {
     const iso_dropout_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
     const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
     for (int64_t i = 0; i < count; i += length)
-        iso_cpu_functions()->dropout_f32(length, attrs->key, call->info->step, dropout_global_index(x, i),
+        iso_cpu_functions()->dropout_f32(length, attrs->key, call->info->step, iso_index_global(x, i),
                                          attrs->threshold, (float)attrs->scale, (const float *)x->data + i,
                                          (float *)call->out[0].data + i);
 }
@@ -62,8 +51,8 @@ static void dropout_run_noise(const iso_kernel_call *call)
     const iso_array *x = &call->in[0];
     const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
     for (int64_t i = 0; i < count; i += length)
-        add_noise(call->attrs, call->info->step, dropout_global_index(x, i), length,
-                  (const float *)x->data + i, (float *)call->out[0].data + i);
+        add_noise(call->attrs, call->info->step, iso_index_global(x, i), length, (const float *)x->data + i,
+                  (float *)call->out[0].data + i);
 }
 
 const iso_kernel iso_cpu_gaussian_noise = {.op = "gaussian_noise",
