@@ -17,6 +17,7 @@ typedef struct iso_command {
 extern const iso_command iso_command_train;
 extern const iso_command iso_command_evaluate;
 extern const iso_command iso_command_predict;
+extern const iso_command iso_command_follow;
 extern const iso_command iso_command_plan;
 extern const iso_command iso_command_visualize;
 extern const iso_command iso_command_inspect;

@@ -10,9 +10,9 @@
 #include "runtime/base/memory.h"
 
 static const iso_command *const commands[] = {
-    &iso_command_train,     &iso_command_evaluate, &iso_command_predict, &iso_command_plan,
-    &iso_command_visualize, &iso_command_inspect,  &iso_command_convert, &iso_command_models,
-    &iso_command_datasets,  &iso_command_doctor,
+    &iso_command_train,  &iso_command_evaluate,  &iso_command_predict, &iso_command_follow,
+    &iso_command_plan,   &iso_command_visualize, &iso_command_inspect, &iso_command_convert,
+    &iso_command_models, &iso_command_datasets,  &iso_command_doctor,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -158,16 +158,29 @@ static void occupy_standard_streams(void)
             (void)!open(file ? "/dev/full" : "/dev/null", O_RDWR);
 }
 
+/* `isogrid follow` is an evaluator without being told. Returns the number of words. */
+static int copy_words(int argc, char **argv, char **word)
+{
+    static char evaluator[] = "--role=evaluator";
+    int words = 0;
+    for (int i = 0; i < argc; i++) {
+        word[words++] = argv[i];
+        if (i == 1 && !strcmp(argv[i], iso_command_follow.name))
+            word[words++] = evaluator;
+    }
+    return words;
+}
+
 int main(int argc, char **argv)
 {
     iso_context *ctx = NULL;
     int words = argc;
     occupy_standard_streams();
     char **word =
-        iso_new(((size_t)argc + 1) * sizeof *word); /* iso_init takes its own options out of these */
+        iso_new(((size_t)argc + 2) * sizeof *word); /* iso_init takes its own options out of these */
     iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
     if (word)
-        memcpy(word, argv, (size_t)argc * sizeof *word);
+        words = copy_words(argc, argv, word);
     if (status == ISO_OK)
         status = iso_init(&words, &word, &ctx);
     if (status == ISO_OK)

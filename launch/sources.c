@@ -187,6 +187,27 @@ done:
     return status;
 }
 
+iso_status iso_validation_open(iso_context *ctx, const iso_train_options *options,
+                               const iso_named_model *named, iso_dataset **dataset)
+{
+    iso_sources sources = {0};
+    iso_status status;
+    if (options->validation_data) {
+        ISO_TRY(open_other(ctx, options, options->validation_data, named, &sources.validation));
+    } else {
+        ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources.training));
+        ISO_TRY(split(options, &sources));
+    }
+    ISO_TRY(sources_check(options, sources.validation));
+    ISO_TRY(batch(options, sources.validation));
+    ISO_TRY(iso_dataset_prefetch(sources.validation, 2));
+    *dataset = sources.validation;
+    sources.validation = NULL;
+done:
+    iso_sources_close(&sources);
+    return status;
+}
+
 void iso_sources_close(iso_sources *sources)
 {
     iso_dataset_destroy(sources->training);

@@ -107,6 +107,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
 {
     run_state run = {0};
     iso_status status;
+    if (iso_role(ctx) == ISO_EVALUATOR)
+        return iso_follow_training(ctx, options);
     ISO_TRY(iso_agree(ctx, train_check(options)));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_targets_check(options) : ISO_OK));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));

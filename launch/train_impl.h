@@ -65,6 +65,15 @@ void iso_sources_close(iso_sources *sources);
 iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, iso_part part,
                            const iso_named_model *named, bool no_targets, iso_dataset **dataset);
 
+/* The validation data of the options alone, in batches. *dataset may have been made even after an error.
+ * Collective. */
+iso_status iso_validation_open(iso_context *ctx, const iso_train_options *options,
+                               const iso_named_model *named, iso_dataset **dataset);
+
+/* The evaluator of `isogrid train`: follows the checkpoints of the options and evaluates them on their validation
+ * data. Collective. */
+iso_status iso_follow_training(iso_context *ctx, const iso_train_options *options);
+
 /* The file of a checkpoint that is named by its folder or by FOLDER/latest (the newest complete one), or by
  * FOLDER/best; iso_free() it. NULL: path is a file itself. option: for messages. ISO_INVALID if there is no
  * such checkpoint, or the file may not be read. Collective. */

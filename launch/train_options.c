@@ -161,6 +161,7 @@ static const iso_argument table[] = {
          "one JSON line for each epoch with its seconds; the first also has those from the start of the "
          "process, or of mpirun, to the end of the first step, including reading"),
     SESSION(verbose),
+    SESSION(role),
     SESSION(threads),
     SESSION(timeout),
     SESSION_NAMED(timeout_abort, "timeout-abort"),

@@ -13,10 +13,45 @@
 /* ---- claims ---- */
 
 static const char *const names[] = {"worker", "evaluator"};
+#define RANK "{rank}"
+#define ROLE "{role}"
 
-const char *iso_role_name(const iso_context *ctx)
+/* The length of the name up to its extension, or up to its end if it has none. */
+static size_t stem_of(const char *path)
 {
-    return names[iso_role(ctx)];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dot && dot > name ? (size_t)(dot - path) : strlen(path);
+}
+
+/* Adds what stands for the braces at *at, and steps over them; false: nothing stands for them. */
+static bool add_value(const iso_context *ctx, iso_role_kind role, const char **at, iso_text *text)
+{
+    if (!strncmp(*at, RANK, sizeof RANK - 1)) {
+        iso_text_add(text, "%d", iso_rank(ctx));
+        *at += sizeof RANK - 1;
+        return true;
+    }
+    if (strncmp(*at, ROLE, sizeof ROLE - 1) != 0)
+        return false;
+    iso_text_add(text, "%s", names[role]);
+    *at += sizeof ROLE - 1;
+    return true;
+}
+
+iso_status iso_role_file(const iso_context *ctx, iso_role_kind role, const char *path, char **name)
+{
+    iso_text text = {0};
+    const char *stem = role == ISO_EVALUATOR && !strstr(path, ROLE) ? path + stem_of(path) : NULL;
+    for (const char *at = path; at == stem || *at;) {
+        if (at == stem) {
+            iso_text_add(&text, "-%s", names[role]);
+            stem = NULL;
+        } else if (!add_value(ctx, role, &at, &text))
+            iso_text_add(&text, "%c", *at++);
+    }
+    *name = text.failed ? NULL : iso_strdup(iso_text_get(&text));
+    iso_text_free(&text);
+    return *name ? ISO_OK : iso_no_memory("the name '%s'", path);
 }
 
 static const char *tf_config(void)

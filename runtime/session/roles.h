@@ -5,8 +5,10 @@
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
 
-/* "worker" or "evaluator". */
-const char *iso_role_name(const iso_context *ctx);
+/* The name of a file that this rank writes in a role: {rank} and {role} in it are replaced, other braces stay.
+ * An evaluator gets a file of its own if the name has no {role}: "h.json" becomes "h-evaluator.json". *name is the
+ * caller's (iso_free). ISO_NO_MEMORY. */
+iso_status iso_role_file(const iso_context *ctx, iso_role_kind role, const char *path, char **name);
 /* True on an evaluator whose job has workers too. */
 bool iso_job_has_workers(const iso_context *ctx);
 /* Asks, without waiting, whether the workers of this job have called iso_finish, and with which status. Only

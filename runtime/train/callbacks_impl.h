@@ -8,6 +8,7 @@
 #include "runtime/base/shards.h"
 #include "runtime/base/text.h"
 #include "runtime/train/callbacks.h"
+#include "runtime/train/evaluations.h"
 #include "runtime/train/progress.h"
 
 /* When callbacks are called. */
@@ -29,9 +30,12 @@ struct iso_callback {
     /* For callbacks that save all that training needs to resume, or NULL: saves it now, and waits until it is
      * written. Adds the file's path to `file`. Collective. */
     iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
-    bool backup;       /* training resumes from its file rather than from those of others */
-    uint64_t alike;    /* a hash of the options that must be the same on every rank; 0: none */
-    const char *logs;  /* the name of the value that it adds to the logs; "": none; NULL: unknown */
+    bool backup;      /* training resumes from its file rather than from those of others */
+    uint64_t alike;   /* a hash of the options that must be the same on every rank; 0: none */
+    const char *logs; /* the name of the value that it adds to the logs; "": none; NULL: unknown */
+    /* For iso_follow, or NULL. On rank 0 of the evaluator; local. */
+    iso_status (*evaluated)(void *user, iso_context *ctx, const iso_evaluation *one);
+    const char *lines; /* the path of a history file; lent by the callback */
     iso_status status; /* of its creation */
 };
 

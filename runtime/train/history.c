@@ -158,9 +158,11 @@ iso_callback *iso_history_file(const char *path)
         iso_free(file);
         return iso_callback_no_memory();
     }
-    return iso_callback_logs(iso_callback_create(.train_begin = history_open_file, .epoch_end = write_epoch,
-                                                 .user = file, .destroy = destroy_file,
-                                                 .kind = "history_file", .save = save_file,
-                                                 .restore = restore_file),
-                             "");
+    iso_callback *callback =
+        iso_callback_create(.train_begin = history_open_file, .epoch_end = write_epoch, .user = file,
+                            .destroy = destroy_file, .kind = "history_file", .save = save_file,
+                            .restore = restore_file);
+    if (callback->status == ISO_OK) /* otherwise it is a constant */
+        callback->lines = file->path;
+    return iso_callback_logs(callback, "");
 }

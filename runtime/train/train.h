@@ -5,6 +5,7 @@
 #include "runtime/graph/optimizer.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/checkpoints.h"
+#include "runtime/train/follow.h"
 #include "runtime/train/losses.h"
 #include "runtime/train/model.h"
 #include "runtime/train/progress.h"

@@ -33,7 +33,7 @@ COMMAND = re.compile(r"^(?:(?:launch/|isogrid-)?mpirun -np \d+ )?(?:build/)?isog
 PROGRAMS = re.compile(r"^(?:make|gcc|cc|mpirun|srun|sbatch|python3?|pip|apt-get|launch/\S+|tests/\S+|build/\S+|\./\S+|tensorboard)(?: |$)")
 FILES = re.compile(r"^[^=]*: ")  # "tests/x.h5: weights ..." is what a command prints
 SHOWN = {"train": "loss: |training is complete", "evaluate": "loss: ", "predict": r"\[", "inspect": "layers/", "plan": "mesh", "visualize": "slot", "models": "convnet",
-         "convert": "", "doctor": "ok  |\"version\": 1"}
+         "convert": "", "follow": "1.weights.h5: epoch 1|has ended", "doctor": "ok  |\"version\": 1"}
 
 
 def blocks(page):
@@ -113,7 +113,8 @@ def run(command, folder, data):
         if named and not os.path.exists(f"{folder}/{word}"):
             words[i] = [*glob.glob(f"{folder}/{named[1]}-*{named[2]}"), word][0]
     if "train" in words and "--steps-per-epoch" not in words:
-        words += ["--steps-per-epoch", "8"]
+        at = words.index(":") if ":" in words else len(words)
+        words[at:at] = ["--steps-per-epoch", "8"]
     ended = subprocess.run(words, cwd=folder, env={**os.environ, "ISOGRID_DATA": data}, capture_output=True, text=True, check=False, timeout=100)
     return words, ended.returncode, [line.rstrip() for line in (ended.stdout + ended.stderr).splitlines()]
 

@@ -6,8 +6,10 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
+#include "runtime/checkpoint/watch.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/checkpoint_writer_impl.h"
@@ -131,6 +133,23 @@ static iso_status model_checkpoint_check(const model_checkpoint *c, const iso_fi
     return status == ISO_OK ? check_best(c, state) : status;
 }
 
+/* Tells those who follow the folder that the training has ended, or goes on. On the chief; a failure is no
+ * reason to end training. */
+static void mark_end(const model_checkpoint *c, const iso_fit_state *state, bool ended)
+{
+    iso_text folder = {0};
+    const iso_training_cursor *at = &state->training->cursor;
+    const char *slash = strrchr(c->path, '/');
+    iso_text_add(&folder, "%.*s", slash ? (int)(slash - c->path) + (slash == c->path) : 1,
+                 slash ? c->path : ".");
+    const char *path = iso_text_get(&folder);
+    iso_status status =
+        ended ? iso_finished_write(path, at->epoch, state->epochs, at->trained) : iso_finished_remove(path);
+    if (status != ISO_OK)
+        iso_warn("an evaluator would not know whether the training has ended: %s", iso_error_message());
+    iso_text_free(&folder);
+}
+
 static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
@@ -154,6 +173,8 @@ static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
                                      &c->writer));
     ISO_TRY(iso_checkpoint_writer_adopt(c->writer, "ModelCheckpoint", c->path));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? check_names(c->path, state->training) : ISO_OK));
+    if (iso_is_chief(ctx))
+        mark_end(c, state, false);
 done:
     return status;
 }
@@ -236,9 +257,10 @@ static iso_status after_epoch(void *user, iso_fit_state *state)
 static iso_status end(void *user, iso_fit_state *state)
 {
     const model_checkpoint *c = user;
-    (void)state;
     iso_status status = iso_checkpoint_writer_wait(c->writer);
     iso_checkpoint_writer_report_none_kept(c->writer, c->path);
+    if (iso_fit_is_chief(state))
+        mark_end(c, state, true);
     return status;
 }
 

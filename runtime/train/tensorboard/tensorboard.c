@@ -14,8 +14,9 @@
 
 typedef struct tensorboard {
     iso_tensorboard_options options;
-    char *train_folder, *validation_folder;
+    char *train_folder, *validation_folder, *evaluator_folder;
     iso_event_file *train, *validation; /* on the chief; validation: made with its first value */
+    iso_event_file *evaluator;          /* of iso_follow; made with its first value */
     iso_step_trace trace;
     double epoch_begin, batch_begin; /* seconds */
     int64_t steps_before;            /* total steps before the epoch; -1: the epoch began in another run */
@@ -229,7 +230,8 @@ static void close_files(tensorboard *tb)
 {
     iso_event_file_close(tb->train);
     iso_event_file_close(tb->validation);
-    tb->train = tb->validation = NULL;
+    iso_event_file_close(tb->evaluator);
+    tb->train = tb->validation = tb->evaluator = NULL;
 }
 
 static iso_status tensorboard_train_end(void *user, iso_fit_state *state)
@@ -237,6 +239,29 @@ static iso_status tensorboard_train_end(void *user, iso_fit_state *state)
     (void)state;
     close_files(user);
     return ISO_OK;
+}
+
+/* ---- following a training ---- */
+
+/* The tags of validation, by the steps trained and, at the end of an epoch, by the epoch (from 0). */
+static iso_status tensorboard_evaluated(void *user, iso_context *ctx, const iso_evaluation *one)
+{
+    tensorboard *tb = user;
+    iso_status status = tensorboard_check(&tb->options);
+    (void)ctx;
+    if (status == ISO_OK && !tb->evaluator)
+        status = iso_event_file_create(tb->evaluator_folder, &tb->evaluator);
+    for (int i = 0; i < one->logs.count && status == ISO_OK; i++) {
+        const char *name = one->logs.name[i];
+        ISO_TRY(
+            add_scalar(tb->evaluator, "evaluation_", name, "_vs_iterations", one->logs.value[i], one->step));
+        if (one->epoch > 0 && one->batch == 0)
+            ISO_TRY(add_scalar(tb->evaluator, "epoch_", name, "", one->logs.value[i], one->epoch - 1));
+    }
+    if (status == ISO_OK)
+        status = iso_event_file_flush(tb->evaluator);
+done:
+    return status;
 }
 
 /* ---- creation ---- */
@@ -247,6 +272,7 @@ static void tensorboard_destroy(void *user)
     close_files(tb);
     iso_free(tb->train_folder);
     iso_free(tb->validation_folder);
+    iso_free(tb->evaluator_folder);
     iso_free(tb);
 }
 
@@ -268,18 +294,21 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
     const iso_tensorboard_options *options = &tb->options;
     tb->train_folder = folder_below(options->path, "train");
     tb->validation_folder = folder_below(options->path, "validation");
-    if (!tb->train_folder || !tb->validation_folder) {
+    tb->evaluator_folder = folder_below(options->path, "evaluator");
+    if (!tb->train_folder || !tb->validation_folder || !tb->evaluator_folder) {
         tensorboard_destroy(tb);
         return iso_callback_no_memory();
     }
     bool batches = options->update_freq || options->profile_batch;
     /* the caller's text may be freed later; an empty path stays recognisable */
     tb->options.path = options->path && options->path[0] ? tb->train_folder : NULL;
-    return iso_callback_logs(
+    iso_callback *callback =
         iso_callback_create(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,
                             .batch_begin = batches ? batch_begin : NULL,
                             .batch_end = batches ? tensorboard_batch_end : NULL,
                             .epoch_end = tensorboard_epoch_end, .train_end = tensorboard_train_end,
-                            .alike = true, .user = tb, .destroy = tensorboard_destroy),
-        "");
+                            .alike = true, .user = tb, .destroy = tensorboard_destroy);
+    if (callback->status == ISO_OK) /* otherwise it is a constant */
+        callback->evaluated = tensorboard_evaluated;
+    return iso_callback_logs(callback, "");
 }

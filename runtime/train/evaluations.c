@@ -1,0 +1,173 @@
+#include "runtime/train/evaluations.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/base/json.h"
+#include "runtime/base/list.h"
+#include "runtime/base/memory.h"
+
+struct iso_evaluations {
+    char *path;
+    FILE *file;
+    int count;
+    uint64_t *keys; /* of the lines: a hash of name and identity */
+    int epoch;
+};
+
+static uint64_t key_of(const char *checkpoint, uint64_t identity)
+{
+    return iso_hash_bytes(iso_hash_text(0, checkpoint), &identity, sizeof identity);
+}
+
+static iso_status add_key(iso_evaluations *e, const char *checkpoint, uint64_t identity, int epoch)
+{
+    iso_status status = iso_list_reserve(e->keys, e->count, 1, "evaluations");
+    if (status != ISO_OK)
+        return status;
+    e->keys[e->count++] = key_of(checkpoint, identity);
+    e->epoch = epoch > e->epoch ? epoch : e->epoch;
+    return ISO_OK;
+}
+
+/* ---- reading ---- */
+
+static iso_status not_ours(const iso_evaluations *e, int line)
+{
+    return iso_error(
+        ISO_INVALID,
+        "'%s', line %d: it is no line of an evaluator; the file would be appended to. Give the evaluator "
+        "a file of its own",
+        e->path, line);
+}
+
+static iso_status take_line(iso_evaluations *e, const char *text, size_t length, int line)
+{
+    json_t *root = NULL;
+    if (iso_json_parse(e->path, text, length, &root) != ISO_OK)
+        return not_ours(e, line);
+    const char *name = json_string_value(json_object_get(root, "checkpoint"));
+    const char *identity = json_string_value(json_object_get(root, "identity"));
+    const json_t *epoch = json_object_get(root, "epoch");
+    iso_status status = name && identity
+                            ? add_key(e, name, strtoull(identity, NULL, 16),
+                                      json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1)
+                            : not_ours(e, line);
+    json_decref(root);
+    return status;
+}
+
+static iso_status read_lines(iso_evaluations *e)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    off_t whole = 0;
+    iso_status status = ISO_OK;
+    for (int n = 1; status == ISO_OK && (length = getline(&line, &room, e->file)) > 0; n++) {
+        if (line[length - 1] != '\n')
+            break; /* its writer was killed */
+        status = take_line(e, line, (size_t)length, n);
+        whole += length;
+    }
+    free(line);
+    if (status == ISO_OK && (ferror(e->file) || ftruncate(fileno(e->file), whole) != 0))
+        status = iso_error(ISO_IO, "'%s' cannot be read: %s", e->path, strerror(errno));
+    return status;
+}
+
+iso_status iso_evaluations_open(const char *path, iso_evaluations **out)
+{
+    iso_evaluations *e = iso_new(sizeof *e);
+    iso_status status = ISO_OK;
+    if (e)
+        *e = (iso_evaluations){.path = iso_strdup(path), .epoch = -1};
+    if (!e || !e->path)
+        ISO_TRY(iso_no_memory("the evaluations in '%s'", path));
+    int file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    e->file = file >= 0 ? fdopen(file, "a+") : NULL;
+    if (!e->file) {
+        int why = errno;
+        if (file >= 0)
+            close(file);
+        ISO_TRY(iso_error(ISO_INVALID, "the file of evaluations '%s' cannot be written: %s", path,
+                          strerror(why)));
+    }
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        ISO_TRY(iso_error(ISO_INVALID,
+                          "another evaluator writes '%s'. Give this one a file of its own: --history FILE",
+                          path));
+    rewind(e->file);
+    ISO_TRY(read_lines(e));
+    *out = e;
+    return ISO_OK;
+done:
+    iso_evaluations_close(e);
+    return status;
+}
+
+void iso_evaluations_close(iso_evaluations *e)
+{
+    if (!e)
+        return;
+    if (e->file)
+        fclose(e->file);
+    iso_free(e->keys);
+    iso_free(e->path);
+    iso_free(e);
+}
+
+const char *iso_evaluations_path(const iso_evaluations *e)
+{
+    return e->path;
+}
+
+bool iso_evaluations_has(const iso_evaluations *e, const char *checkpoint, uint64_t identity)
+{
+    uint64_t key = key_of(checkpoint, identity);
+    for (int i = 0; i < e->count; i++)
+        if (e->keys[i] == key)
+            return true;
+    return false;
+}
+
+int iso_evaluations_epoch(const iso_evaluations *e)
+{
+    return e->epoch;
+}
+
+/* ---- writing ---- */
+
+static void add_line(iso_text *line, const iso_evaluation *one)
+{
+    iso_text_add(line, "{");
+    iso_json_put_text(line, "checkpoint", one->checkpoint);
+    iso_json_put(line, "identity", "\"%016" PRIx64 "\"", one->identity);
+    iso_json_put(line, "step", "%" PRId64, one->step);
+    if (one->epoch >= 0) {
+        iso_json_put(line, "epoch", "%d", one->epoch);
+        iso_json_put(line, "batch", "%" PRId64, one->batch);
+    }
+    for (int i = 0; i < one->logs.count; i++)
+        iso_json_put_number(line, one->logs.name[i], one->logs.value[i]);
+    iso_text_add(line, "}\n");
+}
+
+iso_status iso_evaluations_add(iso_evaluations *e, const iso_evaluation *one)
+{
+    iso_text line = {0};
+    add_line(&line, one);
+    iso_status status = line.failed ? iso_no_memory("a line of '%s'", e->path)
+                                    : add_key(e, one->checkpoint, one->identity, one->epoch);
+    if (status == ISO_OK && (fputs(iso_text_get(&line), e->file) < 0 || fflush(e->file) != 0))
+        status = iso_error(ISO_IO, "'%s' cannot be written: %s", e->path, strerror(errno));
+    iso_text_free(&line);
+    return status;
+}

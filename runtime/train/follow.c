@@ -1,0 +1,353 @@
+/* iso_follow. Rank 0 of the evaluator watches the folder and tells the other ranks what to do next; between two
+ * looks all of them sleep, so that they do not take a core from workers on their host. */
+#include "runtime/train/follow.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/checkpoint/watch.h"
+#include "runtime/session/roles.h"
+#include "runtime/train/callbacks_impl.h"
+#include "runtime/train/evaluations.h"
+#include "runtime/train/model_impl.h"
+#include "runtime/train/state_impl.h"
+
+typedef struct follower {
+    iso_model *model;
+    iso_dataset *data;
+    iso_context *ctx;
+    const char *folder;
+    iso_follow_options options;
+    /* on rank 0 */
+    iso_watch *watch;
+    iso_evaluations *lines; /* NULL: not opened yet */
+    char *lines_path;
+    double since; /* when the last checkpoint was evaluated */
+    int epoch, n_evaluated, n_skipped;
+    char complaint[512]; /* the last one about the folder */
+} follower;
+
+/* What all ranks do next. */
+typedef enum move { WAIT, EVALUATE, END } move;
+typedef struct order {
+    int32_t move;
+    uint64_t number, identity;
+    char path[4096];
+} order;
+
+__attribute__((format(printf, 2, 3))) static void say(const follower *f, const char *format, ...)
+{
+    char text[1024];
+    va_list values;
+    if (f->options.verbose == 0 || !iso_is_chief(f->ctx))
+        return;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    printf("evaluator: %s\n", text);
+    fflush(stdout);
+}
+
+/* ---- what to do next, on rank 0 ---- */
+
+static void say_gone(void *user, const char *path)
+{
+    follower *f = user;
+    f->n_skipped++;
+    say(f, "'%s' was removed before it was evaluated; it is skipped", path);
+}
+
+/* A folder that cannot be listed now may be listed later; each reason is told once. */
+static iso_status look(follower *f)
+{
+    iso_status status = iso_watch_look(f->watch, say_gone, f);
+    if (status == ISO_NO_MEMORY)
+        return status;
+    const char *message = status == ISO_OK ? "" : iso_error_message();
+    if (*message && strcmp(message, f->complaint) != 0)
+        iso_warn("%s; the evaluator tries again", message);
+    snprintf(f->complaint, sizeof f->complaint, "%s", message);
+    return ISO_OK;
+}
+
+static iso_status open_lines(follower *f)
+{
+    if (f->lines)
+        return ISO_OK;
+    iso_status status = iso_evaluations_open(f->lines_path, &f->lines);
+    if (status == ISO_OK)
+        f->epoch = iso_evaluations_epoch(f->lines);
+    return status;
+}
+
+/* Finds the next checkpoint that has no line yet. */
+static iso_status find_next(follower *f, iso_watched *next, bool *found)
+{
+    *found = iso_watch_next(f->watch, f->options.newest_only, next);
+    if (!*found)
+        return ISO_OK;
+    iso_status status = open_lines(f);
+    while (status == ISO_OK && *found && iso_evaluations_has(f->lines, next->name, next->identity)) {
+        iso_watch_done(f->watch, next, false);
+        *found = iso_watch_next(f->watch, f->options.newest_only, next);
+    }
+    return status;
+}
+
+/* Whether no more checkpoints will come. *failed: the workers of this job ended with an error. */
+static iso_status ask_end(follower *f, bool *ended, bool *failed)
+{
+    iso_status how;
+    *failed = false;
+    if (iso_job_has_workers(f->ctx)) {
+        iso_status status = iso_workers_ended(f->ctx, ended, &how);
+        *failed = *ended && how != ISO_OK;
+        return status;
+    }
+    int epochs;
+    *ended = iso_finished_read(f->folder, &epochs) && epochs >= f->options.epochs;
+    return ISO_OK;
+}
+
+static void order_next(follower *f, const iso_watched *next, order *out)
+{
+    if (f->options.newest_only) {
+        int older = iso_watch_done(f->watch, next, true) - 1;
+        f->n_skipped += older;
+        if (older > 0)
+            say(f, "%d older %s skipped", older, older == 1 ? "checkpoint is" : "checkpoints are");
+    }
+    out->move = EVALUATE;
+    out->number = next->number;
+    out->identity = next->identity;
+    snprintf(out->path, sizeof out->path, "%s", next->path);
+}
+
+/* The end is asked for before the look, so that the look sees all that was written before the end. */
+static iso_status decide(follower *f, order *out)
+{
+    bool ended = false, failed = false, found = false;
+    iso_watched next;
+    iso_status status;
+    *out = (order){.move = WAIT};
+    ISO_TRY(ask_end(f, &ended, &failed));
+    ISO_TRY(look(f));
+    ISO_TRY(find_next(f, &next, &found));
+    bool reached = f->options.epochs > 0 && f->epoch >= f->options.epochs;
+    if (failed || (!found && (ended || reached)))
+        out->move = END;
+    else if (found)
+        order_next(f, &next, out);
+    else if (f->options.timeout > 0 && iso_clock() - f->since > f->options.timeout)
+        status = iso_error(ISO_FAILED, "no new checkpoint has appeared in '%s' for %g seconds", f->folder,
+                           f->options.timeout);
+done:
+    return status;
+}
+
+/* ---- one checkpoint, on all ranks ---- */
+
+static void mark_done(follower *f, const order *what)
+{
+    iso_watched one = {.path = what->path};
+    iso_watch_done(f->watch, &one, false);
+}
+
+/* A checkpoint that cannot be read is not the end of following. */
+static iso_status pass_over(follower *f, const order *what, iso_status why)
+{
+    if (why != ISO_INVALID && why != ISO_IO)
+        return why;
+    if (iso_is_chief(f->ctx)) {
+        iso_watched one = {.path = what->path};
+        f->n_skipped++;
+        if (iso_watch_is_gone(f->watch, &one))
+            say(f, "'%s' was removed while it was read; it is skipped", what->path);
+        else
+            iso_warn("the evaluator skips a checkpoint: %s", iso_error_message());
+        mark_done(f, what);
+    }
+    return ISO_OK;
+}
+
+/* The training's position in a checkpoint; without one (weights alone) the epoch is -1. */
+static iso_status read_position(const iso_saved_file *file, iso_evaluation *out)
+{
+    json_t *state = NULL;
+    iso_status status = iso_state_parse(file, &state);
+    const json_t *epoch = json_object_get(state, "epoch");
+    out->epoch = json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1;
+    out->batch = json_integer_value(json_object_get(state, "batch"));
+    json_decref(state);
+    return status;
+}
+
+static void say_values(const follower *f, const iso_evaluation *one)
+{
+    char text[512] = "";
+    size_t length = 0;
+    for (int i = 0; i < one->logs.count && length < sizeof text; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s: %.4f", i ? " - " : "",
+                                   one->logs.name[i], one->logs.value[i]);
+    if (one->epoch >= 0)
+        say(f, "%s: epoch %d, step %lld: %s", one->checkpoint, one->epoch, (long long)one->step, text);
+    else
+        say(f, "%s: step %lld: %s", one->checkpoint, (long long)one->step, text);
+}
+
+/* Local; on rank 0. */
+static iso_status record(follower *f, const order *what, const iso_evaluation *one)
+{
+    iso_status status;
+    ISO_TRY(iso_evaluations_add(f->lines, one));
+    for (iso_callback **c = f->options.callbacks; c && *c; c++)
+        if ((*c)->evaluated)
+            ISO_TRY((*c)->evaluated((*c)->options.user, f->ctx, one));
+    say_values(f, one);
+    mark_done(f, what);
+    f->n_evaluated++;
+    f->since = iso_clock();
+    f->epoch = one->epoch > f->epoch ? one->epoch : f->epoch;
+done:
+    return status;
+}
+
+static iso_status evaluate_loaded(follower *f, const order *what, iso_evaluation *one)
+{
+    double values[ISO_MAX_VALUES] = {0};
+    iso_status status =
+        iso_evaluate(f->model, f->data, .loss = &values[0], .metrics = &values[1], .verbose = ISO_ZERO);
+    if (status != ISO_OK)
+        return status;
+    one->logs = (iso_logs){f->model->n_values, f->model->value_name, values};
+    return iso_agree(f->ctx, iso_is_chief(f->ctx) ? record(f, what, one) : ISO_OK);
+}
+
+static iso_status evaluate(follower *f, const order *what)
+{
+    iso_saved_file *file = NULL;
+    iso_evaluation one = {.checkpoint = strrchr(what->path, '/') + 1,
+                          .identity = what->identity,
+                          .step = (int64_t)what->number};
+    iso_status status = iso_saved_file_open(f->ctx, what->path, &file);
+    if (status == ISO_OK)
+        status = iso_saved_file_verify(file);
+    if (status != ISO_OK) {
+        iso_saved_file_close(file);
+        return pass_over(f, what, status);
+    }
+    ISO_TRY(iso_agree(f->ctx, read_position(file, &one)));
+    status = iso_model_read_tensors(f->model, file, ISO_OPTIMIZER_LEFT);
+    if (status == ISO_IO) {
+        status = pass_over(f, what, status);
+        goto done;
+    }
+    if (status == ISO_OK)
+        status = evaluate_loaded(f, what, &one);
+done:
+    iso_saved_file_close(file);
+    return status;
+}
+
+/* ---- the loop ---- */
+
+static void rest(double seconds)
+{
+    nanosleep(&(struct timespec){(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)}, NULL);
+}
+
+static iso_status follow(follower *f)
+{
+    order next = {.move = WAIT};
+    iso_status status = ISO_OK;
+    while (next.move != END) {
+        ISO_TRY(iso_agree(f->ctx, iso_is_chief(f->ctx) ? decide(f, &next) : ISO_OK));
+        ISO_TRY(iso_broadcast(f->ctx, &next, sizeof next));
+        if (next.move == EVALUATE)
+            ISO_TRY(evaluate(f, &next));
+        else if (next.move == WAIT)
+            rest(f->options.period);
+    }
+    say(f, "the training in '%s' has ended: %d evaluated, %d skipped", f->folder, f->n_evaluated,
+        f->n_skipped);
+done:
+    return status;
+}
+
+/* Where the lines go: to the history file of the callbacks, otherwise into the folder. */
+static iso_status choose_lines(follower *f)
+{
+    const char *named = NULL;
+    for (iso_callback **c = f->options.callbacks; c && *c && !named; c++)
+        named = (*c)->lines;
+    if (named)
+        return iso_role_file(f->ctx, ISO_EVALUATOR, named, &f->lines_path);
+    f->lines_path = iso_file_join(f->folder, "evaluator.json");
+    return f->lines_path ? ISO_OK : iso_no_memory("the name of the file of evaluations");
+}
+
+/* On rank 0. A file that the caller named is opened at once, so that an error is found at once; one in the folder
+ * waits for the folder. */
+static iso_status begin(follower *f)
+{
+    struct stat about;
+    iso_status status;
+    f->since = iso_clock();
+    f->epoch = -1;
+    ISO_TRY(iso_watch_create(f->folder, f->options.pattern, &f->watch));
+    ISO_TRY(choose_lines(f));
+    for (iso_callback **c = f->options.callbacks; c && *c; c++)
+        if ((*c)->status != ISO_OK)
+            ISO_TRY(iso_error((*c)->status, "no memory for a callback"));
+    bool in_folder = strncmp(f->lines_path, f->folder, strlen(f->folder)) == 0;
+    if (!in_folder || stat(f->folder, &about) == 0)
+        ISO_TRY(open_lines(f));
+    say(f, "follows the checkpoints in '%s'; its lines go to '%s'", f->folder, f->lines_path);
+done:
+    return status;
+}
+
+static iso_status follow_check(follower *f)
+{
+    const iso_follow_options *o = &f->options;
+    if (!f->folder || !*f->folder || strlen(f->folder) > 3800)
+        return iso_error(ISO_INVALID, "follow: the folder has no name, or one that is too long");
+    if (o->epochs < 0 || o->timeout < 0 || o->period < 0 || isnan(o->timeout) || isnan(o->period))
+        return iso_error(ISO_INVALID, "follow: epochs %d, timeout %g and period %g must not be negative",
+                         o->epochs, o->timeout, o->period);
+    iso_status status = iso_callbacks_check(o->callbacks);
+    return status == ISO_OK ? iso_model_check_data(f->model, f->data, "follow") : status;
+}
+
+iso_status iso_follow_with(iso_model *model, const char *folder, iso_dataset *data,
+                           const iso_follow_options *given, size_t size)
+{
+    follower f = {.model = model, .data = data, .folder = folder};
+    iso_status status = ISO_INVALID;
+    iso_options_copy(&f.options, sizeof f.options, given, size);
+    if (!ISO_ANY_NULL(model)) {
+        f.ctx = model->graph ? iso_graph_context(model->graph) : NULL;
+        f.options.verbose = (int)iso_option_number(f.options.verbose, 1);
+        f.options.period = f.options.period > 0 ? f.options.period : 1;
+        status = iso_agree(f.ctx, follow_check(&f));
+        if (status == ISO_OK)
+            status = iso_agree(f.ctx, iso_is_chief(f.ctx) ? begin(&f) : ISO_OK);
+        if (status == ISO_OK)
+            status = follow(&f);
+    }
+    iso_callbacks_destroy(f.options.callbacks);
+    iso_evaluations_close(f.lines);
+    iso_watch_destroy(f.watch);
+    iso_free(f.lines_path);
+    return status;
+}
