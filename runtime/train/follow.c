@@ -15,7 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
-#include "runtime/checkpoint/watch.h"
+#include "runtime/checkpoint/folder_watch.h"
 #include "runtime/session/roles.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/evaluations.h"
@@ -29,7 +29,7 @@ typedef struct follower {
     const char *folder;
     iso_follow_options options;
     /* on rank 0 */
-    iso_watch *watch;
+    iso_folder_watch *watch;
     iso_evaluations *lines; /* NULL: not opened yet */
     char *lines_path;
     double since; /* when the last checkpoint was evaluated */
@@ -70,7 +70,7 @@ static void say_gone(void *user, const char *path)
 /* A folder that cannot be listed now may be listed later; each reason is told once. */
 static iso_status look(follower *f)
 {
-    iso_status status = iso_watch_look(f->watch, say_gone, f);
+    iso_status status = iso_folder_watch_look(f->watch, say_gone, f);
     if (status == ISO_NO_MEMORY)
         return status;
     const char *message = status == ISO_OK ? "" : iso_error_message();
@@ -93,13 +93,13 @@ static iso_status open_lines(follower *f)
 /* Finds the next checkpoint that has no line yet. */
 static iso_status find_next(follower *f, iso_watched *next, bool *found)
 {
-    *found = iso_watch_next(f->watch, f->options.newest_only, next);
+    *found = iso_folder_watch_next(f->watch, f->options.newest_only, next);
     if (!*found)
         return ISO_OK;
     iso_status status = open_lines(f);
     while (status == ISO_OK && *found && iso_evaluations_has(f->lines, next->name, next->identity)) {
-        iso_watch_done(f->watch, next, false);
-        *found = iso_watch_next(f->watch, f->options.newest_only, next);
+        iso_folder_watch_done(f->watch, next, false);
+        *found = iso_folder_watch_next(f->watch, f->options.newest_only, next);
     }
     return status;
 }
@@ -122,7 +122,7 @@ static iso_status ask_end(follower *f, bool *ended, bool *failed)
 static void order_next(follower *f, const iso_watched *next, order *out)
 {
     if (f->options.newest_only) {
-        int older = iso_watch_done(f->watch, next, true) - 1;
+        int older = iso_folder_watch_done(f->watch, next, true) - 1;
         f->n_skipped += older;
         if (older > 0)
             say(f, "%d older %s skipped", older, older == 1 ? "checkpoint is" : "checkpoints are");
@@ -160,7 +160,7 @@ done:
 static void mark_done(follower *f, const order *what)
 {
     iso_watched one = {.path = what->path};
-    iso_watch_done(f->watch, &one, false);
+    iso_folder_watch_done(f->watch, &one, false);
 }
 
 /* A checkpoint that cannot be read is not the end of following. */
@@ -171,7 +171,7 @@ static iso_status pass_over(follower *f, const order *what, iso_status why)
     if (iso_is_chief(f->ctx)) {
         iso_watched one = {.path = what->path};
         f->n_skipped++;
-        if (iso_watch_is_gone(f->watch, &one))
+        if (iso_folder_watch_is_gone(f->watch, &one))
             say(f, "'%s' was removed while it was read; it is skipped", what->path);
         else
             iso_warn("the evaluator skips a checkpoint: %s", iso_error_message());
@@ -304,7 +304,7 @@ static iso_status begin(follower *f)
     iso_status status;
     f->since = iso_clock();
     f->epoch = -1;
-    ISO_TRY(iso_watch_create(f->folder, f->options.pattern, &f->watch));
+    ISO_TRY(iso_folder_watch_create(f->folder, f->options.pattern, &f->watch));
     ISO_TRY(choose_lines(f));
     for (iso_callback **c = f->options.callbacks; c && *c; c++)
         if ((*c)->status != ISO_OK)
@@ -347,7 +347,7 @@ iso_status iso_follow_with(iso_model *model, const char *folder, iso_dataset *da
     }
     iso_callbacks_destroy(f.options.callbacks);
     iso_evaluations_close(f.lines);
-    iso_watch_destroy(f.watch);
+    iso_folder_watch_destroy(f.watch);
     iso_free(f.lines_path);
     return status;
 }

@@ -134,7 +134,7 @@ static const struct wrong {
     {"--backend cpu", "'--backend'", "unknown option"},
     {"--collectives auto", "'--collectives'", "unknown option"},
     {"--timeout soon", "--timeout 'soon'", "from 1 to 1000000"},
-    {"--role worker", "'--role'", "unknown option"},
+    {"--roles worker", "'--roles'", "unknown option"},
     {"--zero 4", "--zero '4'", "1 and 3"},
     {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},
     {"--learning-rate nan", "--learning-rate 'nan'", "not a number"},

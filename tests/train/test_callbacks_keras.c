@@ -289,6 +289,8 @@ static void check_checkpoints(const json_t *test, const char *what)
     ck_assert_int_eq((int)wanted, (int)json_array_size(files));
     snprintf(path, sizeof path, "%s/latest", folder);
     unlink(path);
+    snprintf(path, sizeof path, "%s/finished", folder);
+    unlink(path);
     rmdir(folder);
 }
 

@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
-#include "runtime/checkpoint/watch.h"
+#include "runtime/checkpoint/folder_watch.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/checkpoint_writer_impl.h"

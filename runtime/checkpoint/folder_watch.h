@@ -1,14 +1,14 @@
 /* A folder into which another process writes checkpoints: what is new in it, and whether that training has
  * ended. For the library only. Everything is local: one rank watches. */
-#ifndef ISO_CHECKPOINT_WATCH_H
-#define ISO_CHECKPOINT_WATCH_H
+#ifndef ISO_CHECKPOINT_FOLDER_WATCH_H
+#define ISO_CHECKPOINT_FOLDER_WATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/base/status.h"
 
-typedef struct iso_watch iso_watch;
+typedef struct iso_folder_watch iso_folder_watch;
 
 /* A checkpoint of the folder. Texts are lent until the next look. */
 typedef struct iso_watched {
@@ -18,22 +18,23 @@ typedef struct iso_watched {
 } iso_watched;
 
 /* pattern: of the names (iso_file_name_fits); NULL: any. */
-iso_status iso_watch_create(const char *folder, const char *pattern, iso_watch **watch);
-void iso_watch_destroy(iso_watch *watch);
+iso_status iso_folder_watch_create(const char *folder, const char *pattern, iso_folder_watch **watch);
+void iso_folder_watch_destroy(iso_folder_watch *watch);
 /* Lists the folder, unless it has not changed since the last look. A missing folder has no checkpoints.
  * Files without a commit record are ignored until they change, and so are those with the number 0, which are
  * no checkpoints of a training. gone: called for each checkpoint that disappeared or was replaced before
- * iso_watch_done. ISO_INVALID or ISO_IO if the folder cannot be listed; a later look may succeed. */
-iso_status iso_watch_look(iso_watch *watch, void (*gone)(void *user, const char *path), void *user);
+ * iso_folder_watch_done. ISO_INVALID or ISO_IO if the folder cannot be listed; a later look may succeed. */
+iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *user, const char *path),
+                                 void *user);
 /* How many checkpoints are not done yet. */
-int iso_watch_waiting(const iso_watch *watch);
+int iso_folder_watch_waiting(const iso_folder_watch *watch);
 /* The oldest of them, or the newest; false: there is none. */
-bool iso_watch_next(const iso_watch *watch, bool newest, iso_watched *found);
+bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_watched *found);
 /* Marks it, and with `older` also all that are older. It counts as new again if the file is replaced. Returns
  * the number of marked ones. */
-int iso_watch_done(iso_watch *watch, const iso_watched *one, bool older);
+int iso_folder_watch_done(iso_folder_watch *watch, const iso_watched *one, bool older);
 /* Whether the file is no longer the one that was seen. */
-bool iso_watch_is_gone(const iso_watch *watch, const iso_watched *one);
+bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_watched *one);
 
 /* ---- the end of a training: the file `finished` in the folder of its checkpoints ---- */
 

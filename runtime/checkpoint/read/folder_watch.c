@@ -1,7 +1,7 @@
 /* Watching a folder. Notification by the kernel is no use here: it does not report what another host writes on
  * a network file system. So the folder's time of modification is asked for, and the folder is listed when that
  * has changed. Only files that are new or changed are opened. */
-#include "runtime/checkpoint/watch.h"
+#include "runtime/checkpoint/folder_watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ typedef struct watched_file {
 /* Seconds. A change soon after another one may not show in the folder's time, whose clock is coarse. */
 enum { COARSEST = 3 };
 
-struct iso_watch {
+struct iso_folder_watch {
     char *folder, *pattern;
     int count;
     watched_file *files;
@@ -59,22 +59,22 @@ static bool same_stamp(const stamp *a, const stamp *b)
            a->nanoseconds == b->nanoseconds;
 }
 
-iso_status iso_watch_create(const char *folder, const char *pattern, iso_watch **out)
+iso_status iso_folder_watch_create(const char *folder, const char *pattern, iso_folder_watch **out)
 {
-    iso_watch *watch = iso_new(sizeof *watch);
+    iso_folder_watch *watch = iso_new(sizeof *watch);
     if (watch) {
         watch->folder = iso_strdup(folder);
         watch->pattern = pattern ? iso_strdup(pattern) : NULL;
     }
     if (!watch || !watch->folder || (pattern && !watch->pattern)) {
-        iso_watch_destroy(watch);
+        iso_folder_watch_destroy(watch);
         return iso_no_memory("the names of the checkpoints in '%s'", folder);
     }
     *out = watch;
     return ISO_OK;
 }
 
-void iso_watch_destroy(iso_watch *watch)
+void iso_folder_watch_destroy(iso_folder_watch *watch)
 {
     if (!watch)
         return;
@@ -122,7 +122,7 @@ done:
     return status;
 }
 
-static watched_file *find(iso_watch *watch, const char *path)
+static watched_file *find(iso_folder_watch *watch, const char *path)
 {
     for (int i = 0; i < watch->count; i++)
         if (!strcmp(watch->files[i].path, path))
@@ -136,7 +136,7 @@ typedef struct reporter {
 } reporter;
 
 /* A file that cannot be read now is read again by the next look, a damaged one when it has changed. */
-static iso_status take_record(iso_watch *watch, watched_file *one)
+static iso_status take_record(iso_folder_watch *watch, watched_file *one)
 {
     iso_status status = read_record(one);
     if (status == ISO_INVALID && access(one->path, F_OK) == 0)
@@ -148,7 +148,7 @@ static iso_status take_record(iso_watch *watch, watched_file *one)
     return status == ISO_NO_MEMORY ? status : ISO_OK;
 }
 
-static iso_status take_file(iso_watch *watch, char *path, const reporter *to)
+static iso_status take_file(iso_folder_watch *watch, char *path, const reporter *to)
 {
     struct stat about;
     watched_file *known = find(watch, path);
@@ -177,7 +177,7 @@ done:
 
 /* ---- the folder ---- */
 
-static iso_status list_folder(iso_watch *watch, const reporter *to)
+static iso_status list_folder(iso_folder_watch *watch, const reporter *to)
 {
     DIR *all = opendir(watch->folder);
     iso_status status = ISO_OK;
@@ -198,7 +198,7 @@ static iso_status list_folder(iso_watch *watch, const reporter *to)
     return status;
 }
 
-static void forget_missing(iso_watch *watch, const reporter *to)
+static void forget_missing(iso_folder_watch *watch, const reporter *to)
 {
     int left = 0;
     for (int i = 0; i < watch->count; i++) {
@@ -215,7 +215,7 @@ static void forget_missing(iso_watch *watch, const reporter *to)
 }
 
 /* Whether to list the folder. A missing one is listed, which finds nothing. */
-static bool has_changed(iso_watch *watch)
+static bool has_changed(iso_folder_watch *watch)
 {
     struct stat about;
     stamp now = {0};
@@ -227,7 +227,8 @@ static bool has_changed(iso_watch *watch)
     return iso_clock() - watch->changed < COARSEST;
 }
 
-iso_status iso_watch_look(iso_watch *watch, void (*gone)(void *user, const char *path), void *user)
+iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *user, const char *path),
+                                 void *user)
 {
     reporter to = {gone, user};
     if (!has_changed(watch))
@@ -242,7 +243,7 @@ iso_status iso_watch_look(iso_watch *watch, void (*gone)(void *user, const char 
     return status;
 }
 
-int iso_watch_waiting(const iso_watch *watch)
+int iso_folder_watch_waiting(const iso_folder_watch *watch)
 {
     int waiting = 0;
     for (int i = 0; i < watch->count; i++)
@@ -262,7 +263,7 @@ static bool is_older(const watched_file *a, const watched_file *b)
     return strcmp(a->path, b->path) < 0;
 }
 
-bool iso_watch_next(const iso_watch *watch, bool newest, iso_watched *found)
+bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_watched *found)
 {
     const watched_file *best = NULL;
     for (int i = 0; i < watch->count; i++) {
@@ -275,7 +276,7 @@ bool iso_watch_next(const iso_watch *watch, bool newest, iso_watched *found)
     return best != NULL;
 }
 
-int iso_watch_done(iso_watch *watch, const iso_watched *one, bool older)
+int iso_folder_watch_done(iso_folder_watch *watch, const iso_watched *one, bool older)
 {
     const watched_file *done = find(watch, one->path);
     int marked = 0;
@@ -288,10 +289,10 @@ int iso_watch_done(iso_watch *watch, const iso_watched *one, bool older)
     return marked;
 }
 
-bool iso_watch_is_gone(const iso_watch *watch, const iso_watched *one)
+bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_watched *one)
 {
     struct stat about;
-    const watched_file *seen = find((iso_watch *)watch, one->path);
+    const watched_file *seen = find((iso_folder_watch *)watch, one->path);
     if (!seen || stat(one->path, &about) != 0)
         return true;
     stamp now = stamp_of(&about);
