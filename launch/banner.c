@@ -4,6 +4,7 @@
 #include "launch/train_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
@@ -36,6 +37,30 @@ static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
     return iso_hosts(ctx) > 1 ? "shared memory on a host, MPI between hosts" : "shared memory";
 }
 
+/* Hosts with unequal numbers of slots give the same numbers, but not the speed that their cores promise. */
+static void warn_of_unequal_hosts(iso_context *ctx, const iso_mesh *mesh)
+{
+    enum { SHOWN = 8 };
+    int hosts = iso_hosts(ctx);
+    int *slots = iso_new((size_t)hosts * sizeof *slots);
+    bool unequal = false;
+    iso_text text = {0};
+    for (int s = 0; slots && s < iso_mesh_slots(mesh); s++)
+        slots[iso_host_of_rank(ctx, iso_mesh_rank_of_slot(mesh, s))]++;
+    for (int h = 0; slots && h < hosts; h++) {
+        unequal = unequal || slots[h] != slots[0];
+        if (h < SHOWN)
+            iso_text_add(&text, "%shost %d: %d", h ? ", " : "", h, slots[h]);
+    }
+    if (unequal)
+        iso_warn(
+            "the hosts have different numbers of slots (%s%s). The numbers stay the same; that all hosts are "
+            "busy is no longer promised: each step takes as long as the host with the most slots needs",
+            iso_text_get(&text), hosts > SHOWN ? ", ..." : "");
+    iso_text_free(&text);
+    iso_free(slots);
+}
+
 void iso_banner_print(iso_context *ctx, const iso_train_options *options, const iso_distribution_setup *setup)
 {
     if (!iso_is_chief(ctx) || options->verbose == 0)
@@ -47,6 +72,7 @@ void iso_banner_print(iso_context *ctx, const iso_train_options *options, const 
            iso_threads(ctx));
     printf("backend %s; collectives: %s\n", iso_backend_cpu()->description, collectives(ctx, setup->mesh));
     iso_text_free(&slots);
+    warn_of_unequal_hosts(ctx, setup->mesh);
 }
 
 static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)

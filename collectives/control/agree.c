@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collectives/control/channel.h"
 #include "collectives/control/mpi_call.h"
@@ -12,7 +13,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
-enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
+enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8, HOST_BYTES = 65 };
 
 static bool agree_is_alone(const iso_channel *channel)
 {
@@ -110,6 +111,28 @@ static int list_different(const uint64_t *values, int ranks, iso_text *list)
     return first;
 }
 
+/* Sets there[2] to ", on host h1" for rank 0 and for rank `other`; to "" if all ranks are on hosts of one name.
+ * Collective. */
+static iso_status find_hosts(const iso_channel *channel, int other, char there[2][HOST_BYTES + 16])
+{
+    char mine[HOST_BYTES] = {0}, host[2][HOST_BYTES];
+    int elsewhere;
+    iso_status status = ISO_OK;
+    gethostname(mine, sizeof mine - 1);
+    for (int i = 0; i < 2; i++) {
+        memcpy(host[i], mine, sizeof mine);
+        ISO_TRY(ISO_MPI(MPI_Bcast(host[i], sizeof mine, MPI_CHAR, i ? other : 0, channel->communicator)));
+    }
+    ISO_TRY(lowest_rank(channel, strcmp(mine, host[0]) != 0, &elsewhere));
+    for (int i = 0; i < 2; i++) {
+        there[i][0] = 0;
+        if (elsewhere >= 0)
+            snprintf(there[i], HOST_BYTES + 16, ", on host %s,", host[i]);
+    }
+done:
+    return status;
+}
+
 /* Reports on which ranks the values differ, and how. Collective. */
 static iso_status report_difference(const iso_channel *channel, const char *what, uint64_t value,
                                     const char *text)
@@ -117,7 +140,7 @@ static iso_status report_difference(const iso_channel *channel, const char *what
     uint64_t *values = iso_new((size_t)channel->n_ranks * sizeof *values);
     int lacking = -1;
     iso_text list = {0};
-    char first[MESSAGE_BYTES], second[MESSAGE_BYTES];
+    char first[MESSAGE_BYTES], second[MESSAGE_BYTES], there[2][HOST_BYTES + 16];
     iso_status status = ISO_OK;
     ISO_TRY(lowest_rank(channel, !values, &lacking));
     if (lacking >= 0)
@@ -126,10 +149,11 @@ static iso_status report_difference(const iso_channel *channel, const char *what
     int other = list_different(values, channel->n_ranks, &list);
     ISO_TRY(agree_share_text(channel, 0, text ? text : "", first));
     ISO_TRY(agree_share_text(channel, other, text ? text : "", second));
+    ISO_TRY(find_hosts(channel, other, there));
     const char *ranks = iso_text_get(&list);
     if (first[0] || second[0])
-        status = iso_error(ISO_INVALID, "%s from rank 0 in %s: rank 0 has '%s', rank %d has '%s'", ranks,
-                           what, first, other, second);
+        status = iso_error(ISO_INVALID, "%s from rank 0 in %s: rank 0%s has '%s', rank %d%s has '%s'", ranks,
+                           what, there[0], first, other, there[1], second);
     else
         status = iso_error(ISO_INVALID, "%s from rank 0 in %s", ranks, what);
 done:

@@ -25,7 +25,7 @@ iso_status iso_agree_in(iso_context *ctx, iso_status status, const char *where);
 void iso_agree_later(iso_context *ctx, iso_status status);
 /* ISO_INVALID on every rank unless `value` (of `what`: "the options", "the build") is the same on all: "ranks
  * 1, 2 differ from rank 0 in the options", followed, unless text is NULL, by ": rank 0 has '...', rank 1 has
- * '...'". Collective. */
+ * '...'"; where the ranks are on several hosts, these are named too: "rank 1, on host h2, has". Collective. */
 iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, const char *text);
 /* The same for a text. Collective. */
 iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *text);
@@ -46,6 +46,10 @@ bool iso_stop_wanted(iso_context *ctx);
 void iso_stop_met(iso_context *ctx);
 /* As iso_stop_wanted on any rank, without a step; ISO_OK at once if no rank can be asked. Collective. */
 iso_status iso_stop_agree(iso_context *ctx);
+
+/* The number of slots that an axis `*` of a mesh is computed from, as ISOGRID_SLOTS states it; 0 if it is not
+ * set. launch/mpirun sets it, so that a job that is restarted on fewer ranks keeps its mesh. Local. */
+int iso_slots_stated(void);
 
 /* Makes all ranks use the lowest instruction set among them, so that they compute the same bits. iso_init calls
  * it, and so does the first function of each graph, because another context may have lowered the instruction

@@ -4,7 +4,9 @@
  * this: a program that a rank of another job starts inherits that rank's variables. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "collectives/control/control.h"
 #include "runtime/session/session_impl.h"
 
 /* Set by mpirun and its daemons, by PMIx servers (srun --mpi=pmix), and by PMI-1 and 2 (MPICH's mpiexec, srun
@@ -53,7 +55,18 @@ static iso_status check_switch(const char *name)
 iso_status iso_launcher_check(void)
 {
     iso_status status = check_switch("ISOGRID_MPI");
-    return status == ISO_OK ? check_switch("ISOGRID_SHM_FILES") : status;
+    if (status == ISO_OK)
+        status = check_switch("ISOGRID_SHM_FILES");
+    if (status == ISO_OK && is_set("ISOGRID_SLOTS") && !iso_slots_stated())
+        status = iso_error(ISO_INVALID, "ISOGRID_SLOTS is '%s': it must be an integer from 1",
+                           getenv("ISOGRID_SLOTS"));
+    return status;
+}
+
+int iso_slots_stated(void)
+{
+    long slots = launcher_number_of("ISOGRID_SLOTS", 0);
+    return slots >= 1 && slots <= 1 << 20 ? (int)slots : 0;
 }
 
 iso_status iso_launcher_find(bool *found)
@@ -89,8 +102,17 @@ static bool on_one_machine(void)
            launcher_number_of("SLURM_STEP_NUM_NODES", 0) == 1;
 }
 
+/* Whether this host has more ranks than cores. Open MPI knows the slots of a hostfile instead, which may be
+ * more. */
+static bool has_more_ranks_than_cores(void)
+{
+    return launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 void iso_launcher_prepare(void)
 {
+    if (has_more_ranks_than_cores())
+        setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     /* Open MPI's own MPI-IO leaves a semaphore behind if a rank dies in MPI_File_open, and the next open
      * hangs on it. */
     setenv("OMPI_MCA_io", "romio321", 0);

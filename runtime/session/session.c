@@ -49,11 +49,12 @@ static iso_status session_join(iso_context *ctx, MPI_Comm communicator, const is
 static iso_status compare_ranks(iso_context *ctx)
 {
     char text[1024];
-    iso_options_describe(ctx, text, sizeof text);
-    iso_status status = iso_agree_same_text(ctx, "the options", text);
+    snprintf(text, sizeof text, "%s (build %s)", iso_version(), iso_build_id());
+    iso_status status = iso_agree_same_text(ctx, "the builds of Isogrid", text);
     if (status != ISO_OK)
         return status;
-    return iso_agree_same_text(ctx, "the builds of Isogrid", iso_build_id());
+    iso_options_describe(ctx, text, sizeof text);
+    return iso_agree_same_text(ctx, "the options", text);
 }
 
 /* Collective. */
@@ -87,6 +88,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         status = watch_ranks(ctx);
     if (status == ISO_OK)
         status = compare_ranks(ctx);
+    if (status == ISO_OK)
+        status = iso_processors_compare(ctx);
     if (status == ISO_OK)
         status = iso_agree_isa(ctx);
     if (status == ISO_OK)

@@ -87,10 +87,15 @@ static iso_status parse(iso_mesh *mesh, const char *spec)
     }
 }
 
-/* The number that an axis "*" is computed from: slots of a list (0: no list), else ranks, else threads. */
+/* The number that an axis "*" is computed from: slots of a list (0: no list), else those that ISOGRID_SLOTS
+ * states, else ranks, else threads. */
 static int64_t available_to(const iso_mesh *mesh, int listed, const char **unit)
 {
-    int ranks = iso_ranks(mesh->ctx);
+    int ranks = iso_ranks(mesh->ctx), stated = iso_slots_stated();
+    if (listed <= 0 && stated > 0) {
+        *unit = "slots of ISOGRID_SLOTS";
+        return stated;
+    }
     *unit = listed > 0 ? "slots in the list" : ranks > 1 ? "ranks" : "threads";
     return listed > 0 ? listed : ranks > 1 ? ranks : iso_threads(mesh->ctx);
 }
