@@ -2,6 +2,7 @@
 #ifndef ISOGRID_MPI_H
 #define ISOGRID_MPI_H
 
+#include "runtime/base/log.h"
 #include "runtime/isogrid.h"
 #include "runtime/session/session_mpi.h"
 

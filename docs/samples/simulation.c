@@ -70,8 +70,8 @@ static iso_status train(iso_context *ctx, const float *states, const float *flux
     iso_tensor *x = iso_input(g, "state", ISO_F32, ISO_SHAPE(3));
     model = iso_model_create(g, x, iso_dense(iso_dense(x, 32, .activation = ISO_TANH), 1));
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-2), .loss = ISO_LOSS_MSE));
-    ISO_TRY(iso_fit(model, data, .epochs = 3, .validation = last));
-    ISO_TRY(iso_fit(model, fresh, .epochs = 2, .validation = last));
+    ISO_TRY(iso_fit(model, data, .epochs = 3, .validation = last, .verbose = 1));
+    ISO_TRY(iso_fit(model, fresh, .epochs = 2, .validation = last, .verbose = 1));
 done:
     iso_model_destroy(model);
     iso_dataset_destroy(fresh);

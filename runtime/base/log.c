@@ -6,8 +6,23 @@
 
 #include "runtime/base/arguments.h"
 
+static struct {
+    void (*take)(void *user, const char *text);
+    void *user;
+} handler;
+
+void iso_set_warning_handler(void (*take)(void *user, const char *text), void *user)
+{
+    handler.take = take;
+    handler.user = user;
+}
+
 static void say(const char *text)
 {
+    if (handler.take) {
+        handler.take(handler.user, text);
+        return;
+    }
     fprintf(stderr, "isogrid: warning: %s\n", text); /* in one write: ranks share stderr */
 }
 

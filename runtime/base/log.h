@@ -17,6 +17,10 @@ ISO_API void iso_warn(const char *format, ...)
 #endif
     ;
 
+/* Gives each warning of the process to `take` instead, without the prefix and the newline; NULL: to stderr
+ * again. Call it while no other thread uses Isogrid. */
+ISO_API void iso_set_warning_handler(void (*take)(void *user, const char *text), void *user);
+
 #ifdef __cplusplus
 }
 #endif

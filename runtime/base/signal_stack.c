@@ -17,3 +17,11 @@ void iso_signal_stack_use(void)
     if (!sigaltstack(NULL, &present) && (present.ss_flags & SS_DISABLE))
         sigaltstack(&own, NULL);
 }
+
+void iso_signal_stack_end(void)
+{
+    stack_t present, none = {.ss_flags = SS_DISABLE};
+    if (!sigaltstack(NULL, &present) && present.ss_sp == memory)
+        sigaltstack(&none, NULL);
+    asked = false;
+}

@@ -5,8 +5,10 @@
 #ifndef ISO_BASE_SIGNAL_STACK_H
 #define ISO_BASE_SIGNAL_STACK_H
 
-/* Gives this thread a stack for handlers, unless it has one. It lives as long as the thread. Costs a few
- * instructions after the first call. Local. */
+/* Gives this thread a stack for handlers, unless it has one. It lives until iso_signal_stack_end or as long as
+ * the thread. Costs a few instructions after the first call. Local. */
 void iso_signal_stack_use(void);
+/* Takes it away, so that a thread of the program is as it was; the next use gives it again. Local. */
+void iso_signal_stack_end(void);
 
 #endif

@@ -85,6 +85,7 @@ void iso_thread_pool_destroy(iso_thread_pool *pool)
     begin_round(pool);
     for (int t = 1; t < pool->started; t++)
         pthread_join(pool->workers[t].id, NULL);
+    iso_signal_stack_end();
     iso_free(pool->workers);
     iso_free(pool);
 }

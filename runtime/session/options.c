@@ -78,6 +78,8 @@ static void take_number(iso_context *ctx, const iso_session_option *option, uint
         ctx->n_threads = (int)number;
     else if (!strcmp(option->name, "timeout"))
         ctx->timeout = (double)number;
+    else if (!strcmp(option->name, "verbose"))
+        ctx->verbose = (int)number;
 }
 
 /* The option that an argument names. *value: the text after '=', NULL if there is no '='. */

@@ -14,8 +14,8 @@
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
 
-/* Makes a context of one rank without MPI, with its options taken. */
-static iso_status session_create(int *argc, char ***argv, iso_context **out)
+/* Makes a context of one rank without MPI, with its options taken. verbose: unless there is --verbose. */
+static iso_status session_create(int verbose, int *argc, char ***argv, iso_context **out)
 {
     *out = NULL;
     iso_context *ctx = iso_new(sizeof *ctx);
@@ -25,6 +25,7 @@ static iso_status session_create(int *argc, char ***argv, iso_context **out)
     ctx->shutdown = ctx->job = MPI_COMM_NULL;
     ctx->seed = ISO_DEFAULT_SEED;
     ctx->timeout = ISO_DEFAULT_TIMEOUT;
+    ctx->verbose = verbose;
     ctx->n_hosts = ctx->n_host_ranks = 1;
     *out = ctx;
     return iso_options_take(ctx, argc, argv);
@@ -123,7 +124,7 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     ISO_NEED_AS("ctx", out);
     int running, over;
     bool launched;
-    iso_status status = session_create(argc, argv, out);
+    iso_status status = session_create(1, argc, argv, out);
     if (!*out)
         return status;
     MPI_Initialized(&running); /* these two are valid at any time and do not fail */
@@ -140,16 +141,36 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     return begun != ISO_OK ? begun : open_context(*out, MPI_COMM_WORLD, true, status);
 }
 
+/* Below MPI_THREAD_SERIALIZED no other thread than the one that started MPI may call it. */
+static iso_status check_thread(void)
+{
+    int level, started;
+    iso_status status = ISO_OK;
+    ISO_TRY(ISO_MPI(MPI_Query_thread(&level))); /* any thread may call these two */
+    ISO_TRY(ISO_MPI(MPI_Is_thread_main(&started)));
+    if (level < MPI_THREAD_SERIALIZED && !started)
+        status =
+            iso_error(ISO_INVALID,
+                      "iso_init_on: MPI was started with %s, so only the thread that started MPI may make a "
+                      "context; contexts on several threads need MPI_THREAD_MULTIPLE",
+                      level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED");
+done:
+    return status;
+}
+
 iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
 {
     ISO_NEED_AS("ctx", out);
     int running, between;
-    iso_status status = session_create(argc, argv, out);
+    iso_status status = session_create(0, argc, argv, out);
     if (!*out)
         return status;
     MPI_Initialized(&running);
     if (!running)
         return iso_error(ISO_INVALID, "iso_init_on: MPI is not running");
+    iso_status allowed = check_thread();
+    if (allowed != ISO_OK)
+        return allowed;
     if (communicator == MPI_COMM_NULL)
         return iso_error(ISO_INVALID, "iso_init_on: the communicator is MPI_COMM_NULL");
     iso_status tested = ISO_MPI(MPI_Comm_test_inter(communicator, &between));
@@ -216,6 +237,11 @@ int iso_host_of_rank(const iso_context *ctx, int rank)
 int iso_threads(const iso_context *ctx)
 {
     return ctx ? ctx->n_threads : 1;
+}
+
+int iso_verbose(const iso_context *ctx)
+{
+    return ctx ? ctx->verbose : 1;
 }
 
 void iso_set_seed(iso_context *ctx, uint64_t seed)

@@ -59,6 +59,9 @@ ISO_API bool iso_leads_host(const iso_context *ctx);
 /* The cores that this rank may use; cores are shared with the other ranks of its host. At least 1. --threads
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
+/* How much iso_fit, iso_evaluate and iso_predict print if their option .verbose is not set: --verbose,
+ * otherwise 1, and 0 in a context of iso_init_on. */
+ISO_API int iso_verbose(const iso_context *ctx);
 #define ISO_DEFAULT_SEED 1337
 #define ISO_DEFAULT_TIMEOUT 60
 ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, otherwise ISO_DEFAULT_SEED */

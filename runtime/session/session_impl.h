@@ -29,6 +29,7 @@ struct iso_context {
     int n_hosts, n_host_ranks; /* n_host_ranks: of this rank's host */
     int *host_of_rank;         /* [n_ranks] */
     int n_threads;
+    int verbose;
     uint64_t seed;
     double timeout; /* seconds after which a slow rank is named */
     iso_role_kind role;

@@ -23,7 +23,11 @@ extern "C" {
  * MPI_ERRORS_RETURN, and an MPI error becomes ISO_FAILED with MPI's text. iso_finish leaves MPI running and
  * never aborts the job. If a rank is lost, the watchdog prints its report (docs/failures.md), and collectives
  * that begin later return ISO_FAILED; a call that already waits in MPI does not return. The watchdog's thread
- * calls no MPI function, so it exists at every thread level. Collective over `communicator`. */
+ * calls no MPI function, so it exists at every thread level.
+ *
+ * ISO_INVALID on a thread that may not call MPI: below MPI_THREAD_SERIALIZED, any but the one that started it.
+ * In such a context iso_fit, iso_evaluate and iso_predict print nothing unless .verbose or --verbose asks for
+ * it. Collective over `communicator`. */
 ISO_API iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
 
 #ifdef __cplusplus

@@ -159,7 +159,8 @@ typedef struct iso_fit_options {
     iso_saved_file *resume_file; /* the same as an open file; a file that iso_checkpoint_find has verified is
                                     not read again for that; fit owns it from the call on, as it does the
                                     callbacks */
-    int verbose; /* 1 (default): a bar on a terminal, otherwise as 2: a line an epoch; ISO_ZERO: nothing */
+    int verbose; /* 1 (default, see iso_verbose): a bar on a terminal, otherwise as 2: a line an epoch;
+                    ISO_ZERO: nothing */
     int64_t check_replicas; /* after every so many steps (of the model, those of earlier runs included), and
                                before each checkpoint, compares the copies of variables that several hosts
                                hold: iso_graph_check_replicas. If they differ, fit returns ISO_FAILED at once,

@@ -88,6 +88,7 @@ POINTERS = {
     "FILE *": "f->out",
     "iso_model *(*)(iso_context *ctx)": "build_model",
     "iso_status (*)(void *user)": "NULL",
+    "void (*)(void *user, const char *text)": "NULL",
 }
 SCALARS = {
     "int": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
@@ -130,7 +131,7 @@ SPECIAL = {
 }
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
-    ("iso_graph_check_replicas", "compared"),
+    ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
     ("iso_option", "fallback"), ("iso_stopped", "saved"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
     ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_graph_distribute", "distribution"),
@@ -149,7 +150,7 @@ MAY_BE_NULL = {
 }
 # Contexts: NULL is a program of one rank.
 ONE_RANK = re.compile(
-    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|leads_host|host_of_rank|threads|seed|role|is_chief|communicator|option|dataset_\w+"
+    r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|leads_host|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
     r"|saved_file_open|checkpoint_find|checkpoint_newest|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.
