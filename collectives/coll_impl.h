@@ -9,6 +9,7 @@
 #include "collectives/control/channel.h"
 #include "collectives/gather_impl.h"
 #include "collectives/mpi/messages_impl.h"
+#include "collectives/mpi/reductions_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
 #include "runtime/base/first_error.h"
@@ -39,6 +40,7 @@ struct iso_fabric {
     iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
+    iso_leaders leaders; /* who adds between hosts with MPI */
     iso_exchange *exchanges;
     iso_exchange *under_way; /* exchanges with messages in progress; used by thread 0 only */
     atomic_int failures;     /* failed messages so far; counted by thread 0 */
@@ -80,6 +82,9 @@ struct iso_exchange {
     iso_messages messages;
     iso_pack *packs; /* of this rank, in the order of messages after the commit */
     int n_packs;
+    iso_reductions reductions;
+    iso_pack *contributions; /* of a leader: what its host adds to each region of `reductions` */
+    int n_contributions;
     bool settled; /* no slot writes its sources in a step that runs it */
     bool shared;  /* its messages are in the fabric's buffers, at these offsets */
     size_t landing_offset, outgoing_offset;

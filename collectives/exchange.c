@@ -55,7 +55,11 @@ void iso_exchange_destroy(iso_exchange *exchange)
         free_slot(&exchange->slots[i]);
     for (int i = 0; i < exchange->n_packs; i++)
         iso_gather_free(&exchange->packs[i].gather);
+    for (int i = 0; i < exchange->n_contributions; i++)
+        iso_gather_free(&exchange->contributions[i].gather);
     iso_messages_free(&exchange->messages);
+    iso_reductions_free(&exchange->reductions);
+    iso_free(exchange->contributions);
     iso_free(exchange->packs);
     iso_free(exchange->slots);
     iso_free(exchange->what);
@@ -79,6 +83,7 @@ typedef struct request {
     int *part;            /* [count] the message fragment that carries a node; -1: not in a message of this
                              host */
     bool *fresh;          /* [count] it is the first request for this node */
+    int reduced;          /* the region that MPI adds; -1: messages bring operands */
 } request;
 
 static bool exchange_contains(const iso_box *box, const iso_box *region)
@@ -224,7 +229,11 @@ static void take_operand(const request *r, int i, iso_pull *pull, const iso_box 
 {
     const iso_source *first = &r->sources[r->nodes[i].begin];
     iso_operand *operand = &pull->gather.operands[i];
-    if (r->part[i] < 0) {
+    if (r->reduced >= 0) {
+        *operand = (iso_operand){.area = ISO_AREA_REDUCED, .number = r->reduced};
+        *box = r->region;
+        pull->crossed += r->fresh[i];
+    } else if (r->part[i] < 0) {
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
@@ -323,6 +332,75 @@ static iso_status add_packs(const request *r)
     return ISO_OK;
 }
 
+/* ---- regions that MPI adds ---- */
+
+/* True if slots of all hosts have a part of the sum. r->host is used again afterwards. */
+static bool is_mpi_sum(const request *r)
+{
+    const iso_leaders *leaders = &r->exchange->fabric->leaders;
+    int hosts = 0;
+    if (!leaders->used || r->count < leaders->count || !iso_reductions_know(r->dtype))
+        return false;
+    for (int i = 0; i < r->count; i++) {
+        hosts += !leaders->seen[r->host[i]];
+        leaders->seen[r->host[i]] = true;
+    }
+    for (int i = 0; i < r->count; i++)
+        leaders->seen[r->host[i]] = false;
+    return hosts == leaders->count && hosts > 1;
+}
+
+/* What this host adds: its own sources, in the order of a tree over them. own: [count] room. */
+static iso_status add_contribution(const request *r, iso_source *own)
+{
+    iso_exchange *exchange = r->exchange;
+    iso_pack fresh = {.message = r->reduced};
+    int count = 0;
+    for (int i = 0; i < r->count; i++)
+        if (r->host[i] == exchange->fabric->host_number)
+            own[count++] = r->sources[i];
+    for (int i = 0; i < count; i++)
+        r->host[i] = exchange->fabric->host_number;
+    iso_status status =
+        iso_list_add(exchange->contributions, exchange->n_contributions, fresh, "the sums of an exchange");
+    if (status != ISO_OK)
+        return status;
+    request part = *r;
+    part.sources = own;
+    part.count = count;
+    return make_pack(&part, &(iso_tree_node){0, count, 0},
+                     &exchange->contributions[exchange->n_contributions - 1].gather);
+}
+
+static iso_status add_mpi_sum(request *r, int target, const iso_box *target_box, int *number)
+{
+    iso_exchange *exchange = r->exchange;
+    const iso_fabric *fabric = exchange->fabric;
+    int host = iso_fabric_host_of_slot(fabric, r->slot);
+    bool fresh;
+    iso_status status = ISO_OK;
+    iso_reduced region = {.key = exchange_key_of(r, &(iso_tree_node){0, r->count, 0}),
+                          .dtype = r->dtype,
+                          .reduce = r->reduce,
+                          .elements = iso_box_count(r->region)};
+    exchange->active = true;
+    ISO_TRY(iso_reductions_region(&exchange->reductions, &region, fabric->leaders.number[host], &r->reduced,
+                                  &fresh));
+    r->n_operands = 1;
+    r->nodes[0] = (iso_tree_node){0, r->count, 0};
+    r->part[0] = -1;
+    r->fresh[0] = fresh;
+    if (fabric->local[r->slot] >= 0)
+        ISO_TRY(add_pull(r, target, target_box, number));
+    if (fresh && fabric->leaders.communicator != MPI_COMM_NULL) {
+        iso_source *own = iso_new((size_t)r->count * sizeof *own);
+        status = own ? add_contribution(r, own) : iso_no_memory("the exchange '%s'", exchange->what);
+        iso_free(own);
+    }
+done:
+    return status;
+}
+
 /* ---- add ---- */
 
 /* True if the slot only copies within its own area. */
@@ -341,6 +419,8 @@ static iso_status exchange_add(request *r, int target, const iso_box *target_box
     bool empty = iso_box_count(r->region) == 0;
     for (int i = 0; i < r->count; i++)
         r->host[i] = empty ? slot_host : iso_fabric_host_of_slot(fabric, r->sources[i].slot);
+    if (!empty && is_mpi_sum(r))
+        return add_mpi_sum(r, target, target_box, number);
     r->n_operands = iso_tree_cut(r->host, r->count, slot_host, r->nodes);
     for (int i = 0; i < r->n_operands; i++) {
         iso_status status = place_part(r, i);
@@ -358,7 +438,7 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull)
 {
-    request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0, NULL, NULL};
+    request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0, NULL, NULL, -1};
     iso_status status = exchange_check_request(&r, target_box);
     if (status != ISO_OK)
         return status;

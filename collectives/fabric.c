@@ -194,7 +194,7 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
         return iso_error(ISO_NO_MEMORY, "no memory for a fabric");
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
-    fabric->host = MPI_COMM_NULL;
+    fabric->host = fabric->leaders.communicator = MPI_COMM_NULL;
     fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
     iso_status status = communicator ? join_communicators(fabric, *(MPI_Comm *)communicator) : ISO_OK;
     fabric->channel.watch = topology->watch;
@@ -207,6 +207,43 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     return status;
 }
 
+/* ---- sums between hosts by MPI ---- */
+
+static iso_status number_leaders(iso_fabric *fabric)
+{
+    iso_leaders *leaders = &fabric->leaders;
+    int hosts = 0;
+    for (int rank = 0; rank < fabric->topology.n_ranks; rank++)
+        hosts = fabric->host_of_rank[rank] >= hosts ? fabric->host_of_rank[rank] + 1 : hosts;
+    leaders->number = iso_new((size_t)hosts * sizeof *leaders->number);
+    leaders->seen = iso_new((size_t)hosts * sizeof *leaders->seen);
+    if (!leaders->number || !leaders->seen)
+        return iso_no_memory("the leaders of %d hosts", hosts);
+    for (int host = 0; host < hosts; host++)
+        leaders->number[host] =
+            fabric->host_begin[host + 1] > fabric->host_begin[host] ? leaders->count++ : -1;
+    leaders->here = leaders->number[fabric->host_number];
+    return ISO_OK;
+}
+
+iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric)
+{
+    iso_leaders *leaders = &fabric->leaders;
+    int first = fabric->host_begin[fabric->host_number];
+    if (fabric->channel.communicator == MPI_COMM_NULL)
+        return ISO_OK;
+    iso_status status = iso_channel_agree(&fabric->channel, number_leaders(fabric));
+    if (status != ISO_OK)
+        return status;
+    /* the rank of the host's first slot */
+    bool leads = leaders->here >= 0 && fabric->rank_of_slot[fabric->by_host[first]] == fabric->topology.rank;
+    status = iso_mpi_split(fabric->channel.communicator, leads, fabric->host_number, &leaders->communicator);
+    if (!leads)
+        iso_mpi_free(&leaders->communicator);
+    leaders->used = status == ISO_OK;
+    return iso_channel_agree(&fabric->channel, status);
+}
+
 void iso_fabric_destroy(iso_fabric *fabric)
 {
     if (!fabric)
@@ -216,6 +253,9 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_free(fabric->outgoing);
     iso_window_destroy(&fabric->flags);
     iso_window_destroy(&fabric->own_flags);
+    iso_free(fabric->leaders.number);
+    iso_free(fabric->leaders.seen);
+    iso_mpi_free(&fabric->leaders.communicator);
     iso_mpi_free(&fabric->host);
     iso_mpi_free(&fabric->channel.communicator);
     iso_free(fabric->counters);

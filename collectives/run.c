@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/wait.h"
 
 /* ---- commit ---- */
 
@@ -23,6 +25,8 @@ static char *area_address(const iso_exchange *exchange, const iso_operand *opera
         return iso_fabric_slot_area(exchange->fabric, operand->number);
     case ISO_AREA_HOST:
         return iso_fabric_host_area(exchange->fabric);
+    case ISO_AREA_REDUCED:
+        return exchange->reductions.results.base + exchange->reductions.regions[operand->number].result;
     default:
         return exchange->messages.in.messages[operand->number].data;
     }
@@ -51,6 +55,12 @@ void iso_exchange_resolve(iso_exchange *exchange)
         iso_pack *pack = &exchange->packs[i];
         resolve_gather(exchange, &pack->gather);
         pack->gather.out = exchange->messages.out.messages[pack->message].data + pack->offset;
+    }
+    for (int i = 0; i < exchange->n_contributions; i++) {
+        iso_pack *pack = &exchange->contributions[i];
+        resolve_gather(exchange, &pack->gather);
+        pack->gather.out =
+            exchange->reductions.contribution + exchange->reductions.regions[pack->message].offset;
     }
 }
 
@@ -95,6 +105,8 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     iso_messages_close(&exchange->messages, fabric->topology.rank);
     if (status == ISO_OK && !exchange->shared)
         status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.rank);
+    if (status == ISO_OK)
+        status = iso_reductions_allocate(&exchange->reductions, &fabric->leaders, fabric->host);
     if (status == ISO_OK)
         status = iso_exchange_place_messages(exchange);
     status = iso_channel_agree(&fabric->channel, status);
@@ -154,6 +166,44 @@ static void send_messages(iso_exchange *exchange)
     }
 }
 
+static bool is_leader(const iso_exchange *exchange)
+{
+    return exchange->fabric->leaders.communicator != MPI_COMM_NULL && exchange->reductions.n_calls > 0;
+}
+
+/* Whether this rank sends, receives or reduces. */
+static bool calls_mpi(const iso_exchange *exchange)
+{
+    return exchange->messages.n_requests > 0 || is_leader(exchange);
+}
+
+/* Whether slots of this host read what comes from other hosts. */
+static bool has_arrivals(const iso_exchange *exchange)
+{
+    return exchange->messages.in.n_messages > 0 || exchange->reductions.n_calls > 0;
+}
+
+static void start_reductions(iso_exchange *exchange)
+{
+    for (int i = 0; i < exchange->n_contributions; i++)
+        iso_gather_run(&exchange->contributions[i].gather);
+    run_check(exchange->fabric, iso_reductions_start(&exchange->reductions, &exchange->fabric->leaders));
+}
+
+/* Tests again after an error, as iso_messages_finish. */
+static void finish_reductions(iso_exchange *exchange)
+{
+    iso_patience patience = {0};
+    for (int done = 0, failed = 0; !done && failed < ISO_MPI_TRIES;) {
+        iso_status status = iso_reductions_test(&exchange->reductions, &done);
+        run_check(exchange->fabric, status);
+        failed = status == ISO_OK ? 0 : failed + 1;
+        done = done && status == ISO_OK;
+        if (!done)
+            iso_patience_pass(&patience, exchange->fabric->host_barrier.crowded);
+    }
+}
+
 static void run_start(iso_exchange *exchange, int thread)
 {
     iso_fabric *fabric = exchange->fabric;
@@ -163,7 +213,9 @@ static void run_start(iso_exchange *exchange, int thread)
         return;
     if (!exchange->settled)
         iso_fabric_barrier(fabric, thread);
-    if (thread == 0 && exchange->messages.n_requests > 0) {
+    if (thread == 0 && calls_mpi(exchange)) {
+        if (is_leader(exchange))
+            start_reductions(exchange);
         send_messages(exchange);
         exchange->next_under_way = fabric->under_way;
         fabric->under_way = exchange;
@@ -190,12 +242,14 @@ static void run_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
-    if (thread == 0 && exchange->messages.n_requests > 0) {
+    if (thread == 0 && calls_mpi(exchange)) {
+        if (is_leader(exchange))
+            finish_reductions(exchange);
         run_check(exchange->fabric,
                   iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
         take_from_under_way(exchange);
     }
-    if (exchange->messages.in.n_messages > 0)
+    if (has_arrivals(exchange))
         iso_fabric_barrier(exchange->fabric, thread);
 }
 
@@ -214,14 +268,18 @@ void iso_exchange_begin(iso_exchange *exchange, int thread)
 
 void iso_fabric_progress(iso_fabric *fabric)
 {
-    for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way)
+    for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way) {
+        int done;
         run_check(fabric, iso_messages_progress(&exchange->messages));
+        if (is_leader(exchange))
+            run_check(fabric, iso_reductions_test(&exchange->reductions, &done));
+    }
 }
 
 /* Message buffers are reused, so all slots must have read them, even if sources are settled. */
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {
-    if (exchange->active && (!exchange->settled || exchange->messages.in.n_messages > 0))
+    if (exchange->active && (!exchange->settled || has_arrivals(exchange)))
         iso_fabric_barrier(exchange->fabric, thread);
     if (thread == 0)
         iso_watch_leave(exchange->fabric->channel.watch);
@@ -304,5 +362,7 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
 
 size_t iso_exchange_bytes(const iso_exchange *exchange)
 {
-    return exchange->messages.bytes;
+    const iso_reductions *sums = &exchange->reductions;
+    return exchange->messages.bytes + sums->result_bytes +
+           (sums->contribution ? sums->contribution_bytes : 0);
 }

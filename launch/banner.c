@@ -1,5 +1,6 @@
 /* The first lines of a run: which slots are on which rank, and what a step needs. */
 #include <stdio.h>
+#include <string.h>
 
 #include "launch/train_impl.h"
 #include "runtime/backend/backend.h"
@@ -34,7 +35,11 @@ static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
 {
     if (iso_mesh_slots(mesh) == 1)
         return "none needed";
-    return iso_hosts(ctx) > 1 ? "shared memory on a host, MPI between hosts" : "shared memory";
+    if (iso_hosts(ctx) == 1)
+        return "shared memory";
+    return strcmp(iso_option(ctx, "collectives", "tree"), "mpi")
+               ? "shared memory on a host, MPI between hosts"
+               : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";
 }
 
 /* Hosts with unequal numbers of slots give the same numbers, but not the speed that their cores promise. */

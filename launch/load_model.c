@@ -31,6 +31,7 @@ static const struct {
     {"precision", false, NULL},
     {"mesh", false, NULL},
     {"devices", false, NULL},
+    {"collectives", false, NULL},
     {"layout", false, NULL},
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},

@@ -76,6 +76,7 @@ static const iso_argument table[] = {
     TEXT(test_data, "test-data", "NAME or PATH or test", "evaluated once, at the end"),
     SESSION(mesh),
     SESSION(devices),
+    SESSION(collectives),
     LIST(layouts, "layout", "KEY=LAYOUT",
          "the layout of tensors whose path matches KEY (exactly, or as a regular expression): weights "
          "(dense/kernel='-, model'), outputs of layers (dense/output), inputs (image/output); may be "

@@ -10,34 +10,41 @@
 #include "runtime/session/options.h"
 #include "runtime/session/session_impl.h"
 
+static const char *const collectives[] = {"auto", "mpi", NULL};
+
 static const iso_session_option options[] = {
     {"mesh", true, false, false, 0, 0, "AXIS=N,...",
      "the grid of slots, such as data=4,model=2; default data=<ranks>, without mpirun data=<cores>; one "
      "axis may be *: its size follows from the others",
-     "named axes, as in data=2,model=4"},
+     "named axes, as in data=2,model=4", NULL},
     {"devices", true, false, false, 0, 0, "RANK,...",
      "the rank of each slot of the mesh, in the mesh's order (the last axis runs fastest): 0,2,1,3, or "
      "0-3,0-3, or 0x4,1x4; default: contiguous blocks. It changes no result",
-     "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4"},
+     "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4", NULL},
     {"seed", true, true, false, 0, UINT64_MAX, "N",
      "for initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
-     "an integer from 0 to 18446744073709551615"},
+     "an integer from 0 to 18446744073709551615", NULL},
     {"role", false, false, false, 0, 0, "auto|worker|evaluator",
      "an evaluator follows the checkpoints and never slows the workers; auto (the default): what TF_CONFIG "
      "says, "
      "otherwise a worker",
-     "auto, worker or evaluator"},
+     "auto, worker or evaluator", NULL},
     {"threads", false, true, false, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
-     "an integer from 1 to 4096"},
+     "an integer from 1 to 4096", NULL},
     {"verbose", false, true, false, 0, 2, "0|1|2",
      "0: silent; 1 (the default): progress bar; 2: first the whole plan, then one line for each epoch",
-     "0, 1 or 2"},
+     "0, 1 or 2", NULL},
     {"timeout", true, true, false, 1, 1000000, "S",
      "a rank that others wait for is named in a warning every S seconds; default " ISO_TEXT_OF(
          ISO_DEFAULT_TIMEOUT) ". A rank that is lost ends the job within 10 seconds in any case",
-     "an integer from 1 to 1000000"},
+     "an integer from 1 to 1000000", NULL},
     {"timeout-abort", true, true, true, 1, 1, NULL,
-     "ends the job with exit code 74 where --timeout would warn", "given without a value"},
+     "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
+    {"collectives", true, false, false, 0, 0, "auto|mpi",
+     "how sums go between hosts; auto (the default): in a fixed order, so that the bits do not depend on "
+     "hosts; "
+     "mpi: by MPI's own reductions, in an order of theirs",
+     "auto or mpi (there is no nccl in this build)", collectives},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -62,9 +69,23 @@ static bool read_number(const iso_session_option *option, const char *text, uint
     return true;
 }
 
+static bool is_choice(const iso_session_option *option, const char *text)
+{
+    for (int i = 0; option->choices[i]; i++)
+        if (!strcmp(option->choices[i], text))
+            return true;
+    return false;
+}
+
+/* A text that the option takes. */
+static bool is_text(const iso_session_option *option, const char *text)
+{
+    return option->choices ? is_choice(option, text) : *text != 0;
+}
+
 iso_status iso_session_option_check(const iso_session_option *option, const char *text, uint64_t *number)
 {
-    if (option->number ? read_number(option, text, number) : *text != 0)
+    if (option->number ? read_number(option, text, number) : is_text(option, text))
         return ISO_OK;
     return iso_error(ISO_INVALID, "--%s '%s': it must be %s", option->name, text, option->wants);
 }

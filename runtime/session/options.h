@@ -17,7 +17,8 @@ typedef struct iso_session_option {
     uint64_t low, high;
     const char *value; /* the name of the value in help texts */
     const char *help;
-    const char *wants; /* the valid values, for messages */
+    const char *wants;          /* the valid values, for messages */
+    const char *const *choices; /* the valid texts, ended by NULL; NULL: any */
 } iso_session_option;
 
 /* The row whose name is these `length` characters; NULL: there is none. */
