@@ -37,7 +37,7 @@ static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
         return "none needed";
     if (iso_hosts(ctx) == 1)
         return "shared memory";
-    return strcmp(iso_option(ctx, "collectives", "tree"), "mpi")
+    return strcmp(iso_option(ctx, "collectives", "auto"), "mpi")
                ? "shared memory on a host, MPI between hosts"
                : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";
 }

@@ -87,7 +87,7 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .watch = iso_context_watch(runtime->ctx)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
-    if (!strcmp(iso_option(runtime->ctx, "collectives", "tree"), "mpi"))
+    if (!strcmp(iso_option(runtime->ctx, "collectives", "auto"), "mpi"))
         ISO_TRY(iso_fabric_use_mpi_sums(runtime->fabric));
 done:
     iso_free(hosts);
