@@ -15,7 +15,7 @@
 
 static iso_context *ctx;
 
-enum { MOST_SLOTS = 24, PULLS = 10, N = 5003, BUFFER = (N * 8 + 63) / 64 * 64, RUNS = 3 };
+enum { MOST_SLOTS = 24, PULLS = 10, N = 1203, BUFFER = (N * 8 + 63) / 64 * 64, RUNS = 3 };
 
 typedef struct pull_case {
     iso_dtype dtype;
