@@ -133,13 +133,9 @@ static const struct wrong {
     {"--precision mixed_bfloat16", "--precision 'mixed_bfloat16'", "float32"},
     {"--backend cpu", "'--backend'", "unknown option"},
     {"--timeout soon", "--timeout 'soon'", "from 1 to 1000000"},
-<<<<<<< HEAD
     {"--roles worker", "'--roles'", "unknown option"},
-=======
     {"--collectives ring", "--collectives 'ring'", "auto or mpi"},
     {"--collectives nccl", "--collectives 'nccl'", "no nccl in this build"},
-    {"--role worker", "'--role'", "unknown option"},
->>>>>>> a2644f8 (--collectives takes auto or mpi)
     {"--zero 4", "--zero '4'", "1 and 3"},
     {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},
     {"--learning-rate nan", "--learning-rate 'nan'", "not a number"},
