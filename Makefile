@@ -81,8 +81,10 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(filter tests/bench/%.c,$(SOURCES)))
 # Programs of the tests of faults (tests/faults), and the library that is preloaded into them.
 INJECTOR := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/faults/injector/%.c,$(SOURCES)))
 FAULTS := $(patsubst %.c,$(BUILD)/%,$(filter-out tests/faults/injector/% $(TEST_SOURCES),$(filter tests/faults/%.c,$(SOURCES))))
+# Programs of the guides, which tests/guide and others run.
+GUIDES := $(patsubst %.c,$(BUILD)/%,$(filter-out $(TEST_SOURCES),$(filter tests/guide/%.c,$(SOURCES))))
 
-tests: $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES) $(FAULTS) $(if $(INJECTOR),$(BUILD)/tests/faults/injector.so)
+tests: $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES) $(FAULTS) $(GUIDES) $(if $(INJECTOR),$(BUILD)/tests/faults/injector.so)
 $(BUILD)/tests/faults/injector.so: $(INJECTOR)
 	$(Q)$(OMPI_CC) -shared -o $@ $^ -ldl
 $(INJECTOR): CFLAGS := $(filter-out -fsanitize=% -fvisibility=%,$(CFLAGS)) -fvisibility=hidden

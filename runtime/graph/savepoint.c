@@ -15,8 +15,8 @@ enum { LISTS = 6 };
 
 /* What building changes in a tensor or variable that existed before. */
 typedef struct tensor_note {
-    const char *name;
-    iso_tensor_path *last; /* NULL: it had no paths */
+    const char *name, *end_name; /* end_name: when the savepoint ended; NULL: it has not */
+    iso_tensor_path *last;       /* NULL: it had no paths */
 } tensor_note;
 typedef struct variable_note {
     bool trained, updated;
@@ -103,7 +103,8 @@ static iso_status savepoint_note(iso_savepoint *point)
     if (names != ISO_OK || paths != ISO_OK || !point->tensor || !point->path || !point->variable)
         return iso_no_memory("a savepoint of a graph of %d ops", graph->n_ops);
     for (int i = 0; i < graph->n_tensors; i++)
-        point->tensor[i] = (tensor_note){graph->tensors[i]->name, last_path(graph->tensors[i])};
+        point->tensor[i] =
+            (tensor_note){.name = graph->tensors[i]->name, .last = last_path(graph->tensors[i])};
     for (int i = 0; i < graph->n_variables; i++)
         point->variable[i] = variable_note_of(graph->variables[i]);
     return ISO_OK;
@@ -133,6 +134,8 @@ void iso_savepoint_end(iso_savepoint *point)
     for (int i = 0; i < LISTS; i++)
         point->end[i] = *lists[i].count;
     point->kept_end = point->graph->kept;
+    for (int i = 0; i < point->count[TENSORS]; i++)
+        point->tensor[i].end_name = point->graph->tensors[i]->name;
 }
 
 iso_status iso_savepoint_check(const iso_savepoint *point)
@@ -244,6 +247,14 @@ static void take_lists(iso_savepoint *point)
     graph->kept -= kept;
 }
 
+/* Names that were set after the savepoint ended are of both states. */
+static void keep_later_names(iso_savepoint *point)
+{
+    for (int i = 0; i < point->count[TENSORS]; i++)
+        if (point->tensor[i].end_name != point->graph->tensors[i]->name)
+            point->tensor[i].name = point->graph->tensors[i]->name;
+}
+
 static void savepoint_take(iso_savepoint *point)
 {
     iso_graph *graph = point->graph;
@@ -264,6 +275,7 @@ iso_status iso_savepoint_take_out(iso_savepoint *point)
 {
     if (!savepoint_make_room(point))
         return iso_no_memory("a savepoint of a graph of %d ops", point->graph->n_ops);
+    keep_later_names(point);
     savepoint_take(point);
     point->out = true;
     return ISO_OK;
