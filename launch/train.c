@@ -25,6 +25,8 @@ static iso_status train_check(const iso_train_options *options)
         return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models");
     if (!options->data)
         return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists the built-in data sets");
+    if (options->stop_before > 0 && !options->checkpoint && !options->backup)
+        return iso_error(ISO_INVALID, "--stop-before needs --checkpoint or --backup");
     return ISO_OK;
 }
 
@@ -110,6 +112,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (iso_role(ctx) == ISO_EVALUATOR)
         return iso_follow_training(ctx, options);
     ISO_TRY(iso_agree(ctx, train_check(options)));
+    if (options->stop_before > 0)
+        ISO_TRY(iso_stop_before_limit(ctx, (double)options->stop_before));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_targets_check(options) : ISO_OK));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
     ISO_TRY(iso_named_model_find(ctx, options, &run.named));

@@ -47,6 +47,7 @@ typedef struct iso_train_options {
     int64_t save_steps;     /* from save_freq; 0: each epoch */
     int64_t keep;           /* 0: all */
     int64_t check_replicas; /* 0: never */
+    int64_t stop_before;    /* seconds; 0: not given */
     const char *resume, *backup, *weights, *save;
     bool help;
 } iso_train_options;

@@ -92,6 +92,11 @@ ISO_API bool iso_is_chief(const iso_context *ctx);
  * handlers. ISO_INVALID unless iso_init made the context and, if there is MPI, initialised it: signals belong
  * to the program. Collective. */
 ISO_API iso_status iso_stop_on_signals(iso_context *ctx);
+/* Asks Slurm for the time limit of the job; the program is then asked to stop, as by a signal, at the first
+ * step after which another one would end later than `seconds` before the limit. Rank 0 asks and decides.
+ * SLURM_JOB_END_TIME gives the limit, otherwise `squeue`. ISO_INVALID if there is no Slurm job, it has no limit,
+ * or `seconds` is not below the job's whole time. Collective. */
+ISO_API iso_status iso_stop_before_limit(iso_context *ctx, double seconds);
 /* Whether a request to stop was met in a step that has ended: the same on every rank. For programs with a
  * loop of their own. */
 ISO_API bool iso_stop_requested(const iso_context *ctx);

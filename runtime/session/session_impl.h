@@ -14,7 +14,11 @@ typedef struct iso_option_value {
 typedef struct iso_stop {
     bool on_signals; /* this context handles signals */
     bool agreed;     /* all ranks know of a request */
-    int signal;      /* of the request, once all ranks know it; 0 before */
+    int signal;      /* of the request, once all ranks know it; 0 before, or if time was up */
+    bool limited;    /* this context stops before the time limit of its Slurm job */
+    /* Of rank 0, as iso_clock(): */
+    double deadline;  /* no step may end later; 0: none */
+    double last_step; /* when the last step began; 0: none has */
 } iso_stop;
 
 struct iso_context {
@@ -55,6 +59,9 @@ void iso_launcher_prepare(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
 
+/* time_limit.c: the seconds until the Slurm job of this process reaches its time limit, and those that it was
+ * given in all (0: unknown). ISO_INVALID if there is no job, or it has no limit. Local. */
+iso_status iso_time_limit_ask(double *left, double *whole);
 /* Ends the use of signals by a context that has on_signals; the last one restores the handlers. Local. */
 void iso_stop_end(void);
 

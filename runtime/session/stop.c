@@ -12,6 +12,7 @@
 
 enum { HANDLED = 3 };
 static const int handled[HANDLED] = {SIGTERM, SIGINT, SIGUSR1};
+static const char *const handled_name[HANDLED] = {"SIGTERM", "SIGINT", "SIGUSR1"};
 static struct sigaction before[HANDLED];
 static _Atomic int users; /* contexts that handle signals */
 /* Written by the handler alone while it is installed. */
@@ -81,12 +82,56 @@ void iso_stop_end(void)
         sigaction(handled[i], &before[i], NULL);
 }
 
+/* ---- the time limit ---- */
+
+static iso_status set_deadline(iso_context *ctx, double seconds)
+{
+    double left, whole;
+    if (!(seconds > 0))
+        return iso_error(ISO_INVALID, "iso_stop_before_limit: %g seconds; a number above 0 is wanted",
+                         seconds);
+    iso_status status = iso_time_limit_ask(&left, &whole);
+    if (status != ISO_OK)
+        return status;
+    if (whole > 0 && seconds >= whole)
+        return iso_error(
+            ISO_INVALID,
+            "stopping %g s before the time limit of the Slurm job leaves no time: the job has %g s "
+            "in all",
+            seconds, whole);
+    ctx->stop.deadline = iso_clock() + left - seconds;
+    return ISO_OK;
+}
+
+iso_status iso_stop_before_limit(iso_context *ctx, double seconds)
+{
+    ISO_NEED(ctx);
+    iso_status status = iso_agree(ctx, iso_rank(ctx) == 0 ? set_deadline(ctx, seconds) : ISO_OK);
+    ctx->stop.limited = ctx->stop.limited || status == ISO_OK;
+    return status;
+}
+
 /* ---- requests ---- */
+
+static bool is_signalled(const iso_context *ctx)
+{
+    return ctx->stop.on_signals && received != 0;
+}
+
+/* Whether the step after the one that begins now would end too late, if it takes as long as the last one. */
+static bool time_is_up(iso_stop *stop)
+{
+    if (stop->deadline == 0)
+        return false;
+    double now = iso_clock(), step = stop->last_step > 0 ? now - stop->last_step : 0;
+    stop->last_step = now;
+    return now + 2 * step > stop->deadline;
+}
 
 /* An evaluator in the workers' job goes on until they end. */
 bool iso_stop_wanted(iso_context *ctx)
 {
-    return ctx && ctx->stop.on_signals && received != 0 && !iso_job_has_workers(ctx);
+    return ctx && !iso_job_has_workers(ctx) && (is_signalled(ctx) || time_is_up(&ctx->stop));
 }
 
 void iso_stop_met(iso_context *ctx)
@@ -96,7 +141,7 @@ void iso_stop_met(iso_context *ctx)
 
 iso_status iso_stop_agree(iso_context *ctx)
 {
-    if (!ctx || !ctx->stop.on_signals) /* the same on all ranks */
+    if (!ctx || !(ctx->stop.on_signals || ctx->stop.limited)) /* the same on all ranks */
         return ISO_OK;
     int64_t wanted = iso_stop_wanted(ctx);
     iso_status status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, &wanted, 1);
@@ -111,22 +156,25 @@ bool iso_stop_requested(const iso_context *ctx)
 
 /* ---- the end ---- */
 
-static const char *signal_name(int signal_number)
+static const char *reason(int signal_number)
 {
-    return signal_number == SIGINT ? "SIGINT" : signal_number == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
+    for (int i = 0; i < HANDLED; i++)
+        if (signal_number == handled[i])
+            return handled_name[i];
+    return "the time limit of the Slurm job is near";
 }
 
 iso_status iso_stopped(iso_context *ctx, const char *saved)
 {
     if (!iso_stop_requested(ctx))
         return iso_error(ISO_INVALID, "iso_stopped: nothing has asked the program to stop");
-    int64_t number = iso_stop_wanted(ctx) ? received : 0;
+    int64_t number = is_signalled(ctx) ? received : 0;
     iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_I64, &number, 1);
     if (status != ISO_OK)
         return status;
     ctx->stop.signal = (int)number;
     if (saved)
         return iso_error(ISO_STOPPED, "%s: stopped, and saved '%s'; run again to continue",
-                         signal_name(ctx->stop.signal), saved);
-    return iso_error(ISO_INTERRUPTED, "%s: stopped; nothing was saved", signal_name(ctx->stop.signal));
+                         reason(ctx->stop.signal), saved);
+    return iso_error(ISO_INTERRUPTED, "%s: stopped; nothing was saved", reason(ctx->stop.signal));
 }
