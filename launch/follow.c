@@ -198,6 +198,8 @@ static iso_status follow_run(iso_context *ctx, int argc, char *const *argv)
 {
     follow_options options;
     iso_status status = iso_agree(ctx, follow_parse(argc, argv, &options));
+    if (status == ISO_OK)
+        status = iso_stop_on_signals(ctx);
     return status == ISO_OK ? follow_with(ctx, &options) : status;
 }
 

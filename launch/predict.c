@@ -1,5 +1,6 @@
 /* isogrid predict: writes the outputs of a model for all rows of a data set to a file. */
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "collectives/control/control.h"
@@ -22,6 +23,12 @@ static iso_status check_out(const iso_load_options *options)
     struct stat out, in;
     if (!options->out)
         return iso_error(ISO_INVALID, "--out is missing: the HDF5 file for the outputs");
+    if (strstr(options->out, "{rank}") || strstr(options->out, "{role}"))
+        return iso_error(
+            ISO_INVALID,
+            "--out '%s': {rank} and {role} are for files that one rank writes; all ranks write their "
+            "parts of this one",
+            options->out);
     for (int i = 0; i < 3 && stat(options->out, &out) == 0; i++)
         if (read[i] && stat(read[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
             return iso_error(ISO_INVALID, "--out '%s' is the file of --%s; it would be overwritten",

@@ -10,6 +10,7 @@
 #include "launch/train_impl.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
 
 static iso_status refused(const char *option, const char *path, const char *folder)
 {
@@ -83,6 +84,18 @@ iso_status iso_target_check(const char *option, const char *path, iso_target_kin
     return status;
 }
 
+/* A path with {rank} or {role}: the chief's. */
+static iso_status check_named(const char *option, const char *path, iso_target_kind kind)
+{
+    char *name;
+    iso_status status = iso_role_path(NULL, ISO_WORKER, path, &name);
+    if (status != ISO_OK)
+        return status;
+    status = iso_target_check(option, name, kind);
+    iso_free(name);
+    return status;
+}
+
 iso_status iso_targets_check(const iso_train_options *options)
 {
     const struct {
@@ -101,6 +114,6 @@ iso_status iso_targets_check(const iso_train_options *options)
     iso_status status = ISO_OK;
     for (size_t i = 0; i < sizeof targets / sizeof *targets && status == ISO_OK; i++)
         if (targets[i].path)
-            status = iso_target_check(targets[i].option, targets[i].path, targets[i].kind);
+            status = check_named(targets[i].option, targets[i].path, targets[i].kind);
     return status;
 }

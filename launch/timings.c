@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
 
 typedef struct timings {
     iso_context *ctx;
@@ -75,7 +76,12 @@ static iso_status timings_train_begin(void *user, iso_fit_state *state)
     (void)state;
     if (!iso_is_chief(t->ctx))
         return ISO_OK;
-    t->file = fopen(t->path, "w");
+    char *path;
+    iso_status status = iso_role_path(t->ctx, iso_role(t->ctx), t->path, &path);
+    if (status != ISO_OK)
+        return status;
+    t->file = fopen(path, "w");
+    iso_free(path);
     return t->file ? ISO_OK : iso_error(ISO_INVALID, "--timings '%s': %s", t->path, strerror(errno));
 }
 

@@ -213,6 +213,24 @@ static iso_status parse_save_freq(iso_train_options *options)
     return iso_argument_count("--save-freq", options->save_freq, 1, many, &options->save_steps);
 }
 
+/* All ranks write parts of these files. */
+static iso_status check_shared(const iso_train_options *options)
+{
+    const struct {
+        const char *option, *path;
+    } shared[] = {{"checkpoint", options->checkpoint}, {"backup", options->backup}, {"save", options->save}};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const char *path = shared[i].path;
+        if (path && (strstr(path, "{rank}") || strstr(path, "{role}")))
+            return iso_error(
+                ISO_INVALID,
+                "--%s '%s': {rank} and {role} are for files that one rank writes; all workers write "
+                "their parts of this one",
+                shared[i].option, path);
+    }
+    return ISO_OK;
+}
+
 /* --resume auto searches one folder. */
 static iso_status check_checkpoint(const iso_train_options *options)
 {
@@ -312,6 +330,7 @@ iso_status iso_train_options_check(iso_train_options *options)
     iso_status status;
     ISO_TRY(parse_shuffle(options));
     ISO_TRY(parse_save_freq(options));
+    ISO_TRY(check_shared(options));
     ISO_TRY(check_checkpoint(options));
     ISO_TRY(check_save(options->save));
     ISO_TRY(iso_run_callback_options_parse(options, &options->callback_options));

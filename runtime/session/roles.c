@@ -38,20 +38,32 @@ static bool add_value(const iso_context *ctx, iso_role_kind role, const char **a
     return true;
 }
 
-iso_status iso_role_file(const iso_context *ctx, iso_role_kind role, const char *path, char **name)
+/* own: where the evaluator's suffix comes, or NULL. */
+static iso_status make_path(const iso_context *ctx, iso_role_kind role, const char *path, const char *own,
+                            char **name)
 {
     iso_text text = {0};
-    const char *stem = role == ISO_EVALUATOR && !strstr(path, ROLE) ? path + stem_of(path) : NULL;
-    for (const char *at = path; at == stem || *at;) {
-        if (at == stem) {
+    for (const char *at = path; at == own || *at;) {
+        if (at == own) {
             iso_text_add(&text, "-%s", names[role]);
-            stem = NULL;
+            own = NULL;
         } else if (!add_value(ctx, role, &at, &text))
             iso_text_add(&text, "%c", *at++);
     }
     *name = text.failed ? NULL : iso_strdup(iso_text_get(&text));
     iso_text_free(&text);
     return *name ? ISO_OK : iso_no_memory("the name '%s'", path);
+}
+
+iso_status iso_role_path(const iso_context *ctx, iso_role_kind role, const char *path, char **name)
+{
+    return make_path(ctx, role, path, NULL, name);
+}
+
+iso_status iso_role_file(const iso_context *ctx, iso_role_kind role, const char *path, char **name)
+{
+    bool own = role == ISO_EVALUATOR && !strstr(path, ROLE);
+    return make_path(ctx, role, path, own ? path + stem_of(path) : NULL, name);
 }
 
 static const char *tf_config(void)

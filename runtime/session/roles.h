@@ -5,9 +5,11 @@
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
 
-/* The name of a file that this rank writes in a role: {rank} and {role} in it are replaced, other braces stay.
- * An evaluator gets a file of its own if the name has no {role}: "h.json" becomes "h-evaluator.json". *name is the
- * caller's (iso_free). ISO_NO_MEMORY. */
+/* The path of what this rank writes in a role: {rank} and {role} in it are replaced, other braces stay. *name is
+ * the caller's (iso_free). ISO_NO_MEMORY. */
+iso_status iso_role_path(const iso_context *ctx, iso_role_kind role, const char *path, char **name);
+/* The same for a file, of which an evaluator gets one of its own if the path has no {role}: "h.json" becomes
+ * "h-evaluator.json". */
 iso_status iso_role_file(const iso_context *ctx, iso_role_kind role, const char *path, char **name);
 /* True on an evaluator whose job has workers too. */
 bool iso_job_has_workers(const iso_context *ctx);

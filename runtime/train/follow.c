@@ -17,6 +17,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/folder_watch.h"
 #include "runtime/session/roles.h"
+#include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/evaluations.h"
 #include "runtime/train/model_impl.h"
@@ -28,11 +29,11 @@ typedef struct follower {
     iso_context *ctx;
     const char *folder;
     iso_follow_options options;
+    char *lines_path; /* which rank 0 opens */
     /* on rank 0 */
     iso_folder_watch *watch;
     iso_evaluations *lines; /* NULL: not opened yet */
-    char *lines_path;
-    double since; /* when the last checkpoint was evaluated */
+    double since;           /* when the last checkpoint was evaluated */
     int epoch, n_evaluated, n_skipped;
     char complaint[512]; /* the last one about the folder */
 } follower;
@@ -227,6 +228,8 @@ static iso_status evaluate_loaded(follower *f, const order *what, iso_evaluation
     double values[ISO_MAX_VALUES] = {0};
     iso_status status =
         iso_evaluate(f->model, f->data, .loss = &values[0], .metrics = &values[1], .verbose = ISO_ZERO);
+    if (status == ISO_INTERRUPTED)
+        return iso_stopped(f->ctx, f->lines_path);
     if (status != ISO_OK)
         return status;
     one->logs = (iso_logs){f->model->n_values, f->model->value_name, values};
@@ -271,6 +274,9 @@ static iso_status follow(follower *f)
     order next = {.move = WAIT};
     iso_status status = ISO_OK;
     while (next.move != END) {
+        ISO_TRY(iso_stop_agree(f->ctx));
+        if (iso_stop_requested(f->ctx))
+            return iso_stopped(f->ctx, f->lines_path);
         ISO_TRY(iso_agree(f->ctx, iso_is_chief(f->ctx) ? decide(f, &next) : ISO_OK));
         ISO_TRY(iso_broadcast(f->ctx, &next, sizeof next));
         if (next.move == EVALUATE)
@@ -291,7 +297,7 @@ static iso_status choose_lines(follower *f)
     for (iso_callback **c = f->options.callbacks; c && *c && !named; c++)
         named = (*c)->lines;
     if (named)
-        return iso_role_file(f->ctx, ISO_EVALUATOR, named, &f->lines_path);
+        return iso_role_file(NULL, ISO_EVALUATOR, named, &f->lines_path);
     f->lines_path = iso_file_join(f->folder, "evaluator.json");
     return f->lines_path ? ISO_OK : iso_no_memory("the name of the file of evaluations");
 }
@@ -305,7 +311,6 @@ static iso_status begin(follower *f)
     f->since = iso_clock();
     f->epoch = -1;
     ISO_TRY(iso_folder_watch_create(f->folder, f->options.pattern, &f->watch));
-    ISO_TRY(choose_lines(f));
     for (iso_callback **c = f->options.callbacks; c && *c; c++)
         if ((*c)->status != ISO_OK)
             ISO_TRY(iso_error((*c)->status, "no memory for a callback"));
@@ -340,6 +345,8 @@ iso_status iso_follow_with(iso_model *model, const char *folder, iso_dataset *da
         f.options.verbose = (int)iso_option_number(f.options.verbose, 1);
         f.options.period = f.options.period > 0 ? f.options.period : 1;
         status = iso_agree(f.ctx, follow_check(&f));
+        if (status == ISO_OK)
+            status = iso_agree(f.ctx, choose_lines(&f));
         if (status == ISO_OK)
             status = iso_agree(f.ctx, iso_is_chief(f.ctx) ? begin(&f) : ISO_OK);
         if (status == ISO_OK)

@@ -8,7 +8,7 @@
 
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
-#include "runtime/session/session.h"
+#include "runtime/session/roles.h"
 #include "runtime/train/model.h"
 
 bool iso_line_file_init(iso_line_file *file, const char *what, const char *path)
@@ -59,7 +59,13 @@ iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
         return iso_error(ISO_INVALID, "a %s has no name", file->what);
     if (!iso_is_chief(ctx) || file->file)
         return ISO_OK;
-    file->file = fopen(file->path, "a");
+    char *path;
+    iso_status status = iso_role_path(ctx, iso_role(ctx), file->path, &path);
+    if (status != ISO_OK)
+        return status;
+    iso_free(file->path);
+    file->path = path;
+    file->file = fopen(path, "a");
     return file->file && takes_a_page(fileno(file->file)) ? ISO_OK : cannot_open(file);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/step_trace.h"
 #include "runtime/train/tensorboard/event_file.h"
@@ -130,6 +131,18 @@ static iso_status write_parameters(tensorboard *tb, const iso_fit_state *state)
     return status == ISO_OK ? iso_event_file_flush(tb->train) : status;
 }
 
+/* Replaces {rank} and {role} in the path of a folder. */
+static iso_status name_folder(const iso_context *ctx, iso_role_kind role, char **folder)
+{
+    char *name;
+    iso_status status = iso_role_path(ctx, role, *folder, &name);
+    if (status != ISO_OK)
+        return status;
+    iso_free(*folder);
+    *folder = name;
+    return ISO_OK;
+}
+
 static iso_status tensorboard_train_begin(void *user, iso_fit_state *state)
 {
     tensorboard *tb = user;
@@ -140,6 +153,8 @@ static iso_status tensorboard_train_begin(void *user, iso_fit_state *state)
     tb->steps_before = -1;
     if (!iso_fit_is_chief(state))
         return ISO_OK;
+    ISO_TRY(name_folder(state->training->ctx, iso_role(state->training->ctx), &tb->train_folder));
+    ISO_TRY(name_folder(state->training->ctx, iso_role(state->training->ctx), &tb->validation_folder));
     ISO_TRY(iso_event_file_create(tb->train_folder, &tb->train));
     ISO_TRY(write_parameters(tb, state));
 done: /* the user chose the folder, so a failure to write is an invalid argument */
@@ -248,7 +263,8 @@ static iso_status tensorboard_evaluated(void *user, iso_context *ctx, const iso_
 {
     tensorboard *tb = user;
     iso_status status = tensorboard_check(&tb->options);
-    (void)ctx;
+    if (status == ISO_OK && !tb->evaluator)
+        status = name_folder(ctx, ISO_EVALUATOR, &tb->evaluator_folder);
     if (status == ISO_OK && !tb->evaluator)
         status = iso_event_file_create(tb->evaluator_folder, &tb->evaluator);
     for (int i = 0; i < one->logs.count && status == ISO_OK; i++) {
@@ -300,8 +316,8 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
         return iso_callback_no_memory();
     }
     bool batches = options->update_freq || options->profile_batch;
-    /* the caller's text may be freed later; an empty path stays recognisable */
-    tb->options.path = options->path && options->path[0] ? tb->train_folder : NULL;
+    /* the caller's text may be freed later; that there is none stays recognisable */
+    tb->options.path = options->path && options->path[0] ? "" : NULL;
     iso_callback *callback =
         iso_callback_create(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,
                             .batch_begin = batches ? batch_begin : NULL,
