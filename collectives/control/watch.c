@@ -1,8 +1,8 @@
 /* The watchdog: finds ranks that died, were stopped, lost their network, or called another collective.
  *
  * MPI waits for ever for a rank that is gone, so this is a channel of its own. Every rank has a record in a
- * page that the ranks of a host share: a count of heartbeats, and the place of the rank in the sequence of
- * collectives, with a text. The thread that calls collectives writes the place; entering costs some stores
+ * page that the ranks of a host share: a count of heartbeats, and the progress of the rank in the sequence of
+ * collectives, with a text. The thread that calls collectives writes the progress; entering costs some stores
  * to memory that nobody else writes. The watchdog's thread beats twice a second, so a rank that computes for
  * minutes is alive, and reads the records of the others.
  *
@@ -68,7 +68,7 @@ static void publish(iso_watch *w, const iso_watch_name *name, uint64_t signature
     for (int i = 0; i < ISO_WATCH_WORDS; i++)
         atomic_store_explicit(&record->text[at][i], name->text.words[i], memory_order_relaxed);
     atomic_store_explicit(&record->signature[at], signature, memory_order_relaxed);
-    atomic_store_explicit(&record->place, iso_watch_place(w->sequence, w->position, at, true),
+    atomic_store_explicit(&record->progress, iso_watch_progress(w->sequence, w->position, at, true),
                           memory_order_release);
 }
 
@@ -117,8 +117,8 @@ void iso_watch_leave(iso_watch *w)
 {
     if (!w)
         return;
-    uint64_t place = atomic_load_explicit(&w->mine->place, memory_order_relaxed);
-    atomic_store_explicit(&w->mine->place, place & ~(uint64_t)1, memory_order_release);
+    uint64_t progress = atomic_load_explicit(&w->mine->progress, memory_order_relaxed);
+    atomic_store_explicit(&w->mine->progress, progress & ~(uint64_t)1, memory_order_release);
 }
 
 void iso_watch_set_phase(iso_watch *w, iso_watch_phase phase)

@@ -21,38 +21,38 @@ enum {
     ISO_WATCH_TICK = 500, /* ms between heartbeats */
 };
 
-/* A place in the sequence of collectives: from the lowest bit, whether the rank is inside, which of the two
+/* Progress in the sequence of collectives: from the lowest bit, whether the rank is inside, which of the two
  * texts belongs to it, the position within the collective (22 bits), the sequence number. */
-static inline uint64_t iso_watch_place(uint64_t sequence, uint64_t position, unsigned text, bool inside)
+static inline uint64_t iso_watch_progress(uint64_t sequence, uint64_t position, unsigned text, bool inside)
 {
     const uint64_t most = ((uint64_t)1 << 22) - 1;
     return sequence << 24 | (position < most ? position : most) << 2 | (text & 1) << 1 | inside;
 }
-static inline uint64_t iso_watch_sequence(uint64_t place)
+static inline uint64_t iso_watch_sequence(uint64_t progress)
 {
-    return place >> 24;
+    return progress >> 24;
 }
-static inline unsigned iso_watch_position(uint64_t place)
+static inline unsigned iso_watch_position(uint64_t progress)
 {
-    return (unsigned)(place >> 2) & ((1u << 22) - 1);
+    return (unsigned)(progress >> 2) & ((1u << 22) - 1);
 }
-static inline unsigned iso_watch_parity(uint64_t place)
+static inline unsigned iso_watch_parity(uint64_t progress)
 {
-    return (unsigned)(place >> 1) & 1;
+    return (unsigned)(progress >> 1) & 1;
 }
-static inline bool iso_watch_inside(uint64_t place)
+static inline bool iso_watch_inside(uint64_t progress)
 {
-    return place & 1;
+    return progress & 1;
 }
 /* Sequence number and position. */
-static inline uint64_t iso_watch_key(uint64_t place)
+static inline uint64_t iso_watch_key(uint64_t progress)
 {
-    return place >> 2;
+    return progress >> 2;
 }
 
 /* What a rank publishes. Written by that rank alone; on other hosts by the one that hears of it. */
 typedef struct iso_watch_record {
-    _Alignas(128) _Atomic uint64_t place;
+    _Alignas(128) _Atomic uint64_t progress;
     _Atomic uint64_t text[2][ISO_WATCH_WORDS];
     _Atomic uint64_t
         signature[2]; /* hash of all signatures up to here, with the exchanges of this collective */
@@ -91,9 +91,9 @@ typedef enum iso_watch_health {
 
 /* How this process sees a rank. Used by the watchdog's thread alone. */
 typedef struct iso_watch_peer {
-    uint64_t beats, place;
+    uint64_t beats, progress;
     double silent; /* seconds without a heartbeat */
-    double still;  /* seconds at the same place */
+    double still;  /* seconds at the same progress */
     int process;   /* pidfd; -1 */
     bool gone;     /* the process has ended */
     bool heard;    /* on another host: this process has had its state */
@@ -191,7 +191,7 @@ void iso_watch_report(iso_watch *watch);
 void iso_watch_store_report(const iso_watch *watch, const char *text, size_t length);
 /* "rank 1 on h1 (process 77) is alive, in collective 17, a step" */
 void iso_watch_add_rank(iso_text *text, const iso_watch *watch, int rank);
-/* A copy of the text of a rank's place. */
-void iso_watch_read_text(const iso_watch_record *record, uint64_t place, char text[ISO_WATCH_TEXT]);
+/* A copy of the text of a rank's progress. */
+void iso_watch_read_text(const iso_watch_record *record, uint64_t progress, char text[ISO_WATCH_TEXT]);
 
 #endif

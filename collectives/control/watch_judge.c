@@ -23,12 +23,12 @@ static bool hash_at(const iso_watch_record *record, uint64_t sequence, uint64_t 
 static bool have_parted(const iso_watch *w, int a, int b)
 {
     const iso_watch_record *first = &w->page->record[a], *second = &w->page->record[b];
-    uint64_t place = w->peer[a].place, other = w->peer[b].place, one, two;
-    uint64_t sequence = iso_watch_sequence(place < other ? place : other);
+    uint64_t progress = w->peer[a].progress, other = w->peer[b].progress, one, two;
+    uint64_t sequence = iso_watch_sequence(progress < other ? progress : other);
     if (sequence > 0 && hash_at(first, sequence, &one) && hash_at(second, sequence, &two) && one != two)
         return true;
-    return iso_watch_position(place) > 0 && iso_watch_key(place) == iso_watch_key(other) &&
-           atomic_load(&first->signature[iso_watch_parity(place)]) !=
+    return iso_watch_position(progress) > 0 && iso_watch_key(progress) == iso_watch_key(other) &&
+           atomic_load(&first->signature[iso_watch_parity(progress)]) !=
                atomic_load(&second->signature[iso_watch_parity(other)]);
 }
 
@@ -49,8 +49,8 @@ bool iso_watch_find_parted(const iso_watch *w, int *first, int *other)
 /* Orders ranks by how far they are: one that has left a collective is further than one inside. */
 static uint64_t progress_of(const iso_watch *w, int rank)
 {
-    uint64_t place = w->peer[rank].place;
-    return iso_watch_key(place) << 1 | !iso_watch_inside(place);
+    uint64_t progress = w->peer[rank].progress;
+    return iso_watch_key(progress) << 1 | !iso_watch_inside(progress);
 }
 
 /* The rank that has waited longest inside a collective; -1: none waits. */
@@ -58,7 +58,7 @@ static int longest_waiting(const iso_watch *w)
 {
     int found = -1;
     for (int rank = 0; rank < w->n_ranks; rank++)
-        if (iso_watch_inside(w->peer[rank].place) &&
+        if (iso_watch_inside(w->peer[rank].progress) &&
             (found < 0 || w->peer[rank].still > w->peer[found].still))
             found = rank;
     return found;

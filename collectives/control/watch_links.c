@@ -50,7 +50,7 @@ typedef struct hello {
 
 /* One rank in a STATE message; n_ring pairs of numbers follow. */
 typedef struct state_entry {
-    uint64_t place, signature, beats;
+    uint64_t progress, signature, beats;
     uint64_t text[ISO_WATCH_WORDS];
     int32_t rank;
     uint32_t phase, health, n_ring;
@@ -163,15 +163,15 @@ static bool put_state(const iso_watch *w, int rank, buffer *out)
 {
     const iso_watch_record *record = &w->page->record[rank];
     const iso_watch_peer *peer = &w->peer[rank];
-    state_entry entry = {.place = peer->place,
-                         .signature = atomic_load(&record->signature[iso_watch_parity(peer->place)]),
+    state_entry entry = {.progress = peer->progress,
+                         .signature = atomic_load(&record->signature[iso_watch_parity(peer->progress)]),
                          .beats = peer->beats,
                          .rank = rank,
                          .phase = atomic_load(&record->phase),
                          .health = (uint32_t)peer->health,
                          .n_ring = peer->still > 0 ? ISO_WATCH_RING : 0};
     for (int i = 0; i < ISO_WATCH_WORDS; i++)
-        entry.text[i] = atomic_load(&record->text[iso_watch_parity(peer->place)][i]);
+        entry.text[i] = atomic_load(&record->text[iso_watch_parity(peer->progress)][i]);
     bool good = add_bytes(out, &entry, sizeof entry);
     for (unsigned i = 0; i < entry.n_ring && good; i++) {
         uint64_t pair[2] = {atomic_load(&record->ring[i].sequence), atomic_load(&record->ring[i].hash)};
@@ -198,7 +198,7 @@ static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
 {
     iso_watch_record *record = &w->page->record[entry->rank];
     iso_watch_peer *peer = &w->peer[entry->rank];
-    unsigned at = iso_watch_parity(entry->place);
+    unsigned at = iso_watch_parity(entry->progress);
     peer->silent = 0;
     peer->heard = true;
     peer->ended = false;
@@ -212,7 +212,7 @@ static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
         atomic_store(&record->ring[i].hash, pair[1]);
         atomic_store(&record->ring[i].sequence, pair[0]);
     }
-    atomic_store(&record->place, entry->place);
+    atomic_store(&record->progress, entry->progress);
     atomic_store(&record->beats, entry->beats);
     atomic_store(&record->phase, entry->phase);
     atomic_store(&record->health, entry->health);

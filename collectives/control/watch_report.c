@@ -12,29 +12,29 @@
 
 enum { MOST_LISTED = 256 };
 
-void iso_watch_read_text(const iso_watch_record *record, uint64_t place, char text[ISO_WATCH_TEXT])
+void iso_watch_read_text(const iso_watch_record *record, uint64_t progress, char text[ISO_WATCH_TEXT])
 {
     uint64_t words[ISO_WATCH_WORDS];
     for (int i = 0; i < ISO_WATCH_WORDS; i++)
-        words[i] = atomic_load_explicit(&record->text[iso_watch_parity(place)][i], memory_order_relaxed);
+        words[i] = atomic_load_explicit(&record->text[iso_watch_parity(progress)][i], memory_order_relaxed);
     memcpy(text, words, ISO_WATCH_TEXT);
     text[ISO_WATCH_TEXT - 1] = 0;
 }
 
 /* "in collective 17.3, a reshard" */
-static void add_place(iso_text *report, const iso_watch *w, int rank)
+static void add_progress(iso_text *report, const iso_watch *w, int rank)
 {
     char text[ISO_WATCH_TEXT];
-    uint64_t place = w->peer[rank].place;
-    if (place == 0) {
+    uint64_t progress = w->peer[rank].progress;
+    if (progress == 0) {
         iso_text_add(report, "before its first collective");
         return;
     }
-    iso_watch_read_text(&w->page->record[rank], place, text);
-    iso_text_add(report, "%s collective %llu", iso_watch_inside(place) ? "in" : "after",
-                 (unsigned long long)iso_watch_sequence(place));
-    if (iso_watch_position(place))
-        iso_text_add(report, ".%u", iso_watch_position(place));
+    iso_watch_read_text(&w->page->record[rank], progress, text);
+    iso_text_add(report, "%s collective %llu", iso_watch_inside(progress) ? "in" : "after",
+                 (unsigned long long)iso_watch_sequence(progress));
+    if (iso_watch_position(progress))
+        iso_text_add(report, ".%u", iso_watch_position(progress));
     iso_text_add(report, ", %s", text);
 }
 
@@ -58,7 +58,7 @@ void iso_watch_add_rank(iso_text *report, const iso_watch *w, int rank)
     iso_text_add(report, "rank %d on %s (process %d) ", rank, who->host, (int)who->pid);
     add_health(report, &w->peer[rank]);
     iso_text_add(report, ", ");
-    add_place(report, w, rank);
+    add_progress(report, w, rank);
 }
 
 /* Lost ranks, or those that are left. */

@@ -78,9 +78,9 @@ static void look_at(const iso_watch *w, int rank, double passed)
     iso_watch_peer *peer = &w->peer[rank];
     const iso_watch_record *record = &w->page->record[rank];
     uint64_t beats = atomic_load_explicit(&record->beats, memory_order_relaxed);
-    uint64_t place = atomic_load_explicit(&record->place, memory_order_acquire);
-    peer->still = place == peer->place ? peer->still + passed : 0;
-    peer->place = place;
+    uint64_t progress = atomic_load_explicit(&record->progress, memory_order_acquire);
+    peer->still = progress == peer->progress ? peer->still + passed : 0;
+    peer->progress = progress;
     if (!iso_watch_is_local(w, rank))
         return;
     peer->silent = beats == peer->beats ? peer->silent + passed : 0;
