@@ -35,14 +35,23 @@ static bool check_count(iso_graph *g, int count, int most, const char *what)
     return count >= 1 && count <= most;
 }
 
+/* Names tell the inputs apart, in layouts and in files. */
+static void check_inputs_differ(iso_graph *g, const iso_tensor *a, const iso_tensor *b)
+{
+    if (!a || !b || iso_graph_error(g) != ISO_OK || strcmp(iso_tensor_name(a), iso_tensor_name(b)) != 0)
+        return;
+    iso_graph_fail(g,
+                   a == b ? "the input '%s' is given twice to a model"
+                          : "two inputs of a model are named '%s': give each a name of its own",
+                   iso_tensor_name(a));
+}
+
 static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor *const *outputs)
 {
     for (int i = 0; i < model->n_inputs; i++) {
         model_check_tensor(model->graph, inputs[i], "input", true);
         for (int k = 0; k < i; k++)
-            if (inputs[i] && inputs[i] == inputs[k] && iso_graph_error(model->graph) == ISO_OK)
-                iso_graph_fail(model->graph, "the input '%s' is given twice to a model",
-                               iso_tensor_name(inputs[i]));
+            check_inputs_differ(model->graph, inputs[i], inputs[k]);
         model->inputs[i] = inputs[i];
     }
     memcpy(model->parts, model->inputs, sizeof model->inputs);

@@ -26,7 +26,7 @@ typedef struct iso_saved_file iso_saved_file;
 ISO_API iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
 /* The same with several inputs and outputs (at most ISO_MAX_MODEL_INPUTS and ISO_MAX_MODEL_OUTPUTS). Data
  * sets have their components in this order: inputs, then the targets of the outputs that have a loss or
- * metrics. */
+ * metrics. Inputs have different names. */
 ISO_API iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,
                                             iso_tensor *const *outputs, int output_count);
 /* Frees the model and its graph. NULL is ignored. Collective (iso_mesh_destroy). */

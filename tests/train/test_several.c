@@ -373,6 +373,12 @@ START_TEST(models_that_cannot_be)
     model = iso_model_create_several(graph, many, 2, many, 1);
     check_refused_by(iso_compile(model, .loss = ISO_LOSS_MSE), "'x'", "twice");
     iso_model_destroy(model);
+    graph = iso_graph_create(ctx);
+    for (int i = 0; i < 2; i++)
+        many[i] = iso_input(graph, "left", ISO_F32, ISO_SHAPE(1));
+    model = iso_model_create_several(graph, many, 2, many, 1);
+    check_refused_by(iso_compile(model, .loss = ISO_LOSS_MSE), "'left'", "two inputs of a model are named");
+    iso_model_destroy(model);
 }
 END_TEST
 
