@@ -158,16 +158,20 @@ static iso_status store(const iso_argument *row, const char *text, void *values)
     return ISO_OK;
 }
 
+/* Of every command; isogrid.c acts on it before a command reads its options. */
+static const iso_argument help_row = {.name = "help", .kind = ISO_ARGUMENT_FLAG, .help = "prints this help"};
+
 static iso_status command_line_unknown(const iso_argument *table, int rows, const char *word)
 {
     char name[64];
-    const char *names[ISO_MAX_ARGUMENTS];
+    const char *names[ISO_MAX_ARGUMENTS + 1];
     for (int i = 0; i < rows; i++)
         names[i] = table[i].name;
+    names[rows] = help_row.name;
     const char *bare = word + strspn(word, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
     iso_text near = {0};
-    iso_text_add_nearest_options(&near, name, names, rows);
+    iso_text_add_nearest_options(&near, name, names, rows + 1);
     iso_status status = iso_error(ISO_INVALID, "unknown option '%s'%s", word, iso_text_get(&near));
     iso_text_free(&near);
     return status;
@@ -278,8 +282,8 @@ static void add_help(iso_text *text, const iso_argument *row)
 
 void iso_arguments_help(const iso_argument *table, int rows, iso_text *text)
 {
-    for (int i = 0; i < rows; i++) {
-        const iso_argument *row = &table[i];
+    for (int i = 0; i <= rows; i++) {
+        const iso_argument *row = i < rows ? &table[i] : &help_row;
         const iso_session_option *option = row->kind == ISO_ARGUMENT_SESSION ? session_row(row) : NULL;
         const char *value = option ? option->value : row->value;
         iso_text_add(text, "  --%s%s%s\n", row->name, value ? " " : "", value ? value : "");

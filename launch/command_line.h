@@ -45,7 +45,7 @@ typedef struct iso_argument {
 iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, char *const *argv,
                                void *values);
 
-/* Adds a paragraph of help for each row. */
+/* Adds a paragraph of help for each row, and one for --help, which every command has and no table. */
 void iso_arguments_help(const iso_argument *table, int rows, iso_text *text);
 
 /* A number from text, all of it: ISO_INVALID names `what` and the text. */

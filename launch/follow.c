@@ -78,8 +78,6 @@ static int follow_make_table(iso_argument rows[ISO_MAX_ARGUMENTS])
     }
     memcpy(rows + count, own, sizeof own);
     count += OWN;
-    rows[count] = *iso_train_argument("help");
-    rows[count++].offset += offsetof(follow_options, train);
     return count;
 }
 

@@ -6,6 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
+#include "launch/command_line.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
 
@@ -34,6 +35,8 @@ static void isogrid_print_help(iso_context *ctx, const iso_command *command)
     iso_text_add(&text, "isogrid %s %s\n%s\n", command->name, command->arguments, command->description);
     if (command->help)
         command->help(&text);
+    else
+        iso_arguments_help(NULL, 0, &text);
     fputs(iso_text_get(&text), stdout);
     iso_text_free(&text);
 }

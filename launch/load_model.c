@@ -68,7 +68,6 @@ static int load_model_make_table(const iso_load_command *command, iso_argument r
     rows[count++] = part;
     memcpy(rows + count, command->own, (size_t)command->count * sizeof *rows);
     count += command->count;
-    add_shared("help", NULL, &rows[count++]);
     return count;
 }
 

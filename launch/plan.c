@@ -12,10 +12,10 @@
 /* ---- options ---- */
 
 static const char *const shared[] = {
-    "model",      "classes",   "mesh",          "devices",    "layout",           "strict-layouts", "zero",
-    "batch-size", "optimizer", "learning-rate", "schedule",   "weight-decay",     "clip-norm",      "loss",
-    "metrics",    "precision", "clip-value",    "accumulate", "global-clip-norm", "layout-file",    "seed",
-    "threads",    "verbose",
+    "model",       "classes",    "mesh",      "devices",       "layout",     "strict-layouts",
+    "zero",        "batch-size", "optimizer", "learning-rate", "schedule",   "weight-decay",
+    "clip-norm",   "loss",       "metrics",   "precision",     "clip-value", "global-clip-norm",
+    "layout-file", "seed",       "threads",   "verbose",
 };
 
 static const iso_argument own[] = {
@@ -35,31 +35,24 @@ static const iso_argument own[] = {
     {"json", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, json), NULL,
      "prints JSON, as docs/plan.md describes it", 0, 0, NULL},
 };
-enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[0], HELP = 1 };
+enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[0] };
 
-/* Fills `rows` with the table and returns the number of rows. Omits options that `isogrid train` does not
- * have. */
-static int plan_make_table(iso_argument rows[SHARED + OWN + HELP])
+/* Fills `rows` with the table. */
+static void plan_make_table(iso_argument rows[SHARED + OWN])
 {
-    int count = 0;
     for (int i = 0; i < SHARED; i++) {
-        const iso_argument *row = iso_train_argument(shared[i]);
-        if (!row)
-            continue;
-        rows[count] = *row;
-        rows[count++].offset += offsetof(iso_plan_options, train);
+        rows[i] = *iso_train_argument(shared[i]);
+        rows[i].offset += offsetof(iso_plan_options, train);
     }
     for (int i = 0; i < OWN; i++)
-        rows[count++] = own[i];
-    rows[count] = *iso_train_argument("help");
-    rows[count++].offset += offsetof(iso_plan_options, train);
-    return count;
+        rows[SHARED + i] = own[i];
 }
 
 static void plan_print_help(iso_text *text)
 {
-    iso_argument rows[SHARED + OWN + HELP];
-    iso_arguments_help(rows, plan_make_table(rows), text);
+    iso_argument rows[SHARED + OWN];
+    plan_make_table(rows);
+    iso_arguments_help(rows, SHARED + OWN, text);
 }
 
 /* "16GiB", "1.5GB/slot" */
@@ -104,10 +97,11 @@ static iso_status check_suggest(const iso_plan_options *options)
 
 static iso_status plan_read_options(int argc, char *const *argv, iso_plan_options *options)
 {
-    iso_argument rows[SHARED + OWN + HELP];
+    iso_argument rows[SHARED + OWN];
     iso_plan_options read = {.train = iso_train_options_default()};
     iso_status status;
-    ISO_TRY(iso_arguments_parse(rows, plan_make_table(rows), argc, argv, &read));
+    plan_make_table(rows);
+    ISO_TRY(iso_arguments_parse(rows, SHARED + OWN, argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
     ISO_TRY(
         iso_argument_shape("--shape", read.shape ? read.shape : "28,28,1", 1, ISO_MAX_RANK - 1, &read.row));

@@ -170,7 +170,6 @@ static const iso_argument table[] = {
     SESSION(threads),
     SESSION(timeout),
     SESSION_NAMED(timeout_abort, "timeout-abort"),
-    FLAG(help, "help", "prints this help"),
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 _Static_assert((int)ROWS <= (int)ISO_MAX_ARGUMENTS, "the parser's table is too small");

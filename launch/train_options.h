@@ -49,7 +49,6 @@ typedef struct iso_train_options {
     int64_t check_replicas; /* 0: never */
     int64_t stop_before;    /* seconds; 0: not given */
     const char *resume, *backup, *weights, *save;
-    bool help;
 } iso_train_options;
 
 /* Reads argv[1..argc). ISO_INVALID names the option and its value; also if options exclude each other. */
