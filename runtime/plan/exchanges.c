@@ -358,10 +358,28 @@ static iso_status exchanges_commit(iso_plan *plan)
 
 /* ---- the whole ---- */
 
+/* "the reshard of dense/output from [data, -] to [-, -] and 2 more" */
+static void name_exchange(const iso_plan *plan, const iso_instruction *instruction, char *text, size_t size)
+{
+    const iso_program *program = plan->program;
+    const iso_move *move = &plan->moves[instruction->first_move];
+    const iso_program_value *from = &program->values[move->from], *to = &program->values[move->to];
+    char before[64], after[64], more[32] = "";
+    if (instruction->n_moves > 1)
+        snprintf(more, sizeof more, " and %d more", instruction->n_moves - 1);
+    iso_layout_text(program->mesh, &from->layout, before, sizeof before);
+    iso_layout_text(program->mesh, &to->layout, after, sizeof after);
+    snprintf(text, size, "the reshard of %s from [%s] to [%s]%s", iso_tensor_name(from->tensor), before,
+             after, more);
+}
+
 static iso_status make_exchange(iso_plan *plan, int number, iso_source *source, int *slots)
 {
     iso_instruction *instruction = &plan->instructions[number];
-    iso_status status = iso_exchange_create(plan->site->fabric, "a reshard", &instruction->exchange);
+    char what[320] = "a reshard";
+    if (instruction->n_moves > 0)
+        name_exchange(plan, instruction, what, sizeof what);
+    iso_status status = iso_exchange_create(plan->site->fabric, what, &instruction->exchange);
     if (status != ISO_OK)
         return status;
     plan->instructions[instruction->begin].exchange = instruction->exchange;
