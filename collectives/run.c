@@ -204,6 +204,15 @@ static void finish_reductions(iso_exchange *exchange)
     }
 }
 
+/* A barrier of the host, whose time counts as a wait. */
+static void timed_barrier(iso_fabric *fabric, int thread)
+{
+    int64_t begun = thread == 0 ? iso_watch_time(fabric->channel.watch) : 0;
+    iso_fabric_barrier(fabric, thread);
+    if (thread == 0)
+        iso_watch_wait_done(fabric->channel.watch, begun);
+}
+
 static void run_start(iso_exchange *exchange, int thread)
 {
     iso_fabric *fabric = exchange->fabric;
@@ -212,7 +221,7 @@ static void run_start(iso_exchange *exchange, int thread)
     if (!exchange->active)
         return;
     if (!exchange->settled)
-        iso_fabric_barrier(fabric, thread);
+        timed_barrier(fabric, thread);
     if (thread == 0 && calls_mpi(exchange)) {
         if (is_leader(exchange))
             start_reductions(exchange);
@@ -243,14 +252,16 @@ static void run_wait(iso_exchange *exchange, int thread)
     if (!exchange->active)
         return;
     if (thread == 0 && calls_mpi(exchange)) {
+        int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
         if (is_leader(exchange))
             finish_reductions(exchange);
         run_check(exchange->fabric,
                   iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
+        iso_watch_wait_done(exchange->fabric->channel.watch, begun);
         take_from_under_way(exchange);
     }
     if (has_arrivals(exchange))
-        iso_fabric_barrier(exchange->fabric, thread);
+        timed_barrier(exchange->fabric, thread);
 }
 
 void iso_exchange_wait(iso_exchange *exchange, int thread)
@@ -280,7 +291,7 @@ void iso_fabric_progress(iso_fabric *fabric)
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {
     if (exchange->active && (!exchange->settled || has_arrivals(exchange)))
-        iso_fabric_barrier(exchange->fabric, thread);
+        timed_barrier(exchange->fabric, thread);
     if (thread == 0)
         iso_watch_leave(exchange->fabric->channel.watch);
 }

@@ -29,6 +29,7 @@ typedef struct iso_watch_settings {
     bool ends_process;   /* ends the process when a rank is lost */
     double timeout;      /* seconds after which a slow rank is named */
     bool timeout_aborts; /* and ends the job */
+    bool times;          /* rank 0 prints the times of steps */
 } iso_watch_settings;
 
 /* Starts to watch the ranks of a channel, and a thread for it. *watch is NULL if there is one rank.

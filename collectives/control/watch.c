@@ -121,6 +121,34 @@ void iso_watch_leave(iso_watch *w)
     atomic_store_explicit(&w->mine->progress, progress & ~(uint64_t)1, memory_order_release);
 }
 
+int64_t iso_watch_time(const iso_watch *w)
+{
+    struct timespec now;
+    if (!w || !w->times)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static void add_time(const iso_watch *w, _Atomic uint64_t *sum, int64_t begun)
+{
+    atomic_fetch_add_explicit(sum, (uint64_t)(iso_watch_time(w) - begun), memory_order_relaxed);
+}
+
+void iso_watch_step_done(iso_watch *w, int64_t begun)
+{
+    if (!w || !w->times)
+        return;
+    add_time(w, &w->mine->step_time, begun);
+    atomic_fetch_add_explicit(&w->mine->steps, 1, memory_order_release);
+}
+
+void iso_watch_wait_done(iso_watch *w, int64_t begun)
+{
+    if (w && w->times)
+        add_time(w, &w->mine->wait_time, begun);
+}
+
 void iso_watch_set_phase(iso_watch *w, iso_watch_phase phase)
 {
     if (w)
@@ -192,6 +220,7 @@ static iso_status make(const iso_channel *channel, const iso_watch_settings *set
     w->ends_process = settings->ends_process;
     w->timeout = settings->timeout;
     w->timeout_aborts = settings->timeout_aborts;
+    w->times = settings->times;
     w->identity = iso_new((size_t)w->n_ranks * sizeof *w->identity);
     w->peer = iso_new((size_t)w->n_ranks * sizeof *w->peer);
     bool room = w->identity && w->peer;

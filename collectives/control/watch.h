@@ -45,4 +45,11 @@ void iso_watch_wait(iso_watch *watch, const iso_watch_name *name);
 /* This rank has left what it entered last. */
 void iso_watch_leave(iso_watch *watch);
 
+/* Times of steps, which rank 0 prints every 100 steps with --verbose 2. The time now in nanoseconds, 0 if times
+ * are not wanted. */
+int64_t iso_watch_time(const iso_watch *watch);
+/* A step, or a wait for other ranks in it, that began at this time has ended. */
+void iso_watch_step_done(iso_watch *watch, int64_t begun);
+void iso_watch_wait_done(iso_watch *watch, int64_t begun);
+
 #endif

@@ -59,7 +59,8 @@ typedef struct iso_watch_record {
     struct {
         _Atomic uint64_t sequence, hash; /* the same without exchanges, by sequence number */
     } ring[ISO_WATCH_RING];
-    _Alignas(128) _Atomic uint64_t beats; /* written by the rank's thread */
+    _Atomic uint64_t steps, step_time, wait_time; /* sums, ns; if times are wanted */
+    _Alignas(128) _Atomic uint64_t beats;         /* written by the rank's thread */
     _Atomic uint32_t phase;
     _Atomic uint32_t health; /* of a rank of another host: as its host's leader sees it */
 } iso_watch_record;
@@ -99,6 +100,7 @@ typedef struct iso_watch_peer {
     bool heard;    /* on another host: this process has had its state */
     bool ended;    /* on another host: the connection to its leader has ended since */
     unsigned calls;
+    uint64_t steps, step_time, wait_time; /* when times were printed last */
     iso_watch_health health;
 } iso_watch_peer;
 
@@ -130,7 +132,7 @@ struct iso_watch {
     const int *host_of_rank; /* the context's */
     bool ends_process;
     double timeout;
-    bool timeout_aborts;
+    bool timeout_aborts, times;
     iso_window window;
     iso_watch_page *page;
     iso_watch_identity *identity; /* [n_ranks] */
@@ -184,6 +186,8 @@ double iso_watch_longest_wait(const iso_watch *watch);
 /* Adds which ranks are the last, and one that waits for them; some rank must be inside a collective. */
 void iso_watch_add_slow(const iso_watch *watch, iso_text *text);
 void iso_watch_warn_of_slow(const iso_watch *watch);
+/* Prints the times of steps of all ranks, if all have done enough since the last time. */
+void iso_watch_print_times(const iso_watch *watch);
 
 /* watch_report.c: prints the report and writes it to a file. */
 void iso_watch_report(iso_watch *watch);

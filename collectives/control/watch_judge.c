@@ -5,7 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 
-enum { MOST_NAMED = 8 };
+enum { MOST_NAMED = 8, STEPS_BETWEEN = 100 /* two lines of times */ };
 static const double moves_within = 0.4; /* seconds: a rank that has not moved for longer may wait for ever */
 
 /* ---- different collectives ---- */
@@ -94,5 +94,49 @@ void iso_watch_warn_of_slow(const iso_watch *w)
     iso_text text = {0};
     iso_watch_add_slow(w, &text);
     iso_warn("no progress for %.0f seconds: %s", iso_watch_longest_wait(w), iso_text_get(&text));
+    iso_text_free(&text);
+}
+
+/* ---- times ---- */
+
+/* Steps that all ranks have done since times were printed last; ranks without slots do none. */
+static uint64_t steps_of_all(const iso_watch *w)
+{
+    uint64_t least = UINT64_MAX;
+    for (int rank = 0; rank < w->n_ranks; rank++) {
+        uint64_t steps = atomic_load(&w->page->record[rank].steps);
+        if (steps > 0 && steps - w->peer[rank].steps < least)
+            least = steps - w->peer[rank].steps;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+/* Adds a rank's mean times since the last line. */
+static void add_times(const iso_watch *w, int rank, iso_text *text)
+{
+    const iso_watch_record *record = &w->page->record[rank];
+    iso_watch_peer *last = &w->peer[rank];
+    uint64_t steps = atomic_load(&record->steps), step = atomic_load(&record->step_time),
+             wait = atomic_load(&record->wait_time);
+    double count = (double)(steps - last->steps);
+    if (steps > last->steps)
+        iso_text_add(text, "; rank %d %.3f, %.3f", rank, 1e-6 * (double)(step - last->step_time) / count,
+                     1e-6 * (double)(wait - last->wait_time) / count);
+    last->steps = steps;
+    last->step_time = step;
+    last->wait_time = wait;
+}
+
+void iso_watch_print_times(const iso_watch *w)
+{
+    iso_text text = {0};
+    uint64_t steps = steps_of_all(w);
+    if (steps < STEPS_BETWEEN)
+        return;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        add_times(w, rank, &text);
+    printf("%llu steps, ms of each and of its waits for other ranks%s\n", (unsigned long long)steps,
+           iso_text_get(&text));
+    fflush(stdout);
     iso_text_free(&text);
 }

@@ -51,6 +51,7 @@ typedef struct hello {
 /* One rank in a STATE message; n_ring pairs of numbers follow. */
 typedef struct state_entry {
     uint64_t progress, signature, beats;
+    uint64_t steps, step_time, wait_time;
     uint64_t text[ISO_WATCH_WORDS];
     int32_t rank;
     uint32_t phase, health, n_ring;
@@ -166,6 +167,9 @@ static bool put_state(const iso_watch *w, int rank, buffer *out)
     state_entry entry = {.progress = peer->progress,
                          .signature = atomic_load(&record->signature[iso_watch_parity(peer->progress)]),
                          .beats = peer->beats,
+                         .steps = atomic_load(&record->steps),
+                         .step_time = atomic_load(&record->step_time),
+                         .wait_time = atomic_load(&record->wait_time),
                          .rank = rank,
                          .phase = atomic_load(&record->phase),
                          .health = (uint32_t)peer->health,
@@ -214,6 +218,9 @@ static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
     }
     atomic_store(&record->progress, entry->progress);
     atomic_store(&record->beats, entry->beats);
+    atomic_store(&record->step_time, entry->step_time);
+    atomic_store(&record->wait_time, entry->wait_time);
+    atomic_store(&record->steps, entry->steps);
     atomic_store(&record->phase, entry->phase);
     atomic_store(&record->health, entry->health);
 }

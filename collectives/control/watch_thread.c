@@ -226,6 +226,8 @@ static void look(iso_watch *w)
     for (int rank = 0; rank < w->n_ranks; rank++)
         look_at(w, rank, passed);
     iso_watch_links_look(w, passed);
+    if (w->times && w->rank == 0)
+        iso_watch_print_times(w);
     if (atomic_load(&w->lost))
         return;
     if (atomic_load(&w->page->reported)) {

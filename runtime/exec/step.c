@@ -280,6 +280,8 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     iso_watch_leave(watch);
     if (runtime->n_locals == 0)
         return 0;
+    int64_t begun = iso_watch_time(watch);
     iso_thread_pool_run(runtime->pool, run_thread, &s);
+    iso_watch_step_done(watch, begun);
     return *ready->slot[0].fault_total;
 }

@@ -32,7 +32,8 @@ static const iso_session_option options[] = {
     {"threads", false, true, false, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
      "an integer from 1 to 4096", NULL},
     {"verbose", false, true, false, 0, 2, "0|1|2",
-     "0: silent; 1 (the default): progress bar; 2: first the whole plan, then one line for each epoch",
+     "0: silent; 1 (the default): progress bar; 2: first the whole plan, then one line for each epoch, and "
+     "every 100 steps the times of each rank",
      "0, 1 or 2", NULL},
     {"timeout", true, true, false, 1, 1000000, "S",
      "a rank that others wait for is named in a warning every S seconds; default " ISO_TEXT_OF(

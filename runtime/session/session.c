@@ -65,6 +65,7 @@ static iso_status watch_ranks(iso_context *ctx)
                                    .n_hosts = ctx->n_hosts,
                                    .ends_process = ctx->began_mpi,
                                    .timeout = ctx->timeout,
+                                   .times = !strcmp(iso_option(ctx, "verbose", "1"), "2"),
                                    .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL};
     return iso_watch_create(&ctx->channel, &settings, &ctx->channel.watch);
 }
