@@ -7,7 +7,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/mpi"
 export OMPI_MCA_orte_tmpdir_base=$work/mpi OMPI_MCA_btl_vader_backing_directory=$work/mpi ISOGRID_REPORTS=$work/reports
 # After a rank has died, the others have this many seconds for their report.
-export OMPI_MCA_odls_base_sigkill_timeout=4
+export OMPI_MCA_odls_base_sigkill_timeout=2
 # shellcheck disable=SC2034  # for those who source this
 long=${ISOGRID_TEST_LONG:-}
 mpirun=(launch/mpirun)
