@@ -11,7 +11,7 @@ export OMPI_MCA_odls_base_sigkill_timeout=2
 # shellcheck disable=SC2034  # for those who source this
 long=${ISOGRID_TEST_LONG:-}
 mpirun=(launch/mpirun)
-lost=$BUILD/tests/faults/lost
+export lost=$BUILD/tests/faults/lost
 jobs=0
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }
