@@ -54,7 +54,7 @@ static iso_status take_line(iso_evaluations *e, const char *text, size_t length,
     if (iso_json_parse(e->path, text, length, &root) != ISO_OK)
         return not_ours(e, line);
     const char *name = json_string_value(json_object_get(root, "checkpoint"));
-    const char *identity = json_string_value(json_object_get(root, "identity"));
+    const char *identity = json_string_value(json_object_get(root, "commit"));
     const json_t *epoch = json_object_get(root, "epoch");
     iso_status status = name && identity
                             ? add_key(e, name, strtoull(identity, NULL, 16),
@@ -149,7 +149,7 @@ static void add_line(iso_text *line, const iso_evaluation *one)
 {
     iso_text_add(line, "{");
     iso_json_put_text(line, "checkpoint", one->checkpoint);
-    iso_json_put(line, "identity", "\"%016" PRIx64 "\"", one->identity);
+    iso_json_put(line, "commit", "\"%016" PRIx64 "\"", one->identity);
     iso_json_put(line, "step", "%" PRId64, one->step);
     if (one->epoch >= 0) {
         iso_json_put(line, "epoch", "%d", one->epoch);

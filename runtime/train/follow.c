@@ -325,7 +325,9 @@ done:
 static iso_status follow_check(follower *f)
 {
     const iso_follow_options *o = &f->options;
-    if (!f->folder || !*f->folder || strlen(f->folder) > 3800)
+    if (!f->folder)
+        return iso_null_argument("iso_follow", "folder", 0);
+    if (!*f->folder || strlen(f->folder) > 3800)
         return iso_error(ISO_INVALID, "follow: the folder has no name, or one that is too long");
     if (o->epochs < 0 || o->timeout < 0 || o->period < 0 || isnan(o->timeout) || isnan(o->period))
         return iso_error(ISO_INVALID, "follow: epochs %d, timeout %g and period %g must not be negative",

@@ -112,7 +112,7 @@ SPECIAL = {
     ("iso_layout_map_get", "layout"): "&f->lent", ("iso_layout_map_key", "index"): "0", ("iso_layout_map_layout", "index"): "0", ("iso_value_pack", "slot"): "f->own_slot",
     ("iso_dataset_open_with", "name"): '"random"', ("iso_model_save_weights", "path"): "f->file_name",
     ("iso_saved_file_open", "path"): "f->file_name", ("iso_checkpoint_find", "folder"): "f->folder", ("iso_checkpoint_newest", "folder"): "f->folder",
-    ("iso_checkpoint_pointed", "folder"): "f->folder",
+    ("iso_checkpoint_pointed", "folder"): "f->folder", ("iso_follow_with", "folder"): "f->followed",
     ("iso_model_restore_or_create", "folder"): "f->folder", ("iso_layout_visualize_svg", "path"): "f->picture",
     ("iso_keras_save", "path"): "f->keras_name", ("iso_keras_save_check", "path"): "f->keras_name",
     ("iso_keras_load_with", "path"): "f->keras_name", ("iso_keras_read_member", "path"): "f->keras_name",

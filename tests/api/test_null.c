@@ -96,7 +96,7 @@ typedef struct fixture {
     char bytes[4096];
     FILE *out;
     char folder[64], file_name[128], keras_name[128], cache_name[128], history_name[128], picture[128],
-        missing[128];
+        missing[128], followed[128]; /* followed: a folder in which training has ended */
     made_things made;
 } fixture;
 
@@ -183,13 +183,16 @@ static void take_back(void)
 static iso_status set_up_model(void)
 {
     static const float numbers[24];
+    char followed[160];
     iso_status status = ISO_OK;
+    snprintf(followed, sizeof followed, "%s/{epoch}.weights.h5", f.followed);
+    iso_callback *callbacks[] = {iso_model_checkpoint(followed), NULL};
     f.array = (iso_data_array){numbers, ISO_F32, ISO_SHAPE(6, 4)};
     f.model = build_model(f.ctx);
     f.trained = iso_model_variable(f.model, "dense/kernel");
     ISO_TRY(iso_compile(f.model, .loss = ISO_LOSS_MSE));
     ISO_TRY(iso_dataset_arrays(f.ctx, &f.data, .x = f.array, .y = {numbers, ISO_F32, ISO_SHAPE(6, 1)}));
-    ISO_TRY(iso_fit(f.model, f.data, .verbose = ISO_ZERO, .history = &f.history));
+    ISO_TRY(iso_fit(f.model, f.data, .verbose = ISO_ZERO, .callbacks = callbacks, .history = &f.history));
     ISO_TRY(iso_dataset_rewind(f.data, 0));
     ISO_TRY(iso_dataset_next(f.data, &f.batch));
     ISO_TRY(iso_variable_read_value(f.trained, &f.same));
@@ -228,6 +231,7 @@ static void name_files(void)
     snprintf(f.history_name, sizeof f.history_name, "%s/history", f.folder);
     snprintf(f.picture, sizeof f.picture, "%s/a.svg", f.folder);
     snprintf(f.missing, sizeof f.missing, "%s/missing", f.folder);
+    snprintf(f.followed, sizeof f.followed, "%s/followed", f.folder);
 }
 
 static void set_up(void)
