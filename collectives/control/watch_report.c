@@ -102,7 +102,8 @@ static void compose(iso_text *report, const iso_watch *w)
     if (w->ends_process)
         iso_text_add(report, "; the job ends with exit code %d\n", ISO_WATCH_LOST);
     else
-        iso_text_add(report, "; collectives of this context return an error from now on\n");
+        iso_text_add(report, "; collectives of this context that begin later return an error, a call that "
+                             "already waits does not return\n");
     add_ranks(report, w, true);
     add_ranks(report, w, false);
 }

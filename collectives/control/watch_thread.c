@@ -191,7 +191,7 @@ static void flush_output(void)
     }
 }
 
-/* Ends the process; in a program with MPI of its own, collectives return an error from now on. */
+/* Ends the process; in a program with MPI of its own, collectives that begin later return an error. */
 static void end(iso_watch *w)
 {
     if (w->ends_process) {
