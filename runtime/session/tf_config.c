@@ -3,6 +3,8 @@
  * Its meaning and limits follow tensorflow/python/distribute/multi_worker_util.py: at most one chief and one
  * evaluator, the chief before the workers, and an evaluator that need not be in the cluster. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/hash.h"
@@ -165,6 +167,38 @@ static void add_hosts(iso_text *line, const json_t *list, int *added)
     }
 }
 
+/* Adds a word so that a shell reads it as it is. */
+static void add_word(iso_text *line, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
+    if (*word && word[strspn(word, plain)] == 0) {
+        iso_text_add(line, " %s", word);
+        return;
+    }
+    iso_text_add(line, " '");
+    for (; *word; word++)
+        if (*word == '\'')
+            iso_text_add(line, "'\\''");
+        else
+            iso_text_add(line, "%c", *word);
+    iso_text_add(line, "'");
+}
+
+/* Adds this process's program and its arguments; the program alone where the system does not tell them. */
+static void add_program(iso_text *line)
+{
+    char *argument = NULL;
+    size_t size = 0;
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    add_word(line, program_invocation_name);
+    for (int at = 0; file && getdelim(&argument, &size, 0, file) >= 0; at++)
+        if (at > 0)
+            add_word(line, argument);
+    free(argument);
+    if (file)
+        fclose(file);
+}
+
 void iso_tf_add_command(const char *text, iso_text *line)
 {
     json_t *root = NULL;
@@ -176,12 +210,13 @@ void iso_tf_add_command(const char *text, iso_text *line)
                  count_tasks(cluster, CHIEF) + count_tasks(cluster, WORKER));
     add_hosts(line, json_object_get(cluster, "chief"), &added);
     add_hosts(line, json_object_get(cluster, "worker"), &added);
-    iso_text_add(line, " %s", program_invocation_name);
+    add_program(line);
     if (count_tasks(cluster, EVALUATOR) > 0) {
         iso_text_add(line, " : -np 1 -host ");
         added = 0;
         add_hosts(line, json_object_get(cluster, "evaluator"), &added);
-        iso_text_add(line, " %s --role evaluator", program_invocation_name);
+        add_program(line);
+        iso_text_add(line, " --role evaluator");
     }
     json_decref(root);
 }
