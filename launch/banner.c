@@ -1,7 +1,9 @@
 /* The first lines of a run: which slots are on which rank, and what a step needs. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "collectives/control/control.h"
 #include "launch/train_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
@@ -31,6 +33,18 @@ static void banner_add_slots(iso_text *text, iso_context *ctx, const iso_mesh *m
         iso_text_add(text, ", ... (%d ranks)", iso_ranks(ctx));
 }
 
+typedef struct host_name {
+    char text[65];
+} host_name;
+
+static int first_rank(iso_context *ctx, int host)
+{
+    int rank = 0;
+    while (rank + 1 < iso_ranks(ctx) && iso_host_of_rank(ctx, rank) != host)
+        rank++;
+    return rank;
+}
+
 static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
 {
     if (iso_mesh_slots(mesh) == 1)
@@ -42,8 +56,8 @@ static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
                : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";
 }
 
-/* Hosts with unequal numbers of slots give the same numbers, but not the speed that their cores promise. */
-static void warn_of_unequal_hosts(iso_context *ctx, const iso_mesh *mesh)
+/* names [ranks]: of the hosts. */
+static void warn_of_unequal_hosts(iso_context *ctx, const iso_mesh *mesh, const host_name *names)
 {
     enum { SHOWN = 8 };
     int hosts = iso_hosts(ctx);
@@ -55,7 +69,8 @@ static void warn_of_unequal_hosts(iso_context *ctx, const iso_mesh *mesh)
     for (int h = 0; slots && h < hosts; h++) {
         unequal = unequal || slots[h] != slots[0];
         if (h < SHOWN)
-            iso_text_add(&text, "%shost %d: %d", h ? ", " : "", h, slots[h]);
+            iso_text_add(&text, "%s%s (host %d): %d", h ? ", " : "", names[first_rank(ctx, h)].text, h,
+                         slots[h]);
     }
     if (unequal)
         iso_warn(
@@ -66,10 +81,25 @@ static void warn_of_unequal_hosts(iso_context *ctx, const iso_mesh *mesh)
     iso_free(slots);
 }
 
-void iso_banner_print(iso_context *ctx, const iso_train_options *options, const iso_distribution_setup *setup)
+/* Hosts with unequal numbers of slots give the same numbers, but not the speed that their cores promise. */
+static iso_status compare_hosts(iso_context *ctx, const iso_mesh *mesh)
 {
-    if (!iso_is_chief(ctx) || options->verbose == 0)
-        return;
+    if (iso_hosts(ctx) == 1)
+        return ISO_OK;
+    host_name mine = {""}, *names = iso_new((size_t)iso_ranks(ctx) * sizeof *names);
+    gethostname(mine.text, sizeof mine.text - 1);
+    iso_status status =
+        iso_agree(ctx, names ? ISO_OK : iso_no_memory("the names of %d hosts", iso_hosts(ctx)));
+    if (status == ISO_OK)
+        status = iso_gather_all(ctx, &mine, sizeof mine, names);
+    if (status == ISO_OK && iso_is_chief(ctx))
+        warn_of_unequal_hosts(ctx, mesh, names);
+    iso_free(names);
+    return status;
+}
+
+static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
+{
     iso_text slots = {0};
     banner_add_slots(&slots, ctx, setup->mesh);
     printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
@@ -77,7 +107,16 @@ void iso_banner_print(iso_context *ctx, const iso_train_options *options, const 
            iso_threads(ctx));
     printf("backend %s; collectives: %s\n", iso_backend_cpu()->description, collectives(ctx, setup->mesh));
     iso_text_free(&slots);
-    warn_of_unequal_hosts(ctx, setup->mesh);
+}
+
+iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
+                            const iso_distribution_setup *setup)
+{
+    if (options->verbose == 0)
+        return ISO_OK;
+    if (iso_is_chief(ctx))
+        print_banner(ctx, setup);
+    return compare_hosts(ctx, setup->mesh);
 }
 
 static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)

@@ -137,7 +137,7 @@ iso_status iso_loaded_model_make(iso_context *ctx, const iso_load_command *comma
     ISO_TRY(iso_agree(ctx, check_model(train, command->compiles, &t->named)));
     ISO_TRY(iso_distribution_setup_make(ctx, train, &t->setup));
     if (!options->json)
-        iso_banner_print(ctx, train, &t->setup);
+        ISO_TRY(iso_banner_print(ctx, train, &t->setup));
     ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, &t->named, !command->compiles, &t->data)));
     ISO_TRY(load_model_build(ctx, command->compiles, train, t));
     ISO_TRY(iso_named_model_load_weights(ctx, train, true, &t->named));

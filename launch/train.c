@@ -123,7 +123,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     if (run.from.mesh)
         placed.mesh = run.from.mesh;
     ISO_TRY(setup(ctx, &placed, &run));
-    iso_banner_print(ctx, options, &run.setup);
+    ISO_TRY(iso_banner_print(ctx, options, &run.setup));
     ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
     ISO_TRY(train_build(ctx, options, &run));
     if (saves_model(options)) /* fails before training if the model cannot be saved */

@@ -110,8 +110,8 @@ void iso_distribution_setup_free(iso_distribution_setup *setup);
 
 /* The first lines of a run, before and after the model is compiled; whole: the output of `isogrid plan`. The
  * chief prints; collective. */
-void iso_banner_print(iso_context *ctx, const iso_train_options *options,
-                      const iso_distribution_setup *setup);
+iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
+                            const iso_distribution_setup *setup);
 iso_status iso_banner_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole);
 
 /* A callback that writes one JSON line for each epoch, with its seconds, and in the first the seconds from
