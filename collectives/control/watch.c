@@ -1,9 +1,9 @@
 /* The watchdog: finds ranks that died, were stopped, lost their network, or called another collective.
  *
- * MPI waits for ever for a rank that is gone, so this is a channel of its own. Every rank has a record in a
+ * MPI waits for ever for a rank that is gone, so this does not use MPI. Every rank has a record in a
  * page that the ranks of a host share: a count of heartbeats, and the progress of the rank in the sequence of
  * collectives, with a text. The thread that calls collectives writes the progress; entering costs some stores
- * to memory that nobody else writes. The watchdog's thread beats twice a second, so a rank that computes for
+ * to memory that no other rank writes. The watchdog's thread beats twice a second, so a rank that computes for
  * minutes is alive, and reads the records of the others.
  *
  * A record survives its process: the kernel keeps the page while one rank of the host maps it. So the last
@@ -167,7 +167,7 @@ static uint64_t pid_space(void)
 static iso_status share_identities(iso_watch *w, const iso_channel *channel)
 {
     iso_watch_identity mine = {.pid = (int32_t)getpid(), .pid_space = pid_space()};
-    if (gethostname(mine.host, sizeof mine.host - 1))
+    if (gethostname(mine.host, sizeof mine.host))
         snprintf(mine.host, sizeof mine.host, "?");
     iso_status status = iso_channel_agree(channel, iso_watch_links_open(w, &mine));
     if (status != ISO_OK)

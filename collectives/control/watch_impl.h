@@ -15,7 +15,7 @@
 enum {
     ISO_WATCH_WORDS = ISO_WATCH_TEXT / 8,
     ISO_WATCH_RING = 32,  /* collectives whose signatures are remembered */
-    ISO_WATCH_HOST = 40,  /* bytes of a host's name */
+    ISO_WATCH_HOST = 65,  /* bytes of a host's name: HOST_NAME_MAX and a zero */
     ISO_WATCH_JOB = 40,   /* bytes of the job's name */
     ISO_WATCH_LOST = 74,  /* exit code of a job that lost a rank */
     ISO_WATCH_TICK = 500, /* ms between heartbeats */
@@ -50,7 +50,7 @@ static inline uint64_t iso_watch_key(uint64_t progress)
     return progress >> 2;
 }
 
-/* What a rank publishes. Written by that rank alone; on other hosts by the one that hears of it. */
+/* What a rank publishes. Written by that rank alone; on other hosts by the leader that receives it. */
 typedef struct iso_watch_record {
     _Alignas(128) _Atomic uint64_t progress;
     _Atomic uint64_t text[2][ISO_WATCH_WORDS];
@@ -97,7 +97,7 @@ typedef struct iso_watch_peer {
     double still;  /* seconds at the same progress */
     int process;   /* pidfd; -1 */
     bool gone;     /* the process has ended */
-    bool heard;    /* on another host: this process has had its state */
+    bool known;    /* on another host: this process has received its state */
     bool ended;    /* on another host: the connection to its leader has ended since */
     unsigned calls;
     uint64_t steps, step_time, wait_time; /* when times were printed last */
@@ -151,7 +151,7 @@ struct iso_watch {
     iso_watch_link **links;
     int n_links;
     bool urgent;        /* something has happened that cannot wait for the next heartbeat */
-    atomic_bool joined; /* all other hosts have been heard */
+    atomic_bool joined; /* the states of all other hosts have been received */
     bool warned;        /* of hosts that cannot be reached */
     double named;       /* the longest wait when slow ranks were last named; 0: not in this wait */
 };
@@ -160,15 +160,15 @@ struct iso_watch {
 iso_status iso_watch_thread_start(iso_watch *watch);
 void iso_watch_thread_end(iso_watch *watch);
 bool iso_watch_is_local(const iso_watch *watch, int rank);
-/* Whether this rank is the one that speaks for its host. */
+/* Whether this rank is the one that is connected to the other hosts. */
 bool iso_watch_is_leader(const iso_watch *watch);
-/* Whether a rank takes no more part in the job, against its will. */
+/* Whether a rank has died, is stopped or cannot be reached. */
 bool iso_watch_is_lost(const iso_watch *watch, int rank);
 
 /* watch_links.c: other hosts. Opens the socket on which this rank listens, and writes where into *mine. */
 iso_status iso_watch_links_open(iso_watch *watch, iso_watch_identity *mine);
-/* Waits until the other hosts have been heard, but not for long. Without that a rank that is lost in the
- * first second might not be known to them. */
+/* Waits some seconds at most for the states of the other hosts. Without that, they might never know of a rank that
+ * is lost in the first second. */
 void iso_watch_links_await(const iso_watch *watch);
 void iso_watch_links_close(iso_watch *watch);
 /* Fills the events to wait for, 2 n_ranks + 17 at most; returns their number. */
@@ -180,7 +180,7 @@ void iso_watch_links_look(iso_watch *watch, double passed);
 void iso_watch_links_report(iso_watch *watch, const char *text, size_t length);
 
 /* watch_judge.c: finds two ranks that have called different collectives. */
-bool iso_watch_find_parted(const iso_watch *watch, int *first, int *other);
+bool iso_watch_find_mismatch(const iso_watch *watch, int *first, int *other);
 /* How long some rank has been inside a collective, in seconds. */
 double iso_watch_longest_wait(const iso_watch *watch);
 /* Adds which ranks are the last, and one that waits for them; some rank must be inside a collective. */

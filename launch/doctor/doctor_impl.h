@@ -30,7 +30,7 @@ typedef struct iso_doctor_finding {
 
 /* What every rank knows of each rank. */
 typedef struct iso_doctor_rank_facts {
-    char host[64];    /* the host's name */
+    char host[65];    /* the host's name */
     char machine[40]; /* the kernel's boot id: the same on all ranks of a machine, in containers too */
     int cores;        /* of the machine */
     cpu_set_t mask;   /* the cores that the rank may use */
@@ -74,13 +74,15 @@ iso_status iso_doctor_find(iso_doctor_finding *finding, int outcome, double badn
 
 /* ---- facts ---- */
 
-int iso_doctor_rank(const iso_doctor *doctor);
 /* The index of this rank's host, and whether this rank is its lowest rank. */
 int iso_doctor_host(const iso_doctor *doctor);
 bool iso_doctor_is_lowest(const iso_doctor *doctor);
 const char *iso_doctor_host_name(const iso_doctor *doctor, int host);
-/* The cores that the ranks of a rank's host may use, all together; counts[CPU_SETSIZE]: of how many of its ranks each is. */
+/* The number of cores that the ranks of a host may use, all together. counts[CPU_SETSIZE]: how many of the ranks
+ * may use each core. */
 int iso_doctor_host_cores(const iso_doctor *doctor, int host, int *counts);
+/* The value of a variable of the environment that is set and not empty; NULL otherwise. */
+const char *iso_doctor_variable(const char *name);
 /* Reads the beginning of a file; "" if it cannot be read. */
 void iso_doctor_read(const char *path, char *text, size_t size);
 /* "0.5 s", "12 ms", "30 us" */
@@ -92,8 +94,8 @@ char *iso_doctor_bytes(double bytes, char *text, size_t size);
 
 /* A free name in the folder for a file of this process; freed with iso_free. */
 char *iso_doctor_name(const iso_doctor *doctor, const char *what);
-/* The chief makes an empty file that other hosts may look at: *path, which each rank frees with iso_free, and *file on
- * the chief, -1 elsewhere. *path is NULL on all ranks if the chief cannot make it. Collective. */
+/* The chief makes an empty file that other hosts may look at: *path, which each rank frees with iso_free, and
+ * *file on the chief, -1 elsewhere. *path is NULL on all ranks if the chief cannot make it. Collective. */
 iso_status iso_doctor_token_make(const iso_doctor *doctor, const char *what, char **path, int *file);
 /* Waits for all ranks; then the chief removes the file. Collective. */
 iso_status iso_doctor_token_remove(const iso_doctor *doctor, char *path, int file);
