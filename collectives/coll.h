@@ -46,7 +46,7 @@ typedef struct iso_topology {
     const int *rank_of_slot;    /* [n_slots] */
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
     int n_threads;              /* threads of this rank that run slots, at least 1 */
-    iso_watch *watch;           /* is told of exchanges and agreements; NULL: none */
+    iso_watch *watch;           /* records exchanges and agreements; NULL: none */
 } iso_topology;
 
 /* The sum routines of the backend in use. */

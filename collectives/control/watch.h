@@ -1,6 +1,6 @@
 /* The watchdog's view of collectives: each rank publishes which collective it entered last, so that the
- * others can name it after this rank has died or stopped. All functions accept NULL (one rank: nobody
- * watches), and are called by the thread that calls collectives. */
+ * others can name it after this rank has died or stopped. All functions accept NULL (one rank: there is no
+ * watchdog), and are called by the thread that calls collectives. */
 #ifndef ISO_COLL_WATCH_H
 #define ISO_COLL_WATCH_H
 
@@ -14,7 +14,7 @@ typedef struct iso_watch iso_watch;
 
 enum { ISO_WATCH_TEXT = 112 };
 
-/* How a report calls a collective, and its signature: a hash of what must be the same on all ranks. */
+/* The text for a collective in reports, and its signature: a hash of what must be the same on all ranks. */
 typedef struct iso_watch_name {
     uint64_t signature;
     union {
@@ -39,7 +39,7 @@ iso_status iso_watch_enter_named(iso_watch *watch, const char *op, int64_t count
 /* This rank enters an exchange of the collective that it entered last: the ranks with slots call them in the
  * same order. It gets the next position within that collective. Costs a few stores. */
 void iso_watch_enter_exchange(iso_watch *watch, const iso_watch_name *name);
-/* This rank waits for something of this name, which has no place in the order of collectives (a checkpoint
+/* This rank waits for something of this name, which is not in the order of collectives (a checkpoint
  * that is written while training goes on). */
 void iso_watch_wait(iso_watch *watch, const iso_watch_name *name);
 /* This rank has left what it entered last. */

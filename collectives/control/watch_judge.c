@@ -1,4 +1,5 @@
-/* What the watchdog concludes from places: ranks in different collectives, and ranks that others wait for. */
+/* What the watchdog concludes from the ranks' progress: ranks in different collectives, and ranks that others
+ * wait for. */
 #include <stdio.h>
 
 #include "collectives/control/watch_impl.h"
@@ -20,7 +21,7 @@ static bool hash_at(const iso_watch_record *record, uint64_t sequence, uint64_t 
     return atomic_load_explicit(&record->ring[at].sequence, memory_order_acquire) == sequence;
 }
 
-static bool have_parted(const iso_watch *w, int a, int b)
+static bool call_different(const iso_watch *w, int a, int b)
 {
     const iso_watch_record *first = &w->page->record[a], *second = &w->page->record[b];
     uint64_t progress = w->peer[a].progress, other = w->peer[b].progress, one, two;
@@ -32,11 +33,11 @@ static bool have_parted(const iso_watch *w, int a, int b)
                atomic_load(&second->signature[iso_watch_parity(other)]);
 }
 
-bool iso_watch_find_parted(const iso_watch *w, int *first, int *other)
+bool iso_watch_find_mismatch(const iso_watch *w, int *first, int *other)
 {
     for (int a = 0; a < w->n_ranks; a++)
         for (int b = a + 1; b < w->n_ranks && w->peer[a].still > moves_within; b++)
-            if (w->peer[b].still > moves_within && have_parted(w, a, b)) {
+            if (w->peer[b].still > moves_within && call_different(w, a, b)) {
                 *first = a;
                 *other = b;
                 return true;

@@ -31,7 +31,7 @@
 enum {
     RECEIVE = 1 << 16,
     MOST_MESSAGE = 1 << 24,
-    MOST_TARGETS = 16 /* ranks of a host that a new leader calls */
+    MOST_TARGETS = 16 /* ranks of a host to which a new leader connects */
 };
 /* Seconds. */
 static const double suspect_after = 2, cut_after = 7, cut_after_end = 3, connect_within = 2, warn_after = 30,
@@ -204,7 +204,7 @@ static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
     iso_watch_peer *peer = &w->peer[entry->rank];
     unsigned at = iso_watch_parity(entry->progress);
     peer->silent = 0;
-    peer->heard = true;
+    peer->known = true;
     peer->ended = false;
     for (int i = 0; i < ISO_WATCH_WORDS; i++)
         atomic_store(&record->text[at][i], entry->text[i]);
@@ -242,7 +242,7 @@ static void take_states(iso_watch *w, const char *data, size_t bytes)
 
 /* ---- messages ---- */
 
-/* False: the other end is none of ours. */
+/* False: the other end is not a rank of this job. */
 static bool take_message(iso_watch *w, iso_watch_link *link, const message_head *head, const char *data)
 {
     hello other;
@@ -394,7 +394,7 @@ static bool finish_connecting(iso_watch_link *link, short happened)
     return !getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &size) && !error;
 }
 
-/* The process, or the host, at the other end has ended; unless somebody takes over its place. */
+/* The process or the host at the other end has ended, unless another rank becomes the leader there. */
 static void note_end(iso_watch *w, const iso_watch_link *link)
 {
     if (!link->greeted || !iso_watch_is_leader(w))
@@ -428,7 +428,7 @@ void iso_watch_links_serve(iso_watch *w, const struct pollfd *polled)
         accept_all(w);
 }
 
-/* How a rank of another host is. */
+/* Judges a rank of another host by when its state was received last. */
 static void look_at_host_of(const iso_watch *w, int rank, double passed)
 {
     iso_watch_peer *peer = &w->peer[rank];
@@ -437,7 +437,7 @@ static void look_at_host_of(const iso_watch *w, int rank, double passed)
     for (int other = 0; other < w->n_ranks && alone; other++)
         alone = other == rank || w->host_of_rank[other] != w->host_of_rank[rank];
     peer->silent += passed;
-    if (atomic_load(&record->phase) == ISO_WATCH_ENDED || !peer->heard ||
+    if (atomic_load(&record->phase) == ISO_WATCH_ENDED || !peer->known ||
         atomic_load(&record->health) >= ISO_WATCH_DEAD)
         return;
     if (peer->ended && alone)
@@ -451,16 +451,16 @@ static void look_at_host_of(const iso_watch *w, int rank, double passed)
 static bool has_joined(const iso_watch *w)
 {
     for (int rank = 0; rank < w->n_ranks; rank++)
-        if (!iso_watch_is_local(w, rank) && !w->peer[rank].heard)
+        if (!iso_watch_is_local(w, rank) && !w->peer[rank].known)
             return false;
     return true;
 }
 
-static void warn_of_unheard(iso_watch *w)
+static void warn_of_unreachable(iso_watch *w)
 {
     for (int host = 0; host < w->n_hosts && !w->warned; host++) {
         int rank = lowest_of_host(w, host);
-        if (iso_watch_is_local(w, rank) || w->peer[rank].heard || w->peer[rank].silent < warn_after)
+        if (iso_watch_is_local(w, rank) || w->peer[rank].known || w->peer[rank].silent < warn_after)
             continue;
         w->warned = true;
         if (w->rank == 0)
@@ -484,7 +484,7 @@ void iso_watch_links_look(iso_watch *w, double passed)
         return;
     call_leaders(w);
     send_states(w);
-    warn_of_unheard(w);
+    warn_of_unreachable(w);
     if (!atomic_load(&w->joined))
         atomic_store(&w->joined, has_joined(w));
     for (int i = 0; i < w->n_links; i++) {

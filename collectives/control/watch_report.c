@@ -150,7 +150,7 @@ static bool store(const iso_watch *w, const char *text, size_t length, char *pat
 void iso_watch_store_report(const iso_watch *w, const char *text, size_t length)
 {
     char path[1024];
-    (void)store(w, text, length, path, sizeof path); /* where it cannot be written, the printed one remains */
+    (void)store(w, text, length, path, sizeof path); /* if it cannot be written, the printed one remains */
 }
 
 void iso_watch_report(iso_watch *w)

@@ -172,7 +172,7 @@ static bool is_final(iso_watch *w, double passed, double *overdue)
         w->verdict.found = false;
     if (lost > 0)
         find(w, ISO_WATCH_A_LOSS, passed);
-    else if (iso_watch_find_parted(w, &w->verdict.first, &w->verdict.other))
+    else if (iso_watch_find_mismatch(w, &w->verdict.first, &w->verdict.other))
         find(w, ISO_WATCH_A_MISMATCH, passed);
     else
         look_for_slow(w, passed);

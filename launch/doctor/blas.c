@@ -1,5 +1,4 @@
 /* OpenBLAS: float64 products, and the smallest ones of float32. */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -24,17 +23,11 @@ static const iso_doctor_outcome outcomes[] = {
                  "libopenblas.so.0"},
 };
 
-/* The value of a variable that is set; NULL. */
-static const char *value_of(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
-}
-
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
     iso_libraries l;
-    const char *core = value_of("OPENBLAS_CORETYPE"), *threads = value_of("OPENBLAS_NUM_THREADS");
+    const char *core = iso_doctor_variable("OPENBLAS_CORETYPE"),
+               *threads = iso_doctor_variable("OPENBLAS_NUM_THREADS");
     (void)doctor;
     iso_libraries_find(&l);
     if (!*l.openblas)

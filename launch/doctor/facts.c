@@ -2,15 +2,11 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launch/doctor/doctor_impl.h"
-
-int iso_doctor_rank(const iso_doctor *doctor)
-{
-    return iso_rank(doctor->ctx);
-}
 
 int iso_doctor_host(const iso_doctor *doctor)
 {
@@ -37,6 +33,12 @@ int iso_doctor_host_cores(const iso_doctor *doctor, int host, int *counts)
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         cores += counts[cpu] > 0;
     return cores > 0 ? cores : 1;
+}
+
+const char *iso_doctor_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
 }
 
 void iso_doctor_read(const char *path, char *text, size_t size)

@@ -14,33 +14,30 @@ static const iso_doctor_outcome outcomes[] = {
          "srun --mpi=pmix (srun --mpi=list shows what there is); the MPI library needs support for PMIx"},
 };
 
-static const char *value_of(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
-}
-
 /* The number of tasks of an srun, 0 outside. The batch script and the shell of salloc have step numbers from
  * 0xfffffff0 up. */
 static long step_tasks(void)
 {
-    const char *step = value_of("SLURM_STEP_ID"), *tasks = value_of("SLURM_STEP_NUM_TASKS");
-    return step && tasks && value_of("SLURM_PROCID") && strtol(step, NULL, 10) < 0xfffffff0L
+    const char *step = iso_doctor_variable("SLURM_STEP_ID"),
+               *tasks = iso_doctor_variable("SLURM_STEP_NUM_TASKS");
+    return step && tasks && iso_doctor_variable("SLURM_PROCID") && strtol(step, NULL, 10) < 0xfffffff0L
                ? strtol(tasks, NULL, 10)
                : 0;
 }
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
-    const char *launcher = value_of("OMPI_COMM_WORLD_RANK") ? "mpirun" : step_tasks() ? "srun" : "a launcher";
-    const char *version = value_of("PMIX_VERSION");
+    const char *launcher = iso_doctor_variable("OMPI_COMM_WORLD_RANK") ? "mpirun"
+                           : step_tasks()                              ? "srun"
+                                                                       : "a launcher";
+    const char *version = iso_doctor_variable("PMIX_VERSION");
     if (step_tasks() > 1 && iso_ranks(doctor->ctx) == 1)
         return iso_doctor_find(finding, MISSING, 0,
                                "srun started %ld tasks, but each is an MPI job of its own", step_tasks());
-    if (value_of("PMIX_RANK"))
+    if (iso_doctor_variable("PMIX_RANK"))
         return iso_doctor_find(finding, FOUND, 0, "PMIx%s%s, from %s", version ? " " : "",
                                version ? version : "", launcher);
-    if (value_of("PMI_RANK"))
+    if (iso_doctor_variable("PMI_RANK"))
         return iso_doctor_find(finding, PMI, 0, "%s gives PMI-1 or PMI-2, not PMIx", launcher);
     return iso_doctor_find(finding, ISO_DOCTOR_NOT_CHECKED, 0, "no launcher");
 }

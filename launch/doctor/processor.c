@@ -1,7 +1,4 @@
 /* The model of the processors: bits are promised to be equal on processors of one model. */
-#include <stdio.h>
-#include <string.h>
-
 #include "launch/doctor/list.h"
 #include "runtime/backend/libraries.h"
 
@@ -14,22 +11,12 @@ static const iso_doctor_outcome outcomes[] = {
          "--constraint)"},
 };
 
-/* The first "model name" of /proc/cpuinfo, which only x86 has. */
-static void find_model(char *model, size_t size)
-{
-    char text[2048];
-    iso_doctor_read("/proc/cpuinfo", text, sizeof text);
-    const char *line = strstr(text, "model name"), *colon = line ? strchr(line, ':') : NULL;
-    const char *name = colon ? colon + 1 + (colon[1] == ' ') : "unknown model";
-    snprintf(model, size, "%.*s", (int)strcspn(name, "\n"), name);
-}
-
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
     char model[128];
     iso_libraries libraries;
     (void)doctor;
-    find_model(model, sizeof model);
+    iso_processor_model(model, sizeof model);
     iso_libraries_find(&libraries);
     return iso_doctor_find(finding, GOOD, 0, "%s, used with %s", model, libraries.isa);
 }

@@ -11,11 +11,11 @@
 typedef struct iso_folder_watch iso_folder_watch;
 
 /* A checkpoint of the folder. Texts are lent until the next look. */
-typedef struct iso_watched {
+typedef struct iso_folder_entry {
     const char *path, *name; /* name: without the folder */
     uint64_t number;         /* of its commit record */
     uint64_t identity;       /* a hash of its commit record, which has the checksums of all bytes */
-} iso_watched;
+} iso_folder_entry;
 
 /* pattern: of the names (iso_file_name_fits); NULL: any. */
 iso_status iso_folder_watch_create(const char *folder, const char *pattern, iso_folder_watch **watch);
@@ -26,15 +26,13 @@ void iso_folder_watch_destroy(iso_folder_watch *watch);
  * iso_folder_watch_done. ISO_INVALID or ISO_IO if the folder cannot be listed; a later look may succeed. */
 iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *user, const char *path),
                                  void *user);
-/* How many checkpoints are not done yet. */
-int iso_folder_watch_waiting(const iso_folder_watch *watch);
-/* The oldest of them, or the newest; false: there is none. */
-bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_watched *found);
+/* The oldest checkpoint that is not done yet, or the newest; false: there is none. */
+bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_folder_entry *found);
 /* Marks it, and with `older` also all that are older. It counts as new again if the file is replaced. Returns
  * the number of marked ones. */
-int iso_folder_watch_done(iso_folder_watch *watch, const iso_watched *one, bool older);
+int iso_folder_watch_done(iso_folder_watch *watch, const iso_folder_entry *one, bool older);
 /* Whether the file is no longer the one that was seen. */
-bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_watched *one);
+bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one);
 
 /* ---- the end of a training: the file `finished` in the folder of its checkpoints ---- */
 

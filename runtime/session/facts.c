@@ -168,21 +168,13 @@ done:
     return status;
 }
 
-static bool is_lowest_of_host(const iso_context *ctx, int rank)
-{
-    for (int r = 0; r < rank; r++)
-        if (iso_host_of_rank(ctx, r) == iso_host_of_rank(ctx, rank))
-            return false;
-    return true;
-}
-
 /* results: [n_hosts][2], filled on rank 0. Returns the first error, but exchanges all messages if MPI can. */
 static iso_status compare_clocks(const iso_context *ctx, double (*results)[2])
 {
     MPI_Comm all = ctx->channel.communicator;
     int mine = ctx->channel.rank, hosts = 1; /* hosts are numbered in the order of their lowest ranks */
     if (mine > 0)
-        return is_lowest_of_host(ctx, mine) && iso_host_of_rank(ctx, mine) > 0 ? answer_clock(all) : ISO_OK;
+        return iso_leads_host(ctx) && iso_host_of_rank(ctx, mine) > 0 ? answer_clock(all) : ISO_OK;
     iso_status first = ISO_OK;
     for (int rank = 1; rank < ctx->channel.n_ranks; rank++) {
         if (iso_host_of_rank(ctx, rank) != hosts)

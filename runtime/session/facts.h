@@ -32,6 +32,9 @@ const char *iso_thread_support_name(iso_thread_support level);
  * text; false if the library has no such setting, or it is neither a number nor a text. MPI must run. Local. */
 bool iso_mpi_setting(const char *name, char *text, size_t size);
 
+/* The model of this host's processor, from /proc/cpuinfo; "unknown" if it is not there. Local. */
+void iso_processor_model(char *model, size_t size);
+
 /* How the ranks of this rank's host share memory. Collective. */
 iso_status iso_host_shared_memory(iso_context *ctx, iso_shared_memory *kind);
 

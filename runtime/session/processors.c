@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/session/facts.h"
 #include "runtime/session/session_impl.h"
 
 typedef struct processor {
@@ -26,8 +27,7 @@ static bool take_value(const char *line, const char *key, char *value, size_t si
     return true;
 }
 
-/* "unknown" where the system does not tell it. */
-static void find_model(char *model, size_t size)
+void iso_processor_model(char *model, size_t size)
 {
     char line[512];
     bool found = false;
@@ -85,7 +85,7 @@ iso_status iso_processors_compare(iso_context *ctx)
 {
     processor mine = {{0}, {0}}, *all;
     gethostname(mine.host, sizeof mine.host - 1);
-    find_model(mine.model, sizeof mine.model);
+    iso_processor_model(mine.model, sizeof mine.model);
     int64_t hash = (int64_t)iso_hash_text(0, mine.model), range[2] = {hash, ~hash};
     iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, range, 2);
     if (status != ISO_OK || range[0] == ~range[1])

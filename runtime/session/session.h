@@ -97,8 +97,8 @@ ISO_API iso_status iso_stop_on_signals(iso_context *ctx);
  * SLURM_JOB_END_TIME gives the limit, otherwise `squeue`. ISO_INVALID if there is no Slurm job, it has no limit,
  * or `seconds` is not below the job's whole time. Collective. */
 ISO_API iso_status iso_stop_before_limit(iso_context *ctx, double seconds);
-/* Whether a request to stop was met in a step that has ended: the same on every rank. For programs with a
- * loop of their own. */
+/* Whether all ranks have agreed, at the end of a step, that a request to stop has come: the same on every rank. For
+ * programs with a loop of their own. */
 ISO_API bool iso_stop_requested(const iso_context *ctx);
 /* The status of a program that stops on request, for iso_finish. saved: the file from which a new run
  * continues (ISO_STOPPED), NULL: none (ISO_INTERRUPTED). Records the message, which names the request.

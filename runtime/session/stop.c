@@ -1,4 +1,4 @@
-/* Requests to stop: signals. A handler only notes the signal; the next step tells all ranks. */
+/* Requests to stop: signals. A handler only notes the signal; in the next step all ranks agree on it. */
 #include <signal.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const double same_request = 1; /* seconds */
  * a handler are called.
  *
  * mpirun also sends SIGTERM to the ranks that survive a rank's death. Those do not complete another step, so
- * the request is never met, and what watches for lost ranks reports and ends the job. */
+ * the request has no effect, and the watchdog reports the lost rank and ends the job. */
 static void on_signal(int signal_number)
 {
     if (!received) {

@@ -39,27 +39,27 @@ static iso_status add_key(iso_evaluations *e, const char *checkpoint, uint64_t i
 
 /* ---- reading ---- */
 
-static iso_status not_ours(const iso_evaluations *e, int line)
+static iso_status not_a_line(const iso_evaluations *e, int line)
 {
-    return iso_error(
-        ISO_INVALID,
-        "'%s', line %d: it is no line of an evaluator; the file would be appended to. Give the evaluator "
-        "a file of its own",
-        e->path, line);
+    return iso_error(ISO_INVALID,
+                     "'%s', line %d: this is not a line of an evaluator, which would append to the file. "
+                     "Give the evaluator "
+                     "a file of its own",
+                     e->path, line);
 }
 
 static iso_status take_line(iso_evaluations *e, const char *text, size_t length, int line)
 {
     json_t *root = NULL;
     if (iso_json_parse(e->path, text, length, &root) != ISO_OK)
-        return not_ours(e, line);
+        return not_a_line(e, line);
     const char *name = json_string_value(json_object_get(root, "checkpoint"));
     const char *identity = json_string_value(json_object_get(root, "commit"));
     const json_t *epoch = json_object_get(root, "epoch");
     iso_status status = name && identity
                             ? add_key(e, name, strtoull(identity, NULL, 16),
                                       json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1)
-                            : not_ours(e, line);
+                            : not_a_line(e, line);
     json_decref(root);
     return status;
 }
@@ -122,11 +122,6 @@ void iso_evaluations_close(iso_evaluations *e)
     iso_free(e->keys);
     iso_free(e->path);
     iso_free(e);
-}
-
-const char *iso_evaluations_path(const iso_evaluations *e)
-{
-    return e->path;
 }
 
 bool iso_evaluations_has(const iso_evaluations *e, const char *checkpoint, uint64_t identity)

@@ -11,7 +11,7 @@
 /* One evaluation. Texts are lent. */
 typedef struct iso_evaluation {
     const char *checkpoint; /* its name, without the folder */
-    uint64_t identity;      /* of the file's bytes (iso_watched) */
+    uint64_t identity;      /* of the file's bytes (iso_folder_entry) */
     int64_t step;           /* steps trained */
     int epoch;              /* whole epochs trained; -1: unknown */
     int64_t batch;          /* steps trained after these; -1: unknown */
@@ -24,7 +24,6 @@ typedef struct iso_evaluations iso_evaluations;
  * ISO_INVALID: it cannot be written, is not such a file, or another evaluator has it open. */
 iso_status iso_evaluations_open(const char *path, iso_evaluations **evaluations);
 void iso_evaluations_close(iso_evaluations *evaluations);
-const char *iso_evaluations_path(const iso_evaluations *evaluations);
 /* Whether the file has a line of this checkpoint. */
 bool iso_evaluations_has(const iso_evaluations *evaluations, const char *checkpoint, uint64_t identity);
 /* The most epochs of any line; -1: there is none. */

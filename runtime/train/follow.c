@@ -1,4 +1,4 @@
-/* iso_follow. Rank 0 of the evaluator watches the folder and tells the other ranks what to do next; between two
+/* iso_follow. Rank 0 of the evaluator watches the folder and decides for all ranks what to do next; between two
  * looks all of them sleep, so that they do not take a core from workers on their host. */
 #include "runtime/train/follow.h"
 
@@ -39,12 +39,12 @@ typedef struct follower {
 } follower;
 
 /* What all ranks do next. */
-typedef enum move { WAIT, EVALUATE, END } move;
-typedef struct order {
-    int32_t move;
+typedef enum action { WAIT, EVALUATE, END } action;
+typedef struct decision {
+    int32_t action;
     uint64_t number, identity;
     char path[4096];
-} order;
+} decision;
 
 __attribute__((format(printf, 2, 3))) static void say(const follower *f, const char *format, ...)
 {
@@ -61,17 +61,17 @@ __attribute__((format(printf, 2, 3))) static void say(const follower *f, const c
 
 /* ---- what to do next, on rank 0 ---- */
 
-static void say_gone(void *user, const char *path)
+static void report_removed(void *user, const char *path)
 {
     follower *f = user;
     f->n_skipped++;
     say(f, "'%s' was removed before it was evaluated; it is skipped", path);
 }
 
-/* A folder that cannot be listed now may be listed later; each reason is told once. */
+/* A folder that cannot be listed now may be listed later; each reason is reported once. */
 static iso_status look(follower *f)
 {
-    iso_status status = iso_folder_watch_look(f->watch, say_gone, f);
+    iso_status status = iso_folder_watch_look(f->watch, report_removed, f);
     if (status == ISO_NO_MEMORY)
         return status;
     const char *message = status == ISO_OK ? "" : iso_error_message();
@@ -92,7 +92,7 @@ static iso_status open_lines(follower *f)
 }
 
 /* Finds the next checkpoint that has no line yet. */
-static iso_status find_next(follower *f, iso_watched *next, bool *found)
+static iso_status find_next(follower *f, iso_folder_entry *next, bool *found)
 {
     *found = iso_folder_watch_next(f->watch, f->options.newest_only, next);
     if (!*found)
@@ -120,7 +120,7 @@ static iso_status ask_end(follower *f, bool *ended, bool *failed)
     return ISO_OK;
 }
 
-static void order_next(follower *f, const iso_watched *next, order *out)
+static void decide_on(follower *f, const iso_folder_entry *next, decision *out)
 {
     if (f->options.newest_only) {
         int older = iso_folder_watch_done(f->watch, next, true) - 1;
@@ -128,27 +128,27 @@ static void order_next(follower *f, const iso_watched *next, order *out)
         if (older > 0)
             say(f, "%d older %s skipped", older, older == 1 ? "checkpoint is" : "checkpoints are");
     }
-    out->move = EVALUATE;
+    out->action = EVALUATE;
     out->number = next->number;
     out->identity = next->identity;
     snprintf(out->path, sizeof out->path, "%s", next->path);
 }
 
 /* The end is asked for before the look, so that the look sees all that was written before the end. */
-static iso_status decide(follower *f, order *out)
+static iso_status decide(follower *f, decision *out)
 {
     bool ended = false, failed = false, found = false;
-    iso_watched next;
+    iso_folder_entry next;
     iso_status status;
-    *out = (order){.move = WAIT};
+    *out = (decision){.action = WAIT};
     ISO_TRY(ask_end(f, &ended, &failed));
     ISO_TRY(look(f));
     ISO_TRY(find_next(f, &next, &found));
     bool reached = f->options.epochs > 0 && f->epoch >= f->options.epochs;
     if (failed || (!found && (ended || reached)))
-        out->move = END;
+        out->action = END;
     else if (found)
-        order_next(f, &next, out);
+        decide_on(f, &next, out);
     else if (f->options.timeout > 0 && iso_clock() - f->since > f->options.timeout)
         status = iso_error(ISO_FAILED, "no new checkpoint has appeared in '%s' for %g seconds", f->folder,
                            f->options.timeout);
@@ -158,19 +158,19 @@ done:
 
 /* ---- one checkpoint, on all ranks ---- */
 
-static void mark_done(follower *f, const order *what)
+static void mark_done(follower *f, const decision *what)
 {
-    iso_watched one = {.path = what->path};
+    iso_folder_entry one = {.path = what->path};
     iso_folder_watch_done(f->watch, &one, false);
 }
 
 /* A checkpoint that cannot be read is not the end of following. */
-static iso_status pass_over(follower *f, const order *what, iso_status why)
+static iso_status skip(follower *f, const decision *what, iso_status why)
 {
     if (why != ISO_INVALID && why != ISO_IO)
         return why;
     if (iso_is_chief(f->ctx)) {
-        iso_watched one = {.path = what->path};
+        iso_folder_entry one = {.path = what->path};
         f->n_skipped++;
         if (iso_folder_watch_is_gone(f->watch, &one))
             say(f, "'%s' was removed while it was read; it is skipped", what->path);
@@ -207,7 +207,7 @@ static void say_values(const follower *f, const iso_evaluation *one)
 }
 
 /* Local; on rank 0. */
-static iso_status record(follower *f, const order *what, const iso_evaluation *one)
+static iso_status record(follower *f, const decision *what, const iso_evaluation *one)
 {
     iso_status status;
     ISO_TRY(iso_evaluations_add(f->lines, one));
@@ -223,7 +223,7 @@ done:
     return status;
 }
 
-static iso_status evaluate_loaded(follower *f, const order *what, iso_evaluation *one)
+static iso_status evaluate_loaded(follower *f, const decision *what, iso_evaluation *one)
 {
     double values[ISO_MAX_VALUES] = {0};
     iso_status status =
@@ -236,7 +236,7 @@ static iso_status evaluate_loaded(follower *f, const order *what, iso_evaluation
     return iso_agree(f->ctx, iso_is_chief(f->ctx) ? record(f, what, one) : ISO_OK);
 }
 
-static iso_status evaluate(follower *f, const order *what)
+static iso_status evaluate(follower *f, const decision *what)
 {
     iso_saved_file *file = NULL;
     iso_evaluation one = {.checkpoint = strrchr(what->path, '/') + 1,
@@ -247,12 +247,12 @@ static iso_status evaluate(follower *f, const order *what)
         status = iso_saved_file_verify(file);
     if (status != ISO_OK) {
         iso_saved_file_close(file);
-        return pass_over(f, what, status);
+        return skip(f, what, status);
     }
     ISO_TRY(iso_agree(f->ctx, read_position(file, &one)));
     status = iso_model_read_tensors(f->model, file, ISO_OPTIMIZER_LEFT);
     if (status == ISO_IO) {
-        status = pass_over(f, what, status);
+        status = skip(f, what, status);
         goto done;
     }
     if (status == ISO_OK)
@@ -271,17 +271,17 @@ static void rest(double seconds)
 
 static iso_status follow(follower *f)
 {
-    order next = {.move = WAIT};
+    decision next = {.action = WAIT};
     iso_status status = ISO_OK;
-    while (next.move != END) {
+    while (next.action != END) {
         ISO_TRY(iso_stop_agree(f->ctx));
         if (iso_stop_requested(f->ctx))
             return iso_stopped(f->ctx, f->lines_path);
         ISO_TRY(iso_agree(f->ctx, iso_is_chief(f->ctx) ? decide(f, &next) : ISO_OK));
         ISO_TRY(iso_broadcast(f->ctx, &next, sizeof next));
-        if (next.move == EVALUATE)
+        if (next.action == EVALUATE)
             ISO_TRY(evaluate(f, &next));
-        else if (next.move == WAIT)
+        else if (next.action == WAIT)
             rest(f->options.period);
     }
     say(f, "the training in '%s' has ended: %d evaluated, %d skipped", f->folder, f->n_evaluated,

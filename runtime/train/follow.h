@@ -9,14 +9,13 @@ extern "C" {
 #endif
 
 typedef struct iso_follow_options {
-    iso_callback *
-        *callbacks;      /* positional; a list that ends at NULL, or NULL; iso_follow owns its members from
-                                 the call on, even if it fails. Of them, iso_tensorboard writes
-                                 evaluation_<name>_vs_iterations and epoch_<name> into the folder `evaluator`
-                                 below its own, and iso_history_file names the file of JSON lines. The others
-                                 are not called: one list serves iso_fit and iso_follow */
+    /* positional; a list that ends at NULL, or NULL. iso_follow owns its members from the call on, even if it
+     * fails. Of them, iso_tensorboard writes evaluation_<name>_vs_iterations and epoch_<name> into the folder
+     * `evaluator` below its own, and iso_history_file names the file of JSON lines. The others are not called:
+     * one list serves iso_fit and iso_follow */
+    iso_callback **callbacks;
     const char *pattern; /* of the names, in which {...} matches anything; default: all checkpoints */
-    bool newest_only;    /* passes over all but the newest one, as TensorFlow's SidecarEvaluator does;
+    bool newest_only;    /* skips all but the newest one, as TensorFlow's SidecarEvaluator does;
                                  default: evaluates each one that is still there, oldest first */
     int epochs;          /* of the training, as iso_fit gets it: the end of a training of fewer epochs does
                                  not count; also ends when a checkpoint of so many epochs is evaluated. 0: any
@@ -31,7 +30,7 @@ typedef struct iso_follow_options {
  *
  * Each evaluation is a JSON line in FOLDER/evaluator.json (or, with iso_history_file("h.json") among the
  * callbacks, in h-evaluator.json). Checkpoints that have a line are not evaluated again when an evaluator starts
- * anew. Damaged checkpoints, and those that are removed before they are read, are passed over with a line that
+ * anew. Damaged checkpoints, and those that are removed before they are read, are skipped with a line that
  * says so. The folder need not exist yet.
  *
  * Returns when the training has ended and nothing is left to evaluate. In a job with workers that is when they

@@ -279,7 +279,7 @@ START_TEST(wrong_arguments_are_named)
     }
     iso_callback *other[] = {iso_history_file(in("h.json")), NULL};
     ck_assert_int_eq(follow(.callbacks = other), ISO_INVALID);
-    ck_assert(strstr(iso_error_message(), "line 1: it is no line of an evaluator"));
+    ck_assert(strstr(iso_error_message(), "line 1: this is not a line of an evaluator"));
 }
 END_TEST
 

@@ -22,7 +22,7 @@
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
-/* What tells one file from another of the same name. */
+/* What differs between two files of the same name. */
 typedef struct stamp {
     uint64_t device, file, bytes;
     int64_t seconds, nanoseconds;
@@ -140,7 +140,7 @@ static iso_status take_record(iso_folder_watch *watch, watched_file *one)
 {
     iso_status status = read_record(one);
     if (status == ISO_INVALID && access(one->path, F_OK) == 0)
-        iso_warn("%s; it is passed over", iso_error_message());
+        iso_warn("%s; it is skipped", iso_error_message());
     if (status == ISO_IO) {
         one->stamp = (stamp){0};
         watch->changed = iso_clock();
@@ -243,14 +243,6 @@ iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *use
     return status;
 }
 
-int iso_folder_watch_waiting(const iso_folder_watch *watch)
-{
-    int waiting = 0;
-    for (int i = 0; i < watch->count; i++)
-        waiting += watch->files[i].counts;
-    return waiting;
-}
-
 /* By number, then by time, then by name, as checkpoints are ordered everywhere. */
 static bool is_older(const watched_file *a, const watched_file *b)
 {
@@ -263,7 +255,7 @@ static bool is_older(const watched_file *a, const watched_file *b)
     return strcmp(a->path, b->path) < 0;
 }
 
-bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_watched *found)
+bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_folder_entry *found)
 {
     const watched_file *best = NULL;
     for (int i = 0; i < watch->count; i++) {
@@ -272,11 +264,11 @@ bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_watch
             best = one;
     }
     if (best)
-        *found = (iso_watched){best->path, strrchr(best->path, '/') + 1, best->number, best->identity};
+        *found = (iso_folder_entry){best->path, strrchr(best->path, '/') + 1, best->number, best->identity};
     return best != NULL;
 }
 
-int iso_folder_watch_done(iso_folder_watch *watch, const iso_watched *one, bool older)
+int iso_folder_watch_done(iso_folder_watch *watch, const iso_folder_entry *one, bool older)
 {
     const watched_file *done = find(watch, one->path);
     int marked = 0;
@@ -289,7 +281,7 @@ int iso_folder_watch_done(iso_folder_watch *watch, const iso_watched *one, bool 
     return marked;
 }
 
-bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_watched *one)
+bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one)
 {
     struct stat about;
     const watched_file *seen = find((iso_folder_watch *)watch, one->path);
