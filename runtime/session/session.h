@@ -31,7 +31,10 @@ extern "C" {
  *   ISOGRID_THREADS=n         as --threads
  *   ISOGRID_MPI=0 or 1        whether to initialise MPI, with or without a launcher
  *   ISOGRID_RANKS_PER_HOST=k  every k ranks of a machine count as a host, to test messages between hosts
+ *   ISOGRID_SLOTS=n           the slots of a mesh whose size is computed (data=*), instead of one for each rank
  *   ISOGRID_SHM_FILES=1       shared memory is in /dev/shm, for ranks that may not open each other's files
+ *   ISOGRID_REPORTS=DIR       the folder for the watchdog's reports (docs/failures.md)
+ *   ISOGRID_JOB=NAME          the name of the job in the names of these reports; otherwise SLURM_JOB_ID
  *
  *   TF_CONFIG                 the task of this rank, in the form that TensorFlow uses. The ranks that train must
  *                             be its cluster: the chief becomes rank 0, the workers follow by their index
@@ -41,8 +44,8 @@ extern "C" {
  * iso_finish. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or the ranks contradict each other. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; in a job with both roles an evaluator waits here for the end of the
- * workers; ends MPI if iso_init began it (aborts the job if only this rank
- * fails); frees ctx; returns the exit code. ctx may be NULL. Objects that were made with ctx may be destroyed
+ * workers; ends MPI if iso_init began it (aborts the job if only this rank fails); frees ctx; returns the exit
+ * code. ctx may be NULL. Objects that were made with ctx may be destroyed
  * after it, but not used. Collective. */
 ISO_API int iso_finish(iso_context *ctx, iso_status status);
 

@@ -106,16 +106,26 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 }
 
 /* DOCTOR_FILES=PATH=OTHER: opens another file instead. */
+static const char *opened(const char *path)
+{
+    const char *files = fault("DOCTOR_FILES");
+    size_t length = strlen(path);
+    bool other = !strncmp(files, path, length) && files[length] == '=';
+    return other ? files + length + 1 : path;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    return REAL(fopen)(opened(path), mode);
+}
+
 int open(const char *path, int flags, ...)
 {
     va_list arguments;
     va_start(arguments, flags);
     mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    const char *files = fault("DOCTOR_FILES");
-    size_t length = strlen(path);
-    bool other = !strncmp(files, path, length) && files[length] == '=';
-    return REAL(open)(other ? files + length + 1 : path, flags, mode);
+    return REAL(open)(opened(path), flags, mode);
 }
 
 /* ---- the file system ---- */
