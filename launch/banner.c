@@ -1,12 +1,12 @@
 /* The first lines of a run: which slots are on which rank, and what a step needs. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
+#include "runtime/base/host.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -34,7 +34,7 @@ static void banner_add_slots(iso_text *text, iso_context *ctx, const iso_mesh *m
 }
 
 typedef struct host_name {
-    char text[65];
+    char text[ISO_HOST_NAME];
 } host_name;
 
 static int first_rank(iso_context *ctx, int host)
@@ -86,8 +86,8 @@ static iso_status compare_hosts(iso_context *ctx, const iso_mesh *mesh)
 {
     if (iso_hosts(ctx) == 1)
         return ISO_OK;
-    host_name mine = {""}, *names = iso_new((size_t)iso_ranks(ctx) * sizeof *names);
-    gethostname(mine.text, sizeof mine.text - 1);
+    host_name mine, *names = iso_new((size_t)iso_ranks(ctx) * sizeof *names);
+    iso_host_name(mine.text);
     iso_status status =
         iso_agree(ctx, names ? ISO_OK : iso_no_memory("the names of %d hosts", iso_hosts(ctx)));
     if (status == ISO_OK)

@@ -5,15 +5,15 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/channel.h"
 #include "collectives/control/mpi_call.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/host.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
-enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8, HOST_BYTES = 65 };
+enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
 
 static bool agree_is_alone(const iso_channel *channel)
 {
@@ -113,12 +113,12 @@ static int list_different(const uint64_t *values, int ranks, iso_text *list)
 
 /* Sets there[2] to ", on host h1" for rank 0 and for rank `other`; to "" if all ranks are on hosts of one name.
  * Collective. */
-static iso_status find_hosts(const iso_channel *channel, int other, char there[2][HOST_BYTES + 16])
+static iso_status find_hosts(const iso_channel *channel, int other, char there[2][ISO_HOST_NAME + 16])
 {
-    char mine[HOST_BYTES] = {0}, host[2][HOST_BYTES];
+    char mine[ISO_HOST_NAME], host[2][ISO_HOST_NAME];
     int elsewhere;
     iso_status status = ISO_OK;
-    gethostname(mine, sizeof mine - 1);
+    iso_host_name(mine);
     for (int i = 0; i < 2; i++) {
         memcpy(host[i], mine, sizeof mine);
         ISO_TRY(ISO_MPI(MPI_Bcast(host[i], sizeof mine, MPI_CHAR, i ? other : 0, channel->communicator)));
@@ -127,7 +127,7 @@ static iso_status find_hosts(const iso_channel *channel, int other, char there[2
     for (int i = 0; i < 2; i++) {
         there[i][0] = 0;
         if (elsewhere >= 0)
-            snprintf(there[i], HOST_BYTES + 16, ", on host %s,", host[i]);
+            snprintf(there[i], ISO_HOST_NAME + 16, ", on host %s,", host[i]);
     }
 done:
     return status;
@@ -140,7 +140,7 @@ static iso_status report_difference(const iso_channel *channel, const char *what
     uint64_t *values = iso_new((size_t)channel->n_ranks * sizeof *values);
     int lacking = -1;
     iso_text list = {0};
-    char first[MESSAGE_BYTES], second[MESSAGE_BYTES], there[2][HOST_BYTES + 16];
+    char first[MESSAGE_BYTES], second[MESSAGE_BYTES], there[2][ISO_HOST_NAME + 16];
     iso_status status = ISO_OK;
     ISO_TRY(lowest_rank(channel, !values, &lacking));
     if (lacking >= 0)

@@ -28,6 +28,7 @@
 #include "collectives/control/mpi_call.h"
 #include "collectives/control/watch_impl.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/host.h"
 #include "runtime/base/memory.h"
 
 /* ---- publishing ---- */
@@ -167,8 +168,7 @@ static uint64_t pid_space(void)
 static iso_status share_identities(iso_watch *w, const iso_channel *channel)
 {
     iso_watch_identity mine = {.pid = (int32_t)getpid(), .pid_space = pid_space()};
-    if (gethostname(mine.host, sizeof mine.host))
-        snprintf(mine.host, sizeof mine.host, "?");
+    iso_host_name(mine.host);
     iso_status status = iso_channel_agree(channel, iso_watch_links_open(w, &mine));
     if (status != ISO_OK)
         return status;

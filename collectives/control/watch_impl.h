@@ -10,12 +10,12 @@
 #include "collectives/control/channel.h"
 #include "collectives/control/watch.h"
 #include "collectives/shm/window_impl.h"
+#include "runtime/base/host.h"
 #include "runtime/base/text.h"
 
 enum {
     ISO_WATCH_WORDS = ISO_WATCH_TEXT / 8,
     ISO_WATCH_RING = 32,  /* collectives whose signatures are remembered */
-    ISO_WATCH_HOST = 65,  /* bytes of a host's name: HOST_NAME_MAX and a zero */
     ISO_WATCH_JOB = 40,   /* bytes of the job's name */
     ISO_WATCH_LOST = 74,  /* exit code of a job that lost a rank */
     ISO_WATCH_TICK = 500, /* ms between heartbeats */
@@ -75,7 +75,7 @@ typedef struct iso_watch_page {
 typedef struct iso_watch_identity {
     int32_t pid;
     uint64_t pid_space; /* pids of the same space can be compared */
-    char host[ISO_WATCH_HOST];
+    char host[ISO_HOST_NAME];
     uint16_t port; /* where it listens, if there are several hosts */
     int32_t n_addresses;
     uint32_t address[6]; /* IPv4 */

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include "runtime/base/host.h"
 #include "runtime/base/text.h"
 #include "runtime/session/facts.h"
 
@@ -30,7 +31,7 @@ typedef struct iso_doctor_finding {
 
 /* What every rank knows of each rank. */
 typedef struct iso_doctor_rank_facts {
-    char host[65];    /* the host's name */
+    char host[ISO_HOST_NAME]; /* the host's name */
     char machine[40]; /* the kernel's boot id: the same on all ranks of a machine, in containers too */
     int cores;        /* of the machine */
     cpu_set_t mask;   /* the cores that the rank may use */

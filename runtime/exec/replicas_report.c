@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/host.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/replicas_impl.h"
 #include "runtime/session/session.h"
 
-enum { MOST_NAMED = 5, HOST_NAME = 64, PATH = 512, UNIT_WORDS = ISO_SHARD_UNIT / 8 };
+enum { MOST_NAMED = 5, PATH = 512, UNIT_WORDS = ISO_SHARD_UNIT / 8 };
 
 /* What one rank lists of one box. */
 typedef struct part {
@@ -31,7 +31,7 @@ typedef struct report {
     part *parts;
     finding *findings;
     int n_parts, n_findings;
-    char *names; /* [ranks][HOST_NAME] of their machines */
+    char *names; /* [ranks][ISO_HOST_NAME] of their machines */
     /* of one box: */
     uint64_t *digest; /* [hosts] */
     bool *holds;      /* [hosts] */
@@ -80,7 +80,7 @@ static iso_status replicas_make_room(report *r, int64_t most, part **mine)
     size_t ranks = (size_t)iso_ranks(r->ctx), hosts = (size_t)iso_hosts(r->ctx);
     *mine = iso_new((size_t)(most + 1) * sizeof **mine);
     r->parts = iso_new((ranks * (size_t)most + 1) * sizeof *r->parts);
-    r->names = iso_new(ranks * HOST_NAME);
+    r->names = iso_new(ranks * ISO_HOST_NAME);
     r->digest = iso_new(hosts * sizeof *r->digest);
     r->holds = iso_new(hosts * sizeof *r->holds);
     return *mine && r->parts && r->names && r->digest && r->holds
@@ -92,14 +92,14 @@ static iso_status replicas_make_room(report *r, int64_t most, part **mine)
 /* Gathers the parts of all ranks, sorted by key, and the names of their machines. */
 static iso_status gather_parts(report *r)
 {
-    char name[HOST_NAME] = {0};
+    char name[ISO_HOST_NAME];
     part *mine = NULL;
     int64_t most = r->shards->count;
     iso_status status;
     ISO_TRY(iso_all_reduce(r->ctx, ISO_REDUCE_MAX, ISO_I64, &most, 1));
     ISO_TRY(iso_agree(r->ctx, replicas_make_room(r, most, &mine)));
     list_own_parts(r, mine, most);
-    gethostname(name, sizeof name - 1);
+    iso_host_name(name);
     ISO_TRY(iso_gather_all(r->ctx, name, sizeof name, r->names));
     ISO_TRY(iso_gather_all(r->ctx, mine, (size_t)most * sizeof *mine, r->parts));
     for (int64_t i = 0; i < most * iso_ranks(r->ctx); i++)
@@ -284,7 +284,7 @@ static void add_host(const report *r, int host, iso_text *text)
     for (int rank = 0; rank < iso_ranks(r->ctx); rank++) {
         if (iso_host_of_rank(r->ctx, rank) != host)
             continue;
-        const char *name = r->names + (size_t)rank * HOST_NAME;
+        const char *name = r->names + (size_t)rank * ISO_HOST_NAME;
         if (count == 0)
             iso_text_add(text, "host %d (%s, rank%s ", host, name,
                          rank + 1 < iso_ranks(r->ctx) && iso_host_of_rank(r->ctx, rank + 1) == host ? "s"

@@ -2,10 +2,10 @@
  * instruction set, because libraries choose their code by model. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/host.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -13,7 +13,7 @@
 #include "runtime/session/session_impl.h"
 
 typedef struct processor {
-    char host[65], model[96];
+    char host[ISO_HOST_NAME], model[96];
 } processor;
 
 /* Takes the value of a line of /proc/cpuinfo, "model name : AMD EPYC 9654". */
@@ -84,7 +84,7 @@ static void warn(const processor *all, int ranks)
 iso_status iso_processors_compare(iso_context *ctx)
 {
     processor mine = {{0}, {0}}, *all;
-    gethostname(mine.host, sizeof mine.host - 1);
+    iso_host_name(mine.host);
     iso_processor_model(mine.model, sizeof mine.model);
     int64_t hash = (int64_t)iso_hash_text(0, mine.model), range[2] = {hash, ~hash};
     iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, range, 2);
