@@ -126,16 +126,6 @@ typedef struct follow_state {
     iso_dataset *data;
 } follow_state;
 
-static iso_status follow_compile(follow_state *run)
-{
-    iso_compile_options options = run->named.compile;
-    int known = iso_dataset_inputs(run->data) + iso_dataset_targets(run->data);
-    options.sample_weights = iso_dataset_components(run->data) > known;
-    options.distribution = run->setup.distribution;
-    options.optimizer = iso_sgd(0.01); /* has no state and is not used */
-    return iso_compile_with(run->named.model, &options, sizeof options);
-}
-
 static iso_status follow(const follow_options *options, follow_state *run)
 {
     const iso_train_options *train = &options->train;
@@ -168,7 +158,7 @@ static iso_status follow_with(iso_context *ctx, const follow_options *options)
     ISO_TRY(iso_distribution_setup_make(ctx, train, &run.setup));
     ISO_TRY(iso_agree(ctx, iso_validation_open(ctx, train, &run.named, &run.data)));
     iso_named_model_make(ctx, train, iso_dataset_shape(run.data, 0), &run.named);
-    ISO_TRY(follow_compile(&run));
+    ISO_TRY(iso_named_model_compile(&run.named, run.data, run.setup.distribution));
     ISO_TRY(follow(options, &run));
 done:
     iso_named_model_free(&run.named);

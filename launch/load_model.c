@@ -96,22 +96,12 @@ done:
 
 /* ---- the model and its data ---- */
 
-static iso_status compile(iso_loaded_model *t)
-{
-    iso_compile_options options = t->named.compile;
-    int known = iso_dataset_inputs(t->data) + iso_dataset_targets(t->data);
-    options.sample_weights = iso_dataset_components(t->data) > known;
-    options.distribution = t->setup.distribution;
-    options.optimizer = iso_sgd(0.01); /* has no state and is not used */
-    return iso_compile_with(t->named.model, &options, sizeof options);
-}
-
 static iso_status load_model_build(iso_context *ctx, bool compiles, const iso_train_options *options,
                                    iso_loaded_model *t)
 {
     iso_named_model_make(ctx, options, iso_dataset_shape(t->data, 0), &t->named);
     if (compiles)
-        return compile(t);
+        return iso_named_model_compile(&t->named, t->data, t->setup.distribution);
     iso_graph_distribute(iso_model_graph(t->named.model), t->setup.distribution);
     return ISO_OK;
 }

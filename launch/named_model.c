@@ -74,6 +74,17 @@ void iso_named_model_make(iso_context *ctx, const iso_train_options *options, co
             iso_builtin_model_create(ctx, named->builtin, *row, named->n_outputs, precision_of(options));
 }
 
+iso_status iso_named_model_compile(const iso_named_model *named, const iso_dataset *data,
+                                   iso_distribution *distribution)
+{
+    iso_compile_options options = named->compile;
+    int known = iso_dataset_inputs(data) + iso_dataset_targets(data);
+    options.sample_weights = iso_dataset_components(data) > known;
+    options.distribution = distribution;
+    options.optimizer = iso_sgd(0.01); /* has no state and is not used */
+    return iso_compile_with(named->model, &options, sizeof options);
+}
+
 /* Keeps the state of the file's optimizer unless options replace the optimizer. */
 static iso_status load_own(const iso_train_options *options, bool alone, iso_named_model *named)
 {

@@ -15,7 +15,7 @@ typedef enum way { A_FILE, A_FOLDER, LATEST, BEST } way;
 static way way_of(const char *path)
 {
     struct stat about;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = iso_file_name(path);
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         return A_FOLDER;
     return !strcmp(name, "latest") ? LATEST : !strcmp(name, "best") ? BEST : A_FILE;
@@ -24,11 +24,7 @@ static way way_of(const char *path)
 /* "ck/latest" -> "ck" */
 static char *folder_of(const char *path, way how)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = iso_strdup(how == A_FOLDER || slash ? path : ".");
-    if (folder && how != A_FOLDER && slash)
-        folder[slash == path ? 1 : slash - path] = 0;
-    return folder;
+    return how == A_FOLDER ? iso_strdup(path) : iso_file_folder(path);
 }
 
 static iso_status find_newest(iso_context *ctx, const char *option, const char *folder, char **found)

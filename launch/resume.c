@@ -6,6 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/json.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -15,12 +16,11 @@
 /* The newest checkpoint whose path matches "folder/name.weights.h5"; NULL: none. */
 static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
 {
-    iso_text folder = {0};
-    const char *slash = strrchr(pattern, '/');
-    iso_text_add(&folder, "%.*s", slash ? (int)(slash - pattern) : 1, slash ? pattern : ".");
-    iso_status status =
-        iso_checkpoint_newest(ctx, "--resume auto", iso_text_get(&folder), slash ? slash + 1 : pattern, file);
-    iso_text_free(&folder);
+    char *folder = iso_file_folder(pattern);
+    iso_status status = iso_agree(ctx, folder ? ISO_OK : iso_no_memory("the folder of '%s'", pattern));
+    if (status == ISO_OK)
+        status = iso_checkpoint_newest(ctx, "--resume auto", folder, iso_file_name(pattern), file);
+    iso_free(folder);
     return status;
 }
 

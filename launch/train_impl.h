@@ -45,6 +45,9 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
 /* Makes a built-in model for rows of this shape. Local. */
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                           iso_named_model *named);
+/* Compiles it to be evaluated on this data. Collective. */
+iso_status iso_named_model_compile(const iso_named_model *named, const iso_dataset *data,
+                                   iso_distribution *distribution);
 /* Loads the weights of --weights, or else those of the model's file if it has any, and unless `alone` is true
  * the optimizer's state. Collective. */
 iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,

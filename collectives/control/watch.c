@@ -27,6 +27,7 @@
 #include "collectives/control/control.h"
 #include "collectives/control/mpi_call.h"
 #include "collectives/control/watch_impl.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
@@ -124,11 +125,7 @@ void iso_watch_leave(iso_watch *w)
 
 int64_t iso_watch_time(const iso_watch *w)
 {
-    struct timespec now;
-    if (!w || !w->times)
-        return 0;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
+    return w && w->times ? iso_clock_ns() : 0;
 }
 
 static void add_time(const iso_watch *w, _Atomic uint64_t *sum, int64_t begun)

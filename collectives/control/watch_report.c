@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "collectives/control/watch_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
 enum { MOST_LISTED = 256 };
@@ -108,21 +109,6 @@ static void compose(iso_text *report, const iso_watch *w)
     add_ranks(report, w, false);
 }
 
-/* Writes the whole text; false if the file cannot hold it. */
-static bool write_all(int file, const char *text, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(file, text, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        text += written;
-        length -= (size_t)written;
-    }
-    return true;
-}
-
 static bool write_file(const char *folder, const iso_watch *w, const char *text, size_t length, char *path,
                        size_t size)
 {
@@ -130,7 +116,7 @@ static bool write_file(const char *folder, const iso_watch *w, const char *text,
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file < 0)
         return false;
-    bool good = write_all(file, text, length);
+    bool good = iso_file_write(file, text, length);
     close(file);
     if (!good)
         unlink(path);
@@ -164,7 +150,7 @@ void iso_watch_report(iso_watch *w)
                      w->n_hosts > 1 ? ", and on each host that can be reached" : "");
     else
         iso_text_add(&report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
-    write_all(STDERR_FILENO, iso_text_get(&report), report.length);
+    iso_file_write(STDERR_FILENO, iso_text_get(&report), report.length);
     iso_watch_links_report(w, iso_text_get(&report), length);
     iso_text_free(&report);
 }

@@ -36,10 +36,11 @@ typedef struct saving {
 
 static iso_status name_parts(saving *s)
 {
-    const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
+    const char *name = iso_file_name(s->path);
     if (!iso_file_name_ends(s->path, ".keras"))
         return iso_error(ISO_INVALID, "'%s': the name must end in .keras", s->path);
-    iso_text_add(&s->folder, "%.*s", slash ? (int)(slash - s->path) + 1 : 2, slash ? s->path : "./");
+    iso_text_add(&s->folder, "%.*s", name > s->path ? (int)(name - s->path) : 2,
+                 name > s->path ? s->path : "./");
     iso_text_add(&s->parts, "%s.%s.saving", iso_text_get(&s->folder), name);
     iso_text_add(&s->weights, "%s/model.weights.h5", iso_text_get(&s->parts));
     iso_text_add(&s->whole, "%s/whole.zip", iso_text_get(&s->parts));

@@ -59,7 +59,7 @@ static bool lock(int file)
 static iso_status make_file(const char *archive, iso_keras_unpacked *t)
 {
     char end[100];
-    const char *slash = strrchr(archive, '/'), *name = slash ? slash + 1 : archive;
+    const char *name = iso_file_name(archive);
     size_t length = strlen(name);
     if (iso_file_name_ends(archive, ".keras"))
         length -= strlen(".keras");

@@ -2,14 +2,21 @@
 #ifndef ISO_BASE_CLOCK_H
 #define ISO_BASE_CLOCK_H
 
+#include <stdint.h>
 #include <time.h>
 
-/* Seconds since some time in the past. Monotonic: changes of the system time do not affect it. */
-static inline double iso_clock(void)
+/* Nanoseconds since some time in the past. Monotonic: changes of the system time do not affect it. */
+static inline int64_t iso_clock_ns(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* The same clock in seconds. */
+static inline double iso_clock(void)
+{
+    return 1e-9 * (double)iso_clock_ns();
 }
 
 #endif

@@ -22,25 +22,47 @@ char *iso_file_join(const char *folder, const char *name)
     return text.data;
 }
 
+const char *iso_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *iso_file_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = iso_strdup(slash ? path : ".");
+    if (folder && slash)
+        folder[slash == path ? 1 : slash - path] = 0;
+    return folder;
+}
+
 bool iso_file_name_ends(const char *path, const char *end)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = iso_file_name(path);
     size_t length = strlen(name), tail = strlen(end);
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-static iso_status write_all(int file, const char *path, const char *data, size_t bytes)
+bool iso_file_write(int file, const void *data, size_t bytes)
 {
+    const char *at = data;
     while (bytes > 0) {
-        ssize_t written = write(file, data, bytes);
+        ssize_t written = write(file, at, bytes);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return iso_file_failed(path, "writing failed");
-        data += written;
+            return false;
+        at += written;
         bytes -= (size_t)written;
     }
-    return fsync(file) ? iso_file_failed(path, "writing failed") : ISO_OK;
+    return true;
+}
+
+static iso_status write_durably(int file, const char *path, const void *data, size_t bytes)
+{
+    return iso_file_write(file, data, bytes) && fsync(file) == 0 ? ISO_OK
+                                                                 : iso_file_failed(path, "writing failed");
 }
 
 iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
@@ -54,7 +76,7 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
     const char *name = iso_text_get(&beside);
     int file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     iso_status status =
-        file < 0 ? iso_file_failed(path, "it cannot be written") : write_all(file, path, data, bytes);
+        file < 0 ? iso_file_failed(path, "it cannot be written") : write_durably(file, path, data, bytes);
     if (file >= 0 && close(file) && status == ISO_OK)
         status = iso_file_failed(path, "writing failed");
     if (status == ISO_OK && rename(name, path))
@@ -125,10 +147,7 @@ iso_status iso_folder_make(const char *folder)
 static bool is_protected(const char *path, const struct stat *file)
 {
     struct stat folder;
-    const char *slash = strrchr(path, '/');
-    char *name = slash ? iso_strdup(path) : iso_strdup(".");
-    if (name && slash)
-        name[slash == path ? 1 : slash - path] = 0;
+    char *name = iso_file_folder(path);
     bool there = name && stat(name, &folder) == 0;
     iso_free(name);
     uid_t user = geteuid();

@@ -17,9 +17,16 @@ iso_status iso_file_failed(const char *path, const char *what);
 
 /* "FOLDER/NAME", freed with iso_free; NULL: out of memory. */
 char *iso_file_join(const char *folder, const char *name);
+/* The part of a path after its last slash: "ck/3.h5" -> "3.h5". */
+const char *iso_file_name(const char *path);
+/* The folder of a path, freed with iso_free; NULL: out of memory. "ck/3.h5" -> "ck", "3.h5" -> ".", "/3.h5" -> "/". */
+char *iso_file_folder(const char *path);
 /* Whether a file's name (the part after the path's last slash) ends in `end` and has something before
  * that: "net.keras" ends in ".keras", "net/.keras" does not. */
 bool iso_file_name_ends(const char *path, const char *end);
+
+/* Writes all bytes at the file's position, however many calls that takes. False: errno has the reason. */
+bool iso_file_write(int file, const void *data, size_t bytes);
 
 /* Makes a folder and its parents if they are missing, and syncs the parent of each that it makes. ISO_IO. */
 iso_status iso_folder_make(const char *folder);

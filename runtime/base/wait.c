@@ -5,6 +5,7 @@
  * thread (involuntary context switches). While that count grows, other processes are running, and waiters
  * sleep soon. */
 #include "runtime/base/wait.h"
+#include "runtime/base/clock.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -29,13 +30,6 @@ enum {
  * forgotten within FORGOTTEN_NS. */
 static const double BUSY_LOSSES = 2, FORGOTTEN_NS = 1e8;
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static inline void pause_core(void)
 {
 #if defined(__x86_64__)
@@ -51,12 +45,12 @@ void iso_patience_pass(iso_patience *patience, bool crowded)
     if (turn < POLLS && !crowded)
         return;
     if (patience->began == 0)
-        patience->began = clock_ns();
+        patience->began = iso_clock_ns();
     if (!crowded && turn % POLLS_PER_CLOCK) {
         pause_core();
         return;
     }
-    uint64_t waited = clock_ns() - patience->began;
+    int64_t waited = iso_clock_ns() - patience->began;
     if (waited > PATIENCE_NS)
         nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
     else if (crowded || waited > SPIN_NS)
@@ -102,15 +96,15 @@ uint32_t iso_count_add(iso_count *count)
 
 /* What a thread knows about other threads that want its core. */
 static _Thread_local struct {
-    uint64_t checked; /* ns */
-    long n_losses;    /* times it lost the core so far */
+    int64_t checked; /* ns */
+    long n_losses;   /* times it lost the core so far */
     double lately;
 } mine;
 
-static bool is_busy(uint64_t now)
+static bool is_busy(int64_t now)
 {
     struct rusage usage;
-    uint64_t since = now - mine.checked;
+    int64_t since = now - mine.checked;
     if (since > CHECK_NS && getrusage(RUSAGE_THREAD, &usage) == 0) {
         mine.lately *= FORGOTTEN_NS / (FORGOTTEN_NS + (double)since);
         mine.lately += (double)(usage.ru_nivcsw - mine.n_losses);
@@ -125,7 +119,7 @@ static bool spin(const iso_count *count, uint32_t value)
     for (int turn = 0; turn < POLLS; turn++)
         if (reached(count, value))
             return true;
-    uint64_t began = clock_ns(), most = is_busy(began) ? SPIN_BUSY_NS : SPIN_NS, waited = 0;
+    int64_t began = iso_clock_ns(), most = is_busy(began) ? SPIN_BUSY_NS : SPIN_NS, waited = 0;
     do {
         for (int turn = 0; turn < POLLS_PER_CLOCK; turn++) {
             if (reached(count, value))
@@ -134,7 +128,7 @@ static bool spin(const iso_count *count, uint32_t value)
         }
         if (waited > ALONE_NS)
             sched_yield();
-        waited = clock_ns() - began;
+        waited = iso_clock_ns() - began;
     } while (waited < most);
     return false;
 }
@@ -143,12 +137,12 @@ static bool yield(const iso_count *count, uint32_t value)
 {
     if (reached(count, value))
         return true;
-    uint64_t began = clock_ns();
+    int64_t began = iso_clock_ns();
     do {
         sched_yield();
         if (reached(count, value))
             return true;
-    } while (clock_ns() - began < YIELDS_NS);
+    } while (iso_clock_ns() - began < YIELDS_NS);
     return false;
 }
 

@@ -28,7 +28,7 @@ void iso_count_await(iso_count *count, uint32_t value, bool crowded);
 /* The state of a polling loop, for events that wake no sleeper (an MPI request). Initialised with {0}. */
 typedef struct iso_patience {
     uint32_t turns;
-    uint64_t began; /* ns */
+    int64_t began; /* ns */
 } iso_patience;
 /* Call between two polls: pauses the core, then yields, then sleeps, depending on how long the loop has
  * waited. */

@@ -42,11 +42,8 @@ static bool is_temporary(const char *name)
 iso_status iso_path_split(const char *path, uint32_t saver, iso_path *parts)
 {
     iso_path fresh = {.whole = iso_strdup(path)};
-    const char *slash = fresh.whole ? strrchr(fresh.whole, '/') : NULL;
-    fresh.name = slash ? slash + 1 : fresh.whole;
-    fresh.folder = fresh.whole ? iso_strdup(slash ? fresh.whole : ".") : NULL;
-    if (slash && fresh.folder)
-        fresh.folder[slash == fresh.whole ? 1 : slash - fresh.whole] = 0;
+    fresh.name = fresh.whole ? iso_file_name(fresh.whole) : NULL;
+    fresh.folder = fresh.whole ? iso_file_folder(fresh.whole) : NULL;
     fresh.temporary = fresh.folder ? temporary_of(fresh.folder, fresh.name, saver) : NULL;
     if (!fresh.temporary) {
         iso_path_free(&fresh);

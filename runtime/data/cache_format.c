@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -276,10 +277,8 @@ static iso_status fill_file(int fd, const char *path, const iso_cache_layout *la
 
 static void sync_folder(const char *path)
 {
-    char *folder = iso_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash)
-        slash[slash == folder] = 0;
-    int fd = folder ? open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    char *folder = iso_file_folder(path);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
         fsync(fd); /* makes the name durable; the rows already are */
         close(fd);

@@ -1,3 +1,4 @@
+#include "runtime/base/file.h"
 #include "runtime/data/open_impl.h"
 
 #include <errno.h>
@@ -47,18 +48,9 @@ static head make_head(const iso_node *node)
     return h;
 }
 
-static bool write_all(int fd, const char *from, size_t bytes, size_t at)
+static bool write_at(int fd, const void *from, size_t bytes, size_t at)
 {
-    while (bytes > 0) {
-        ssize_t written = pwrite(fd, from, bytes, (off_t)at);
-        if (written <= 0 && errno != EINTR)
-            return false;
-        written = written < 0 ? 0 : written;
-        from += written;
-        at += (size_t)written;
-        bytes -= (size_t)written;
-    }
-    return true;
+    return lseek(fd, (off_t)at, SEEK_SET) >= 0 && iso_file_write(fd, from, bytes);
 }
 
 /* Copies the rows of a node into an unnamed file in memory (memfd); -1 if there is not enough memory or memfd
@@ -67,9 +59,9 @@ static int copy_out(const iso_node *node)
 {
     head h = make_head(node);
     int fd = memfd_create("isogrid-data", MFD_CLOEXEC);
-    bool good = fd >= 0 && write_all(fd, (const char *)&h, sizeof h, 0);
+    bool good = fd >= 0 && write_at(fd, &h, sizeof h, 0);
     for (int i = 0; i < node->spec.n_components && good; i++)
-        good = write_all(fd, node->ops->peek(node, i, 0), (size_t)h.rows * node->spec.bytes[i], h.offset[i]);
+        good = write_at(fd, node->ops->peek(node, i, 0), (size_t)h.rows * node->spec.bytes[i], h.offset[i]);
     if (!good && fd >= 0)
         close(fd);
     return good ? fd : -1;

@@ -1,4 +1,5 @@
 #include "runtime/base/arguments.h"
+#include "runtime/base/clock.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/exec/recorder_impl.h"
 
@@ -65,7 +66,7 @@ iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime
     recorder->rows = ready->plan->rows;
     recorder->step = runtime->steps;
     iso_status status = iso_agree(runtime->ctx, recorder_make_room(recorder, runtime, ready->plan));
-    recorder->origin = iso_recorder_now();
+    recorder->origin = iso_clock_ns();
     recorder->recorded = status == ISO_OK;
     return status;
 }
@@ -75,17 +76,10 @@ iso_recorder *iso_recorder_of_step(iso_recorder *recorder)
     return recorder && recorder->state == ISO_RECORDER_RUNS ? recorder : NULL;
 }
 
-int64_t iso_recorder_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction, int64_t begin)
 {
     iso_slot_events *events = &recorder->slot[local];
     if (events->count < recorder->capacity)
         events->events[events->count++] =
-            (iso_event){.begin = begin, .end = iso_recorder_now(), .kind = kind, .instruction = instruction};
+            (iso_event){.begin = begin, .end = iso_clock_ns(), .kind = kind, .instruction = instruction};
 }

@@ -52,7 +52,6 @@ iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime
                               const iso_executable *ready);
 /* The recorder if the current step is recorded, else NULL. */
 iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
-int64_t iso_recorder_now(void);
 /* Called by the slot's thread. Events beyond the capacity are dropped. */
 void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
                        int64_t begin);

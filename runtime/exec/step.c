@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/clock.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/recorder_impl.h"
 
@@ -19,7 +20,7 @@ typedef struct step {
 
 static int64_t tick(const step *s)
 {
-    return s->recorder ? iso_recorder_now() : 0;
+    return s->recorder ? iso_clock_ns() : 0;
 }
 
 /* Records what a local slot has done since `begin`. */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "collectives/control/mpi_call.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
@@ -19,7 +20,7 @@ static const char *const names[] = {"worker", "evaluator"};
 /* The length of the name up to its extension, or up to its end if it has none. */
 static size_t stem_of(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *name = iso_file_name(path), *dot = strrchr(name, '.');
     return dot && dot > name ? (size_t)(dot - path) : strlen(path);
 }
 

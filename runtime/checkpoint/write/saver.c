@@ -302,8 +302,7 @@ static iso_status check_path(const char *path)
     static const char end[] = ".weights.h5";
     if (!path || !iso_file_name_ends(path, end))
         return iso_error(ISO_INVALID, "'%s': a checkpoint's name ends in \"%s\"", path ? path : "", end);
-    const char *slash = strrchr(path, '/');
-    if (*(slash ? slash + 1 : path) == '.')
+    if (*iso_file_name(path) == '.')
         return iso_error(ISO_INVALID, "'%s': a checkpoint's name does not begin with a dot", path);
     return ISO_OK;
 }

@@ -35,7 +35,7 @@ enum {
 /* Names that could never be saved are reported before the first step. */
 static iso_status check_name(const char *pattern, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = iso_file_name(path);
     size_t length = strlen(name);
     if (!iso_file_name_ends(path, ".weights.h5"))
         return iso_error(ISO_INVALID, "'%s' must end in '.weights.h5', which Keras wants too", pattern);
@@ -137,17 +137,14 @@ static iso_status model_checkpoint_check(const model_checkpoint *c, const iso_fi
  * reason to end training. */
 static void mark_end(const model_checkpoint *c, const iso_fit_state *state, bool ended)
 {
-    iso_text folder = {0};
     const iso_training_cursor *at = &state->training->cursor;
-    const char *slash = strrchr(c->path, '/');
-    iso_text_add(&folder, "%.*s", slash ? (int)(slash - c->path) + (slash == c->path) : 1,
-                 slash ? c->path : ".");
-    const char *path = iso_text_get(&folder);
-    iso_status status =
-        ended ? iso_finished_write(path, at->epoch, state->epochs, at->trained) : iso_finished_remove(path);
+    char *folder = iso_file_folder(c->path);
+    iso_status status = !folder ? iso_no_memory("the folder of '%s'", c->path)
+                        : ended ? iso_finished_write(folder, at->epoch, state->epochs, at->trained)
+                                : iso_finished_remove(folder);
     if (status != ISO_OK)
         iso_warn("an evaluator would not know whether the training has ended: %s", iso_error_message());
-    iso_text_free(&folder);
+    iso_free(folder);
 }
 
 static iso_status model_checkpoint_begin(void *user, iso_fit_state *state)
