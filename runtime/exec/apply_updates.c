@@ -24,7 +24,7 @@ void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, c
 
 typedef struct updater {
     const iso_runtime *runtime;
-    const iso_exchange *epilogue;
+    const iso_exchange *exchange; /* of the bucket */
     const iso_bucket_state *state;
     const double *hyper;
     int local, slot, pull;
@@ -50,9 +50,9 @@ static void update_from_bucket(const updater *u, const iso_weight_run *run)
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
         int64_t in_part = run->begin + at - u->part_begin;
-        const void *gradient = iso_exchange_view(u->epilogue, u->slot, u->pull, in_part, n);
+        const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, in_part, n);
         if (!gradient) {
-            iso_exchange_combine(u->epilogue, u->slot, u->pull, in_part, n, room);
+            iso_exchange_combine(u->exchange, u->slot, u->pull, in_part, n, room);
             gradient = room;
         }
         update(u, run, at, n, gradient);
@@ -142,13 +142,13 @@ void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const 
         const iso_weight_run *run = &sp->runs[backwards ? sp->n_runs - 1 - i : i];
         const iso_bucket *bucket = &plan->buckets->buckets[run->bucket];
         int64_t begin, count;
-        if (!rates[run->bucket].apply)
+        if (!rates[bucket->kind].apply)
             continue;
         iso_bucket_part(bucket, runtime->mesh, sp->local->slot, &begin, &count);
         updater u = {.runtime = runtime,
-                     .epilogue = plan->epilogue,
+                     .exchange = plan->bucket_exchange[run->bucket],
                      .state = &updates->state[run->bucket],
-                     .hyper = rates[run->bucket].hyper,
+                     .hyper = rates[bucket->kind].hyper,
                      .local = local,
                      .slot = sp->local->slot,
                      .pull = plan->bucket_pull[run->bucket * runtime->mesh->n_slots + sp->local->slot],

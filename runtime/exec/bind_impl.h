@@ -97,7 +97,7 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
 void iso_executable_free_updates(iso_slot_plan *sp);
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
 
-/* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange.
+/* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange and those of the buckets.
  */
 typedef struct iso_rates {
     bool apply;
@@ -106,7 +106,7 @@ typedef struct iso_rates {
 /* Reads iteration and learning rate. Must be called before the step changes anything. */
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
                          const iso_program *program, int slot, iso_rates *rates);
-/* Updates the slot's part of every bucket. rates: one for each bucket. */
+/* Updates the slot's part of every bucket. rates: one for each kind of bucket. */
 void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
                        int local, const iso_rates *rates);
 

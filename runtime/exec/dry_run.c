@@ -49,8 +49,9 @@ iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
     iso_site site;
     int *hosts = NULL;
     ISO_TRY(dry_run_check(graph, rows, slots_per_host));
-    ISO_TRY(iso_function_program(graph, graph->distribution, options, &program, &buckets));
+    ISO_TRY(iso_function_program(graph, graph->distribution, options, &program));
     ISO_TRY(abstract_hosts(program->mesh, slots_per_host, &site, &hosts));
+    ISO_TRY(iso_function_buckets(program, site.one_host, &buckets));
     ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));
     ISO_TRY(iso_plan_report_create(plan, report));
 done:

@@ -65,8 +65,7 @@ done:
 }
 
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
-                                const iso_function_options *options, iso_program **program,
-                                iso_bucket_list *buckets)
+                                const iso_function_options *options, iso_program **program)
 {
     iso_status status = ISO_OK;
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
@@ -85,12 +84,17 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     if (graph->runtime)
         ISO_TRY(iso_runtime_check_placed(graph->runtime, *program));
     ISO_TRY(iso_program_report_unmatched_keys(*program, iso_is_chief(graph->ctx)));
-    ISO_TRY(iso_buckets_create(*program, buckets));
-    if (buckets->count > ISO_MAX_BUCKETS)
-        ISO_TRY(iso_error(ISO_INVALID,
-                          "a function has %d groups of variables to update, at most %d are possible",
-                          buckets->count, ISO_MAX_BUCKETS));
 done:
+    return status;
+}
+
+iso_status iso_function_buckets(const iso_program *program, bool one_host, iso_bucket_list *buckets)
+{
+    iso_status status = iso_buckets_create(program, !one_host, buckets);
+    if (status == ISO_OK && buckets->kinds > ISO_MAX_BUCKETS)
+        return iso_error(ISO_INVALID,
+                         "a function has %d groups of variables to update, at most %d are possible",
+                         buckets->kinds, ISO_MAX_BUCKETS);
     return status;
 }
 
@@ -137,8 +141,12 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     ISO_TRY(agree_registered_ops(ctx));
     ISO_TRY(iso_agree(ctx, iso_graph_take_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
-    ISO_TRY(iso_agree(ctx, iso_function_program(function->graph, function->runtime->distribution, options,
-                                                &function->program, &function->buckets)));
+    status =
+        iso_function_program(function->graph, function->runtime->distribution, options, &function->program);
+    if (status == ISO_OK)
+        status =
+            iso_function_buckets(function->program, function->runtime->site.one_host, &function->buckets);
+    ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(agree_program(ctx, function));
     ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));
     ISO_TRY(restore_values(function->graph));
@@ -602,6 +610,9 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *re
                 bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
         bytes +=
             (double)iso_exchange_planned(plan->epilogue, slot).pulled + function_gradient_bytes(ready, l);
+        for (int b = 0; b < plan->buckets->count; b++)
+            if (iso_plan_goes_early(plan, b))
+                bytes += (double)iso_exchange_planned(plan->bucket_exchange[b], slot).pulled;
         bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
         bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
     }
@@ -643,6 +654,8 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < ready->plan->n_instructions; i++)
         exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE;
+    for (int b = 0; b < ready->plan->buckets->count; b++)
+        exchanges += iso_plan_goes_early(ready->plan, b);
     for (int s = 0; s < runtime->mesh->n_slots; s++)
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
     *facts = (iso_plan_facts){

@@ -23,8 +23,9 @@ struct iso_function {
 /* The partitioned program of what the options ask of a graph. The arguments stay the caller's, also after an
  * error. */
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
-                                const iso_function_options *options, iso_program **program,
-                                iso_bucket_list *buckets);
+                                const iso_function_options *options, iso_program **program);
+/* The buckets of its updates: split by size if the mesh crosses hosts. */
+iso_status iso_function_buckets(const iso_program *program, bool one_host, iso_bucket_list *buckets);
 
 /* function.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
  * input. */

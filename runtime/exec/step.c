@@ -112,9 +112,9 @@ static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates
     bool first = sp == &s->ready->slot[0];
     *sp->fault = (sp->local->fault.raised ? 1 : 0) + (first && s->stop ? ISO_STOP_WEIGHT : 0);
     run_assigns(sp->gradients, sp->n_gradients);
-    for (int b = 0; b < plan->buckets->count; b++)
-        iso_updates_prepare(s->runtime, &plan->buckets->buckets[b], &s->function->updates->state[b],
-                            plan->program, sp->local->slot, &rates[b]);
+    for (int k = 0; k < plan->buckets->kinds; k++)
+        iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
+                            plan->program, sp->local->slot, &rates[k]);
 }
 
 /* Failed messages are a fault of the step on all ranks. Called by thread 0. */
@@ -174,10 +174,27 @@ static void run_faults(const step *s, int thread, int first, int end)
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
 }
 
+/* The buckets whose exchange began while slots computed. */
+static void wait_for_buckets(const step *s, int thread)
+{
+    const iso_plan *plan = s->ready->plan;
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            iso_exchange_wait(plan->bucket_exchange[b], thread);
+}
+
+static void end_buckets(const step *s, int thread)
+{
+    const iso_plan *plan = s->ready->plan;
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            iso_exchange_end(plan->bucket_exchange[b], thread);
+}
+
 static void run_end(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
-    iso_rates rates[ISO_MAX_BUCKETS];
+    iso_rates rates[ISO_MAX_BUCKETS]; /* of each kind of bucket */
     if (thread == 0)
         tell_failures(s);
     for (int l = first; l < end; l++) {
@@ -189,7 +206,9 @@ static void run_end(const step *s, int thread, int first, int end)
     if (plan->faults)
         run_faults(s, thread, first, end);
     int64_t begin = tick(s);
-    iso_exchange_begin(plan->epilogue, thread);
+    iso_exchange_start(plan->epilogue, thread);
+    wait_for_buckets(s, thread);
+    iso_exchange_wait(plan->epilogue, thread);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
@@ -199,6 +218,7 @@ static void run_end(const step *s, int thread, int first, int end)
         change_state(s, l, rates);
         step_note(s, l, ISO_EVENT_UPDATE, -1, update);
     }
+    end_buckets(s, thread);
     step_end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
     if (plan->weight_gather)
         run_weight_gather(s, thread, first, end);

@@ -59,11 +59,25 @@ static void name_kernel(const iso_report_op *op, iso_text *name)
         iso_text_add(name, ", gradient");
 }
 
+/* "begin reduce-scatter gradient of dense_1/kernel and 3 more" */
+static void name_bucket(const tracer *t, int number, iso_text *name)
+{
+    const iso_bucket *bucket = &t->plan->buckets->buckets[number];
+    iso_text_add(name, "begin reduce-scatter gradient of %s",
+                 bucket->members[bucket->n_members - 1].variable->path);
+    if (bucket->n_members > 1)
+        iso_text_add(name, " and %d more", bucket->n_members - 1);
+}
+
 /* The name of an instruction: its op and tensor, or its first collective. */
 static void name_instruction(const tracer *t, const iso_event *event, iso_text *name)
 {
     const iso_instruction *instruction = &t->plan->instructions[event->instruction];
     const iso_report_op *op = &t->report->ops[event->instruction];
+    if (instruction->cargo == ISO_CARGO_GRADIENTS) {
+        name_bucket(t, instruction->bucket, name);
+        return;
+    }
     if (event->kind != ISO_EVENT_OP) {
         iso_text_add(name, "%s", instruction->kind == ISO_BEGIN ? "begin " : "");
         trace_add_move(t, &t->plan->moves[instruction->first_move], name);

@@ -96,7 +96,8 @@ static iso_status find_bucket(const iso_program *program, const iso_program_chan
     *bucket = (iso_bucket){.dtype = change->variable->dtype,
                            .optimizer = optimizer_of(change),
                            .axes = program->values[change->value].layout.partial,
-                           .group = 1};
+                           .group = 1,
+                           .kind = list->count};
     for (int a = 0; a < program->mesh->n_axes; a++)
         bucket->group *= bucket->axes & 1u << a ? program->mesh->size[a] : 1;
     void *memory;
@@ -117,11 +118,86 @@ static void add_member(const iso_program *program, int number, iso_bucket *bucke
     *member = (iso_bucket_member){.change = number,
                                   .variable = change->variable,
                                   .layout = program->variable_layout[change->variable->id],
-                                  .update = program->update_layout[change->variable->id],
-                                  .offset = bucket->total};
+                                  .update = program->update_layout[change->variable->id]};
     member->capacity =
         round_up(iso_layout_largest(program->mesh, &member->update, &change->variable->shape), MEMBER_ALIGN);
-    bucket->total += member->capacity;
+}
+
+/* ---- splitting ---- */
+
+static int64_t bucket_elements(const iso_bucket *bucket)
+{
+    int64_t elements = 0;
+    for (int m = 0; m < bucket->n_members; m++)
+        elements += bucket->members[m].capacity;
+    return elements;
+}
+
+/* The step of the program that computes a member's gradient; those that no step computes come last. */
+static int gradient_step(const iso_program *program, const iso_bucket_member *member)
+{
+    int step = program->values[program->changes[member->change].value].step;
+    return step < 0 ? program->n_steps : step;
+}
+
+/* In the order in which the gradients are computed; gradients of one step in the order of the variables. */
+static void sort_members(const iso_program *program, iso_bucket *bucket)
+{
+    for (int i = 1; i < bucket->n_members; i++) {
+        iso_bucket_member member = bucket->members[i];
+        int at = i, step = gradient_step(program, &member);
+        for (; at > 0 && gradient_step(program, &bucket->members[at - 1]) > step; at--)
+            bucket->members[at] = bucket->members[at - 1];
+        bucket->members[at] = member;
+    }
+}
+
+/* Moves the members from `first` on to a new bucket. */
+static iso_status cut_bucket(iso_bucket_list *list, int number, int first)
+{
+    iso_bucket *bucket = &list->buckets[number], *rest = &list->buckets[list->count];
+    int members = bucket->n_members - first;
+    void *memory;
+    iso_status status =
+        iso_alloc((size_t)members * sizeof(iso_bucket_member), "a bucket of variables", &memory);
+    if (status != ISO_OK)
+        return status;
+    *rest = *bucket;
+    rest->members = memcpy(memory, bucket->members + first, (size_t)members * sizeof(iso_bucket_member));
+    rest->n_members = members;
+    bucket->n_members = first;
+    list->count++;
+    return ISO_OK;
+}
+
+/* Cuts before a gradient with which the bucket would be too full, unless it is not yet half full. */
+static iso_status split_bucket(const iso_program *program, iso_bucket_list *list, int number)
+{
+    int64_t element = (int64_t)iso_dtype_size(list->buckets[number].dtype), bytes = 0;
+    int64_t full = bucket_elements(&list->buckets[number]) * element / ISO_BUCKETS_OF_A_KIND;
+    full = full > ISO_BUCKET_BYTES ? full : ISO_BUCKET_BYTES;
+    iso_status status = ISO_OK;
+    sort_members(program, &list->buckets[number]);
+    for (int m = 0; m < list->buckets[number].n_members; m++) {
+        int64_t more = list->buckets[number].members[m].capacity * element;
+        if (bytes >= full / 2 && bytes + more > full) {
+            ISO_TRY(cut_bucket(list, number, m));
+            number = list->count - 1;
+            bytes = m = 0;
+        }
+        bytes += more;
+    }
+done:
+    return status;
+}
+
+static void lay_out(iso_bucket *bucket)
+{
+    for (int m = 0; m < bucket->n_members; m++) {
+        bucket->members[m].offset = bucket->total;
+        bucket->total += bucket->members[m].capacity;
+    }
+    bucket->part = round_up((bucket->total + bucket->group - 1) / bucket->group, CUT);
 }
 
 /* ---- runs ---- */
@@ -176,7 +252,7 @@ done:
     return status;
 }
 
-iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
+iso_status iso_buckets_create(const iso_program *program, bool split, iso_bucket_list *list)
 {
     void *memory;
     iso_bucket *bucket;
@@ -191,10 +267,11 @@ iso_status iso_buckets_create(const iso_program *program, iso_bucket_list *list)
         ISO_TRY(find_bucket(program, &program->changes[i], list, &bucket));
         add_member(program, i, bucket);
     }
-    for (int i = 0; i < list->count; i++) {
-        bucket = &list->buckets[i];
-        bucket->part = round_up((bucket->total + bucket->group - 1) / bucket->group, CUT);
-    }
+    list->kinds = list->count;
+    for (int i = 0; split && i < list->kinds; i++)
+        ISO_TRY(split_bucket(program, list, i));
+    for (int i = 0; i < list->count; i++)
+        lay_out(&list->buckets[i]);
 done:
     if (status != ISO_OK)
         iso_buckets_destroy(list);

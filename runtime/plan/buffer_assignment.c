@@ -31,11 +31,16 @@ static bool is_fixed(const assigner *s, int root)
     return is_variable(&s->program->values[root]) || is_constant(&s->program->values[root]);
 }
 
+static int plan_root_of(const iso_plan *plan, int value)
+{
+    while (plan->root[value] != value)
+        value = plan->root[value];
+    return value;
+}
+
 static int root_of(const assigner *s, int value)
 {
-    while (s->plan->root[value] != value)
-        value = s->plan->root[value];
-    return value;
+    return plan_root_of(s->plan, value);
 }
 
 /* ---- lifetimes ---- */
@@ -119,20 +124,21 @@ static void find_lives(assigner *s)
 }
 
 /* Reshapes, and sums in place. */
-static void share_aliases(assigner *s)
+void iso_plan_find_roots(iso_plan *plan)
 {
-    for (int v = 0; v < s->program->n_values; v++)
-        s->plan->root[v] = v;
-    for (int i = 0; i < s->plan->n_moves; i++)
-        if (s->plan->moves[i].kind != ISO_MOVE_BOXES)
-            s->plan->root[s->plan->moves[i].to] = s->plan->moves[i].from;
-    for (int k = 0; k < s->program->n_steps; k++) {
-        const iso_program_step *step = &s->program->steps[k];
+    const iso_program *program = plan->program;
+    for (int v = 0; v < program->n_values; v++)
+        plan->root[v] = v;
+    for (int i = 0; i < plan->n_moves; i++)
+        if (plan->moves[i].kind != ISO_MOVE_BOXES)
+            plan->root[plan->moves[i].to] = plan->moves[i].from;
+    for (int k = 0; k < program->n_steps; k++) {
+        const iso_program_step *step = &program->steps[k];
         if (iso_plan_is_alias(step->op))
-            s->plan->root[step->output[0]] = step->input[0];
+            plan->root[step->output[0]] = step->input[0];
     }
-    for (int v = 0; v < s->program->n_values; v++)
-        s->plan->root[v] = root_of(s, v);
+    for (int v = 0; v < program->n_values; v++)
+        plan->root[v] = plan_root_of(plan, v);
 }
 
 /* ---- working in place ---- */
@@ -314,7 +320,6 @@ iso_status iso_plan_assign_buffers(iso_plan *plan)
     s.live_range = iso_new(blocks * sizeof *s.live_range);
     if (!block || !owner || !s.live_range)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the buffers of %d values", program->n_values));
-    share_aliases(&s);
     find_lives(&s);
     force_into_buckets(&s);
     share_in_place(&s);

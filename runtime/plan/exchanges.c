@@ -145,27 +145,49 @@ done:
     return status;
 }
 
-/* Each slot's part of the gradients: the optimizer combines them itself, so their targets stay unbound. */
-static iso_status add_buckets(iso_plan *plan, iso_exchange *exchange, iso_source *source, int *slots)
+/* One slot's part of the gradients: the optimizer combines them itself, so the target stays unbound. */
+static iso_status add_bucket(iso_plan *plan, int b, int slot, iso_source *source, int *slots)
 {
     const iso_mesh *mesh = plan->program->mesh;
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    int64_t begin, count;
+    iso_bucket_part(bucket, mesh, slot, &begin, &count);
+    if (count == 0)
+        return ISO_OK;
+    int group = iso_group_slots(mesh, bucket->axes, slot, slots);
+    iso_box flat = iso_box_range(0, bucket->total), part = iso_box_range(begin, count);
+    for (int i = 0; i < group; i++)
+        source[i] = (iso_source){
+            .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
+    return iso_exchange_add(plan->bucket_exchange[b], slot, plan->fault_target + 1 + b, &part, bucket->dtype,
+                            ISO_SUM, &part, source, group, &plan->bucket_pull[b * mesh->n_slots + slot]);
+}
+
+/* "the gradients of dense_1/kernel and 3 more" */
+static iso_status create_bucket_exchange(iso_plan *plan, int b)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    char what[320], more[32] = "";
+    const iso_bucket_member *last = &bucket->members[bucket->n_members - 1];
+    if (bucket->n_members > 1)
+        snprintf(more, sizeof more, " and %d more", bucket->n_members - 1);
+    snprintf(what, sizeof what, "the gradients of %.200s%s", last->variable->path, more);
+    iso_status status = iso_exchange_create(plan->site->fabric, what, &plan->bucket_exchange[b]);
+    plan->instructions[plan->bucket_begin[b]].exchange = plan->bucket_exchange[b];
+    return status;
+}
+
+static iso_status add_buckets(iso_plan *plan, iso_source *source, int *slots)
+{
     iso_status status = ISO_OK;
-    for (int slot = 0; slot < mesh->n_slots; slot++)
-        for (int b = 0; b < plan->buckets->count; b++) {
-            const iso_bucket *bucket = &plan->buckets->buckets[b];
-            int64_t begin, count;
-            iso_bucket_part(bucket, mesh, slot, &begin, &count);
-            if (count == 0)
-                continue;
-            int group = iso_group_slots(mesh, bucket->axes, slot, slots);
-            iso_box flat = iso_box_range(0, bucket->total), part = iso_box_range(begin, count);
-            for (int i = 0; i < group; i++)
-                source[i] = (iso_source){
-                    .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
-            ISO_TRY(iso_exchange_add(exchange, slot, plan->fault_target + 1 + b, &part, bucket->dtype,
-                                     ISO_SUM, &part, source, group,
-                                     &plan->bucket_pull[b * mesh->n_slots + slot]));
-        }
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (!iso_plan_goes_early(plan, b))
+            plan->bucket_exchange[b] = plan->epilogue;
+        else
+            ISO_TRY(create_bucket_exchange(plan, b));
+    for (int slot = 0; slot < plan->program->mesh->n_slots; slot++)
+        for (int b = 0; b < plan->buckets->count; b++)
+            ISO_TRY(add_bucket(plan, b, slot, source, slots));
 done:
     return status;
 }
@@ -178,7 +200,7 @@ static iso_status make_epilogue(iso_plan *plan, iso_source *source, int *slots)
     ISO_TRY(
         add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves, source, slots));
     ISO_TRY(add_faults(plan, source));
-    ISO_TRY(add_buckets(plan, plan->epilogue, source, slots));
+    ISO_TRY(add_buckets(plan, source, slots));
 done:
     return status;
 }
@@ -327,6 +349,9 @@ static iso_status place_messages(iso_plan *plan, travel *t)
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
             add_travel(t, plan->instructions[i].exchange, plan->instructions[i].begin, i);
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            add_travel(t, plan->bucket_exchange[b], plan->bucket_begin[b], plan->n_instructions);
     add_travel(t, plan->faults, plan->n_instructions, plan->n_instructions);
     add_travel(t, plan->epilogue, plan->n_instructions, plan->n_instructions);
     add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
@@ -343,7 +368,7 @@ done:
 
 static iso_status exchanges_commit(iso_plan *plan)
 {
-    size_t most = (size_t)plan->n_instructions + 3;
+    size_t most = (size_t)plan->n_instructions + (size_t)plan->buckets->count + 3;
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
                 .landing = iso_new(most * sizeof(iso_block)),
                 .outgoing = iso_new(most * sizeof(iso_block))};

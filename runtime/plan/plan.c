@@ -27,6 +27,11 @@ bool iso_plan_on_one_host(const iso_plan *plan)
     return plan->site->one_host;
 }
 
+bool iso_plan_goes_early(const iso_plan *plan, int bucket)
+{
+    return plan->bucket_begin[bucket] < plan->n_instructions;
+}
+
 iso_array iso_plan_array(const iso_plan *plan, int value, int slot)
 {
     iso_shape shape = iso_plan_shape(plan, value);
@@ -92,11 +97,14 @@ static iso_status allocate(iso_plan *plan)
     plan->live_range = iso_new(values * sizeof *plan->live_range);
     plan->bucket_live_range = iso_new((buckets + 1) * sizeof *plan->bucket_live_range);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
+    plan->bucket_begin = iso_new((buckets + 1) * sizeof *plan->bucket_begin);
+    plan->bucket_exchange = iso_new((buckets + 1) * sizeof *plan->bucket_exchange);
     plan->fused_updates = iso_new(((size_t)plan->program->n_changes + 1) * sizeof *plan->fused_updates);
     plan->step_fused = iso_new((size_t)plan->program->n_steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
     bool all = plan->location && plan->root && plan->live_range && plan->bucket_live_range &&
-               plan->bucket_offset && plan->fused_updates && plan->step_fused && plan->member_copied;
+               plan->bucket_offset && plan->bucket_begin && plan->bucket_exchange && plan->fused_updates &&
+               plan->step_fused && plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->buckets[b].n_members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
@@ -113,6 +121,8 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
     ISO_TRY(allocate(plan));
     ISO_TRY(iso_plan_fuse_updates(plan));
     ISO_TRY(iso_plan_schedule(plan));
+    iso_plan_find_roots(plan);
+    ISO_TRY(iso_plan_begin_buckets(plan));
     ISO_TRY(iso_plan_assign_buffers(plan));
     plan->flops = planned_flops(plan);
     *out = plan;
@@ -129,6 +139,9 @@ void iso_plan_destroy(iso_plan *plan)
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
             iso_exchange_destroy(plan->instructions[i].exchange);
+    for (int b = 0; plan->bucket_exchange && b < plan->buckets->count; b++)
+        if (plan->bucket_exchange[b] != plan->epilogue)
+            iso_exchange_destroy(plan->bucket_exchange[b]);
     iso_exchange_destroy(plan->faults);
     iso_exchange_destroy(plan->epilogue);
     iso_exchange_destroy(plan->weight_gather);
@@ -142,6 +155,8 @@ void iso_plan_destroy(iso_plan *plan)
     iso_free(plan->live_range);
     iso_free(plan->bucket_live_range);
     iso_free(plan->bucket_offset);
+    iso_free(plan->bucket_begin);
+    iso_free(plan->bucket_exchange);
     iso_free(plan->bucket_pull);
     iso_free(plan->fused_updates);
     iso_free(plan->step_fused);

@@ -51,12 +51,21 @@ typedef struct iso_move {
     bool gathered; /* SCATTER: a GATHER follows */
 } iso_move;
 
+/* What the exchange of an instruction moves. */
+typedef enum iso_cargo {
+    ISO_CARGO_MOVES,     /* `moves` */
+    ISO_CARGO_GRADIENTS, /* BEGIN: a bucket's, which the end of the step awaits */
+} iso_cargo;
+
 typedef struct iso_instruction {
     iso_instruction_kind kind;
+    iso_cargo cargo;
+    int bucket;              /* of another cargo than moves */
     int step;                /* KERNEL, COPY: of the program */
     int input;               /* READ: which */
     int first_move, n_moves; /* EXCHANGE, and its BEGIN */
-    int begin, end;          /* EXCHANGE: instruction that begins it, may be itself; BEGIN: that ends it */
+    int begin, end;          /* EXCHANGE: instruction that begins it, may be itself; BEGIN: that ends it, or
+                                n_instructions: the end of the step */
     bool settled;            /* EXCHANGE: it reads variables, which change only at the end of a step */
     iso_exchange *exchange;
 } iso_instruction;
@@ -110,7 +119,10 @@ typedef struct iso_plan {
     int *bucket_live_range; /* [n_buckets] the first instruction that writes into it */
     size_t arena_bytes, shared_bytes, constant_bytes;
     /* the end of a step */
-    iso_exchange *epilogue; /* scalars, faults and the buckets' gradients */
+    iso_exchange *epilogue; /* scalars, faults and the gradients of buckets that do not begin earlier */
+    int *bucket_begin;      /* [n_buckets] the instruction that begins the exchange of its gradients;
+                               n_instructions: the end of the step */
+    iso_exchange **bucket_exchange; /* [n_buckets] that exchange; set by iso_plan_connect */
     int epilogue_first_move, n_epilogue_moves;
     iso_exchange *faults; /* before it, if slots are many: slot 0 adds their faults, and all take the sum
                              in `epilogue`; else NULL */
@@ -135,6 +147,8 @@ iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, co
 /* Makes the exchanges, after the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);
+/* Whether the exchange of a bucket's gradients begins while slots compute. */
+bool iso_plan_goes_early(const iso_plan *plan, int bucket);
 /* The shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);

@@ -12,7 +12,11 @@ enum { ISO_PLAN_MANY = 64 };
 iso_status iso_plan_fuse_updates(iso_plan *plan);
 /* schedule.c: instructions and moves from the program's steps */
 iso_status iso_plan_schedule(iso_plan *plan);
-/* buffer_assignment.c: assigns memory to every value */
+/* early_buckets.c: begins the exchanges of buckets while slots compute */
+iso_status iso_plan_begin_buckets(iso_plan *plan);
+/* buffer_assignment.c: finds the values that own memory, but for kernels that work in place */
+void iso_plan_find_roots(iso_plan *plan);
+/* then assigns memory to every value */
 iso_status iso_plan_assign_buffers(iso_plan *plan);
 /* classes.c: whether there is a kernel for a step's op on every slot, and each of these kernels passes the
  * test `is`. */

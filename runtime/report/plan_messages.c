@@ -11,7 +11,7 @@
 
 /* Number of slots of the host that are examined, on meshes of up to MANY slots and on larger ones; the
  * others are assumed to be like the last of these. */
-enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3 };
+enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, NO_BUCKETS = -1 };
 
 typedef struct messages {
     const iso_reporter *r;
@@ -103,8 +103,9 @@ static void pull_bucket(messages *m, int number, int slot)
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }
 
-/* The bytes that the host's slots pull in one exchange; buckets: it is the last one. */
-static double received(messages *m, int first, int count, bool buckets)
+/* The bytes that the host's slots pull in one exchange: of these moves, and of the gradients of the buckets that
+ * begin with instruction `begins` (NO_BUCKETS: none). */
+static double received(messages *m, int first, int count, int begins)
 {
     const int *slot = m->r->by_host + m->r->host_begin[m->host];
     int slots = m->r->host_begin[m->host + 1] - m->r->host_begin[m->host];
@@ -117,8 +118,9 @@ static double received(messages *m, int first, int count, bool buckets)
         before = m->bytes;
         for (int i = first; i < first + count; i++)
             pull_move(m, &m->r->plan->moves[i], slot[s]);
-        for (int b = 0; buckets && b < m->r->plan->buckets->count; b++)
-            pull_bucket(m, b, slot[s]);
+        for (int b = 0; begins != NO_BUCKETS && b < m->r->plan->buckets->count; b++)
+            if (m->r->plan->bucket_begin[b] == begins)
+                pull_bucket(m, b, slot[s]);
     }
     return m->bytes + (slots - looked_at) * (m->bytes - before);
 }
@@ -132,10 +134,12 @@ static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
         if (instruction->kind == ISO_EXCHANGE)
-            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, false);
+            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, NO_BUCKETS);
+        else if (instruction->kind == ISO_BEGIN && instruction->cargo == ISO_CARGO_GRADIENTS)
+            block[i].bytes += (size_t)received(m, 0, 0, i);
     }
     block[plan->n_instructions].bytes +=
-        (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, true);
+        (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, plan->n_instructions);
 }
 
 /* One block for each instruction, for the end of the step and for the new weights: the time during which
@@ -143,8 +147,11 @@ static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
 static void set_times(const iso_plan *plan, iso_block *block)
 {
     for (int i = 0; i < plan->n_instructions + 2; i++) {
-        bool exchange = i < plan->n_instructions && plan->instructions[i].kind == ISO_EXCHANGE;
-        block[i] = (iso_block){.begin = exchange ? plan->instructions[i].begin : i, .end = i};
+        block[i] = (iso_block){.begin = i, .end = i};
+        if (i < plan->n_instructions && plan->instructions[i].kind == ISO_EXCHANGE)
+            block[i].begin = plan->instructions[i].begin;
+        else if (i < plan->n_instructions && plan->instructions[i].cargo == ISO_CARGO_GRADIENTS)
+            block[i].end = plan->n_instructions;
     }
 }
 

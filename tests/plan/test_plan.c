@@ -154,7 +154,7 @@ static void make(made *m, const char *mesh)
                                    .outputs = &loss,
                                    .updates = &update};
     check_ok(iso_program_create(m->graph, m->distribution, &request, &m->program));
-    check_ok(iso_buckets_create(m->program, &m->buckets));
+    check_ok(iso_buckets_create(m->program, false, &m->buckets));
 }
 
 static void drop(made *m)

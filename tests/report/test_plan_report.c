@@ -103,6 +103,48 @@ START_TEST(data_parallel)
 }
 END_TEST
 
+static iso_tensor *six_layers(iso_tensor *x)
+{
+    static const char *const names[] = {"d1", "d2", "d3", "d4", "d5", "d6"};
+    for (int i = 0; i < 6; i++) /* 103 kB of weights each, the first 26 kB */
+        x = iso_dense(x, 160, .activation = ISO_TANH, .name = names[i]);
+    return x;
+}
+
+/* Between hosts the gradients of each layer of 64 kB or more leave when the last of them, the kernel's, is computed: the last layer's first.
+ * Nothing is left to compute after those of the first layer. On one host all leave at the end of the step. */
+START_TEST(gradients_leave_while_slots_compute)
+{
+    planned p = make(six_layers, "data=4", NULL, 0, 2);
+    char layer[] = "d6";
+    int end = p.report->n_ops - 1, scatters = 0;
+    for (int i = 0; i < p.report->n_collectives; i++) {
+        const iso_report_collective *c = &p.report->collectives[i];
+        if (strcmp(c->kind, "reduce-scatter"))
+            continue;
+        scatters++;
+        ck_assert_str_eq(c->tensor, "gradients of 2 variables");
+        ck_assert_int_eq(c->end, end);
+        if (c->begin == end)
+            continue;
+        const iso_report_op *before = &p.report->ops[c->begin - 1];
+        ck_assert_int_eq(p.report->ops[c->begin].kind, ISO_REPORT_BEGIN);
+        ck_assert(before->origin.backward && strcmp(before->origin.op, "matmul") == 0);
+        ck_assert_msg(strcmp(before->origin.layer, layer) == 0, "after a layer of '%s' instead of '%s'",
+                      before->origin.layer, layer);
+        ck_assert_int_ge(c->overlaps, 2);
+        layer[1]--;
+    }
+    ck_assert_int_eq(scatters, 6);
+    ck_assert_str_eq(layer, "d1");
+    drop(&p);
+    p = make(six_layers, "data=4", NULL, 0, 4);
+    for (int i = 0; i < p.report->n_collectives; i++)
+        ck_assert_int_eq(p.report->collectives[i].begin, p.report->n_ops - 1);
+    drop(&p);
+}
+END_TEST
+
 /* ZeRO 2 moves what data parallel does. ZeRO 3 gathers weights twice, so it moves 1.5 times as much - but
  * what the backward pass does not read: biases, and the first kernel, as nobody asks for the input's
  * gradient. */
@@ -291,10 +333,10 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK &&
-        RUN_TESTS("report", 0, data_parallel, zero, zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
-                  large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
-                  values_live_while_they_are_needed, bad_questions))
+    if (status == ISO_OK && RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
+                                      zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
+                                      large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
+                                      values_live_while_they_are_needed, bad_questions))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,0 +1,214 @@
+/* Where the exchange of a bucket's gradients begins.
+ *
+ * It begins as soon as the last gradient of the bucket has been computed, and ends with the step: its messages
+ * travel while slots compute what is left of the backward pass. Two things delay it:
+ * - Messages between two hosts arrive in the order in which they were sent. If slots wait for another exchange
+ *   soon, it would arrive behind the gradients. They begin after it if there is much more to compute after it
+ *   (MUCH times), up to the exchange after that, than before it.
+ * - A bucket with little or nothing left to compute after it goes with the scalars at the end of the step. */
+#include "runtime/base/memory.h"
+#include "runtime/plan/plan_impl.h"
+
+/* A bucket begins early if this part of a step's operations, 1/LITTLE, is left. */
+enum { LITTLE = 100, MUCH = 4 };
+
+/* An instruction that is added before instruction `at` of the schedule. */
+typedef struct addition {
+    int at;
+    iso_instruction instruction;
+} addition;
+
+typedef struct starter {
+    iso_plan *plan;
+    int *made;     /* [values] the instruction that computes it; -1: none */
+    bool *claimed; /* [values] a gradient is computed in a bucket in the memory of this root */
+    double *work;  /* [n_instructions + 1] operations of the instructions before */
+    int n_additions;
+    addition *additions;
+} starter;
+
+/* ---- what is computed when ---- */
+
+static void note_made(const starter *s, int number)
+{
+    const iso_plan *plan = s->plan;
+    const iso_instruction *instruction = &plan->instructions[number];
+    const iso_program_step *step = &plan->program->steps[instruction->step];
+    if (instruction->kind == ISO_KERNEL)
+        for (int i = 0; i < step->op->n_outputs; i++)
+            s->made[step->output[i]] = number;
+    if (instruction->kind == ISO_COPY)
+        s->made[step->output[0]] = number;
+    for (int i = 0; instruction->kind == ISO_EXCHANGE && i < instruction->n_moves; i++)
+        s->made[plan->moves[instruction->first_move + i].to] = number;
+}
+
+static void find_made(const starter *s)
+{
+    const iso_program *program = s->plan->program;
+    for (int v = 0; v < program->n_values; v++)
+        s->made[v] = -1;
+    for (int i = 0; i < s->plan->n_instructions; i++)
+        note_made(s, i);
+    for (int k = 0; k < program->n_steps; k++)
+        if (iso_plan_is_alias(program->steps[k].op))
+            s->made[program->steps[k].output[0]] = s->made[program->steps[k].input[0]];
+}
+
+static void find_work(const starter *s)
+{
+    const iso_plan *plan = s->plan;
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_instruction *instruction = &plan->instructions[i];
+        double flops = instruction->kind == ISO_KERNEL
+                           ? iso_plan_flops(plan, &plan->program->steps[instruction->step], 0, false)
+                           : 0;
+        s->work[i + 1] = s->work[i] + flops;
+    }
+}
+
+/* ---- one bucket ---- */
+
+static bool crosses_hosts(const iso_plan *plan, const iso_bucket *bucket)
+{
+    for (int slot = 0; bucket->group > 1 && slot < plan->program->mesh->n_slots; slot++) {
+        int first = iso_group_slot(plan->program->mesh, bucket->axes, slot, 0);
+        if (iso_plan_host_of(plan, slot) != iso_plan_host_of(plan, first))
+            return true;
+    }
+    return false;
+}
+
+/* The instruction after which all gradients of a bucket are computed; -1: the end of the step copies one. A
+ * gradient in the memory of another one is copied. */
+static int last_gradient(const starter *s, const iso_bucket *bucket)
+{
+    const iso_program *program = s->plan->program;
+    int last = 0;
+    for (int m = 0; m < bucket->n_members; m++) {
+        int value = program->changes[bucket->members[m].change].value, root = s->plan->root[value];
+        if (s->made[value] < 0 || program->values[root].step < 0 || s->claimed[root])
+            last = -1;
+        s->claimed[root] = true;
+        if (last >= 0 && s->made[value] > last)
+            last = s->made[value];
+    }
+    return last;
+}
+
+/* The next exchange from instruction `at` on for which slots wait; the number of instructions if there is none. */
+static int next_exchange(const iso_plan *plan, int at)
+{
+    while (at < plan->n_instructions && plan->instructions[at].kind != ISO_EXCHANGE)
+        at++;
+    return at;
+}
+
+/* The instruction before which a bucket begins, given the first at which it can. */
+static int best_begin(const starter *s, int at)
+{
+    int wait = next_exchange(s->plan, at), after = wait;
+    while (after < s->plan->n_instructions && s->plan->instructions[after].kind == ISO_EXCHANGE)
+        after++;
+    double before_it = s->work[wait] - s->work[at];
+    double after_it = s->work[next_exchange(s->plan, after)] - s->work[after];
+    return after_it > MUCH * before_it ? after : at;
+}
+
+static void begin_bucket(starter *s, int number)
+{
+    const iso_plan *plan = s->plan;
+    const iso_bucket *bucket = &plan->buckets->buckets[number];
+    int last = last_gradient(s, bucket);
+    if (last < 0 || !crosses_hosts(plan, bucket))
+        return;
+    int at = best_begin(s, last + 1);
+    double all = s->work[plan->n_instructions];
+    if (all - s->work[at] >= all / LITTLE)
+        s->additions[s->n_additions++] =
+            (addition){at, {.kind = ISO_BEGIN, .cargo = ISO_CARGO_GRADIENTS, .bucket = number}};
+}
+
+/* ---- the new list ---- */
+
+/* In the order of their places; of one place in the order of buckets. */
+static void sort_additions(starter *s)
+{
+    for (int i = 1; i < s->n_additions; i++) {
+        addition added = s->additions[i];
+        int at = i;
+        for (; at > 0 && s->additions[at - 1].at > added.at; at--)
+            s->additions[at] = s->additions[at - 1];
+        s->additions[at] = added;
+    }
+}
+
+/* moved_to: [n_instructions + 1] where an instruction moves to. */
+static void insert(starter *s, iso_instruction *list, int *moved_to)
+{
+    iso_plan *plan = s->plan;
+    int n = 0, added = 0;
+    for (int i = 0; i <= plan->n_instructions; i++) {
+        for (; added < s->n_additions && s->additions[added].at == i; added++)
+            list[n++] = s->additions[added].instruction;
+        moved_to[i] = n;
+        if (i < plan->n_instructions)
+            list[n++] = plan->instructions[i];
+    }
+    for (int i = 0; i < n; i++) {
+        list[i].begin = list[i].cargo == ISO_CARGO_MOVES ? moved_to[list[i].begin] : 0;
+        list[i].end = list[i].cargo == ISO_CARGO_MOVES ? moved_to[list[i].end] : n;
+        if (list[i].cargo == ISO_CARGO_GRADIENTS)
+            plan->bucket_begin[list[i].bucket] = i;
+    }
+    iso_free(plan->instructions);
+    plan->instructions = list;
+    plan->n_instructions = n;
+}
+
+static iso_status insert_additions(starter *s)
+{
+    iso_plan *plan = s->plan;
+    size_t count = (size_t)plan->n_instructions + (size_t)s->n_additions;
+    iso_instruction *list = iso_new(count * sizeof *list);
+    int *moved_to = iso_new(((size_t)plan->n_instructions + 1) * sizeof *moved_to);
+    iso_status status =
+        list && moved_to ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu instructions", count);
+    for (int b = 0; b < plan->buckets->count; b++)
+        plan->bucket_begin[b] = (int)count;
+    sort_additions(s);
+    if (status == ISO_OK)
+        insert(s, list, moved_to);
+    else
+        iso_free(list);
+    iso_free(moved_to);
+    return status;
+}
+
+iso_status iso_plan_begin_buckets(iso_plan *plan)
+{
+    size_t values = (size_t)plan->program->n_values + 1;
+    for (int b = 0; b < plan->buckets->count; b++)
+        plan->bucket_begin[b] = plan->n_instructions;
+    if (iso_plan_on_one_host(plan) || plan->buckets->count == 0)
+        return ISO_OK;
+    starter s = {.plan = plan,
+                 .made = iso_new(values * sizeof *s.made),
+                 .claimed = iso_new(values * sizeof *s.claimed),
+                 .work = iso_new(((size_t)plan->n_instructions + 1) * sizeof *s.work),
+                 .additions = iso_new((size_t)plan->buckets->count * sizeof *s.additions)};
+    iso_status status = ISO_OK;
+    if (!s.made || !s.claimed || !s.work || !s.additions)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to begin %d buckets early", plan->buckets->count));
+    find_made(&s);
+    find_work(&s);
+    for (int b = 0; b < plan->buckets->count; b++)
+        begin_bucket(&s, b);
+    ISO_TRY(insert_additions(&s));
+done:
+    iso_free(s.made);
+    iso_free(s.claimed);
+    iso_free(s.work);
+    iso_free(s.additions);
+    return status;
+}
