@@ -220,7 +220,8 @@ static iso_status make(const iso_channel *channel, const iso_watch_settings *set
     w->times = settings->times;
     w->identity = iso_new((size_t)w->n_ranks * sizeof *w->identity);
     w->peer = iso_new((size_t)w->n_ranks * sizeof *w->peer);
-    bool room = w->identity && w->peer;
+    w->standing = iso_new((size_t)w->n_ranks * sizeof *w->standing);
+    bool room = w->identity && w->peer && w->standing;
     ISO_TRY(iso_channel_agree(channel,
                               room ? ISO_OK : iso_no_memory("the watchdog of %d ranks", channel->n_ranks)));
     ISO_TRY(share_identities(w, channel));
@@ -256,6 +257,7 @@ void iso_watch_destroy(iso_watch *w)
     iso_watch_thread_end(w);
     iso_watch_links_close(w);
     iso_window_destroy(&w->window);
+    iso_free(w->standing);
     iso_free(w->peer);
     iso_free(w->identity);
     iso_free(w);

@@ -104,6 +104,12 @@ typedef struct iso_watch_peer {
     iso_watch_health health;
 } iso_watch_peer;
 
+/* A rank that stands still, and where: sequence number and position. */
+typedef struct iso_watch_standing {
+    uint64_t key;
+    int rank;
+} iso_watch_standing;
+
 typedef enum iso_watch_reason {
     ISO_WATCH_A_LOSS,
     ISO_WATCH_A_MISMATCH,
@@ -144,7 +150,8 @@ struct iso_watch {
     int wake; /* eventfd: the thread looks at once */
     atomic_bool over;
     double clock;
-    iso_watch_peer *peer; /* [n_ranks] */
+    iso_watch_peer *peer;         /* [n_ranks] */
+    iso_watch_standing *standing; /* [n_ranks] room for those that stand still */
     iso_watch_verdict verdict;
     uint64_t token; /* known to the ranks of the job alone */
     int listener;   /* -1: there is one host */

@@ -1,6 +1,7 @@
 /* What the watchdog concludes from the ranks' progress: ranks in different collectives, and ranks that others
  * wait for. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "collectives/control/watch_impl.h"
 #include "runtime/base/log.h"
@@ -21,27 +22,61 @@ static bool hash_at(const iso_watch_record *record, uint64_t sequence, uint64_t 
     return atomic_load_explicit(&record->ring[at].sequence, memory_order_acquire) == sequence;
 }
 
-static bool call_different(const iso_watch *w, int a, int b)
+/* By sequence number and position, then by rank. */
+static int by_key(const void *a, const void *b)
 {
-    const iso_watch_record *first = &w->page->record[a], *second = &w->page->record[b];
-    uint64_t progress = w->peer[a].progress, other = w->peer[b].progress, one, two;
-    uint64_t sequence = iso_watch_sequence(progress < other ? progress : other);
-    if (sequence > 0 && hash_at(first, sequence, &one) && hash_at(second, sequence, &two) && one != two)
-        return true;
-    return iso_watch_position(progress) > 0 && iso_watch_key(progress) == iso_watch_key(other) &&
-           atomic_load(&first->signature[iso_watch_parity(progress)]) !=
-               atomic_load(&second->signature[iso_watch_parity(other)]);
+    const iso_watch_standing *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
+/* The ranks that stand still, in order; returns their number. */
+static int list_standing(const iso_watch *w)
+{
+    int count = 0;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (w->peer[rank].still > moves_within)
+            w->standing[count++] = (iso_watch_standing){iso_watch_key(w->peer[rank].progress), rank};
+    qsort(w->standing, (size_t)count, sizeof *w->standing, by_key);
+    return count;
+}
+
+/* Whether two ranks are in different exchanges of one collective. */
+static bool exchange_differently(const iso_watch *w, int a, int b)
+{
+    uint64_t progress = w->peer[a].progress, other = w->peer[b].progress;
+    return iso_watch_position(progress) > 0 && iso_watch_key(progress) == iso_watch_key(other) &&
+           atomic_load(&w->page->record[a].signature[iso_watch_parity(progress)]) !=
+               atomic_load(&w->page->record[b].signature[iso_watch_parity(other)]);
+}
+
+/* Each rank is compared with the one before it in the sequence. That is enough: a hash covers all collectives up
+ * to its number, so a rank that agrees with the one before it agrees with all before that. A rank whose hash is
+ * not known is passed over. */
 bool iso_watch_find_mismatch(const iso_watch *w, int *first, int *other)
 {
-    for (int a = 0; a < w->n_ranks; a++)
-        for (int b = a + 1; b < w->n_ranks && w->peer[a].still > moves_within; b++)
-            if (w->peer[b].still > moves_within && call_different(w, a, b)) {
-                *first = a;
-                *other = b;
-                return true;
-            }
+    int count = list_standing(w), known = -1;
+    uint64_t known_hash = 0, hash;
+    for (int i = 0; i < count; i++) {
+        int rank = w->standing[i].rank, with = -1;
+        const iso_watch_record *record = &w->page->record[rank];
+        uint64_t sequence = iso_watch_sequence(w->peer[rank].progress);
+        if (i > 0 && exchange_differently(w, w->standing[i - 1].rank, rank))
+            with = w->standing[i - 1].rank;
+        if (known >= 0 && hash_at(record, iso_watch_sequence(w->peer[known].progress), &hash) &&
+            hash != known_hash)
+            with = known;
+        if (with >= 0) {
+            *first = rank < with ? rank : with;
+            *other = rank < with ? with : rank;
+            return true;
+        }
+        if (sequence > 0 && hash_at(record, sequence, &hash)) {
+            known = rank;
+            known_hash = hash;
+        }
+    }
     return false;
 }
 
