@@ -42,13 +42,38 @@ static int list_standing(const iso_watch *w)
     return count;
 }
 
-/* Whether two ranks are in different exchanges of one collective. */
-static bool exchange_differently(const iso_watch *w, int a, int b)
+static bool call_different(const iso_watch *w, int a, int b)
 {
-    uint64_t progress = w->peer[a].progress, other = w->peer[b].progress;
+    const iso_watch_record *first = &w->page->record[a], *second = &w->page->record[b];
+    uint64_t progress = w->peer[a].progress, other = w->peer[b].progress, one, two;
+    uint64_t sequence = iso_watch_sequence(progress < other ? progress : other);
+    if (sequence > 0 && hash_at(first, sequence, &one) && hash_at(second, sequence, &two) && one != two)
+        return true;
     return iso_watch_position(progress) > 0 && iso_watch_key(progress) == iso_watch_key(other) &&
-           atomic_load(&w->page->record[a].signature[iso_watch_parity(progress)]) !=
-               atomic_load(&w->page->record[b].signature[iso_watch_parity(other)]);
+           atomic_load(&first->signature[iso_watch_parity(progress)]) !=
+               atomic_load(&second->signature[iso_watch_parity(other)]);
+}
+
+static bool knows_itself(const iso_watch *w, int rank)
+{
+    uint64_t sequence = iso_watch_sequence(w->peer[rank].progress), hash;
+    return sequence > 0 && hash_at(&w->page->record[rank], sequence, &hash);
+}
+
+/* Two ranks that differ; ranks that differ from one of them and have lower numbers are named instead. */
+static void name_lowest(const iso_watch *w, int a, int b, int *first, int *other)
+{
+    int low = a < b ? a : b;
+    *first = low;
+    *other = a < b ? b : a;
+    for (int rank = 0; rank < low; rank++) {
+        bool still = w->peer[rank].still > moves_within;
+        if (!still || !(call_different(w, rank, *first) || call_different(w, rank, *other)))
+            continue;
+        *other = call_different(w, rank, *first) ? *first : *other;
+        *first = rank;
+        return;
+    }
 }
 
 /* Each rank is compared with the one before it in the sequence. That is enough: a hash covers all collectives up
@@ -57,25 +82,18 @@ static bool exchange_differently(const iso_watch *w, int a, int b)
 bool iso_watch_find_mismatch(const iso_watch *w, int *first, int *other)
 {
     int count = list_standing(w), known = -1;
-    uint64_t known_hash = 0, hash;
     for (int i = 0; i < count; i++) {
         int rank = w->standing[i].rank, with = -1;
-        const iso_watch_record *record = &w->page->record[rank];
-        uint64_t sequence = iso_watch_sequence(w->peer[rank].progress);
-        if (i > 0 && exchange_differently(w, w->standing[i - 1].rank, rank))
+        if (i > 0 && call_different(w, w->standing[i - 1].rank, rank))
             with = w->standing[i - 1].rank;
-        if (known >= 0 && hash_at(record, iso_watch_sequence(w->peer[known].progress), &hash) &&
-            hash != known_hash)
+        else if (known >= 0 && call_different(w, known, rank))
             with = known;
         if (with >= 0) {
-            *first = rank < with ? rank : with;
-            *other = rank < with ? with : rank;
+            name_lowest(w, with, rank, first, other);
             return true;
         }
-        if (sequence > 0 && hash_at(record, sequence, &hash)) {
+        if (knows_itself(w, rank))
             known = rank;
-            known_hash = hash;
-        }
     }
     return false;
 }
