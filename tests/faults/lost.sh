@@ -1,32 +1,40 @@
-# For the scripts that lose ranks: a folder, jobs, and checks of what they leave. To be sourced.
+# For the scripts that lose ranks: a folder, jobs, trainings, and checks of what they leave. To be sourced.
 # shellcheck shell=bash
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 BUILD=${BUILD:-build}
-work=$(realpath "$(mktemp -d)")
+work=$(realpath "$(mktemp -d /tmp/isogrid-lost-XXXXXX)")
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/mpi"
-export OMPI_MCA_orte_tmpdir_base=$work/mpi OMPI_MCA_btl_vader_backing_directory=$work/mpi ISOGRID_REPORTS=$work/reports
+mkdir "$work/tmp"
+export TMPDIR=$work/tmp ISOGRID_REPORTS=$work/reports ISOGRID_THREADS=1
+unset ISOGRID_MPIRUN_QUIET ISOGRID_JOB # launch/mpirun tells the folder of the job
 # After a rank has died, the others have this many seconds for their report.
 export OMPI_MCA_odls_base_sigkill_timeout=2
 # shellcheck disable=SC2034  # for those who source this
 long=${ISOGRID_TEST_LONG:-}
 mpirun=(launch/mpirun)
+hosts=() # simulated ones
+under=() # a command in front of the program
 export lost=$BUILD/tests/faults/lost
 jobs=0
+
+# What a report says of a rank that got a signal.
+STOP='is stopped \(by SIGSTOP or SIGTSTP\)'
+KILL='has ended without iso_finish'
+export STOP SEGV=$KILL
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 print() { for file in "$@"; do echo "--- $file" && cat "$file"; done; }
 
-# The processes of a job, with the rank.
+# ---- jobs ----
+# The processes of a job: number and rank, which launch/mpirun and those of Open MPI have not.
 processes() {
-    local environ rank
+    local environ
     for environ in /proc/[0-9]*/environ; do
-        grep -qszx "ISOGRID_JOB=$ISOGRID_JOB" "$environ" || continue
-        rank=$(tr '\0' '\n' <"$environ" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
-        [ -z "$rank" ] || echo "$rank $(basename "$(dirname "$environ")")"
+        grep -qszx "ISOGRID_JOB=$job_name" "$environ" || continue
+        echo "$(basename "$(dirname "$environ")") $(tr '\0' '\n' <"$environ" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')"
     done
 }
-process_of() { processes | sed -n "s/^$1 //p" | head -n 1; } # RANK
+process_of() { processes | sed -n "s/ $1\$//p" | head -n 1; } # RANK
 
 wait_until() { # WHAT SECONDS COMMAND...
     local what=$1 end=$((SECONDS + $2))
@@ -41,37 +49,86 @@ gone() { [ -z "$(processes)" ]; }
 begin() { # RANKS COMMAND...: in the background; $job is its process
     local ranks=$1
     shift
-    export ISOGRID_JOB=test-$$-$((++jobs))
+    job_name=test-${work##*-}-$((++jobs))
     rm -rf "$work/reports"
     mkdir "$work/reports"
-    timeout --kill-after=5 300 "${mpirun[@]}" -np "$ranks" -x ISOGRID_JOB -x ISOGRID_REPORTS "$@" >"$work/out" 2>"$work/errors" &
+    ISOGRID_JOB=$job_name timeout --kill-after=5 300 "${mpirun[@]}" -np "$ranks" -x ISOGRID_JOB -x ISOGRID_REPORTS -x ISOGRID_THREADS "${under[@]}" "$@" \
+        >"$work/out" 2>"$work/errors" </dev/null &
     job=$!
 }
-# The job ends with a code, and leaves no process.
+# No process of the job is left, nor a file in memory, a temporary file, or a socket on a host that lives.
+nothing_left() { # WHAT
+    local left host
+    wait_until "$1: the end of all processes" 100 gone
+    left=$(ls -A "$work/tmp"
+        sed -n 's/^launch\/mpirun: .* OMPI_MCA_orte_tmpdir_base=\([^ ]*\) .*/\1/p' "$work/errors" | while read -r folder; do ls -d "$folder" 2>/dev/null || true; done
+        for host in "${hosts[@]}"; do
+            tests/support/host exec "$host" bash -c 'ls -A /dev/shm && ss -Hlntux' 2>/dev/null | sed "s/^/on $host: /" || true
+        done)
+    [ -z "$left" ] || fail "$1: left: $left"
+}
+# The job ends with a code, and leaves nothing.
 ends() { # WHAT CODE
     local code=0
     wait "$job" || code=$?
     [ $code -eq "$2" ] || fail "$1: exit code $code, not $2: $(print "$work"/out "$work"/errors)"
-    wait_until "$1: the end of all processes" 50 gone
+    nothing_left "$1"
 }
+
+# ---- reports ----
 has_report() { grep -qs 'the job ends with exit code 74' "$work/errors"; }
-# The report comes within 10 seconds, or 50 where other programs run.
-ends_with_report() { # WHAT
+# The report comes within 10 seconds, or 50 where other programs run; a command, if any, ends the fault.
+ends_with_report() { # WHAT [COMMAND...]
     wait_until "$1: the report" 50 has_report
+    "${@:2}"
     ends "$1" 74
 }
-# There is one report, in the errors and in so many files at least, one for each host, and it has these lines.
-reports() { # WHAT FILES LINE...
-    local what=$1 files=$2 line count file
+report_of() { echo "$work/reports/isogrid-report.$job_name.$1.txt"; } # HOST
+has_lines() { # WHAT FILE LINE...
+    local what=$1 file=$2 line
+    shift 2
+    for line; do
+        grep -qsE -- "$line" "$file" || fail "$what: no line '$line' in $(print "$file")"
+    done
+}
+parts=1 # of the job that are left and cannot reach each other
+# There is one report, or one of each part that could be printed, in the errors and in a file on each of these hosts at least; it has these lines.
+reports() { # WHAT HOSTS LINE...
+    local what=$1 on=$2 count host
     shift 2
     count=$(grep -c 'the job ends with exit code 74' "$work/errors")
-    [ "$count" -eq 1 ] || fail "$what: $count reports: $(print "$work"/errors)"
-    count=$(find "$work/reports" -type f -name "isogrid-report.$ISOGRID_JOB.*.txt" | wc -l)
-    [ "$count" -ge "$files" ] || fail "$what: $count files, not $files: $(ls "$work/reports")"
-    for line; do
-        grep -qE -- "$line" "$work/errors" || fail "$what: no line '$line' in the report: $(print "$work"/errors)"
-        for file in "$work"/reports/*; do
-            grep -qE -- "$line" "$file" || fail "$what: no line '$line' in $(print "$file")"
-        done
+    { [ "$count" -ge 1 ] && [ "$count" -le "$parts" ]; } || fail "$what: $count reports: $(print "$work"/errors)"
+    has_lines "$what" "$work/errors" "$@"
+    for host in $on; do
+        has_lines "$what" "$(report_of "$host")" "$@"
     done
+}
+
+# ---- trainings, with a checkpoint after each epoch ----
+task=(train --model tests/faults/net.json --data random:300 --mesh data=4 --optimizer adam --loss sparse_crossentropy_logits --metrics none)
+train() { # RANKS FOLDER EPOCHS OPTION...
+    begin "$1" "$BUILD/isogrid" "${task[@]}" --verbose 2 --checkpoint "$work/$2/{epoch}.weights.h5" --keep 2 --history "$work/$2.history" \
+        --epochs "$3" "${@:4}"
+}
+# Begins one that is to be struck by a fault, and waits until it has something to lose.
+training() { # WHAT RANKS OPTION...
+    rm -rf "$work"/broken*
+    train "$2" broken 100000 "${@:3}"
+    wait_until "$1: a checkpoint" 150 test -e "$work/broken/latest"
+}
+signal() { # NAME RANK...
+    local rank
+    for rank in "${@:2}"; do kill "-$1" "$(process_of "$rank")"; done
+}
+# The same command again, with ranks that may be fewer, ends as one process does that nothing happened to. What an epoch leaves depends on
+# no later one, so both train as many epochs as the newest checkpoint and one more.
+goes_on() { # WHAT RANKS OPTION...
+    local what=$1 epochs
+    epochs=$(sed 's/[^0-9].*//' "$work/broken/latest")
+    epochs=$((epochs + 1))
+    train "$2" broken $epochs "${@:3}"
+    ends "$what: going on" 0
+    rm -f "$work/whole"
+    "$BUILD/isogrid" "${task[@]}" --verbose 0 --history "$work/whole" --epochs $epochs "${@:3}" || fail "$what: the run without it"
+    cmp -s <(tail -n 1 "$work/whole") <(tail -n 1 "$work/broken.history") || fail "$what: another end: $(tail -n 1 "$work/whole" "$work/broken.history")"
 }

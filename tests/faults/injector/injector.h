@@ -9,8 +9,10 @@
  * there on at every call (a full disk stays full) how=ENOSPC   the call fails so, undone (EIO, EROFS, EACCES,
  * ENOENT, EINTR, EDQUOT, ESTALE); short    a read or write of more than one byte does half; other calls pass
  *                         kill-before, kill-after: SIGKILL
+ *                         SIGINT, SIGTERM, SIGUSR1: the process gets the signal; the call is made
  *                     spare=close  no close fails: what is synced before cannot, and HDF5 does not survive it
  *                     only=write   only calls of a kind are counted: write, sync, name, open, read
+ *                     on=TEXT      only calls whose path has this text are counted
  *                     rate=1e6     writes are slowed to so many bytes a second
  *   FAULTS_LOG      a file to which every process adds a line a call, when it has ended:
  *                     RANK NUMBER CALL BYTES RESULT PATH (RESULT: what it returned, or -ENOSPC and the like)

@@ -24,16 +24,23 @@ static const struct {
     unsigned kinds;
 } kinds[] = {{"write", WRITES}, {"sync", SYNCS}, {"name", NAMES}, {"open", OPENS}, {"read", READS}};
 
-enum how { PASS, FAIL, SHORT, KILL_BEFORE, KILL_AFTER };
+static const struct {
+    const char *word;
+    int number;
+} signals[] = {{"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}, {"SIGUSR1", SIGUSR1}};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+enum how { PASS, FAIL, SHORT, KILL_BEFORE, KILL_AFTER, SIGNAL };
 
 static struct spec {
     enum how how;
-    int error;
+    int error, signal;
     long at;
     bool lasts;
     unsigned kinds;
     bool spares_close;
     double rate;
+    char on[64]; /* a part of the path; "": any */
 } armed = {.kinds = ~0u};
 static long calls;
 static char hit[PATH_MAX + 64];
@@ -61,6 +68,12 @@ static void parse_how(struct spec *s, const char *word)
             s->error = errors[i].number;
             return;
         }
+    for (int i = 0; i < SIGNALS; i++)
+        if (!strcmp(word, signals[i].word)) {
+            s->how = SIGNAL;
+            s->signal = signals[i].number;
+            return;
+        }
     refuse(word);
 }
 
@@ -83,6 +96,8 @@ static bool parse_word(struct spec *s, const char *word)
         parse_how(s, word + 4);
     else if (!strncmp(word, "only=", 5))
         s->kinds = parse_kinds(word + 5);
+    else if (!strncmp(word, "on=", 3))
+        snprintf(s->on, sizeof s->on, "%s", word + 3);
     else if (!strcmp(word, "spare=close"))
         s->spares_close = true;
     else if (!strncmp(word, "rate=", 5))
@@ -133,7 +148,7 @@ static struct spec decide(call *c)
 {
     pthread_mutex_lock(&lock);
     struct spec s = armed;
-    if (c->kind & s.kinds)
+    if ((c->kind & s.kinds) && strstr(c->path, s.on))
         c->number = ++calls;
     bool now = c->number && (s.lasts ? c->number >= s.at : c->number == s.at);
     if (s.how == SHORT && (!(c->kind & (READS | WRITES)) || c->bytes < 2))
@@ -166,6 +181,13 @@ static void die(const call *c, const char *when)
         pause();
 }
 
+/* To the process, as from outside. */
+static void send_signal(const call *c, int signal)
+{
+    log_line("%ld %s %zu signalled %s", c->number, c->name, c->bytes, c->path);
+    kill(getpid(), signal);
+}
+
 bool call_goes(call *c)
 {
     if (!c->on)
@@ -175,6 +197,8 @@ bool call_goes(call *c)
         slow_down((double)c->bytes / s.rate);
     if (s.how == KILL_BEFORE)
         die(c, "killed-before");
+    if (s.how == SIGNAL)
+        send_signal(c, s.signal);
     if (s.how == SHORT)
         c->bytes /= 2;
     c->kills = s.how == KILL_AFTER;
