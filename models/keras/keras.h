@@ -31,7 +31,8 @@ ISO_API iso_status iso_keras_load_with(iso_context *ctx, const char *path,
     iso_keras_load_with(ctx, path, ISO_OPTIONS_AFTER(iso_keras_load_options, model, __VA_ARGS__))
 
 /* Loads the weights of a .keras file into a compiled model, on any mesh, and the optimizer's state if the file
- * has that of the same optimizer; as iso_model_load_weights does from other files. Collective. */
+ * has that of the same optimizer, as iso_model_load_weights does from other files. ISO_INVALID: the file or the model
+ * cannot be used; ISO_IO. Both name the file. Collective. */
 ISO_API iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_options *options,
                                                size_t size);
 #define iso_keras_load_weights(model, ...)                                                                   \
@@ -57,7 +58,7 @@ ISO_API void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);
  * names the op or layer that Keras does not have; nothing is written then. ISO_IO. Losses and metrics that are
  * functions of the program are omitted, with a warning. Collective. */
 ISO_API iso_status iso_keras_save(iso_model *model, const char *path);
-/* Checks whether a model, compiled or not, can be saved in such a file; errors as above. Local. */
+/* Checks whether a model, compiled or not, can be saved in such a file: ISO_INVALID as above. Local. */
 ISO_API iso_status iso_keras_save_check(iso_model *model, const char *path);
 
 #ifdef __cplusplus

@@ -45,8 +45,9 @@ typedef struct iso_kernel_call {
 
 /* One way to do an op. A backend lists its kernels in order of preference: the first one that fits an op's
  * dtypes and local shapes is used (these are known while planning; data pointers are then NULL). Kernels are
- * single-threaded, do not allocate, and the order of their sums depends on shapes only. Inputs may be read up
- * to 64 bytes past their end; outputs are written exactly. */
+ * single-threaded, do not allocate, and the order of their sums depends on shapes only. The threads of a rank's
+ * slots run them at the same time, each with a call of its own. Inputs may be read up to 64 bytes past their
+ * end; outputs are written exactly. */
 typedef struct iso_kernel {
     const char *op;   /* name of the op type */
     const char *name; /* name of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */

@@ -2,8 +2,9 @@
  *
  * Functions return an iso_status; results go to output arguments and are written on success only. The first
  * function that detects an error records its message with iso_error(); callers propagate with ISO_TRY.
- * Every function may return ISO_NO_MEMORY besides what its comment names. A collective one returns the
- * same status on every rank, that of the lowest rank that failed.
+ * Besides what its comment names, every function may return ISO_NO_MEMORY, and ISO_INVALID for a NULL where it
+ * needs an object. A collective one may also return ISO_FAILED, if MPI reports an error or a peer was lost; it
+ * returns the same status on every rank, that of the lowest rank that failed.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_STATUS_H
 #define ISO_BASE_STATUS_H
@@ -51,7 +52,7 @@ ISO_API iso_status iso_error_prefix(iso_status code, const char *format, ...)
 #endif
     ;
 
-/* Returns ISO_NO_MEMORY with the message "no memory for " followed by the formatted text. */
+/* Records "no memory for " followed by the formatted text in this thread; returns ISO_NO_MEMORY. */
 ISO_API iso_status iso_no_memory(const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 1, 2)))

@@ -66,7 +66,8 @@ ISO_API const iso_saved_group *iso_saved_file_group(const iso_saved_file *file, 
 /* Reads the elements of `box` (global coordinates) into `out`, dense, converted to dtype. ISO_IO. Local. */
 ISO_API iso_status iso_saved_file_read(iso_saved_file *file, int tensor, const iso_box *box, iso_dtype dtype,
                                        void *out);
-/* Fills a shard (its elements [begin, begin + count) of its box) from a tensor. Not collective. */
+/* Fills a shard (its elements [begin, begin + count) of its box) from a tensor. ISO_INVALID: their
+ * shapes differ; ISO_IO. Not collective. */
 ISO_API iso_status iso_saved_file_read_shard(iso_saved_file *file, int tensor, const iso_state_shard *shard);
 /* Reads all bytes, shared among the ranks, and compares them with the checksums. Does nothing if the file was
  * verified before and has not changed since. ISO_INVALID names the first tensor that is not what was written;
@@ -76,10 +77,11 @@ ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
 /* Finds the newest checkpoint of a folder (by number, then by time) that opens and verifies, and whose name
  * matches the pattern (NULL: any name). *file is open, verified and owned by the caller; NULL if there is
  * none or the folder does not exist. For each file that was skipped, a line with the reason is added to
- * `passed_over` (may be NULL). Collective. */
+ * `passed_over` (may be NULL). ISO_INVALID, ISO_IO: the folder cannot be listed. Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
-/* The same; the chief warns of the skipped files: "<what> passes over", and a line on each. Collective. */
+/* As iso_checkpoint_find; the chief warns of the skipped files: "<what> passes over", and a line on each.
+ * Collective. */
 ISO_API iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder,
                                          const char *pattern, iso_saved_file **file);
 /* Reads the name in the pointer file ("latest", "best") of a folder: *name is the caller's (iso_free), NULL

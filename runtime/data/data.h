@@ -205,7 +205,7 @@ typedef struct iso_dataset_map_options {
 } iso_dataset_map_options;
 
 /* Replaces every element by the result of the function, with the same number of rows. The result does not
- * depend on .threads. Local. */
+ * depend on .threads. ISO_INVALID: numbers of components, shapes, types or threads that cannot be. Local. */
 ISO_API iso_status iso_dataset_map_with(iso_dataset *dataset, const iso_dataset_map_options *options,
                                         size_t size);
 /* iso_dataset_map(dataset, function, .user = &table, .threads = 2) */
@@ -220,7 +220,7 @@ typedef struct iso_dataset_shuffle_options {
 
 /* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of
  * all. Otherwise as in tf.data: a buffer is filled with the first elements; a random one is given out and
- * replaced by the next element. Local. */
+ * replaced by the next element. ISO_INVALID: a negative buffer; too many stages in a row. Local. */
 ISO_API iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
                                             size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
@@ -244,12 +244,13 @@ ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_datase
  * Otherwise in a file. The file is read if it is complete and was made from the same source, shapes and
  * stages. A change of a map's function is not noticed: remove the file then. Otherwise the file is made now,
  * by the chief and by one rank of each host that does not see the chief's file. It gets its name when it is
- * complete. A broken file is replaced, with a warning. Collective. */
+ * complete. A broken file is replaced, with a warning. ISO_IO: it cannot be written or mapped. Collective. */
 ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
 /* A thread makes up to n batches ahead while a step runs: those rows that this rank has read of earlier
  * batches. It does nothing if reading rows costs no more than a copy (everything is in memory and there is no
- * map). Whole rows are read ahead, even if layouts shard rows and slots read only parts of them. Local. */
+ * map). Whole rows are read ahead, even if layouts shard rows and slots read only parts of them. ISO_INVALID: n
+ * is negative. Local. */
 ISO_API iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
 /* Moves the last `rows` rows of the data set to a new one, as Keras does for validation. Both may then get
@@ -259,17 +260,19 @@ ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dat
 
 /* ---- iteration ---- */
 
-/* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. Local. */
+/* Begins an epoch (0, 1, ...) at its first batch. Not needed before the first epoch. ISO_INVALID: a negative
+ * epoch. Local. */
 ISO_API iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
 /* For a rank whose data set failed while the other ranks have a batch: sends them the rows of this rank that
  * they ask for, once. To be called when the others call prepare. Does nothing unless the source has .local
- * rows. Collective. */
+ * rows. ISO_FAILED. Collective. */
 ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
 
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
  * without batch gives single rows. If the source has .local rows, call batch->prepare on every rank before
- * reading rows; functions do so themselves. Allocates nothing after the first batch of each epoch.
+ * reading rows; functions do so themselves. Allocates nothing after the first batch of each epoch. An earlier
+ * error of the data set, ISO_INVALID as iso_dataset_generator says, or the status of its function.
  * Local, unless the source is a generator: then it is collective, because the ranks compare their batches. */
 ISO_API iso_status iso_dataset_next(iso_dataset *dataset, const iso_batch **batch);
 

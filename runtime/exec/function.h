@@ -33,7 +33,9 @@ typedef struct iso_function_options {
 
 /* Makes a function of a graph. The first function fixes the graph's distribution (iso_graph_distribute, or
  * all slots data parallel). A function holds its graph: a graph that the program destroys lives until its
- * last function is destroyed. Returns the graph's own error if building it failed. Collective. */
+ * last function is destroyed. Returns the graph's own error if building it failed. ISO_INVALID: inputs, outputs
+ * or updates that are not in the graph; a layout that does not fit; ranks that make different functions. What
+ * the function of iso_graph_set_restore returns. Collective. */
 ISO_API iso_status iso_function_create_with(iso_graph *graph, iso_function **function,
                                             const iso_function_options *options, size_t size);
 #define iso_function_create(graph, function, ...)                                                            \
@@ -42,8 +44,9 @@ ISO_API iso_status iso_function_create_with(iso_graph *graph, iso_function **fun
 ISO_API void iso_function_destroy(iso_function *function);
 
 /* Runs one step on one global batch (NULL if the function has no inputs). results: one double for each
- * output, of the global batch. All ranks get the same status. After an error of the data (a label outside the
- * classes) or a batch that any rank refuses (NULL, wrong shapes), no update has been made. Batches must have
+ * output, of the global batch. All ranks get the same status. ISO_INVALID: an error of the data (a label outside
+ * the classes), or a batch that any rank refuses (NULL, wrong shapes); a status of the batch's `read`. After an
+ * error no update has been made. Batches must have
  * the same number of rows on all ranks; a rank that is given NULL assumes the number of the last step.
  * Collective. */
 ISO_API iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
@@ -92,7 +95,8 @@ ISO_API iso_status iso_function_call_with(iso_function *function, const iso_func
                                           size_t size);
 #define iso_function_call(function, ...)                                                                     \
     iso_function_call_with(function, ISO_OPTIONS(iso_function_call_options, __VA_ARGS__))
-/* Makes the plan for a batch of `rows` rows in advance; otherwise the first run makes it. Collective. */
+/* Makes the plan for a batch of `rows` rows in advance; otherwise the first run makes it. ISO_INVALID: rows is
+ * negative. Collective. */
 ISO_API iso_status iso_function_prepare(iso_function *function, int64_t rows);
 
 /* Figures of a plan for `rows` rows, in all or per slot (the largest). */
@@ -108,12 +112,13 @@ typedef struct iso_plan_facts {
     double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
     int instructions, exchanges; /* of one slot's plan */
 } iso_plan_facts;
-/* The facts of the plan for `rows` rows, which is made if there is none yet. Collective. */
+/* The facts of the plan for `rows` rows, which is made if there is none yet. Errors as iso_function_prepare.
+ * Collective. */
 ISO_API iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts);
 /* Operations and pulled bytes that the local slots counted in all steps so far. */
 ISO_API void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes);
 /* The plan for `rows` rows as text (isogrid_extend.h has it as data). Allocated: free with iso_free.
- * Collective. */
+ * Errors as iso_function_prepare. Collective. */
 ISO_API iso_status iso_function_print(iso_function *function, int64_t rows, char **text);
 
 /* The mesh on which the graph's functions run; NULL before the first is made. Lent. */
@@ -134,7 +139,8 @@ ISO_API void iso_graph_set_steps(iso_graph *graph, uint64_t steps);
  * their initializers. It is called collectively. If it fails, that function is not made, and the next one
  * calls it again. NULL: initializers again. Local. */
 ISO_API void iso_graph_set_restore(iso_graph *graph, iso_status (*restore)(void *user), void *user);
-/* The fingerprint of all trainable and non-trainable variables (not of optimizer slots). Collective. */
+/* The fingerprint of all trainable and non-trainable variables (not of optimizer slots).
+ * ISO_INVALID before the graph's first function is made. Collective. */
 ISO_API iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint);
 /* Compares the bits of all copies of each variable that several hosts hold, whole or a part of it. compared:
  * receives the bytes of these copies, 0 if no element has two; may be NULL. Optimizer slots are not compared:

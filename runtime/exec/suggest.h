@@ -52,7 +52,8 @@ ISO_API double iso_suggest_cost(const iso_plan_report *report);
  * parallel is suggested if it fits and no other layouts cost at least a tenth less. Every trial is a plan
  * (iso_function_plan); their number depends on the graph and the mesh alone. `mesh` may be abstract. The
  * graph must have no function yet; its distribution is the same afterwards. The texts belong to the graph and
- * the suggestion, which the caller frees with iso_suggestion_destroy. Local. */
+ * the suggestion, which the caller frees with iso_suggestion_destroy. ISO_INVALID: the graph has a function, or
+ * what iso_function_plan refuses. Local. */
 ISO_API iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh,
                                         const iso_function_options *function,
                                         const iso_suggest_options *options, iso_suggestion **suggestion);

@@ -25,18 +25,20 @@ ISO_API void iso_value_destroy(iso_value *value);
 
 /* Sets a slot's part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that do
  * not host the slot it does nothing, so all ranks may call it for all slots. Slots that hold the same part
- * must get the same elements. This is not checked: else ranks may fetch different elements. Local. */
+ * must get the same elements. This is not checked: else ranks may fetch different elements. ISO_INVALID: there
+ * is no such slot. Local. */
 ISO_API iso_status iso_value_pack(iso_value *value, int slot, const void *local);
 /* Sets every slot's part from a global array. Every rank must pass the same array. Its contents are not
- * compared, because the call may be part of each step: each slot takes its part from its own rank's array. Along axes over which the value is a
- * partial sum, the first slot holds the part and the others hold zeros; along those of a partial maximum, all
- * hold it. Collective. */
+ * compared, because the call may be part of each step: each slot takes its part from its own rank's array.
+ * Along axes over which the value is a partial sum, the first slot holds the part and the others hold zeros;
+ * along those of a partial maximum, all hold it. ISO_INVALID: an earlier error of the value. Collective. */
 ISO_API iso_status iso_value_copy_to_mesh(iso_value *value, const void *array);
 /* Copies the global array to every rank: parts are gathered, partial sums are added in the fixed order of the
- * mesh. array must have room for all elements. Collective. */
+ * mesh. array must have room for all elements. ISO_INVALID: an earlier error of the value. Collective. */
 ISO_API iso_status iso_value_fetch(iso_value *value, void *array);
 /* A new value of the same elements in another layout on the same mesh, made by the exchanges that move the
- * fewest bytes. It can also convert partial to partial. Owned by the caller. Collective. */
+ * fewest bytes. It can also convert partial to partial. Owned by the caller. ISO_INVALID: the layout
+ * is on another mesh, or has another number of dimensions. Collective. */
 ISO_API iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out);
 
 /* The layout of a variable for its users (the plan decides how its update is sharded). NULL before the first
@@ -82,7 +84,8 @@ ISO_API iso_status iso_variable_assign_value(iso_variable *variable, iso_value *
 /* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: the first
  * function of its graph has not been made, or no such slot. Local. */
 ISO_API iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
-/* As iso_value_read, for the variable's value after the last step. Local. */
+/* As iso_value_read, for the variable's value after the last step. ISO_INVALID also before the first function
+ * of its graph is made. Local. */
 ISO_API iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box,
                                           iso_dtype dtype, void *out);
 

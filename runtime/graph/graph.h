@@ -27,7 +27,8 @@ ISO_API iso_graph *iso_graph_create(iso_context *ctx);
  * does nothing, and iso_model_destroy frees the graph. NULL is ignored. Collective (iso_mesh_destroy)
  * after a function of the graph has been made. */
 ISO_API void iso_graph_destroy(iso_graph *graph);
-/* The first error made while building, with its message recorded in this thread. Local. */
+/* The first error made while building, with its message recorded in this thread; ISO_OK: there is none. Errors
+ * of what users build are ISO_INVALID. Local. */
 ISO_API iso_status iso_graph_error(const iso_graph *graph);
 ISO_API iso_context *iso_graph_context(const iso_graph *graph);
 /* The element type of floating-point inputs, variables and constants: ISO_F32 (default) or ISO_F64. Must

@@ -6,6 +6,10 @@
  *   - Threads may use different contexts at once, each on its own communicator: communicators that share no
  *     rank, or duplicates (MPI_Comm_dup), after MPI_Init_thread with MPI_THREAD_MULTIPLE.
  *   - The message of an error belongs to the thread that made the call.
+ *   - Any thread may call, at any time, functions that take neither a context nor an object made with one (names,
+ *     shapes, boxes, texts, settings of optimizers), each on data of its own.
+ *   - Functions that a program gives Isogrid (callbacks) are called by the thread that made the call of Isogrid.
+ *   - Exceptions to this stand in the comments of the functions.
  *   - Types, kernels and the instruction set belong to the process: if one context sets them, all use them.
  *   - Environment variables are set only in the first iso_init or iso_init_on of the process. During that call,
  *     no other thread may use the environment or create a context. If no context is created, this applies to
@@ -112,22 +116,24 @@ ISO_API iso_status iso_stopped(iso_context *ctx, const char *saved);
  * mpi.h is not needed here). */
 ISO_API void *iso_communicator(const iso_context *ctx);
 
-/* Collectives for set-up, not for steps. ctx NULL: one rank. ISO_INVALID on every rank if one passes NULL
- * data. */
+/* Collectives for set-up, not for steps. ctx NULL: one rank. */
 
-/* Sends `bytes` of rank 0, or of rank `root`, to all ranks. Both collective. */
+/* Sends `bytes` of rank 0, or of rank `root`, to all ranks. ISO_INVALID on every rank: one passes NULL data, or
+ * there is no such root. Both collective. */
 ISO_API iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
 ISO_API iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes);
-/* Sends `bytes` of the first rank of each host to the host's other ranks. Collective. */
+/* Sends `bytes` of the first rank of each host to the host's other ranks. ISO_INVALID on every rank if one
+ * passes NULL data. Collective. */
 ISO_API iso_status iso_broadcast_in_hosts(iso_context *ctx, void *data, size_t bytes);
-/* Gathers `bytes` of every rank into all [n_ranks * bytes], in rank order. Collective. */
+/* Gathers `bytes` of every rank into all [n_ranks * bytes], in rank order. ISO_INVALID on every rank if one
+ * passes NULL data. Collective. */
 ISO_API iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void *all);
 
 typedef enum iso_reduction { ISO_REDUCE_SUM, ISO_REDUCE_MIN, ISO_REDUCE_MAX, ISO_REDUCE_OR } iso_reduction;
 /* Replaces values[i] by the sum, the minimum, the maximum or the bitwise "or" of values[i] over all ranks,
  * for i below `count`. dtype: ISO_I64 (sums wrap) or ISO_F64 (no "or"). The order in which doubles are added
  * is not fixed: a sum is the same on any number of ranks if it is exact, such as a sum of integers below
- * 2^53. Collective. */
+ * 2^53. ISO_INVALID: another type, or on every rank if one passes NULL values. Collective. */
 ISO_API iso_status iso_all_reduce(iso_context *ctx, iso_reduction how, iso_dtype dtype, void *values,
                                   size_t count);
 

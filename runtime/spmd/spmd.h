@@ -29,15 +29,16 @@ typedef struct iso_distribution iso_distribution;
 ISO_API iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_create, but the caller gives the rank of every slot: rank_of_slot [count], in mesh order, any
  * permutation or subset of the ranks. NULL: contiguous blocks. The list is copied; the mesh is freed with
- * iso_mesh_destroy(). Collective. */
+ * iso_mesh_destroy(). ISO_INVALID as there. Collective. */
 ISO_API iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
                                       iso_mesh **mesh);
 /* An abstract mesh of any number of slots, on which nothing can run: for plans (iso_function_plan) and for
- * looking at layouts. All its slots are on rank 0. Freed with iso_mesh_destroy(). Collective. */
+ * looking at layouts. All its slots are on rank 0. Freed with iso_mesh_destroy(). ISO_INVALID: the text does not
+ * parse or overflows. Collective. */
 ISO_API iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
 /* As iso_mesh_abstract, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
  * NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have a slot.
- * Freed with iso_mesh_destroy(). Collective. */
+ * Freed with iso_mesh_destroy(). ISO_INVALID: the text or the list. Collective. */
 ISO_API iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices,
                                         iso_mesh **mesh);
 /* Parses the list of the option --devices, for iso_mesh_create_on: the rank of each slot in mesh order (the
@@ -68,7 +69,8 @@ ISO_API bool iso_mesh_equal(const iso_mesh *a, const iso_mesh *b);
  * partial(model)", or candidates for its greatest elements, "batch, -; partial max(model)". ISO_INVALID
  * names the text, the position and what is wrong there. Owned by the caller. Local. */
 ISO_API iso_status iso_layout_create(iso_mesh *mesh, const char *text, iso_layout **layout);
-/* Layouts of `rank` dimensions: with all of them whole; with the first sharded along an axis. Local. */
+/* Layouts of `rank` dimensions: with all of them whole; with the first sharded along an axis. ISO_INVALID: a
+ * number of dimensions that cannot be; an axis that the mesh does not have. Local. */
 ISO_API iso_status iso_layout_replicated(iso_mesh *mesh, int rank, iso_layout **layout);
 ISO_API iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, iso_layout **layout);
 /* Collective (iso_mesh_destroy). */
@@ -116,13 +118,13 @@ ISO_API iso_status iso_layout_local_box(const iso_layout *layout, iso_shape shap
  *   of the outputs of layers and blocks   "d2/output"
  *   of inputs                             "image/output"
  *   of an optimizer's slots               "optimizer:d1/kernel/momentum"; only keys that begin so are tried
- * The map holds the mesh, and is freed with iso_layout_map_destroy().
- * Local. */
+ * The map holds the mesh, and is freed with iso_layout_map_destroy(). ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **map);
 /* Collective (iso_mesh_destroy). */
 ISO_API void iso_layout_map_destroy(iso_layout_map *map);
 /* Adds a key. layout: one entry per dimension, mesh axes joined by '+', '-' for replicated: "-, model",
- * "data+model, -". Local. */
+ * "data+model, -". ISO_INVALID: the map has the key; the key is no regular expression; the layout does not parse
+ * or names an axis that the mesh does not have. Local. */
 ISO_API iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *layout);
 /* Removes a key (the key itself, not an expression). ISO_INVALID if the map does not have it. Local. */
 ISO_API iso_status iso_layout_map_remove(iso_layout_map *map, const char *key);
@@ -161,13 +163,13 @@ typedef struct iso_distribution_options {
     void *arg;                     /* the callbacks' first argument; NULL: the distribution */
 } iso_distribution_options;
 /* mesh NULL: the default mesh. The distribution holds the mesh, and is freed with iso_distribution_destroy().
- * Local. */
+ * ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                                 const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
     iso_distribution_create_with(mesh, distribution, ISO_OPTIONS(iso_distribution_options, __VA_ARGS__))
 /* The batch (the first dimension of all inputs) is split over every axis of the mesh, and weights are
- * replicated except those with a layout of their own. mesh NULL: the default mesh. Local. */
+ * replicated except those with a layout of their own. mesh NULL: the default mesh. ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
 /* Inputs, variables and layers' outputs have the layouts of a map; the batch of other inputs is split over
  * one axis. The distribution holds the map. Local. */
@@ -175,7 +177,7 @@ typedef struct iso_model_parallel_options {
     char begin_;
     const char *batch_axis; /* NULL: the first axis of the mesh */
 } iso_model_parallel_options;
-/* See above. Local. */
+/* See above. ISO_INVALID: the mesh has no such axis. Local. */
 ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution **distribution,
                                                   const iso_model_parallel_options *options, size_t size);
 #define iso_model_parallel_create(map, distribution, ...)                                                    \

@@ -12,7 +12,7 @@ extern "C" {
 
 /* Writes the weights of a model, its other variables and, if it is compiled, the optimizer's state into a
  * file that ends in ".weights.h5", which Keras's model.load_weights() opens. An existing file of this name is
- * replaced when the new one is complete. Collective. */
+ * replaced when the new one is complete. ISO_INVALID: another ending; ISO_IO names the file. Collective. */
 ISO_API iso_status iso_model_save_weights(iso_model *model, const char *path);
 typedef struct iso_load_weights_options {
     const char *path;  /* positional */
@@ -30,13 +30,13 @@ ISO_API iso_status iso_model_load_weights_with(iso_model *model, const iso_load_
 /* What Keras's guides call make_or_restore_model(): builds a model with `build`, and restores it from the
  * newest checkpoint of `folder` that passes verification. Restored are
  *   - the weights, when the first function of the model's graph is made: by iso_compile (in `build` or
- * later), by iso_predict without compiling, or by the program itself,
+ *     later), by iso_predict without compiling, or by the program itself,
  *   - the counts of steps: dropout continues its random numbers, and new checkpoints count as newer,
  *   - the optimizer's state, when the model is compiled with an optimizer of the same rule; the state of
  *     another rule is ignored with a warning.
  * Training then counts its epochs from 0, as in Keras. A missing folder, or one without checkpoints, is no
  * error. Damaged checkpoints are skipped with a warning that names them. A checkpoint of another network is
- * an error: of this call if `build` has made functions (the model is then destroyed), else of the call that
+ * ISO_INVALID: of this call if `build` has made functions (the model is then destroyed), else of the call that
  * makes the first function. *model is owned by the caller, and set on success only. Collective. */
 ISO_API iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
                                                iso_model *(*build)(iso_context *ctx), iso_model **model);
@@ -85,7 +85,7 @@ ISO_API iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_o
 #define iso_backup_and_restore(...)                                                                          \
     iso_backup_and_restore_with(ISO_OPTIONS_AFTER(iso_backup_and_restore_options, folder, __VA_ARGS__))
 /* Removes the backup that `keep_backup` left in the folder; other files stay. For programs that have more to
- * do after training: call it when its results are saved. On one rank. */
+ * do after training: call it when its results are saved. On one rank, in any thread. */
 ISO_API void iso_backup_remove(const char *folder);
 
 #ifdef __cplusplus

@@ -77,6 +77,7 @@ ISO_API const char *iso_metric_keras_name(iso_metric metric);
 /* The name in logs and files unless iso_compile's .metric_names sets one: Keras's name, except "accuracy",
  * "mse" and "mae". */
 ISO_API const char *iso_metric_title(iso_metric metric);
+/* Accepts both names. ISO_INVALID suggests the nearest one. */
 ISO_API iso_status iso_metric_find(const char *name, iso_metric *metric);
 
 typedef struct iso_metric_options {

@@ -142,7 +142,7 @@ ISO_API iso_status iso_model_set_trainable(iso_model *model, const char *layer, 
 
 /* Instead of compiling: builds losses, metrics and updates into the model's graph, and returns the options of
  * the training function for iso_function_plan and iso_function_suggest. The model cannot be used for anything
- * else afterwards. Local. */
+ * else afterwards. The model's own error, or ISO_INVALID, as iso_compile. Local. */
 ISO_API iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *options, size_t size,
                                            iso_function_options *training);
 
@@ -171,7 +171,9 @@ typedef struct iso_fit_options {
 } iso_fit_options;
 
 /* Trains. A data set without a batch size is batched by 32. ISO_INVALID if the data does not fit the model
- * (names both shapes) or has invalid values (a label outside the classes). Collective. */
+ * (names both shapes) or has invalid values (a label outside the classes), or if the file to resume from is not
+ * of such a training; ISO_STOPPED, ISO_INTERRUPTED (iso_stop_on_signals); ISO_FAILED (.check_replicas); and the
+ * statuses of callbacks: ISO_DIVERGED of iso_terminate_on_nan, ISO_IO of those that write. Collective. */
 ISO_API iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *options,
                                 size_t size);
 #define iso_fit(model, data, ...) iso_fit_with(model, data, ISO_OPTIONS(iso_fit_options, __VA_ARGS__))
@@ -185,7 +187,8 @@ typedef struct iso_evaluate_options {
 } iso_evaluate_options;
 
 /* Loss and metrics on a data set, exact for any batch size and mesh: sums over rows divided by counts.
- * Collective. */
+ * ISO_INVALID: the model is not compiled, or the data does not fit or has invalid values; ISO_INTERRUPTED
+ * (iso_stop_on_signals). Collective. */
 ISO_API iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *options,
                                      size_t size);
 #define iso_evaluate(model, data, ...)                                                                       \
@@ -210,13 +213,14 @@ typedef struct iso_predict_options {
 
 /* The outputs for a data set's rows, in its order, in inference mode. Targets and weights are not read. The
  * model need not be compiled; it then uses the distribution of iso_graph_distribute, or all slots. A data set
- * without a batch size is batched by 32. ISO_INVALID if the data does not fit. Collective. */
+ * without a batch size is batched by 32. ISO_INVALID if the data does not fit; ISO_IO (.file); ISO_INTERRUPTED
+ * (iso_stop_on_signals); the status of .part. Collective. */
 ISO_API iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *options,
                                     size_t size);
 #define iso_predict(model, data, ...)                                                                        \
     iso_predict_with(model, data, ISO_OPTIONS(iso_predict_options, __VA_ARGS__))
 
-/* The learning rate of the next step of a compiled model. Collective. */
+/* The learning rate of the next step. ISO_INVALID before iso_compile. Collective. */
 ISO_API iso_status iso_model_learning_rate(iso_model *model, double *rate);
 /* Sets the learning rate of all following steps; the same on every rank. ISO_INVALID if the optimizer follows
  * a schedule. Collective. */

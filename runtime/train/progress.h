@@ -21,7 +21,7 @@ typedef struct iso_progress_options {
     bool latest; /* shows the last values instead of their means over the updates */
 } iso_progress_options;
 
-/* Only the chief prints, to stdout. Freed with iso_progress_destroy(). Not collective. */
+/* Only the chief prints, to stdout. Freed with iso_progress_destroy(). ISO_NO_MEMORY. Not collective. */
 ISO_API iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
                                             const iso_progress_options *options, size_t size);
 #define iso_progress_create(ctx, progress, ...)                                                              \
