@@ -19,8 +19,7 @@ static const struct {
      "the folder of the checkpoints; with a name, as given to `isogrid train`, only those of this name"},
     {"epochs", NULL,
      "of the training, as given to `isogrid train`: the end of a training of fewer epochs does not count; "
-     "default: "
-     "any end counts"},
+     "default: any end counts"},
     {"data", NULL, NULL},
     {"x", NULL, NULL},
     {"y", NULL, NULL},
@@ -41,8 +40,7 @@ static const struct {
     {"seed", NULL, "for random data; default " ISO_TEXT_OF(ISO_DEFAULT_SEED)},
     {"history", NULL,
      "JSON lines: checkpoint, step, epoch, every value in full precision. An evaluator that starts again "
-     "does not "
-     "repeat them. h.json becomes h-evaluator.json; default: evaluator.json in the folder of the "
+     "does not repeat them. h.json becomes h-evaluator.json; default: evaluator.json in the folder of the "
      "checkpoints"},
     {"tensorboard", NULL, "event files for TensorBoard, in the folder `evaluator` below DIR"},
     {"verbose", NULL, "0: silent; 1 (the default): a line for each checkpoint"},

@@ -128,8 +128,8 @@ static const iso_argument table[] = {
         "checkpoint; default: never"),
     COUNT(stop_before, "stop-before", "S", 1, many,
           "in a Slurm job: save training's state and end with exit code 75 at the last step that ends S "
-          "seconds "
-          "before the job's time limit, so that the job can be requeued; needs --checkpoint or --backup"),
+          "seconds before the job's time limit, so that the job can be requeued; needs --checkpoint or "
+          "--backup"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
          "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
          "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one"),

@@ -15,8 +15,7 @@ static const iso_doctor_outcome outcomes[] = {
                         "ranks take turns on the cores: use fewer ranks (the mesh may stay), or more hosts"},
     [NO_YIELD] = {"no-yield", ISO_DOCTOR_WARNING,
                   "waiting ranks keep the cores that others need, and messages take milliseconds: use "
-                  "launch/mpirun, or "
-                  "export OMPI_MCA_mpi_yield_when_idle=1"},
+                  "launch/mpirun, or export OMPI_MCA_mpi_yield_when_idle=1"},
 };
 
 /* Whether ranks that wait for a message leave their core to others. */

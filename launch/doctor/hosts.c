@@ -9,8 +9,7 @@ static const iso_doctor_outcome outcomes[] = {
     [GOOD] = {"good", ISO_DOCTOR_OK, NULL},
     [UNEQUAL] = {"unequal", ISO_DOCTOR_WARNING,
                  "a step waits for the host with the most ranks: give each host the same number (slots=N in "
-                 "the hostfile, "
-                 "--ntasks-per-node)"},
+                 "the hostfile, --ntasks-per-node)"},
     [SPLIT] = {"split", ISO_DOCTOR_WARNING,
                "ranks of one machine exchange messages instead of sharing memory: start them in one "
                "container, or let the "

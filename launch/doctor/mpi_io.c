@@ -10,8 +10,7 @@ static const iso_doctor_outcome outcomes[] = {
     [GOOD] = {"good", ISO_DOCTOR_OK, NULL},
     [OMPIO] = {"ompio", ISO_DOCTOR_WARNING,
                "a job that is killed while it opens a file leaves a lock, and the next open hangs: unset "
-               "OMPI_MCA_io, or "
-               "set it to romio321"},
+               "OMPI_MCA_io, or set it to romio321"},
     [LEFT_LOCKS] = {"left-locks", ISO_DOCTOR_WARNING,
                     "if none of your jobs runs there, remove these files: rm /dev/shm/sem.OMPIO_*"},
 };

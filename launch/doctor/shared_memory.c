@@ -1,8 +1,9 @@
 /* Shared memory: what ranks of a host share, and the room in /dev/shm.
  *
- * Open MPI's transport within a host (vader) makes a file of btl_vader_segment_size bytes (4 MiB) in /dev/shm for each
- * rank. Isogrid's windows are files without a name, which do not count there; only where the ranks may not open
- * each other's files they are in /dev/shm, and hold the weights, gradients and optimizer state of all slots of the host. */
+ * Open MPI's transport within a host (vader) makes a file of btl_vader_segment_size bytes (4 MiB) in /dev/shm
+ * for each rank. Isogrid's windows are files without a name, which do not count there; only where the ranks may
+ * not open each other's files they are in /dev/shm, and hold the weights, gradients and optimizer state of all
+ * slots of the host. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,7 @@ static const iso_doctor_outcome outcomes[] = {
                "container as one user, and unset ISOGRID_SHM_FILES if it is set"},
     [FULL] = {"full", ISO_DOCTOR_ERROR,
               "jobs may not start: remove what is left in /dev/shm (ls -l /dev/shm), or make it larger: "
-              "docker run "
-              "--shm-size=1g, mount -o remount,size=1g /dev/shm"},
+              "docker run --shm-size=1g, mount -o remount,size=1g /dev/shm"},
 };
 
 static const double small = 64 << 20, segment = 4 << 20; /* bytes */
@@ -37,7 +37,8 @@ static double bytes_of_rank(const iso_doctor *doctor)
     return known && atof(value) > 0 ? atof(value) : segment;
 }
 
-/* The folder of Open MPI's files. launch/mpirun gives each job one, usually below /dev/shm: then only that is named. */
+/* The folder of Open MPI's files. launch/mpirun gives each job one, usually below /dev/shm: then only that is
+ * named. */
 static void find_folder(const iso_doctor *doctor, char *folder, size_t size)
 {
     bool known = doctor->mpi.running && iso_mpi_setting("btl_vader_backing_directory", folder, size);

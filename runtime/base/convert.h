@@ -1,4 +1,5 @@
-/* Conversion between element types, checked. Two others differ: the op cast saturates, and iso_element_set truncates. */
+/* Conversion between element types, checked. Two others differ: the op cast saturates, and iso_element_set
+ * truncates. */
 #ifndef ISO_BASE_CONVERT_H
 #define ISO_BASE_CONVERT_H
 

@@ -57,8 +57,8 @@ extern "C++" template <class... dim_types> inline iso_shape iso_shape_of_(dim_ty
 }
 #endif
 
-/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated), which stays the caller's own, and returns it. A rank outside
- * [0, ISO_MAX_RANK]: "[rank 99]". */
+/* Writes "[batch, 28, 28, 1]" into text (of `size` bytes, always terminated), which stays the caller's own, and
+ * returns it. A rank outside [0, ISO_MAX_RANK]: "[rank 99]". */
 ISO_API char *iso_shape_text(const iso_shape *shape, char *text, size_t size);
 ISO_API bool iso_shape_equal(const iso_shape *a, const iso_shape *b);
 

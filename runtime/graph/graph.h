@@ -3,7 +3,8 @@
  * Building never returns a status: the first error stays in the graph, later calls do nothing (they return a
  * tensor that belongs to the broken graph), and iso_graph_error(), iso_function_create() or iso_compile()
  * return it. Once the graph has a function, the next collective call returns the error once, and takes out what
- * was added since the last function was made or the model was compiled. Every tensor belongs to its graph and is freed with it.
+ * was added since the last function was made or the model was compiled. Every tensor belongs to its graph and
+ * is freed with it.
  * Functions are local unless their comment says otherwise; every rank makes the same calls.
  * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_GRAPH_GRAPH_H

@@ -86,7 +86,8 @@ static double window_norm(const iso_stft *stft, int64_t n)
     return stft->scaling == ISO_STFT_SPECTRUM ? sum : sqrt(squares);
 }
 
-/* shape: [frame, 1, frequencies], half of the frequencies of an FFT (keras/src/initializers/constant_initializers.py) */
+/* shape: [frame, 1, frequencies], half of the frequencies of an FFT
+ * (keras/src/initializers/constant_initializers.py) */
 static double stft(const iso_initializer *init, const iso_shape *shape, int64_t index)
 {
     int64_t frequencies = shape->dim[2], time = index / (shape->dim[1] * frequencies),

@@ -10,7 +10,8 @@
  * agree on the result afterwards. */
 iso_status iso_graph_take_error(iso_graph *graph);
 /* Makes the present state of a graph that has a function the one to go back to. Called when a function was made,
- * and when compiling ends. ISO_NO_MEMORY: there is none to go back to. The ranks must agree on the result. NULL is ignored. */
+ * and when compiling ends. ISO_NO_MEMORY: there is none to go back to. The ranks must agree on the result. NULL
+ * is ignored. */
 iso_status iso_graph_settle(iso_graph *graph);
 
 #endif

@@ -26,8 +26,7 @@ static const iso_session_option options[] = {
      "an integer from 0 to 18446744073709551615", NULL},
     {"role", false, false, false, 0, 0, "auto|worker|evaluator",
      "an evaluator follows the checkpoints and never slows the workers; auto (the default): what TF_CONFIG "
-     "says, "
-     "otherwise a worker",
+     "says, otherwise a worker",
      "auto, worker or evaluator", NULL},
     {"threads", false, true, false, 1, 4096, "N", "threads of each rank; default: cores / ranks on the host",
      "an integer from 1 to 4096", NULL},
@@ -43,8 +42,7 @@ static const iso_session_option options[] = {
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
     {"collectives", true, false, false, 0, 0, "auto|mpi",
      "how sums go between hosts; auto (the default): in a fixed order, so that the bits do not depend on "
-     "hosts; "
-     "mpi: by MPI's own reductions, in an order of theirs",
+     "hosts; mpi: by MPI's own reductions, in an order of theirs",
      "auto or mpi (there is no nccl in this build)", collectives},
 };
 enum { OPTIONS = sizeof options / sizeof *options };

@@ -1,6 +1,6 @@
 /* Callbacks, which iso_fit() calls between batches and epochs, and the history of a training. Functions are
- * local unless their comment says otherwise. Pointers that functions return are callbacks that belong to the caller until iso_fit() gets them, unless
- * their comment says otherwise. */
+ * local unless their comment says otherwise. Pointers that functions return are callbacks that belong to the
+ * caller until iso_fit() gets them, unless their comment says otherwise. */
 #ifndef ISO_TRAIN_CALLBACKS_H
 #define ISO_TRAIN_CALLBACKS_H
 

@@ -1,6 +1,6 @@
 /* Weights and training state in files, and the callbacks that save them. Functions are local unless their
- * comment says otherwise. Pointers that functions return are callbacks that belong to the caller until iso_fit() gets them, unless
- * their comment says otherwise. */
+ * comment says otherwise. Pointers that functions return are callbacks that belong to the caller until
+ * iso_fit() gets them, unless their comment says otherwise. */
 #ifndef ISO_TRAIN_CHECKPOINTS_H
 #define ISO_TRAIN_CHECKPOINTS_H
 

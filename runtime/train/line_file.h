@@ -19,8 +19,8 @@ typedef struct iso_line_file {
 /* False: out of memory. */
 bool iso_line_file_init(iso_line_file *file, const char *what, const char *path);
 void iso_line_file_free(iso_line_file *file);
-/* Opens it on the chief without changing it, {rank} and {role} in its path replaced: if training fails in its first epoch, the file stays as it was.
- * ISO_INVALID if it cannot be written. Local. */
+/* Opens it on the chief without changing it, {rank} and {role} in its path replaced: if training fails in its
+ * first epoch, the file stays as it was. ISO_INVALID if it cannot be written. Local. */
 iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state);
 /* Whether the next line would be the first one. True too if this is unknown: a pipe. */
 bool iso_line_file_empty(const iso_line_file *file);

@@ -17,7 +17,8 @@ typedef struct iso_progress_options {
     int64_t steps; /* in an epoch; 0: unknown */
     const char
         *names[ISO_MAX_PROGRESS]; /* of the values, in the order of iso_progress_update; ends at NULL */
-    int verbose; /* 1 (default, see iso_verbose): a bar on a terminal, otherwise as 2: a line at the end; ISO_ZERO: nothing */
+    int verbose; /* 1 (default, see iso_verbose): a bar on a terminal, otherwise as 2: a line at the end;
+                    ISO_ZERO: nothing */
     bool latest; /* shows the last values instead of their means over the updates */
 } iso_progress_options;
 

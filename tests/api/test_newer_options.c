@@ -1,6 +1,6 @@
-/* A program that was built for a newer Isogrid: options that are longer than the library's are taken while what it does not know is
- * zero; else every rank gets the error once, also where one rank alone gave such options, and those of local functions are reported by
- * the next collective call. Ranks: 1, 3 */
+/* A program that was built for a newer Isogrid: options that are longer than the library's are taken while what
+ * it does not know is zero; else every rank gets the error once, also where one rank alone gave such options,
+ * and those of local functions are reported by the next collective call. Ranks: 1, 3 */
 #include <check.h>
 #include <string.h>
 

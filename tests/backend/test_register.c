@@ -1,5 +1,6 @@
-/* Ops that a program registers: what is refused, with a message that names the op and the reason; ops whose inputs the rule does not fit; ranks
- * that registered different ops. What such ops compute is tested by docs/samples/own_op.c (tests/launch/test_install). Ranks: 1, 3 */
+/* Ops that a program registers: what is refused, with a message that names the op and the reason; ops whose
+ * inputs the rule does not fit; ranks that registered different ops. What such ops compute is tested by
+ * docs/samples/own_op.c (tests/launch/test_install). Ranks: 1, 3 */
 #include <check.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Rows of descriptors: found by name and by Keras's class, misspelt names with the nearest, and settings as members of structs.
- * Ranks: 1
+/* Rows of descriptors: found by name and by Keras's class, misspelt names with the nearest, and settings as
+ * members of structs. Ranks: 1
  * Sanitize: 1 */
 #include <check.h>
 #include <limits.h>

@@ -1,4 +1,5 @@
-/* Warnings go to the handler of the program if it has set one, without prefix and newline, and else to stderr. Ranks: 1 */
+/* Warnings go to the handler of the program if it has set one, without prefix and newline, and else to stderr.
+ * Ranks: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

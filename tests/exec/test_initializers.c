@@ -1,5 +1,5 @@
-/* Initial values that depend on their index alone, against Keras (tests/keras/initializers.h5): the rows of each rank.
- * Ranks: 1, 3 */
+/* Initial values that depend on their index alone, against Keras (tests/keras/initializers.h5): the rows of
+ * each rank. Ranks: 1, 3 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A job whose ranks are lost, or part, for tests/faults/test_lost.
  *
- *   lost signal NAME     rank n > 0 sends itself the signal (STOP, KILL or SEGV) inside its n-th collective, for which
- *                        nobody waits. Rank 0 waits at the end
+ *   lost signal NAME     rank n > 0 sends itself the signal (STOP, KILL or SEGV) inside its n-th collective, for
+ *                        which nobody waits. Rank 0 waits at the end
  *   lost signal-rank N NAME   only rank N does
  *   lost skips           rank 1 leaves out a broadcast, the others do not
  *   lost finishes        rank 1 goes to iso_finish, the others to an agreement

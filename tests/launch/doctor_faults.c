@@ -1,5 +1,5 @@
-/* What tests/launch/test_doctor preloads into isogrid: calls whose results its variables change, so that each check of
- * isogrid doctor meets what it is for. The variables begin with DOCTOR_; without them, all is as it was. */
+/* What tests/launch/test_doctor preloads into isogrid: calls whose results its variables change, so that each
+ * check of isogrid doctor meets what it is for. The variables begin with DOCTOR_; without them, all is as it was. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -131,8 +131,7 @@ START_TEST(usual_values)
         "Conv2D", CONV
         ", \"trainable\": true, \"dtype\": \"float32\", \"data_format\": \"channels_last\", \"activation\": "
         "null, \"kernel_initializer\": \"he_normal\", \"kernel_regularizer\": null, \"bias_constraint\": "
-        "null, "
-        "\"quantization_config\": null")));
+        "null, \"quantization_config\": null")));
     ck_assert_ptr_nonnull(iso_model_variable(model, "l/kernel"));
     done();
     built(SEQUENTIAL(LAYER("Conv2D", CONV ", \"trainable\": false")));
@@ -334,63 +333,18 @@ END_TEST
 
 START_TEST(settings)
 {
-    built(COMPILED("\"optimizer\": " OBJECT(
-        "SGD",
-        "\"learning_rate\": " OBJECT(
-            "PiecewiseConstantDecay",
-            "\"boundaries\": [3, 5], \"values\": [0.1, 0.2, 0.3]") ", \"momentum\": 0.5, \"nesterov\": true, "
-                                                                   "\"clipvalue\": 2.0, \"weight_decay\": "
-                                                                   "0.25, "
-                                                                   "\"gradient_accumulation_steps\": 4, "
-                                                                   "\"use_ema\": false, \"ema_momentum\": "
-                                                                   "0.99") ", \"loss\": " OBJECT("Categorical"
-                                                                                                 "Crossentrop"
-                                                                                                 "y",
-                                                                                                 "\"from_"
-                                                                                                 "logits\": "
-                                                                                                 "true, "
-                                                                                                 "\"label_"
-                                                                                                 "smoothing\""
-                                                                                                 ": 0.1, "
-                                                                                                 "\"axis\": "
-                                                                                                 "-1, "
-                                                                                                 "\"reduction"
-                                                                                                 "\": "
-                                                                                                 "\"sum_over_"
-                                                                                                 "batch_"
-                                                                                                 "size\", "
-                                                                                                 "\"name\": "
-                                                                                                 "\"c\"") ", "
-                                                                                                          "\""
-                                                                                                          "lo"
-                                                                                                          "ss"
-                                                                                                          "_w"
-                                                                                                          "ei"
-                                                                                                          "gh"
-                                                                                                          "ts"
-                                                                                                          "\""
-                                                                                                          ": "
-                                                                                                          "[0"
-                                                                                                          ".5"
-                                                                                                          "],"
-                                                                                                          " "
-                                                                                                          "\""
-                                                                                                          "me"
-                                                                                                          "tr"
-                                                                                                          "ic"
-                                                                                                          "s"
-                                                                                                          "\""
-                                                                                                          ": "
-                                                                                                          "["
-                                                                                                          "\""
-                                                                                                          "ac"
-                                                                                                          "c"
-                                                                                                          "\""
-                                                                                                          ","
-                                                                                                          " " OBJECT(
-                                                                                                              "TopKCategoricalAccuracy",
-                                                                                                              "\"k\": 3, \"dtype\": "
-                                                                                                              "\"float32\"") "]"));
+#define SCHEDULE OBJECT("PiecewiseConstantDecay", "\"boundaries\": [3, 5], \"values\": [0.1, 0.2, 0.3]")
+#define RULE                                                                                                 \
+    "\"learning_rate\": " SCHEDULE ", \"momentum\": 0.5, \"nesterov\": true, \"clipvalue\": 2.0, "           \
+    "\"weight_decay\": 0.25, \"gradient_accumulation_steps\": 4, \"use_ema\": false, \"ema_momentum\": 0.99"
+#define SGD OBJECT("SGD", RULE)
+#define ENTROPY                                                                                              \
+    "\"from_logits\": true, \"label_smoothing\": 0.1, \"axis\": -1, "                                        \
+    "\"reduction\": \"sum_over_batch_size\", \"name\": \"c\""
+#define CROSSENTROPY OBJECT("CategoricalCrossentropy", ENTROPY)
+#define TOP_K OBJECT("TopKCategoricalAccuracy", "\"k\": 3, \"dtype\": \"float32\"")
+    built(COMPILED("\"optimizer\": " SGD ", \"loss\": " CROSSENTROPY
+                   ", \"loss_weights\": [0.5], \"metrics\": [\"acc\", " TOP_K "]"));
     const iso_optimizer *o = &compiled.optimizer;
     ck_assert_str_eq(o->rule, "sgd");
     ck_assert_int_eq(o->schedule.kind, ISO_SCHEDULE_PIECEWISE);

@@ -1,6 +1,6 @@
-/* Two threads of a process, each with a context on a communicator of its own, train at once: the bits of both are those of a thread that
- * trains alone. After the first context of the process nothing sets an environment variable, not even training in float64, whose
- * products are OpenBLAS's. Ranks: 1, 3 */
+/* Two threads of a process, each with a context on a communicator of its own, train at once: the bits of both
+ * are those of a thread that trains alone. After the first context of the process nothing sets an environment
+ * variable, not even training in float64, whose products are OpenBLAS's. Ranks: 1, 3 */
 #include <check.h>
 #include <dlfcn.h>
 #include <pthread.h>

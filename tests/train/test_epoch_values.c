@@ -1,6 +1,7 @@
 /* Losses and metrics of an epoch are those of all its rows: computed here by hand, for batches and slots of uneven
- * length and with sample weights. The last step of a metric (a root) is applied once, to the mean of all rows so far, in
- * what callbacks and the progress bar see after each batch, in the history, and in evaluate. Ranks: 1, 3, 8 */
+ * length and with sample weights. The last step of a metric (a root) is applied once, to the mean of all rows
+ * so far, in what callbacks and the progress bar see after each batch, in the history, and in evaluate.
+ * Ranks: 1, 3, 8 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -480,8 +480,7 @@ START_TEST(test_generators_in_trouble)
         return;
     snprintf(text, sizeof text,
              "rank %d differs from rank 0 in the rows of batch 2 of epoch 0 of a generator: rank 0 has '7 "
-             "rows', rank "
-             "%d has 'the end'",
+             "rows', rank %d has 'the end'",
              last, last);
     expect_trouble(EARLY_END, last, true, text);
 }

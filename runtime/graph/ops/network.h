@@ -9,8 +9,8 @@
  *
  * ---- convolutions (iso_conv_attrs) ----
  * Tap (i, j) of position (p, q) reads row p * stride - pad_before + i * dilation of x, and likewise the columns;
- * outside x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); a slot may have some of the
- * groups.
+ * outside x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); a slot may have
+ * some of the groups.
  *   conv2d              x [n, h, w, c], kernel [r, s, c/G, f] -> y [n, h', w', f]
  *   conv2d_grad_input   kernel [r, s, c/G, f], dy [n, h', w', f] -> dx [n, h, w, c]
  *   conv2d_grad_kernel  x [n, h, w, c], dy [n, h', w', f] -> dkernel [r, s, c/G, f], summed over n
@@ -49,9 +49,9 @@
  *   crossentropy_grad         labels, logits, dloss -> dlogits = (softmax(x) sum(t) - t) dloss
  *
  * ---- the same over sharded classes (iso_class_attrs): the ops by which the partitioner replaces the ops above,
- * argmax and in_top_k if their axis is sharded (iso_op_type.decompose). Along the axis, x has the classes of the slot's
- * part, possibly none, and a "row" has one element: x [.., c, ..], row [.., 1, ..]. Sums and maxima over the classes
- * are taken over those of the part, and then over slots.
+ * argmax and in_top_k if their axis is sharded (iso_op_type.decompose). Along the axis, x has the classes of
+ * the slot's part, possibly none, and a "row" has one element: x [.., c, ..], row [.., 1, ..]. Sums and maxima
+ * over the classes are taken over those of the part, and then over slots.
  *   class_max           x (any type) -> row, the largest element that is not NaN; if there is none, the
  *                       least of the type (of floats -inf)
  *   class_first         x, max -> row I32, minus the first class, counted from 0 over all parts, at which x is
@@ -59,8 +59,8 @@
  *   class_above         x, value -> row F64, the number of elements above the value; inf if an element or the
  *                       value is not finite
  *   class_pick          labels [...] (I32, I64, U8, F32, F64), x [..., c] -> row, x[label] if the label is in the
- *                       part, else 0. A label that is not a class is iso_index_fault(.., "label", "classes") and 0, or with
- *                       `lenient` NaN
+ *                       part, else 0. A label that is not a class is iso_index_fault(.., "label", "classes") and 0,
+ *                       or with `lenient` NaN
  *   class_sum_exp       x, max -> row, sum(exp(x - max))
  *   class_softmax       x, max, sum -> y = exp(x - max) / sum
  *   class_log_softmax   x, max, sum -> y = x - max - log(sum)
@@ -88,9 +88,9 @@
  *                        as the next two)
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx
  *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
- *   The decomposition of layer normalisation for sharded channels (iso_op_type.decompose; iso_layer_norm_attrs, except
- *   the first). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance are computed
- *   from the rows' sums over all channels:
+ *   The decomposition of layer normalisation for sharded channels (iso_op_type.decompose; iso_layer_norm_attrs,
+ *   except the first). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance
+ *   are computed from the rows' sums over all channels:
  *   layer_moments        x -> sum, sum of squares: rows
  *   layer_scale          x, sum, squares, gamma [c] if has_gamma, beta [c] if has_beta -> y
  *   layer_grad_sums      x, dy, sum, squares, gamma if has_gamma -> sum(dy gamma), sum(dy gamma xhat): rows

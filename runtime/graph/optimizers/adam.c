@@ -1,5 +1,6 @@
-/* Keras's Adam and AdamW (keras/src/optimizers/adam.py, adamw.py). With alpha = rate sqrt(1 - beta_2^t) / (1 - beta_1^t) for the
- * t-th update: m += (g - m) (1 - beta_1); v += (g^2 - v) (1 - beta_2); u = max(u, v); w -= m alpha / (sqrt(v or u) + epsilon).
+/* Keras's Adam and AdamW (keras/src/optimizers/adam.py, adamw.py). The t-th update:
+ *     alpha = rate sqrt(1 - beta_2^t) / (1 - beta_1^t);  m += (g - m) (1 - beta_1);  v += (g^2 - v) (1 - beta_2);
+ *     u = max(u, v);  w -= m alpha / (sqrt(v or u) + epsilon)
  * The kernel's hyper: alpha, decay, 1 - beta_1, 1 - beta_2, epsilon, amsgrad. */
 #include <math.h>
 

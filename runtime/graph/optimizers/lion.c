@@ -1,5 +1,6 @@
-/* Keras's Lion (keras/src/optimizers/lion.py; Chen et al. 2023, arXiv 2302.06675). w -= rate sign(beta_1 m + (1 - beta_1) g);
- * m = beta_2 m + (1 - beta_2) g. The kernel's hyper: rate, decay, beta_1, beta_2, 1 - beta_1, 1 - beta_2. */
+/* Keras's Lion (keras/src/optimizers/lion.py; Chen et al. 2023, arXiv 2302.06675):
+ *     w -= rate sign(beta_1 m + (1 - beta_1) g);  m = beta_2 m + (1 - beta_2) g
+ * The kernel's hyper: rate, decay, beta_1, beta_2, 1 - beta_1, 1 - beta_2. */
 #include "runtime/base/arguments.h"
 #include "runtime/graph/optimizers/list.h"
 

@@ -1,5 +1,5 @@
-/* Keras's SGD (keras/src/optimizers/sgd.py). m = m * momentum - g * rate; w += m, or for Nesterov m * momentum - g * rate.
- * Without m: w -= g * rate. */
+/* Keras's SGD (keras/src/optimizers/sgd.py). m = m * momentum - g * rate;
+ * w += m, or for Nesterov m * momentum - g * rate. Without m: w -= g * rate. */
 #include "runtime/graph/optimizers/list.h"
 
 static const iso_setting settings[] = {
