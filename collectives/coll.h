@@ -147,6 +147,9 @@ void iso_exchange_wait(iso_exchange *exchange, int thread);
 int iso_fabric_failures(const iso_fabric *fabric);
 /* ISO_OK, or the status of the first failure; its message is recorded in the calling thread. Local. */
 iso_status iso_fabric_failure(const iso_fabric *fabric);
+/* When this rank's messages of the last run were sent, and when this rank found that all had been sent and
+ * received: nanoseconds of iso_clock_ns(). False: it has none, or has not waited for them. For thread 0. */
+bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived);
 /* Makes progress on the exchanges in progress. To be called by thread 0 from time to time. */
 void iso_fabric_progress(iso_fabric *fabric);
 void iso_exchange_pull(iso_exchange *exchange, int slot);

@@ -88,7 +88,8 @@ struct iso_exchange {
     bool settled; /* no slot writes its sources in a step that runs it */
     bool shared;  /* its messages are in the fabric's buffers, at these offsets */
     size_t landing_offset, outgoing_offset;
-    iso_exchange *next; /* in the fabric's list */
+    int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
+    iso_exchange *next;    /* in the fabric's list */
     iso_exchange *next_under_way;
 };
 

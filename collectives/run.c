@@ -5,6 +5,7 @@
 
 #include "collectives/coll_impl.h"
 #include "collectives/control/mpi_call.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
 
@@ -226,6 +227,8 @@ static void run_start(iso_exchange *exchange, int thread)
         if (is_leader(exchange))
             start_reductions(exchange);
         send_messages(exchange);
+        exchange->sent = iso_clock_ns();
+        exchange->arrived = 0;
         exchange->next_under_way = fabric->under_way;
         fabric->under_way = exchange;
     }
@@ -258,6 +261,8 @@ static void run_wait(iso_exchange *exchange, int thread)
         run_check(exchange->fabric,
                   iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
         iso_watch_wait_done(exchange->fabric->channel.watch, begun);
+        if (!exchange->arrived)
+            exchange->arrived = iso_clock_ns();
         take_from_under_way(exchange);
     }
     if (has_arrivals(exchange))
@@ -280,11 +285,22 @@ void iso_exchange_begin(iso_exchange *exchange, int thread)
 void iso_fabric_progress(iso_fabric *fabric)
 {
     for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way) {
-        int done;
-        run_check(fabric, iso_messages_progress(&exchange->messages));
+        int done, reduced = 1;
+        if (exchange->arrived)
+            continue;
+        run_check(fabric, iso_messages_progress(&exchange->messages, &done));
         if (is_leader(exchange))
-            run_check(fabric, iso_reductions_test(&exchange->reductions, &done));
+            run_check(fabric, iso_reductions_test(&exchange->reductions, &reduced));
+        if (done && reduced)
+            exchange->arrived = iso_clock_ns();
     }
+}
+
+bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived)
+{
+    *sent = exchange->sent;
+    *arrived = exchange->arrived;
+    return exchange->arrived > 0;
 }
 
 /* Message buffers are reused, so all slots must have read them, even if sources are settled. */

@@ -202,10 +202,10 @@ static iso_status messages_test(iso_messages *messages, int *done)
     return ISO_MPI(MPI_Testall(messages->n_requests, messages->requests, done, MPI_STATUSES_IGNORE));
 }
 
-iso_status iso_messages_progress(iso_messages *messages)
+iso_status iso_messages_progress(iso_messages *messages, int *done)
 {
-    int done;
-    return messages_test(messages, &done);
+    *done = 0;
+    return messages_test(messages, done);
 }
 
 /* Tests again after an error, because other ranks may wait for requests that are still in progress. Gives up

@@ -69,7 +69,8 @@ void iso_messages_free(iso_messages *messages);
  * called all the same, and the received data must not be used. */
 iso_status iso_messages_start_receiving(iso_messages *messages);
 iso_status iso_messages_start_sending(iso_messages *messages, int number);
-iso_status iso_messages_progress(iso_messages *messages);
+/* *done: all of them have arrived. */
+iso_status iso_messages_progress(iso_messages *messages, int *done);
 iso_status iso_messages_finish(iso_messages *messages, bool crowded);
 
 #endif

@@ -263,15 +263,14 @@ static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange
 }
 
 /* New weights go straight into the host's copies. */
-static void bind_weight_gather(iso_runtime *runtime, iso_executable *ready)
+static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan, iso_exchange *gather)
 {
-    const iso_plan *plan = ready->plan;
     for (int l = 0; l < runtime->n_locals; l++)
         for (int i = 0; i < plan->program->n_changes; i++) {
             const iso_variable *variable = plan->program->changes[i].variable;
             if (plan->program->changes[i].apply &&
                 iso_runtime_first_on_host(runtime, variable, runtime->locals[l].slot))
-                iso_exchange_bind(plan->weight_gather, runtime->locals[l].slot, variable->id,
+                iso_exchange_bind(gather, runtime->locals[l].slot, variable->id,
                                   iso_runtime_variable(runtime, variable, runtime->locals[l].slot));
         }
 }
@@ -295,7 +294,10 @@ void iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
                        plan->instructions[i].n_moves);
     bind_moves(runtime, ready, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves);
     if (plan->weight_gather)
-        bind_weight_gather(runtime, ready);
+        bind_weight_gather(runtime, plan, plan->weight_gather);
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (plan->bucket_gather[b])
+            bind_weight_gather(runtime, plan, plan->bucket_gather[b]);
     ready->generation = runtime->generation;
 }
 

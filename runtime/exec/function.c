@@ -222,6 +222,8 @@ void iso_function_destroy(iso_function *function)
     unlist_function(function);
     while (function->plans) {
         iso_executable *next = function->plans->next;
+        if (function->runtime->left == function->plans)
+            function->runtime->left = NULL;
         iso_executable_destroy(function->runtime, function->plans);
         function->plans = next;
     }
@@ -281,10 +283,22 @@ static iso_status plan_for(iso_function *function, int64_t rows, iso_executable 
     return ISO_OK;
 }
 
+void iso_function_leave_weights(iso_function *function, bool leave)
+{
+    function->leaves_weights = leave;
+}
+
+void iso_graph_send_left_weights(iso_graph *graph)
+{
+    if (graph->runtime)
+        iso_step_send_left_weights(graph->runtime);
+}
+
 iso_status iso_function_prepare(iso_function *function, int64_t rows)
 {
     ISO_NEED(function);
     iso_executable *ready;
+    iso_step_send_left_weights(function->runtime);
     return plan_for(function, rows, &ready);
 }
 
@@ -448,6 +462,8 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
             return iso_agree(runtime->ctx, o->refused);
         rows = o->ready->plan->rows;
     }
+    if (runtime->left && (runtime->left != function->plans || function->plans->plan->rows != rows))
+        iso_step_send_left_weights(runtime);
     ISO_TRY(plan_for(function, rows, &o->ready));
     if (function->recorder)
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
@@ -606,7 +622,7 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *re
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         for (int i = 0; i < plan->n_instructions; i++)
-            if (plan->instructions[i].kind == ISO_EXCHANGE)
+            if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
                 bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
         bytes +=
             (double)iso_exchange_planned(plan->epilogue, slot).pulled + function_gradient_bytes(ready, l);
@@ -647,13 +663,15 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     iso_runtime *runtime = function->runtime;
     iso_executable *ready;
     iso_status status = ISO_OK;
+    iso_step_send_left_weights(function->runtime);
     ISO_TRY(plan_for(function, rows, &ready));
     double bytes = planned_bytes(runtime, ready); /* a whole number */
     ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes, 1));
     int exchanges = 1 + (ready->plan->weight_gather != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < ready->plan->n_instructions; i++)
-        exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE;
+        exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE &&
+                     ready->plan->instructions[i].cargo == ISO_CARGO_MOVES;
     for (int b = 0; b < ready->plan->buckets->count; b++)
         exchanges += iso_plan_goes_early(ready->plan, b);
     for (int s = 0; s < runtime->mesh->n_slots; s++)
@@ -693,6 +711,7 @@ iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_re
     ISO_NEED_AGREED(function->graph->ctx, report);
     iso_executable *ready;
     iso_status status = ISO_OK;
+    iso_step_send_left_weights(function->runtime);
     ISO_TRY(plan_for(function, rows, &ready));
     ISO_TRY(iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report)));
 done:

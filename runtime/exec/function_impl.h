@@ -13,6 +13,7 @@ struct iso_function {
     iso_bucket_list buckets;
     iso_update_state *updates;
     bool training, parts;
+    bool leaves_weights;     /* a step leaves it to the next one to send new weights to other hosts */
     iso_executable *stepped; /* only with .parts: the plan of the last step */
     char name[64];
     iso_watch_name step_name;      /* for the watchdog */
@@ -53,5 +54,7 @@ static inline double iso_step_faults(double total)
  * slots). */
 double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
                     const char *refusal);
+/* Sends the new weights that the last step left to the next one, if it did. Collective. */
+void iso_step_send_left_weights(iso_runtime *runtime);
 
 #endif

@@ -10,7 +10,7 @@
 #include "runtime/exec/function_impl.h"
 
 /* Events of an exchange; upper bound for the end of a step. */
-enum { OF_INSTRUCTION = 4, AT_END = 16 };
+enum { OF_INSTRUCTION = 6, AT_END = 16 };
 
 static void free_events(iso_recorder *recorder)
 {
@@ -76,10 +76,16 @@ iso_recorder *iso_recorder_of_step(iso_recorder *recorder)
     return recorder && recorder->state == ISO_RECORDER_RUNS ? recorder : NULL;
 }
 
-void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction, int64_t begin)
+void iso_recorder_note_span(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
+                            int64_t begin, int64_t end)
 {
     iso_slot_events *events = &recorder->slot[local];
     if (events->count < recorder->capacity)
         events->events[events->count++] =
-            (iso_event){.begin = begin, .end = iso_clock_ns(), .kind = kind, .instruction = instruction};
+            (iso_event){.begin = begin, .end = end, .kind = kind, .instruction = instruction};
+}
+
+void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction, int64_t begin)
+{
+    iso_recorder_note_span(recorder, local, kind, instruction, begin, iso_clock_ns());
 }

@@ -16,6 +16,7 @@ typedef enum iso_event_kind {
     ISO_EVENT_EPILOGUE, /* the exchange that ends a step; holds the update too */
     ISO_EVENT_UPDATE,
     ISO_EVENT_WEIGHT_GATHER, /* new weights to other hosts */
+    ISO_EVENT_FLIGHT,        /* messages of this rank are on their way; only of the rank's first slot */
 } iso_event_kind;
 
 typedef struct iso_event {
@@ -55,5 +56,8 @@ iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
 /* Called by the slot's thread. Events beyond the capacity are dropped. */
 void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
                        int64_t begin);
+/* The same for something that has ended before. */
+void iso_recorder_note_span(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
+                            int64_t begin, int64_t end);
 
 #endif

@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
+#include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/exec/replicas_impl.h"
 #include "runtime/session/session.h"
@@ -100,6 +101,7 @@ iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
         return iso_error(ISO_INVALID,
                          "a graph has no variables to compare before its first function is made");
     if (iso_hosts(runtime->ctx) > 1) {
+        iso_step_send_left_weights(runtime);
         /* no rank of this host still writes to the variables */
         ISO_TRY(iso_agree(runtime->ctx, list_replicas(runtime)));
         const iso_state_shards *shards = &runtime->replicas.shards;

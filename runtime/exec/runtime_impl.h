@@ -93,6 +93,7 @@ typedef struct iso_runtime {
     bool idle_ranks;       /* some rank hosts no slot */
     iso_update_state *updates;
     struct iso_function *functions; /* list of all functions */
+    struct iso_executable *left;    /* whose step has left its new weights to the next step; NULL: none */
     struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
     int n_spares;
     iso_spare *spares;

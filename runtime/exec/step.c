@@ -13,6 +13,7 @@ typedef struct step {
     const iso_batch *batch;
     iso_recorder *recorder; /* NULL: this step is not recorded */
     bool stop;              /* this rank was asked to stop */
+    bool takes_weights;     /* the step before has left its new weights to this one */
     iso_step_info info;
 } step;
 
@@ -35,6 +36,14 @@ static void note_all(const step *s, int first, int end, iso_event_kind kind, int
 {
     for (int l = first; s->recorder && l < end; l++)
         iso_recorder_note(s->recorder, l, kind, instruction, begin);
+}
+
+/* The messages of an exchange that have arrived. */
+static void note_flight(const step *s, const iso_exchange *exchange, int thread, int instruction)
+{
+    int64_t sent, arrived;
+    if (s->recorder && thread == 0 && iso_exchange_flight(exchange, &sent, &arrived))
+        iso_recorder_note_span(s->recorder, 0, ISO_EVENT_FLIGHT, instruction, sent, arrived);
 }
 
 /* ---- instructions of one slot ---- */
@@ -153,6 +162,7 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
     iso_exchange *weight_gather = s->ready->plan->weight_gather;
     int64_t begin = tick(s);
     iso_exchange_begin(weight_gather, thread);
+    note_flight(s, weight_gather, thread, -1);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
@@ -181,6 +191,9 @@ static void wait_for_buckets(const step *s, int thread)
     for (int b = 0; b < plan->buckets->count; b++)
         if (iso_plan_goes_early(plan, b))
             iso_exchange_wait(plan->bucket_exchange[b], thread);
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            note_flight(s, plan->bucket_exchange[b], thread, plan->bucket_begin[b]);
 }
 
 static void end_buckets(const step *s, int thread)
@@ -209,6 +222,7 @@ static void run_end(const step *s, int thread, int first, int end)
     iso_exchange_start(plan->epilogue, thread);
     wait_for_buckets(s, thread);
     iso_exchange_wait(plan->epilogue, thread);
+    note_flight(s, plan->epilogue, thread, -1);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
@@ -220,7 +234,7 @@ static void run_end(const step *s, int thread, int first, int end)
     }
     end_buckets(s, thread);
     step_end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
-    if (plan->weight_gather)
+    if (plan->weight_gather && !s->function->leaves_weights)
         run_weight_gather(s, thread, first, end);
 }
 
@@ -239,6 +253,8 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
 {
     const iso_instruction *instruction = &s->ready->plan->instructions[number];
     iso_exchange *exchange = instruction->exchange;
+    if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
+        return;
     int64_t begin = tick(s);
     if (instruction->kind == ISO_BEGIN || instruction->begin == number)
         iso_exchange_start(exchange, thread);
@@ -247,6 +263,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
         return;
     }
     iso_exchange_wait(exchange, thread);
+    note_flight(s, exchange, thread, number);
     note_all(s, first, end, ISO_EVENT_WAIT, number, begin);
     for (int l = first; l < end; l++) {
         int64_t pull = tick(s);
@@ -302,7 +319,24 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     if (runtime->n_locals == 0)
         return 0;
     int64_t begun = iso_watch_time(watch);
+    s.takes_weights = runtime->left == ready;
     iso_thread_pool_run(runtime->pool, run_thread, &s);
+    runtime->left = function->leaves_weights && ready->plan->weight_gather ? ready : NULL;
     iso_watch_step_done(watch, begun);
     return *ready->slot[0].fault_total;
+}
+
+static void run_left_thread(void *arg, int thread)
+{
+    const step *s = arg;
+    run_weight_gather(s, thread, s->runtime->first_local[thread], s->runtime->first_local[thread + 1]);
+}
+
+void iso_step_send_left_weights(iso_runtime *runtime)
+{
+    step s = {.runtime = runtime, .ready = runtime->left};
+    if (!s.ready)
+        return;
+    runtime->left = NULL;
+    iso_thread_pool_run(runtime->pool, run_left_thread, &s);
 }

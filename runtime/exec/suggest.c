@@ -105,6 +105,8 @@ double iso_suggest_cost(const iso_plan_report *r)
         if (r->n_slots > 1 && r->ops[i].kind == ISO_REPORT_EXCHANGE)
             cost += away ? BARRIER_AWAY : BARRIER_HERE;
     }
+    for (int i = 0; i < r->n_collectives; i++) /* sent in the end as one exchange, or while slots compute */
+        cost -= r->collectives[i].next_step ? BARRIER_AWAY : 0;
     return cost;
 }
 

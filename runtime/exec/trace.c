@@ -59,11 +59,12 @@ static void name_kernel(const iso_report_op *op, iso_text *name)
         iso_text_add(name, ", gradient");
 }
 
-/* "begin reduce-scatter gradient of dense_1/kernel and 3 more" */
-static void name_bucket(const tracer *t, int number, iso_text *name)
+/* "reduce-scatter gradient of dense_1/kernel and 3 more" */
+static void name_bucket(const tracer *t, const iso_instruction *instruction, iso_text *name)
 {
-    const iso_bucket *bucket = &t->plan->buckets->buckets[number];
-    iso_text_add(name, "begin reduce-scatter gradient of %s",
+    const iso_bucket *bucket = &t->plan->buckets->buckets[instruction->bucket];
+    bool gradients = instruction->cargo == ISO_CARGO_GRADIENTS;
+    iso_text_add(name, "%s%s", gradients ? "reduce-scatter gradient of " : "all-gather new ",
                  bucket->members[bucket->n_members - 1].variable->path);
     if (bucket->n_members > 1)
         iso_text_add(name, " and %d more", bucket->n_members - 1);
@@ -74,12 +75,13 @@ static void name_instruction(const tracer *t, const iso_event *event, iso_text *
 {
     const iso_instruction *instruction = &t->plan->instructions[event->instruction];
     const iso_report_op *op = &t->report->ops[event->instruction];
-    if (instruction->cargo == ISO_CARGO_GRADIENTS) {
-        name_bucket(t, instruction->bucket, name);
+    if (event->kind == ISO_EVENT_BEGIN)
+        iso_text_add(name, "begin ");
+    if (instruction->cargo != ISO_CARGO_MOVES) {
+        name_bucket(t, instruction, name);
         return;
     }
     if (event->kind != ISO_EVENT_OP) {
-        iso_text_add(name, "%s", instruction->kind == ISO_BEGIN ? "begin " : "");
         trace_add_move(t, &t->plan->moves[instruction->first_move], name);
         if (instruction->n_moves > 1)
             iso_text_add(name, " and %d more", instruction->n_moves - 1);
@@ -110,8 +112,11 @@ static event_words words_of(const tracer *t, const iso_event *event)
         [ISO_EVENT_EPILOGUE] = {"end of the step", "collective"},
         [ISO_EVENT_UPDATE] = {"update", "update"},
         [ISO_EVENT_WEIGHT_GATHER] = {"new weights to other hosts", "collective"},
+        [ISO_EVENT_FLIGHT] = {NULL, "message"},
     };
     event_words out = words[event->kind];
+    if (event->kind == ISO_EVENT_FLIGHT && event->instruction < 0)
+        out.name = "end of the step";
     if (event->kind == ISO_EVENT_OP && t->plan->instructions[event->instruction].kind == ISO_READ)
         out.category = "input";
     return out;
@@ -186,6 +191,22 @@ static void begin_event(iso_text *text, const char *name, const char *phase, int
     iso_json_put(text, "tid", "%d", slot);
 }
 
+/* Messages of several exchanges are on their way at once, so they are asynchronous events: begin ("b") and end
+ * ("e") of one id. */
+static void add_flight(const tracer *t, int slot, const iso_event *event, const char *name,
+                       const char *category)
+{
+    int rank = iso_rank(t->runtime->ctx);
+    for (int end = 0; end < 2; end++) {
+        begin_event(t->text, name, end ? "e" : "b", rank, slot);
+        iso_json_put_text(t->text, "cat", category);
+        iso_json_put(t->text, "id", "\"%d-%d\"", rank, (int)(event - t->recorder->slot[0].events));
+        iso_json_put(t->text, "ts", "%.3f", 1e-3 * (double)((end ? event->end : event->begin) - t->origin));
+        iso_json_put(t->text, "args", "{");
+        iso_json_put(t->text, "instruction", "%d}}", event->instruction);
+    }
+}
+
 static void trace_add_event(const tracer *t, int slot, const iso_event *event)
 {
     event_words words = words_of(t, event);
@@ -194,12 +215,16 @@ static void trace_add_event(const tracer *t, int slot, const iso_event *event)
         iso_text_add(&name, "%s", words.name);
     else
         name_instruction(t, event, &name);
-    begin_event(t->text, iso_text_get(&name), "X", iso_rank(t->runtime->ctx), slot);
-    iso_json_put_text(t->text, "cat", words.category);
-    iso_json_put(t->text, "ts", "%.3f", 1e-3 * (double)(event->begin - t->origin));
-    iso_json_put(t->text, "dur", "%.3f", 1e-3 * (double)(event->end - event->begin));
-    add_arguments(t, event);
-    iso_text_add(t->text, "}");
+    if (event->kind == ISO_EVENT_FLIGHT) {
+        add_flight(t, slot, event, iso_text_get(&name), words.category);
+    } else {
+        begin_event(t->text, iso_text_get(&name), "X", iso_rank(t->runtime->ctx), slot);
+        iso_json_put_text(t->text, "cat", words.category);
+        iso_json_put(t->text, "ts", "%.3f", 1e-3 * (double)(event->begin - t->origin));
+        iso_json_put(t->text, "dur", "%.3f", 1e-3 * (double)(event->end - event->begin));
+        add_arguments(t, event);
+        iso_text_add(t->text, "}");
+    }
     t->text->failed |= name.failed;
     iso_text_free(&name);
 }

@@ -3,7 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/runtime_impl.h"
+#include "runtime/exec/function_impl.h"
 #include "runtime/exec/value_impl.h"
 
 static iso_status copy_variable(const iso_runtime *runtime, const iso_variable *variable,
@@ -35,6 +35,7 @@ iso_status iso_variable_read_value(iso_variable *variable, iso_value **out)
     ISO_TRY(
         iso_agree(variable->graph->ctx, iso_variable_placed(variable, "iso_variable_read_value", &runtime)));
     ISO_TRY(iso_value_site_get(runtime->distribution->mesh, &site));
+    iso_step_send_left_weights(runtime);
     ISO_TRY(iso_agree(runtime->ctx, copy_variable(runtime, variable, site, &value)));
     *out = value;
     return ISO_OK;
@@ -77,6 +78,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
     ISO_TRY(iso_agree(variable->graph->ctx, value_variable_check(variable, value, &runtime)));
     ISO_TRY(agree_on_value(variable, value));
     ISO_TRY(iso_value_bring(value, &runtime->variable[variable->id].layout, &resharded));
+    iso_step_send_left_weights(runtime);
     const iso_value *from = resharded ? resharded : value;
     for (int l = 0; l < from->n_locals; l++) {
         int slot = from->site->slot[l];

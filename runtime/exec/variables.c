@@ -7,8 +7,8 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
-#include "runtime/exec/runtime_impl.h"
 #include "runtime/exec/value.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
@@ -64,6 +64,7 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
         iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
+    iso_step_send_left_weights(runtime);
     memset(values, 0, (size_t)count * sizeof *values);
     write_own(runtime, variable, values);
     return iso_join_ranks(runtime->ctx, values, count);
@@ -92,6 +93,7 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
         status = agree_on_values(variable, values, count);
     if (status != ISO_OK)
         return status;
+    iso_step_send_left_weights(runtime);
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         if (!iso_runtime_first_on_host(runtime, variable, slot))
@@ -195,6 +197,7 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
     if (!runtime)
         return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
     iso_status status = ISO_OK;
+    iso_step_send_left_weights(runtime);
     ISO_TRY(iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards)));
     for (int i = 0; i < shards.count; i++)
         if (shards.shards[i].writer)

@@ -1,11 +1,15 @@
-/* Where the exchange of a bucket's gradients begins.
+/* Where the exchanges of buckets begin and end, if the mesh crosses hosts.
  *
- * It begins as soon as the last gradient of the bucket has been computed, and ends with the step: its messages
+ * That of its gradients begins as soon as the last gradient of the bucket has been computed, and ends with the step: its messages
  * travel while slots compute what is left of the backward pass. Two things delay it:
  * - Messages between two hosts arrive in the order in which they were sent. If slots wait for another exchange
  *   soon, it would arrive behind the gradients. They begin after it if there is much more to compute after it
  *   (MUCH times), up to the exchange after that, than before it.
- * - A bucket with little or nothing left to compute after it goes with the scalars at the end of the step. */
+ * - A bucket with little or nothing left to compute after it goes with the scalars at the end of the step.
+ *
+ * A step may leave it to the next one to send new weights to other hosts. They must be there when an op first reads
+ * one of the bucket. They are sent after the last exchange before, or after the one before that if there is more
+ * to compute in between. */
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
@@ -24,7 +28,7 @@ typedef struct starter {
     bool *claimed; /* [values] a gradient is computed in a bucket in the memory of this root */
     double *work;  /* [n_instructions + 1] operations of the instructions before */
     int n_additions;
-    addition *additions;
+    addition *additions; /* [3 * n_buckets] room */
 } starter;
 
 /* ---- what is computed when ---- */
@@ -129,6 +133,98 @@ static void begin_bucket(starter *s, int number)
             (addition){at, {.kind = ISO_BEGIN, .cargo = ISO_CARGO_GRADIENTS, .bucket = number}};
 }
 
+/* ---- new weights ---- */
+
+/* Whether a value is one of a bucket's variables. */
+static bool reads(const iso_program *program, int value, const iso_bucket *bucket)
+{
+    const iso_variable *variable = iso_program_variable_under(program, value);
+    for (int m = 0; variable && m < bucket->n_members; m++)
+        if (bucket->members[m].variable == variable)
+            return true;
+    return false;
+}
+
+static bool instruction_reads(const iso_plan *plan, const iso_instruction *instruction,
+                              const iso_bucket *bucket)
+{
+    const iso_program_step *step = &plan->program->steps[instruction->step];
+    bool found = instruction->kind == ISO_COPY && reads(plan->program, step->input[0], bucket);
+    for (int i = 0; instruction->kind == ISO_KERNEL && i < step->op->n_inputs; i++)
+        found |= reads(plan->program, step->input[i], bucket);
+    for (int i = 0; i < instruction->n_moves; i++)
+        found |= reads(plan->program, plan->moves[instruction->first_move + i].from, bucket);
+    return found;
+}
+
+/* The first instruction that reads a variable of a bucket; n_instructions: none does. */
+static int first_reader(const iso_plan *plan, const iso_bucket *bucket)
+{
+    int at = 0;
+    while (at < plan->n_instructions && !instruction_reads(plan, &plan->instructions[at], bucket))
+        at++;
+    return at;
+}
+
+/* The instruction after the last exchange before `at`; 0: there is none. */
+static int after_exchange(const iso_plan *plan, int at)
+{
+    while (at > 0 && plan->instructions[at - 1].kind != ISO_EXCHANGE)
+        at--;
+    return at;
+}
+
+/* The instruction before which new weights are sent that must be there before instruction `end`. */
+static int best_send(const starter *s, int end)
+{
+    int begin = after_exchange(s->plan, end), wait = begin;
+    while (wait > 0 && s->plan->instructions[wait - 1].kind == ISO_EXCHANGE)
+        wait--;
+    int earlier = after_exchange(s->plan, wait);
+    return s->work[wait] - s->work[earlier] > s->work[end] - s->work[begin] ? earlier : begin;
+}
+
+/* Whether other hosts have copies of the variables that slots of this bucket update. */
+static bool has_copies(const iso_plan *plan, const iso_bucket *bucket)
+{
+    const iso_mesh *mesh = plan->program->mesh;
+    uint32_t before = UINT32_MAX;
+    for (int m = 0; m < bucket->n_members; m++) {
+        iso_bucket copies = {.group = mesh->n_slots,
+                             .axes = ((1u << mesh->n_axes) - 1) &
+                                     ~iso_layout_sharded_axes(&bucket->members[m].layout)};
+        if (copies.axes != before && crosses_hosts(plan, &copies))
+            return true;
+        before = copies.axes;
+    }
+    return false;
+}
+
+static void send_weights(starter *s, int number, int end)
+{
+    int begin = best_send(s, end);
+    iso_instruction instruction = {.cargo = ISO_CARGO_WEIGHTS, .bucket = number, .kind = ISO_BEGIN};
+    if (begin < end)
+        s->additions[s->n_additions++] = (addition){begin, instruction};
+    instruction.kind = ISO_EXCHANGE;
+    s->additions[s->n_additions++] = (addition){end, instruction};
+}
+
+/* In the order in which they are read. */
+static void send_all_weights(starter *s, int *reader)
+{
+    const iso_plan *plan = s->plan;
+    int buckets = plan->buckets->count;
+    for (int b = 0; b < buckets; b++)
+        reader[b] = has_copies(plan, &plan->buckets->buckets[b])
+                        ? first_reader(plan, &plan->buckets->buckets[b])
+                        : -1;
+    for (int end = 0; end <= plan->n_instructions; end++)
+        for (int b = 0; b < buckets; b++)
+            if (reader[b] == end)
+                send_weights(s, b, end);
+}
+
 /* ---- the new list ---- */
 
 /* In the order of their places; of one place in the order of buckets. */
@@ -143,6 +239,15 @@ static void sort_additions(starter *s)
     }
 }
 
+/* Of the two instructions of a bucket the second, the exchange, comes last. */
+static void link_weights(iso_plan *plan, iso_instruction *list, int number)
+{
+    int *end = &plan->bucket_gather_end[list[number].bucket], begin = *end < 0 ? number : *end;
+    list[number].begin = begin;
+    list[begin].end = number;
+    *end = number;
+}
+
 /* moved_to: [n_instructions + 1] where an instruction moves to. */
 static void insert(starter *s, iso_instruction *list, int *moved_to)
 {
@@ -155,12 +260,16 @@ static void insert(starter *s, iso_instruction *list, int *moved_to)
         if (i < plan->n_instructions)
             list[n++] = plan->instructions[i];
     }
-    for (int i = 0; i < n; i++) {
-        list[i].begin = list[i].cargo == ISO_CARGO_MOVES ? moved_to[list[i].begin] : 0;
-        list[i].end = list[i].cargo == ISO_CARGO_MOVES ? moved_to[list[i].end] : n;
-        if (list[i].cargo == ISO_CARGO_GRADIENTS)
+    for (int i = 0; i < n; i++)
+        if (list[i].cargo == ISO_CARGO_MOVES) {
+            list[i].begin = moved_to[list[i].begin];
+            list[i].end = moved_to[list[i].end];
+        } else if (list[i].cargo == ISO_CARGO_GRADIENTS) {
+            list[i].end = n;
             plan->bucket_begin[list[i].bucket] = i;
-    }
+        } else {
+            link_weights(plan, list, i);
+        }
     iso_free(plan->instructions);
     plan->instructions = list;
     plan->n_instructions = n;
@@ -175,7 +284,7 @@ static iso_status insert_additions(starter *s)
     iso_status status =
         list && moved_to ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu instructions", count);
     for (int b = 0; b < plan->buckets->count; b++)
-        plan->bucket_begin[b] = (int)count;
+        plan->bucket_begin[b] = (int)count, plan->bucket_gather_end[b] = -1;
     sort_additions(s);
     if (status == ISO_OK)
         insert(s, list, moved_to);
@@ -189,23 +298,26 @@ iso_status iso_plan_begin_buckets(iso_plan *plan)
 {
     size_t values = (size_t)plan->program->n_values + 1;
     for (int b = 0; b < plan->buckets->count; b++)
-        plan->bucket_begin[b] = plan->n_instructions;
+        plan->bucket_begin[b] = plan->n_instructions, plan->bucket_gather_end[b] = -1;
     if (iso_plan_on_one_host(plan) || plan->buckets->count == 0)
         return ISO_OK;
     starter s = {.plan = plan,
                  .made = iso_new(values * sizeof *s.made),
                  .claimed = iso_new(values * sizeof *s.claimed),
                  .work = iso_new(((size_t)plan->n_instructions + 1) * sizeof *s.work),
-                 .additions = iso_new((size_t)plan->buckets->count * sizeof *s.additions)};
+                 .additions = iso_new(3 * (size_t)plan->buckets->count * sizeof *s.additions)};
+    int *reader = iso_new((size_t)plan->buckets->count * sizeof *reader);
     iso_status status = ISO_OK;
-    if (!s.made || !s.claimed || !s.work || !s.additions)
+    if (!s.made || !s.claimed || !s.work || !s.additions || !reader)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory to begin %d buckets early", plan->buckets->count));
     find_made(&s);
     find_work(&s);
     for (int b = 0; b < plan->buckets->count; b++)
         begin_bucket(&s, b);
+    send_all_weights(&s, reader);
     ISO_TRY(insert_additions(&s));
 done:
+    iso_free(reader);
     iso_free(s.made);
     iso_free(s.claimed);
     iso_free(s.work);

@@ -164,14 +164,18 @@ static iso_status add_bucket(iso_plan *plan, int b, int slot, iso_source *source
 }
 
 /* "the gradients of dense_1/kernel and 3 more" */
-static iso_status create_bucket_exchange(iso_plan *plan, int b)
+static void bucket_text(const iso_bucket *bucket, const char *of, char *text, size_t size)
 {
-    const iso_bucket *bucket = &plan->buckets->buckets[b];
-    char what[320], more[32] = "";
-    const iso_bucket_member *last = &bucket->members[bucket->n_members - 1];
+    char more[32] = "";
     if (bucket->n_members > 1)
         snprintf(more, sizeof more, " and %d more", bucket->n_members - 1);
-    snprintf(what, sizeof what, "the gradients of %.200s%s", last->variable->path, more);
+    snprintf(text, size, "%s %.200s%s", of, bucket->members[bucket->n_members - 1].variable->path, more);
+}
+
+static iso_status create_bucket_exchange(iso_plan *plan, int b)
+{
+    char what[320];
+    bucket_text(&plan->buckets->buckets[b], "the gradients of", what, sizeof what);
     iso_status status = iso_exchange_create(plan->site->fabric, what, &plan->bucket_exchange[b]);
     plan->instructions[plan->bucket_begin[b]].exchange = plan->bucket_exchange[b];
     return status;
@@ -228,6 +232,7 @@ static bool find_fetching(const iso_plan *plan, const iso_variable *variable, is
  * variable have the same order of its elements. */
 typedef struct fetch {
     iso_plan *plan;
+    iso_exchange *exchange;
     const iso_variable *variable;
     iso_dtype dtype;
     int slot, owner;
@@ -243,17 +248,18 @@ static iso_status fetch_run(void *arg, const iso_bucket_run *run)
                          .space = ISO_SPACE_HOST,
                          .offset = site->variable_offset(site->arg, f->variable, f->owner),
                          .box = f->flat};
-    return iso_exchange_add(f->plan->weight_gather, f->slot, f->variable->id, &f->flat, f->dtype, ISO_SUM,
-                            &part, &source, 1, NULL);
+    return iso_exchange_add(f->exchange, f->slot, f->variable->id, &f->flat, f->dtype, ISO_SUM, &part,
+                            &source, 1, NULL);
 }
 
-static iso_status gather_member(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
-                                int slot, int *slots)
+static iso_status gather_member(iso_plan *plan, iso_exchange *exchange, const iso_bucket *bucket,
+                                const iso_bucket_member *member, int slot, int *slots)
 {
     const iso_mesh *mesh = plan->program->mesh;
     uint32_t replicated = ((1u << mesh->n_axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
     iso_box box = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
     fetch f = {.plan = plan,
+               .exchange = exchange,
                .variable = member->variable,
                .dtype = bucket->dtype,
                .slot = slot,
@@ -295,6 +301,33 @@ static bool *all_fetching(const iso_plan *plan)
     return found ? fetches : NULL;
 }
 
+/* Bucket by bucket in the next step, or all in one exchange at the end of this one. */
+static iso_status gather_in_both(iso_plan *plan, int b, int m, int slot, int *slots)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    iso_status status = gather_member(plan, plan->weight_gather, bucket, &bucket->members[m], slot, slots);
+    if (status == ISO_OK && plan->bucket_gather[b])
+        status = gather_member(plan, plan->bucket_gather[b], bucket, &bucket->members[m], slot, slots);
+    return status;
+}
+
+/* The exchange of an instruction that moves the new weights of a bucket. */
+static iso_status create_bucket_gather(iso_plan *plan, int b)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    char what[320];
+    if (plan->bucket_gather_end[b] < 0)
+        return ISO_OK;
+    bucket_text(bucket, "the new", what, sizeof what);
+    iso_status status = iso_exchange_create(plan->site->fabric, what, &plan->bucket_gather[b]);
+    if (status != ISO_OK)
+        return status;
+    iso_instruction *end = &plan->instructions[plan->bucket_gather_end[b]];
+    iso_exchange_set_settled(plan->bucket_gather[b]);
+    end->exchange = plan->instructions[end->begin].exchange = plan->bucket_gather[b];
+    return ISO_OK;
+}
+
 static iso_status make_weight_gather(iso_plan *plan, int *slots)
 {
     iso_status status = ISO_OK;
@@ -305,13 +338,15 @@ static iso_status make_weight_gather(iso_plan *plan, int *slots)
     if (!fetches)
         return iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %d slots", count);
     ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->weight_gather));
+    for (int b = 0; b < plan->buckets->count; b++)
+        ISO_TRY(create_bucket_gather(plan, b));
     for (int slot = 0; slot < count; slot++) {
         const bool *its = fetches + slot;
         for (int b = 0; b < plan->buckets->count; b++) {
             const iso_bucket *bucket = &plan->buckets->buckets[b];
             for (int m = 0; m < bucket->n_members; m++, its += count)
                 if (*its)
-                    ISO_TRY(gather_member(plan, bucket, &bucket->members[m], slot, slots));
+                    ISO_TRY(gather_in_both(plan, b, m, slot, slots));
         }
     }
 done:
@@ -424,7 +459,7 @@ iso_status iso_plan_connect(iso_plan *plan)
     if (!source || !slots || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
     for (int i = 0; i < plan->n_instructions; i++)
-        if (plan->instructions[i].kind == ISO_EXCHANGE)
+        if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
             ISO_TRY(make_exchange(plan, i, source, slots));
     ISO_TRY(make_epilogue(plan, source, slots));
     ISO_TRY(make_weight_gather(plan, slots));

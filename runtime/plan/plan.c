@@ -99,12 +99,15 @@ static iso_status allocate(iso_plan *plan)
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
     plan->bucket_begin = iso_new((buckets + 1) * sizeof *plan->bucket_begin);
     plan->bucket_exchange = iso_new((buckets + 1) * sizeof *plan->bucket_exchange);
+    plan->bucket_gather_end = iso_new((buckets + 1) * sizeof *plan->bucket_gather_end);
+    plan->bucket_gather = iso_new((buckets + 1) * sizeof *plan->bucket_gather);
     plan->fused_updates = iso_new(((size_t)plan->program->n_changes + 1) * sizeof *plan->fused_updates);
     plan->step_fused = iso_new((size_t)plan->program->n_steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
     bool all = plan->location && plan->root && plan->live_range && plan->bucket_live_range &&
-               plan->bucket_offset && plan->bucket_begin && plan->bucket_exchange && plan->fused_updates &&
-               plan->step_fused && plan->member_copied;
+               plan->bucket_offset && plan->bucket_begin && plan->bucket_exchange &&
+               plan->bucket_gather_end && plan->bucket_gather && plan->fused_updates && plan->step_fused &&
+               plan->member_copied;
     for (size_t b = 0; all && b < buckets; b++)
         all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->buckets[b].n_members + 1)) != NULL;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
@@ -157,6 +160,8 @@ void iso_plan_destroy(iso_plan *plan)
     iso_free(plan->bucket_offset);
     iso_free(plan->bucket_begin);
     iso_free(plan->bucket_exchange);
+    iso_free(plan->bucket_gather_end);
+    iso_free(plan->bucket_gather);
     iso_free(plan->bucket_pull);
     iso_free(plan->fused_updates);
     iso_free(plan->step_fused);

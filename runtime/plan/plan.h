@@ -55,6 +55,7 @@ typedef struct iso_move {
 typedef enum iso_cargo {
     ISO_CARGO_MOVES,     /* `moves` */
     ISO_CARGO_GRADIENTS, /* BEGIN: a bucket's, which the end of the step awaits */
+    ISO_CARGO_WEIGHTS,   /* a bucket's new weights of the step before, if that has left them */
 } iso_cargo;
 
 typedef struct iso_instruction {
@@ -136,7 +137,11 @@ typedef struct iso_plan {
                               copies into the bucket */
     int *bucket_pull;      /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
     iso_exchange *weight_gather; /* sends new parts of weights to other hosts; NULL on one host */
-    double flops;                /* of one step on all slots */
+    /* [n_buckets] the same for one bucket, in the next step, for a step that leaves out weight_gather: EXCHANGE with
+     * cargo WEIGHTS; -1: other hosts need none of its weights. The exchanges are set by iso_plan_connect. */
+    int *bucket_gather_end;
+    iso_exchange **bucket_gather;
+    double flops; /* of one step on all slots */
 } iso_plan;
 
 /* Schedules all instructions and assigns all memory. */

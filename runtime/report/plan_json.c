@@ -56,10 +56,10 @@ static json_t *op(const iso_report_op *o)
 
 static json_t *collective(const iso_plan_report *r, const iso_report_collective *c)
 {
-    return json_pack("{ss ss ss so so so so si si si}", "kind", c->kind, "axes", c->axes, "tensor", c->tensor,
-                     "from", origin(&c->from), "to", origin(&c->to), "bytes", json_real(c->bytes),
+    return json_pack("{ss ss ss so so so so si si si sb}", "kind", c->kind, "axes", c->axes, "tensor",
+                     c->tensor, "from", origin(&c->from), "to", origin(&c->to), "bytes", json_real(c->bytes),
                      "bytes_per_slot", json_real(c->bytes / r->n_slots), "begin", c->begin, "end", c->end,
-                     "overlaps", c->overlaps);
+                     "overlaps", c->overlaps, "next_step", c->next_step);
 }
 
 static json_t *memory(const iso_report_memory *m)
@@ -106,12 +106,12 @@ static json_t *ranks(const iso_plan_report *r)
 static json_t *whole(const iso_plan_report *r)
 {
     json_t *object = json_pack(
-        "{si ss ss si si si sI ss sI so so so so so}", "version", 1, "function",
+        "{si ss ss si si si sI ss sI so so so so so so}", "version", 1, "function",
         r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->n_slots, "hosts", r->n_hosts,
         "slots_per_host", r->n_host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
         (json_int_t)r->parameters, "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes),
-        "slot_memory", memory(&r->slot), "host_memory", memory(&r->host), "peak",
-        json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
+        "hidden_bytes", json_real(r->hidden), "slot_memory", memory(&r->slot), "host_memory",
+        memory(&r->host), "peak", json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)
         json_object_set_new(object, "heaviest", heaviest(r));
     if (object && r->rank_of_slot)

@@ -133,7 +133,7 @@ static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
     m->from = from;
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
-        if (instruction->kind == ISO_EXCHANGE)
+        if (instruction->kind == ISO_EXCHANGE && instruction->cargo == ISO_CARGO_MOVES)
             block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, NO_BUCKETS);
         else if (instruction->kind == ISO_BEGIN && instruction->cargo == ISO_CARGO_GRADIENTS)
             block[i].bytes += (size_t)received(m, 0, 0, i);
@@ -166,6 +166,10 @@ static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, 
     for (int h = 0; m->status == ISO_OK && r->n_hosts <= ISO_REPORT_FEW_HOSTS && h < r->n_hosts; h++)
         if (h != host)
             in_all_exchanges(m, h, host, out);
+    for (int b = 0; b < r->plan->buckets->count; b++)
+        if (r->plan->bucket_gather_end[b] >= 0)
+            in[r->plan->bucket_gather_end[b]].bytes = out[r->plan->bucket_gather_end[b]].bytes =
+                (size_t)(r->bucket_weights[b] / r->report->n_hosts);
     in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->n_hosts);
     iso_status status = ISO_OK;
     ISO_TRY(m->status);

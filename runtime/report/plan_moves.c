@@ -248,9 +248,26 @@ static void describe_weights(iso_reporter *r, int number)
     out->from.op = bucket->optimizer->rule;
     out->bytes = (copies - once) * (double)iso_dtype_size(bucket->dtype);
     r->new_weights += out->bytes;
+    r->bucket_weights[number] = out->bytes;
+    int end = r->plan->bucket_gather_end[number];
+    if (end < 0)
+        return;
+    out->next_step = true;
+    out->begin = r->plan->instructions[end].begin;
+    out->end = end;
+    out->overlaps = count_kernels(r, out->begin, end);
 }
 
 /* ---- all ---- */
+
+/* Whether at least a hundredth of a step's operations is left to compute while a collective is in progress. */
+static bool is_hidden(const iso_plan_report *report, const iso_report_collective *c)
+{
+    double meanwhile = 0;
+    for (int i = c->begin + 1; i < c->end; i++)
+        meanwhile += report->ops[i].flops;
+    return c->overlaps && 100 * meanwhile >= report->flops;
+}
 
 iso_status iso_report_moves(iso_reporter *r)
 {
@@ -275,7 +292,9 @@ iso_status iso_report_moves(iso_reporter *r)
         if (!plan->site->one_host)
             describe_weights(r, b);
     }
-    for (int i = 0; i < report->n_collectives; i++)
+    for (int i = 0; i < report->n_collectives; i++) {
         report->bytes += report->collectives[i].bytes;
+        report->hidden += is_hidden(report, &report->collectives[i]) ? report->collectives[i].bytes : 0;
+    }
     return ISO_OK;
 }

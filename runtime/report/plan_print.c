@@ -192,9 +192,10 @@ static void print_collective(const printer *p, const iso_report_collective *c, c
     iso_text_add(p->text, "%s%s", named ? c->tensor : "", named && c->from.op ? " from " : "");
     add_origin(p->text, &c->from, "");
     iso_text_add(p->text, " for ");
-    add_origin(p->text, &c->to, "the end of the step");
+    add_origin(p->text, &c->to, c->next_step ? "the next step" : "the end of the step");
     if (c->overlaps)
-        iso_text_add(p->text, "; overlaps %d to %d", c->begin + 1, c->end - 1);
+        iso_text_add(p->text, "; overlaps %d to %d%s", c->begin + 1, c->end - 1,
+                     c->next_step ? " of it" : "");
     iso_text_add(p->text, "\n");
 }
 
@@ -248,10 +249,13 @@ static void print_totals(const printer *p)
 {
     const iso_plan_report *r = p->report;
     char a[32], b[32], c[32], d[32];
-    iso_text_add(p->text, "\nparameters %lld; a step: %s, of a slot %s; exchanged %s, by a slot %s\n",
+    iso_text_add(p->text, "\nparameters %lld; a step: %s, of a slot %s; exchanged %s, by a slot %s",
                  (long long)r->parameters, iso_text_scaled(r->flops, "FLOP", a, sizeof a),
                  iso_text_scaled(r->flops / r->n_slots, "FLOP", b, sizeof b), bytes_text(r->bytes, c),
                  bytes_text(r->bytes / r->n_slots, d));
+    if (r->n_hosts > 1 && r->bytes > 0)
+        iso_text_add(p->text, ", %.0f%% while slots compute", 100 * r->hidden / r->bytes);
+    iso_text_add(p->text, "\n");
 }
 
 void iso_plan_report_print(const iso_plan_report *report, iso_text *text)

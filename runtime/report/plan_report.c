@@ -236,8 +236,9 @@ static iso_status report_take(iso_reporter *r)
     r->instruction_of = iso_new(((size_t)r->program->n_steps + 1) * sizeof *r->instruction_of);
     r->bucket_of = iso_new(variables * sizeof *r->bucket_of);
     r->member_of = iso_new(variables * sizeof *r->member_of);
-    bool all = report->variables && report->ops && r->layer && r->user && r->update_of && r->kernels_before &&
-               r->instruction_of && r->bucket_of && r->member_of;
+    r->bucket_weights = iso_new(((size_t)r->plan->buckets->count + 1) * sizeof *r->bucket_weights);
+    bool all = r->bucket_weights && report->variables && report->ops && r->layer && r->user && r->update_of &&
+               r->kernels_before && r->instruction_of && r->bucket_of && r->member_of;
     for (int k = 0; all && k < r->program->n_steps; k++)
         r->instruction_of[k] = -1;
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the report of %d ops", report->n_ops);
@@ -252,6 +253,7 @@ static void give_back(iso_reporter *r)
     iso_free(r->instruction_of);
     iso_free(r->bucket_of);
     iso_free(r->member_of);
+    iso_free(r->bucket_weights);
     iso_report_free_hosts(r);
 }
 

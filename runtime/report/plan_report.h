@@ -67,6 +67,7 @@ typedef struct iso_report_collective {
     double bytes;   /* received from other slots in a step, in all; a slot receives bytes / slots */
     int begin, end; /* ops: at which it begins, and at which it must be complete */
     int overlaps;   /* ops that run between */
+    bool next_step; /* new weights that a training loop sends in the next step; begin and end are ops of it */
 } iso_report_collective;
 
 /* Bytes by use. */
@@ -107,6 +108,7 @@ typedef struct iso_plan_report {
     iso_report_weight heavy[ISO_REPORT_HEAVIEST]; /* of a slot, the heaviest first */
     int64_t parameters;                           /* elements of trainable variables, global */
     double flops, bytes;                          /* of a step, of all slots; without the optimizers' */
+    double hidden;                                /* of these bytes, those that travel while slots compute */
 } iso_plan_report;
 
 ISO_API void iso_plan_report_destroy(iso_plan_report *report);

@@ -26,7 +26,8 @@ typedef struct iso_reporter {
     int *kernels_before;        /* [n_instructions + 1] kernels among the instructions before */
     int *instruction_of;        /* [n_steps] -1: the step has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
-    double new_weights;         /* bytes of weights sent between hosts at the end of the step */
+    double new_weights;         /* bytes of weights sent between hosts after a step */
+    double *bucket_weights;     /* [n_buckets] those of each bucket */
     int n_hosts;
     int *host_begin, *by_host;            /* [n_hosts + 1], [n_slots]: the slots of each host, in order */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */

@@ -185,6 +185,22 @@ bool iso_callbacks_are_rank_local(iso_callback *const *callbacks)
     return false;
 }
 
+iso_callback *iso_callback_sends_weights(iso_callback *callback)
+{
+    if (callback->status == ISO_OK)
+        callback->sends_weights = true;
+    return callback;
+}
+
+bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (!callbacks[i]->sends_weights &&
+            (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
+            return false;
+    return true;
+}
+
 double iso_logs_get(const iso_logs *logs, const char *name)
 {
     if (ISO_ANY_NULL(logs, name))

@@ -30,6 +30,8 @@ struct iso_callback {
     /* For callbacks that save all that training needs to resume, or NULL: saves it now, and waits until it is
      * written. Adds the file's path to `file`. Collective. */
     iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
+    /* Between batches it reads weights only after iso_graph_send_left_weights, on all ranks, or not at all. */
+    bool sends_weights;
     bool backup;      /* training resumes from its file rather than from those of others */
     uint64_t alike;   /* a hash of the options that must be the same on every rank; 0: none */
     const char *logs; /* the name of the value that it adds to the logs; "": none; NULL: unknown */
@@ -43,6 +45,10 @@ struct iso_callback {
 iso_callback *iso_callback_no_memory(void);
 /* Sets `logs`, unless the callback is that constant; returns the callback. */
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name);
+/* Sets `sends_weights`, unless the callback is that constant; returns the callback. */
+iso_callback *iso_callback_sends_weights(iso_callback *callback);
+/* Whether steps may leave new weights to the next one: callbacks between batches do not read weights. */
+bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks);
 /* Whether a callback of a list may add a value of this name to the logs. */
 bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name);
 

@@ -8,6 +8,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 
@@ -127,6 +128,7 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
     iso_status last = ISO_OK, equal = iso_training_check_replicas(training);
     if (equal != ISO_OK)
         return equal;
+    iso_graph_send_left_weights(training->model->graph);
     writer->n_saves++;
     if (writer->options.verbose)
         iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);

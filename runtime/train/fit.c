@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
 
@@ -63,6 +64,7 @@ static iso_status fit_prepare(iso_training *t)
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
+    t->leaves_weights = iso_callbacks_let_weights_travel(t->callbacks);
     t->rank_local = iso_callbacks_are_rank_local(t->callbacks);
     t->replicas.every = t->options.check_replicas;
     t->cursor.epoch = t->options.initial_epoch;
@@ -249,6 +251,13 @@ static iso_status after_step(iso_training *t)
     return status == ISO_OK && t->rank_local ? agree_to_stop(t) : status;
 }
 
+/* All hosts get the new weights of the last step. Collective. */
+static void end_of_steps(const iso_training *t)
+{
+    iso_function_leave_weights(t->model->training, false);
+    iso_graph_send_left_weights(t->model->graph);
+}
+
 static iso_status run_steps(iso_training *t)
 {
     iso_input_iterator iterator;
@@ -257,6 +266,7 @@ static iso_status run_steps(iso_training *t)
     iso_status status = ISO_OK;
     iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)cursor->epoch * t->steps + cursor->batch,
                              t->steps - cursor->batch);
+    iso_function_leave_weights(t->model->training, t->leaves_weights);
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
          batch = iso_input_iterator_next(&iterator)) {
         t->state.batch = cursor->batch;
@@ -268,6 +278,7 @@ static iso_status run_steps(iso_training *t)
         if (t->state.stop || is_stopped(t))
             break;
     }
+    end_of_steps(t);
     if (iterator.ended)
         cursor->batch = t->steps;
     status = iso_input_iterator_status(&iterator);
@@ -278,6 +289,7 @@ static iso_status run_steps(iso_training *t)
     if (status == ISO_OK && is_stopped(t))
         status = save_and_stop(t);
 done:
+    end_of_steps(t);
     return status;
 }
 

@@ -205,7 +205,7 @@ START_TEST(a_pair_sums_once_each_way)
         int forward = 0, backward = 0;
         for (int i = 0; i < r->n_collectives; i++) {
             const iso_report_collective *c = &r->collectives[i];
-            if (c->end >= r->n_ops - 1)
+            if (c->end >= r->n_ops - 1 || c->next_step)
                 continue;
             ck_assert_msg(!strcmp(c->kind, "all-reduce") && !strcmp(c->axes, "model"), "%s: %s over %s of %s",
                           meshes[m], c->kind, c->axes, c->tensor);

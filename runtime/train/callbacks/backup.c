@@ -139,7 +139,7 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
         iso_callback_create(.train_begin = backup_begin, .train_end = end, .epoch_end = after_epoch,
                             .batch_end = after_batch, .alike = true, .user = b, .destroy = backup_destroy);
     if (callback->status == ISO_OK) { /* otherwise it is a constant, and b has been freed */
-        callback->last = true;
+        callback->last = callback->sends_weights = true;
         callback->logs = "";
         callback->save_now = save_now;
         callback->backup = true;

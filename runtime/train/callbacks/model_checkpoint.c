@@ -336,7 +336,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
                             .destroy = model_checkpoint_destroy, .kind = "model_checkpoint",
                             .save = keep_state, .restore = take_state);
     if (callback->status == ISO_OK) { /* otherwise it is a constant */
-        callback->last = true;
+        callback->last = callback->sends_weights = true;
         callback->logs = "";
         callback->decide = decide;
         if (!c->options.save_best_only && !c->options.save_weights_only)

@@ -326,5 +326,5 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
                             .alike = true, .user = tb, .destroy = tensorboard_destroy);
     if (callback->status == ISO_OK) /* otherwise it is a constant */
         callback->evaluated = tensorboard_evaluated;
-    return iso_callback_logs(callback, "");
+    return iso_callback_sends_weights(iso_callback_logs(callback, ""));
 }
