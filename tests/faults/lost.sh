@@ -3,7 +3,7 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 BUILD=${BUILD:-build}
 work=$(realpath "$(mktemp -d /tmp/isogrid-lost-XXXXXX)")
-trap 'rm -rf "$work"' EXIT
+trap 'end_all; rm -rf "$work"' EXIT
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp ISOGRID_REPORTS=$work/reports ISOGRID_THREADS=1
 unset ISOGRID_MPIRUN_QUIET ISOGRID_JOB # launch/mpirun tells the folder of the job
@@ -23,7 +23,7 @@ KILL='has ended without iso_finish'
 export STOP SEGV=$KILL
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }
-print() { for file in "$@"; do echo "--- $file" && cat "$file"; done; }
+print() { for file in "$@"; do echo "--- the end of $file" && tail -n 40 "$file"; done; }
 
 # ---- jobs ----
 # The processes of a job: number and rank, which launch/mpirun and those of Open MPI have not.
@@ -35,6 +35,12 @@ processes() {
     done
 }
 process_of() { processes | sed -n "s/ $1\$//p" | head -n 1; } # RANK
+
+end_all() { # of a job that has gone wrong
+    [ -z "${job:-}" ] || gone && return
+    processes | cut -d' ' -f 1 | xargs -r kill -KILL 2>/dev/null
+    sleep 1
+}
 
 wait_until() { # WHAT SECONDS COMMAND...
     local what=$1 end=$((SECONDS + $2))
