@@ -31,8 +31,8 @@ processes() {
     local environ
     for environ in /proc/[0-9]*/environ; do
         grep -qszx "ISOGRID_JOB=$job_name" "$environ" || continue
-        echo "$(basename "$(dirname "$environ")") $(tr '\0' '\n' <"$environ" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')"
-    done
+        echo "$(basename "$(dirname "$environ")") $(tr '\0' '\n' <"$environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')"
+    done 2>/dev/null
 }
 process_of() { processes | sed -n "s/ $1\$//p" | head -n 1; } # RANK
 
