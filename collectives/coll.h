@@ -19,7 +19,8 @@ extern "C" {
 
 typedef struct iso_fabric iso_fabric;
 typedef struct iso_exchange iso_exchange;
-typedef struct iso_watch iso_watch; /* collectives/control/watch.h */
+typedef struct iso_watch iso_watch;   /* collectives/control/watch.h */
+typedef struct iso_device iso_device; /* runtime/base/device.h */
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
@@ -47,6 +48,7 @@ typedef struct iso_topology {
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
     int n_threads;              /* threads of this rank that run slots, at least 1 */
     iso_watch *watch;           /* records exchanges and agreements; NULL: none */
+    const iso_device *device;   /* of the slots: targets and areas are in its memory; NULL: the CPU */
 } iso_topology;
 
 /* The sum routines of the backend in use. */
@@ -68,7 +70,7 @@ const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
  * contents of the host area are kept. Pointers obtained earlier become invalid. host_bytes may differ between
  * hosts. No step may run. Collective. */
 iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host_bytes);
-/* A slot's area (NULL: the slot is on another host), and the host's area. */
+/* The device's addresses of a slot's area (NULL: the slot is on another host), and of the host's area. */
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot);
 void *iso_fabric_host_area(const iso_fabric *fabric);
 

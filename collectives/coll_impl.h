@@ -34,6 +34,7 @@ struct iso_fabric {
     int *host_begin;                     /* [n_hosts + 1] where a host's slots begin in by_host */
     iso_window flags, own_flags, memory; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
+    char *areas;    /* the device's address of `memory` */
     int first_flag; /* number of this rank's first thread in the host's barrier */
     size_t slot_bytes, slot_stride, host_bytes;
     iso_counter *counters; /* [local slots] */

@@ -3,6 +3,7 @@
 
 #include "collectives/coll_impl.h"
 #include "collectives/control/mpi_call.h"
+#include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096 };
@@ -41,6 +42,8 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     if (status != ISO_OK)
         return status;
     fabric->topology = *topology;
+    if (!topology->device)
+        fabric->topology.device = iso_device_cpu();
     fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->n_slots);
     fabric->host_of_rank = copy_integers(topology->host_of_rank, topology->n_ranks);
     fabric->area = iso_new((size_t)topology->n_slots * sizeof *fabric->area);
@@ -244,11 +247,19 @@ iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric)
     return iso_channel_agree(&fabric->channel, status);
 }
 
+static void destroy_areas(iso_fabric *fabric)
+{
+    if (fabric->areas)
+        fabric->topology.device->detach(fabric->areas);
+    fabric->areas = NULL;
+    iso_window_destroy(&fabric->memory);
+}
+
 void iso_fabric_destroy(iso_fabric *fabric)
 {
     if (!fabric)
         return;
-    iso_window_destroy(&fabric->memory);
+    destroy_areas(fabric);
     iso_window_destroy(&fabric->landing);
     iso_free(fabric->outgoing);
     iso_window_destroy(&fabric->flags);
@@ -297,6 +308,7 @@ static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
 {
     size_t stride = 0, host, total;
     iso_window fresh;
+    void *areas = NULL;
     int rank = 0;
     iso_status status = window_bytes(fabric, bytes, &stride, &host, &total);
     if (status == ISO_OK)
@@ -307,14 +319,19 @@ static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
         status = ISO_MPI(MPI_Comm_rank(fabric->host, &rank));
     if (status == ISO_OK && rank == 0 && fabric->memory.base)
         memcpy(fresh.base, fabric->memory.base, fabric->host_bytes);
+    if (status == ISO_OK)
+        status = fabric->topology.device->attach(fresh.base, total, &areas);
     if (status == ISO_OK && fabric->host != MPI_COMM_NULL) /* no rank unmaps or uses it before it is copied */
         status = ISO_MPI(MPI_Barrier(fabric->host));
     if (status != ISO_OK) {
+        if (areas)
+            fabric->topology.device->detach(areas);
         iso_window_destroy(&fresh);
         return status;
     }
-    iso_window_destroy(&fabric->memory);
+    destroy_areas(fabric);
     fabric->memory = fresh;
+    fabric->areas = areas;
     fabric->slot_bytes = (size_t)bytes[0];
     fabric->host_bytes = (size_t)bytes[1];
     fabric->slot_stride = stride;
@@ -388,7 +405,7 @@ iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_
 
 void *iso_fabric_host_area(const iso_fabric *fabric)
 {
-    return fabric->memory.base;
+    return fabric->areas;
 }
 
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
@@ -396,7 +413,7 @@ void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
     if (fabric->area[slot] < 0 || !fabric->memory.base)
         return NULL;
     size_t host = (fabric->host_bytes + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
-    return fabric->memory.base + host + (size_t)fabric->area[slot] * fabric->slot_stride;
+    return fabric->areas + host + (size_t)fabric->area[slot] * fabric->slot_stride;
 }
 
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot)

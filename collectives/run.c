@@ -6,6 +6,7 @@
 #include "collectives/coll_impl.h"
 #include "collectives/control/mpi_call.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
 
@@ -21,11 +22,12 @@ static int by_message(const void *a, const void *b)
 
 static char *area_address(const iso_exchange *exchange, const iso_operand *operand)
 {
+    const iso_device *device = exchange->fabric->topology.device;
     switch (operand->area) {
     case ISO_AREA_SLOT:
-        return iso_fabric_slot_area(exchange->fabric, operand->number);
+        return device->reach(iso_fabric_slot_area(exchange->fabric, operand->number));
     case ISO_AREA_HOST:
-        return iso_fabric_host_area(exchange->fabric);
+        return device->reach(iso_fabric_host_area(exchange->fabric));
     case ISO_AREA_REDUCED:
         return exchange->reductions.results.base + exchange->reductions.regions[operand->number].result;
     default:
@@ -123,9 +125,10 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 {
     iso_slot_pulls *pulls = &exchange->slots[exchange->fabric->local[slot]];
+    char *out = exchange->fabric->topology.device->reach(data);
     for (int i = 0; i < pulls->n_pulls; i++)
         if (pulls->pulls[i].target == target)
-            pulls->pulls[i].gather.out = data ? (char *)data + pulls->pulls[i].target_offset : NULL;
+            pulls->pulls[i].gather.out = out ? out + pulls->pulls[i].target_offset : NULL;
 }
 
 /* ---- a run ---- */

@@ -12,14 +12,21 @@ static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, 
                                 slot);
 }
 
-void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
-                         const iso_program *program, int slot, iso_rates *rates)
+iso_status iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket,
+                               const iso_bucket_state *state, const iso_program *program, int local,
+                               iso_rates *rates)
 {
     const iso_op *apply = program->changes[bucket->members[0].change].apply;
-    int64_t iteration = *(const int64_t *)scalar(runtime, apply->inputs[2], slot);
-    double rate = *(const double *)scalar(runtime, apply->inputs[3], slot);
+    const iso_local_slot *slot = &runtime->locals[local];
+    int64_t iteration = 0;
+    double rate = 0;
+    runtime->device->copy(slot->stream, &iteration, scalar(runtime, apply->inputs[2], slot->slot),
+                          sizeof iteration);
+    runtime->device->copy(slot->stream, &rate, scalar(runtime, apply->inputs[3], slot->slot), sizeof rate);
+    iso_status status = runtime->device->wait(slot->stream);
     rates->apply =
         iso_optimizer_prepare(state->rule, bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
+    return status;
 }
 
 typedef struct updater {

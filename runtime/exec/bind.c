@@ -40,7 +40,7 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_s
 
 static iso_status note_region(void *arg, const iso_region *region)
 {
-    iso_slot_copy *copy = arg;
+    iso_box_copy *copy = arg;
     copy->region = region->box;
     copy->from_box = region->source_box[0];
     copy->empty = false;
@@ -54,7 +54,7 @@ static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
     const iso_program_value *from = &plan->program->values[step->input[0]],
                             *to = &plan->program->values[step->output[0]];
     iso_shape shape = iso_plan_shape(plan, step->input[0]);
-    iso_slot_copy *copy = sp->instruction[i].copy;
+    iso_box_copy *copy = sp->instruction[i].copy;
     copy->empty = true;
     copy->element = iso_dtype_size(from->tensor->dtype);
     copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, sp->local->slot);
@@ -64,6 +64,15 @@ static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
     copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) &&
                   iso_box_equal(&copy->region, &copy->to_box);
     return status;
+}
+
+/* Where the host cannot write a slot's memory, a batch is read into pinned memory. */
+static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
+{
+    size_t bytes = iso_dtype_size(array->dtype);
+    for (int d = 0; d < array->rank; d++)
+        bytes *= (size_t)array->dim[d];
+    return device->host_access ? ISO_OK : device->allocate_pinned(bytes, "a slot's input", &bound->staging);
 }
 
 static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
@@ -82,7 +91,8 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
             ISO_TRY(bind_kernel(runtime, ready, sp, i));
         } else if (instruction->kind == ISO_READ) {
             bound->input = instruction->input;
-            *array++ = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
+            *array = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
+            ISO_TRY(make_staging(runtime->device, array++, bound));
         } else if (instruction->kind == ISO_COPY) {
             bound->copy = &sp->copies[i];
             ISO_TRY(bind_copy(ready, sp, i));
@@ -94,11 +104,13 @@ done:
 
 /* ---- constants ---- */
 
-static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
+static iso_status fill_constants(const iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
 {
     const iso_plan *plan = ready->plan;
+    iso_mapping mapping;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_alloc(plan->constant_bytes, "the constants of a plan", &sp->constants));
+    ISO_TRY(runtime->device->allocate(plan->constant_bytes, "the constants of a plan", &sp->constants));
+    ISO_TRY(iso_map_to_write(runtime->stream, sp->constants, plan->constant_bytes, &mapping));
     for (int v = 0; v < plan->program->n_values; v++) {
         const iso_program_value *value = &plan->program->values[v];
         if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
@@ -106,9 +118,10 @@ static iso_status fill_constants(iso_executable *ready, iso_slot_plan *sp)
         const iso_constant_attrs *attrs = value->tensor->producer->attrs;
         iso_box box = iso_plan_box(plan, v, sp->local->slot);
         for (int64_t i = 0; i < iso_box_count(&box); i++)
-            iso_element_set((char *)sp->constants + plan->location[v].offset, attrs->dtype, i,
+            iso_element_set((char *)mapping.data + plan->location[v].offset, attrs->dtype, i,
                             attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
     }
+    status = iso_unmap(ISO_OK, &mapping);
 done:
     return status;
 }
@@ -129,7 +142,7 @@ static size_t count_arrays(const iso_plan *plan)
 size_t iso_executable_table_bytes(const iso_plan *plan)
 {
     size_t instructions = (size_t)plan->n_instructions + 1, changes = (size_t)plan->program->n_changes + 1;
-    return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_slot_copy)) +
+    return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_box_copy)) +
            count_arrays(plan) * sizeof(iso_array) +
            changes * (sizeof(iso_weight_run) + sizeof(iso_slot_product) + 2 * sizeof(iso_slot_assign));
 }
@@ -143,14 +156,41 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
     sp->instruction = iso_new(instructions * sizeof *sp->instruction);
     sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
     sp->copies = iso_new(instructions * sizeof *sp->copies);
-    sp->fault_total = iso_new(sizeof *sp->fault_total);
-    if (!sp->instruction || !sp->arrays || !sp->copies || !sp->fault_total)
+    if (!sp->instruction || !sp->arrays || !sp->copies)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
     ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
-    ISO_TRY(fill_constants(ready, sp));
+    void *total = NULL;
+    ISO_TRY(runtime->device->allocate_pinned(sizeof *sp->fault_total, "the faults of a step", &total));
+    sp->fault_total = total;
+    ISO_TRY(fill_constants(runtime, ready, sp));
     ISO_TRY(bind_slot(runtime, ready, sp));
 done:
     return status;
+}
+
+static void free_staging(const iso_device *device, const iso_slot_instruction *instruction,
+                         const iso_plan *plan)
+{
+    for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
+        if (instruction[i].staging)
+            device->release_pinned(instruction[i].staging);
+}
+
+/* All but the plan. */
+static void executable_free(iso_runtime *runtime, iso_executable *ready)
+{
+    for (int i = 0; i < runtime->n_locals; i++) {
+        free_staging(runtime->device, ready->slot[i].instruction, ready->plan);
+        iso_free(ready->slot[i].instruction);
+        iso_free(ready->slot[i].arrays);
+        iso_free(ready->slot[i].copies);
+        runtime->device->release(ready->slot[i].constants);
+        runtime->device->release_pinned(ready->slot[i].fault_total);
+        iso_executable_free_updates(&ready->slot[i]);
+    }
+    iso_free(ready->reads);
+    iso_free(ready->slot);
+    iso_free(ready);
 }
 
 iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **out)
@@ -167,8 +207,7 @@ iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_execu
     *out = ready;
     return ISO_OK;
 done:
-    ready->plan = NULL; /* still the caller's */
-    iso_executable_destroy(runtime, ready);
+    executable_free(runtime, ready); /* the plan is still the caller's */
     return status;
 }
 
@@ -176,18 +215,9 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready)
 {
     if (!ready)
         return;
-    for (int i = 0; i < runtime->n_locals; i++) {
-        iso_free(ready->slot[i].instruction);
-        iso_free(ready->slot[i].arrays);
-        iso_free(ready->slot[i].copies);
-        iso_free(ready->slot[i].constants);
-        iso_free(ready->slot[i].fault_total);
-        iso_executable_free_updates(&ready->slot[i]);
-    }
-    iso_plan_destroy(ready->plan);
-    iso_free(ready->reads);
-    iso_free(ready->slot);
-    iso_free(ready);
+    iso_plan *plan = ready->plan;
+    executable_free(runtime, ready);
+    iso_plan_destroy(plan);
 }
 
 size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready)
@@ -299,48 +329,4 @@ void iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
         if (plan->bucket_gather[b])
             bind_weight_gather(runtime, plan, plan->bucket_gather[b]);
     ready->generation = runtime->generation;
-}
-
-/* ---- copies of boxes ---- */
-
-/* Byte offset of a region's corner in a dense box, and the strides of the box. */
-static size_t corner(const iso_box *box, const iso_box *region, size_t element, size_t *stride)
-{
-    size_t at = 0;
-    for (int d = box->rank - 1; d >= 0; d--) {
-        stride[d] = d == box->rank - 1 ? element : stride[d + 1] * (size_t)box->extent[d + 1];
-        at += (size_t)(region->offset[d] - box->offset[d]) * stride[d];
-    }
-    return at;
-}
-
-static void bind_copy_rows(const char *from, const size_t *from_stride, char *to, const size_t *to_stride,
-                           const iso_box *region, int d, size_t element)
-{
-    if (d >= region->rank - 1) {
-        memcpy(to, from, element * (size_t)(region->rank ? region->extent[d] : 1));
-        return;
-    }
-    for (int64_t i = 0; i < region->extent[d]; i++)
-        bind_copy_rows(from + (size_t)i * from_stride[d], from_stride, to + (size_t)i * to_stride[d],
-                       to_stride, region, d + 1, element);
-}
-
-void iso_slot_copy_run(const iso_slot_copy *copy)
-{
-    size_t from_stride[ISO_MAX_RANK], to_stride[ISO_MAX_RANK];
-    size_t bytes = (size_t)iso_box_count(&copy->to_box) * copy->element;
-    if (copy->zero)
-        memset(copy->to, 0, bytes);
-    if (copy->empty)
-        return;
-    if (copy->whole) {
-        if (copy->to != copy->from)
-            memcpy(copy->to, copy->from, bytes);
-        return;
-    }
-    size_t from = corner(&copy->from_box, &copy->region, copy->element, from_stride);
-    size_t to = corner(&copy->to_box, &copy->region, copy->element, to_stride);
-    bind_copy_rows((const char *)copy->from + from, from_stride, (char *)copy->to + to, to_stride,
-                   &copy->region, 0, copy->element);
 }

@@ -4,17 +4,6 @@
 
 #include "runtime/exec/runtime_impl.h"
 
-/* A copy of a box from one dense buffer to another. */
-typedef struct iso_slot_copy {
-    bool whole; /* the boxes are equal: one run */
-    bool zero;  /* the source does not cover the target: it is cleared first */
-    bool empty; /* nothing is copied */
-    iso_box region, from_box, to_box;
-    const void *from;
-    void *to;
-    size_t element;
-} iso_slot_copy;
-
 /* An instruction for one slot. */
 typedef struct iso_slot_instruction {
     iso_instruction_kind kind;
@@ -23,7 +12,8 @@ typedef struct iso_slot_instruction {
     double flops;
     int input;        /* READ: component of the batch */
     iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
-    iso_slot_copy *copy;
+    void *staging;    /* READ: pinned memory that the batch writes; NULL: it writes the array itself */
+    iso_box_copy *copy;
 } iso_slot_instruction;
 
 /* A run of one variable's elements that a slot updates: [begin, begin + count) of its bucket's flat range. */
@@ -59,7 +49,7 @@ typedef struct iso_slot_plan {
     iso_local_slot *local;
     iso_slot_instruction *instruction; /* [n_instructions] */
     iso_array *arrays;                 /* of all kernels */
-    iso_slot_copy *copies;
+    iso_box_copy *copies;
     void *constants;
     double *fault; /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
     double *fault_total; /* number of slots that met a fault in the step: a result of the last exchange */
@@ -90,7 +80,6 @@ size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *
 void iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
 /* The address at which a local slot stores a value. */
 void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
-void iso_slot_copy_run(const iso_slot_copy *copy);
 
 /* bind_updates.c: what a slot changes at the end of a step: allocates the tables, fills in the addresses. */
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
@@ -103,9 +92,10 @@ typedef struct iso_rates {
     bool apply;
     double hyper[ISO_MAX_HYPER];
 } iso_rates;
-/* Reads iteration and learning rate. Must be called before the step changes anything. */
-void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
-                         const iso_program *program, int slot, iso_rates *rates);
+/* Reads iteration and learning rate, which a local slot uses. Must be called before the step changes anything. */
+iso_status iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket,
+                               const iso_bucket_state *state, const iso_program *program, int local,
+                               iso_rates *rates);
 /* Updates the slot's part of every bucket. rates: one for each kind of bucket. */
 void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
                        int local, const iso_rates *rates);

@@ -227,8 +227,8 @@ static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_s
         for (int l = 0; l < runtime->n_locals; l++) {
             iso_box box = iso_value_local_box(c->output[o], l);
             size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
-            if (bytes > 0)
-                memcpy(c->output[o]->part[l], iso_executable_value(runtime, ready, l, number), bytes);
+            ISO_TRY(iso_device_read(runtime->stream, c->output[o]->part[l],
+                                    iso_executable_value(runtime, ready, l, number), bytes));
         }
     }
 done:

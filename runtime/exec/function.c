@@ -134,6 +134,14 @@ static iso_status restore_values(iso_graph *graph)
     return status;
 }
 
+/* Room for the mappings of outputs. */
+static iso_status make_parts(iso_function *function)
+{
+    size_t count = (size_t)(function->program->n_outputs * function->runtime->n_locals) + 1;
+    function->part = iso_new(count * sizeof *function->part);
+    return function->part ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu parts of outputs", count);
+}
+
 static iso_status function_set_up(iso_function *function, const iso_function_options *options)
 {
     iso_context *ctx = function->graph->ctx;
@@ -152,6 +160,8 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     ISO_TRY(restore_values(function->graph));
     ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets,
                                                     &function->updates)));
+    if (function->parts)
+        ISO_TRY(iso_agree(ctx, make_parts(function)));
 done:
     return status;
 }
@@ -203,6 +213,14 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
     return status;
 }
 
+/* Lends no parts any more. */
+static void unmap_parts(iso_function *function)
+{
+    for (int i = 0; function->stepped && i < function->program->n_outputs * function->runtime->n_locals; i++)
+        iso_unmap(ISO_OK, &function->part[i]);
+    function->stepped = NULL;
+}
+
 static void unlist_function(iso_function *function)
 {
     if (!function->listed)
@@ -220,6 +238,7 @@ void iso_function_destroy(iso_function *function)
     if (!function)
         return;
     unlist_function(function);
+    unmap_parts(function);
     while (function->plans) {
         iso_executable *next = function->plans->next;
         if (function->runtime->left == function->plans)
@@ -228,6 +247,7 @@ void iso_function_destroy(iso_function *function)
         function->plans = next;
     }
     iso_recorder_destroy(function->recorder);
+    iso_free(function->part);
     iso_buckets_destroy(&function->buckets);
     iso_program_destroy(function->program);
     iso_graph_release(function->graph);
@@ -476,6 +496,25 @@ done:
     return status;
 }
 
+/* The outputs, scalars, from slot 0. An error of the device is reported in the next step. */
+static void read_scalars(const iso_function *function, const iso_executable *ready, double *found)
+{
+    const iso_runtime *runtime = function->runtime;
+    const iso_program *program = function->program;
+    iso_status status = ISO_OK;
+    _Alignas(8) char element[8];
+    for (int i = 0; i < program->n_outputs; i++) {
+        int value = program->output_value[i];
+        iso_dtype dtype = program->values[value].tensor->dtype;
+        ISO_TRY(iso_device_read(runtime->stream, element, iso_executable_value(runtime, ready, 0, value),
+                                iso_dtype_size(dtype)));
+        found[i] = iso_element_get(element, dtype, 0);
+    }
+done:
+    if (status != ISO_OK)
+        iso_agree_later(runtime->ctx, status);
+}
+
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
 {
     ISO_NEED(function);
@@ -490,11 +529,8 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
                              "output %d of function '%s' is not a scalar: use iso_function_evaluate", i,
                              function->name);
     ISO_TRY(function_run(function, batch, &o));
-    for (int i = 0; i < program->n_outputs && runtime->n_locals > 0; i++) {
-        int value = program->output_value[i];
-        found[i] = iso_element_get(iso_executable_value(runtime, o.ready, 0, value),
-                                   program->values[value].tensor->dtype, 0);
-    }
+    if (runtime->n_locals > 0)
+        read_scalars(function, o.ready, found);
     ISO_TRY(conclude(function, &o, found, program->n_outputs));
     if (results)
         memcpy(results, found, (size_t)program->n_outputs * sizeof *results);
@@ -508,31 +544,12 @@ iso_status iso_function_take_step(iso_function *function, const iso_batch *batch
     outcome end = {.refused = refused};
     double none[1] = {0};
     iso_status status = ISO_OK;
-    function->stepped = NULL;
+    unmap_parts(function);
     ISO_TRY(function_run(function, batch, &end));
     ISO_TRY(conclude(function, &end, none, 0));
     *ready = end.ready;
 done:
     return status;
-}
-
-iso_status iso_function_step(iso_function *function, const iso_batch *batch)
-{
-    ISO_NEED(function);
-    iso_executable *ready;
-    if (!function->parts)
-        return iso_error(ISO_INVALID, "function '%s' was made without .parts", function->name);
-    iso_status status = iso_function_take_step(function, batch, ISO_OK, &ready);
-    if (status == ISO_OK)
-        function->stepped = ready;
-    return status;
-}
-
-int iso_function_part_count(const iso_function *function)
-{
-    if (ISO_ANY_NULL(function))
-        return 0;
-    return function->stepped ? function->program->n_outputs * function->runtime->n_locals : 0;
 }
 
 /* Whether a slot is the first of those that hold the same part of a value. */
@@ -545,12 +562,9 @@ static bool is_first_holder(const iso_mesh *mesh, const iso_layout *layout, int 
     return true;
 }
 
-iso_output_part iso_function_part(const iso_function *function, int index)
+/* A part of the last step's outputs, with its address in the slots' memory. */
+static iso_output_part part_in_memory(const iso_function *function, int index)
 {
-    if (ISO_ANY_NULL(function))
-        return (iso_output_part){.output = -1};
-    if (index < 0 || index >= iso_function_part_count(function))
-        return (iso_output_part){.output = -1};
     const iso_runtime *runtime = function->runtime;
     const iso_executable *ready = function->stepped;
     int output = index / runtime->n_locals, local = index % runtime->n_locals;
@@ -561,6 +575,74 @@ iso_output_part iso_function_part(const iso_function *function, int index)
     if (iso_box_count(&part.box) > 0 && is_first_holder(runtime->mesh, &of->layout, slot))
         part.data = iso_executable_value(runtime, ready, local, value);
     return part;
+}
+
+int iso_function_part_count(const iso_function *function)
+{
+    if (ISO_ANY_NULL(function))
+        return 0;
+    return function->stepped ? function->program->n_outputs * function->runtime->n_locals : 0;
+}
+
+static iso_status map_parts(iso_function *function)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < iso_function_part_count(function); i++) {
+        iso_output_part part = part_in_memory(function, i);
+        size_t bytes = (size_t)iso_box_count(&part.box) * iso_dtype_size(part.dtype);
+        if (part.data)
+            ISO_TRY(iso_map(function->runtime->stream, part.data, bytes, &function->part[i]));
+    }
+done:
+    return status;
+}
+
+iso_status iso_function_step(iso_function *function, const iso_batch *batch)
+{
+    ISO_NEED(function);
+    iso_executable *ready;
+    if (!function->parts)
+        return iso_error(ISO_INVALID, "function '%s' was made without .parts", function->name);
+    iso_status status = iso_function_take_step(function, batch, ISO_OK, &ready);
+    if (status != ISO_OK)
+        return status;
+    function->stepped = ready;
+    return iso_runtime_agree_copied(function->runtime, map_parts(function));
+}
+
+iso_output_part iso_function_part(const iso_function *function, int index)
+{
+    if (ISO_ANY_NULL(function))
+        return (iso_output_part){.output = -1};
+    if (index < 0 || index >= iso_function_part_count(function))
+        return (iso_output_part){.output = -1};
+    iso_output_part part = part_in_memory(function, index);
+    part.data = function->part[index].data;
+    return part;
+}
+
+/* A whole output, from slot 0, as doubles; zeros on a rank without slots. */
+static iso_status read_output(const iso_function *function, const iso_executable *ready, int output,
+                              double *out)
+{
+    const iso_runtime *runtime = function->runtime;
+    int value = function->program->output_value[output];
+    iso_dtype dtype = function->program->values[value].tensor->dtype;
+    iso_shape shape = iso_plan_shape(ready->plan, value);
+    iso_box box = iso_box_whole(&shape);
+    int64_t count = iso_box_count(&box);
+    iso_mapping mapping;
+    if (runtime->n_locals == 0) {
+        memset(out, 0, (size_t)count * sizeof *out);
+        return ISO_OK;
+    }
+    iso_status status = iso_map(runtime->stream, iso_executable_value(runtime, ready, 0, value),
+                                (size_t)count * iso_dtype_size(dtype), &mapping);
+    if (status != ISO_OK)
+        return status;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = iso_element_get(mapping.data, dtype, i);
+    return iso_unmap(ISO_OK, &mapping);
 }
 
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs)
@@ -581,9 +663,7 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
         int value = program->output_value[o];
         iso_shape shape = iso_plan_shape(ready->plan, value);
         iso_box box = iso_box_whole(&shape);
-        const void *data = runtime->n_locals ? iso_executable_value(runtime, ready, 0, value) : NULL;
-        for (int64_t i = 0; i < iso_box_count(&box); i++)
-            outputs[o][i] = data ? iso_element_get(data, program->values[value].tensor->dtype, i) : 0;
+        ISO_TRY(iso_runtime_agree_copied(runtime, read_output(function, ready, o, outputs[o])));
         if (runtime->idle_ranks)
             ISO_TRY(iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], outputs[o],
                                        (size_t)iso_box_count(&box) * sizeof *outputs[o]));

@@ -15,6 +15,8 @@ struct iso_function {
     bool training, parts;
     bool leaves_weights;     /* a step leaves it to the next one to send new weights to other hosts */
     iso_executable *stepped; /* only with .parts: the plan of the last step */
+    iso_mapping
+        *part; /* only with .parts: [n_outputs * n_locals] its outputs, mapped while `stepped` is set */
     char name[64];
     iso_watch_name step_name;      /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */

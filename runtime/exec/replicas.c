@@ -26,28 +26,33 @@ iso_replica_units iso_replica_units_of(const iso_state_shard *shard)
                                (shard->count * element + ISO_SHARD_UNIT - 1) / ISO_SHARD_UNIT};
 }
 
-const char *iso_replica_unit(const iso_state_shard *shard, int64_t unit, size_t *bytes)
+const char *iso_replica_unit(const iso_state_shard *shard, const void *data, int64_t unit, size_t *bytes)
 {
-    size_t all = (size_t)shard->count * iso_dtype_size(shard->dtype);
+    size_t all = iso_shard_bytes(shard);
     size_t at = (size_t)(unit - iso_replica_units_of(shard).first) * ISO_SHARD_UNIT;
     *bytes = all - at < ISO_SHARD_UNIT ? all - at : ISO_SHARD_UNIT;
-    return (const char *)shard->data + at;
+    return (const char *)data + at;
 }
 
-uint64_t iso_replica_unit_digest(const iso_state_shard *shard, uint64_t key, int64_t unit)
+uint64_t iso_replica_unit_digest(const iso_state_shard *shard, const void *data, uint64_t key, int64_t unit)
 {
     size_t bytes;
-    const char *data = iso_replica_unit(shard, unit, &bytes);
-    return iso_hash_mix(iso_hash_content(data, bytes) ^ iso_hash_mix(key + (uint64_t)unit));
+    const char *first = iso_replica_unit(shard, data, unit, &bytes);
+    return iso_hash_mix(iso_hash_content(first, bytes) ^ iso_hash_mix(key + (uint64_t)unit));
 }
 
-uint64_t iso_replica_digest(const iso_state_shard *shard, uint64_t key)
+iso_status iso_replica_digest(const iso_state_shard *shard, uint64_t key, uint64_t *digest)
 {
     uint64_t sum = 0;
     iso_replica_units units = iso_replica_units_of(shard);
+    iso_mapping mapping;
+    iso_status status = iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping);
+    if (status != ISO_OK)
+        return status;
     for (int64_t i = 0; i < units.count; i++)
-        sum += iso_replica_unit_digest(shard, key, units.first + i);
-    return sum;
+        sum += iso_replica_unit_digest(shard, mapping.data, key, units.first + i);
+    *digest = sum;
+    return iso_unmap(ISO_OK, &mapping);
 }
 
 /* ---- the list of what is compared ---- */
@@ -85,17 +90,19 @@ static iso_status list_replicas(iso_runtime *runtime)
 
 /* Each copy of a box but the first adds its digest, and the first subtracts its own as often: the sum over
  * all ranks is 0 if all copies are equal. If they are not, it is 0 with a probability of 2^-64. */
-static uint64_t weighed_digest(const iso_state_shard *shard)
+static iso_status add_weighed_digest(const iso_state_shard *shard, uint64_t *sum)
 {
-    uint64_t digest = iso_replica_digest(shard, iso_replica_key(shard));
-    return shard->copy > 0 ? digest : -digest * (uint64_t)(shard->copies - 1);
+    uint64_t digest = 0;
+    iso_status status = iso_replica_digest(shard, iso_replica_key(shard), &digest);
+    *sum += shard->copy > 0 ? digest : -digest * (uint64_t)(shard->copies - 1);
+    return status;
 }
 
 iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
 {
     ISO_NEED(graph);
     iso_runtime *runtime = graph->runtime;
-    uint64_t sum[] = {0, 0}; /* of digests; of bytes */
+    uint64_t sum[] = {0, 0, 0}; /* of digests; of bytes; of ranks that could not read their copies */
     iso_status status = ISO_OK;
     if (!runtime)
         return iso_error(ISO_INVALID,
@@ -105,11 +112,15 @@ iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
         /* no rank of this host still writes to the variables */
         ISO_TRY(iso_agree(runtime->ctx, list_replicas(runtime)));
         const iso_state_shards *shards = &runtime->replicas.shards;
-        for (int i = 0; i < shards->count; i++) {
-            sum[0] += weighed_digest(&shards->shards[i]);
-            sum[1] += (uint64_t)shards->shards[i].count * iso_dtype_size(shards->shards[i].dtype);
+        for (int i = 0; i < shards->count && status == ISO_OK; i++) {
+            status = add_weighed_digest(&shards->shards[i], &sum[0]);
+            sum[1] += iso_shard_bytes(&shards->shards[i]);
         }
-        ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_I64, sum, 2));
+        sum[2] = status != ISO_OK;
+        iso_status mine = status;
+        ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_I64, sum, 3));
+        if (sum[2] != 0)
+            ISO_TRY(iso_agree(runtime->ctx, mine));
         if (sum[0] != 0)
             ISO_TRY(iso_replicas_report(runtime, shards));
     }

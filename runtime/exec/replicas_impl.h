@@ -12,12 +12,12 @@ typedef struct iso_replica_units {
     int64_t first, count;
 } iso_replica_units;
 iso_replica_units iso_replica_units_of(const iso_state_shard *shard);
-/* The bytes of a unit (numbered within the box) that a shard covers. */
-const char *iso_replica_unit(const iso_state_shard *shard, int64_t unit, size_t *bytes);
+/* The bytes of a unit (numbered within the box) that a shard covers. data: the shard's, mapped. */
+const char *iso_replica_unit(const iso_state_shard *shard, const void *data, int64_t unit, size_t *bytes);
 /* The digest of such a unit. That of a copy is the sum over its units, so it does not depend on which ranks
  * of a host list them. */
-uint64_t iso_replica_unit_digest(const iso_state_shard *shard, uint64_t key, int64_t unit);
-uint64_t iso_replica_digest(const iso_state_shard *shard, uint64_t key);
+uint64_t iso_replica_unit_digest(const iso_state_shard *shard, const void *data, uint64_t key, int64_t unit);
+iso_status iso_replica_digest(const iso_state_shard *shard, uint64_t key, uint64_t *digest);
 
 /* replicas_report.c: what differs, as an error: ISO_FAILED names the variables and the hosts, and the first
  * element that differs with its values. shards: this rank's, of boxes that several hosts hold. Collective. */

@@ -64,15 +64,19 @@ static int by_key(const void *left, const void *right)
     return a->rank != b->rank ? a->rank - b->rank : a->number - b->number;
 }
 
-static void list_own_parts(const report *r, part *mine, int64_t room)
+static iso_status list_own_parts(const report *r, part *mine, int64_t room)
 {
+    iso_status status = ISO_OK;
     for (int64_t i = 0; i < room; i++)
         mine[i] = (part){.rank = -1};
     for (int i = 0; i < r->shards->count; i++) {
         const iso_state_shard *shard = &r->shards->shards[i];
         uint64_t key = iso_replica_key(shard);
-        mine[i] = (part){key, iso_replica_digest(shard, key), iso_rank(r->ctx), i};
+        mine[i] = (part){key, 0, iso_rank(r->ctx), i};
+        ISO_TRY(iso_replica_digest(shard, key, &mine[i].digest));
     }
+done:
+    return status;
 }
 
 static iso_status replicas_make_room(report *r, int64_t most, part **mine)
@@ -98,7 +102,7 @@ static iso_status gather_parts(report *r)
     iso_status status;
     ISO_TRY(iso_all_reduce(r->ctx, ISO_REDUCE_MAX, ISO_I64, &most, 1));
     ISO_TRY(iso_agree(r->ctx, replicas_make_room(r, most, &mine)));
-    list_own_parts(r, mine, most);
+    ISO_TRY(iso_agree(r->ctx, list_own_parts(r, mine, most)));
     iso_host_name(name);
     ISO_TRY(iso_gather_all(r->ctx, name, sizeof name, r->names));
     ISO_TRY(iso_gather_all(r->ctx, mine, (size_t)most * sizeof *mine, r->parts));
@@ -213,6 +217,25 @@ static int side_of(const report *r)
     return host == r->reference ? 0 : host == r->odd ? 1 : -1;
 }
 
+/* Adds the digests of the units of the box that this rank lists. */
+static iso_status add_unit_digests(const report *r, uint64_t key, uint64_t *digest)
+{
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < r->shards->count; i++) {
+        const iso_state_shard *shard = &r->shards->shards[i];
+        iso_replica_units mine = iso_replica_units_of(shard);
+        if (iso_replica_key(shard) != key)
+            continue;
+        ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
+        for (int64_t u = mine.first; u < mine.first + mine.count; u++)
+            digest[u] = iso_replica_unit_digest(shard, mapping.data, key, u);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
+    }
+done:
+    return status;
+}
+
 /* The first unit of the box that differs between the two hosts. */
 static iso_status find_unit(const report *r, uint64_t key, int64_t units, int64_t *unit)
 {
@@ -223,12 +246,7 @@ static iso_status find_unit(const report *r, uint64_t key, int64_t units, int64_
         return status;
     uint64_t *digest = memory;
     int side = side_of(r);
-    for (int i = 0; i < r->shards->count && side >= 0; i++) {
-        const iso_state_shard *shard = &r->shards->shards[i];
-        iso_replica_units mine = iso_replica_units_of(shard);
-        for (int64_t u = mine.first; u < mine.first + mine.count && iso_replica_key(shard) == key; u++)
-            digest[side * units + u] = iso_replica_unit_digest(shard, key, u);
-    }
+    ISO_TRY(iso_agree(r->ctx, side < 0 ? ISO_OK : add_unit_digests(r, key, digest + side * units)));
     ISO_TRY(iso_all_reduce(r->ctx, ISO_REDUCE_SUM, ISO_I64, digest, (size_t)units * 2));
     for (*unit = 0; *unit < units - 1 && digest[*unit] == digest[units + *unit];)
         ++*unit;
@@ -237,20 +255,34 @@ done:
     return status;
 }
 
-/* The bytes of one unit on both hosts. */
-static iso_status read_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[2][UNIT_WORDS])
+/* Copies the unit if this rank lists it. */
+static iso_status copy_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[UNIT_WORDS])
 {
-    int side = side_of(r);
-    memset(words, 0, 2 * sizeof *words);
-    for (int i = 0; i < r->shards->count && side >= 0; i++) {
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < r->shards->count; i++) {
         const iso_state_shard *shard = &r->shards->shards[i];
         iso_replica_units mine = iso_replica_units_of(shard);
         if (iso_replica_key(shard) != key || unit < mine.first || unit >= mine.first + mine.count)
             continue;
         size_t bytes;
-        const char *data = iso_replica_unit(shard, unit, &bytes);
-        memcpy(words[side], data, bytes);
+        const char *data = iso_replica_unit(shard, shard->data, unit, &bytes);
+        ISO_TRY(iso_map(shard->stream, data, bytes, &mapping));
+        memcpy(words, mapping.data, bytes);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
+done:
+    return status;
+}
+
+/* The bytes of one unit on both hosts. */
+static iso_status read_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[2][UNIT_WORDS])
+{
+    int side = side_of(r);
+    memset(words, 0, 2 * sizeof *words);
+    iso_status status = iso_agree(r->ctx, side < 0 ? ISO_OK : copy_unit(r, key, unit, words[side]));
+    if (status != ISO_OK)
+        return status;
     return iso_all_reduce(r->ctx, ISO_REDUCE_OR, ISO_I64, words, 2 * UNIT_WORDS);
 }
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/backend/chosen.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -84,7 +85,8 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .rank_of_slot = runtime->mesh->rank_of_slot,
                              .host_of_rank = hosts,
                              .n_threads = runtime->n_threads,
-                             .watch = iso_context_watch(runtime->ctx)};
+                             .watch = iso_context_watch(runtime->ctx),
+                             .device = runtime->device};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
     if (!strcmp(iso_option(runtime->ctx, "collectives", "auto"), "mpi"))
@@ -128,7 +130,7 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
     for (int b = 0; updates->state && b < updates->n_buckets; b++) {
         int count = updates->state[b].n_slots * runtime->n_locals;
         for (int i = 0; updates->state[b].data && i < count; i++)
-            iso_free(updates->state[b].data[i]);
+            runtime->device->release(updates->state[b].data[i]);
         iso_free(updates->state[b].data);
         iso_free(updates->state[b].paths);
         iso_free(updates->buckets[b].members);
@@ -157,10 +159,14 @@ static void runtime_destroy(iso_runtime *runtime)
         iso_free(runtime->variable[i].first_on_host);
         iso_free(runtime->variable[i].first_of_all);
     }
-    for (int i = 0; runtime->locals && i < runtime->n_locals; i++)
-        iso_free(runtime->locals[i].arena);
+    for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
+        runtime->device->release(runtime->locals[i].arena);
+        runtime->device->destroy_stream(runtime->locals[i].stream);
+    }
     for (int t = 0; runtime->scratch && t < runtime->n_threads; t++)
-        iso_free(runtime->scratch[t]);
+        runtime->device->release(runtime->scratch[t]);
+    if (runtime->device)
+        runtime->device->destroy_stream(runtime->stream);
     iso_fabric_destroy(runtime->fabric);
     iso_distribution_destroy(runtime->own_distribution);
     iso_free(runtime->locals);
@@ -176,13 +182,26 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_free(runtime);
 }
 
+/* Local. */
+static iso_status make_streams(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(runtime->device->create_stream(&runtime->stream));
+    for (int i = 0; i < runtime->n_locals; i++)
+        ISO_TRY(runtime->device->create_stream(&runtime->locals[i].stream));
+done:
+    return status;
+}
+
 static iso_status runtime_set_up(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
     ISO_TRY(find_distribution(runtime));
     ISO_TRY(iso_agree_isa(runtime->ctx));
-    runtime->backend = iso_backend_cpu();
+    runtime->backend = iso_backend_chosen();
+    runtime->device = runtime->backend->device();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
+    ISO_TRY(iso_agree(runtime->ctx, make_streams(runtime)));
     ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
@@ -233,6 +252,21 @@ iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable 
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
     return (char *)iso_fabric_host_area(runtime->fabric) + runtime->variable[variable->id].offset[slot];
+}
+
+iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status)
+{
+    return runtime->device->host_access ? status : iso_agree(runtime->ctx, status);
+}
+
+iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variable *variable, int slot,
+                                    bool write, iso_mapping *mapping)
+{
+    iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+    size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
+    void *memory = iso_runtime_variable(runtime, variable, slot);
+    return write ? iso_map_to_write(runtime->stream, memory, bytes, mapping)
+                 : iso_map(runtime->stream, memory, bytes, mapping);
 }
 
 bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot)
@@ -350,8 +384,9 @@ static iso_status initialize(iso_runtime *runtime, int first)
             if (runtime->variable[v].inherited || !iso_runtime_first_on_host(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-            ISO_TRY(iso_initialize(variable, runtime->graph->seed, &box,
-                                   iso_runtime_variable(runtime, variable, slot)));
+            iso_mapping mapping;
+            ISO_TRY(iso_runtime_map_variable(runtime, variable, slot, true, &mapping));
+            ISO_TRY(iso_unmap(iso_initialize(variable, runtime->graph->seed, &box, mapping.data), &mapping));
         }
 done:
     return status;
@@ -372,11 +407,11 @@ done:
 
 /* ---- memory of slots ---- */
 
-static iso_status runtime_grow(void **memory, size_t bytes, const char *what)
+static iso_status runtime_grow(const iso_device *device, void **memory, size_t bytes, const char *what)
 {
-    iso_free(*memory);
+    device->release(*memory);
     *memory = NULL;
-    return iso_alloc(bytes, what, memory);
+    return device->allocate(bytes, what, memory);
 }
 
 /* Bytes between the scratch memories of threads: a core prefetches beyond the end of what it reads, and would
@@ -388,13 +423,13 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
     iso_status status = ISO_OK;
     if (arena > runtime->arena_bytes) {
         for (int i = 0; i < runtime->n_locals; i++)
-            ISO_TRY(runtime_grow(&runtime->locals[i].arena, arena, "the arena of a slot"));
+            ISO_TRY(runtime_grow(runtime->device, &runtime->locals[i].arena, arena, "the arena of a slot"));
         runtime->arena_bytes = arena;
     }
     if (scratch > runtime->scratch_bytes) {
         for (int t = 0; t < runtime->n_threads; t++)
-            ISO_TRY(
-                runtime_grow(&runtime->scratch[t], scratch + SCRATCH_GAP, "the scratch memory of a thread"));
+            ISO_TRY(runtime_grow(runtime->device, &runtime->scratch[t], scratch + SCRATCH_GAP,
+                                 "the scratch memory of a thread"));
         runtime->scratch_bytes = scratch;
     }
 done:
@@ -438,13 +473,11 @@ static iso_update_state *runtime_find_state(const iso_runtime *runtime, iso_op *
     return NULL;
 }
 
-static void runtime_fill(void *data, iso_dtype dtype, int64_t count, double value)
+static void runtime_fill(iso_stream *stream, void *data, iso_dtype dtype, int64_t count, double value)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (dtype == ISO_F64)
-            ((double *)data)[i] = value;
-        else
-            ((float *)data)[i] = (float)value;
+    _Alignas(8) char element[8];
+    iso_element_set(element, dtype, 0, value);
+    stream->device->fill(stream, data, element, iso_dtype_size(dtype), (size_t)count);
 }
 
 static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucket, iso_bucket_state *state)
@@ -466,10 +499,12 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
         iso_bucket_part(bucket, runtime->mesh, runtime->locals[i].slot, &begin, &count);
         for (int k = 0; k < state->n_slots; k++) {
             void **data = &state->data[i * state->n_slots + k];
-            ISO_TRY(iso_alloc((size_t)count * iso_dtype_size(bucket->dtype), "the optimizer's state", data));
-            runtime_fill(*data, bucket->dtype, count, initial[k]);
+            ISO_TRY(runtime->device->allocate((size_t)count * iso_dtype_size(bucket->dtype),
+                                              "the optimizer's state", data));
+            runtime_fill(runtime->stream, *data, bucket->dtype, count, initial[k]);
         }
     }
+    status = runtime->device->wait(runtime->stream);
 done:
     return status;
 }

@@ -31,10 +31,12 @@ typedef struct iso_spare {
 typedef struct iso_local_slot {
     int slot;
     int thread;
-    void *arena; /* large enough for the largest plan */
+    void *arena;        /* large enough for the largest plan */
+    iso_stream *stream; /* its copies and fills in steps */
     double flops;
     double taken; /* bytes that it read from other slots for fused products */
     iso_fault fault;
+    bool lost; /* the step's last copies failed, after its faults were counted: `fault` says why */
     iso_status read_status; /* of the batch's `read` if that raised the fault, else ISO_OK */
     iso_step_info *info;    /* of the running step; lent */
 } iso_local_slot;
@@ -75,6 +77,8 @@ typedef struct iso_runtime {
     const iso_mesh *mesh;
     iso_fabric *fabric;
     const iso_backend *backend;
+    const iso_device *device; /* of the slots, the backend's */
+    iso_stream *stream;       /* for what the host does between steps */
     iso_site site;
     iso_thread_pool *pool;
     int n_threads;
@@ -122,6 +126,14 @@ iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_
 /* The copy of a variable that a local slot uses, and whether this slot is the first of its host (of all
  * slots) that uses the copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
+/* Maps this copy for the host, to read it or to write all of it. Ended by iso_unmap. */
+iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variable *variable, int slot,
+                                    bool write, iso_mapping *mapping);
+/* The same status on all ranks, of copies from the slots' memory; without an exchange if they cannot fail,
+ * because the host may access it. Collective. */
+iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status);
+/* The stream of shards: NULL if the host may access the slots' memory. */
+iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime);
 bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);

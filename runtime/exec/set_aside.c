@@ -227,28 +227,40 @@ static void list_spare(iso_runtime *runtime, const iso_variable *variable, iso_s
 
 /* ---- the optimizer's state ---- */
 
-static void place_elements(const iso_state_shards *shards, const char *path, double *values)
+static iso_status place_elements(const iso_state_shards *shards, const char *path, double *values)
 {
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
     for (int i = 0; i < shards->count; i++) {
         const iso_state_shard *shard = &shards->shards[i];
         if (!shard->writer || strcmp(shard->path, path) != 0)
             continue;
+        ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
         for (int64_t k = 0; k < shard->count; k++)
             values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)] =
-                iso_element_get(shard->data, shard->dtype, k);
+                iso_element_get(mapping.data, shard->dtype, k);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
+done:
+    return status;
 }
 
-static void take_elements(const iso_state_shards *shards, const char *path, const double *values)
+static iso_status take_elements(const iso_state_shards *shards, const char *path, const double *values)
 {
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
     for (int i = 0; i < shards->count; i++) {
         const iso_state_shard *shard = &shards->shards[i];
         if (strcmp(shard->path, path) != 0)
             continue;
+        ISO_TRY(iso_map_to_write(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
         for (int64_t k = 0; k < shard->count; k++)
-            iso_element_set(shard->data, shard->dtype, k,
+            iso_element_set(mapping.data, shard->dtype, k,
                             values[iso_box_global_index(&shard->box, &shard->shape, shard->begin + k)]);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
+done:
+    return status;
 }
 
 /* Sends one optimizer slot of one variable from the ranks that held it to those that hold it now. */
@@ -262,9 +274,9 @@ static iso_status give_slot(iso_context *ctx, const iso_state_shards *from, cons
         status = iso_alloc((size_t)count * sizeof(double), "the optimizer's state", &memory);
     ISO_TRY(iso_agree(ctx, status));
     memset(memory, 0, (size_t)count * sizeof(double));
-    place_elements(from, path, memory);
+    ISO_TRY(iso_agree(ctx, place_elements(from, path, memory)));
     ISO_TRY(iso_join_ranks(ctx, memory, count));
-    take_elements(to, path, memory);
+    ISO_TRY(iso_agree(ctx, take_elements(to, path, memory)));
 done:
     iso_free(memory);
     return status;

@@ -18,6 +18,11 @@ enum {
     SMALL = 16 << 10,      /* fewer bytes are not divided */
 };
 
+iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime)
+{
+    return runtime->device->host_access ? NULL : runtime->stream;
+}
+
 static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
 {
     return iso_list_add(shards->shards, shards->count, fresh, "shards");
@@ -130,6 +135,7 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
                              .shape = variable->shape,
                              .box = *box,
                              .data = iso_runtime_variable(runtime, variable, slot),
+                             .stream = iso_runtime_shard_stream(runtime),
                              .copies = h->hosts,
                              .copy = h->before};
     while (h->rank[index] != iso_rank(runtime->ctx))
@@ -236,6 +242,7 @@ static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket 
                                       .begin = from - member->offset,
                                       .count = to - from,
                                       .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
+                                      .stream = iso_runtime_shard_stream(runtime),
                                       .writer = true,
                                       .copies = 1}));
     }

@@ -48,7 +48,7 @@ static void note_flight(const step *s, const iso_exchange *exchange, int thread,
 
 /* ---- instructions of one slot ---- */
 
-static iso_status step_read_part(const step *s, const iso_slot_instruction *bound)
+static iso_status step_read_part(const step *s, const iso_slot_instruction *bound, void *out)
 {
     const iso_array *array = bound->array;
     iso_box part = {.rank = array->rank - 1};
@@ -57,15 +57,22 @@ static iso_status step_read_part(const step *s, const iso_slot_instruction *boun
         part.extent[d - 1] = array->dim[d];
     }
     return s->batch->read_part(s->batch, bound->input, array->offset[0], array->dim[0], &part, array->dtype,
-                               array->data);
+                               out);
 }
 
-static void step_clear(const iso_array *array)
+static size_t array_bytes(const iso_array *array)
 {
     size_t bytes = iso_dtype_size(array->dtype);
     for (int d = 0; d < array->rank; d++)
         bytes *= (size_t)array->dim[d];
-    memset(array->data, 0, bytes);
+    return bytes;
+}
+
+static iso_status step_clear(iso_stream *stream, const iso_array *array)
+{
+    const char zero = 0;
+    stream->device->fill(stream, array->data, &zero, 1, array_bytes(array));
+    return stream->device->wait(stream);
 }
 
 static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_instruction *bound)
@@ -80,12 +87,16 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
     }
     if (empty)
         return;
-    if (sp->local->fault.raised) { /* a refused batch is not read */
-        step_clear(array);
-        return;
-    }
-    iso_status status = whole ? s->batch->read(s->batch, bound->input, begin, rows, array->dtype, array->data)
-                              : step_read_part(s, bound);
+    void *out = bound->staging ? bound->staging : array->data;
+    iso_status status;
+    if (sp->local->fault.raised) /* a refused batch is not read */
+        status = step_clear(sp->local->stream, array);
+    else if (whole)
+        status = s->batch->read(s->batch, bound->input, begin, rows, array->dtype, out);
+    else
+        status = step_read_part(s, bound, out);
+    if (status == ISO_OK && bound->staging && !sp->local->fault.raised)
+        status = iso_device_write(sp->local->stream, array->data, out, array_bytes(array));
     if (status == ISO_OK)
         return;
     sp->local->read_status = status;
@@ -101,29 +112,43 @@ static void run_instruction(const step *s, iso_slot_plan *sp, iso_slot_instructi
     } else if (bound->kind == ISO_READ) {
         run_read(s, sp, bound);
     } else {
-        iso_slot_copy_run(bound->copy);
+        s->runtime->backend->copy(bound->copy);
     }
 }
 
 /* ---- the end of a step ---- */
 
-static void run_assigns(const iso_slot_assign *assign, int count)
+/* After the faults are counted, an error is reported when the ranks agree next. */
+static void step_note_lost(iso_local_slot *slot, iso_status status)
+{
+    if (status == ISO_OK)
+        return;
+    slot->lost = true;
+    iso_fault_raise(&slot->fault, "%s", iso_error_message());
+}
+
+static iso_status run_assigns(iso_stream *stream, const iso_slot_assign *assign, int count)
 {
     for (int i = 0; i < count; i++)
-        memcpy(assign[i].to, assign[i].from, assign[i].bytes);
+        stream->device->copy(stream, assign[i].to, assign[i].from, assign[i].bytes);
+    return stream->device->wait(stream);
 }
 
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
  * change. */
-static void prepare_end(const step *s, const iso_slot_plan *sp, iso_rates *rates)
+static void prepare_end(const step *s, int local, iso_rates *rates)
 {
     const iso_plan *plan = s->ready->plan;
-    bool first = sp == &s->ready->slot[0];
-    *sp->fault = (sp->local->fault.raised ? 1 : 0) + (first && s->stop ? ISO_STOP_WEIGHT : 0);
-    run_assigns(sp->gradients, sp->n_gradients);
-    for (int k = 0; k < plan->buckets->kinds; k++)
-        iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
-                            plan->program, sp->local->slot, &rates[k]);
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    iso_local_slot *slot = sp->local;
+    iso_status status = run_assigns(slot->stream, sp->gradients, sp->n_gradients);
+    for (int k = 0; k < plan->buckets->kinds && status == ISO_OK; k++)
+        status = iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
+                                     plan->program, local, &rates[k]);
+    if (status != ISO_OK)
+        iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    double fault = (slot->fault.raised ? 1 : 0) + (local == 0 && s->stop ? ISO_STOP_WEIGHT : 0);
+    step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &fault, sizeof fault));
 }
 
 /* Failed messages are a fault of the step on all ranks. Called by thread 0. */
@@ -144,7 +169,7 @@ static void change_state(const step *s, int local, const iso_rates *rates)
     if (iso_step_faults(*sp->fault_total) != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
     iso_updates_apply(s->runtime, s->ready, s->function->updates, local, rates);
-    run_assigns(sp->assigns, sp->n_assigns);
+    step_note_lost(sp->local, run_assigns(sp->local->stream, sp->assigns, sp->n_assigns));
 }
 
 /* An exchange of the end of a step: its event holds the waits before and after. */
@@ -212,8 +237,7 @@ static void run_end(const step *s, int thread, int first, int end)
         tell_failures(s);
     for (int l = first; l < end; l++) {
         int64_t begin = tick(s);
-        prepare_end(s, &s->ready->slot[l],
-                    rates); /* the same for all slots: they read the same iteration and rate */
+        prepare_end(s, l, rates); /* the same for all slots: they read the same iteration and rate */
         step_note(s, l, ISO_EVENT_PREPARE, -1, begin);
     }
     if (plan->faults)
@@ -309,7 +333,8 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     s.recorder = iso_recorder_of_step(function->recorder);
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
     for (int l = 0; l < runtime->n_locals; l++)
-        runtime->locals[l].fault.raised = false, runtime->locals[l].read_status = ISO_OK;
+        runtime->locals[l].fault.raised = runtime->locals[l].lost = false,
+        runtime->locals[l].read_status = ISO_OK;
     s.stop = iso_stop_wanted(runtime->ctx);
     for (int l = 0; refusal && l < runtime->n_locals; l++)
         iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
@@ -323,6 +348,9 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     iso_thread_pool_run(runtime->pool, run_thread, &s);
     runtime->left = function->leaves_weights && ready->plan->weight_gather ? ready : NULL;
     iso_watch_step_done(watch, begun);
+    for (int l = 0; l < runtime->n_locals; l++)
+        if (runtime->locals[l].lost)
+            iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", runtime->locals[l].fault.message));
     return *ready->slot[0].fault_total;
 }
 

@@ -182,18 +182,18 @@ static void value_take_part(iso_value *value, int local, const void *array)
 {
     iso_box box = iso_value_local_box(value, local);
     size_t element = iso_dtype_size(value->dtype);
-    iso_slot_copy copy = {.region = box,
-                          .from_box = iso_box_whole(&value->shape),
-                          .to_box = box,
-                          .from = array,
-                          .to = value->part[local],
-                          .element = element};
+    iso_box_copy copy = {.region = box,
+                         .from_box = iso_box_whole(&value->shape),
+                         .to_box = box,
+                         .from = array,
+                         .to = value->part[local],
+                         .element = element};
     if (iso_box_count(&box) == 0)
         return;
     if (holds_zeros(value, value->site->slot[local]))
         memset(value->part[local], 0, (size_t)iso_box_count(&box) * element);
     else
-        iso_slot_copy_run(&copy);
+        iso_box_copy_run(&copy);
 }
 
 static iso_status check_array(const iso_value *value, const void *array, const char *function)

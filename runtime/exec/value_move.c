@@ -35,13 +35,13 @@ static iso_status value_move_add_region(void *arg, const iso_region *region)
 static iso_status copy_region(void *arg, const iso_region *region)
 {
     const mover *m = arg;
-    iso_slot_copy copy = {.region = region->box,
-                          .from_box = region->source_box[0],
-                          .to_box = m->target_box,
-                          .from = m->from->part[m->local],
-                          .to = m->target,
-                          .element = iso_dtype_size(m->from->dtype)};
-    iso_slot_copy_run(&copy);
+    iso_box_copy copy = {.region = region->box,
+                         .from_box = region->source_box[0],
+                         .to_box = m->target_box,
+                         .from = m->from->part[m->local],
+                         .to = m->target,
+                         .element = iso_dtype_size(m->from->dtype)};
+    iso_box_copy_run(&copy);
     return ISO_OK;
 }
 

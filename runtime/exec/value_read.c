@@ -196,10 +196,12 @@ iso_status iso_variable_read_part(const iso_variable *variable, int slot, const 
     ISO_NEED(out);
     ISO_TRY(iso_variable_placed(variable, "iso_variable_read_part", &runtime));
     ISO_TRY(check_hosted(runtime->mesh, iso_rank(runtime->ctx), slot));
+    iso_mapping mapping;
+    ISO_TRY(iso_runtime_map_variable(runtime, variable, slot, false, &mapping));
     part from = {.box = iso_runtime_variable_box(runtime, variable, slot),
                  .dtype = variable->dtype,
-                 .data = iso_runtime_variable(runtime, variable, slot)};
-    ISO_TRY(value_read_part(&from, slot, box, dtype, out));
+                 .data = mapping.data};
+    ISO_TRY(iso_unmap(value_read_part(&from, slot, box, dtype, out), &mapping));
 done:
     return status;
 }

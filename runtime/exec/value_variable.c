@@ -17,11 +17,11 @@ static iso_status copy_variable(const iso_runtime *runtime, const iso_variable *
     for (int l = 0; l < value->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
-        if (bytes > 0)
-            memcpy(value->part[l], iso_runtime_variable(runtime, variable, site->slot[l]), bytes);
+        const void *from = iso_runtime_variable(runtime, variable, site->slot[l]);
+        runtime->device->copy(runtime->stream, value->part[l], from, bytes);
     }
     *out = value;
-    return ISO_OK;
+    return runtime->device->wait(runtime->stream);
 }
 
 iso_status iso_variable_read_value(iso_variable *variable, iso_value **out)
@@ -84,10 +84,12 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
         int slot = from->site->slot[l];
         iso_box box = iso_value_local_box(from, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
-        if (bytes > 0 && iso_runtime_first_on_host(runtime, variable, slot))
-            memcpy(iso_runtime_variable(runtime, variable, slot), from->part[l], bytes);
+        if (iso_runtime_first_on_host(runtime, variable, slot))
+            runtime->device->copy(runtime->stream, iso_runtime_variable(runtime, variable, slot),
+                                  from->part[l], bytes);
     }
-    ISO_TRY(iso_agree(runtime->ctx, ISO_OK)); /* no rank runs a step before all have written */
+    /* no rank runs a step before all have written */
+    ISO_TRY(iso_agree(runtime->ctx, runtime->device->wait(runtime->stream)));
 done:
     iso_value_destroy(resharded);
     return status;

@@ -36,18 +36,23 @@ done:
 }
 
 /* The elements that this rank writes, at their global indices; all other bits are zero. */
-static void write_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
+static iso_status write_own(const iso_runtime *runtime, const iso_variable *variable, double *values)
 {
+    iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         if (!iso_runtime_first_of_all(runtime, variable, slot))
             continue;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-        const void *data = iso_runtime_variable(runtime, variable, slot);
+        iso_mapping mapping;
+        ISO_TRY(iso_runtime_map_variable(runtime, variable, slot, false, &mapping));
         for (int64_t i = 0; i < iso_box_count(&box); i++)
             values[iso_box_global_index(&box, &variable->shape, i)] =
-                iso_element_get(data, variable->dtype, i);
+                iso_element_get(mapping.data, variable->dtype, i);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
+done:
+    return status;
 }
 
 /* Every element has one writer, so the bits of all ranks can be joined by "or". */
@@ -66,8 +71,8 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
         return status;
     iso_step_send_left_weights(runtime);
     memset(values, 0, (size_t)count * sizeof *values);
-    write_own(runtime, variable, values);
-    return iso_join_ranks(runtime->ctx, values, count);
+    status = iso_agree(runtime->ctx, write_own(runtime, variable, values));
+    return status == ISO_OK ? iso_join_ranks(runtime->ctx, values, count) : status;
 }
 
 /* Every slot takes its part from the array of its own rank, so that all ranks must have the same. Collective. */
@@ -83,6 +88,26 @@ static iso_status agree_on_values(const iso_variable *variable, const double *va
     return status;
 }
 
+/* Copies the parts of the global array to this rank's slots. */
+static iso_status take_own(const iso_runtime *runtime, const iso_variable *variable, const double *values)
+{
+    iso_status status = ISO_OK;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        int slot = runtime->locals[l].slot;
+        if (!iso_runtime_first_on_host(runtime, variable, slot))
+            continue;
+        iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+        iso_mapping mapping;
+        ISO_TRY(iso_runtime_map_variable(runtime, variable, slot, true, &mapping));
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            iso_element_set(mapping.data, variable->dtype, i,
+                            values[iso_box_global_index(&box, &variable->shape, i)]);
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
+    }
+done:
+    return status;
+}
+
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count)
 {
     ISO_NEED(variable);
@@ -94,17 +119,8 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
     if (status != ISO_OK)
         return status;
     iso_step_send_left_weights(runtime);
-    for (int l = 0; l < runtime->n_locals; l++) {
-        int slot = runtime->locals[l].slot;
-        if (!iso_runtime_first_on_host(runtime, variable, slot))
-            continue;
-        iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-        void *data = iso_runtime_variable(runtime, variable, slot);
-        for (int64_t i = 0; i < iso_box_count(&box); i++)
-            iso_element_set(data, variable->dtype, i,
-                            values[iso_box_global_index(&box, &variable->shape, i)]);
-    }
-    return iso_agree(runtime->ctx, ISO_OK); /* no rank runs a step before all have written */
+    /* no rank runs a step before all have written */
+    return iso_agree(runtime->ctx, take_own(runtime, variable, values));
 }
 
 const iso_layout *iso_variable_layout(iso_variable *variable)
@@ -164,22 +180,31 @@ static uint64_t bits_of(const void *data, size_t element, int64_t i)
     return bits;
 }
 
-static void add_to_fingerprint(const iso_state_shard *shard, iso_fingerprint *sum)
+static iso_status add_to_fingerprint(const iso_state_shard *shard, iso_fingerprint *sum)
 {
     uint64_t path = iso_hash_text(0, shard->path);
     size_t element = iso_dtype_size(shard->dtype);
+    iso_mapping mapping;
+    iso_status status = iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping);
+    if (status != ISO_OK)
+        return status;
     for (int64_t i = 0; i < shard->count; i++)
         iso_fingerprint_add(sum, path,
                             (uint64_t)iso_box_global_index(&shard->box, &shard->shape, shard->begin + i),
-                            bits_of(shard->data, element, i));
+                            bits_of(mapping.data, element, i));
+    return iso_unmap(ISO_OK, &mapping);
 }
 
-/* A sum of two words with carry: the base 2^32 digits are summed separately, then the carry is propagated. */
-static iso_status sum_fingerprints(iso_context *ctx, iso_fingerprint *sum)
+/* A sum of two words with carry: the base 2^32 digits are summed separately, then the carry is propagated.
+ * mine: the status of this rank's part; an error of any rank is returned on all. */
+static iso_status sum_fingerprints(iso_context *ctx, iso_status mine, iso_fingerprint *sum)
 {
     const uint64_t low = UINT32_MAX;
-    uint64_t digit[] = {sum->word[0] & low, sum->word[0] >> 32, sum->word[1] & low, sum->word[1] >> 32};
-    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, digit, 4);
+    uint64_t digit[] = {sum->word[0] & low, sum->word[0] >> 32, sum->word[1] & low, sum->word[1] >> 32,
+                        mine != ISO_OK};
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, digit, 5);
+    if (status == ISO_OK && digit[4] != 0)
+        return iso_agree(ctx, mine);
     for (int i = 0; i < 3; i++)
         digit[i + 1] += digit[i] >> 32;
     sum->word[0] = (digit[0] & low) | digit[1] << 32;
@@ -199,10 +224,10 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
     iso_status status = ISO_OK;
     iso_step_send_left_weights(runtime);
     ISO_TRY(iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards)));
-    for (int i = 0; i < shards.count; i++)
+    for (int i = 0; i < shards.count && status == ISO_OK; i++)
         if (shards.shards[i].writer)
-            add_to_fingerprint(&shards.shards[i], &sum);
-    ISO_TRY(sum_fingerprints(graph->ctx, &sum));
+            status = add_to_fingerprint(&shards.shards[i], &sum);
+    ISO_TRY(sum_fingerprints(graph->ctx, status, &sum));
     *fingerprint = sum;
 done:
     iso_state_shards_free(&shards);

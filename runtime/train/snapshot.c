@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/device.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function.h"
@@ -60,15 +61,10 @@ static iso_status find_shards(iso_graph *graph, iso_state_shards *shards)
     return add_missing(graph, shards);
 }
 
-static size_t shard_bytes(const iso_state_shard *shard)
-{
-    return (size_t)shard->count * iso_dtype_size(shard->dtype);
-}
-
 /* Each copy begins at a multiple of ISO_ALIGN. */
 static size_t shard_room(const iso_state_shard *shard)
 {
-    return (shard_bytes(shard) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+    return (iso_shard_bytes(shard) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
 }
 
 static iso_status snapshot_make_room(iso_snapshot *snapshot, const iso_state_shards *shards)
@@ -89,6 +85,7 @@ static iso_status snapshot_make_room(iso_snapshot *snapshot, const iso_state_sha
     for (int i = 0; i < shards->count; i++) {
         snapshot->shard[i] = shards->shards[i];
         snapshot->shard[i].data = snapshot->memory + at;
+        snapshot->shard[i].stream = NULL;
         at += shard_room(&shards->shards[i]);
     }
     return ISO_OK;
@@ -104,11 +101,12 @@ static iso_status same_shards(const iso_snapshot *snapshot, const iso_state_shar
                 : iso_error(ISO_FAILED, "the graph's variables are not those that were copied earlier");
 }
 
-static void copy_out(const iso_snapshot *snapshot, const iso_state_shards *shards)
+static iso_status copy_out(const iso_snapshot *snapshot, const iso_state_shards *shards)
 {
-    for (int i = 0; i < snapshot->count; i++)
-        if (shards->shards[i].count > 0)
-            memcpy(snapshot->shard[i].data, shards->shards[i].data, shard_bytes(&shards->shards[i]));
+    iso_status status = ISO_OK;
+    for (int i = 0; i < snapshot->count && status == ISO_OK; i++)
+        status = iso_shard_read(&shards->shards[i], snapshot->shard[i].data);
+    return status;
 }
 
 iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **out)
@@ -121,7 +119,7 @@ iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **out)
     snapshot->graph = graph;
     ISO_TRY(find_shards(graph, &shards));
     ISO_TRY(snapshot_make_room(snapshot, &shards));
-    copy_out(snapshot, &shards);
+    ISO_TRY(copy_out(snapshot, &shards));
     *out = snapshot;
     snapshot = NULL;
 done:
@@ -149,7 +147,7 @@ iso_status iso_snapshot_take(iso_snapshot *snapshot)
     iso_status status = ISO_OK;
     ISO_TRY(find_shards(snapshot->graph, &shards));
     ISO_TRY(same_shards(snapshot, &shards));
-    copy_out(snapshot, &shards);
+    ISO_TRY(copy_out(snapshot, &shards));
 done:
     iso_state_shards_free(&shards);
     return status;
@@ -163,10 +161,9 @@ iso_status iso_snapshot_put(iso_snapshot *snapshot)
     if (status == ISO_OK)
         status = same_shards(snapshot, &shards);
     ISO_TRY(iso_agree(ctx, status)); /* no rank still reads the old values */
-    for (int i = 0; i < snapshot->count; i++)
-        if (shards.shards[i].count > 0)
-            memcpy(shards.shards[i].data, snapshot->shard[i].data, shard_bytes(&shards.shards[i]));
-    status = iso_agree(ctx, ISO_OK); /* no rank runs a step before all have written */
+    for (int i = 0; i < snapshot->count && status == ISO_OK; i++)
+        status = iso_shard_write(&shards.shards[i], snapshot->shard[i].data);
+    status = iso_agree(ctx, status); /* no rank runs a step before all have written */
 done:
     iso_state_shards_free(&shards);
     return status;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "models/models.h"
+#include "runtime/base/device.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/isogrid_mpi.h"
@@ -98,10 +99,14 @@ static void change_element(const training *t, const iso_state_shards *shards, fa
         int64_t last = iso_box_global_index(&s->box, &s->shape, s->begin + s->count - 1);
         if (strcmp(s->path, f->path) != 0 || own_host(t) != f->host || s->copies < 2 || last != f->element)
             continue;
-        char *element = (char *)s->data + (size_t)(s->count - 1) * iso_dtype_size(s->dtype);
+        char *values = malloc(iso_shard_bytes(s)),
+             *element = values + iso_shard_bytes(s) - iso_dtype_size(s->dtype);
+        check_ok(iso_shard_read(s, values));
         memcpy(&bits[0], element, iso_dtype_size(s->dtype));
         *element = (char)(*element ^ (1 << (f - t->fault)));
         memcpy(&bits[1], element, iso_dtype_size(s->dtype));
+        check_ok(iso_shard_write(s, values));
+        free(values);
     }
     check_ok(iso_all_reduce(t->ctx, ISO_REDUCE_OR, ISO_I64, bits, 2));
     f->before = bits[0];

@@ -102,9 +102,11 @@ const iso_backend *iso_backend_cpu(void)
     static const iso_backend backend = {
         .name = "cpu",
         .description = description,
+        .device = iso_device_cpu,
         .find = cpu_find,
         .sum = cpu_sum,
         .maximum = cpu_maximum,
+        .copy = iso_box_copy_run,
         .optimizer = optimizer,
     };
     static pthread_once_t once = PTHREAD_ONCE_INIT;

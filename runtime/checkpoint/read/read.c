@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
@@ -292,5 +293,10 @@ iso_status iso_saved_file_read_shard(iso_saved_file *f, int tensor, const iso_st
         return iso_error(ISO_INVALID, "'%s': '%s' is %s, but '%s' is %s", f->path, t->h5_path,
                          iso_shape_text(&t->shape, theirs, sizeof theirs), shard->path ? shard->path : "?",
                          iso_shape_text(&shard->shape, ours, sizeof ours));
-    return read_range(f, tensor, &shard->box, shard->begin, shard->count, shard->dtype, shard->data);
+    iso_mapping mapping;
+    status = iso_map_to_write(shard->stream, shard->data, iso_shard_bytes(shard), &mapping);
+    if (status != ISO_OK)
+        return status;
+    return iso_unmap(
+        read_range(f, tensor, &shard->box, shard->begin, shard->count, shard->dtype, mapping.data), &mapping);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/device.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -175,6 +176,14 @@ size_t iso_save_parts_bytes(const iso_save_parts *parts)
     return bytes;
 }
 
+bool iso_save_parts_may_stay(const iso_state_shards *shards)
+{
+    for (int i = 0; i < shards->count; i++)
+        if (shards->shards[i].stream)
+            return false;
+    return true;
+}
+
 static const void *data_of(const iso_save_part *part, const iso_file_spec *spec,
                            const iso_state_shards *shards)
 {
@@ -182,19 +191,32 @@ static const void *data_of(const iso_save_part *part, const iso_file_spec *spec,
                                              : shards->shards[part->source].data;
 }
 
-void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const iso_state_shards *shards,
-                         void *room)
+/* Copies a part's data to the host's memory. */
+static iso_status copy_part(const iso_save_part *part, const iso_state_shards *shards, const void *data,
+                            void *to)
+{
+    const iso_state_shard *shard = part->source == ISO_SAVE_CONSTANT ? NULL : &shards->shards[part->source];
+    if (shard && shard->stream)
+        return iso_shard_read(shard, to);
+    iso_copy_away(to, data, part->bytes);
+    return ISO_OK;
+}
+
+iso_status iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec,
+                               const iso_state_shards *shards, void *room)
 {
     char *to = room;
-    for (int i = 0; i < parts->count; i++) {
+    iso_status status = ISO_OK;
+    for (int i = 0; i < parts->count && status == ISO_OK; i++) {
         iso_save_part *part = &parts->parts[i];
         const void *data = data_of(part, spec, shards);
         part->shard.data = to ? to : (void *)(uintptr_t)data;
         if (!to)
             continue;
-        iso_copy_away(to, data, part->bytes);
+        status = copy_part(part, shards, data, to);
         to += part->bytes;
     }
+    return status;
 }
 
 /* ---- writing ---- */

@@ -34,10 +34,12 @@ iso_status iso_save_parts_make(const iso_file_spec *spec, const iso_state_shards
 void iso_save_parts_free(iso_save_parts *parts);
 /* Total bytes of the parts. */
 size_t iso_save_parts_bytes(const iso_save_parts *parts);
+/* Whether the shards can be written from where they are: the host may access their memory. */
+bool iso_save_parts_may_stay(const iso_state_shards *shards);
 /* Points the parts at these shards, which must have the structure that the parts were made for. If `room` is
  * not NULL (iso_save_parts_bytes), copies the shards there and points the parts at the copies. */
-void iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec, const iso_state_shards *shards,
-                         void *room);
+iso_status iso_save_parts_take(iso_save_parts *parts, const iso_file_spec *spec,
+                               const iso_state_shards *shards, void *room);
 /* Writes a part's data at its tensor's offset in the record, and adds its share of the tensor's checksum to
  * crc: [n_tensors]. file -1: only the checksum. ISO_IO. */
 iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_record *record, int file,

@@ -325,15 +325,17 @@ done:
 
 /* Reuses the last save's memory: getting fresh pages from the kernel takes several times as long as copying
  * into these. */
-static iso_status take_copy(iso_saver *saver)
+static iso_status take_copy(iso_saver *saver, const iso_state_shards *shards)
 {
     size_t bytes = iso_save_parts_bytes(&saver->parts);
-    if (saver->options.waits || (saver->copy && saver->copy_bytes >= bytes))
+    bool in_place = saver->options.waits && iso_save_parts_may_stay(shards);
+    if (!in_place && saver->copy && saver->copy_bytes >= bytes)
         return ISO_OK;
     iso_free(saver->copy);
     saver->copy = NULL;
     saver->copy_bytes = bytes;
-    return iso_alloc(bytes, "the copy of the state that is written to a checkpoint", &saver->copy);
+    return in_place ? ISO_OK
+                    : iso_alloc(bytes, "the copy of the state that is written to a checkpoint", &saver->copy);
 }
 
 /* Checks what one rank can check. */
@@ -450,7 +452,7 @@ static iso_status saver_prepare(iso_saver *saver, const iso_file_spec *spec, con
     iso_status status = ISO_OK;
     ISO_TRY(share_layout(saver, spec));
     ISO_TRY(share_out(saver, spec, shards));
-    ISO_TRY(iso_agree(saver->ctx, take_copy(saver)));
+    ISO_TRY(iso_agree(saver->ctx, take_copy(saver, shards)));
 done:
     if (status != ISO_OK)
         iso_file_layout_free(&saver->layout);
@@ -485,7 +487,7 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
     status = begin_here(saver, path, spec);
     bool fresh = status == ISO_OK && !is_prepared(saver, spec, shards);
     if (status == ISO_OK && !fresh)
-        status = take_copy(saver);
+        status = take_copy(saver, shards);
     ISO_TRY(agree_to_begin(saver, status, path, spec, &fresh));
     if (fresh)
         ISO_TRY(saver_prepare(saver, spec, shards));
@@ -493,12 +495,11 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
     saver->layout.record.number = saver_number_of(saver, spec);
     if (is_chief(saver))
         iso_file_layout_set_state(&saver->layout, spec->state);
-    iso_save_parts_take(&saver->parts, spec, shards, saver->copy);
+    /* the ranks of a host share memory: no rank may change it before all have copied */
+    ISO_TRY(iso_agree(saver->ctx, iso_save_parts_take(&saver->parts, spec, shards, saver->copy)));
     iso_two_phase_begin(&saver->two_phase, &saver->parts);
     saver->failed = (iso_save_outcome){0};
     saver->n_failures = 0;
-    if (!is_alone(saver)) /* the ranks of a host share memory: no rank may change it before all have copied */
-        ISO_TRY(ISO_MPI(MPI_Barrier(saver->communicator)));
     saver->phase = ISO_SAVE_WRITING;
     if (saver->options.mpio && !is_alone(saver)) {
         iso_save_by_mpio(saver, spec);

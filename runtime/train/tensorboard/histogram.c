@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function.h"
 #include "runtime/session/session.h"
@@ -54,17 +55,25 @@ static int listed(const maker *m, const iso_state_shard *shard)
 }
 
 /* Visits the finite elements that this rank counts, each with the index of its variable. */
-static void each_finite(maker *m, void (*visit)(maker *m, int variable, double value))
+static iso_status each_finite(maker *m, void (*visit)(maker *m, int variable, double value))
 {
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
     for (int p = 0; p < m->shards.count; p++) {
         const iso_state_shard *shard = &m->shards.shards[p];
         int variable = listed(m, shard);
-        for (int64_t i = 0; variable >= 0 && i < shard->count; i++) {
-            double value = iso_element_get(shard->data, shard->dtype, i);
+        if (variable < 0)
+            continue;
+        ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
+        for (int64_t i = 0; i < shard->count; i++) {
+            double value = iso_element_get(mapping.data, shard->dtype, i);
             if (isfinite(value))
                 visit(m, variable, value);
         }
+        ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
+done:
+    return status;
 }
 
 /* ---- the ranges ---- */
@@ -80,8 +89,9 @@ static iso_status find_ranges(maker *m)
 {
     for (int v = 0; v < m->n_variables; v++)
         m->range[v] = (range){INFINITY, INFINITY};
-    each_finite(m, widen);
-    iso_status status = iso_all_reduce(m->ctx, ISO_REDUCE_MIN, ISO_F64, m->range, 2 * (size_t)m->n_variables);
+    iso_status status = iso_agree(m->ctx, each_finite(m, widen));
+    if (status == ISO_OK)
+        status = iso_all_reduce(m->ctx, ISO_REDUCE_MIN, ISO_F64, m->range, 2 * (size_t)m->n_variables);
     for (int v = 0; status == ISO_OK && v < m->n_variables; v++) {
         range seen = m->range[v];
         bool any = isfinite(seen.least);
@@ -107,9 +117,10 @@ static void count(maker *m, int variable, double value)
 
 static iso_status add_counts(maker *m)
 {
-    each_finite(m, count);
-    iso_status status = iso_all_reduce(m->ctx, ISO_REDUCE_SUM, ISO_F64, m->counts,
-                                       ISO_HISTOGRAM_BUCKETS * (size_t)m->n_variables);
+    iso_status status = iso_agree(m->ctx, each_finite(m, count));
+    if (status == ISO_OK)
+        status = iso_all_reduce(m->ctx, ISO_REDUCE_SUM, ISO_F64, m->counts,
+                                ISO_HISTOGRAM_BUCKETS * (size_t)m->n_variables);
     for (int v = 0; status == ISO_OK && v < m->n_variables; v++)
         memcpy(m->list[v].count, m->counts[v].count, sizeof m->list[v].count);
     return status;

@@ -78,9 +78,11 @@ const iso_backend *iso_backend_reference(void)
     static const iso_backend backend = {
         .name = "reference",
         .description = "reference: plain kernels",
+        .device = iso_device_cpu,
         .find = ref_find,
         .sum = ref_sum,
         .maximum = ref_maximum,
+        .copy = iso_box_copy_run,
         .optimizer = iso_reference_optimizer,
     };
     return &backend;

@@ -1,0 +1,84 @@
+/* The device seam: the memory of tensors, and how the host reaches it.
+ *
+ * Tensors of slots are in the memory of a device, which the host may load and store only if the device says so
+ * (host_access: the CPU). Everywhere else the host queues copies and fills on a stream and waits for it, or
+ * maps the memory. This is done when a program is set up and at the begin and end of a step, never in each
+ * instruction of a step: kernels get the addresses as they are.
+ * Functions are local. */
+#ifndef ISO_BASE_DEVICE_H
+#define ISO_BASE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/shards.h"
+
+typedef struct iso_device iso_device;
+
+/* A queue of copies and fills, which its device does in order. One thread at a time uses a stream. A device's
+ * own streams begin with this struct. */
+typedef struct iso_stream {
+    const iso_device *device;
+} iso_stream;
+
+/* What a kind of device does. */
+struct iso_device {
+    const char *name;
+    bool host_access; /* the host may load and store the device's memory; copies and fills are done at once */
+    /* Zeroed memory as from iso_alloc (memory.h), for which `release` is called. ISO_NO_MEMORY names `what` and
+     * the bytes. `release` does nothing with NULL. */
+    iso_status (*allocate)(size_t bytes, const char *what, void **memory);
+    void (*release)(void *memory);
+    /* The same for pinned memory: memory of the host from and to which the device copies directly. */
+    iso_status (*allocate_pinned)(size_t bytes, const char *what, void **memory);
+    void (*release_pinned)(void *memory);
+    iso_status (*create_stream)(iso_stream **stream);
+    void (*destroy_stream)(iso_stream *stream); /* does nothing with NULL */
+    /* Queues a copy between any two of: the device's memory, the host's. The regions do not overlap. Until the
+     * next wait, the host must not write `from`, read `to` or free them. */
+    void (*copy)(iso_stream *stream, void *to, const void *from, size_t bytes);
+    /* Queues a fill: `count` elements at `to` become copies of the one at `element`, of `size` bytes (1, 2, 4 or
+     * 8), which is read at once. */
+    void (*fill)(iso_stream *stream, void *to, const void *element, size_t size, size_t count);
+    /* Waits until all that was queued is done. Returns the first error since the last wait. */
+    iso_status (*wait)(iso_stream *stream);
+    /* Opens to the device the memory that the ranks of a host share, mapped at `shared` in this process:
+     * *memory is its address on the device, until `detach`. */
+    iso_status (*attach)(void *shared, size_t bytes, void **memory);
+    void (*detach)(void *memory);
+    /* Where the exchanges of the CPU, which pull in shared memory, find the device's memory. NULL: NULL. The
+     * host's own memory is found where it is. */
+    void *(*reach)(void *memory);
+};
+
+/* The CPU: plain memory. */
+const iso_device *iso_device_cpu(void);
+
+/* Copies bytes of a device's memory to the host's, or the other way round, and waits. */
+iso_status iso_device_read(iso_stream *stream, void *host, const void *memory, size_t bytes);
+iso_status iso_device_write(iso_stream *stream, void *memory, const void *host, size_t bytes);
+
+/* Copies all elements of a shard to the host's memory, or from it. */
+iso_status iso_shard_read(const iso_state_shard *shard, void *host);
+iso_status iso_shard_write(const iso_state_shard *shard, const void *host);
+
+/* ---- mapping ---- */
+/* A range of a device's memory while the host uses it: `data` is its address for the host. It is the memory
+ * itself if the host may access it, else a copy in pinned memory. */
+typedef struct iso_mapping {
+    void *data;
+    iso_stream *stream;
+    void *memory;
+    size_t bytes;
+    bool changed;
+} iso_mapping;
+
+/* Maps memory to read it. stream: NULL if it is the host's memory. ISO_NO_MEMORY. */
+iso_status iso_map(iso_stream *stream, const void *memory, size_t bytes, iso_mapping *mapping);
+/* Maps memory to write all of it: what it held is not kept. */
+iso_status iso_map_to_write(iso_stream *stream, void *memory, size_t bytes, iso_mapping *mapping);
+/* Ends a mapping. done: the status of what the host did with it. If it is ISO_OK, what the host wrote is in the
+ * device's memory when iso_unmap returns; else iso_unmap returns it, and what was written may be lost. */
+iso_status iso_unmap(iso_status done, iso_mapping *mapping);
+
+#endif

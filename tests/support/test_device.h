@@ -1,0 +1,18 @@
+/* The test device: the CPU's kernels on memory that the host may not touch. It proves that the host reaches
+ * tensors by runtime/base/device.h alone.
+ *
+ * The addresses of its memory are reserved pages without access. The memory itself is elsewhere, and only the
+ * device's functions and kernels know where: a load or store of the host ends the process with a report. Copies and
+ * fills are not done before the host waits for their stream, so a wait that is missing shows too.
+ *
+ * With ISOGRID_TEST_DEVICE=1 in its environment, a test program runs all its graphs on this device. */
+#ifndef ISO_TESTS_TEST_DEVICE_H
+#define ISO_TESTS_TEST_DEVICE_H
+
+#include "runtime/backend/backend.h"
+
+const iso_device *test_device(void);
+/* The CPU's kernels, sums and optimizers on the device's memory. */
+const iso_backend *test_device_backend(void);
+
+#endif
