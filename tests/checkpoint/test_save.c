@@ -182,7 +182,8 @@ START_TEST(test_a_save_that_waits)
         iso_saver_save(saver, in_folder(folder, "a.weights.h5"), &state.contents, &state.shards, true, NULL));
     ck_assert_str_eq(names_in(folder), "a.weights.h5 best latest");
     /* Memory is only for windows of the matrix that is cut into short runs: see test_memory. */
-    ck_assert_uint_lt(iso_memory_held(), before + (7 << 19));
+    if (!state.shards.shards[0].stream) /* the host writes what it may not access from a copy */
+        ck_assert_uint_lt(iso_memory_held(), before + (7 << 19));
     check_file("a.weights.h5", 0);
 }
 END_TEST

@@ -1,6 +1,8 @@
 #include "tests/support/checkpoints.h"
 
+#include "runtime/base/device.h"
 #include "runtime/base/hash.h"
+#include "tests/support/test_device.h"
 
 typedef enum cut { ROWS, COLUMNS, BLOCKS, SHARES, FLAT, LAST_RANK, CONSTANT } cut;
 
@@ -87,6 +89,7 @@ static void add(cutter *c, const iso_box *box, int64_t begin, int64_t count, boo
                                .count = count,
                                .writer = writer};
     shard->data = shard_values(shard, c->number, c->version);
+    test_shard_place(shard);
 }
 
 static void add_box(cutter *c, iso_box box)
@@ -166,7 +169,7 @@ void made_state_begin(made_state *state, iso_context *ctx, int version)
 void made_state_end(made_state *state)
 {
     for (int i = 0; i < state->shards.count; i++)
-        free(state->shard[i].data);
+        test_shard_free(&state->shard[i]);
     for (int t = 0; t < MADE_TENSORS; t++)
         free((void *)(uintptr_t)state->constant[t]);
 }

@@ -59,9 +59,39 @@ static size_t reserved_bytes(const block *of)
     return of->bytes + (size_t)2 * READ_PAST;
 }
 
+/* ---- the report ---- */
+
+static void put(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        _exit(1);
+}
+
+/* Tells which memory was touched; then the signal takes its course. */
+static void report(int number, siginfo_t *about, void *context)
+{
+    (void)context;
+    const block *touched = find(about->si_addr);
+    char text[160];
+    if (touched) {
+        snprintf(text, sizeof text, "test device: the host touched byte %td of %s (%zu bytes)\n",
+                 (char *)about->si_addr - touched->address, touched->what, touched->bytes);
+        put(text);
+    }
+    signal(number, SIG_DFL);
+}
+
+static void begin_reports(void)
+{
+    struct sigaction action = {.sa_sigaction = report, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, NULL);
+}
+
 static iso_status add_block(void *data, size_t bytes, const char *what, void **memory)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     block fresh = {.data = data, .bytes = bytes};
+    pthread_once(&once, begin_reports);
     snprintf(fresh.what, sizeof fresh.what, "%s", what);
     void *address =
         mmap(NULL, reserved_bytes(&fresh), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -216,6 +246,30 @@ static const iso_device device = {.name = "test",
 const iso_device *test_device(void)
 {
     return &device;
+}
+
+/* ---- shards ---- */
+
+void test_shard_place(iso_state_shard *shard)
+{
+    void *host = shard->data, *memory = NULL;
+    if (iso_backend_chosen()->device() != &device)
+        return;
+    if (create_stream(&shard->stream) || allocate(iso_shard_bytes(shard), "a shard of a test", &memory))
+        stop("no memory for a shard");
+    shard->data = memory;
+    iso_shard_write(shard, host);
+    free(host);
+}
+
+void test_shard_free(iso_state_shard *shard)
+{
+    if (!shard->stream) {
+        free(shard->data);
+        return;
+    }
+    release(shard->data);
+    destroy_stream(shard->stream);
 }
 
 /* ---- kernels ---- */
@@ -403,34 +457,9 @@ const iso_backend *test_device_backend(void)
     return &backend;
 }
 
-/* ---- the report ---- */
-
-static void put(const char *text)
-{
-    if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        _exit(1);
-}
-
-/* Tells which memory was touched; then the signal takes its course. */
-static void report(int number, siginfo_t *about, void *context)
-{
-    (void)context;
-    const block *touched = find(about->si_addr);
-    char text[160];
-    if (touched) {
-        snprintf(text, sizeof text, "test device: the host touched byte %td of %s (%zu bytes)\n",
-                 (char *)about->si_addr - touched->address, touched->what, touched->bytes);
-        put(text);
-    }
-    signal(number, SIG_DFL);
-}
-
 __attribute__((constructor)) static void choose(void)
 {
     const char *asked = getenv("ISOGRID_TEST_DEVICE");
-    struct sigaction action = {.sa_sigaction = report, .sa_flags = SA_SIGINFO};
-    if (!asked || *asked != '1')
-        return;
-    sigaction(SIGSEGV, &action, NULL);
-    iso_backend_choose(test_device_backend());
+    if (asked && *asked == '1')
+        iso_backend_choose(test_device_backend());
 }
