@@ -19,7 +19,8 @@ iso_status iso_file_failed(const char *path, const char *what);
 char *iso_file_join(const char *folder, const char *name);
 /* The part of a path after its last slash: "ck/3.h5" -> "3.h5". */
 const char *iso_file_name(const char *path);
-/* The folder of a path, freed with iso_free; NULL: out of memory. "ck/3.h5" -> "ck", "3.h5" -> ".", "/3.h5" -> "/". */
+/* The folder of a path, freed with iso_free; NULL: out of memory. "ck/3.h5" -> "ck", "3.h5" -> ".", "/3.h5" ->
+ * "/". */
 char *iso_file_folder(const char *path);
 /* Whether a file's name (the part after the path's last slash) ends in `end` and has something before
  * that: "net.keras" ends in ".keras", "net/.keras" does not. */

@@ -86,8 +86,8 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
 void iso_executable_free_updates(iso_slot_plan *sp);
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
 
-/* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange and those of the buckets.
- */
+/* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange
+ * and those of the buckets. */
 typedef struct iso_rates {
     bool apply;
     double hyper[ISO_MAX_HYPER];

@@ -203,9 +203,13 @@ static void run_case(int number, bool parts)
 
 START_TEST(values_go_in_and_out)
 {
+    int tried = 0;
     for (int i = 0; i < CASES; i++)
-        run_case(i + 100 * iso_ranks(ctx), i % 2);
-    ck_assert_int_gt(cut, CASES / 4);
+        if (takes_case(iso_ranks(ctx), i)) {
+            run_case(i + 100 * iso_ranks(ctx), i % 2);
+            tried++;
+        }
+    ck_assert_int_gt(cut, tried / 4);
 }
 END_TEST
 

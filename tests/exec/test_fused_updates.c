@@ -78,7 +78,8 @@ START_TEST(blocks_have_the_bits_of_the_whole)
     static const int64_t columns[] = {19, 300, 700, 1025}, rows[] = {1, 13, 100, 300};
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-            check_case(meshes[m], columns[c], rows[(m + c) % 4]);
+            if (takes_case(iso_ranks(ctx), (int)(m + c)))
+                check_case(meshes[m], columns[c], rows[(m + c) % 4]);
 }
 END_TEST
 

@@ -344,35 +344,38 @@ static void check_case(const char *from, const char *name, const json_t *entry, 
     drop(&c);
 }
 
-static void check_all(const char *mesh, iso_dtype precision)
+/* Several ranks take another third of the models in each round. */
+static void check_all(int round, const char *mesh, iso_dtype precision)
 {
     const char *name, *only = getenv("ISOGRID_TEST_ONLY");
     json_t *entry;
-    json_object_foreach(table, name, entry) if (!only || strcmp(only, name) == 0)
+    int number = 0;
+    json_object_foreach(table, name, entry) if (only ? strcmp(only, name) == 0
+                                                     : takes_case(iso_ranks(ctx), number++ + round))
         check_case("table", name, entry, mesh, precision);
 }
 
 START_TEST(one_axis)
 {
-    check_all(iso_ranks(ctx) == 1 ? "data=1" : "data=3", ISO_F32);
+    check_all(0, iso_ranks(ctx) == 1 ? "data=1" : "data=3", ISO_F32);
 }
 END_TEST
 
 START_TEST(two_slots)
 {
-    check_all(iso_ranks(ctx) == 1 ? "data=2" : "data=4", ISO_F32);
+    check_all(1, iso_ranks(ctx) == 1 ? "data=2" : "data=4", ISO_F32);
 }
 END_TEST
 
 START_TEST(two_axes)
 {
-    check_all("data=2,model=2", ISO_F32);
+    check_all(2, "data=2,model=2", ISO_F32);
 }
 END_TEST
 
 START_TEST(in_float64)
 {
-    check_all(iso_ranks(ctx) == 1 ? "data=1" : "data=3", ISO_F64);
+    check_all(1, iso_ranks(ctx) == 1 ? "data=1" : "data=3", ISO_F64);
 }
 END_TEST
 

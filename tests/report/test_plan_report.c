@@ -111,8 +111,9 @@ static iso_tensor *six_layers(iso_tensor *x)
     return x;
 }
 
-/* Between hosts the gradients of each layer of 64 kB or more leave when the last of them, the kernel's, is computed: the last layer's first.
- * Nothing is left to compute after those of the first layer. On one host all leave at the end of the step. */
+/* Between hosts the gradients of each layer of 64 kB or more leave when the last of them, the kernel's, is
+ * computed: the last layer's first. Nothing is left to compute after those of the first layer. On one host all
+ * leave at the end of the step. */
 START_TEST(gradients_leave_while_slots_compute)
 {
     planned p = make(six_layers, "data=4", NULL, 0, 2);

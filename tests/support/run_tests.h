@@ -3,6 +3,7 @@
 #define ISO_TESTS_SUPPORT_RUN_TESTS_H
 
 #include <check.h>
+#include <stdbool.h>
 
 /* Runs a suite and frees it; returns the exit code of the program. */
 int run_suite(Suite *suite);
@@ -13,6 +14,10 @@ int run_tests(const char *name, double seconds, SFun set_up, SFun tear_down, con
 
 /* Prints that a part of the tests is skipped; tests/programs counts and lists these lines. On one rank. */
 void report_skipped(const char *what, const char *reason);
+
+/* Whether a job of so many ranks tries this case of a table. One rank tries all of them; several try a third, 2, 3
+ * and 5 ranks all three thirds; all with ISOGRID_TEST_LONG. */
+bool takes_case(int ranks, int number);
 
 #define RUN_TESTS(name, seconds, ...) RUN_TESTS_WITH(name, seconds, NULL, NULL, __VA_ARGS__)
 #define RUN_TESTS_WITH(name, seconds, set_up, tear_down, ...)                                                \
