@@ -1,8 +1,8 @@
 /* All-reduces of float32 by Isogrid's exchanges and by Open MPI, measured in turn in one run:
  *
- *   launch/mpirun -np 2 build/tests/bench/collectives [--smallest 1024] [--largest 67108864] [--rounds 15]
+ *   launch/mpirun -np 2 build/tests/bench/collectives [--smallest 1024] [--largest 67108864] [--rounds 15] [--slots 1]
  *
- * tests/bench/collectives runs it on 2 to 8 ranks and on simulated hosts. Each rank is one slot. Isogrid's
+ * tests/bench/collectives runs it on 2 to 8 ranks and on simulated hosts. Each rank is one slot, or several with `--slots`. Isogrid's
  * all-reduce is the one that a plan makes for a value of this size: one exchange in which every slot adds the
  * whole, or one in which every slot adds its chunk in place on its host, followed between hosts by one in which it
  * takes the chunks of other hosts; `ratio` is that of the plan's choice. `shared` is what a plan makes for gradients:
@@ -22,14 +22,15 @@
 #include "runtime/base/clock.h"
 #include "runtime/session/session.h"
 
-enum { MOST_ROUNDS = 99, KINDS = 5 };
+enum { MOST_ROUNDS = 99, MOST_SLOTS = 256, KINDS = 5 };
 typedef enum kind { WHOLE, CHUNKS, SHARED, MPI_INPLACE, MPI_PLAIN } kind;
 
 typedef struct bench {
     iso_context *ctx;
     iso_fabric *fabric;
     int ranks, hosts, rank, rounds;
-    int64_t count; /* elements */
+    int each, slots; /* slots of each rank, and of all */
+    int64_t count;   /* elements */
     iso_exchange *whole, *scatter, *gather, *shared;
     float *out, *in; /* private */
     double seconds[KINDS][MOST_ROUNDS];
@@ -51,7 +52,7 @@ enum { TARGET };
 static iso_status add_pull(bench *b, iso_exchange *exchange, int slot, int first, int sources, int64_t begin,
                            int64_t count)
 {
-    iso_source source[256];
+    iso_source source[MOST_SLOTS];
     iso_box flat = iso_box_range(0, b->count), part = iso_box_range(begin, count);
     for (int i = 0; i < sources; i++)
         source[i] = (iso_source){.slot = first + i, .space = ISO_SPACE_SLOT, .box = flat};
@@ -65,19 +66,30 @@ static iso_status add_pulls(bench *b, int slot)
 {
     int64_t begin, count;
     iso_status status = ISO_OK;
-    ISO_TRY(add_pull(b, b->whole, slot, 0, b->ranks, 0, b->count));
-    iso_cut(b->count, b->ranks, slot, &begin, &count);
+    ISO_TRY(add_pull(b, b->whole, slot, 0, b->slots, 0, b->count));
+    iso_cut(b->count, b->slots, slot, &begin, &count);
     if (count > 0) {
-        ISO_TRY(add_pull(b, b->scatter, slot, 0, b->ranks, begin, count));
-        ISO_TRY(add_pull(b, b->shared, slot, 0, b->ranks, begin, count));
+        ISO_TRY(add_pull(b, b->scatter, slot, 0, b->slots, begin, count));
+        ISO_TRY(add_pull(b, b->shared, slot, 0, b->slots, begin, count));
     }
-    for (int i = 0; i < b->ranks; i++) {
-        iso_cut(b->count, b->ranks, i, &begin, &count);
-        if (count > 0 && iso_host_of_rank(b->ctx, i) != iso_host_of_rank(b->ctx, slot))
+    for (int i = 0; i < b->slots; i++) {
+        iso_cut(b->count, b->slots, i, &begin, &count);
+        if (count > 0 && iso_host_of_rank(b->ctx, i / b->each) != iso_host_of_rank(b->ctx, slot / b->each))
             ISO_TRY(add_pull(b, b->gather, slot, i, 1, begin, count));
     }
 done:
     return status;
+}
+
+static void bind_slot(bench *b, int slot)
+{
+    float *area = iso_fabric_slot_area(b->fabric, slot);
+    iso_exchange_bind(b->whole, slot, TARGET, b->out + (slot % b->each) * b->count);
+    iso_exchange_bind(b->scatter, slot, TARGET, area);
+    iso_exchange_bind(b->gather, slot, TARGET, area);
+    iso_exchange_bind(b->shared, slot, TARGET, iso_fabric_host_area(b->fabric));
+    for (int64_t i = 0; i < b->count; i++)
+        area[i] = b->in[i] = (float)(i % 13 + slot);
 }
 
 static iso_status make_exchanges(bench *b)
@@ -89,19 +101,14 @@ static iso_status make_exchanges(bench *b)
     ISO_TRY(iso_exchange_create(b->fabric, "scatter", &b->scatter));
     ISO_TRY(iso_exchange_create(b->fabric, "gather", &b->gather));
     ISO_TRY(iso_exchange_create(b->fabric, "shared", &b->shared));
-    for (int slot = 0; slot < b->ranks; slot++)
+    for (int slot = 0; slot < b->slots; slot++)
         ISO_TRY(add_pulls(b, slot));
     ISO_TRY(iso_exchange_commit(b->whole));
     ISO_TRY(iso_exchange_commit(b->scatter));
     ISO_TRY(iso_exchange_commit(b->gather));
     ISO_TRY(iso_exchange_commit(b->shared));
-    float *area = iso_fabric_slot_area(b->fabric, b->rank);
-    iso_exchange_bind(b->whole, b->rank, TARGET, b->out);
-    iso_exchange_bind(b->scatter, b->rank, TARGET, area);
-    iso_exchange_bind(b->gather, b->rank, TARGET, area);
-    iso_exchange_bind(b->shared, b->rank, TARGET, iso_fabric_host_area(b->fabric));
-    for (int64_t i = 0; i < b->count; i++)
-        area[i] = b->in[i] = (float)(i % 13 + b->rank);
+    for (int i = 0; i < b->each; i++)
+        bind_slot(b, b->rank * b->each + i);
 done:
     return status;
 }
@@ -119,7 +126,8 @@ static void free_exchanges(bench *b)
 static void exchange(bench *b, iso_exchange *e)
 {
     iso_exchange_begin(e, 0);
-    iso_exchange_pull(e, b->rank);
+    for (int i = 0; i < b->each; i++)
+        iso_exchange_pull(e, b->rank * b->each + i);
     iso_exchange_end(e, 0);
 }
 
@@ -169,7 +177,7 @@ static void print_line(const bench *b)
     for (int k = 0; k < KINDS; k++)
         us[k] = 1e6 * least(b->seconds[k], b->rounds);
     double mpi = us[MPI_INPLACE] < us[MPI_PLAIN] ? us[MPI_INPLACE] : us[MPI_PLAIN];
-    printf("%5d %5d %10lld %11.2f %11.2f %11.2f %11.2f %7.2f %7.2f\n", b->ranks, b->hosts,
+    printf("%5d %5d %5d %10lld %11.2f %11.2f %11.2f %11.2f %7.2f %7.2f\n", b->ranks, b->slots, b->hosts,
            (long long)b->count * 4, mpi, us[WHOLE], us[CHUNKS], us[SHARED], mpi / us[chunks ? CHUNKS : WHOLE],
            mpi / us[SHARED]);
     fflush(stdout);
@@ -191,7 +199,7 @@ static iso_status measure_size(bench *b, size_t bytes)
     iso_status status = ISO_OK;
     b->count = (int64_t)bytes / 4;
     ISO_TRY(make_buffer(bytes, &b->in));
-    ISO_TRY(make_buffer(bytes, &b->out));
+    ISO_TRY(make_buffer((size_t)b->each * bytes, &b->out));
     ISO_TRY(make_exchanges(b));
     int repeats = find_repeats(b);
     for (int k = 0; k < KINDS; k++)
@@ -211,14 +219,16 @@ done:
 
 static iso_status make_fabric(bench *b)
 {
-    int rank_of_slot[256], host_of_rank[256];
-    if (b->ranks < 2 || b->ranks > 256)
-        return iso_error(ISO_INVALID, "%d ranks: 2 to 256 are needed", b->ranks);
-    for (int r = 0; r < b->ranks; r++) {
-        rank_of_slot[r] = r;
+    int rank_of_slot[MOST_SLOTS], host_of_rank[MOST_SLOTS];
+    b->slots = b->ranks * b->each;
+    if (b->ranks < 2 || b->each < 1 || b->slots > MOST_SLOTS)
+        return iso_error(ISO_INVALID, "%d ranks of %d slots: 2 to %d slots are needed", b->ranks, b->each,
+                         MOST_SLOTS);
+    for (int s = 0; s < b->slots; s++)
+        rank_of_slot[s] = s / b->each;
+    for (int r = 0; r < b->ranks; r++)
         host_of_rank[r] = iso_host_of_rank(b->ctx, r);
-    }
-    iso_topology topology = {.n_slots = b->ranks,
+    iso_topology topology = {.n_slots = b->slots,
                              .n_ranks = b->ranks,
                              .rank = b->rank,
                              .rank_of_slot = rank_of_slot,
@@ -238,6 +248,8 @@ static iso_status bench_run(bench *b, int argc, char **argv)
             smallest = value;
         else if (!strcmp(argv[i], "--largest"))
             largest = value;
+        else if (!strcmp(argv[i], "--slots"))
+            b->each = value < MOST_SLOTS ? (int)value : MOST_SLOTS;
         else if (!strcmp(argv[i], "--rounds"))
             b->rounds = value < 1 ? 1 : value < MOST_ROUNDS ? (int)value : MOST_ROUNDS;
         else
@@ -245,8 +257,8 @@ static iso_status bench_run(bench *b, int argc, char **argv)
     }
     ISO_TRY(make_fabric(b));
     if (b->rank == 0)
-        printf("%5s %5s %10s %11s %11s %11s %11s %7s %7s\n", "ranks", "hosts", "bytes", "Open MPI us",
-               "whole us", "chunks us", "shared us", "ratio", "shared");
+        printf("%5s %5s %5s %10s %11s %11s %11s %11s %7s %7s\n", "ranks", "slots", "hosts", "bytes",
+               "Open MPI us", "whole us", "chunks us", "shared us", "ratio", "shared");
     for (size_t bytes = smallest; bytes <= largest; bytes *= 4)
         ISO_TRY(measure_size(b, bytes));
 done:
@@ -255,7 +267,7 @@ done:
 
 int main(int argc, char **argv)
 {
-    bench b = {.rounds = 15};
+    bench b = {.rounds = 15, .each = 1};
     iso_status status = iso_init(&argc, &argv, &b.ctx);
     b.ranks = iso_ranks(b.ctx);
     b.rank = iso_rank(b.ctx);
