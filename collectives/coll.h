@@ -95,10 +95,15 @@ typedef struct iso_source {
 } iso_source;
 
 /* Every rank must make the same calls in the same order, for every slot, so that senders know what to send. A
- * rank keeps the pulls of its own slots, and the messages. */
+ * rank keeps the pulls of its own slots, and the messages. So that the work of a rank does not grow with the square
+ * of the slots, some calls may be left out if iso_fabric_reserve_messages is called before the commit: those for
+ * slots of other ranks if all slots are on one host (iso_exchange_needs), and those that repeat, for another slot of
+ * the same host, what an earlier call for that host asks for: messages carry it once. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
 /* Does nothing with NULL. Local, so that a rank that fails alone can clean up. */
 void iso_exchange_destroy(iso_exchange *exchange);
+/* Whether this rank hosts the slot, or some slots are on other hosts. */
+bool iso_exchange_needs(const iso_exchange *exchange, int slot);
 /* Slot `slot` pulls `region` (global coordinates): the combination of `count` sources, given in increasing
  * order of slot number, whose boxes all contain it. The result goes to the slot's buffer number `target`,
  * which holds target_box densely. *pull (unless NULL) becomes its number among this slot's pulls, for
@@ -124,7 +129,8 @@ void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t 
  * common bytes must never be in progress at the same time. To be called before iso_fabric_reserve_messages
  * and the commit. */
 void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset);
-/* Allocates or grows these buffers. No exchange may be in progress. Collective. */
+/* Allocates or grows these buffers, and the ranks of a host agree on which of the exchanges that are not committed its
+ * slots take part in. No exchange may be in progress. Collective. */
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing);
 /* To be called after the last add: creates the messages, and buffers unless they are shared. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);
@@ -181,6 +187,8 @@ typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
+/* The sources of all pulls that this rank has added so far: the work of making exchanges. */
+uint64_t iso_fabric_sources(const iso_fabric *fabric);
 /* For plans: the number of operands that host `from` (-1: all other hosts) sends to host `here` when a slot
  * there pulls a region from `count` sources, whose hosts are given in order. Each operand is a partial sum as
  * large as the region. */

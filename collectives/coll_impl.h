@@ -47,6 +47,7 @@ struct iso_fabric {
     atomic_int failures;     /* failed messages so far; counted by thread 0 */
     iso_first_error failed;  /* of messages */
     int exchanges_made;      /* number of exchanges made so far: numbers tags */
+    uint64_t sources;        /* of all pulls added so far */
 };
 
 /* A slot's pull. */

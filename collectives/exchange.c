@@ -412,6 +412,12 @@ static bool is_private(const request *r)
     return true;
 }
 
+bool iso_exchange_needs(const iso_exchange *exchange, int slot)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    return fabric->local[slot] >= 0 || fabric->n_host_slots < fabric->topology.n_slots;
+}
+
 static iso_status exchange_add(request *r, int target, const iso_box *target_box, int *number)
 {
     const iso_fabric *fabric = r->exchange->fabric;
@@ -442,6 +448,7 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
     iso_status status = exchange_check_request(&r, target_box);
     if (status != ISO_OK)
         return status;
+    exchange->fabric->sources += (uint64_t)count;
     r.host = iso_new((size_t)count * sizeof *r.host);
     r.nodes = iso_new((size_t)count * sizeof *r.nodes);
     r.part = iso_new((size_t)count * sizeof *r.part);
@@ -480,8 +487,12 @@ iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int targe
     iso_box flat = iso_box_range(0, total), chunk = iso_box_range(begin, n);
     size_t size = iso_dtype_size(dtype);
     int number = -1;
-    iso_status status =
-        iso_exchange_add(exchange, slot, target, &flat, dtype, reduce, &chunk, sources, count, &number);
+    iso_status status = ISO_OK;
+    if (iso_exchange_needs(exchange, slot))
+        status =
+            iso_exchange_add(exchange, slot, target, &flat, dtype, reduce, &chunk, sources, count, &number);
+    else
+        exchange->active |= count > 1 && n > 0;
     if (status != ISO_OK || fabric->area[slot] < 0)
         return status;
     for (int i = 0; i < count; i++)

@@ -382,12 +382,36 @@ static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgo
     return status;
 }
 
+/* Ranks have added the pulls of their own slots alone. All ranks of a host have the same exchanges in the same
+ * order. */
+static iso_status agree_on_active(iso_fabric *fabric)
+{
+    enum { AT_ONCE = 64 };
+    iso_exchange *list[AT_ONCE], *next = fabric->exchanges;
+    iso_status status = ISO_OK;
+    while (next && status == ISO_OK) {
+        int active[AT_ONCE], count = 0;
+        for (; next && count < AT_ONCE; next = next->next)
+            if (!next->committed) {
+                active[count] = next->active;
+                list[count++] = next;
+            }
+        if (count > 0)
+            status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, active, count, MPI_INT, MPI_MAX, fabric->host));
+        for (int i = 0; i < count; i++)
+            list[i]->active = active[i] != 0;
+    }
+    return status;
+}
+
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
 {
     uint64_t most = landing;
     iso_status status = ISO_OK;
     if (fabric->host != MPI_COMM_NULL)
         status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, fabric->host));
+    if (status == ISO_OK && fabric->host != MPI_COMM_NULL)
+        status = agree_on_active(fabric);
     if (status != ISO_OK)
         return iso_channel_agree(&fabric->channel, status);
     status = grow_messages(fabric, (size_t)most, outgoing);
@@ -420,4 +444,9 @@ iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot)
 {
     int local = fabric->local[slot];
     return local < 0 ? (iso_traffic){0, 0} : fabric->counters[local].traffic;
+}
+
+uint64_t iso_fabric_sources(const iso_fabric *fabric)
+{
+    return fabric->sources;
 }

@@ -61,8 +61,10 @@ static void touch_moves(assigner *s, int first, int count, int when)
         const iso_move *move = &s->plan->moves[i];
         touch(s, move->from, when);
         s->live_range[root_of(s, move->from)].shared = true;
-        if (move->kind != ISO_MOVE_SCATTER)
+        if (move->kind != ISO_MOVE_SCATTER || move->apart)
             touch(s, move->to, when);
+        if (move->apart)
+            s->live_range[root_of(s, move->to)].shared = true;
     }
 }
 
@@ -130,7 +132,7 @@ void iso_plan_find_roots(iso_plan *plan)
     for (int v = 0; v < program->n_values; v++)
         plan->root[v] = v;
     for (int i = 0; i < plan->n_moves; i++)
-        if (plan->moves[i].kind != ISO_MOVE_BOXES)
+        if (iso_move_in_place(&plan->moves[i]))
             plan->root[plan->moves[i].to] = plan->moves[i].from;
     for (int k = 0; k < program->n_steps; k++) {
         const iso_program_step *step = &program->steps[k];

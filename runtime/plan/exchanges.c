@@ -1,14 +1,28 @@
-/* The exchanges of a plan: which slot takes which boxes from which. */
+/* The exchanges of a plan: which slot takes which boxes from which.
+ *
+ * A rank adds what its own slots take. If slots are on several hosts, it also adds what the others take, because
+ * senders and the ranks of one host must agree on messages; of the slots of a host that take the same from the same
+ * slots, one is enough. So the work of a rank grows with the slots, and with the square only for reduce-scatters and
+ * all-to-alls between hosts, where every slot takes something else from every other. */
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/plan/plan_impl.h"
 
+/* Working memory. */
+typedef struct workspace {
+    iso_source *source; /* all of them [slots] */
+    int *slots;
+    iso_hash_key *key;
+    int *first;
+} workspace;
+
 /* Adds the regions of one slot's reshard to an exchange. */
 typedef struct adder {
     iso_plan *plan;
     iso_exchange *exchange;
-    iso_source *source; /* [slots] room */
+    const workspace *room;
+    iso_source *source; /* of the room */
     const iso_move *move;
     int slot;
     iso_box target_box;
@@ -46,27 +60,35 @@ static iso_status add_boxes(adder *a)
                              &program->values[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
-/* Each slot adds its chunk of all partial sums into its own copy; in small groups also into those on its
- * host. */
+/* The axes along which a move adds partial sums. */
+static uint32_t summed_axes(const adder *a)
+{
+    const iso_program_value *values = a->plan->program->values;
+    return values[a->move->from].layout.partial & ~values[a->move->to].layout.partial;
+}
+
+/* Each slot adds its chunk of all partial sums into its own copy, or apart from it; in small groups also into those
+ * on its host. */
 static iso_status add_scatter(adder *a, int *slots)
 {
     const iso_program *program = a->plan->program;
     const iso_program_value *from = &program->values[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
-    int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
+    int me, group = iso_group_count(program->mesh, summed_axes(a), a->slot, &me);
     int64_t begin, count;
     iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_cut(flat.extent[0], group, me, &begin, &count);
-    if (count == 0)
+    if (count == 0 || (group > ISO_PLAN_MANY && !iso_exchange_needs(a->exchange, a->slot)))
         return ISO_OK;
     iso_box chunk = iso_box_range(begin, count);
-    iso_group_slots(program->mesh, from->layout.partial, a->slot, slots);
+    iso_group_slots(program->mesh, summed_axes(a), a->slot, slots);
     for (int i = 0; i < group; i++)
         a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
     iso_reduce reduce = from->layout.partial_max ? ISO_MAX : ISO_SUM;
+    int target = a->move->apart ? a->move->to : a->move->from;
     if (group > ISO_PLAN_MANY)
-        return iso_exchange_add(a->exchange, a->slot, a->move->from, &flat, from->tensor->dtype, reduce,
-                                &chunk, a->source, group, NULL);
+        return iso_exchange_add(a->exchange, a->slot, target, &flat, from->tensor->dtype, reduce, &chunk,
+                                a->source, group, NULL);
     return iso_exchange_add_in_place(a->exchange, a->slot, a->move->from, from->tensor->dtype, reduce,
                                      flat.extent[0], begin, count, a->source, group);
 }
@@ -78,7 +100,7 @@ static iso_status add_gather(adder *a)
     const iso_program *program = a->plan->program;
     const iso_program_value *from = &program->values[a->move->from];
     iso_box box = iso_plan_box(a->plan, a->move->from, a->slot);
-    int me, group = iso_group_count(program->mesh, from->layout.partial, a->slot, &me);
+    int me, group = iso_group_count(program->mesh, summed_axes(a), a->slot, &me);
     iso_box flat = iso_box_range(0, iso_box_count(&box));
     iso_status status = ISO_OK;
     for (int i = 0; i < group; i++) {
@@ -87,12 +109,12 @@ static iso_status add_gather(adder *a)
         if (count == 0)
             break;
         iso_box chunk = iso_box_range(begin, count);
-        int owner = iso_group_slot(program->mesh, from->layout.partial, a->slot, i);
+        int owner = iso_group_slot(program->mesh, summed_axes(a), a->slot, i);
         bool given =
             group <= ISO_PLAN_MANY && iso_plan_host_of(a->plan, owner) == iso_plan_host_of(a->plan, a->slot);
         if (given || owner == a->slot)
             continue;
-        a->source[0] = source_of(a->plan, a->move->from, owner, &flat);
+        a->source[0] = source_of(a->plan, a->move->to, owner, &flat);
         ISO_TRY(iso_exchange_add(a->exchange, a->slot, a->move->to, &flat, from->tensor->dtype, ISO_SUM,
                                  &chunk, a->source, 1, NULL));
     }
@@ -100,19 +122,71 @@ done:
     return status;
 }
 
-static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, int count, iso_source *source,
-                            int *slots)
+static bool is_own(const iso_plan *plan, int slot)
 {
-    adder a = {.plan = plan, .exchange = exchange, .source = source};
+    const iso_topology *topology = iso_fabric_topology(plan->site->fabric);
+    return topology->rank_of_slot[slot] == topology->rank;
+}
+
+/* Slots of a host with equal keys take the same. */
+static iso_hash_key key_of(const adder *a, int slot)
+{
+    const iso_program *program = a->plan->program;
+    const iso_layout *from = &program->values[a->move->from].layout;
+    const iso_shape shape = iso_plan_shape(a->plan, a->move->from);
+    uint64_t host = 1 + (uint64_t)iso_plan_host_of(a->plan, slot);
+    iso_hash_key key = {
+        {(uint64_t)slot, iso_hash_mix((uint64_t)slot)}}; /* SCATTER: each takes another chunk */
+    if (a->move->kind == ISO_MOVE_GATHER)
+        key.word[0] = key.word[1] = (uint64_t)iso_group_slot(program->mesh, summed_axes(a), slot, 0);
+    if (a->move->kind == ISO_MOVE_BOXES)
+        key = iso_reshard_key(program->mesh, from, &program->values[a->move->to].layout, &shape, slot);
+    return (iso_hash_key){{iso_hash_mix(key.word[0] + host), iso_hash_mix(key.word[1] ^ host)}};
+}
+
+/* Sets room->first[slot] to the first slot of its host that takes the same; on one host to -1. */
+static iso_status find_firsts(const adder *a)
+{
+    int slots = a->plan->program->mesh->n_slots;
+    for (int slot = 0; slot < slots; slot++)
+        a->room->first[slot] = -1;
+    if (iso_plan_on_one_host(a->plan))
+        return ISO_OK;
+    for (int slot = 0; slot < slots; slot++)
+        a->room->key[slot] = key_of(a, slot);
+    return iso_hash_firsts(a->room->key, slots, a->room->first)
+               ? ISO_OK
+               : iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %d slots", slots);
+}
+
+/* Whether this rank adds what a slot takes. Sums in place count what slots of other ranks write. */
+static bool adds(const adder *a, int slot)
+{
+    return is_own(a->plan, slot) || a->room->first[slot] == slot || a->move->kind == ISO_MOVE_SCATTER;
+}
+
+static iso_status add_move(adder *a)
+{
     iso_status status = ISO_OK;
-    for (int slot = 0; slot < plan->program->mesh->n_slots; slot++)
-        for (int i = first; i < first + count; i++) {
-            a.slot = slot;
-            a.move = &plan->moves[i];
-            ISO_TRY(a.move->kind == ISO_MOVE_BOXES     ? add_boxes(&a)
-                    : a.move->kind == ISO_MOVE_SCATTER ? add_scatter(&a, slots)
-                                                       : add_gather(&a));
-        }
+    ISO_TRY(find_firsts(a));
+    for (a->slot = 0; a->slot < a->plan->program->mesh->n_slots; a->slot++)
+        if (adds(a, a->slot))
+            ISO_TRY(a->move->kind == ISO_MOVE_BOXES     ? add_boxes(a)
+                    : a->move->kind == ISO_MOVE_SCATTER ? add_scatter(a, a->room->slots)
+                                                        : add_gather(a));
+done:
+    return status;
+}
+
+static iso_status add_moves(iso_plan *plan, iso_exchange *exchange, int first, int count,
+                            const workspace *room)
+{
+    adder a = {.plan = plan, .exchange = exchange, .room = room, .source = room->source};
+    iso_status status = ISO_OK;
+    for (int i = first; i < first + count; i++) {
+        a.move = &plan->moves[i];
+        ISO_TRY(add_move(&a));
+    }
 done:
     return status;
 }
@@ -123,6 +197,13 @@ static iso_status add_fault_sum(iso_plan *plan, iso_exchange *exchange, int slot
     iso_box box = iso_box_range(0, 1);
     return iso_exchange_add(exchange, slot, plan->fault_target, &box, ISO_F64, ISO_SUM, &box, source, count,
                             NULL);
+}
+
+/* Whether a slot may be the first of several hosts' slots. */
+static bool begins_host(const iso_plan *plan, int slot)
+{
+    return !iso_plan_on_one_host(plan) &&
+           (slot == 0 || iso_plan_host_of(plan, slot) != iso_plan_host_of(plan, slot - 1));
 }
 
 /* Gives every slot the number of slots with a fault: each slot adds them up, or slot 0 did so before. */
@@ -140,7 +221,8 @@ static iso_status add_faults(iso_plan *plan, iso_source *source)
         source[0].offset += sizeof(double);
     }
     for (int slot = 0; slot < slots; slot++)
-        ISO_TRY(add_fault_sum(plan, plan->epilogue, slot, source, many ? 1 : slots));
+        if (is_own(plan, slot) || begins_host(plan, slot))
+            ISO_TRY(add_fault_sum(plan, plan->epilogue, slot, source, many ? 1 : slots));
 done:
     return status;
 }
@@ -190,21 +272,20 @@ static iso_status add_buckets(iso_plan *plan, iso_source *source, int *slots)
         else
             ISO_TRY(create_bucket_exchange(plan, b));
     for (int slot = 0; slot < plan->program->mesh->n_slots; slot++)
-        for (int b = 0; b < plan->buckets->count; b++)
+        for (int b = 0; b < plan->buckets->count && iso_exchange_needs(plan->epilogue, slot); b++)
             ISO_TRY(add_bucket(plan, b, slot, source, slots));
 done:
     return status;
 }
 
-static iso_status make_epilogue(iso_plan *plan, iso_source *source, int *slots)
+static iso_status make_epilogue(iso_plan *plan, const workspace *room)
 {
     iso_status status = ISO_OK;
     ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->epilogue));
     plan->fault_target = plan->program->n_values;
-    ISO_TRY(
-        add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves, source, slots));
-    ISO_TRY(add_faults(plan, source));
-    ISO_TRY(add_buckets(plan, source, slots));
+    ISO_TRY(add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves, room));
+    ISO_TRY(add_faults(plan, room->source));
+    ISO_TRY(add_buckets(plan, room->source, room->slots));
 done:
     return status;
 }
@@ -433,7 +514,7 @@ static void name_exchange(const iso_plan *plan, const iso_instruction *instructi
              after, more);
 }
 
-static iso_status make_exchange(iso_plan *plan, int number, iso_source *source, int *slots)
+static iso_status make_exchange(iso_plan *plan, int number, const workspace *room)
 {
     iso_instruction *instruction = &plan->instructions[number];
     char what[320] = "a reshard";
@@ -445,27 +526,30 @@ static iso_status make_exchange(iso_plan *plan, int number, iso_source *source, 
     plan->instructions[instruction->begin].exchange = instruction->exchange;
     if (instruction->settled)
         iso_exchange_set_settled(instruction->exchange);
-    return add_moves(plan, instruction->exchange, instruction->first_move, instruction->n_moves, source,
-                     slots);
+    return add_moves(plan, instruction->exchange, instruction->first_move, instruction->n_moves, room);
 }
 
 iso_status iso_plan_connect(iso_plan *plan)
 {
     iso_status status = ISO_OK;
     size_t count = (size_t)plan->program->mesh->n_slots;
-    iso_source *source = iso_new(count * sizeof *source);
-    int *slots = iso_new(count * sizeof *slots);
+    workspace room = {.source = iso_new(count * sizeof *room.source),
+                      .slots = iso_new(count * sizeof *room.slots),
+                      .key = iso_new(count * sizeof *room.key),
+                      .first = iso_new(count * sizeof *room.first)};
     plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
-    if (!source || !slots || !plan->bucket_pull)
+    if (!room.source || !room.slots || !room.key || !room.first || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
-            ISO_TRY(make_exchange(plan, i, source, slots));
-    ISO_TRY(make_epilogue(plan, source, slots));
-    ISO_TRY(make_weight_gather(plan, slots));
+            ISO_TRY(make_exchange(plan, i, &room));
+    ISO_TRY(make_epilogue(plan, &room));
+    ISO_TRY(make_weight_gather(plan, room.slots));
     ISO_TRY(exchanges_commit(plan));
 done:
-    iso_free(source);
-    iso_free(slots);
+    iso_free(room.first);
+    iso_free(room.key);
+    iso_free(room.slots);
+    iso_free(room.source);
     return status;
 }

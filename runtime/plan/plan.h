@@ -47,9 +47,17 @@ typedef enum iso_move_kind {
 
 typedef struct iso_move {
     iso_move_kind kind;
-    int from, to;  /* values; both are in the same memory unless kind is ISO_MOVE_BOXES */
+    int from, to; /* values */
+    bool
+        apart; /* SCATTER, GATHER: the sum is in memory of its own, because the partial sums are read later */
     bool gathered; /* SCATTER: a GATHER follows */
 } iso_move;
+
+/* Whether both values of a move are in the same memory. */
+static inline bool iso_move_in_place(const iso_move *move)
+{
+    return move->kind != ISO_MOVE_BOXES && !move->apart;
+}
 
 /* What the exchange of an instruction moves. */
 typedef enum iso_cargo {

@@ -19,16 +19,17 @@ bool iso_plan_is_alias(const iso_op *op)
     return op && op->type->no_kernel;
 }
 
-/* The number of partial sums of each element if a reshard is an all-reduce; 1: it is not. */
+/* The number of partial sums of each element if a reshard is an all-reduce; 1: it is not. The result may be
+ * partial along other axes. */
 static int addends(const iso_plan *plan, const iso_layout *from, const iso_layout *to)
 {
     iso_layout reduced = *from;
     int group = 1;
-    reduced.partial = 0;
-    if (!from->partial || !iso_layout_equal(&reduced, to))
+    reduced.partial &= to->partial;
+    if (!iso_layout_equal(&reduced, to))
         return 1;
     for (int a = 0; a < plan->program->mesh->n_axes; a++)
-        if (from->partial & 1u << a)
+        if (from->partial & ~to->partial & 1u << a)
             group *= plan->program->mesh->size[a];
     return group;
 }
@@ -84,9 +85,10 @@ static iso_status add_second_half(scheduler *s, int first, int moves)
     iso_status status = ISO_OK;
     for (int i = first; i < first + moves; i++)
         if (plan->moves[i].gathered)
-            ISO_TRY(add_move(
-                plan,
-                (iso_move){.kind = ISO_MOVE_GATHER, .from = plan->moves[i].from, .to = plan->moves[i].to}));
+            ISO_TRY(add_move(plan, (iso_move){.kind = ISO_MOVE_GATHER,
+                                              .from = plan->moves[i].from,
+                                              .to = plan->moves[i].to,
+                                              .apart = plan->moves[i].apart}));
     if (plan->n_moves > begin)
         ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
                                                         .begin = plan->n_instructions,
@@ -269,17 +271,16 @@ static bool is_last_reader(const scheduler *s, int value, int number)
     return s->other_readers[memory] == 1 && s->last_kernel[memory] < number;
 }
 
-/* Whether an all-reduce of a value of this shape over this many slots is done in place. Of two slots on two hosts
+/* Whether an all-reduce of a value of this shape over this many slots is done in chunks. Of two slots on two hosts
  * each sends the same bytes in one exchange. */
-static bool goes_in_place(const scheduler *s, int number, int group, const iso_shape *shape)
+static bool goes_in_chunks(const scheduler *s, int value, int group, const iso_shape *shape)
 {
-    int value = s->program->steps[number].input[0];
     int64_t elements = iso_layout_largest(s->program->mesh, &s->program->values[value].layout, shape);
     bool large = elements >= ISO_SMALL_SUM && group > (iso_plan_on_one_host(s->plan) ? 1 : 2);
-    return (large || group > ISO_PLAN_MANY) && is_last_reader(s, value, number);
+    return large || group > ISO_PLAN_MANY;
 }
 
-/* The move of a reshard step. */
+/* The move of a reshard step. Among few slots only sums in place are done in chunks. */
 static iso_move move_of(const scheduler *s, int number)
 {
     const iso_program_step *step = &s->program->steps[number];
@@ -287,11 +288,13 @@ static iso_move move_of(const scheduler *s, int number)
                             *to = &s->program->values[step->output[0]];
     iso_shape shape = iso_shape_with_rows(&from->tensor->shape, s->plan->rows);
     int group = addends(s->plan, &from->layout, &to->layout);
-    bool in_place = goes_in_place(s, number, group, &shape);
-    return (iso_move){.kind = in_place ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES,
+    bool many = group > ISO_PLAN_MANY, last = is_last_reader(s, step->input[0], number);
+    bool chunks = (many || last) && goes_in_chunks(s, step->input[0], group, &shape);
+    return (iso_move){.kind = chunks ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES,
                       .from = step->input[0],
                       .to = step->output[0],
-                      .gathered = in_place && (group > ISO_PLAN_MANY || !iso_plan_on_one_host(s->plan))};
+                      .apart = chunks && !last,
+                      .gathered = chunks && (many || !iso_plan_on_one_host(s->plan))};
 }
 
 /* The variable whose gradient a step moves to where it is updated; NULL: it does something else. */

@@ -5,6 +5,7 @@
 #define ISO_SPMD_PROGRAM_H
 
 #include "runtime/base/batch.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/spmd/spmd_impl.h"
@@ -119,6 +120,9 @@ typedef iso_status (*iso_region_visit)(void *arg, const iso_region *region);
  * has the same one. */
 iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                              const iso_shape *shape, int slot, iso_region_visit visit, void *arg);
+/* Slots with the same key take the same regions from the same slots. */
+iso_hash_key iso_reshard_key(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                             const iso_shape *shape, int slot);
 /* True if every slot makes its new box from its own old one. */
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to);
 /* The approximate number of elements that a slot receives from others, for comparing choices. DBL_MAX if

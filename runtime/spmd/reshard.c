@@ -4,6 +4,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/spmd/program.h"
 
@@ -194,6 +195,26 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
     iso_free(v.slot);
     iso_free(v.box);
     return status;
+}
+
+/* What a slot takes follows from its new box, and from its coordinates along the axes that stay. */
+iso_hash_key iso_reshard_key(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
+                             const iso_shape *shape, int slot)
+{
+    iso_box want = iso_layout_box(mesh, to, shape, slot);
+    int start = slot;
+    for (int a = 0; a < mesh->n_axes; a++) {
+        axis_role role = role_of(from, to, a);
+        if (role == MASK && iso_mesh_coordinate(mesh, slot, a) != 0)
+            return (iso_hash_key){{0, 0}}; /* nothing */
+        if (role == SUM || role == SEARCH)
+            start = iso_mesh_with_coordinate(mesh, start, a, 0);
+    }
+    size_t bytes = (size_t)want.rank * sizeof *want.offset;
+    iso_hash_key key = {{1 + (uint64_t)start, iso_hash_mix(1 + (uint64_t)start)}};
+    for (int i = 0; i < 2; i++)
+        key.word[i] = iso_hash_bytes(iso_hash_bytes(key.word[i], want.offset, bytes), want.extent, bytes);
+    return key;
 }
 
 /* ---- local reshards ---- */
