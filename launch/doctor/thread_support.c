@@ -1,12 +1,9 @@
 /* The level of thread support of MPI. */
 #include "launch/doctor/list.h"
 
-enum { ENOUGH, LITTLE, SINGLE };
+enum { ENOUGH, SINGLE };
 static const iso_doctor_outcome outcomes[] = {
     [ENOUGH] = {"enough", ISO_DOCTOR_OK, NULL},
-    [LITTLE] = {"little", ISO_DOCTOR_WARNING,
-                "messages between hosts are not overlapped with computation; use an MPI library with "
-                "MPI_THREAD_SERIALIZED"},
     [SINGLE] = {"single", ISO_DOCTOR_ERROR,
                 "use an MPI library that was built with support for threads, or one thread for each rank "
                 "(--threads 1)"},
@@ -18,12 +15,10 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
     const char *name = iso_thread_support_name(level);
     if (!doctor->mpi.running)
         return iso_doctor_find(finding, ISO_DOCTOR_NOT_CHECKED, 0, "MPI is not started");
-    if (level >= ISO_THREAD_SERIALIZED)
-        return iso_doctor_find(finding, ENOUGH, 0, "%s", name);
     if (level == ISO_THREAD_SINGLE && iso_threads(doctor->ctx) > 1)
         return iso_doctor_find(finding, SINGLE, 0, "%s, and ranks have %d threads", name,
                                iso_threads(doctor->ctx));
-    return iso_doctor_find(finding, LITTLE, 0, "%s, which is less than MPI_THREAD_SERIALIZED", name);
+    return iso_doctor_find(finding, ENOUGH, 0, "%s", name);
 }
 
 const iso_doctor_check iso_doctor_check_thread_support = {

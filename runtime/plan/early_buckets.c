@@ -1,15 +1,15 @@
 /* Where the exchanges of buckets begin and end, if the mesh crosses hosts.
  *
- * That of its gradients begins as soon as the last gradient of the bucket has been computed, and ends with the step: its messages
- * travel while slots compute what is left of the backward pass. Two things delay it:
+ * That of its gradients begins as soon as the last gradient of the bucket has been computed, and ends with the
+ * step: its messages travel while slots compute what is left of the backward pass. Two things delay it:
  * - Messages between two hosts arrive in the order in which they were sent. If slots wait for another exchange
  *   soon, it would arrive behind the gradients. They begin after it if there is much more to compute after it
  *   (MUCH times), up to the exchange after that, than before it.
  * - A bucket with little or nothing left to compute after it goes with the scalars at the end of the step.
  *
- * A step may leave it to the next one to send new weights to other hosts. They must be there when an op first reads
- * one of the bucket. They are sent after the last exchange before, or after the one before that if there is more
- * to compute in between. */
+ * A step may leave it to the next one to send new weights to other hosts. They must be there when an op first
+ * reads one of the bucket. They are sent after the last exchange before, or after the one before that if there is
+ * more to compute in between. */
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
