@@ -91,7 +91,7 @@ $(INJECTOR): CFLAGS := $(filter-out -fsanitize=% -fvisibility=%,$(CFLAGS)) -fvis
 $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
-	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
+	$(Q)$(MPICC) $(LDFLAGS) -Wl,--wrap=_mark_point -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
 # Benchmarks need no Check.
 $(BENCHES): $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -60,6 +60,14 @@ int run_tests(const char *name, double seconds, SFun set_up, SFun tear_down, con
     return failed ? 1 : 0;
 }
 
+/* In place of Check's, with which every assertion that holds writes its position to a file: with as many assertions
+ * as elements of tensors, that took half of the time. An assertion that fails has its position without it. */
+void __wrap__mark_point(const char *file, int line);
+void __wrap__mark_point(const char *file, int line)
+{
+    (void)file, (void)line;
+}
+
 bool takes_case(int ranks, int number)
 {
     return ranks == 1 || getenv("ISOGRID_TEST_LONG") || number % 3 == ranks * ranks / 2 % 3;
