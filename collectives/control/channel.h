@@ -12,7 +12,7 @@ typedef struct iso_channel {
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
     int rank, n_ranks;
     iso_first_error failed; /* of iso_agree_later */
-    iso_watch *watch;       /* NULL: one rank, or not made yet */
+    iso_watch *watch;       /* of all ranks of the job. NULL: one rank, or not made yet */
 } iso_channel;
 
 /* The channel of a context; NULL for NULL. Defined in runtime/session, which defines the context. */
@@ -26,14 +26,18 @@ iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, c
 typedef struct iso_watch_settings {
     const int *host_of_rank; /* [n_ranks] lent until iso_watch_destroy */
     int n_hosts;
-    bool ends_process;   /* ends the process when a rank is lost */
-    double timeout;      /* seconds after which a slow rank is named */
-    bool timeout_aborts; /* and ends the job */
-    bool times;          /* rank 0 prints the times of steps */
+    /* The ranks of a group call collectives together. Groups do not wait for each other; the loss of a rank ends
+     * them all. */
+    int group, group_rank, group_size; /* of this rank; group_rank: what reports call it */
+    const char *group_name;            /* in reports: "evaluator"; "" for ranks that need no name */
+    bool ends_process;                 /* ends the process when a rank is lost */
+    double timeout;                    /* seconds after which a slow rank is named */
+    bool timeout_aborts;               /* and ends the job */
+    bool times;                        /* rank 0 of the group prints the times of steps */
 } iso_watch_settings;
 
-/* Starts to watch the ranks of a channel, and a thread for it. *watch is NULL if there is one rank.
- * Collective. */
+/* Starts to watch the ranks of a channel, those of all groups, and a thread for it. *watch is NULL if there is
+ * one rank. Collective. */
 iso_status iso_watch_create(const iso_channel *channel, const iso_watch_settings *settings,
                             iso_watch **watch);
 /* Does nothing with NULL. Local. */
@@ -46,5 +50,7 @@ typedef enum iso_watch_phase {
     ISO_WATCH_ENDED, /* it knows that all ranks have reached iso_finish */
 } iso_watch_phase;
 void iso_watch_set_phase(iso_watch *watch, iso_watch_phase phase);
+/* Whether a rank will not come to iso_finish any more: it is lost, or has failed alone. False for NULL. */
+bool iso_watch_misses(const iso_watch *watch);
 
 #endif

@@ -153,6 +153,11 @@ void iso_watch_set_phase(iso_watch *w, iso_watch_phase phase)
         atomic_store(&w->mine->phase, phase);
 }
 
+bool iso_watch_misses(const iso_watch *w)
+{
+    return w && (atomic_load(&w->lost) || atomic_load(&w->misses));
+}
+
 /* ---- create and destroy ---- */
 
 /* Two processes see the same numbers of processes if their PID namespaces are the same. */
@@ -162,9 +167,14 @@ static uint64_t pid_space(void)
     return stat("/proc/self/ns/pid", &about) ? 0 : (uint64_t)about.st_ino;
 }
 
-static iso_status share_identities(iso_watch *w, const iso_channel *channel)
+static iso_status share_identities(iso_watch *w, const iso_channel *channel,
+                                   const iso_watch_settings *settings)
 {
-    iso_watch_identity mine = {.pid = (int32_t)getpid(), .pid_space = pid_space()};
+    iso_watch_identity mine = {.pid = (int32_t)getpid(),
+                               .pid_space = pid_space(),
+                               .group = settings->group,
+                               .group_rank = settings->group_rank};
+    snprintf(mine.group_name, sizeof mine.group_name, "%s", settings->group_name);
     iso_host_name(mine.host);
     iso_status status = iso_channel_agree(channel, iso_watch_links_open(w, &mine));
     if (status != ISO_OK)
@@ -213,18 +223,19 @@ static iso_status make(const iso_channel *channel, const iso_watch_settings *set
     w->rank = channel->rank;
     w->n_ranks = channel->n_ranks;
     w->n_hosts = settings->n_hosts;
+    w->group_size = settings->group_size;
     w->host_of_rank = settings->host_of_rank;
     w->ends_process = settings->ends_process;
     w->timeout = settings->timeout;
     w->timeout_aborts = settings->timeout_aborts;
-    w->times = settings->times;
+    w->times = settings->times && settings->group_size > 1;
     w->identity = iso_new((size_t)w->n_ranks * sizeof *w->identity);
     w->peer = iso_new((size_t)w->n_ranks * sizeof *w->peer);
     w->standing = iso_new((size_t)w->n_ranks * sizeof *w->standing);
     bool room = w->identity && w->peer && w->standing;
     ISO_TRY(iso_channel_agree(channel,
                               room ? ISO_OK : iso_no_memory("the watchdog of %d ranks", channel->n_ranks)));
-    ISO_TRY(share_identities(w, channel));
+    ISO_TRY(share_identities(w, channel, settings));
     ISO_TRY(share_job(w, channel->communicator));
     ISO_TRY(iso_channel_agree(channel, make_page(w, channel->communicator)));
     ISO_TRY(iso_channel_agree(channel, iso_watch_thread_start(w)));

@@ -63,6 +63,7 @@ typedef struct iso_watch_record {
     _Alignas(128) _Atomic uint64_t beats;         /* written by the rank's thread */
     _Atomic uint32_t phase;
     _Atomic uint32_t health; /* of a rank of another host: as its host's leader sees it */
+    _Atomic uint32_t silent; /* of a rank of another host: seconds since its last heartbeat */
 } iso_watch_record;
 
 /* The page of a host. */
@@ -75,6 +76,8 @@ typedef struct iso_watch_page {
 typedef struct iso_watch_identity {
     int32_t pid;
     uint64_t pid_space; /* pids of the same space can be compared */
+    int32_t group, group_rank;
+    char group_name[16];
     char host[ISO_HOST_NAME];
     uint16_t port; /* where it listens, if there are several hosts */
     int32_t n_addresses;
@@ -107,7 +110,7 @@ typedef struct iso_watch_peer {
 /* A rank that stands still, and where: sequence number and position. */
 typedef struct iso_watch_standing {
     uint64_t key;
-    int rank;
+    int rank, group;
 } iso_watch_standing;
 
 typedef enum iso_watch_reason {
@@ -132,9 +135,11 @@ struct iso_watch {
     uint64_t sequence, position, chain, part;
     unsigned texts;
     atomic_int lost; /* for contexts that go on: a rank is lost */
-    char loss[512];  /* the message of it; set before `lost` */
+    atomic_bool misses;
+    char loss[512]; /* the message of it; set before `lost` */
 
     int rank, n_ranks, n_hosts;
+    int group_size;
     const int *host_of_rank; /* the context's */
     bool ends_process;
     double timeout;
@@ -167,6 +172,8 @@ struct iso_watch {
 iso_status iso_watch_thread_start(iso_watch *watch);
 void iso_watch_thread_end(iso_watch *watch);
 bool iso_watch_is_local(const iso_watch *watch, int rank);
+/* Whether a rank is in this rank's group. */
+bool iso_watch_in_group(const iso_watch *watch, int rank);
 /* Whether this rank is the one that is connected to the other hosts. */
 bool iso_watch_is_leader(const iso_watch *watch);
 /* Whether a rank has died, is stopped or cannot be reached. */
@@ -188,19 +195,21 @@ void iso_watch_links_report(iso_watch *watch, const char *text, size_t length);
 
 /* watch_judge.c: finds two ranks that have called different collectives. */
 bool iso_watch_find_mismatch(const iso_watch *watch, int *first, int *other);
-/* How long some rank has been inside a collective, in seconds. */
+/* How long some rank of this rank's group has been inside a collective, in seconds. */
 double iso_watch_longest_wait(const iso_watch *watch);
-/* Adds which ranks are the last, and one that waits for them; some rank must be inside a collective. */
+/* Adds which ranks of the group are the last, and one that waits for them; some rank must be inside a
+ * collective. */
 void iso_watch_add_slow(const iso_watch *watch, iso_text *text);
 void iso_watch_warn_of_slow(const iso_watch *watch);
-/* Prints the times of steps of all ranks, if all have done enough since the last time. */
+/* Prints the times of steps of the group's ranks, if all have done enough since the last time. */
 void iso_watch_print_times(const iso_watch *watch);
 
 /* watch_report.c: prints the report and writes it to a file. */
 void iso_watch_report(iso_watch *watch);
 /* Writes a report of another host to a file. */
 void iso_watch_store_report(const iso_watch *watch, const char *text, size_t length);
-/* "rank 1 on h1 (process 77) is alive, in collective 17, a step" */
+/* "rank 1 on h1 (process 77) is alive, in collective 17, a step"; with several groups "evaluator, rank 0 on h1
+ * (rank 3 of the job, process 77) is alive, ..." */
 void iso_watch_add_rank(iso_text *text, const iso_watch *watch, int rank);
 /* A copy of the text of a rank's progress. */
 void iso_watch_read_text(const iso_watch_record *record, uint64_t progress, char text[ISO_WATCH_TEXT]);

@@ -22,10 +22,12 @@ static bool hash_at(const iso_watch_record *record, uint64_t sequence, uint64_t 
     return atomic_load_explicit(&record->ring[at].sequence, memory_order_acquire) == sequence;
 }
 
-/* By sequence number and position, then by rank. */
+/* By group, then by sequence number and position, then by rank. */
 static int by_key(const void *a, const void *b)
 {
     const iso_watch_standing *x = a, *y = b;
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
     if (x->key != y->key)
         return x->key < y->key ? -1 : 1;
     return (x->rank > y->rank) - (x->rank < y->rank);
@@ -37,7 +39,8 @@ static int list_standing(const iso_watch *w)
     int count = 0;
     for (int rank = 0; rank < w->n_ranks; rank++)
         if (w->peer[rank].still > moves_within)
-            w->standing[count++] = (iso_watch_standing){iso_watch_key(w->peer[rank].progress), rank};
+            w->standing[count++] = (iso_watch_standing){iso_watch_key(w->peer[rank].progress), rank,
+                                                        w->identity[rank].group};
     qsort(w->standing, (size_t)count, sizeof *w->standing, by_key);
     return count;
 }
@@ -45,6 +48,8 @@ static int list_standing(const iso_watch *w)
 static bool call_different(const iso_watch *w, int a, int b)
 {
     const iso_watch_record *first = &w->page->record[a], *second = &w->page->record[b];
+    if (w->identity[a].group != w->identity[b].group)
+        return false;
     uint64_t progress = w->peer[a].progress, other = w->peer[b].progress, one, two;
     uint64_t sequence = iso_watch_sequence(progress < other ? progress : other);
     if (sequence > 0 && hash_at(first, sequence, &one) && hash_at(second, sequence, &two) && one != two)
@@ -78,7 +83,7 @@ static void name_lowest(const iso_watch *w, int a, int b, int *first, int *other
 
 /* Each rank is compared with the one before it in the sequence. That is enough: a hash covers all collectives up
  * to its number, so a rank that agrees with the one before it agrees with all before that. A rank whose hash is
- * not known is passed over. */
+ * not known is passed over. Ranks of different groups are not compared. */
 bool iso_watch_find_mismatch(const iso_watch *w, int *first, int *other)
 {
     int count = list_standing(w), known = -1;
@@ -107,12 +112,13 @@ static uint64_t progress_of(const iso_watch *w, int rank)
     return iso_watch_key(progress) << 1 | !iso_watch_inside(progress);
 }
 
-/* The rank that has waited longest inside a collective; -1: none waits. */
+/* The rank of the group that has waited longest inside a collective; -1: none waits. A rank that is alone waits
+ * for nobody. */
 static int longest_waiting(const iso_watch *w)
 {
     int found = -1;
-    for (int rank = 0; rank < w->n_ranks; rank++)
-        if (iso_watch_inside(w->peer[rank].progress) &&
+    for (int rank = 0; rank < w->n_ranks && w->group_size > 1; rank++)
+        if (iso_watch_in_group(w, rank) && iso_watch_inside(w->peer[rank].progress) &&
             (found < 0 || w->peer[rank].still > w->peer[found].still))
             found = rank;
     return found;
@@ -127,11 +133,12 @@ double iso_watch_longest_wait(const iso_watch *w)
 void iso_watch_add_slow(const iso_watch *w, iso_text *text)
 {
     int waiting = longest_waiting(w), count = 0;
-    uint64_t least = progress_of(w, 0);
-    for (int rank = 1; rank < w->n_ranks; rank++)
-        least = progress_of(w, rank) < least ? progress_of(w, rank) : least;
+    uint64_t least = progress_of(w, w->rank);
     for (int rank = 0; rank < w->n_ranks; rank++)
-        if (progress_of(w, rank) == least && count++ < MOST_NAMED) {
+        if (iso_watch_in_group(w, rank) && progress_of(w, rank) < least)
+            least = progress_of(w, rank);
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (iso_watch_in_group(w, rank) && progress_of(w, rank) == least && count++ < MOST_NAMED) {
             iso_text_add(text, "%s", count > 1 ? "; " : "");
             iso_watch_add_rank(text, w, rank);
         }
@@ -159,7 +166,7 @@ static uint64_t steps_of_all(const iso_watch *w)
     uint64_t least = UINT64_MAX;
     for (int rank = 0; rank < w->n_ranks; rank++) {
         uint64_t steps = atomic_load(&w->page->record[rank].steps);
-        if (steps > 0 && steps - w->peer[rank].steps < least)
+        if (iso_watch_in_group(w, rank) && steps > 0 && steps - w->peer[rank].steps < least)
             least = steps - w->peer[rank].steps;
     }
     return least == UINT64_MAX ? 0 : least;
@@ -174,7 +181,8 @@ static void add_times(const iso_watch *w, int rank, iso_text *text)
              wait = atomic_load(&record->wait_time);
     double count = (double)(steps - last->steps);
     if (steps > last->steps)
-        iso_text_add(text, "; rank %d %.3f, %.3f", rank, 1e-6 * (double)(step - last->step_time) / count,
+        iso_text_add(text, "; rank %d %.3f, %.3f", w->identity[rank].group_rank,
+                     1e-6 * (double)(step - last->step_time) / count,
                      1e-6 * (double)(wait - last->wait_time) / count);
     last->steps = steps;
     last->step_time = step;
@@ -188,7 +196,8 @@ void iso_watch_print_times(const iso_watch *w)
     if (steps < STEPS_BETWEEN)
         return;
     for (int rank = 0; rank < w->n_ranks; rank++)
-        add_times(w, rank, &text);
+        if (iso_watch_in_group(w, rank))
+            add_times(w, rank, &text);
     printf("%llu steps, ms of each and of its waits for other ranks%s\n", (unsigned long long)steps,
            iso_text_get(&text));
     fflush(stdout);

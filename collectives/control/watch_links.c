@@ -437,6 +437,7 @@ static void look_at_host_of(const iso_watch *w, int rank, double passed)
     for (int other = 0; other < w->n_ranks && alone; other++)
         alone = other == rank || w->host_of_rank[other] != w->host_of_rank[rank];
     peer->silent += passed;
+    atomic_store(&record->silent, (uint32_t)peer->silent);
     if (atomic_load(&record->phase) == ISO_WATCH_ENDED || !peer->known ||
         atomic_load(&record->health) >= ISO_WATCH_DEAD)
         return;

@@ -39,25 +39,49 @@ static void add_progress(iso_text *report, const iso_watch *w, int rank)
     iso_text_add(report, ", %s", text);
 }
 
-static void add_health(iso_text *report, const iso_watch_peer *peer)
+static unsigned seconds_silent(const iso_watch *w, int rank)
 {
-    static const char *const texts[] = {
-        [ISO_WATCH_ALIVE] = "is alive",
-        [ISO_WATCH_SUSPECT] = "is silent",
-        [ISO_WATCH_DEAD] = "has ended without iso_finish",
-        [ISO_WATCH_STOPPED] = "is stopped (by SIGSTOP or SIGTSTP)",
-        [ISO_WATCH_SILENT] = "gives no sign of life",
-        [ISO_WATCH_CUT] =
-            "cannot be reached: its host or the network has failed, or all ranks there are stopped",
+    return iso_watch_is_local(w, rank) ? (unsigned)w->peer[rank].silent
+                                       : atomic_load(&w->page->record[rank].silent);
+}
+
+static void add_health(iso_text *report, const iso_watch *w, int rank)
+{
+    static const struct {
+        const char *text;
+        bool silent; /* when it was last heard of follows */
+        const char *cause;
+    } texts[] = {
+        [ISO_WATCH_ALIVE] = {"is alive", false, ""},
+        [ISO_WATCH_SUSPECT] = {"is silent", true, ""},
+        [ISO_WATCH_DEAD] = {"has ended without iso_finish", false, ""},
+        [ISO_WATCH_STOPPED] = {"is stopped (by SIGSTOP or SIGTSTP)", false, ""},
+        [ISO_WATCH_SILENT] = {"gives no sign of life", true, ""},
+        [ISO_WATCH_CUT] = {"cannot be reached", true,
+                           ": its host or the network has failed, or all ranks there are stopped"},
     };
-    iso_text_add(report, "%s", texts[peer->health]);
+    iso_watch_health health = w->peer[rank].health;
+    iso_text_add(report, "%s", texts[health].text);
+    if (texts[health].silent)
+        iso_text_add(report, ", last heard of %u s ago", seconds_silent(w, rank));
+    iso_text_add(report, "%s", texts[health].cause);
+}
+
+/* "rank 1", or "evaluator, rank 0" */
+static void add_name(iso_text *report, const iso_watch_identity *who)
+{
+    iso_text_add(report, "%s%srank %d", who->group_name, *who->group_name ? ", " : "", (int)who->group_rank);
 }
 
 void iso_watch_add_rank(iso_text *report, const iso_watch *w, int rank)
 {
     const iso_watch_identity *who = &w->identity[rank];
-    iso_text_add(report, "rank %d on %s (process %d) ", rank, who->host, (int)who->pid);
-    add_health(report, &w->peer[rank]);
+    add_name(report, who);
+    iso_text_add(report, " on %s (", who->host);
+    if (who->group_rank != rank)
+        iso_text_add(report, "rank %d of the job, ", rank);
+    iso_text_add(report, "process %d) ", (int)who->pid);
+    add_health(report, w, rank);
     iso_text_add(report, ", ");
     add_progress(report, w, rank);
 }
@@ -89,10 +113,11 @@ static void add_reason(iso_text *report, const iso_watch *w)
         lost += iso_watch_is_lost(w, rank);
     if (verdict->reason == ISO_WATCH_A_LOSS)
         iso_text_add(report, "%d of %d ranks %s lost", lost, w->n_ranks, lost == 1 ? "is" : "are");
-    else if (verdict->reason == ISO_WATCH_A_MISMATCH)
-        iso_text_add(report, "ranks %d and %d have called different collectives", verdict->first,
-                     verdict->other);
-    else
+    else if (verdict->reason == ISO_WATCH_A_MISMATCH) {
+        const iso_watch_identity *one = &w->identity[verdict->first], *two = &w->identity[verdict->other];
+        iso_text_add(report, "%s%sranks %d and %d have called different collectives", one->group_name,
+                     *one->group_name ? ", " : "", (int)one->group_rank, (int)two->group_rank);
+    } else
         iso_text_add(report, "no progress for %.0f seconds (--timeout-abort)", iso_watch_longest_wait(w));
 }
 

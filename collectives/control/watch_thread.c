@@ -34,6 +34,11 @@ bool iso_watch_is_local(const iso_watch *w, int rank)
     return w->host_of_rank[rank] == w->host_of_rank[w->rank];
 }
 
+bool iso_watch_in_group(const iso_watch *w, int rank)
+{
+    return w->identity[rank].group == w->identity[w->rank].group;
+}
+
 bool iso_watch_is_lost(const iso_watch *w, int rank)
 {
     return w->peer[rank].health >= ISO_WATCH_DEAD;
@@ -127,6 +132,14 @@ static int lowest_left(const iso_watch *w)
     return rank;
 }
 
+static bool leads_group(const iso_watch *w)
+{
+    int rank = 0;
+    while (rank < w->rank && (!iso_watch_in_group(w, rank) || iso_watch_is_lost(w, rank)))
+        rank++;
+    return rank == w->rank;
+}
+
 static void find(iso_watch *w, iso_watch_reason reason, double passed)
 {
     if (w->verdict.found && w->verdict.reason <= reason)
@@ -136,13 +149,13 @@ static void find(iso_watch *w, iso_watch_reason reason, double passed)
     w->verdict.since = -passed; /* this look does not count */
 }
 
-/* Ranks that others wait for are named by the lowest rank. */
+/* Ranks that others wait for are named by the lowest rank of their group. */
 static void look_for_slow(iso_watch *w, double passed)
 {
     double wait = iso_watch_longest_wait(w);
     if (wait < w->timeout)
         w->named = 0;
-    if (wait < w->timeout || wait - w->named < w->timeout || lowest_left(w) != w->rank)
+    if (wait < w->timeout || wait - w->named < w->timeout || !leads_group(w))
         return;
     w->named = wait;
     if (w->timeout_aborts)
@@ -203,10 +216,11 @@ static void end(iso_watch *w)
     atomic_store_explicit(&w->lost, 1, memory_order_release);
 }
 
-/* The lowest rank that is left reports; the others wait for that. */
+/* The lowest rank that is left reports; the others wait for that. No progress is known to its reporter alone. */
 static void conclude(iso_watch *w, double overdue)
 {
-    bool mine = lowest_left(w) == w->rank || (overdue >= report_follows && iso_watch_is_leader(w));
+    bool mine = w->verdict.reason == ISO_WATCH_A_TIMEOUT || lowest_left(w) == w->rank ||
+                (overdue >= report_follows && iso_watch_is_leader(w));
     if (!mine && !atomic_load(&w->page->reported))
         return;
     if (!atomic_load(&w->page->reported)) {
@@ -218,6 +232,14 @@ static void conclude(iso_watch *w, double overdue)
 
 /* ---- the thread ---- */
 
+static bool any_missing(const iso_watch *w)
+{
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        if (iso_watch_is_lost(w, rank) && phase_of(w, rank) == ISO_WATCH_FAILS)
+            return true;
+    return false;
+}
+
 static void look(iso_watch *w)
 {
     double now = iso_clock(), passed = now - w->clock < 1 ? now - w->clock : 1;
@@ -226,7 +248,8 @@ static void look(iso_watch *w)
     for (int rank = 0; rank < w->n_ranks; rank++)
         look_at(w, rank, passed);
     iso_watch_links_look(w, passed);
-    if (w->times && w->rank == 0)
+    atomic_store(&w->misses, any_missing(w));
+    if (w->times && w->identity[w->rank].group_rank == 0)
         iso_watch_print_times(w);
     if (atomic_load(&w->lost))
         return;

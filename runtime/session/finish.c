@@ -3,8 +3,8 @@
  * The ranks exchange how they ended on a communicator of their own, which no other collective uses. A rank
  * with an error waits only a few seconds for the others: ranks that do not arrive are stuck in a collective
  * that waits for this rank, so the job is aborted (if iso_init began MPI). A rank without an error waits as
- * long as necessary, as MPI_Finalize would. This is done by each role for itself; then the evaluators wait for
- * the workers, whose ends they could not tell from training otherwise. */
+ * long as necessary, as MPI_Finalize would. This is done by each role for itself; then the roles wait for each
+ * other, and the watchdog still watches: a rank that dies at the end is reported too. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -114,7 +114,7 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     finish_barrier how =
         failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
     if (how == MET) {
-        iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_ENDED);
+        iso_watch_leave(ctx->channel.watch);
         *status = tell(ctx, endings);
     } else if (failed != ISO_OK) /* the program's own error takes precedence */
         *status = *status == ISO_OK ? failed : iso_error(*status, "%s", message);
@@ -123,11 +123,30 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     return how;
 }
 
+/* Meets the ranks of the other role. From here on no rank is missed when it ends. */
+static finish_barrier meet_job(iso_context *ctx, iso_status *status)
+{
+    iso_status met = ISO_OK;
+    if (ctx->job.communicator != MPI_COMM_NULL) {
+        iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_RUNS);
+        met = iso_roles_meet(ctx);
+    }
+    if (met != ISO_OK) {
+        if (*status == ISO_OK) /* otherwise the program's own error has been printed */
+            print_end(ctx, met, ctx->channel.rank, iso_error_message());
+        *status = *status == ISO_OK ? met : *status;
+        return LATE;
+    }
+    iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_ENDED);
+    return MET;
+}
+
 static void free_context(iso_context *ctx)
 {
     iso_watch_destroy(ctx->channel.watch);
     iso_options_free(ctx);
     iso_free(ctx->host_of_rank);
+    iso_free(ctx->job_hosts);
     iso_free(ctx);
 }
 
@@ -170,12 +189,14 @@ int iso_finish(iso_context *ctx, iso_status status)
     finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
     if (how != MET && joined && status != ISO_OK)
         print_end(ctx, status, ctx->channel.rank, iso_error_message());
+    if (joined)
+        iso_workers_tell_end(ctx, status);
+    if (joined && how == MET)
+        how = meet_job(ctx, &status);
     if (how != MET && began)
         ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, exit_code(ctx, status)));
-    if (joined)
-        iso_roles_end(ctx, status);
     if (ctx && how != LATE) {
-        iso_mpi_free(&ctx->job);
+        iso_mpi_free(&ctx->job.communicator);
         iso_mpi_free(&ctx->shutdown);
         iso_mpi_free(&ctx->channel.communicator);
     }

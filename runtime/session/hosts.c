@@ -61,12 +61,12 @@ static int number_hosts(int ranks, int *host_of_rank)
 }
 
 /* The lowest rank of this rank's host, which may be a simulated one. */
-static iso_status find_lowest(const iso_context *ctx, MPI_Comm machine, int per_host, int *lowest)
+static iso_status find_lowest(int rank, MPI_Comm machine, int per_host, int *lowest)
 {
     int rank_on_machine;
     MPI_Comm host = MPI_COMM_NULL;
     iso_status status = ISO_OK;
-    *lowest = ctx->channel.rank;
+    *lowest = rank;
     if (per_host > 0) {
         ISO_TRY(ISO_MPI(MPI_Comm_rank(machine, &rank_on_machine)));
         ISO_TRY(iso_mpi_split(machine, rank_on_machine / per_host, rank_on_machine, &host));
@@ -92,20 +92,47 @@ done:
     return status;
 }
 
+/* Finds the host of each rank of a channel; `machine`: its ranks that share memory with this one. Collective. */
+static iso_status find_hosts(const iso_channel *channel, MPI_Comm machine, int per_host, int *host_of_rank,
+                             int *n_hosts)
+{
+    int lowest;
+    iso_status status = ISO_OK, found = find_lowest(channel->rank, machine, per_host, &lowest);
+    /* after an error too: the other ranks wait for this one */
+    ISO_TRY(ISO_MPI(MPI_Allgather(&lowest, 1, MPI_INT, host_of_rank, 1, MPI_INT, channel->communicator)));
+    ISO_TRY(found);
+    *n_hosts = number_hosts(channel->n_ranks, host_of_rank);
+done:
+    return status;
+}
+
 static iso_status find_with_mpi(iso_context *ctx, int per_host)
 {
-    MPI_Comm machine = MPI_COMM_NULL, all = ctx->channel.communicator;
-    int lowest, cores;
+    MPI_Comm machine = MPI_COMM_NULL;
+    int cores;
     iso_status found, status = ISO_OK;
-    ISO_TRY(iso_mpi_split_shared(all, ctx->channel.rank, &machine));
-    found = find_lowest(ctx, machine, per_host, &lowest); /* after an error too: the other ranks wait for this
-                                                             one */
-    ISO_TRY(ISO_MPI(MPI_Allgather(&lowest, 1, MPI_INT, ctx->host_of_rank, 1, MPI_INT, all)));
+    ISO_TRY(iso_mpi_split_shared(ctx->channel.communicator, ctx->channel.rank, &machine));
+    found = find_hosts(&ctx->channel, machine, per_host, ctx->host_of_rank, &ctx->n_hosts);
     ISO_TRY(count_cores(machine, &cores));
     ISO_TRY(found);
     if (ctx->n_threads == 0)
         ctx->n_threads = cores;
-    ctx->n_hosts = number_hosts(ctx->channel.n_ranks, ctx->host_of_rank);
+done:
+    iso_mpi_free(&machine);
+    return status;
+}
+
+iso_status iso_hosts_find_job(iso_context *ctx, int *n_hosts)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+    int per_host = 0;
+    iso_status status = ISO_OK;
+    ctx->job_hosts = iso_new((size_t)ctx->job.n_ranks * sizeof *ctx->job_hosts);
+    bool room = ctx->job_hosts != NULL;
+    ISO_TRY(iso_channel_agree(&ctx->job, room ? ranks_per_host(&per_host)
+                                              : iso_no_memory("the hosts of %d ranks", ctx->job.n_ranks)));
+    ISO_TRY(iso_mpi_split_shared(ctx->job.communicator, ctx->job.rank, &machine));
+    ISO_TRY(iso_channel_agree(&ctx->job, find_hosts(&ctx->job, machine, per_host, ctx->job_hosts, n_hosts)));
 done:
     iso_mpi_free(&machine);
     return status;

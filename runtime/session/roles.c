@@ -6,7 +6,9 @@
 #include <time.h>
 
 #include "collectives/control/mpi_call.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
@@ -261,15 +263,17 @@ done:
 /* Finds the leader of the other role, and the share of the cores in a job where both roles run. */
 static iso_status join_job(iso_context *ctx, MPI_Comm communicator)
 {
-    int leaders[2] = {-1, -1}, rank;
+    iso_channel *job = &ctx->job;
+    int leaders[2] = {-1, -1};
     iso_status status;
-    ISO_TRY(iso_mpi_dup(communicator, &ctx->job));
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(ctx->job, &rank)));
+    ISO_TRY(iso_mpi_dup(communicator, &job->communicator));
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(job->communicator, &job->rank)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(job->communicator, &job->n_ranks)));
     if (ctx->channel.rank == 0)
-        leaders[ctx->role] = rank;
-    ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, leaders, 2, MPI_INT, MPI_MAX, ctx->job)));
+        leaders[ctx->role] = job->rank;
+    ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, leaders, 2, MPI_INT, MPI_MAX, job->communicator)));
     ctx->other_leader = leaders[ctx->role == ISO_WORKER ? ISO_EVALUATOR : ISO_WORKER];
-    ISO_TRY(iso_hosts_share_cores(ctx, ctx->job));
+    ISO_TRY(iso_hosts_share_cores(ctx, job->communicator));
 done:
     return status;
 }
@@ -296,17 +300,28 @@ done:
 
 enum { ENDED = 1 }; /* the tag of the message */
 
+static iso_status receive_end(iso_context *ctx)
+{
+    iso_status status = ISO_MPI(MPI_Recv(&ctx->workers_status, 1, MPI_INT, ctx->other_leader, ENDED,
+                                         ctx->job.communicator, MPI_STATUS_IGNORE));
+    ctx->workers_ended = status == ISO_OK;
+    return status;
+}
+
+static bool awaits_workers(const iso_context *ctx)
+{
+    return iso_job_has_workers(ctx) && ctx->channel.rank == 0 && !ctx->workers_ended;
+}
+
 iso_status iso_workers_ended(iso_context *ctx, bool *ended, iso_status *how)
 {
     int arrived = 0;
     iso_status status = ISO_OK;
-    if (ctx && ctx->job != MPI_COMM_NULL && ctx->role == ISO_EVALUATOR && ctx->channel.rank == 0 &&
-        !ctx->workers_ended) {
-        ISO_TRY(ISO_MPI(MPI_Iprobe(ctx->other_leader, ENDED, ctx->job, &arrived, MPI_STATUS_IGNORE)));
+    if (awaits_workers(ctx)) {
+        ISO_TRY(ISO_MPI(
+            MPI_Iprobe(ctx->other_leader, ENDED, ctx->job.communicator, &arrived, MPI_STATUS_IGNORE)));
         if (arrived)
-            ISO_TRY(ISO_MPI(MPI_Recv(&ctx->workers_status, 1, MPI_INT, ctx->other_leader, ENDED, ctx->job,
-                                     MPI_STATUS_IGNORE)));
-        ctx->workers_ended = arrived != 0;
+            ISO_TRY(receive_end(ctx));
     }
     *ended = ctx && ctx->workers_ended;
     *how = ctx ? (iso_status)ctx->workers_status : ISO_OK;
@@ -316,30 +331,48 @@ done:
 
 bool iso_job_has_workers(const iso_context *ctx)
 {
-    return ctx && ctx->job != MPI_COMM_NULL && ctx->role == ISO_EVALUATOR;
+    return ctx && ctx->job.communicator != MPI_COMM_NULL && ctx->role == ISO_EVALUATOR;
 }
 
-/* Sleeps between questions: the workers may train for days. */
-static void wait_for_workers(iso_context *ctx)
-{
-    bool ended = false;
-    int failures = 0;
-    iso_status how;
-    while (!ended && failures < ISO_MPI_TRIES) {
-        if (iso_workers_ended(ctx, &ended, &how) != ISO_OK)
-            failures++;
-        if (!ended)
-            nanosleep(&(struct timespec){0, 20000000}, NULL);
-    }
-}
-
-void iso_roles_end(iso_context *ctx, iso_status status)
+void iso_workers_tell_end(iso_context *ctx, iso_status status)
 {
     int how = (int)status;
-    if (ctx->job == MPI_COMM_NULL || ctx->channel.rank != 0)
+    if (ctx->job.communicator != MPI_COMM_NULL && ctx->role == ISO_WORKER && ctx->channel.rank == 0)
+        /* a few bytes, which leave at once */
+        ISO_MPI_IGNORE(MPI_Send(&how, 1, MPI_INT, ctx->other_leader, ENDED, ctx->job.communicator));
+}
+
+/* Sleeps longer the longer it waits, up to 20 ms: the workers may train for days. */
+static void job_rest(double waited)
+{
+    double seconds = waited / 50 < 0.02 ? waited / 50 : 0.02;
+    nanosleep(&(struct timespec){0, 100000 + (long)(1e9 * seconds)}, NULL);
+}
+
+static void warn_of_evaluator(const iso_context *ctx, double waited, int *warned)
+{
+    if (ctx->role != ISO_WORKER || ctx->channel.rank != 0 || waited < ctx->timeout * (*warned + 1))
         return;
-    if (ctx->role == ISO_EVALUATOR)
-        wait_for_workers(ctx);
-    else /* a few bytes, which leave at once */
-        ISO_MPI_IGNORE(MPI_Send(&how, 1, MPI_INT, ctx->other_leader, ENDED, ctx->job));
+    iso_warn("the workers have ended %.0f seconds ago and wait for the evaluator", waited);
+    (*warned)++;
+}
+
+iso_status iso_roles_meet(iso_context *ctx)
+{
+    int done = 0, failures = 0, warned = 0;
+    double begun = iso_clock();
+    MPI_Request request;
+    iso_status status = ISO_MPI(MPI_Ibarrier(ctx->job.communicator, &request));
+    while (status == ISO_OK && !done) {
+        status = ISO_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        if (status != ISO_OK && ++failures < ISO_MPI_TRIES)
+            status = ISO_OK;
+        if (status == ISO_OK && !done && iso_watch_misses(ctx->channel.watch))
+            status = iso_error(ISO_FAILED, "a rank of the job has not reached iso_finish");
+        if (status == ISO_OK && !done) {
+            warn_of_evaluator(ctx, iso_clock() - begun, &warned);
+            job_rest(iso_clock() - begun);
+        }
+    }
+    return status == ISO_OK && awaits_workers(ctx) ? receive_end(ctx) : status;
 }

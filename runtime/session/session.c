@@ -10,6 +10,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
@@ -22,7 +23,8 @@ static iso_status session_create(int verbose, int *argc, char ***argv, iso_conte
     if (!ctx)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
-    ctx->shutdown = ctx->job = MPI_COMM_NULL;
+    ctx->job = (iso_channel){.communicator = MPI_COMM_NULL};
+    ctx->shutdown = MPI_COMM_NULL;
     ctx->seed = ISO_DEFAULT_SEED;
     ctx->timeout = ISO_DEFAULT_TIMEOUT;
     ctx->verbose = verbose;
@@ -58,16 +60,29 @@ static iso_status compare_ranks(iso_context *ctx)
     return iso_agree_same_text(ctx, "the options", text);
 }
 
-/* Collective. */
-static iso_status watch_ranks(iso_context *ctx)
+/* Watches all ranks of the job, those of the other role too. status: of this rank so far. Collective over the
+ * job. */
+static iso_status watch_ranks(iso_context *ctx, iso_status status)
 {
+    bool both = ctx->job.communicator != MPI_COMM_NULL;
+    const iso_channel *all = both ? &ctx->job : &ctx->channel;
     iso_watch_settings settings = {.host_of_rank = ctx->host_of_rank,
                                    .n_hosts = ctx->n_hosts,
+                                   .group = (int)ctx->role,
+                                   .group_rank = ctx->channel.rank,
+                                   .group_size = ctx->channel.n_ranks,
+                                   .group_name = iso_job_has_workers(ctx) ? "evaluator" : "",
                                    .ends_process = ctx->began_mpi,
                                    .timeout = ctx->timeout,
                                    .times = !strcmp(iso_option(ctx, "verbose", "1"), "2"),
                                    .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL};
-    return iso_watch_create(&ctx->channel, &settings, &ctx->channel.watch);
+    if (both) {
+        status = iso_channel_agree(all, status);
+        if (status == ISO_OK)
+            status = iso_hosts_find_job(ctx, &settings.n_hosts);
+        settings.host_of_rank = ctx->job_hosts;
+    }
+    return status == ISO_OK ? iso_watch_create(all, &settings, &ctx->channel.watch) : status;
 }
 
 /* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
@@ -86,8 +101,7 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_hosts_find(ctx));
-    if (status == ISO_OK)
-        status = watch_ranks(ctx);
+    status = watch_ranks(ctx, status);
     if (status == ISO_OK)
         status = compare_ranks(ctx);
     if (status == ISO_OK)

@@ -26,8 +26,9 @@ struct iso_context {
     MPI_Comm shutdown;   /* of the same ranks, only for iso_finish: a rank that failed cannot match another
                             rank's collective on it */
     bool began_mpi;
-    MPI_Comm job;              /* of all ranks, if there are workers and evaluators; else MPI_COMM_NULL */
+    iso_channel job;           /* of all ranks, if there are workers and evaluators; else MPI_COMM_NULL */
     int other_leader;          /* in job: rank 0 of the other role */
+    int *job_hosts;            /* [job.n_ranks] the host of each rank of the job; NULL: there is one role */
     bool workers_ended;        /* on rank 0 of the evaluator: the chief has said so */
     int workers_status;        /* and with which status */
     int n_hosts, n_host_ranks; /* n_host_ranks: of this rank's host */
@@ -73,5 +74,7 @@ iso_status iso_processors_compare(iso_context *ctx);
 
 /* Fills hosts, host_ranks, host_of_rank and threads. Collective. */
 iso_status iso_hosts_find(iso_context *ctx);
+/* Numbers the hosts of all ranks of the job, into *n_hosts and job_hosts. Collective over the job. */
+iso_status iso_hosts_find_job(iso_context *ctx, int *n_hosts);
 
 #endif

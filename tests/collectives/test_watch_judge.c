@@ -8,9 +8,10 @@
 
 enum { RANKS = 12, CASES = 4000, LONGEST = 50, FAR = 40 };
 
-/* The collectives of a rank: its kind of each; ranks of one program have one list. */
+/* The collectives of a rank: its kind of each; ranks of one program have one list. Only ranks of one group are
+ * compared. */
 typedef struct state {
-    int program[RANKS], sequence[RANKS], position[RANKS], part[RANKS];
+    int group[RANKS], program[RANKS], sequence[RANKS], position[RANKS], part[RANKS];
     bool still[RANKS], known[RANKS];
 } state;
 
@@ -52,6 +53,7 @@ static void publish(iso_watch *w, const state *s, int rank)
     }
     atomic_store(&record->signature[rank & 1],
                  hash_of(s->program[rank], s->sequence[rank]) + 977 * (uint64_t)s->part[rank]);
+    w->identity[rank].group = s->group[rank];
     w->peer[rank] =
         (iso_watch_peer){.still = s->still[rank] ? 1 : 0,
                          .progress = iso_watch_progress((uint64_t)s->sequence[rank],
@@ -62,7 +64,7 @@ static bool pair_differs(const state *s, int a, int b)
 {
     int least = s->sequence[a] < s->sequence[b] ? s->sequence[a] : s->sequence[b];
     int most = s->sequence[a] + s->sequence[b] - least;
-    if (!s->still[a] || !s->still[b])
+    if (!s->still[a] || !s->still[b] || s->group[a] != s->group[b])
         return false;
     if (least == most && s->position[a] > 0 && s->position[a] == s->position[b] &&
         (s->part[a] != s->part[b] || hash_of(s->program[a], least) != hash_of(s->program[b], least)))
@@ -83,8 +85,9 @@ static bool any_differ(const state *s)
 static state random_state(void)
 {
     state s;
-    int from = below(LONGEST), spread = 1 + below(below(2) ? 4 : FAR), programs = 1 + below(3);
+    int from = below(LONGEST), spread = 1 + below(below(2) ? 4 : FAR), programs = 1 + below(3), groups = 1 + below(2);
     for (int r = 0; r < RANKS; r++) {
+        s.group[r] = below(groups);
         s.program[r] = below(programs);
         s.sequence[r] = from + below(spread);
         s.position[r] = below(3);
@@ -103,12 +106,14 @@ static iso_watch *new_watch(void)
     w->page = aligned_alloc(128, sizeof *w->page + RANKS * sizeof *w->page->record);
     w->peer = calloc(RANKS, sizeof *w->peer);
     w->standing = calloc(RANKS, sizeof *w->standing);
-    ck_assert(w->page && w->peer && w->standing);
+    w->identity = calloc(RANKS, sizeof *w->identity);
+    ck_assert(w->page && w->peer && w->standing && w->identity);
     return w;
 }
 
 static void free_watch(iso_watch *w)
 {
+    free(w->identity);
     free(w->standing);
     free(w->peer);
     free(w->page);

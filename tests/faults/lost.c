@@ -7,7 +7,10 @@
  *   lost finishes        rank 1 goes to iso_finish, the others to an agreement
  *   lost exits           rank 1 ends without iso_finish
  *   lost sleeps SECONDS  rank 1 sleeps, the others wait in an agreement
- *   lost fails           rank 1 goes to iso_finish with an error */
+ *   lost fails           rank 1 goes to iso_finish with an error
+ *   lost waits FILE      all ranks go to iso_finish when the file exists
+ *
+ * Ranks are counted within their role. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +46,10 @@ static iso_status lose_in_turn(const char *name, int only)
         }
         iso_watch_leave(iso_context_watch(ctx));
     }
-    if (only == 0 && iso_rank(ctx) == 0)
+    if (only == 0 && iso_rank(ctx) == 0) {
+        sleep(3);
         send_signal(name);
+    }
     return iso_agree(ctx, ISO_OK);
 }
 
@@ -57,6 +62,11 @@ static iso_status act(int argc, char **argv)
         return lose_in_turn(argv[2], -1);
     if (!strcmp(what, "signal-rank") && argc > 3)
         return lose_in_turn(argv[3], atoi(argv[2]));
+    if (!strcmp(what, "waits")) {
+        while (access(argv[2], F_OK))
+            usleep(50000);
+        return ISO_OK;
+    }
     if (!strcmp(what, "skips") && !second) {
         iso_status status = iso_broadcast(ctx, data, sizeof data);
         if (status != ISO_OK)

@@ -52,7 +52,7 @@ wait_until() { # WHAT SECONDS COMMAND...
 }
 gone() { [ -z "$(processes)" ]; }
 
-begin() { # RANKS COMMAND...: in the background; $job is its process
+begin() { # RANKS COMMAND...: in the background; $job is its process. COMMAND may have further programs, after colons
     local ranks=$1
     shift
     job_name=test-${work##*-}-$((++jobs))
