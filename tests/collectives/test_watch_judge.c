@@ -85,7 +85,8 @@ static bool any_differ(const state *s)
 static state random_state(void)
 {
     state s;
-    int from = below(LONGEST), spread = 1 + below(below(2) ? 4 : FAR), programs = 1 + below(3), groups = 1 + below(2);
+    int from = below(LONGEST), spread = 1 + below(below(2) ? 4 : FAR), programs = 1 + below(3),
+        groups = 1 + below(2);
     for (int r = 0; r < RANKS; r++) {
         s.group[r] = below(groups);
         s.program[r] = below(programs);
