@@ -39,8 +39,8 @@ static int list_standing(const iso_watch *w)
     int count = 0;
     for (int rank = 0; rank < w->n_ranks; rank++)
         if (w->peer[rank].still > moves_within)
-            w->standing[count++] = (iso_watch_standing){iso_watch_key(w->peer[rank].progress), rank,
-                                                        w->identity[rank].group};
+            w->standing[count++] =
+                (iso_watch_standing){iso_watch_key(w->peer[rank].progress), rank, w->identity[rank].group};
     qsort(w->standing, (size_t)count, sizeof *w->standing, by_key);
     return count;
 }
