@@ -24,23 +24,13 @@ static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_f
     return status;
 }
 
-static iso_status open_named(iso_context *ctx, const char *name, iso_saved_file **file)
-{
-    char *path = NULL;
-    iso_status status = iso_checkpoint_resolve(ctx, "--resume", name, &path);
-    if (status == ISO_OK)
-        status = iso_saved_file_open(ctx, path ? path : name, file);
-    iso_free(path);
-    return status;
-}
-
 static iso_status resume_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
     iso_text backup = {0};
     iso_status status = ISO_OK;
     const char *how = options->resume;
     if (how && strcmp(how, "auto") != 0 && strcmp(how, "never") != 0)
-        return open_named(ctx, how, &from->file);
+        return iso_checkpoint_open(ctx, "--resume", how, &from->file);
     if (options->backup) {
         iso_text_add(&backup, "%s/" ISO_BACKUP_NAME, options->backup);
         status = find_newest(ctx, iso_text_get(&backup), &from->file);

@@ -77,11 +77,6 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
  * data. Collective. */
 iso_status iso_follow_training(iso_context *ctx, const iso_train_options *options);
 
-/* The file of a checkpoint that is named by its folder or by FOLDER/latest (the newest complete one), or by
- * FOLDER/best; iso_free() it. NULL: path is a file itself. option: for messages. ISO_INVALID if there is no
- * such checkpoint, or the file may not be read. Collective. */
-iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const char *path, char **found);
-
 /* The checkpoint from which a run resumes, and its mesh. NULL: none. */
 typedef struct iso_resumption {
     iso_saved_file *file; /* open until iso_fit takes it */

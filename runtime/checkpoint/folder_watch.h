@@ -21,8 +21,8 @@ typedef struct iso_folder_entry {
 iso_status iso_folder_watch_create(const char *folder, const char *pattern, iso_folder_watch **watch);
 void iso_folder_watch_destroy(iso_folder_watch *watch);
 /* Lists the folder, unless it has not changed since the last look. A missing folder has no checkpoints.
- * Files without a commit record are ignored until they change, and so are those with the number 0, which are
- * no checkpoints of a training. gone: called for each checkpoint that disappeared or was replaced before
+ * Files without a commit record are skipped until they change, with a warning when they have not changed for some
+ * seconds. Those with the number 0, which are no checkpoints of a training, are ignored. gone: called for each checkpoint that disappeared or was replaced before
  * iso_folder_watch_done. ISO_INVALID or ISO_IO if the folder cannot be listed; a later look may succeed. */
 iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *user, const char *path),
                                  void *user);
@@ -31,6 +31,11 @@ bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_folde
 /* Marks it, and with `older` also all that are older. It counts as new again if the file is replaced. Returns
  * the number of marked ones. */
 int iso_folder_watch_done(iso_folder_watch *watch, const iso_folder_entry *one, bool older);
+/* Marks one that cannot be read. It counts as new again if the file changes, also in place. */
+void iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *one);
+/* Warns of files without a commit record that it has not warned of: all, or those that have not changed for some
+ * seconds. */
+void iso_folder_watch_tell_torn(iso_folder_watch *watch, bool all);
 /* Whether the file is no longer the one that was seen. */
 bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one);
 

@@ -15,7 +15,7 @@ extern "C" {
  * replaced when the new one is complete. ISO_INVALID: another ending; ISO_IO names the file. Collective. */
 ISO_API iso_status iso_model_save_weights(iso_model *model, const char *path);
 typedef struct iso_load_weights_options {
-    const char *path;  /* positional */
+    const char *path; /* positional. A file, or a checkpoint as DIR or DIR/latest (the newest), or DIR/best */
     bool no_optimizer; /* does not change the optimizer's state */
 } iso_load_weights_options;
 /* Reads the weights of a model (compiled, or to be used by iso_predict) from a checkpoint or a .weights.h5 of

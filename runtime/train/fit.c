@@ -370,7 +370,7 @@ static iso_status resume(iso_training *t)
 {
     iso_status status = ISO_OK;
     if (t->options.resume)
-        ISO_TRY(iso_saved_file_open(t->ctx, t->options.resume, &t->options.resume_file));
+        ISO_TRY(iso_checkpoint_open(t->ctx, "fit: resume", t->options.resume, &t->options.resume_file));
     if (t->options.resume_file)
         ISO_TRY(iso_training_resume(t, t->options.resume_file));
     ISO_TRY(iso_training_begin_replica_check(t, t->options.resume_file));

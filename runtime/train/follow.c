@@ -145,9 +145,10 @@ static iso_status decide(follower *f, decision *out)
     ISO_TRY(look(f));
     ISO_TRY(find_next(f, &next, &found));
     bool reached = f->options.epochs > 0 && f->epoch >= f->options.epochs;
-    if (failed || (!found && (ended || reached)))
+    if (failed || (!found && (ended || reached))) {
         out->action = END;
-    else if (found)
+        iso_folder_watch_tell_torn(f->watch, true);
+    } else if (found)
         decide_on(f, &next, out);
     else if (f->options.timeout > 0 && iso_clock() - f->since > f->options.timeout)
         status = iso_error(ISO_FAILED, "no new checkpoint has appeared in '%s' for %g seconds", f->folder,
@@ -176,7 +177,7 @@ static iso_status skip(follower *f, const decision *what, iso_status why)
             say(f, "'%s' was removed while it was read; it is skipped", what->path);
         else
             iso_warn("the evaluator skips a checkpoint: %s", iso_error_message());
-        mark_done(f, what);
+        iso_folder_watch_failed(f->watch, &one);
     }
     return ISO_OK;
 }

@@ -154,8 +154,8 @@ typedef struct iso_fit_options {
         *callbacks; /* a list that ends at NULL; fit owns its members from the call on, even if it fails */
     int64_t steps_per_epoch; /* the data set's */
     int initial_epoch;
-    const char *resume;          /* a checkpoint of such a training: resumes from its position instead of
-                                    initial_epoch; NULL: begins */
+    const char *resume; /* a checkpoint of such a training, its folder, DIR/latest or DIR/best: resumes
+                                    from its position instead of initial_epoch; NULL: begins */
     iso_saved_file *resume_file; /* the same as an open file; a file that iso_checkpoint_find has verified is
                                     not read again for that; fit owns it from the call on, as it does the
                                     callbacks */

@@ -30,7 +30,7 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     ISO_NEED_AGREED_AS(ctx, "path", options.path);
     if (!model->compiled)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
-    ISO_TRY(iso_saved_file_open(ctx, options.path, &file));
+    ISO_TRY(iso_checkpoint_open(ctx, "load_weights", options.path, &file));
     iso_saved_file_close(model->initial); /* compiling must no longer read the optimizer's state from it */
     model->initial = NULL;
     ISO_TRY(iso_model_read_tensors(model, file,

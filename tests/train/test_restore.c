@@ -270,6 +270,33 @@ END_TEST
 
 /* ---- folders and files ---- */
 
+/* Wherever a checkpoint is named, its folder and DIR/latest name the newest, and DIR/best the one that is marked. */
+START_TEST(a_checkpoint_is_named_by_its_folder)
+{
+    char names[3][400], best[400];
+    uint64_t resumed = 0;
+    snprintf(names[0], sizeof names[0], "%s/c-2.weights.h5", folder);
+    snprintf(names[1], sizeof names[1], "%s", folder);
+    snprintf(names[2], sizeof names[2], "%s/latest", folder);
+    snprintf(best, sizeof best, "%s/best", folder);
+    for (int i = 0; i < 3; i++) {
+        iso_model *model = build_compiled(ctx);
+        check_ok(iso_model_load_weights(model, names[i]));
+        check_weights(names[i], model, second);
+        iso_model_destroy(model);
+        model = build_compiled(ctx);
+        iso_dataset *data = make_data();
+        check_ok(iso_fit(model, data, .epochs = 3, .resume = names[i], .verbose = ISO_ZERO));
+        resumed = i == 0 ? weights_of(model) : resumed;
+        check_weights("resumed", model, resumed);
+        check_refused(iso_fit(model, data, .resume = best, .verbose = ISO_ZERO), "has no best checkpoint");
+        check_refused(iso_model_load_weights(model, best), "has no best checkpoint");
+        iso_dataset_destroy(data);
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
 static iso_model *build_other(iso_context *context)
 {
     iso_graph *graph = iso_graph_create(context);
@@ -408,12 +435,12 @@ int main(int argc, char **argv)
     int failed = 1;
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS_WITH("restore", 120, set_up, tear_down, compiled_in_the_builder, compiled_afterwards,
-                           what_is_missing_is_named, never_compiled, compiled_after_predicting,
-                           assigned_before_compiling, with_a_function_of_ones_own,
-                           saved_or_loaded_before_compiling, a_damaged_newest_one_is_passed_over,
-                           an_empty_folder_and_none, another_optimizer, a_checkpoint_of_another_model,
-                           what_is_saved_next_is_the_newest, a_file_that_cannot_get_its_name_is_kept);
+        failed = RUN_TESTS_WITH("restore", 120, set_up, tear_down, compiled_in_the_builder,
+                                compiled_afterwards, what_is_missing_is_named, never_compiled,
+                                compiled_after_predicting, assigned_before_compiling,
+                                with_a_function_of_ones_own, saved_or_loaded_before_compiling,
+                                a_damaged_newest_one_is_passed_over, a_checkpoint_is_named_by_its_folder,
+                                an_empty_folder_and_none, another_optimizer, a_checkpoint_of_another_model,
+                                what_is_saved_next_is_the_newest, a_file_that_cannot_get_its_name_is_kept);
     return iso_finish(ctx, status) || failed;
 }

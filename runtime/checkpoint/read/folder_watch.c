@@ -34,10 +34,13 @@ typedef struct watched_file {
     uint64_t number, identity;
     bool counts; /* a checkpoint that is not done */
     bool seen;   /* by the current look */
+    bool bad;  /* it could not be read; it may become whole in place, which the folder's time does not show */
+    bool torn; /* it has no commit record; to be told */
+    double since; /* when it was found so */
 } watched_file;
 
 /* Seconds. A change soon after another one may not show in the folder's time, whose clock is coarse. */
-enum { COARSEST = 3 };
+enum { COARSEST = 3, COPIED = 5 /* within which a file that is being copied has changed */ };
 
 struct iso_folder_watch {
     char *folder, *pattern;
@@ -115,6 +118,8 @@ static iso_status read_record(watched_file *one)
     one->number = record.number;
     one->identity = found ? identity_of(&record) : 0;
     one->counts = found && record.number > 0;
+    one->bad = one->torn = !found;
+    one->since = iso_clock();
 done:
     iso_commit_record_free(&record);
     if (file >= 0)
@@ -138,7 +143,9 @@ typedef struct reporter {
 /* A file that cannot be read now is read again by the next look, a damaged one when it has changed. */
 static iso_status take_record(iso_folder_watch *watch, watched_file *one)
 {
+    one->bad = one->torn = false;
     iso_status status = read_record(one);
+    one->bad |= status == ISO_INVALID;
     if (status == ISO_INVALID && access(one->path, F_OK) == 0)
         iso_warn("%s; it is skipped", iso_error_message());
     if (status == ISO_IO) {
@@ -214,6 +221,34 @@ static void forget_missing(iso_folder_watch *watch, const reporter *to)
     watch->count = left;
 }
 
+void iso_folder_watch_tell_torn(iso_folder_watch *watch, bool all)
+{
+    for (int i = 0; i < watch->count; i++) {
+        watched_file *one = &watch->files[i];
+        if (!one->torn || (!all && iso_clock() - one->since < COPIED))
+            continue;
+        one->torn = false;
+        iso_warn(
+            "'%s' has no commit record at its end: it is cut off, still being copied, or no checkpoint of a "
+            "training; it is skipped until it changes",
+            one->path);
+    }
+}
+
+static bool any_bad_has_changed(const iso_folder_watch *watch)
+{
+    struct stat about;
+    for (int i = 0; i < watch->count; i++) {
+        const watched_file *one = &watch->files[i];
+        if (!one->bad || stat(one->path, &about) != 0)
+            continue;
+        stamp now = stamp_of(&about);
+        if (!same_stamp(&now, &one->stamp))
+            return true;
+    }
+    return false;
+}
+
 /* Whether to list the folder. A missing one is listed, which finds nothing. */
 static bool has_changed(iso_folder_watch *watch)
 {
@@ -221,7 +256,7 @@ static bool has_changed(iso_folder_watch *watch)
     stamp now = {0};
     if (stat(watch->folder, &about) == 0)
         now = stamp_of(&about);
-    if (!same_stamp(&now, &watch->listed))
+    if (!same_stamp(&now, &watch->listed) || any_bad_has_changed(watch))
         watch->changed = iso_clock();
     watch->listed = now;
     return iso_clock() - watch->changed < COARSEST;
@@ -231,6 +266,7 @@ iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *use
                                  void *user)
 {
     reporter to = {gone, user};
+    iso_folder_watch_tell_torn(watch, false);
     if (!has_changed(watch))
         return ISO_OK;
     for (int i = 0; i < watch->count; i++)
@@ -279,6 +315,14 @@ int iso_folder_watch_done(iso_folder_watch *watch, const iso_folder_entry *one, 
         file->counts = file->counts && !this;
     }
     return marked;
+}
+
+void iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *one)
+{
+    watched_file *failed = find(watch, one->path);
+    iso_folder_watch_done(watch, one, false);
+    if (failed)
+        failed->bad = true;
 }
 
 bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one)

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "launch/train_impl.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/session/session.h"
 
 typedef enum way { A_FILE, A_FOLDER, LATEST, BEST } way;
 
@@ -27,13 +27,13 @@ static char *folder_of(const char *path, way how)
     return how == A_FOLDER ? iso_strdup(path) : iso_file_folder(path);
 }
 
-static iso_status find_newest(iso_context *ctx, const char *option, const char *folder, char **found)
+static iso_status find_newest(iso_context *ctx, const char *use, const char *folder, char **found)
 {
     iso_saved_file *file = NULL;
-    iso_status status = iso_checkpoint_newest(ctx, option, folder, NULL, &file);
+    iso_status status = iso_checkpoint_newest(ctx, use, folder, NULL, &file);
     if (status == ISO_OK && !file)
         status =
-            iso_error(ISO_INVALID, "%s: there is no complete checkpoint in the folder '%s'", option, folder);
+            iso_error(ISO_INVALID, "%s: there is no complete checkpoint in the folder '%s'", use, folder);
     if (status == ISO_OK && !(*found = iso_strdup(iso_saved_file_path(file))))
         status = iso_error(ISO_NO_MEMORY, "no memory for the path of a checkpoint");
     iso_saved_file_close(file);
@@ -41,15 +41,17 @@ static iso_status find_newest(iso_context *ctx, const char *option, const char *
 }
 
 /* The checkpoint that the file `best` names. */
-static iso_status newest_read_best(const char *option, const char *path, const char *folder, char **found)
+static iso_status newest_read_best(const char *use, const char *path, const char *folder, char **found)
 {
     char *name = NULL;
     iso_status status = iso_checkpoint_pointed(folder, "best", &name);
     if (status != ISO_OK)
-        return iso_error_prefix(ISO_INVALID, "%s ", option);
+        return iso_error_prefix(ISO_INVALID, "%s ", use);
     if (!name || !*name)
-        status = iso_error(ISO_INVALID, "%s '%s': it cannot be read: %s", option, path,
-                           name ? "it is empty" : strerror(ENOENT));
+        status = iso_error(ISO_INVALID,
+                           "%s '%s': the folder '%s' has no best checkpoint; a training marks one if it "
+                           "is told what is best (--save-best)",
+                           use, path, folder);
     else if (!(*found = iso_file_join(folder, name)))
         status = iso_no_memory("the path of a checkpoint");
     iso_free(name);
@@ -57,14 +59,14 @@ static iso_status newest_read_best(const char *option, const char *path, const c
 }
 
 /* A file that is there and may not be read is the user's error. */
-static iso_status newest_check_readable(const char *option, const char *path)
+static iso_status newest_check_readable(const char *use, const char *path)
 {
     bool refused = access(path, R_OK) != 0 && errno == EACCES;
-    return refused ? iso_error(ISO_INVALID, "%s '%s': it cannot be read: %s", option, path, strerror(errno))
+    return refused ? iso_error(ISO_INVALID, "%s '%s': it cannot be read: %s", use, path, strerror(errno))
                    : ISO_OK;
 }
 
-iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const char *path, char **found)
+iso_status iso_checkpoint_resolve(iso_context *ctx, const char *use, const char *path, char **found)
 {
     way how = way_of(path);
     *found = NULL;
@@ -72,12 +74,23 @@ iso_status iso_checkpoint_resolve(iso_context *ctx, const char *option, const ch
     if (status != ISO_OK)
         return status;
     if (how == A_FILE)
-        return iso_agree(ctx, newest_check_readable(option, path));
+        return iso_agree(ctx, newest_check_readable(use, path));
     char *folder = folder_of(path, how);
     ISO_TRY(iso_agree(ctx, folder ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path)));
-    ISO_TRY(how == BEST ? iso_agree(ctx, newest_read_best(option, path, folder, found))
-                        : find_newest(ctx, option, folder, found));
+    ISO_TRY(how == BEST ? iso_agree(ctx, newest_read_best(use, path, folder, found))
+                        : find_newest(ctx, use, folder, found));
 done:
     iso_free(folder);
+    return status;
+}
+
+iso_status iso_checkpoint_open(iso_context *ctx, const char *use, const char *path, iso_saved_file **file)
+{
+    char *found = NULL;
+    ISO_NEED_AGREED(ctx, use, path, file);
+    iso_status status = iso_checkpoint_resolve(ctx, use, path, &found);
+    if (status == ISO_OK)
+        status = iso_saved_file_open(ctx, found ? found : path, file);
+    iso_free(found);
     return status;
 }
