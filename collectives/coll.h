@@ -129,8 +129,8 @@ void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t 
  * common bytes must never be in progress at the same time. To be called before iso_fabric_reserve_messages
  * and the commit. */
 void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset);
-/* Allocates or grows these buffers, and the ranks of a host agree on which of the exchanges that are not committed its
- * slots take part in. No exchange may be in progress. Collective. */
+/* Allocates or grows these buffers, and the ranks of a host agree on which of the exchanges that are not
+ * committed its slots take part in. No exchange may be in progress. Collective. */
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing);
 /* To be called after the last add: creates the messages, and buffers unless they are shared. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);

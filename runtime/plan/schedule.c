@@ -271,9 +271,9 @@ static bool is_last_reader(const scheduler *s, int value, int number)
     return s->other_readers[memory] == 1 && s->last_kernel[memory] < number;
 }
 
-/* Sums in chunks on one host: the least product of elements and slots. Measured by tests/bench/collectives --slots: on
- * two cores with 2, 4, 8, 16 and 64 slots, a sum of 4096, 1024, 1024, 512 and 256 elements takes as long if every slot
- * adds the whole; the work of that is elements x slots^2 instead of elements x slots. */
+/* Sums in chunks on one host: the least product of elements and slots. Measured by tests/bench/collectives
+ * --slots: on two cores with 2, 4, 8, 16 and 64 slots, a sum of 4096, 1024, 1024, 512 and 256 elements takes as
+ * long if every slot adds the whole; the work of that is elements x slots^2 instead of elements x slots. */
 enum { CHUNKS_FROM = 16384 };
 
 /* Whether an all-reduce of a value of this shape over this many slots is done in chunks. Of two slots on two hosts

@@ -1,5 +1,5 @@
-/* The device seam on the CPU and on the test device: copies, fills, mappings; and what the test device is for: it shows an access of the host and a
- * wait that is missing. Ranks: 1 */
+/* The device seam on the CPU and on the test device: copies, fills, mappings; and what the test device is for:
+ * it shows an access of the host and a wait that is missing. Ranks: 1 */
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,13 +1,14 @@
 /* All-reduces of float32 by Isogrid's exchanges and by Open MPI, measured in turn in one run:
  *
- *   launch/mpirun -np 2 build/tests/bench/collectives [--smallest 1024] [--largest 67108864] [--rounds 15] [--slots 1]
+ *   launch/mpirun -np 2 build/tests/bench/collectives [--smallest 1024] [--largest 67108864] [--rounds 15]
+ *                                                     [--slots 1]
  *
- * tests/bench/collectives runs it on 2 to 8 ranks and on simulated hosts. Each rank is one slot, or several with `--slots`. Isogrid's
- * all-reduce is the one that a plan makes for a value of this size: one exchange in which every slot adds the
- * whole, or one in which every slot adds its chunk in place on its host, followed between hosts by one in which it
- * takes the chunks of other hosts; `ratio` is that of the plan's choice. `shared` is what a plan makes for gradients:
- * every slot adds its chunk, and writes it where all slots of its host read it. Open MPI's is the faster of
- * MPI_Allreduce with MPI_IN_PLACE and with two buffers.
+ * tests/bench/collectives runs it on 2 to 8 ranks and on simulated hosts. Each rank is one slot, or several
+ * with `--slots`. Isogrid's all-reduce is the one that a plan makes for a value of this size: one exchange in
+ * which every slot adds the whole, or one in which every slot adds its chunk in place on its host, followed
+ * between hosts by one in which it takes the chunks of other hosts; `ratio` is that of the plan's choice.
+ * `shared` is what a plan makes for gradients: every slot adds its chunk, and writes it where all slots of its
+ * host read it. Open MPI's is the faster of MPI_Allreduce with MPI_IN_PLACE and with two buffers.
  *
  * Each line gives the least of all rounds of the slowest rank's time, and the ratios of these: what else runs on the
  * machine only adds. */

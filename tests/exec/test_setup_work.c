@@ -1,5 +1,6 @@
-/* The work of making exchanges, counted as the sources that ranks add. On one host all ranks together add what one process
- * adds for all slots, and a slot's share does not grow with the slots once they are many. Ranks: 1, 2, 3, 8 */
+/* The work of making exchanges, counted as the sources that ranks add. On one host all ranks together add what
+ * one process adds for all slots, and a slot's share does not grow with the slots once they are many.
+ * Ranks: 1, 2, 3, 8 */
 #include <check.h>
 #include <mpi.h>
 

@@ -16,8 +16,8 @@ const iso_device *test_device(void);
 /* The CPU's kernels, sums and optimizers on the device's memory. */
 const iso_backend *test_device_backend(void);
 
-/* For shards that a test makes, with data from malloc: moves the data to the test device if the program runs on it; and
- * frees the data. */
+/* For shards that a test makes, with data from malloc: moves the data to the test device if the program runs on
+ * it; and frees the data. */
 void test_shard_place(iso_state_shard *shard);
 void test_shard_free(iso_state_shard *shard);
 
