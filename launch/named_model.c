@@ -14,7 +14,9 @@ static bool is_file(const char *name)
 
 static iso_dtype precision_of(const iso_train_options *options)
 {
-    return options->precision[5] == '6' ? ISO_F64 : ISO_F32;
+    if (strcmp(options->precision, "mixed_bfloat16") == 0)
+        return ISO_BF16;
+    return strcmp(options->precision, "float64") == 0 ? ISO_F64 : ISO_F32;
 }
 
 static iso_status check_classes(const iso_train_options *options)

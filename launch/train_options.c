@@ -8,7 +8,7 @@
 static const double many =
     0x1p40; /* limit of rows, epochs and steps: more than any run has, and far from overflow */
 
-static const char *const precisions[] = {"float32", "float64", NULL};
+static const char *const precisions[] = {"float32", "float64", "mixed_bfloat16", NULL};
 static const char *const drivers[] = {"direct", "mpio", NULL};
 static const char *const failures[] = {"warn", "stop", NULL};
 static const char *const optimizers[] = {
@@ -105,7 +105,10 @@ static const iso_argument table[] = {
     REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the maximum absolute value of a gradient's elements"),
     NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
-    CHOICE(precision, "precision", "TYPE", precisions, "default float32"),
+    CHOICE(precision, "precision", "TYPE", precisions,
+           "default float32; with mixed_bfloat16 layers compute in bfloat16, and variables, losses and "
+           "metrics are "
+           "float32"),
     FLAG(check_data, "check-data", "an error if the data contains a NaN or an infinity"),
     SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",

@@ -12,7 +12,7 @@ extern "C" {
 
 typedef struct iso_keras_load_options {
     iso_model **model;   /* positional: receives the model */
-    iso_dtype precision; /* ISO_F32, or ISO_F64: the same network in float64 */
+    iso_dtype precision; /* ISO_F32, ISO_F64 or ISO_BF16: iso_graph_set_precision */
     /* If not NULL, receives the file's optimizer, losses and metrics for iso_compile_with. Unsupported settings
      * are omitted with a warning; iso_compile_with refuses a model whose optimizer or loss was omitted, unless
      * the caller has set another. */

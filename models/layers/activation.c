@@ -216,7 +216,7 @@ iso_tensor *iso_layer_activate(iso_layer *layer, iso_tensor *y, iso_activation_k
 }
 
 /* Begins a layer of a class; its automatic name is made from that of the class. */
-static bool activation_begin(iso_layer *layer, iso_tensor *x, const char *class_name, const char *name)
+static bool activation_begin(iso_layer *layer, iso_tensor **x, const char *class_name, const char *name)
 {
     char base[32];
     iso_text_snake_case(class_name, base, sizeof base);
@@ -228,7 +228,7 @@ static iso_tensor *make_layer(iso_tensor *x, const char *name, iso_activation_ki
                               const iso_activation_numbers *numbers)
 {
     iso_layer layer;
-    if (!activation_begin(&layer, x, own ? type_of(kind)->row.keras : iso_layer_activation.keras, name))
+    if (!activation_begin(&layer, &x, own ? type_of(kind)->row.keras : iso_layer_activation.keras, name))
         return iso_layer_broken(x);
     return iso_layer_end(&layer, own ? with_numbers(&layer, x, kind, numbers)
                                      : iso_layer_activate(&layer, x, kind, numbers));
@@ -258,7 +258,7 @@ static iso_tensor *softmax_over(iso_layer *layer, const int *axis, int count, is
 static iso_tensor *softmax_layer(iso_tensor *x, const char *name, const int *axis, int count)
 {
     iso_layer layer;
-    if (!activation_begin(&layer, x, type_of(ISO_SOFTMAX)->row.keras, name))
+    if (!activation_begin(&layer, &x, type_of(ISO_SOFTMAX)->row.keras, name))
         return iso_layer_broken(x);
     return iso_layer_end(&layer, softmax_over(&layer, axis, count, x));
 }

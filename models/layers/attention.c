@@ -206,12 +206,14 @@ static iso_tensor *attend(const attention *a, iso_tensor *score)
 static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
 {
     const iso_multi_head_attention_options *o = a->options;
-    iso_tensor *x = attention_join(a, o->x), *gate = NULL;
+    iso_tensor *x = attention_join(a, iso_layer_cast(a->layer, o->x)), *gate = NULL;
     iso_tensor *q = project(a, x, "query", a->key_dim, o->query_layout);
-    iso_tensor *k = project(a, attention_join(a, key), "key", a->key_dim, o->key_layout);
+    iso_tensor *k =
+        project(a, attention_join(a, iso_layer_cast(a->layer, key)), "key", a->key_dim, o->key_layout);
     if (o->use_gate)
         gate = iso_sigmoid(project(a, x, "gate", a->value_dim, o->gate_layout));
-    iso_tensor *v = project(a, attention_join(a, value), "value", a->value_dim, o->value_layout);
+    iso_tensor *v = project(a, attention_join(a, iso_layer_cast(a->layer, value)), "value", a->value_dim,
+                            o->value_layout);
     q = iso_affine(q, 1 / sqrt((double)a->key_dim), 0);
     iso_tensor *score = iso_matmul_with(swap_heads(a, q), swap_heads(a, k), false, true);
     if (!iso_tensor_good(score))

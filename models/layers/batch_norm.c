@@ -57,14 +57,14 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     iso_tensor *x = options.x, *gamma = NULL, *beta = NULL, *mean = NULL, *variance = NULL;
     double momentum = iso_option_number(options.momentum, 0.99),
            epsilon = iso_option_number(options.epsilon, 1e-3);
-    if (!iso_layer_begin(&layer, x, "BatchNormalization", "batch_normalization", options.name) ||
+    if (!iso_layer_begin_uncast(&layer, x, "BatchNormalization", "batch_normalization", options.name) ||
         !batch_norm_check(&layer, x, momentum, epsilon))
         return iso_layer_broken(x);
     int back[ISO_MAX_RANK];
     uint32_t axes = iso_layer_axes(&layer, x, (const int[]){options.axis ? options.axis : -1}, 1);
     if (!axes)
         return iso_layer_broken(x);
-    x = iso_layer_axes_last(x, axes, back);
+    x = iso_layer_axes_last(iso_layer_cast(&layer, x), axes, back);
     iso_shape channels = ISO_SHAPE(iso_tensor_shape(x)->dim[iso_tensor_shape(x)->rank - 1]);
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(options, gamma, ISO_INIT_ONES);
     iso_weight_form beta_form = ISO_WEIGHT_FORM(options, beta, ISO_INIT_ZEROS);

@@ -26,7 +26,7 @@ iso_tensor *iso_conv1d_with(const iso_conv1d_options *given, size_t size)
     iso_layer layer;
     iso_conv_windows conv = windows_of(&options);
     int64_t groups = conv.geometry.groups;
-    if (!iso_layer_begin(&layer, options.x, "Conv1D", "conv1d", options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, "Conv1D", "conv1d", options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]"))
         return iso_layer_broken(options.x);
     const iso_shape *x = iso_tensor_shape(options.x);

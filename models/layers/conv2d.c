@@ -8,7 +8,7 @@ iso_tensor *iso_conv2d_with(const iso_conv2d_options *given, size_t size)
     iso_layer layer;
     iso_conv_windows conv = ISO_CONV_WINDOWS(options);
     conv.geometry.groups = options.groups ? options.groups : 1;
-    if (!iso_layer_begin(&layer, options.x, "Conv2D", "conv2d", options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, "Conv2D", "conv2d", options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
         !iso_conv_groups_fit(&layer, options.filters, iso_tensor_shape(options.x)->dim[3],
                              conv.geometry.groups) ||

@@ -6,7 +6,7 @@ iso_tensor *iso_dense_with(const iso_dense_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_dense_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, options.x, "Dense", "dense", options.name))
+    if (!iso_layer_begin(&layer, &options.x, "Dense", "dense", options.name))
         return iso_layer_broken(options.x);
     const iso_shape *shape = iso_tensor_shape(options.x);
     if (shape->rank < 2)

@@ -32,7 +32,7 @@ iso_tensor *iso_depthwise_conv2d_with(const iso_depthwise_conv2d_options *given,
     iso_layer layer;
     iso_conv_windows conv = ISO_CONV_WINDOWS(options);
     int64_t multiplier = options.depth_multiplier ? options.depth_multiplier : 1;
-    if (!iso_layer_begin(&layer, options.x, "DepthwiseConv2D", "depthwise_conv2d", options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, "DepthwiseConv2D", "depthwise_conv2d", options.name) ||
         !fit(&layer, options.x, multiplier, &conv))
         return iso_layer_broken(options.x);
     iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, depthwise, ISO_INIT_GLOROT_UNIFORM);
@@ -54,7 +54,7 @@ iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options *given,
     iso_conv_windows conv = ISO_CONV_WINDOWS(options);
     const iso_conv_geometry each = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     int64_t multiplier = options.depth_multiplier ? options.depth_multiplier : 1;
-    if (!iso_layer_begin(&layer, options.x, "SeparableConv2D", "separable_conv2d", options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, "SeparableConv2D", "separable_conv2d", options.name) ||
         !fit(&layer, options.x, multiplier, &conv))
         return iso_layer_broken(options.x);
     if (options.filters <= 0)

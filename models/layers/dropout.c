@@ -7,7 +7,7 @@ iso_tensor *iso_dropout_with(const iso_dropout_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_dropout_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, options.x, "Dropout", "dropout", options.name))
+    if (!iso_layer_begin(&layer, &options.x, "Dropout", "dropout", options.name))
         return iso_layer_broken(options.x);
     if (!(options.rate >= 0 && options.rate < 1))
         return iso_layer_fail(&layer, "rate is %g, it must be at least 0 and below 1", options.rate);

@@ -6,7 +6,7 @@ iso_tensor *iso_embedding_with(const iso_embedding_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_embedding_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, options.x, "Embedding", "embedding", options.name))
+    if (!iso_layer_begin_uncast(&layer, options.x, "Embedding", "embedding", options.name))
         return iso_layer_broken(options.x);
     if (options.input_dim <= 0 || options.output_dim <= 0)
         return iso_layer_fail(&layer, "input_dim is %lld, output_dim %lld: both must be positive",

@@ -51,7 +51,7 @@ iso_tensor *iso_group_norm_with(const iso_group_norm_options *given, size_t size
     ISO_LAYER_OPTIONS(iso_group_norm_options, options, given, size);
     iso_layer layer;
     double epsilon = iso_option_number(options.epsilon, 1e-3);
-    if (!iso_layer_begin(&layer, options.x, "GroupNormalization", "group_normalization", options.name))
+    if (!iso_layer_begin_uncast(&layer, options.x, "GroupNormalization", "group_normalization", options.name))
         return iso_layer_broken(options.x);
     iso_shape shape = *iso_tensor_shape(options.x);
     uint32_t axes = iso_layer_axes(&layer, options.x, (const int[]){options.axis ? options.axis : -1}, 1);
@@ -67,7 +67,8 @@ iso_tensor *iso_group_norm_with(const iso_group_norm_options *given, size_t size
     iso_tensor *gamma = iso_layer_weight_unless(&layer, options.no_scale, &gamma_form, ISO_SHAPE(channels));
     iso_tensor *beta = iso_layer_weight_unless(&layer, options.no_center, &beta_form, ISO_SHAPE(channels));
     iso_shape each = grouped(&shape, axis, groups, true);
-    iso_tensor *y = normalize(iso_reshape_to(options.x, grouped(&shape, axis, groups, false)), axis, epsilon);
+    iso_tensor *x = iso_layer_cast(&layer, options.x);
+    iso_tensor *y = normalize(iso_reshape_to(x, grouped(&shape, axis, groups, false)), axis, epsilon);
     if (gamma)
         y = iso_multiply(y, iso_reshape_to(gamma, each));
     if (beta)

@@ -13,12 +13,42 @@ iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x)
     return x ? iso_graph_bad_tensor(iso_tensor_graph(x)) : NULL;
 }
 
-bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name)
+static bool begin_single(iso_layer *layer, iso_tensor *x, const char *type, const char *base,
+                         const char *name)
 {
     bool good = iso_layer_begin_several(layer, &x, 1, type, base, name);
     layer->single = x;
     layer->inputs = &layer->single;
     return good;
+}
+
+bool iso_layer_begin(iso_layer *layer, iso_tensor **x, const char *type, const char *base, const char *name)
+{
+    bool good = begin_single(layer, *x, type, base, name);
+    if (good)
+        *x = iso_layer_cast(layer, *x);
+    return good;
+}
+
+bool iso_layer_begin_uncast(iso_layer *layer, iso_tensor *x, const char *type, const char *base,
+                            const char *name)
+{
+    bool good = begin_single(layer, x, type, base, name);
+    layer->uncast = true;
+    return good;
+}
+
+/* x in this type, in a graph whose layers compute in another type than that of variables. */
+static iso_tensor *cast_in_mixed(const iso_layer *layer, iso_tensor *x, iso_dtype dtype)
+{
+    bool mixed = iso_graph_compute_type(layer->graph) != iso_graph_precision(layer->graph);
+    return mixed && iso_tensor_good(x) && iso_dtype_is_float(iso_tensor_dtype(x)) ? iso_cast(x, dtype) : x;
+}
+
+iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x)
+{
+    return cast_in_mixed(
+        layer, x, layer->uncast ? iso_graph_precision(layer->graph) : iso_graph_compute_type(layer->graph));
 }
 
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
@@ -126,6 +156,7 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     iso_text name = {0};
     if (!iso_tensor_good(y))
         return iso_graph_bad_tensor(layer->graph);
+    y = cast_in_mixed(layer, y, iso_graph_compute_type(layer->graph));
     if (!y->name) { /* otherwise the layer returns its input */
         iso_text_add(&name, "%s/output", layer->name);
         iso_tensor_set_name(y, iso_layer_text(layer, &name));
@@ -235,7 +266,7 @@ iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form
     if (form->layout)
         iso_variable_set_layout(variable, form->layout);
     penalize(layer, form, variable);
-    return weight;
+    return iso_layer_cast(layer, weight);
 }
 
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,

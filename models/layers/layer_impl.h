@@ -15,6 +15,7 @@ typedef struct iso_layer {
     iso_tensor *const *inputs; /* of the call */
     int n_inputs;
     iso_tensor *single;           /* the input of a layer of one input; `inputs` points here */
+    bool uncast;                  /* it computes in the type of its variables: Keras's autocast=False */
     iso_attribute *config, *call; /* objects, filled by iso_layer_note_*(); call NULL: empty */
 } iso_layer;
 
@@ -41,16 +42,22 @@ typedef struct iso_weight_form {
     type options;                                                                                            \
     iso_options_copy(&options, sizeof options, given, size)
 
-/* Begins a layer on x with its name, or with an automatic one made from `base`. False if the graph has an error
- * or x is NULL: the layer then returns iso_layer_broken(x). */
-bool iso_layer_begin(iso_layer *layer, iso_tensor *x, const char *type, const char *base, const char *name);
+/* Begins a layer on *x with its name, or with an automatic one made from `base`, and casts *x to the type in
+ * which the graph's layers compute. False if the graph has an error or *x is NULL: the layer then returns
+ * iso_layer_broken(*x). */
+bool iso_layer_begin(iso_layer *layer, iso_tensor **x, const char *type, const char *base, const char *name);
+/* The same for a layer that computes in the type of its variables, and so casts neither x nor its weights. */
+bool iso_layer_begin_uncast(iso_layer *layer, iso_tensor *x, const char *type, const char *base,
+                            const char *name);
 #define iso_layer_broken(x) iso_layer_broken_in(__func__, x)
 /* The same with the name of the public function, for the message if x is NULL. */
 iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x);
-/* The same for a layer of several inputs. */
+/* The same for a layer of several inputs, which calls iso_layer_cast for those that it computes with. */
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
                              const char *base, const char *name);
-/* Names the result "<layer>/output", records the layer in its graph and returns the result. */
+/* x in the type in which the layer computes: the graph's, or with `uncast` that of variables. Integers stay. */
+iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x);
+/* Casts the result to the type in which the graph's layers compute, names it "<layer>/output", records the layer in its graph and returns the result. */
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y);
 
 /* The same for a layer that may have a bias and has recorded everything but its weights: records these first. */
@@ -96,7 +103,7 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
 /* The contents of a text, owned by it. Out of memory: an error of the graph, and "" or a part of the text. */
 const char *iso_layer_text(const iso_layer *layer, const iso_text *text);
-/* Makes a weight and returns its value. Its penalty is added once, and only if it is trained. */
+/* Makes a weight and returns its value, in the type in which the layer computes. Its penalty is added once, and only if it is trained. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
 /* NULL if left_out; then a layout for it is an error. */
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,

@@ -60,7 +60,7 @@ iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *given, size_t size
     iso_layer layer;
     int back[ISO_MAX_RANK];
     double epsilon = iso_option_number(options.epsilon, 1e-3);
-    if (!iso_layer_begin(&layer, options.x, "LayerNormalization", "layer_normalization", options.name))
+    if (!iso_layer_begin_uncast(&layer, options.x, "LayerNormalization", "layer_normalization", options.name))
         return iso_layer_broken(options.x);
     if (!(epsilon > 0))
         return iso_layer_fail(&layer, "epsilon is %g, it must be positive", epsilon);
@@ -70,7 +70,8 @@ iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *given, size_t size
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(options, gamma, ISO_INIT_ONES);
     iso_weight_form beta_form = ISO_WEIGHT_FORM(options, beta, ISO_INIT_ZEROS);
     iso_tensor *y = normalize(&layer, &options, &gamma_form, &beta_form,
-                              iso_layer_axes_last(options.x, axes, back), __builtin_popcount(axes), epsilon);
+                              iso_layer_axes_last(iso_layer_cast(&layer, options.x), axes, back),
+                              __builtin_popcount(axes), epsilon);
     iso_layer_note_axes(&layer, "axis", axes);
     iso_layer_note_real(&layer, "epsilon", epsilon);
     iso_layer_note_flag(&layer, "center", !options.no_center);

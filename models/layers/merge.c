@@ -37,9 +37,9 @@ static iso_tensor *fold(const char *function, const iso_merge_options *given, si
     iso_layer layer;
     if (!merge_begin(&layer, &options, type, base))
         return broken(function, &options);
-    iso_tensor *y = options.x[0];
+    iso_tensor *y = iso_layer_cast(&layer, options.x[0]);
     for (int i = 1; i < options.count; i++)
-        y = op(y, options.x[i]);
+        y = op(y, iso_layer_cast(&layer, options.x[i]));
     return iso_layer_end(&layer, y);
 }
 
@@ -71,7 +71,8 @@ iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
         return broken(__func__, &options);
     if (options.count != 2)
         return iso_layer_fail(&layer, "it has %d inputs, it takes two", options.count);
-    return iso_layer_end(&layer, iso_subtract(options.x[0], options.x[1]));
+    iso_tensor *y = iso_layer_cast(&layer, options.x[0]);
+    return iso_layer_end(&layer, iso_subtract(y, iso_layer_cast(&layer, options.x[1])));
 }
 
 iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
@@ -80,9 +81,9 @@ iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
     iso_layer layer;
     if (!merge_begin(&layer, &options, "Average", "average"))
         return broken(__func__, &options);
-    iso_tensor *y = options.x[0];
+    iso_tensor *y = iso_layer_cast(&layer, options.x[0]);
     for (int i = 1; i < options.count; i++)
-        y = iso_add(y, options.x[i]);
+        y = iso_add(y, iso_layer_cast(&layer, options.x[i]));
     return iso_layer_end(&layer, iso_affine(y, 1.0 / options.count, 0));
 }
 
@@ -94,7 +95,10 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
         return broken(__func__, &options);
     int axis = options.axis ? options.axis : -1;
     iso_layer_note_integer(&layer, "axis", axis);
-    return iso_layer_end(&layer, iso_concat(options.x, options.count, axis));
+    iso_tensor *x[ISO_MAX_INPUTS]; /* iso_concat refuses more */
+    for (int i = 0; i < options.count && i < ISO_MAX_INPUTS; i++)
+        x[i] = iso_layer_cast(&layer, options.x[i]);
+    return iso_layer_end(&layer, iso_concat(x, options.count, axis));
 }
 
 static iso_tensor *build_subtract(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -7,7 +7,7 @@ iso_tensor *iso_gaussian_noise_with(const iso_gaussian_noise_options *given, siz
     ISO_LAYER_OPTIONS(iso_gaussian_noise_options, options, given, size);
     iso_layer layer;
     iso_text path = {0};
-    if (!iso_layer_begin(&layer, options.x, "GaussianNoise", "gaussian_noise", options.name))
+    if (!iso_layer_begin(&layer, &options.x, "GaussianNoise", "gaussian_noise", options.name))
         return iso_layer_broken(options.x);
     if (!(options.stddev >= 0 && options.stddev <= 1)) /* Keras's range */
         return iso_layer_fail(&layer, "stddev is %g, it must be from 0 to 1", options.stddev);

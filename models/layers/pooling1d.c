@@ -27,7 +27,7 @@ static iso_tensor *pool(const char *function, const iso_pooling1d_options *given
     ISO_LAYER_OPTIONS(iso_pooling1d_options, options, given, size);
     iso_layer layer;
     iso_pool_geometry geometry;
-    if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]") ||
         !pooling1d_fill(&layer, &options, iso_tensor_shape(options.x)->dim[1], &geometry))
         return iso_layer_broken_in(function, options.x);
@@ -56,7 +56,7 @@ static iso_tensor *global(const char *function, const iso_global_pooling1d_optio
 {
     ISO_LAYER_OPTIONS(iso_global_pooling1d_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]"))
         return iso_layer_broken_in(function, options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");

@@ -35,7 +35,7 @@ static iso_tensor *pool(const char *function, const iso_pooling2d_options *given
     ISO_LAYER_OPTIONS(iso_pooling2d_options, options, given, size);
     iso_layer layer;
     iso_pool_geometry geometry = {{0}, {0}, {0}, {0}};
-    if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
         !pooling2d_fill(&layer, &options, &geometry))
         return iso_layer_broken_in(function, options.x);
@@ -62,7 +62,7 @@ static iso_tensor *global(const char *function, const iso_global_pooling2d_optio
 {
     ISO_LAYER_OPTIONS(iso_global_pooling2d_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, options.x, type, base, options.name) ||
+    if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]"))
         return iso_layer_broken_in(function, options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");

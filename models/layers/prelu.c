@@ -28,7 +28,7 @@ iso_tensor *iso_prelu_with(const iso_prelu_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_prelu_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, options.x, "PReLU", "p_re_lu", options.name))
+    if (!iso_layer_begin(&layer, &options.x, "PReLU", "p_re_lu", options.name))
         return iso_layer_broken(options.x);
     if (options.shared_axis_count < 0 || options.shared_axis_count > ISO_MAX_RANK)
         return iso_layer_fail(&layer, "there are %d shared axes", options.shared_axis_count);

@@ -17,6 +17,7 @@ static double index_element(const iso_array *array, int64_t i)
     case ISO_U8:
     case ISO_BOOL:
         return ((const uint8_t *)array->data)[i];
+    case ISO_BF16:
     case ISO_DTYPE_NONE:
         break;
     }

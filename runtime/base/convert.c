@@ -1,5 +1,7 @@
 #include "runtime/base/convert.h"
 
+#include "runtime/base/bf16.h"
+
 typedef int64_t (*convert_fn)(const void *source, void *target, int64_t count);
 
 /* Every value of the source has a value, or a nearest one, in the target. */
@@ -64,14 +66,52 @@ TOTAL(u8_i64, uint8_t, int64_t)
 TOTAL(u8_u8, uint8_t, uint8_t)
 CHECKED(u8_bool, uint8_t, uint8_t, IN_BOOL)
 
+/* By way of float32, which has every bfloat16. */
+#define FROM_BF16(name, to, through)                                                                         \
+    static int64_t name(const void *source, void *target, int64_t count)                                     \
+    {                                                                                                        \
+        const uint16_t *a = source;                                                                          \
+        to *b = target;                                                                                      \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            float v = iso_bf16_to_float(a[i]);                                                               \
+            if (through(&v, b + i, 1) >= 0)                                                                  \
+                return i;                                                                                    \
+        }                                                                                                    \
+        return -1;                                                                                           \
+    }
+
+#define TO_BF16(name, from, as)                                                                              \
+    static int64_t name(const void *source, void *target, int64_t count)                                     \
+    {                                                                                                        \
+        const from *a = source;                                                                              \
+        uint16_t *b = target;                                                                                \
+        for (int64_t i = 0; i < count; i++)                                                                  \
+            b[i] = as(a[i]);                                                                                 \
+        return -1;                                                                                           \
+    }
+
+FROM_BF16(bf16_f32, float, f32_f32)
+FROM_BF16(bf16_f64, double, f32_f64)
+FROM_BF16(bf16_i32, int32_t, f32_i32)
+FROM_BF16(bf16_i64, int64_t, f32_i64)
+FROM_BF16(bf16_u8, uint8_t, f32_u8)
+FROM_BF16(bf16_bool, uint8_t, f32_bool)
+TOTAL(bf16_bf16, uint16_t, uint16_t)
+TO_BF16(f32_bf16, float, iso_bf16_of_float)
+TO_BF16(f64_bf16, double, iso_bf16_of_double)
+TO_BF16(i32_bf16, int32_t, iso_bf16_of_double)
+TO_BF16(i64_bf16, int64_t, iso_bf16_of_i64)
+TO_BF16(u8_bf16, uint8_t, iso_bf16_of_double)
+
 /* [from][to], in the order of iso_dtype. A bool is a byte that is 0 or 1. */
-static const convert_fn table[ISO_BOOL + 1][ISO_BOOL + 1] = {
-    [ISO_F32] = {NULL, f32_f32, f32_f64, f32_i32, f32_i64, f32_u8, f32_bool},
-    [ISO_F64] = {NULL, f64_f32, f64_f64, f64_i32, f64_i64, f64_u8, f64_bool},
-    [ISO_I32] = {NULL, i32_f32, i32_f64, i32_i32, i32_i64, i32_u8, i32_bool},
-    [ISO_I64] = {NULL, i64_f32, i64_f64, i64_i32, i64_i64, i64_u8, i64_bool},
-    [ISO_U8] = {NULL, u8_f32, u8_f64, u8_i32, u8_i64, u8_u8, u8_bool},
-    [ISO_BOOL] = {NULL, u8_f32, u8_f64, u8_i32, u8_i64, u8_u8, u8_bool},
+static const convert_fn table[ISO_BF16 + 1][ISO_BF16 + 1] = {
+    [ISO_F32] = {NULL, f32_f32, f32_f64, f32_i32, f32_i64, f32_u8, f32_bool, f32_bf16},
+    [ISO_F64] = {NULL, f64_f32, f64_f64, f64_i32, f64_i64, f64_u8, f64_bool, f64_bf16},
+    [ISO_I32] = {NULL, i32_f32, i32_f64, i32_i32, i32_i64, i32_u8, i32_bool, i32_bf16},
+    [ISO_I64] = {NULL, i64_f32, i64_f64, i64_i32, i64_i64, i64_u8, i64_bool, i64_bf16},
+    [ISO_U8] = {NULL, u8_f32, u8_f64, u8_i32, u8_i64, u8_u8, u8_bool, u8_bf16},
+    [ISO_BOOL] = {NULL, u8_f32, u8_f64, u8_i32, u8_i64, u8_u8, u8_bool, u8_bf16},
+    [ISO_BF16] = {NULL, bf16_f32, bf16_f64, bf16_i32, bf16_i64, bf16_u8, bf16_bool, bf16_bf16},
 };
 
 int64_t iso_convert(iso_dtype from, const void *source, iso_dtype to, void *target, int64_t count)

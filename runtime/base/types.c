@@ -4,15 +4,16 @@
 #include <stdio.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/bf16.h"
 #include "runtime/base/convert.h"
 
 static const struct {
     const char *name;
     size_t size;
 } dtypes[] = {
-    [ISO_DTYPE_NONE] = {"none", 0}, [ISO_F32] = {"float32", 4}, [ISO_F64] = {"float64", 8},
-    [ISO_I32] = {"int32", 4},       [ISO_I64] = {"int64", 8},   [ISO_U8] = {"uint8", 1},
-    [ISO_BOOL] = {"bool", 1},
+    [ISO_DTYPE_NONE] = {"none", 0}, [ISO_F32] = {"float32", 4},   [ISO_F64] = {"float64", 8},
+    [ISO_I32] = {"int32", 4},       [ISO_I64] = {"int64", 8},     [ISO_U8] = {"uint8", 1},
+    [ISO_BOOL] = {"bool", 1},       [ISO_BF16] = {"bfloat16", 2},
 };
 
 /* Whether a value is a dtype: users may pass anything. */
@@ -33,7 +34,7 @@ const char *iso_dtype_name(iso_dtype dtype)
 
 bool iso_dtype_is_float(iso_dtype dtype)
 {
-    return dtype == ISO_F32 || dtype == ISO_F64;
+    return dtype == ISO_F32 || dtype == ISO_F64 || dtype == ISO_BF16;
 }
 
 double iso_element_get(const void *data, iso_dtype dtype, int64_t i)
@@ -60,6 +61,9 @@ void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)
         break;
     case ISO_I64:
         ((int64_t *)data)[i] = (int64_t)value;
+        break;
+    case ISO_BF16:
+        ((uint16_t *)data)[i] = iso_bf16_of_double(value);
         break;
     default:
         ((uint8_t *)data)[i] = (uint8_t)value;

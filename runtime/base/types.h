@@ -22,6 +22,7 @@ typedef enum iso_dtype {
     ISO_I64,
     ISO_U8,
     ISO_BOOL, /* one byte, 0 or 1 */
+    ISO_BF16, /* bfloat16: the upper half of a float32 (8 bits of exponent, 7 of fraction) */
 } iso_dtype;
 
 /* Bytes of one element; 0 for ISO_DTYPE_NONE and invalid values. */

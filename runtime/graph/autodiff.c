@@ -4,6 +4,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
+#include "runtime/graph/ops/ops_impl.h"
 
 typedef struct backward {
     iso_graph *graph;
@@ -62,6 +63,9 @@ static void through(backward *pass, iso_op *op)
     if (!op->type->gradient || pass->graph->status != ISO_OK)
         return;
     int first = pass->graph->n_ops;
+    for (int i = 0; i < op->n_outputs; i++)
+        if (dy[i] && op->widened & 1u << i)
+            dy[i] = iso_cast_back(dy[i], ISO_BF16);
     op->type->gradient(op, dy, dx);
     for (int i = 0; i < op->n_inputs; i++)
         if (dx[i] && pass->depends[op->inputs[i]->id])

@@ -19,7 +19,7 @@ static void graph_set_up(iso_graph *graph, iso_context *ctx)
 {
     graph->holders = 1;
     graph->ctx = ctx;
-    graph->precision = ISO_F32;
+    graph->precision = graph->compute = ISO_F32;
     graph->seed = iso_seed(ctx);
     graph->bad = (iso_tensor){.graph = graph, .id = -1, .dtype = ISO_F32, .name = "(broken graph)"};
     graph->bad_variable =
@@ -190,11 +190,14 @@ void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype)
     if (ISO_ANY_NULL(graph))
         return;
     if (!iso_dtype_is_float(dtype))
-        iso_graph_fail(graph, "precision %s: float32 or float64 is possible", iso_dtype_name(dtype));
+        iso_graph_fail(graph, "precision %s: float32, float64 or bfloat16 (mixed_bfloat16) is possible",
+                       iso_dtype_name(dtype));
     else if (graph->n_tensors)
         iso_graph_fail(graph, "the precision must be set before the graph's first tensor");
-    else
-        graph->precision = dtype;
+    else {
+        graph->precision = dtype == ISO_BF16 ? ISO_F32 : dtype;
+        graph->compute = dtype;
+    }
 }
 
 iso_dtype iso_graph_precision(const iso_graph *graph)
@@ -202,6 +205,20 @@ iso_dtype iso_graph_precision(const iso_graph *graph)
     if (ISO_ANY_NULL(graph))
         return ISO_DTYPE_NONE;
     return graph->precision;
+}
+
+iso_dtype iso_graph_compute_type(const iso_graph *graph)
+{
+    if (ISO_ANY_NULL(graph))
+        return ISO_DTYPE_NONE;
+    return graph->compute;
+}
+
+const char *iso_graph_precision_name(const iso_graph *graph)
+{
+    if (ISO_ANY_NULL(graph))
+        return "none";
+    return graph->compute == ISO_BF16 ? "mixed_bfloat16" : iso_dtype_name(graph->precision);
 }
 
 void iso_graph_set_seed(iso_graph *graph, uint64_t seed)
@@ -295,6 +312,43 @@ static iso_op *new_op(iso_graph *graph, const iso_op_type *type, iso_tensor *con
     return op;
 }
 
+static uint32_t factors_of(const iso_tensor *tensor, const int8_t *dims)
+{
+    uint32_t factors = 0;
+    for (int d = 0; d < tensor->shape.rank; d++)
+        if (dims[d] != ISO_WHOLE)
+            factors |= 1u << dims[d];
+    return factors;
+}
+
+/* Whether slots may have parts of a sum that is an element of the output: the rule contracts a factor, or
+ * windows of the output overlap. */
+static bool is_sum(const iso_op *op, const iso_rule *rule, int output)
+{
+    uint32_t read = 0;
+    for (int i = 0; i < op->n_inputs; i++)
+        read |= factors_of(op->inputs[i], rule->input[i]);
+    bool contracts = read & ~factors_of(op->outputs[output], rule->output[output]);
+    return (contracts && !rule->contract_max) || rule->output_windows[output];
+}
+
+/* Sums in bfloat16 are made in float32, in the kernel and between slots, and rounded once, when they are
+ * whole. A registered op has the types that its own infer gives. */
+static void widen_sums(iso_op *op)
+{
+    iso_rule rule;
+    for (int o = 0; o < op->n_outputs; o++) {
+        if (op->outputs[o]->dtype != ISO_BF16 || op->type->no_kernel ||
+            iso_registered_op_find(op->type->name))
+            continue;
+        iso_op_rule(op, &rule);
+        if (is_sum(op, &rule, o)) {
+            op->outputs[o]->dtype = ISO_F32;
+            op->widened |= 1u << o;
+        }
+    }
+}
+
 iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
                           const void *attrs)
 {
@@ -306,10 +360,11 @@ iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor 
         iso_graph_fail(graph, "%s: the inputs do not fit", type->name);
         return &graph->bad;
     }
+    widen_sums(op);
     op->id = graph->n_ops;
     if (!iso_graph_append(graph, graph->ops, graph->n_ops, op) || !add_outputs(op))
         return &graph->bad;
-    return op->outputs[0];
+    return op->widened & 1 ? iso_cast(op->outputs[0], ISO_BF16) : op->outputs[0];
 }
 
 /* ---- tensors ---- */
@@ -363,6 +418,11 @@ static iso_tensor *make_input(iso_graph *graph, const char *name, iso_dtype dtyp
     int most = ISO_MAX_RANK - batch;
     if (graph->status != ISO_OK)
         return &graph->bad;
+    if (dtype == ISO_BF16) {
+        iso_graph_fail(graph, "input '%s': bfloat16 is a type to compute in; inputs are float32 or float64",
+                       name);
+        return &graph->bad;
+    }
     if (shape->rank < 0 || shape->rank > most || !iso_dtype_size(dtype)) {
         iso_graph_fail(graph, "input '%s': rank %d (0 to %d are possible) of type %d", name, shape->rank,
                        most, dtype);
@@ -462,6 +522,9 @@ static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, 
         iso_graph_fail(graph, "two variables have the path '%s'", path);
     else if (!iso_dtype_size(dtype))
         iso_graph_fail(graph, "variable '%s': %d is not an element type", path, (int)dtype);
+    else if (dtype == ISO_BF16)
+        iso_graph_fail(
+            graph, "variable '%s': bfloat16 is a type to compute in; variables are float32 or float64", path);
     else if (iso_shape_count(shape, &count) != ISO_OK)
         iso_graph_fail(graph, "variable '%s': %s", path, iso_error_message());
     else if (count == 0)

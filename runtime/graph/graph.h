@@ -34,9 +34,16 @@ ISO_API iso_status iso_graph_error(const iso_graph *graph);
 ISO_API iso_context *iso_graph_context(const iso_graph *graph);
 /* The element type of floating-point inputs, variables and constants: ISO_F32 (default) or ISO_F64. Must
  * be set before the first tensor. With ISO_F64, an iso_input of type ISO_F32 becomes ISO_F64, so that any
- * network can be run as its own oracle. */
+ * network can be run as its own oracle. ISO_BF16 is Keras's policy "mixed_bfloat16": inputs, variables, the
+ * optimizer, losses and metrics are ISO_F32; layers cast their inputs and weights to ISO_BF16 and compute in
+ * it. Normalisations compute in ISO_F32, and sums of products and reductions are ISO_F32 until they are whole. */
 ISO_API void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
+/* The type of variables: ISO_F32 or ISO_F64. */
 ISO_API iso_dtype iso_graph_precision(const iso_graph *graph);
+/* The type in which layers compute: that of variables, or ISO_BF16. */
+ISO_API iso_dtype iso_graph_compute_type(const iso_graph *graph);
+/* "float32", "float64" or "mixed_bfloat16"; constant. */
+ISO_API const char *iso_graph_precision_name(const iso_graph *graph);
 /* The seed for initial weights and dropout: the context's (ISO_DEFAULT_SEED without one) unless set before
  * the first layer. */
 ISO_API void iso_graph_set_seed(iso_graph *graph, uint64_t seed);
@@ -193,7 +200,7 @@ ISO_API iso_tensor *iso_divide(iso_tensor *a, iso_tensor *b);
 ISO_API iso_tensor *iso_power(iso_tensor *a, iso_tensor *b);
 ISO_API iso_tensor *iso_maximum(iso_tensor *a, iso_tensor *b);
 ISO_API iso_tensor *iso_minimum(iso_tensor *a, iso_tensor *b);
-/* y = scale * x + shift */
+/* y = scale * x + shift. If x is ISO_BF16, both numbers are rounded to it first, as JAX has it. */
 ISO_API iso_tensor *iso_affine(iso_tensor *x, double scale, double shift);
 /* comparisons give ISO_BOOL; operands of different types are compared in the wider one */
 ISO_API iso_tensor *iso_equal(iso_tensor *a, iso_tensor *b);

@@ -78,8 +78,9 @@ struct iso_graph {
     iso_status status; /* the first error made while building */
     char message[1024];
     struct iso_savepoint *settled; /* what an error goes back to (pending.h); NULL: none, errors stay */
-    char pending[512]; /* an error that the next collective call reports, once (pending.h); "": none */
-    iso_dtype precision;
+    char pending[512];   /* an error that the next collective call reports, once (pending.h); "": none */
+    iso_dtype precision; /* of variables */
+    iso_dtype compute;   /* of layers */
     uint64_t seed;
     int n_tensors;
     iso_tensor **tensors;

@@ -42,7 +42,8 @@ struct iso_op {
     int n_inputs, n_outputs;
     iso_tensor *inputs[ISO_MAX_INPUTS];
     iso_tensor *outputs[ISO_MAX_OUTPUTS];
-    void *attrs;               /* type->attr_size bytes of plain data, owned by the graph */
+    void *attrs;      /* type->attr_size bytes of plain data, owned by the graph */
+    uint32_t widened; /* bit i: output i is the float32 of a bfloat16 sum; what uses it takes a cast of it */
     const iso_op *backward_of; /* the op whose gradient this op is a part of; NULL: none */
 };
 

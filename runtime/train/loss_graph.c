@@ -327,7 +327,7 @@ static iso_status list_objectives(objectives *all, const iso_compile_options *op
             all->of[all->count++] =
                 (objective){.prefix = model->n_outputs > 1 ? iso_model_output_name(model, i) : "",
                             .options = own,
-                            .output = model->outputs[i]};
+                            .output = iso_model_result(model, i)};
     }
     if (!loss)
         return iso_error(ISO_INVALID, "compile needs a loss (.loss or .loss_function)");

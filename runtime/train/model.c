@@ -62,6 +62,12 @@ static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor
     }
 }
 
+iso_tensor *iso_model_result(const iso_model *model, int index)
+{
+    iso_tensor *y = model->outputs[index];
+    return y && iso_tensor_dtype(y) == ISO_BF16 ? iso_cast(y, iso_graph_precision(model->graph)) : y;
+}
+
 /* A graph to store an error in, if the caller gave none; with the context of one of the model's tensors. */
 static iso_graph *graph_of(const iso_tensor *some)
 {

@@ -38,6 +38,12 @@ static iso_shape output_shape(const prediction *p, int output, int64_t rows)
     return iso_shape_with_rows(iso_tensor_shape(p->model->outputs[output]), rows);
 }
 
+static iso_dtype result_type(const prediction *p, int output)
+{
+    iso_dtype dtype = iso_tensor_dtype(p->model->outputs[output]);
+    return dtype == ISO_BF16 ? iso_graph_precision(p->model->graph) : dtype;
+}
+
 static iso_status check_output(const prediction *p, int output)
 {
     int64_t elements;
@@ -104,7 +110,8 @@ iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **func
     if (!*made) {
         iso_function_options options = {.parts = parts, .name = "prediction"};
         memcpy(options.inputs, model->inputs, sizeof model->inputs);
-        memcpy(options.outputs, model->outputs, sizeof model->outputs);
+        for (int i = 0; i < model->n_outputs; i++)
+            options.outputs[i] = iso_model_result(model, i);
         status = iso_function_create_with(model->graph, made, &options, sizeof options);
     }
     *function = *made;
@@ -133,7 +140,7 @@ static iso_status predict_open_file(prediction *p)
     if (!p->options.file)
         return ISO_OK;
     for (int i = 0; i < p->model->n_outputs; i++) {
-        arrays[i].dtype = iso_tensor_dtype(p->model->outputs[i]);
+        arrays[i].dtype = result_type(p, i);
         arrays[i].shape = output_shape(p, i, iso_dataset_rows(p->data));
     }
     name_arrays(p, arrays, name);
@@ -150,8 +157,7 @@ static void take_whole(prediction *p, int64_t rows)
         if (!p->options.outputs[i] || iso_shape_count(&row, &each) != ISO_OK)
             continue;
         for (int64_t k = 0; k < rows * each; k++)
-            iso_element_set(p->options.outputs[i], iso_tensor_dtype(p->model->outputs[i]), p->row * each + k,
-                            p->room[i][k]);
+            iso_element_set(p->options.outputs[i], result_type(p, i), p->row * each + k, p->room[i][k]);
     }
 }
 

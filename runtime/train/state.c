@@ -162,7 +162,7 @@ static void write_model(json_t *state, const iso_model *model, uint64_t hash)
     json_object_set_new(state, "build", json_string(iso_build_id()));
     json_object_set_new(state, "instruction_set", json_string(iso_isa_name(iso_cpu_isa())));
     json_object_set_new(state, "model", hexadecimal(hash));
-    json_object_set_new(state, "precision", json_string(iso_dtype_name(iso_graph_precision(model->graph))));
+    json_object_set_new(state, "precision", json_string(iso_graph_precision_name(model->graph)));
     json_object_set_new(state, "seed", hexadecimal(iso_graph_seed(model->graph)));
     json_object_set_new(state, "random_step", json_integer((json_int_t)iso_graph_steps(model->graph)));
     json_object_set_new(state, "mesh", json_string(mesh ? iso_mesh_text(mesh) : ""));

@@ -24,7 +24,7 @@ uint64_t iso_state_hexadecimal(const json_t *object, const char *key)
 static void compare_machines(const char *path, const json_t *state, const iso_graph *graph)
 {
     const char *isa = iso_isa_name(iso_cpu_isa()), *mesh = iso_mesh_text(iso_graph_mesh(graph));
-    const char *precision = iso_dtype_name(iso_graph_precision(graph));
+    const char *precision = iso_graph_precision_name(graph);
     json_t *layouts = iso_state_layouts(graph);
     if (strcmp(text_of(state, "instruction_set"), isa) != 0)
         iso_warn("%s was written with %s kernels, this run has %s: numbers agree to rounding only", path,

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "runtime/base/bf16.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/ops/list.h"
 
@@ -49,6 +50,8 @@ double array_get(const iso_array *array, int64_t index)
         return ((const int32_t *)array->data)[index];
     case ISO_I64:
         return (double)((const int64_t *)array->data)[index];
+    case ISO_BF16:
+        return iso_bf16_to_float(((const uint16_t *)array->data)[index]);
     default:
         return ((const uint8_t *)array->data)[index];
     }
@@ -68,6 +71,9 @@ void array_set(iso_array *array, int64_t index, double value)
         break;
     case ISO_I64:
         ((int64_t *)array->data)[index] = (int64_t)value;
+        break;
+    case ISO_BF16:
+        ((uint16_t *)array->data)[index] = iso_bf16_of_double(value);
         break;
     default:
         ((uint8_t *)array->data)[index] = (uint8_t)value;

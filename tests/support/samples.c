@@ -23,7 +23,8 @@ iso_tensor *sample_leaf(sample_graph *s, iso_dtype dtype, double low, double hig
     s->leaf[s->leaves] = leaf;
     s->low[s->leaves] = low;
     s->high[s->leaves++] = high;
-    return leaf;
+    bool narrow = dtype == ISO_F32 && iso_graph_compute_type(s->graph) == ISO_BF16;
+    return narrow ? iso_cast(leaf, ISO_BF16) : leaf;
 }
 
 /* A value of low..high that has few bits, so that float32 holds it. */
@@ -48,6 +49,16 @@ static void set_leaf(sample_case *c, int k)
     for (int64_t i = 0; i < count; i++)
         values[i] = leaf_value(leaf->dtype, c->s.low[k], c->s.high[k], k, i);
     interpreter_set(c->in, leaf, values);
+}
+
+bool sample_builds(const sample *from, iso_dtype precision)
+{
+    sample_graph s = {.graph = iso_graph_create(NULL)};
+    iso_graph_set_precision(s.graph, precision);
+    from->build(&s);
+    bool builds = iso_graph_error(s.graph) == ISO_OK;
+    iso_graph_destroy(s.graph);
+    return builds;
 }
 
 void sample_begin(sample_case *c, const sample *from, const iso_backend *backend, iso_dtype precision)

@@ -39,9 +39,12 @@ typedef struct sample_case {
     iso_op *op;
     interpreter *in;
 } sample_case;
-/* precision: ISO_F32 or ISO_F64. Values are the same for both, rounded to float32. */
+/* precision: ISO_F32, ISO_F64, or ISO_BF16: then leaves of ISO_F32 are cast to it. Values are the same for all,
+ * rounded to float32. */
 void sample_begin(sample_case *c, const sample *from, const iso_backend *backend, iso_dtype precision);
 void sample_end(sample_case *c);
+/* Whether the graph can be built in this precision; else the error is recorded in this thread. */
+bool sample_builds(const sample *from, iso_dtype precision);
 
 /* All samples in order; NULL after the last. */
 const sample *sample_at(int index);

@@ -6,6 +6,7 @@
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/list.h"
+#include "runtime/backend/cpu/narrow.h"
 #include "runtime/backend/cpu/onednn.h"
 #include "runtime/graph/optimizers/rule.h"
 
@@ -46,6 +47,9 @@ bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
 
 static const iso_kernel *cpu_find(const char *op, const iso_kernel_call *call)
 {
+    const iso_kernel *narrow = iso_narrow_has(call) ? iso_narrow_find(op, call, cpu_find) : NULL;
+    if (narrow)
+        return narrow;
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
             return kernels[i];

@@ -28,7 +28,7 @@ static bool statistic_fits(iso_op *op, int i)
 static bool x_fits(iso_op *op)
 {
     const iso_shape *x = &op->inputs[X]->shape;
-    return iso_expect_float(op, X, -1) &&
+    return iso_expect_wide(op, X) &&
            ((x->rank > 0 && x->dim[x->rank - 1] != ISO_BATCH) ||
             iso_op_refuse(op, "input 0 should have channels as its last dimension"));
 }

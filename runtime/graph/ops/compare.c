@@ -23,14 +23,15 @@ static bool infer_logical(iso_op *op)
 /* The type that holds the values of both, by NumPy's promotion. */
 static iso_dtype wider(iso_dtype a, iso_dtype b)
 {
-    static const iso_dtype order[] = {ISO_BOOL, ISO_U8, ISO_I32, ISO_I64, ISO_F32, ISO_F64};
+    static const iso_dtype order[] = {ISO_BOOL, ISO_U8, ISO_I32, ISO_I64, ISO_BF16, ISO_F32, ISO_F64};
     int at[2] = {0, 0};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         at[0] = order[i] == a ? i : at[0];
         at[1] = order[i] == b ? i : at[1];
     }
     int low = at[0] < at[1] ? at[0] : at[1], high = at[0] < at[1] ? at[1] : at[0];
-    bool loses = order[high] == ISO_F32 && (order[low] == ISO_I32 || order[low] == ISO_I64);
+    bool loses = (order[high] == ISO_F32 || order[high] == ISO_BF16) &&
+                 (order[low] == ISO_I32 || order[low] == ISO_I64);
     return loses ? ISO_F64 : order[high];
 }
 
@@ -133,7 +134,7 @@ static bool infer_cast(iso_op *op)
 static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     if (iso_dtype_is_float(op->inputs[0]->dtype) && iso_dtype_is_float(op->outputs[0]->dtype))
-        dx[0] = iso_cast(dy[0], op->inputs[0]->dtype);
+        dx[0] = iso_cast_back(dy[0], op->inputs[0]->dtype);
 }
 
 /* Partial sums pass through casts that lose nothing. If a cast from float64 to float32 were linear too,
@@ -143,7 +144,8 @@ static void cast_rule(const iso_op *op, iso_rule *rule)
 {
     iso_dtype from = op->inputs[0]->dtype, to = op->outputs[0]->dtype;
     iso_rule_parse(op, "...->...", rule);
-    rule->linear = iso_dtype_is_float(from) && (from == to || to == ISO_F64);
+    rule->linear =
+        iso_dtype_is_float(from) && (from == to || to == ISO_F64 || (from == ISO_BF16 && to == ISO_F32));
 }
 
 const iso_op_type iso_op_cast = {
@@ -160,4 +162,11 @@ iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
     /* in a graph of precision float64 there is no float32 */
     iso_cast_attrs attrs = {dtype == ISO_F32 ? iso_graph_precision(x->graph) : dtype};
     return iso_tensor_good(x) && x->dtype == attrs.dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);
+}
+
+iso_tensor *iso_cast_back(iso_tensor *x, iso_dtype dtype)
+{
+    const iso_op *op = x->producer;
+    bool through_bf16 = op && op->type == &iso_op_cast && (x->dtype == ISO_BF16 || dtype == ISO_BF16);
+    return through_bf16 && op->inputs[0]->dtype == dtype ? op->inputs[0] : iso_cast(x, dtype);
 }

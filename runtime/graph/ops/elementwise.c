@@ -1,4 +1,5 @@
 /* Elementwise ops of one operand: mathematical functions and activations. */
+#include "runtime/base/bf16.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -181,6 +182,10 @@ iso_tensor *iso_affine(iso_tensor *x, double scale, double shift)
 {
     ISO_NEED_TENSORS(x);
     iso_affine_attrs attrs = {scale, shift};
+    if (x->dtype == ISO_BF16) {
+        attrs.scale = iso_bf16_to_float(iso_bf16_of_double(scale));
+        attrs.shift = iso_bf16_to_float(iso_bf16_of_double(shift));
+    }
     return iso_op_1(&iso_op_affine, x, &attrs);
 }
 

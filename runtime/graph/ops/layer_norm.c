@@ -10,7 +10,7 @@ static const iso_layer_norm_attrs *layer_norm_attrs_of(const iso_op *op)
 static bool x_fits(iso_op *op)
 {
     const iso_shape *x = &op->inputs[0]->shape;
-    return iso_expect_float(op, 0, -1) &&
+    return iso_expect_wide(op, 0) &&
            ((x->rank > 0 && x->dim[x->rank - 1] != ISO_BATCH) ||
             iso_op_refuse(op, "input 0 should have channels as its last dimension"));
 }

@@ -10,6 +10,13 @@ bool iso_expect_float(iso_op *op, int i, int rank)
     return true;
 }
 
+bool iso_expect_wide(iso_op *op, int i)
+{
+    iso_dtype dtype = op->inputs[i]->dtype;
+    return dtype == ISO_F32 || dtype == ISO_F64 ||
+           iso_op_refuse(op, "input %d should be float32 or float64; iso_cast converts it", i);
+}
+
 bool iso_expect_same_type(iso_op *op, int i, int j)
 {
     return op->inputs[i]->dtype == op->inputs[j]->dtype ||

@@ -11,6 +11,8 @@
 
 /* Input i is floating point and, with rank >= 0, of that rank. */
 bool iso_expect_float(iso_op *op, int i, int rank);
+/* Input i is float32 or float64: statistics are not computed in bfloat16. */
+bool iso_expect_wide(iso_op *op, int i);
 /* Inputs i and j have one type. */
 bool iso_expect_same_type(iso_op *op, int i, int j);
 bool iso_expect_same_shape(iso_op *op, int i, int j);

@@ -64,7 +64,7 @@ void iso_parameters_text(const iso_fit_state *state, iso_text *text)
     }
     iso_text_add(text, "| epochs | %d |\n", t->options.epochs);
     iso_text_add(text, "| parameters | %" PRId64 " |\n", parameters_of(graph));
-    iso_text_add(text, "| precision | %s |\n", iso_dtype_name(iso_graph_precision(graph)));
+    iso_text_add(text, "| precision | %s |\n", iso_graph_precision_name(graph));
     iso_text_add(text, "| seed | %" PRIu64 " |\n", iso_graph_seed(graph));
     if (mesh)
         iso_text_add(text, "| mesh | %s |\n", iso_mesh_text(mesh));

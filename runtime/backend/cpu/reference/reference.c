@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "runtime/backend/cpu/narrow.h"
 #include "runtime/backend/cpu/reference/list.h"
+#include "runtime/base/bf16.h"
 #include "runtime/graph/registered.h"
 
 static const iso_kernel *const kernels[] = {
@@ -16,14 +18,19 @@ static const iso_kernel *const kernels[] = {
 static const iso_kernel *find_registered(const char *op, const iso_kernel_call *call)
 {
     const iso_registered_op *registered = iso_registered_op_find(op);
+    bool narrow = iso_narrow_has(call); /* a kernel without fits was not written with bfloat16 in mind */
     for (int i = 0; registered && i < registered->n_kernels; i++)
-        if (!registered->kernels[i].fits || registered->kernels[i].fits(call))
+        if (registered->kernels[i].fits ? registered->kernels[i].fits(call) : !narrow)
             return &registered->kernels[i];
     return NULL;
 }
 
 static const iso_kernel *ref_find(const char *op, const iso_kernel_call *call)
 {
+    if (iso_narrow_has(call)) {
+        const iso_kernel *narrow = iso_narrow_find(op, call, ref_find);
+        return narrow ? narrow : find_registered(op, call);
+    }
     for (int i = 0; kernels[i]; i++)
         if (strcmp(kernels[i]->op, op) == 0 && (!kernels[i]->fits || kernels[i]->fits(call)))
             return kernels[i];
@@ -36,6 +43,17 @@ static const iso_kernel *ref_find(const char *op, const iso_kernel_call *call)
         TYPE *z = out;                                                                                       \
         for (int64_t i = 0; i < n; i++)                                                                      \
             z[i] = (TYPE)(EXPRESSION);                                                                       \
+    } while (0)
+
+/* The expression takes x[i] and y[i]. */
+#define FOR_EACH_BF16(EXPRESSION)                                                                            \
+    do {                                                                                                     \
+        const uint16_t *x16 = a, *y16 = b;                                                                   \
+        uint16_t *z = out;                                                                                   \
+        for (int64_t k = 0, i = 0; k < n; k++) {                                                             \
+            float x[] = {iso_bf16_to_float(x16[k])}, y[] = {iso_bf16_to_float(y16[k])};                      \
+            z[k] = iso_bf16_of_float(EXPRESSION);                                                            \
+        }                                                                                                    \
     } while (0)
 
 #define COMBINE(EXPRESSION, BOOL_EXPRESSION)                                                                 \
@@ -57,6 +75,9 @@ static const iso_kernel *ref_find(const char *op, const iso_kernel_call *call)
         break;                                                                                               \
     case ISO_BOOL:                                                                                           \
         FOR_EACH(uint8_t, BOOL_EXPRESSION);                                                                  \
+        break;                                                                                               \
+    case ISO_BF16:                                                                                           \
+        FOR_EACH_BF16(EXPRESSION);                                                                           \
         break;                                                                                               \
     case ISO_DTYPE_NONE:                                                                                     \
         break;                                                                                               \
