@@ -106,9 +106,8 @@ static const iso_argument table[] = {
     NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,
-           "default float32; with mixed_bfloat16 layers compute in bfloat16, and variables, losses and "
-           "metrics are "
-           "float32"),
+           "default float32; with mixed_bfloat16 layers compute in bfloat16, and variables, losses "
+           "and metrics are float32"),
     FLAG(check_data, "check-data", "an error if the data contains a NaN or an infinity"),
     SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",

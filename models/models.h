@@ -27,8 +27,8 @@ ISO_API const iso_builtin_model *iso_builtin_model_at(int index);
 /* *model is constant. ISO_INVALID suggests similar names. */
 ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
 /* The model for rows of this shape (its input is "image") with `outputs` outputs (classes; 10 in its guide),
- * in ISO_F32, ISO_F64 or ISO_BF16 (iso_graph_set_precision), seeded by the context. As iso_model_create: never NULL, errors stay in it; freed
- * with iso_model_destroy(). */
+ * in ISO_F32, ISO_F64 or ISO_BF16 (iso_graph_set_precision), seeded by the context. As iso_model_create: never
+ * NULL, errors stay in it; freed with iso_model_destroy(). */
 ISO_API iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
                                             int outputs, iso_dtype precision);
 

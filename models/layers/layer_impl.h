@@ -57,7 +57,8 @@ bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, 
                              const char *base, const char *name);
 /* x in the type in which the layer computes: the graph's, or with `uncast` that of variables. Integers stay. */
 iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x);
-/* Casts the result to the type in which the graph's layers compute, names it "<layer>/output", records the layer in its graph and returns the result. */
+/* Casts the result to the type in which the graph's layers compute, names it
+ * "<layer>/output", records the layer in its graph and returns the result. */
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y);
 
 /* The same for a layer that may have a bias and has recorded everything but its weights: records these first. */
@@ -103,7 +104,8 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
 /* The contents of a text, owned by it. Out of memory: an error of the graph, and "" or a part of the text. */
 const char *iso_layer_text(const iso_layer *layer, const iso_text *text);
-/* Makes a weight and returns its value, in the type in which the layer computes. Its penalty is added once, and only if it is trained. */
+/* Makes a weight and returns its value, in the type in which the layer computes.
+ * Its penalty is added once, and only if it is trained. */
 iso_tensor *iso_layer_weight(const iso_layer *layer, const iso_weight_form *form, iso_shape shape);
 /* NULL if left_out; then a layout for it is an error. */
 iso_tensor *iso_layer_weight_unless(const iso_layer *layer, bool left_out, const iso_weight_form *form,
