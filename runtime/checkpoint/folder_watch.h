@@ -22,7 +22,8 @@ iso_status iso_folder_watch_create(const char *folder, const char *pattern, iso_
 void iso_folder_watch_destroy(iso_folder_watch *watch);
 /* Lists the folder, unless it has not changed since the last look. A missing folder has no checkpoints.
  * Files without a commit record are skipped until they change, with a warning when they have not changed for some
- * seconds. Those with the number 0, which are no checkpoints of a training, are ignored. gone: called for each checkpoint that disappeared or was replaced before
+ * seconds. Those with the number 0, which are no checkpoints of a training, are ignored. gone: called for each
+ * checkpoint that disappeared or was replaced before
  * iso_folder_watch_done. ISO_INVALID or ISO_IO if the folder cannot be listed; a later look may succeed. */
 iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *user, const char *path),
                                  void *user);

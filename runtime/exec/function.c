@@ -9,6 +9,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/exec/left_weights.h"
 #include "runtime/exec/recorder_impl.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"

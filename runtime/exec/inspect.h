@@ -30,15 +30,6 @@ ISO_API iso_status iso_function_record(iso_function *function);
  * describes it). On other ranks nothing is added. ISO_INVALID if none was recorded. Collective. */
 ISO_API iso_status iso_function_trace(iso_function *function, iso_text *json);
 
-/* Whether a step of the function may leave it to the next step to send new weights to other hosts: they then
- * travel while that step computes. Until then weights are not up to date on every host; the functions that read or
- * write them on all ranks (iso_variable_read, iso_graph_fingerprint, a step of another function) send them first,
- * iso_graph_send_left_weights does it for those that read them on one rank (iso_variable_read_part,
- * iso_graph_shards). Local; every rank must ask for the same. */
-void iso_function_leave_weights(iso_function *function, bool leave);
-/* Does nothing if no step has left weights. Collective. */
-void iso_graph_send_left_weights(iso_graph *graph);
-
 /* The parts of all variables and optimizer slots that this rank holds. The list is the caller's:
  * iso_state_shards_free. ISO_INVALID before the graph's first function is made. Local. */
 ISO_API iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *shards);

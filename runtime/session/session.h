@@ -45,7 +45,8 @@ extern "C" {
  *
  * The ranks of the job are divided by role (iso_role). Each role has its own ranks, counted from 0: all other
  * functions know only the ranks of this rank's role. Ranks of different roles never wait for each other before
- * iso_finish, but the loss of any rank ends the job. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or the ranks contradict each other. */
+ * iso_finish, but the loss of any rank ends the job. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or
+ * the ranks contradict each other. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
 /* Prints the error once, naming its rank; in a job with both roles the ranks of each role wait here for those of
  * the other; ends MPI if iso_init began it (aborts the job if only this rank fails); frees ctx; returns the exit

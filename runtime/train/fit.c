@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/exec/left_weights.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
 

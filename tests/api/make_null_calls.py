@@ -152,7 +152,7 @@ MAY_BE_NULL = {
 ONE_RANK = re.compile(
     r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|leads_host|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
-    r"|saved_file_open|checkpoint_find|checkpoint_newest|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
+    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")
 FREES = re.compile(r"iso_\w*(destroy|free|close|unpacked_remove)$")

@@ -9,9 +9,9 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
+#include "tests/support/guarded_device.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
-#include "tests/support/test_device.h"
 
 static const iso_device *devices[2];
 

@@ -12,8 +12,8 @@
 #include "runtime/checkpoint/saver.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/dice.h"
+#include "tests/support/guarded_device.h"
 #include "tests/support/run_tests.h"
-#include "tests/support/test_device.h"
 
 static iso_context *ctx;
 static char folder[64];

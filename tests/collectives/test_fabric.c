@@ -34,7 +34,7 @@ static iso_topology topology_of(int slots_per_rank, int ranks_per_host, int thre
     for (int slot = 0; slot < ranks * slots_per_rank; slot++)
         rank_of_slot[slot] = slot / slots_per_rank;
     return (iso_topology){ranks * slots_per_rank, ranks,   iso_rank(ctx), rank_of_slot,
-                          host_of_rank,           threads, NULL};
+                          host_of_rank,           threads, NULL,          NULL};
 }
 
 static iso_fabric *make(const iso_topology *topology)

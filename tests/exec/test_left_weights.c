@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/exec/inspect.h"
+#include "runtime/exec/left_weights.h"
 #include "runtime/exec/value.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"

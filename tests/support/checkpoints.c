@@ -2,7 +2,7 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/hash.h"
-#include "tests/support/test_device.h"
+#include "tests/support/guarded_device.h"
 
 typedef enum cut { ROWS, COLUMNS, BLOCKS, SHARES, FLAT, LAST_RANK, CONSTANT } cut;
 

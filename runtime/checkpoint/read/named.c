@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -68,6 +69,7 @@ static iso_status newest_check_readable(const char *use, const char *path)
 
 iso_status iso_checkpoint_resolve(iso_context *ctx, const char *use, const char *path, char **found)
 {
+    ISO_NEED_AGREED(ctx, use, path, found);
     way how = way_of(path);
     *found = NULL;
     iso_status status = iso_broadcast(ctx, &how, sizeof how); /* the chief's counts */

@@ -6,8 +6,8 @@
  * fills are not done before the host waits for their stream, so a wait that is missing shows too.
  *
  * With ISOGRID_TEST_DEVICE=1 in its environment, a test program runs all its graphs on this device. */
-#ifndef ISO_TESTS_TEST_DEVICE_H
-#define ISO_TESTS_TEST_DEVICE_H
+#ifndef ISO_TESTS_GUARDED_DEVICE_H
+#define ISO_TESTS_GUARDED_DEVICE_H
 
 #include "runtime/backend/backend.h"
 #include "runtime/base/shards.h"

@@ -1,4 +1,4 @@
-#include "tests/support/test_device.h"
+#include "tests/support/guarded_device.h"
 
 #include <pthread.h>
 #include <signal.h>
