@@ -367,4 +367,6 @@ void iso_step_send_left_weights(iso_runtime *runtime)
         return;
     runtime->left = NULL;
     iso_thread_pool_run(runtime->pool, run_left_thread, &s);
+    if (iso_fabric_failures(runtime->fabric) > runtime->failures_reported)
+        iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
 }
