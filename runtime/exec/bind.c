@@ -286,7 +286,7 @@ static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange
     for (int l = 0; l < runtime->n_locals; l++)
         for (int i = first; i < first + count; i++) {
             const iso_move *move = &ready->plan->moves[i];
-            bool in_place = move->kind == ISO_MOVE_SCATTER && !move->apart;
+            bool in_place = move->kind == ISO_MOVE_SCATTER && !move->own_sum;
             int target = in_place ? move->from : move->to;
             iso_exchange_bind(exchange, runtime->locals[l].slot, target,
                               iso_executable_value(runtime, ready, l, target));

@@ -61,9 +61,9 @@ static void touch_moves(assigner *s, int first, int count, int when)
         const iso_move *move = &s->plan->moves[i];
         touch(s, move->from, when);
         s->live_range[root_of(s, move->from)].shared = true;
-        if (move->kind != ISO_MOVE_SCATTER || move->apart)
+        if (move->kind != ISO_MOVE_SCATTER || move->own_sum)
             touch(s, move->to, when);
-        if (move->apart)
+        if (move->own_sum)
             s->live_range[root_of(s, move->to)].shared = true;
     }
 }

@@ -85,7 +85,7 @@ static iso_status add_scatter(adder *a, int *slots)
     for (int i = 0; i < group; i++)
         a->source[i] = source_of(a->plan, a->move->from, slots[i], &flat);
     iso_reduce reduce = from->layout.partial_max ? ISO_MAX : ISO_SUM;
-    int target = a->move->apart ? a->move->to : a->move->from;
+    int target = a->move->own_sum ? a->move->to : a->move->from;
     if (group > ISO_PLAN_MANY)
         return iso_exchange_add(a->exchange, a->slot, target, &flat, from->tensor->dtype, reduce, &chunk,
                                 a->source, group, NULL);

@@ -49,14 +49,14 @@ typedef struct iso_move {
     iso_move_kind kind;
     int from, to; /* values */
     bool
-        apart; /* SCATTER, GATHER: the sum is in memory of its own, because the partial sums are read later */
+        own_sum; /* SCATTER, GATHER: the sum is in memory of its own, because the partial sums are read later */
     bool gathered; /* SCATTER: a GATHER follows */
 } iso_move;
 
 /* Whether both values of a move are in the same memory. */
 static inline bool iso_move_in_place(const iso_move *move)
 {
-    return move->kind != ISO_MOVE_BOXES && !move->apart;
+    return move->kind != ISO_MOVE_BOXES && !move->own_sum;
 }
 
 /* What the exchange of an instruction moves. */

@@ -88,7 +88,7 @@ static iso_status add_second_half(scheduler *s, int first, int moves)
             ISO_TRY(add_move(plan, (iso_move){.kind = ISO_MOVE_GATHER,
                                               .from = plan->moves[i].from,
                                               .to = plan->moves[i].to,
-                                              .apart = plan->moves[i].apart}));
+                                              .own_sum = plan->moves[i].own_sum}));
     if (plan->n_moves > begin)
         ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
                                                         .begin = plan->n_instructions,
@@ -301,7 +301,7 @@ static iso_move move_of(const scheduler *s, int number)
     return (iso_move){.kind = chunks ? ISO_MOVE_SCATTER : ISO_MOVE_BOXES,
                       .from = step->input[0],
                       .to = step->output[0],
-                      .apart = chunks && !last,
+                      .own_sum = chunks && !last,
                       .gathered = chunks && (many || !iso_plan_on_one_host(s->plan))};
 }
 

@@ -116,11 +116,13 @@ train() { # RANKS FOLDER EPOCHS OPTION...
     begin "$1" "$BUILD/isogrid" "${task[@]}" --verbose 2 --checkpoint "$work/$2/{epoch}.weights.h5" --keep 2 --history "$work/$2.history" \
         --epochs "$3" "${@:4}"
 }
-# Begins one that is to be struck by a fault, and waits until it has something to lose.
+# Begins one that is to be struck by a fault, and waits until it has something to lose and hosts have told each other of it: heartbeats, two a
+# second, say how far a rank is.
 training() { # WHAT RANKS OPTION...
     rm -rf "$work"/broken*
     train "$2" broken 100000 "${@:3}"
     wait_until "$1: a checkpoint" 150 test -e "$work/broken/latest"
+    sleep 2
 }
 signal() { # NAME RANK...
     local rank
