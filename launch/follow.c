@@ -102,12 +102,13 @@ static iso_status follow_check(const iso_train_options *options)
 
 /* ---- the folder ---- */
 
-/* "ck/{epoch}.weights.h5" -> "ck" and "{epoch}.weights.h5"; "ck/latest" and "ck" -> "ck", any name. */
+/* "ck/{epoch}.weights.h5" -> "ck" and "{epoch}.weights.h5"; "ck/latest", "ck/best" and "ck" -> "ck", any name. */
 static iso_status split_checkpoint(const char *path, char folder[4096], const char **pattern)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    bool file = iso_file_name_ends(path, ".weights.h5"), latest = !strcmp(name, "latest");
-    size_t length = !file && !latest ? strlen(path) : slash ? (size_t)(slash - path) + (slash == path) : 0;
+    bool file = iso_file_name_ends(path, ".weights.h5");
+    bool pointer = !strcmp(name, "latest") || !strcmp(name, "best");
+    size_t length = !file && !pointer ? strlen(path) : slash ? (size_t)(slash - path) + (slash == path) : 0;
     *pattern = file ? name : NULL;
     if (length >= 4096)
         return iso_error(ISO_INVALID, "--checkpoint '%.40s...': the name is too long", path);

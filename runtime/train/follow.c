@@ -35,6 +35,7 @@ typedef struct follower {
     iso_evaluations *lines; /* NULL: not opened yet */
     double since;           /* when the last checkpoint was evaluated */
     int epoch, n_evaluated, n_skipped;
+    bool seen;           /* a complete checkpoint */
     char complaint[512]; /* the last one about the folder */
 } follower;
 
@@ -97,6 +98,7 @@ static iso_status find_next(follower *f, iso_folder_entry *next, bool *found)
     *found = iso_folder_watch_next(f->watch, f->options.newest_only, next);
     if (!*found)
         return ISO_OK;
+    f->seen = true;
     iso_status status = open_lines(f);
     while (status == ISO_OK && *found && iso_evaluations_has(f->lines, next->name, next->identity)) {
         iso_folder_watch_done(f->watch, next, false);
@@ -148,6 +150,10 @@ static iso_status decide(follower *f, decision *out)
     if (failed || (!found && (ended || reached))) {
         out->action = END;
         iso_folder_watch_tell_torn(f->watch, true);
+        if (ended && !failed && !f->seen)
+            iso_warn("training has ended, and the evaluator has seen no complete checkpoint in '%s'; is it "
+                     "the folder of the workers' --checkpoint?",
+                     f->folder);
     } else if (found)
         decide_on(f, &next, out);
     else if (f->options.timeout > 0 && iso_clock() - f->since > f->options.timeout)
@@ -316,9 +322,11 @@ static iso_status begin(follower *f)
         if ((*c)->status != ISO_OK)
             ISO_TRY(iso_error((*c)->status, "no memory for a callback"));
     bool in_folder = strncmp(f->lines_path, f->folder, strlen(f->folder)) == 0;
-    if (!in_folder || stat(f->folder, &about) == 0)
+    bool exists = stat(f->folder, &about) == 0;
+    if (!in_folder || exists)
         ISO_TRY(open_lines(f));
-    say(f, "follows the checkpoints in '%s'; its lines go to '%s'", f->folder, f->lines_path);
+    say(f, "follows the checkpoints in '%s'%s; its lines go to '%s'", f->folder,
+        exists ? "" : ", which does not exist yet", f->lines_path);
 done:
     return status;
 }
