@@ -123,8 +123,8 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     return how;
 }
 
-/* Meets the ranks of the other role. From here on no rank is missed when it ends. */
-static finish_barrier meet_job(iso_context *ctx, iso_status *status)
+/* Waits for the ranks of the other role. From here on no rank is missed when it ends. */
+static finish_barrier finish_job(iso_context *ctx, iso_status *status)
 {
     iso_status met = ISO_OK;
     if (ctx->job.communicator != MPI_COMM_NULL) {
@@ -192,7 +192,7 @@ int iso_finish(iso_context *ctx, iso_status status)
     if (joined)
         iso_workers_tell_end(ctx, status);
     if (joined && how == MET)
-        how = meet_job(ctx, &status);
+        how = finish_job(ctx, &status);
     if (how != MET && began)
         ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, exit_code(ctx, status)));
     if (ctx && how != LATE) {
