@@ -84,8 +84,9 @@ ISO_API iso_status iso_variable_assign_value(iso_variable *variable, iso_value *
 /* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: the first
  * function of its graph has not been made, or no such slot. Local. */
 ISO_API iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
-/* As iso_value_read, for the variable's value after the last step. ISO_INVALID also before the first function
- * of its graph is made. Local. */
+/* As iso_value_read, for the variable's value after the last step. While iso_fit runs, outside its callbacks, the
+ * parts that slots of other hosts update may still be those of the step before. ISO_INVALID also before the first
+ * function of its graph is made. Local. */
 ISO_API iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box,
                                           iso_dtype dtype, void *out);
 
