@@ -33,6 +33,9 @@ iso_status iso_function_buckets(const iso_program *program, bool one_host, iso_b
 /* function.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
  * input. */
 iso_shape iso_input_row(const iso_tensor *input);
+/* The plan for `rows` rows, made now if there is none, in front of the others. Weights that a step of another plan
+ * has left are sent. Collective. */
+iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executable **ready);
 /* Runs one step on a batch; all ranks get the same status. On success *ready is the plan that ran. refused:
  * the status of an earlier check on this rank; unless it is ISO_OK, the step fails with it on all ranks.
  * Collective. */

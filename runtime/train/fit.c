@@ -9,7 +9,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/exec/inspect.h"
 #include "runtime/exec/left_weights.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
@@ -252,24 +251,13 @@ static iso_status after_step(iso_training *t)
     return status == ISO_OK && t->rank_local ? agree_to_stop(t) : status;
 }
 
-/* All hosts get the new weights of the last step. Collective. */
-static void end_of_steps(const iso_training *t)
+static iso_status run_batches(iso_training *t, iso_input_iterator *iterator)
 {
-    iso_function_leave_weights(t->model->training, false);
-    iso_graph_send_left_weights(t->model->graph);
-}
-
-static iso_status run_steps(iso_training *t)
-{
-    iso_input_iterator iterator;
     iso_training_cursor *cursor = &t->cursor;
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)cursor->epoch * t->steps + cursor->batch,
-                             t->steps - cursor->batch);
-    iso_function_leave_weights(t->model->training, t->leaves_weights);
-    for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
-         batch = iso_input_iterator_next(&iterator)) {
+    for (const iso_batch *batch = iso_input_iterator_next(iterator); batch;
+         batch = iso_input_iterator_next(iterator)) {
         t->state.batch = cursor->batch;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
@@ -279,7 +267,22 @@ static iso_status run_steps(iso_training *t)
         if (t->state.stop || is_stopped(t))
             break;
     }
-    end_of_steps(t);
+done:
+    return status;
+}
+
+static iso_status run_steps(iso_training *t)
+{
+    iso_input_iterator iterator;
+    iso_training_cursor *cursor = &t->cursor;
+    iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)cursor->epoch * t->steps + cursor->batch,
+                             t->steps - cursor->batch);
+    iso_function_leave_weights(t->model->training, t->leaves_weights);
+    iso_status status = run_batches(t, &iterator);
+    iso_function_leave_weights(t->model->training, false);
+    iso_graph_send_left_weights(t->model->graph);
+    if (status != ISO_OK)
+        return status;
     if (iterator.ended)
         cursor->batch = t->steps;
     status = iso_input_iterator_status(&iterator);
@@ -289,8 +292,6 @@ static iso_status run_steps(iso_training *t)
     read_values(t);
     if (status == ISO_OK && is_stopped(t))
         status = save_and_stop(t);
-done:
-    end_of_steps(t);
     return status;
 }
 
