@@ -39,13 +39,6 @@ static iso_status check_out(const iso_load_options *options)
     return ISO_OK;
 }
 
-/* The type of a result in the file: that of bfloat16 outputs is the graph's precision. */
-static const char *written_type(const iso_tensor *output)
-{
-    iso_dtype dtype = iso_tensor_dtype(output);
-    return iso_dtype_name(dtype == ISO_BF16 ? iso_graph_precision(iso_tensor_graph(output)) : dtype);
-}
-
 static void print_written(const iso_load_options *options, iso_loaded_model *t)
 {
     char text[160];
@@ -55,7 +48,8 @@ static void print_written(const iso_load_options *options, iso_loaded_model *t)
         iso_tensor *output = iso_model_output_at(t->named.model, i);
         iso_shape shape = iso_shape_with_rows(iso_tensor_shape(output), iso_dataset_rows(t->data));
         printf("%s%s %s %s", i ? ", " : "", outputs > 1 ? iso_model_output_name(t->named.model, i) : "y",
-               written_type(output), iso_shape_text(&shape, text, sizeof text));
+               iso_dtype_name(iso_model_output_dtype(t->named.model, i)),
+               iso_shape_text(&shape, text, sizeof text));
     }
     printf("\n");
 }

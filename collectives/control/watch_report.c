@@ -67,17 +67,18 @@ static void add_health(iso_text *report, const iso_watch *w, int rank)
     iso_text_add(report, "%s", texts[health].cause);
 }
 
-/* "rank 1", or "evaluator, rank 0" */
-static void add_name(iso_text *report, const iso_watch_identity *who)
+/* "evaluator, " before the numbers of its ranks */
+static void add_group(iso_text *report, const iso_watch_identity *who)
 {
-    iso_text_add(report, "%s%srank %d", who->group_name, *who->group_name ? ", " : "", (int)who->group_rank);
+    if (*who->group_name)
+        iso_text_add(report, "%s, ", who->group_name);
 }
 
 void iso_watch_add_rank(iso_text *report, const iso_watch *w, int rank)
 {
     const iso_watch_identity *who = &w->identity[rank];
-    add_name(report, who);
-    iso_text_add(report, " on %s (", who->host);
+    add_group(report, who);
+    iso_text_add(report, "rank %d on %s (", (int)who->group_rank, who->host);
     if (who->group_rank != rank)
         iso_text_add(report, "rank %d of the job, ", rank);
     iso_text_add(report, "process %d) ", (int)who->pid);
@@ -115,8 +116,9 @@ static void add_reason(iso_text *report, const iso_watch *w)
         iso_text_add(report, "%d of %d ranks %s lost", lost, w->n_ranks, lost == 1 ? "is" : "are");
     else if (verdict->reason == ISO_WATCH_A_MISMATCH) {
         const iso_watch_identity *one = &w->identity[verdict->first], *two = &w->identity[verdict->other];
-        iso_text_add(report, "%s%sranks %d and %d have called different collectives", one->group_name,
-                     *one->group_name ? ", " : "", (int)one->group_rank, (int)two->group_rank);
+        add_group(report, one);
+        iso_text_add(report, "ranks %d and %d have called different collectives", (int)one->group_rank,
+                     (int)two->group_rank);
     } else
         iso_text_add(report, "no progress for %.0f seconds (--timeout-abort)", iso_watch_longest_wait(w));
 }

@@ -7,6 +7,19 @@
 #include "runtime/backend/kernel.h"
 #include "runtime/base/device.h"
 
+/* Elements and bytes of an array. */
+static inline int64_t iso_array_count(const iso_array *array)
+{
+    int64_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count *= array->dim[i];
+    return count;
+}
+static inline size_t iso_array_bytes(const iso_array *array)
+{
+    return (size_t)iso_array_count(array) * iso_dtype_size(array->dtype);
+}
+
 /* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient
  * g. `hyper` is the result of iso_optimizer_hyper for this step. */
 typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);

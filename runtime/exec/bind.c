@@ -69,10 +69,9 @@ static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
 /* Where the host cannot write a slot's memory, a batch is read into pinned memory. */
 static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
 {
-    size_t bytes = iso_dtype_size(array->dtype);
-    for (int d = 0; d < array->rank; d++)
-        bytes *= (size_t)array->dim[d];
-    return device->host_access ? ISO_OK : device->allocate_pinned(bytes, "a slot's input", &bound->staging);
+    return device->host_access
+               ? ISO_OK
+               : device->allocate_pinned(iso_array_bytes(array), "a slot's input", &bound->staging);
 }
 
 static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)

@@ -60,18 +60,10 @@ static iso_status step_read_part(const step *s, const iso_slot_instruction *boun
                                out);
 }
 
-static size_t array_bytes(const iso_array *array)
-{
-    size_t bytes = iso_dtype_size(array->dtype);
-    for (int d = 0; d < array->rank; d++)
-        bytes *= (size_t)array->dim[d];
-    return bytes;
-}
-
 static iso_status step_clear(iso_stream *stream, const iso_array *array)
 {
     const char zero = 0;
-    stream->device->fill(stream, array->data, &zero, 1, array_bytes(array));
+    stream->device->fill(stream, array->data, &zero, 1, iso_array_bytes(array));
     return stream->device->wait(stream);
 }
 
@@ -96,7 +88,7 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
     else
         status = step_read_part(s, bound, out);
     if (status == ISO_OK && bound->staging && !sp->local->fault.raised)
-        status = iso_device_write(sp->local->stream, array->data, out, array_bytes(array));
+        status = iso_device_write(sp->local->stream, array->data, out, iso_array_bytes(array));
     if (status == ISO_OK)
         return;
     sp->local->read_status = status;

@@ -64,10 +64,8 @@ static void name_bucket(const tracer *t, const iso_instruction *instruction, iso
 {
     const iso_bucket *bucket = &t->plan->buckets->buckets[instruction->bucket];
     bool gradients = instruction->cargo == ISO_CARGO_GRADIENTS;
-    iso_text_add(name, "%s%s", gradients ? "reduce-scatter gradient of " : "all-gather new ",
-                 bucket->members[bucket->n_members - 1].variable->path);
-    if (bucket->n_members > 1)
-        iso_text_add(name, " and %d more", bucket->n_members - 1);
+    iso_text_add(name, "%s", gradients ? "reduce-scatter gradient of " : "all-gather new ");
+    iso_bucket_add_name(bucket, name);
 }
 
 /* The name of an instruction: its op and tensor, or its first collective. */

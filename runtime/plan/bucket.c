@@ -252,6 +252,13 @@ done:
     return status;
 }
 
+void iso_bucket_add_name(const iso_bucket *bucket, iso_text *text)
+{
+    iso_text_add(text, "%s", bucket->members[bucket->n_members - 1].variable->path);
+    if (bucket->n_members > 1)
+        iso_text_add(text, " and %d more", bucket->n_members - 1);
+}
+
 iso_status iso_buckets_create(const iso_program *program, bool split, iso_bucket_list *list)
 {
     void *memory;

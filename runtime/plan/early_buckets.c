@@ -13,8 +13,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
-/* A bucket begins early if this part of a step's operations, 1/LITTLE, is left. */
-enum { LITTLE = 100, MUCH = 4 };
+enum { MUCH = 4 };
 
 /* An instruction that is added before instruction `at` of the schedule. */
 typedef struct addition {
@@ -128,7 +127,7 @@ static void begin_bucket(starter *s, int number)
         return;
     int at = best_begin(s, last + 1);
     double all = s->work[plan->n_instructions];
-    if (all - s->work[at] >= all / LITTLE)
+    if (iso_plan_hides(all - s->work[at], all))
         s->additions[s->n_additions++] =
             (addition){at, {.kind = ISO_BEGIN, .cargo = ISO_CARGO_GRADIENTS, .bucket = number}};
 }
@@ -284,7 +283,7 @@ static iso_status insert_additions(starter *s)
     iso_status status =
         list && moved_to ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu instructions", count);
     for (int b = 0; b < plan->buckets->count; b++)
-        plan->bucket_begin[b] = (int)count, plan->bucket_gather_end[b] = -1;
+        plan->bucket_begin[b] = (int)count;
     sort_additions(s);
     if (status == ISO_OK)
         insert(s, list, moved_to);

@@ -60,11 +60,9 @@ static iso_status add_boxes(adder *a)
                              &program->values[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
-/* The axes along which a move adds partial sums. */
 static uint32_t summed_axes(const adder *a)
 {
-    const iso_program_value *values = a->plan->program->values;
-    return values[a->move->from].layout.partial & ~values[a->move->to].layout.partial;
+    return iso_move_summed_axes(a->plan->program, a->move);
 }
 
 /* Each slot adds its chunk of all partial sums into its own copy, or apart from it; in small groups also into those
@@ -245,20 +243,21 @@ static iso_status add_bucket(iso_plan *plan, int b, int slot, iso_source *source
                             ISO_SUM, &part, source, group, &plan->bucket_pull[b * mesh->n_slots + slot]);
 }
 
-/* "the gradients of dense_1/kernel and 3 more" */
-static void bucket_text(const iso_bucket *bucket, const char *of, char *text, size_t size)
+/* what: "the gradients of" */
+static iso_status create_for_bucket(const iso_plan *plan, int b, const char *what, iso_exchange **exchange)
 {
-    char more[32] = "";
-    if (bucket->n_members > 1)
-        snprintf(more, sizeof more, " and %d more", bucket->n_members - 1);
-    snprintf(text, size, "%s %.200s%s", of, bucket->members[bucket->n_members - 1].variable->path, more);
+    iso_text name = {0};
+    iso_text_add(&name, "%s ", what);
+    iso_bucket_add_name(&plan->buckets->buckets[b], &name);
+    iso_status status = name.failed ? iso_no_memory("the name of an exchange")
+                                    : iso_exchange_create(plan->site->fabric, iso_text_get(&name), exchange);
+    iso_text_free(&name);
+    return status;
 }
 
 static iso_status create_bucket_exchange(iso_plan *plan, int b)
 {
-    char what[320];
-    bucket_text(&plan->buckets->buckets[b], "the gradients of", what, sizeof what);
-    iso_status status = iso_exchange_create(plan->site->fabric, what, &plan->bucket_exchange[b]);
+    iso_status status = create_for_bucket(plan, b, "the gradients of", &plan->bucket_exchange[b]);
     plan->instructions[plan->bucket_begin[b]].exchange = plan->bucket_exchange[b];
     return status;
 }
@@ -395,12 +394,9 @@ static iso_status gather_in_both(iso_plan *plan, int b, int m, int slot, int *sl
 /* The exchange of an instruction that moves the new weights of a bucket. */
 static iso_status create_bucket_gather(iso_plan *plan, int b)
 {
-    const iso_bucket *bucket = &plan->buckets->buckets[b];
-    char what[320];
     if (plan->bucket_gather_end[b] < 0)
         return ISO_OK;
-    bucket_text(bucket, "the new", what, sizeof what);
-    iso_status status = iso_exchange_create(plan->site->fabric, what, &plan->bucket_gather[b]);
+    iso_status status = create_for_bucket(plan, b, "the new", &plan->bucket_gather[b]);
     if (status != ISO_OK)
         return status;
     iso_instruction *end = &plan->instructions[plan->bucket_gather_end[b]];

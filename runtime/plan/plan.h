@@ -59,6 +59,13 @@ static inline bool iso_move_in_place(const iso_move *move)
     return move->kind != ISO_MOVE_BOXES && !move->own_sum;
 }
 
+/* The axes along which a move of a program's values adds partial sums. */
+static inline uint32_t iso_move_summed_axes(const iso_program *program, const iso_move *move)
+{
+    const iso_program_value *values = program->values;
+    return values[move->from].layout.partial & ~values[move->to].layout.partial;
+}
+
 /* What the exchange of an instruction moves. */
 typedef enum iso_cargo {
     ISO_CARGO_MOVES,     /* `moves` */
@@ -160,6 +167,11 @@ iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, co
 /* Makes the exchanges, after the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);
+/* Whether operations are so many of a step's that they hide an exchange: at least a hundredth. */
+static inline bool iso_plan_hides(double flops, double all)
+{
+    return flops >= all / 100;
+}
 /* Whether the exchange of a bucket's gradients begins while slots compute. */
 bool iso_plan_goes_early(const iso_plan *plan, int bucket);
 /* The shape of a value's tensor with the plan's rows; the box of it that a slot holds. */

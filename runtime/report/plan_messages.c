@@ -61,8 +61,7 @@ static iso_status pull_region(void *arg, const iso_region *region)
 static void pull_chunks(messages *m, const iso_move *move, int slot)
 {
     const iso_mesh *mesh = m->r->mesh;
-    const iso_program_value *values = m->r->program->values;
-    uint32_t axes = values[move->from].layout.partial & ~values[move->to].layout.partial;
+    uint32_t axes = iso_move_summed_axes(m->r->program, move);
     iso_box box = iso_plan_box(m->r->plan, move->from, slot);
     int group = iso_group_slots(mesh, axes, slot, m->source);
     int64_t begin, count;

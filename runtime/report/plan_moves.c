@@ -260,13 +260,13 @@ static void describe_weights(iso_reporter *r, int number)
 
 /* ---- all ---- */
 
-/* Whether at least a hundredth of a step's operations is left to compute while a collective is in progress. */
+/* Whether there is enough to compute while a collective is in progress. */
 static bool is_hidden(const iso_plan_report *report, const iso_report_collective *c)
 {
     double meanwhile = 0;
     for (int i = c->begin + 1; i < c->end; i++)
         meanwhile += report->ops[i].flops;
-    return c->overlaps && 100 * meanwhile >= report->flops;
+    return c->overlaps && iso_plan_hides(meanwhile, report->flops);
 }
 
 iso_status iso_report_moves(iso_reporter *r)

@@ -65,7 +65,7 @@ static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor
 iso_tensor *iso_model_result(const iso_model *model, int index)
 {
     iso_tensor *y = model->outputs[index];
-    return y && iso_tensor_dtype(y) == ISO_BF16 ? iso_cast(y, iso_graph_precision(model->graph)) : y;
+    return y && iso_tensor_dtype(y) == ISO_BF16 ? iso_cast(y, iso_model_output_dtype(model, index)) : y;
 }
 
 /* A graph to store an error in, if the caller gave none; with the context of one of the model's tensors. */
@@ -220,6 +220,16 @@ static const char *maker_of(const iso_graph *graph, const iso_tensor *tensor)
         if (iso_graph_layer(graph, i)->output == tensor)
             return iso_graph_layer(graph, i)->name;
     return iso_tensor_name(tensor);
+}
+
+iso_dtype iso_model_output_dtype(const iso_model *model, int index)
+{
+    if (ISO_ANY_NULL(model))
+        return ISO_DTYPE_NONE;
+    if (index < 0 || index >= model->n_outputs)
+        return ISO_DTYPE_NONE;
+    iso_dtype dtype = iso_tensor_dtype(model->outputs[index]);
+    return dtype == ISO_BF16 ? iso_graph_precision(model->graph) : dtype;
 }
 
 const char *iso_model_output_name(iso_model *model, int index)

@@ -46,6 +46,9 @@ ISO_API const char *iso_model_output_name(iso_model *model, int index);
 ISO_API void iso_model_set_output_name(iso_model *model, int index, const char *name);
 /* Whether a name was set. */
 ISO_API bool iso_model_output_has_name(const iso_model *model, int index);
+/* The type of an output's results: that of its tensor, or that of variables if it is computed in ISO_BF16.
+ * ISO_DTYPE_NONE: there is no such output. */
+ISO_API iso_dtype iso_model_output_dtype(const iso_model *model, int index);
 /* By path ("d1/kernel"); NULL if there is none. Lent; can be read and assigned after iso_compile. */
 ISO_API iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Prints Keras's table of layers, output shapes and parameters; if the model is not a chain, also the layers'

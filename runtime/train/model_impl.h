@@ -75,10 +75,10 @@ iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *opt
 /* The options of an output; the common ones if it has none of its own. */
 iso_output_options iso_loss_graph_options(const iso_compile_options *options, int output);
 
+/* Output `index` in the type of its results (iso_model_output_dtype). */
+iso_tensor *iso_model_result(const iso_model *model, int index);
 /* The function that computes the outputs, made now if there is none: whole on every slot, or sharded
  * (`parts`). Variables have values afterwards. Collective. */
-/* Output `index` of the model in the type of variables: a network that computes in bfloat16 has float32 results. */
-iso_tensor *iso_model_result(const iso_model *model, int index);
 iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **function);
 
 /* Iterates over batches for a function. If a data set fails on one rank only, that rank takes part in the

@@ -38,12 +38,6 @@ static iso_shape output_shape(const prediction *p, int output, int64_t rows)
     return iso_shape_with_rows(iso_tensor_shape(p->model->outputs[output]), rows);
 }
 
-static iso_dtype result_type(const prediction *p, int output)
-{
-    iso_dtype dtype = iso_tensor_dtype(p->model->outputs[output]);
-    return dtype == ISO_BF16 ? iso_graph_precision(p->model->graph) : dtype;
-}
-
 static iso_status check_output(const prediction *p, int output)
 {
     int64_t elements;
@@ -140,7 +134,7 @@ static iso_status predict_open_file(prediction *p)
     if (!p->options.file)
         return ISO_OK;
     for (int i = 0; i < p->model->n_outputs; i++) {
-        arrays[i].dtype = result_type(p, i);
+        arrays[i].dtype = iso_model_output_dtype(p->model, i);
         arrays[i].shape = output_shape(p, i, iso_dataset_rows(p->data));
     }
     name_arrays(p, arrays, name);
@@ -157,7 +151,8 @@ static void take_whole(prediction *p, int64_t rows)
         if (!p->options.outputs[i] || iso_shape_count(&row, &each) != ISO_OK)
             continue;
         for (int64_t k = 0; k < rows * each; k++)
-            iso_element_set(p->options.outputs[i], result_type(p, i), p->row * each + k, p->room[i][k]);
+            iso_element_set(p->options.outputs[i], iso_model_output_dtype(p->model, i), p->row * each + k,
+                            p->room[i][k]);
     }
 }
 

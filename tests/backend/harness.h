@@ -95,7 +95,7 @@ static inline void output(trial *t, iso_dtype dtype, int rank, const int64_t *di
 /* ---- memory: what lies behind an input is NaN, what lies behind an output must stay ---- */
 static inline size_t bytes_of(const iso_array *array)
 {
-    return (size_t)iso_cpu_count(array) * iso_dtype_size(array->dtype);
+    return (size_t)iso_array_count(array) * iso_dtype_size(array->dtype);
 }
 
 static inline void *room_for(const iso_array *array, size_t offset, void **owner)
@@ -107,7 +107,7 @@ static inline void *room_for(const iso_array *array, size_t offset, void **owner
 
 static inline void fill(const iso_array *array, double low, double high)
 {
-    for (int64_t i = 0; i < iso_cpu_count(array); i++) {
+    for (int64_t i = 0; i < iso_array_count(array); i++) {
         double value = uniform(low, high);
         switch (array->dtype) {
         case ISO_F32:
@@ -232,7 +232,7 @@ static inline void compare(const trial *t, const result *want, const result *got
 {
     for (int k = 0; k < t->outputs; k++) {
         double largest = 0;
-        int64_t n = iso_cpu_count(&t->out[k]);
+        int64_t n = iso_array_count(&t->out[k]);
         for (int64_t i = 0; i < n; i++)
             largest = fmax(largest, fabs(element(&want->out[k], i)));
         for (int64_t i = 0; i < n; i++) {

@@ -82,7 +82,7 @@ static void run_repeated(const iso_kernel_call *call, iso_cpu_binary kind, const
 static void run_rows(const iso_kernel_call *call, iso_cpu_binary kind, const loops *l)
 {
     const float *a = call->in[0].data, *b = call->in[1].data;
-    float *out = call->out[0].data, *end = out + iso_cpu_count(&call->out[0]);
+    float *out = call->out[0].data, *end = out + iso_array_count(&call->out[0]);
     int64_t index[ISO_MAX_RANK] = {0};
     while (out < end) {
         iso_cpu_functions()->binary_f32(kind, l->extent[0], a, (int)l->a[0], b, (int)l->b[0], out);
@@ -101,7 +101,7 @@ static void run_rows(const iso_kernel_call *call, iso_cpu_binary kind, const loo
 
 static void binary_run(const iso_kernel_call *call, iso_cpu_binary kind)
 {
-    if (iso_cpu_count(&call->out[0]) == 0)
+    if (iso_array_count(&call->out[0]) == 0)
         return;
     loops l = loops_of(call);
     int64_t repeats = repeats_of(&l);

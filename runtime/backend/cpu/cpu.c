@@ -29,11 +29,6 @@ int64_t iso_cpu_product(const iso_array *array, int from, int to)
     return count;
 }
 
-int64_t iso_cpu_count(const iso_array *array)
-{
-    return iso_cpu_product(array, 0, array->rank);
-}
-
 bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
 {
     for (int i = 0; i < call->n_inputs; i++)

@@ -7,9 +7,8 @@
 /* The fast kernels, ending with NULL, for tests. */
 const iso_kernel *const *iso_cpu_kernels(void);
 
-/* Elements of dimensions [from, to) of an array, and of all. */
+/* Elements of dimensions [from, to) of an array. */
 int64_t iso_cpu_product(const iso_array *array, int from, int to);
-int64_t iso_cpu_count(const iso_array *array);
 /* Whether all inputs and outputs have this type. */
 bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype);
 

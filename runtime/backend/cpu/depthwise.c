@@ -153,7 +153,7 @@ static size_t depthwise_kernel_scratch(const iso_kernel_call *call)
 static void depthwise_run_kernel(const iso_kernel_call *call)
 {
     shape s = depthwise_backward_kernel(call);
-    memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * sizeof(float));
+    memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * sizeof(float));
     for (int64_t i = 0; i < s.n; i++)
         iso_cpu_functions()->depthwise_grad_kernel_f32(&s.d, image(&s, call->in[0].data, i, call->scratch),
                                                        (const float *)call->in[1].data + i * size_of_y(&s),

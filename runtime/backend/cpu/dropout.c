@@ -23,7 +23,7 @@ static void dropout_run(const iso_kernel_call *call)
 {
     const iso_dropout_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
-    const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
+    const int64_t count = iso_array_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
     for (int64_t i = 0; i < count; i += length)
         iso_cpu_functions()->dropout_f32(length, attrs->key, call->info->step, iso_index_global(x, i),
                                          attrs->threshold, (float)attrs->scale, (const float *)x->data + i,
@@ -49,7 +49,7 @@ static void add_noise(const iso_noise_attrs *attrs, uint64_t step, uint64_t firs
 static void dropout_run_noise(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0];
-    const int64_t count = iso_cpu_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
+    const int64_t count = iso_array_count(x), length = iso_cpu_product(x, run_begins(x), x->rank);
     for (int64_t i = 0; i < count; i += length)
         add_noise(call->attrs, call->info->step, iso_index_global(x, i), length, (const float *)x->data + i,
                   (float *)call->out[0].data + i);

@@ -10,14 +10,14 @@ static bool unary_fits(const iso_kernel_call *call)
 static void run_unary(const iso_kernel_call *call)
 {
     const iso_unary_attrs *attrs = call->attrs;
-    iso_cpu_functions()->unary_f32(attrs->kind, (float)attrs->alpha, iso_cpu_count(&call->in[0]),
+    iso_cpu_functions()->unary_f32(attrs->kind, (float)attrs->alpha, iso_array_count(&call->in[0]),
                                    call->in[0].data, call->out[0].data);
 }
 
 static void run_unary_gradient(const iso_kernel_call *call)
 {
     const iso_unary_attrs *attrs = call->attrs;
-    iso_cpu_functions()->unary_gradient_f32(attrs->kind, (float)attrs->alpha, iso_cpu_count(&call->in[0]),
+    iso_cpu_functions()->unary_gradient_f32(attrs->kind, (float)attrs->alpha, iso_array_count(&call->in[0]),
                                             call->in[0].data, call->in[1].data, call->out[0].data);
 }
 
@@ -40,7 +40,7 @@ static bool single_fits(const iso_kernel_call *call)
 static void elementwise_run_affine(const iso_kernel_call *call)
 {
     const iso_affine_attrs *attrs = call->attrs;
-    iso_cpu_functions()->affine_f32(iso_cpu_count(&call->in[0]), (float)attrs->scale, (float)attrs->shift,
+    iso_cpu_functions()->affine_f32(iso_array_count(&call->in[0]), (float)attrs->scale, (float)attrs->shift,
                                     call->in[0].data, call->out[0].data);
 }
 const iso_kernel iso_cpu_affine = {
@@ -51,7 +51,7 @@ static void elementwise_run_scale_by_count(const iso_kernel_call *call)
     const iso_count_attrs *attrs = call->attrs;
     double count = attrs->count * (attrs->batch ? (double)call->info->rows : 1.0);
     float divisor = (float)count;
-    iso_cpu_functions()->binary_f32(ISO_CPU_DIVIDE, iso_cpu_count(&call->in[0]), call->in[0].data, 1,
+    iso_cpu_functions()->binary_f32(ISO_CPU_DIVIDE, iso_array_count(&call->in[0]), call->in[0].data, 1,
                                     &divisor, 0, call->out[0].data);
 }
 const iso_kernel iso_cpu_scale_by_count = {.op = "scale_by_count",

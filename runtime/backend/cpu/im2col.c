@@ -191,7 +191,7 @@ static void im2col_run_input(const iso_kernel_call *call)
 {
     shape s = im2col_backward_input(call);
     parts p = im2col_parts_of(call, &s);
-    memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * s.size);
+    memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * s.size);
     for (int64_t group = 0; group < s.groups; group++) {
         im2col_take(&s, s.columns, s.f, s.all_f, group, call->in[0].data, p.sums);
         turn(&s, p.sums, p.kernel);

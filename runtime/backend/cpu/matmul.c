@@ -58,7 +58,7 @@ static bool onednn_fits(const iso_kernel_call *call)
 
 static void matmul_empty(const iso_kernel_call *call)
 {
-    memset(call->out[0].data, 0, (size_t)iso_cpu_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
+    memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
 }
 
 static void run_onednn(const iso_kernel_call *call)

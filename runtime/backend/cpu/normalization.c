@@ -100,7 +100,7 @@ static void run_norm(const iso_kernel_call *call)
     const iso_batch_norm_attrs *attrs = call->attrs;
     const iso_array *in = call->in;
     iso_channels channels = make_channels(call, &in[1], &in[2], 3);
-    iso_cpu_functions()->channel_affine(iso_cpu_count(in), iso_pattern(normalization_channels_of(in)),
+    iso_cpu_functions()->channel_affine(iso_array_count(in), iso_pattern(normalization_channels_of(in)),
                                         in->data, &channels, attrs->activation == ISO_FUSED_RELU,
                                         call->out[0].data);
 }
@@ -145,7 +145,7 @@ static void normalization_run_gradient(const iso_kernel_call *call)
     normalization_repeat(scale, c, pattern);
     normalization_repeat(slope, c, pattern);
     normalization_repeat(shift, c, pattern);
-    iso_cpu_functions()->channel_gradient(iso_cpu_count(in), pattern, in->data, in[1].data, &channels,
+    iso_cpu_functions()->channel_gradient(iso_array_count(in), pattern, in->data, in[1].data, &channels,
                                           &(iso_gradient_channels){scale, slope, shift}, call->out[0].data);
 }
 

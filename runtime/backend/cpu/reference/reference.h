@@ -7,13 +7,4 @@
 /* The update rule of an optimizer ("adam", ...) over ISO_F32 or ISO_F64; NULL if there is none. */
 iso_rule_run iso_reference_optimizer(const char *rule, iso_dtype dtype);
 
-/* Elements of an array. */
-static inline int64_t iso_array_count(const iso_array *array)
-{
-    int64_t count = 1;
-    for (int i = 0; i < array->rank; i++)
-        count *= array->dim[i];
-    return count;
-}
-
 #endif
