@@ -36,30 +36,20 @@ int64_t iso_index_read(const iso_array *array, int64_t i, int64_t count)
     return (int64_t)value;
 }
 
-/* "row 512", or "row 512, position 3, 0" for arrays of more dimensions. */
-static void position(const iso_array *array, int64_t i, char *text, size_t size)
+void iso_index_fault(const iso_kernel_call *call, int input, int64_t i, int64_t count)
 {
-    int64_t at[ISO_MAX_RANK] = {0};
-    for (int d = array->rank - 1; d >= 0; d--) {
-        at[d] = array->offset[d] + i % array->dim[d];
-        i /= array->dim[d];
-    }
-    int length = snprintf(text, size, "row %lld", (long long)at[0]);
-    for (int d = 1; d < array->rank && length > 0 && (size_t)length < size; d++)
-        length += snprintf(text + length, size - (size_t)length, "%s %lld", d == 1 ? ", position" : ",",
-                           (long long)at[d]);
-}
-
-void iso_index_fault(iso_fault *fault, const iso_array *array, int64_t i, int64_t count, const char *what,
-                     const char *of)
-{
-    char where[120], value[40];
-    position(array, i, where, sizeof where);
-    if (array->dtype == ISO_I64)
-        snprintf(value, sizeof value, "%lld", (long long)((const int64_t *)array->data)[i]);
-    else
-        snprintf(value, sizeof value, "%.9g", index_element(array, i));
-    iso_fault_raise(fault, "%s %s of %s is not one of the %lld %s", what, value, where, (long long)count, of);
+    const iso_array *array = &call->in[input];
+    iso_fault *fault = call->fault;
+    if (fault->code != ISO_FAULT_NONE)
+        return;
+    bool wide = array->dtype == ISO_I64;
+    fault->code = wide ? ISO_FAULT_INTEGER : ISO_FAULT_REAL;
+    fault->instruction = call->instruction;
+    fault->input = input;
+    fault->element = i;
+    fault->count = count;
+    fault->integer = wide ? ((const int64_t *)array->data)[i] : 0;
+    fault->real = wide ? 0 : index_element(array, i);
 }
 
 uint64_t iso_index_global(const iso_array *array, int64_t i)

@@ -8,10 +8,8 @@
  * large, or not an integer. array: I32, I64, U8, F32 or F64. */
 int64_t iso_index_read(const iso_array *array, int64_t i, int64_t count);
 
-/* Raises the fault that element i of the array is not an index in 0..count-1, with its global position and
- * value: "label 12 of row 512 is not one of the 10 classes" (what: "label", of: "classes"). */
-void iso_index_fault(iso_fault *fault, const iso_array *array, int64_t i, int64_t count, const char *what,
-                     const char *of);
+/* Raises the fault that element i of the input is not an index in 0..count-1. For kernels of the CPU. */
+void iso_index_fault(const iso_kernel_call *call, int input, int64_t i, int64_t count);
 
 /* The index in the global tensor of element i of its local part, both row-major. */
 uint64_t iso_index_global(const iso_array *array, int64_t i);

@@ -19,14 +19,38 @@ typedef struct iso_array {
     int64_t global[ISO_MAX_RANK]; /* extents of the global tensor (with the actual rows of the batch) */
 } iso_array;
 
-/* An error in the data that a kernel reports. The first fault of a slot in a step is kept. */
+/* An error in the data that a kernel reports. Kernels leave numbers; the host makes the message of them when the
+ * step is over, with the words of the op's type (iso_op_type.index). */
+typedef enum iso_fault_code {
+    ISO_FAULT_NONE,
+    ISO_FAULT_TEXT,    /* `text` says it: of kernels that run on the host */
+    ISO_FAULT_INTEGER, /* element `element` of input `input` is `integer`, not one of `count` indices */
+    ISO_FAULT_REAL     /* the same of an element that is not an integer: `real` */
+} iso_fault_code;
+
+/* A slot's fault, in memory that its device can read and write; cleared when a step begins. The first one of a
+ * step is kept: that of the earliest instruction, and within a kernel that of the lowest element. Kernels of a
+ * slot run one after the other, so a kernel leaves a fault of another instruction as it is. A kernel whose
+ * threads run at the same time takes `lock`, and then replaces a fault of its own instruction if its element is
+ * lower: the result is the same in any order of its threads. */
 typedef struct iso_fault {
-    bool raised;
-    char message[240];
+    uint32_t lock; /* 0: free */
+    int32_t code;  /* iso_fault_code */
+    int32_t instruction, input;
+    int64_t element, count; /* element: row-major in the local array */
+    int64_t integer;
+    double real;
+    char text[240];
 } iso_fault;
+/* For kernels that run on the host: a message of its own. */
 ISO_API void iso_fault_raise(iso_fault *fault, const char *format, ...);
 
-/* Values that are the same for all kernels of a step. */
+/* A queue of a device, in which it does one thing after the other. On the CPU all is done at once. */
+typedef struct iso_stream iso_stream;
+
+/* Values that are the same for all kernels of a step. Kernels read them when they are executed, not when they
+ * are queued: the memory is the device's, and a sequence of kernels that is recorded once and executed in each
+ * step finds the values of that step. */
 typedef struct iso_step_info {
     uint64_t step; /* counter of training steps: dropout's random numbers depend on it */
     uint64_t seed;
@@ -41,13 +65,17 @@ typedef struct iso_kernel_call {
     void *scratch; /* as many bytes as the kernel's scratch() returned, aligned to 64 */
     const iso_step_info *info;
     iso_fault *fault;
+    iso_stream *stream;  /* where the kernels of a device queue their work; those of the CPU do not use it */
+    int32_t instruction; /* its place in the step, for `fault` */
 } iso_kernel_call;
 
 /* One way to do an op. A backend lists its kernels in order of preference: the first one that fits an op's
  * dtypes and local shapes is used (these are known while planning; data pointers are then NULL). Kernels are
  * single-threaded, do not allocate, and the order of their sums depends on shapes only. The threads of a rank's
  * slots run them at the same time, each with a call of its own. Inputs may be read up to 64 bytes past their
- * end; outputs are written exactly. */
+ * end; outputs are written exactly. On another device than the CPU `run` queues the work on call->stream and
+ * does not wait: it is done when the stream has come to it, with what the addresses of the call then hold. The
+ * same queued work may be executed many times, so `run` takes nothing from the memory of arrays, info or fault. */
 typedef struct iso_kernel {
     const char *op;   /* name of the op type */
     const char *name; /* name of this kernel, for the printed plan: "reference", "direct", "dnnl_sgemm" */

@@ -17,9 +17,10 @@ typedef struct iso_device iso_device;
 
 /* A queue of copies and fills, which its device does in order. One thread at a time uses a stream. A device's
  * own streams begin with this struct. */
-typedef struct iso_stream {
+typedef struct iso_stream iso_stream;
+struct iso_stream {
     const iso_device *device;
-} iso_stream;
+};
 
 /* What a kind of device does. */
 struct iso_device {

@@ -269,7 +269,10 @@ static void address_instruction(iso_runtime *runtime, iso_executable *ready, int
             bound->array[step->op->n_inputs + k].data =
                 iso_executable_value(runtime, ready, local, step->output[k]);
         bound->call.scratch = runtime->scratch[slot->thread];
-        bound->call.fault = &slot->fault;
+        bound->call.info = slot->info;
+        bound->call.fault = slot->kernel_fault;
+        bound->call.stream = slot->stream;
+        bound->call.instruction = i;
     } else if (bound->kind == ISO_READ) {
         bound->array->data =
             iso_executable_value(runtime, ready, local, plan->program->input_value[bound->input]);

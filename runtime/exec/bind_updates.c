@@ -46,6 +46,7 @@ static void address_product(const iso_runtime *runtime, iso_executable *ready, i
     product->blocks = runtime->scratch[runtime->locals[local].thread];
     char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
     for (int g = 0; g < product->group; g++) {
+        product->call[g].stream = runtime->locals[local].stream;
         product->call[g].scratch = scratch + (size_t)g * product->room.call;
         int slot = iso_group_slot(plan->program->mesh, axes, runtime->locals[local].slot, g);
         iso_array *array = product->array + g * (step->op->n_inputs + 1);

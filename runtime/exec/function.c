@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/backend/fault.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
@@ -391,9 +392,9 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
     else
         status = iso_fabric_failure(runtime->fabric);
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
-        if (runtime->locals[l].fault.raised)
+        if (iso_fault_raised(&runtime->locals[l].fault))
             status = iso_error(runtime->locals[l].read_status ? runtime->locals[l].read_status : ISO_INVALID,
-                               "%s", runtime->locals[l].fault.message);
+                               "%s", runtime->locals[l].fault.text);
     return iso_agree(runtime->ctx, status);
 }
 

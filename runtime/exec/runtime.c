@@ -161,6 +161,8 @@ static void runtime_destroy(iso_runtime *runtime)
     }
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
         runtime->device->release(runtime->locals[i].arena);
+        runtime->device->release(runtime->locals[i].info);
+        runtime->device->release(runtime->locals[i].kernel_fault);
         runtime->device->destroy_stream(runtime->locals[i].stream);
     }
     for (int t = 0; runtime->scratch && t < runtime->n_threads; t++)
@@ -183,12 +185,20 @@ static void runtime_destroy(iso_runtime *runtime)
 }
 
 /* Local. */
-static iso_status make_streams(iso_runtime *runtime)
+static iso_status make_slots(iso_runtime *runtime)
 {
+    const iso_device *device = runtime->device;
     iso_status status = ISO_OK;
-    ISO_TRY(runtime->device->create_stream(&runtime->stream));
-    for (int i = 0; i < runtime->n_locals; i++)
-        ISO_TRY(runtime->device->create_stream(&runtime->locals[i].stream));
+    ISO_TRY(device->create_stream(&runtime->stream));
+    for (int i = 0; i < runtime->n_locals; i++) {
+        iso_local_slot *slot = &runtime->locals[i];
+        void *info, *fault;
+        ISO_TRY(device->create_stream(&slot->stream));
+        ISO_TRY(device->allocate(sizeof *slot->info, "what a slot's kernels know of a step", &info));
+        slot->info = info;
+        ISO_TRY(device->allocate(sizeof *slot->kernel_fault, "the fault of a slot", &fault));
+        slot->kernel_fault = fault;
+    }
 done:
     return status;
 }
@@ -201,7 +211,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     runtime->backend = iso_backend_chosen();
     runtime->device = runtime->backend->device();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
-    ISO_TRY(iso_agree(runtime->ctx, make_streams(runtime)));
+    ISO_TRY(iso_agree(runtime->ctx, make_slots(runtime)));
     ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,

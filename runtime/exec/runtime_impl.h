@@ -34,11 +34,12 @@ typedef struct iso_local_slot {
     void *arena;        /* large enough for the largest plan */
     iso_stream *stream; /* its copies and fills in steps */
     double flops;
-    double taken; /* bytes that it read from other slots for fused products */
-    iso_fault fault;
+    double taken;            /* bytes that it read from other slots for fused products */
+    iso_step_info *info;     /* of the running step, in the device's memory */
+    iso_fault *kernel_fault; /* what its kernels raised in the running step, in the device's memory */
+    iso_fault fault;         /* of the last step: the host's, or else its kernels' */
     bool lost; /* the step's last copies failed, after its faults were counted: `fault` says why */
     iso_status read_status; /* of the batch's `read` if that raised the fault, else ISO_OK */
-    iso_step_info *info;    /* of the running step; lent */
 } iso_local_slot;
 
 /* An optimizer's state for one bucket: the part of each local slot. */

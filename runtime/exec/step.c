@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/backend/fault.h"
 #include "runtime/base/clock.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/recorder_impl.h"
@@ -81,13 +82,13 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
         return;
     void *out = bound->staging ? bound->staging : array->data;
     iso_status status;
-    if (sp->local->fault.raised) /* a refused batch is not read */
+    if (iso_fault_raised(&sp->local->fault)) /* a refused batch is not read */
         status = step_clear(sp->local->stream, array);
     else if (whole)
         status = s->batch->read(s->batch, bound->input, begin, rows, array->dtype, out);
     else
         status = step_read_part(s, bound, out);
-    if (status == ISO_OK && bound->staging && !sp->local->fault.raised)
+    if (status == ISO_OK && bound->staging && !iso_fault_raised(&sp->local->fault))
         status = iso_device_write(sp->local->stream, array->data, out, iso_array_bytes(array));
     if (status == ISO_OK)
         return;
@@ -98,7 +99,6 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
 static void run_instruction(const step *s, iso_slot_plan *sp, iso_slot_instruction *bound)
 {
     if (bound->kind == ISO_KERNEL) {
-        bound->call.info = &s->info;
         bound->kernel->run(&bound->call);
         sp->local->flops += bound->flops;
     } else if (bound->kind == ISO_READ) {
@@ -108,7 +108,30 @@ static void run_instruction(const step *s, iso_slot_plan *sp, iso_slot_instructi
     }
 }
 
-/* ---- the end of a step ---- */
+/* ---- the begin and end of a step ---- */
+
+static void begin_slot(const step *s, int local)
+{
+    iso_local_slot *slot = &s->runtime->locals[local];
+    const char zero = 0;
+    slot->stream->device->copy(slot->stream, slot->info, &s->info, sizeof s->info);
+    slot->stream->device->fill(slot->stream, slot->kernel_fault, &zero, 1, sizeof *slot->kernel_fault);
+}
+
+/* What the kernels of a slot raised, unless the host has raised a fault. */
+static iso_status take_kernel_fault(const step *s, int local)
+{
+    iso_local_slot *slot = &s->runtime->locals[local];
+    iso_fault found = {.code = ISO_FAULT_NONE};
+    iso_status status = iso_device_read(slot->stream, &found, slot->kernel_fault, sizeof found);
+    if (status != ISO_OK || !iso_fault_raised(&found) || iso_fault_raised(&slot->fault))
+        return status;
+    slot->fault = found;
+    const iso_plan *plan = s->ready->plan;
+    const iso_op *op = plan->program->steps[plan->instructions[found.instruction].step].op;
+    iso_fault_say(&slot->fault, op->type, s->ready->slot[local].instruction[found.instruction].call.in);
+    return ISO_OK;
+}
 
 /* After the faults are counted, an error is reported when the ranks agree next. */
 static void step_note_lost(iso_local_slot *slot, iso_status status)
@@ -137,9 +160,11 @@ static void prepare_end(const step *s, int local, iso_rates *rates)
     for (int k = 0; k < plan->buckets->kinds && status == ISO_OK; k++)
         status = iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
                                      plan->program, local, &rates[k]);
+    if (status == ISO_OK)
+        status = take_kernel_fault(s, local);
     if (status != ISO_OK)
         iso_fault_raise(&slot->fault, "%s", iso_error_message());
-    double fault = (slot->fault.raised ? 1 : 0) + (local == 0 && s->stop ? ISO_STOP_WEIGHT : 0);
+    double fault = (iso_fault_raised(&slot->fault) ? 1 : 0) + (local == 0 && s->stop ? ISO_STOP_WEIGHT : 0);
     step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &fault, sizeof fault));
 }
 
@@ -299,6 +324,8 @@ static void run_thread(void *arg, int thread)
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool travels = thread == 0 && !s->runtime->site.one_host;
     int64_t step_begin = tick(s);
+    for (int l = first; l < end; l++)
+        begin_slot(s, l);
     for (int i = 0; i < plan->n_instructions;) {
         int stop = next_barrier(plan, i);
         for (int l = first; l < end; l++)
@@ -324,9 +351,11 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
     s.recorder = iso_recorder_of_step(function->recorder);
     s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
-    for (int l = 0; l < runtime->n_locals; l++)
-        runtime->locals[l].fault.raised = runtime->locals[l].lost = false,
+    for (int l = 0; l < runtime->n_locals; l++) {
+        iso_fault_clear(&runtime->locals[l].fault);
+        runtime->locals[l].lost = false;
         runtime->locals[l].read_status = ISO_OK;
+    }
     s.stop = iso_stop_wanted(runtime->ctx);
     for (int l = 0; refusal && l < runtime->n_locals; l++)
         iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
@@ -342,7 +371,7 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     iso_watch_step_done(watch, begun);
     for (int l = 0; l < runtime->n_locals; l++)
         if (runtime->locals[l].lost)
-            iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", runtime->locals[l].fault.message));
+            iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", runtime->locals[l].fault.text));
     return *ready->slot[0].fault_total;
 }
 

@@ -78,6 +78,12 @@ ISO_API void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
 /* The rule of an op, from its type's function or string. */
 ISO_API void iso_op_rule(const iso_op *op, iso_rule *rule);
 
+/* How messages call an element of an input that is not an index: "<what> 12 of row 512 is not one of the 10
+ * <of>". */
+typedef struct iso_index_words {
+    const char *what, *of;
+} iso_index_words;
+
 struct iso_op_type {
     const char *name;
     size_t attr_size;
@@ -110,7 +116,8 @@ struct iso_op_type {
     /* The numbers among the attributes that must be equal on all ranks, compared when a function is made; ends
      * with a name of NULL. NULL, as for registered ops: none is compared. */
     const struct iso_setting *settings;
-    bool no_kernel; /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),
+    iso_index_words index; /* of ops whose kernels check indices */
+    bool no_kernel;        /* handled by the planner: input, variable, constant, by_mode, reshape (an alias),
                        optimizer updates */
 };
 

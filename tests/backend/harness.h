@@ -212,7 +212,7 @@ static inline void run_kernel(const trial *t, const iso_backend *backend, result
               describe(t), kernel->name, scratch);
     free(memory);
     check_guards(t, r);
-    CHECK(!fault.raised, "%s: %s", describe(t), fault.message);
+    CHECK(fault.code == ISO_FAULT_NONE, "%s: a fault in element %lld", describe(t), (long long)fault.element);
 }
 
 /* Runs the trial's op with outputs at `offset` from a page. */

@@ -44,7 +44,7 @@ static void run(whole_run *w, const iso_array *in, iso_array *out)
 {
     iso_fault fault = {0};
     run_op(w->with->backend(), w->c.op, in, out, &w->c.in->info, &fault);
-    ck_assert_msg(!fault.raised, "%s: %s", w->c.from->op, fault.message);
+    ck_assert_msg(fault.code == ISO_FAULT_NONE, "%s: %s", w->c.from->op, fault.text);
 }
 
 static void check_same(const whole_run *w, const iso_array *want, const iso_array *have, const char *how)

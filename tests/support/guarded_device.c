@@ -337,6 +337,8 @@ static const iso_kernel_call *place_call(const iso_kernel_call *call, placed *p)
     p->call.in = p->in;
     p->call.out = p->out;
     p->call.scratch = place(call->scratch);
+    p->call.info = place(call->info);
+    p->call.fault = place(call->fault);
     return &p->call;
 }
 

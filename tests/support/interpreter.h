@@ -4,6 +4,7 @@
 #define ISO_TESTS_SUPPORT_INTERPRETER_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/fault.h"
 #include "runtime/graph/graph_impl.h"
 
 /* ---- arrays ---- */

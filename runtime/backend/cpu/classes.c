@@ -108,7 +108,7 @@ static void run_class_sparse_grad(const iso_kernel_call *call)
     for (int64_t row = 0; row < p.rows; row++, dx += p.classes) {
         int64_t label = iso_index_read(&call->in[0], row, classes), own = label - p.first;
         if (label < 0)
-            iso_index_fault(call->fault, &call->in[0], row, classes, "label", "classes");
+            iso_index_fault(call, 0, row, classes);
         if (label >= 0 && own >= 0 && own < p.classes)
             dx[own] -= 1;
         for (int64_t i = 0; i < p.classes; i++)

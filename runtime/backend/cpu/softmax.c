@@ -58,7 +58,7 @@ static int64_t softmax_class_of(const iso_kernel_call *call, int64_t row, int64_
 {
     int64_t class = iso_index_read(&call->in[LABELS], row, classes);
     if (class < 0)
-        iso_index_fault(call->fault, &call->in[LABELS], row, classes, "label", "classes");
+        iso_index_fault(call, LABELS, row, classes);
     return class;
 }
 

@@ -151,14 +151,14 @@ CLASS_OP(class_max, infer_max, rule_of_reduction, iso_one_for_each, .contract_ma
 CLASS_OP(class_first, infer_first, rule_of_reduction, iso_one_for_each, .contract_max = true)
 CLASS_OP(class_above, infer_above, rule_of_reduction, iso_one_for_each, )
 CLASS_OP(class_sum_exp, infer_sum_exp, rule_of_reduction, three_for_each, )
-CLASS_OP(class_pick, infer_pick, rule_of_pick, one_for_each_label, .linear = 1 << 1)
+CLASS_OP(class_pick, infer_pick, rule_of_pick, one_for_each_label, .linear = 1 << 1, .index = ISO_LABELS)
 CLASS_OP(class_softmax, iso_infer_same_float, rule_of_softmax, three_for_each, .in_place = 1 << 0)
 CLASS_OP(class_log_softmax, iso_infer_same_float, rule_of_softmax, three_for_each, .in_place = 1 << 0)
 CLASS_OP(class_loss, infer_loss, rule_of_loss, four_for_each, .linear = 1 << 0)
 CLASS_OP(class_grad, classes_infer_gradient, rule_of_grad, four_for_each, .linear = 1 << 5,
          .in_place = 1 << 1)
 CLASS_OP(class_sparse_grad, classes_infer_gradient, rule_of_sparse_grad, four_for_each, .linear = 1 << 4,
-         .in_place = 1 << 1)
+         .in_place = 1 << 1, .index = ISO_LABELS)
 
 /* ---- builders ---- */
 

@@ -149,6 +149,7 @@ const iso_op_type iso_op_sparse_crossentropy = {
     .rule_of = crossentropy_rule_of,
     .flops = crossentropy_flops,
     .decompose = split_sparse,
+    .index = ISO_LABELS,
 };
 
 const iso_op_type iso_op_sparse_crossentropy_grad = {
@@ -160,6 +161,7 @@ const iso_op_type iso_op_sparse_crossentropy_grad = {
     .decompose = split_sparse_gradient,
     .in_place = 1 << LOGITS,
     .no_second = true,
+    .index = ISO_LABELS,
 };
 
 const iso_op_type iso_op_crossentropy = {

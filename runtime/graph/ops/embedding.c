@@ -83,6 +83,7 @@ const iso_op_type iso_op_embedding = {
     .gradient = embedding_gradient,
     .rule_of = embedding_rule_of,
     .flops = embedding_flops,
+    .index = {"index", "rows"},
 };
 
 const iso_op_type iso_op_embedding_grad = {
@@ -92,6 +93,7 @@ const iso_op_type iso_op_embedding_grad = {
     .gradient = gradient_of_gradient,
     .rule_of = rule_of_gradient,
     .flops = gradient_flops,
+    .index = {"index", "rows"},
 };
 
 iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index)

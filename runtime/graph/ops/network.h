@@ -40,7 +40,7 @@
  *   log_softmax_grad    y, dy -> dx = dy - exp(y) sum(dy)
  *
  * ---- cross-entropy from logits (no attributes) ----
- * A label that is not an integer in 0..c-1 is iso_index_fault(.., c, "label", "classes"), loss 0 and gradient 0.
+ * A label that is not an integer in 0..c-1 is iso_index_fault(.., c), loss 0 and gradient 0.
  *   sparse_crossentropy       labels [...] (I32, I64, U8, F32, F64), logits [..., c*] ->
  *                             loss [...] = log(sum(exp(x - max))) + max - x[label]
  *   sparse_crossentropy_grad  labels, logits, dloss [...] -> dlogits = (softmax(x) - onehot(label)) dloss
@@ -59,7 +59,7 @@
  *   class_above         x, value -> row F64, the number of elements above the value; inf if an element or the
  *                       value is not finite
  *   class_pick          labels [...] (I32, I64, U8, F32, F64), x [..., c] -> row, x[label] if the label is in the
- *                       part, else 0. A label that is not a class is iso_index_fault(.., "label", "classes") and 0,
+ *                       part, else 0. A label that is not a class is iso_index_fault and 0,
  *                       or with `lenient` NaN
  *   class_sum_exp       x, max -> row, sum(exp(x - max))
  *   class_softmax       x, max, sum -> y = exp(x - max) / sum
@@ -100,7 +100,7 @@
  * ---- indices and random numbers ----
  *   embedding            table [v, d], index [...] (I32, I64, U8, F32, F64) -> y [..., d] (no attributes). A slot
  *                        may hold rows [offset, offset + extent) of the table; other rows give zeros. An index that
- *                        is not an integer in 0..v-1, v global, is iso_index_fault(.., v, "index", "rows"), and zeros
+ *                        is not an integer in 0..v-1, v global, is iso_index_fault(.., v), and zeros
  *   embedding_grad       index [...], dy [..., d] -> dtable [v, d] (iso_embedding_attrs): only the rows in
  *                        the output's box; a wrong index adds nothing and is the same fault
  *   dropout              x -> y (iso_dropout_attrs). Element i, the row-major index in the GLOBAL tensor, is kept

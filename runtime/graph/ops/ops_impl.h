@@ -31,6 +31,12 @@ extern const iso_setting iso_layer_norm_settings[];
 extern const iso_setting iso_embedding_settings[];
 extern const iso_setting iso_dropout_settings[];
 
+/* iso_op_type.index of ops whose kernels take labels. */
+#define ISO_LABELS                                                                                           \
+    {                                                                                                        \
+        "label", "classes"                                                                                   \
+    }
+
 /* The product of the dimensions begin .. end - 1 without the batch; *batch (may be NULL): whether the
  * batch is among them. */
 int64_t iso_shape_product(const iso_shape *shape, int begin, int end, bool *batch);

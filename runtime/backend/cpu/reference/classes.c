@@ -126,7 +126,7 @@ static bool label_of(const iso_kernel_call *call, line at, int64_t *label)
     int64_t classes = call->in[1].global[attrs->axis], number = iso_index_read(&call->in[0], at.row, classes);
     *label = number - at.first;
     if (number < 0 && !attrs->lenient)
-        iso_index_fault(call->fault, &call->in[0], at.row, classes, "label", "classes");
+        iso_index_fault(call, 0, at.row, classes);
     return number >= 0;
 }
 

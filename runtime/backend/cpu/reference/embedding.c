@@ -10,7 +10,7 @@ static int64_t local_row(const iso_kernel_call *call, const iso_array *index, in
 {
     int64_t row = iso_index_read(index, i, rows);
     if (row < 0) {
-        iso_index_fault(call->fault, index, i, rows, "index", "rows");
+        iso_index_fault(call, (int)(index - call->in), i, rows);
         return -1;
     }
     row -= table->offset[0];
