@@ -190,7 +190,8 @@ INDEXES = {
     ("iso_layout_map_key", "index"): "iso_layout_map_count(f->map)", ("iso_layout_map_layout", "index"): "iso_layout_map_count(f->map)",
     ("iso_model_input_at", "index"): "iso_model_input_count(f->model)", ("iso_model_output_at", "index"): "iso_model_output_count(f->model)",
     ("iso_model_output_name", "index"): "iso_model_output_count(f->model)", ("iso_model_set_output_name", "index"): "iso_model_output_count(f->model)",
-    ("iso_model_output_has_name", "index"): "iso_model_output_count(f->model)", ("iso_model_compiled_output", "index"): "iso_model_output_count(f->model)",
+    ("iso_model_output_has_name", "index"): "iso_model_output_count(f->model)", ("iso_model_output_dtype", "index"): "iso_model_output_count(f->model)",
+    ("iso_model_compiled_output", "index"): "iso_model_output_count(f->model)",
     ("iso_model_value_name", "index"): "iso_model_value_count(f->model)", ("iso_optimizer_name", "index"): "iso_optimizer_count()",
     ("iso_history_logs", "epoch"): "iso_history_epochs(f->history)",
 }
