@@ -21,7 +21,7 @@ LDFLAGS += -fsanitize=address,undefined
 KEEP_MODULES := $(BUILD)/tests/sanitize/keep_modules.o
 endif
 
-SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) -name "*.[ch]" | LC_ALL=C sort)
+SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) \( -name "*.[ch]" -o -name "*.cc" -o -name "*.cu" \) | LC_ALL=C sort)
 LIBRARY_SOURCES := $(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES))
 PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
 PROTOCOLS := $(wildcard runtime/train/tensorboard/*.proto)
@@ -92,6 +92,7 @@ $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -Wl,--wrap=_mark_point -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
+include tests/emulator/emulator.mk
 # Benchmarks need no Check.
 $(BENCHES): $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

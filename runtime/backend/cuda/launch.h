@@ -1,0 +1,33 @@
+/* Launches of kernels. This is the only way in which the kernel files differ from plain CUDA, so that the compiler of
+ * CUDA and the emulator of the tests compile the same files. */
+#ifndef ISO_BACKEND_CUDA_LAUNCH_H
+#define ISO_BACKEND_CUDA_LAUNCH_H
+
+#include <cuda_runtime.h>
+
+/* The dynamic shared memory of a kernel's block as an array, aligned to 16 bytes. */
+#ifdef __CUDACC__
+#define ISO_DYNAMIC_SHARED(type, name)                                                                       \
+    extern __shared__ __align__(16) unsigned char iso_dynamic_shared[];                                      \
+    type *name = reinterpret_cast<type *>(iso_dynamic_shared)
+#else
+#define ISO_DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(emulator::dynamic_shared())
+#endif
+
+/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. Errors of a launch stay
+ * with CUDA (cudaGetLastError) too. */
+template <class... parameters, class... types>
+inline cudaError_t launch(void (*kernel)(parameters...), dim3 grid, dim3 block, size_t shared,
+                          cudaStream_t stream, types... arguments)
+{
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+        return cudaSuccess;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    return cudaLaunchKernelEx(&config, kernel, static_cast<parameters>(arguments)...);
+}
+
+#endif

@@ -1,0 +1,13 @@
+# CUDA kernels compiled for the host, for tests: the emulator (tests/emulator/emulator.h) in place of CUDA. Neither a GPU nor CUDA is needed.
+CXX_FOR_TESTS := $(if $(findstring clang,$(OMPI_CC)),clang++,g++)
+EMULATOR_FLAGS := -std=c++17 -O$(if $(SANITIZE),1,2) $(filter -g -fPIC -pthread -W% -fsanitize=% -fno-% -ffp-contract=off,$(CFLAGS)) -Itests/emulator
+EMULATOR := $(patsubst %.cc,$(BUILD)/%.o,$(filter tests/emulator/%.cc,$(SOURCES)))
+EMULATED_KERNELS := $(patsubst %.cu,$(BUILD)/emulated/%.o,$(filter runtime/backend/cuda/%.cu,$(SOURCES)))
+$(BUILD)/tests/emulator/%.o: tests/emulator/%.cc $(BUILD)/flags
+	@mkdir -p $(@D) && echo '  $<'
+	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) $(EMULATOR_FLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D) && echo '  $< (emulated)'
+	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) $(EMULATOR_FLAGS) -x c++ -MMD -MP -c -o $@ $<
+$(BUILD)/tests/emulator/test_emulator: $(EMULATOR) $(BUILD)/emulated/tests/emulator/samples.o
+$(BUILD)/tests/emulator/test_emulator: LDLIBS += -lstdc++
