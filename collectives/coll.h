@@ -19,6 +19,7 @@ extern "C" {
 
 typedef struct iso_fabric iso_fabric;
 typedef struct iso_exchange iso_exchange;
+typedef struct iso_comm iso_comm;
 typedef struct iso_watch iso_watch;   /* collectives/control/watch.h */
 typedef struct iso_device iso_device; /* runtime/base/device.h */
 
@@ -33,9 +34,9 @@ typedef enum iso_shared_memory {
     ISO_SHARED_NONE,
 } iso_shared_memory;
 
-/* Tries it with one page. `host` points to an MPI_Comm of the ranks of a host (NULL: a job of one rank
- * without MPI). The same result on all of them. Collective over `host`. */
-iso_status iso_shared_memory_find(void *host, iso_shared_memory *kind);
+/* Tries it with one page. host: the ranks of a host (collectives/comm.h). The same result on all of them. Collective over
+ * `host`. */
+iso_status iso_shared_memory_find(const iso_comm *host, iso_shared_memory *kind);
 
 /* The order in which sources are combined is one binary tree over their positions. Returns how many of
  * `count` sources (at least 2) are in the left subtree: the largest power of two below count. */

@@ -2,7 +2,6 @@
 #ifndef ISO_COLL_IMPL_H
 #define ISO_COLL_IMPL_H
 
-#include <mpi.h>
 #include <stdatomic.h>
 
 #include "collectives/coll.h"
@@ -24,8 +23,8 @@ struct iso_fabric {
     iso_topology topology;
     int *rank_of_slot, *host_of_rank; /* copies of the topology's */
     iso_combine combine[2];           /* by iso_reduce */
-    iso_channel channel;              /* all ranks; MPI_COMM_NULL without MPI */
-    MPI_Comm host;                    /* the ranks of this host; MPI_COMM_NULL without MPI */
+    iso_channel channel;              /* all ranks */
+    iso_comm *host;                   /* the ranks of this host; NULL without MPI */
     int host_number, n_host_slots;
     int *area;  /* [n_slots] number of the slot's area on this host; -1: on another */
     int *local; /* [n_slots] number among this rank's slots; -1: on another rank */

@@ -392,7 +392,7 @@ static iso_status add_mpi_sum(request *r, int target, const iso_box *target_box,
     r->fresh[0] = fresh;
     if (fabric->local[r->slot] >= 0)
         ISO_TRY(add_pull(r, target, target_box, number));
-    if (fresh && fabric->leaders.communicator != MPI_COMM_NULL) {
+    if (fresh && fabric->leaders.communicator) {
         iso_source *own = iso_new((size_t)r->count * sizeof *own);
         status = own ? add_contribution(r, own) : iso_no_memory("the exchange '%s'", exchange->what);
         iso_free(own);

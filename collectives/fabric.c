@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/control/mpi_call.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
@@ -103,22 +102,19 @@ static int taking_part(const iso_fabric *fabric)
  * than cores that it may use. All ranks of a machine get the same result. */
 static iso_status find_crowded(const iso_fabric *fabric, bool *found)
 {
-    cpu_set_t mine, all;
-    MPI_Comm machine = MPI_COMM_NULL;
+    cpu_set_t cores;
+    iso_comm *machine = NULL;
     iso_status status = ISO_OK;
-    int threads = taking_part(fabric), total = threads;
-    CPU_ZERO(&mine);
-    int crowded = sched_getaffinity(0, sizeof mine, &mine) || threads > CPU_COUNT(&mine);
-    all = mine;
-    if (fabric->channel.communicator != MPI_COMM_NULL) {
-        ISO_TRY(iso_mpi_split_shared(fabric->channel.communicator, 0, &machine));
-        ISO_TRY(ISO_MPI(MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, machine)));
-        ISO_TRY(ISO_MPI(MPI_Allreduce(&mine, &all, (int)sizeof mine, MPI_BYTE, MPI_BOR, machine)));
-        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, machine)));
-    }
-    *found = crowded || total > CPU_COUNT(&all);
+    int total = taking_part(fabric);
+    CPU_ZERO(&cores);
+    int crowded = sched_getaffinity(0, sizeof cores, &cores) || total > CPU_COUNT(&cores);
+    ISO_TRY(iso_comm_split_shared(fabric->channel.communicator, 0, &machine));
+    ISO_TRY(iso_comm_reduce(machine, ISO_COMM_SUM, ISO_COMM_INT, &total, 1));
+    ISO_TRY(iso_comm_reduce(machine, ISO_COMM_OR, ISO_COMM_BYTE, &cores, (int)sizeof cores));
+    ISO_TRY(iso_comm_reduce(machine, ISO_COMM_MAX, ISO_COMM_INT, &crowded, 1));
+    *found = crowded || total > CPU_COUNT(&cores);
 done:
-    iso_mpi_free(&machine);
+    iso_comm_free(&machine);
     return status;
 }
 
@@ -129,14 +125,12 @@ static iso_status make_barriers(iso_fabric *fabric)
     iso_status status = ISO_OK;
     ISO_TRY(find_crowded(fabric, &crowded)); /* collective over all ranks, so it comes before what may fail on
                                                 one host */
-    if (fabric->host != MPI_COMM_NULL) {
-        ISO_TRY(ISO_MPI(MPI_Exscan(&threads, &before, 1, MPI_INT, MPI_SUM, fabric->host)));
-        ISO_TRY(ISO_MPI(MPI_Allreduce(&threads, &total, 1, MPI_INT, MPI_SUM, fabric->host)));
-    }
+    ISO_TRY(iso_comm_sum_before(fabric->host, threads, &before));
+    ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_SUM, ISO_COMM_INT, &total, 1));
     ISO_TRY(iso_window_create(fabric->host, ((size_t)total + 2) * sizeof(iso_count), "the flags of threads",
                               &fabric->flags));
-    ISO_TRY(iso_window_create(MPI_COMM_NULL, ((size_t)threads + 2) * sizeof(iso_count),
-                              "the flags of threads", &fabric->own_flags));
+    ISO_TRY(iso_window_create(NULL, ((size_t)threads + 2) * sizeof(iso_count), "the flags of threads",
+                              &fabric->own_flags));
     fabric->first_flag = before;
     fabric->host_barrier = (iso_barrier){(iso_count *)fabric->flags.base, total, crowded};
     fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded};
@@ -158,14 +152,12 @@ void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
 
 /* ---- create and destroy ---- */
 
-static iso_status join_communicators(iso_fabric *fabric, MPI_Comm communicator)
+static iso_status join_communicators(iso_fabric *fabric, const void *communicator)
 {
     iso_channel *channel = &fabric->channel;
-    iso_status status = ISO_OK;
-    ISO_TRY(iso_mpi_dup(communicator, &channel->communicator));
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
-    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->n_ranks)));
-done:
+    iso_status status = iso_comm_dup(communicator, &channel->communicator);
+    channel->rank = iso_comm_rank(channel->communicator);
+    channel->n_ranks = iso_comm_size(channel->communicator);
     return status;
 }
 
@@ -181,9 +173,8 @@ static iso_status fabric_build(iso_fabric *fabric, const iso_topology *topology)
     status = iso_channel_agree(&fabric->channel, number_slots(fabric));
     if (status != ISO_OK)
         return status;
-    if (fabric->channel.communicator != MPI_COMM_NULL)
-        status = iso_mpi_split(fabric->channel.communicator, fabric->host_number, fabric->channel.rank,
-                               &fabric->host);
+    status = iso_comm_split(fabric->channel.communicator, fabric->host_number, fabric->channel.rank,
+                            &fabric->host);
     if (status == ISO_OK)
         status = make_barriers(fabric);
     return iso_channel_agree(&fabric->channel, status);
@@ -197,9 +188,8 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
         return iso_error(ISO_NO_MEMORY, "no memory for a fabric");
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
-    fabric->host = fabric->leaders.communicator = MPI_COMM_NULL;
-    fabric->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
-    iso_status status = communicator ? join_communicators(fabric, *(MPI_Comm *)communicator) : ISO_OK;
+    fabric->channel = (iso_channel){.rank = 0, .n_ranks = 1};
+    iso_status status = communicator ? join_communicators(fabric, communicator) : ISO_OK;
     fabric->channel.watch = topology->watch;
     if (status == ISO_OK)
         status = fabric_build(fabric, topology);
@@ -233,16 +223,16 @@ iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric)
 {
     iso_leaders *leaders = &fabric->leaders;
     int first = fabric->host_begin[fabric->host_number];
-    if (fabric->channel.communicator == MPI_COMM_NULL)
+    if (!fabric->channel.communicator)
         return ISO_OK;
     iso_status status = iso_channel_agree(&fabric->channel, number_leaders(fabric));
     if (status != ISO_OK)
         return status;
     /* the rank of the host's first slot */
     bool leads = leaders->here >= 0 && fabric->rank_of_slot[fabric->by_host[first]] == fabric->topology.rank;
-    status = iso_mpi_split(fabric->channel.communicator, leads, fabric->host_number, &leaders->communicator);
+    status = iso_comm_split(fabric->channel.communicator, leads, fabric->host_number, &leaders->communicator);
     if (!leads)
-        iso_mpi_free(&leaders->communicator);
+        iso_comm_free(&leaders->communicator);
     leaders->used = status == ISO_OK;
     return iso_channel_agree(&fabric->channel, status);
 }
@@ -266,9 +256,9 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_window_destroy(&fabric->own_flags);
     iso_free(fabric->leaders.number);
     iso_free(fabric->leaders.seen);
-    iso_mpi_free(&fabric->leaders.communicator);
-    iso_mpi_free(&fabric->host);
-    iso_mpi_free(&fabric->channel.communicator);
+    iso_comm_free(&fabric->leaders.communicator);
+    iso_comm_free(&fabric->host);
+    iso_comm_free(&fabric->channel.communicator);
     iso_free(fabric->counters);
     iso_free(fabric->host_begin);
     iso_free(fabric->by_host);
@@ -309,20 +299,16 @@ static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
     size_t stride = 0, host, total;
     iso_window fresh;
     void *areas = NULL;
-    int rank = 0;
     iso_status status = window_bytes(fabric, bytes, &stride, &host, &total);
     if (status == ISO_OK)
         status = iso_window_create(fabric->host, total, "buffers that slots share", &fresh);
     if (status != ISO_OK)
         return status;
-    if (fabric->host != MPI_COMM_NULL)
-        status = ISO_MPI(MPI_Comm_rank(fabric->host, &rank));
-    if (status == ISO_OK && rank == 0 && fabric->memory.base)
+    if (iso_comm_rank(fabric->host) == 0 && fabric->memory.base)
         memcpy(fresh.base, fabric->memory.base, fabric->host_bytes);
-    if (status == ISO_OK)
-        status = fabric->topology.device->attach(fresh.base, total, &areas);
-    if (status == ISO_OK && fabric->host != MPI_COMM_NULL) /* no rank unmaps or uses it before it is copied */
-        status = ISO_MPI(MPI_Barrier(fabric->host));
+    status = fabric->topology.device->attach(fresh.base, total, &areas);
+    if (status == ISO_OK) /* no rank unmaps or uses it before it is copied */
+        status = iso_comm_barrier(fabric->host);
     if (status != ISO_OK) {
         if (areas)
             fabric->topology.device->detach(areas);
@@ -342,9 +328,7 @@ iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host
 {
     uint64_t bytes[2] = {slot_bytes > fabric->slot_bytes ? slot_bytes : fabric->slot_bytes,
                          host_bytes > fabric->host_bytes ? host_bytes : fabric->host_bytes};
-    iso_status status = ISO_OK;
-    if (fabric->host != MPI_COMM_NULL)
-        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, bytes, 2, MPI_UINT64_T, MPI_MAX, fabric->host));
+    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, bytes, 2);
     if (status != ISO_OK)
         return iso_channel_agree(&fabric->channel, status);
     if (!fabric->memory.base || bytes[0] > fabric->slot_bytes || bytes[1] > fabric->host_bytes)
@@ -397,7 +381,7 @@ static iso_status agree_on_active(iso_fabric *fabric)
                 list[count++] = next;
             }
         if (count > 0)
-            status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, active, count, MPI_INT, MPI_MAX, fabric->host));
+            status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_INT, active, count);
         for (int i = 0; i < count; i++)
             list[i]->active = active[i] != 0;
     }
@@ -407,10 +391,8 @@ static iso_status agree_on_active(iso_fabric *fabric)
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
 {
     uint64_t most = landing;
-    iso_status status = ISO_OK;
-    if (fabric->host != MPI_COMM_NULL)
-        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, fabric->host));
-    if (status == ISO_OK && fabric->host != MPI_COMM_NULL)
+    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, &most, 1);
+    if (status == ISO_OK && fabric->host)
         status = agree_on_active(fabric);
     if (status != ISO_OK)
         return iso_channel_agree(&fabric->channel, status);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
@@ -172,7 +172,7 @@ static void send_messages(iso_exchange *exchange)
 
 static bool is_leader(const iso_exchange *exchange)
 {
-    return exchange->fabric->leaders.communicator != MPI_COMM_NULL && exchange->reductions.n_calls > 0;
+    return exchange->fabric->leaders.communicator && exchange->reductions.n_calls > 0;
 }
 
 /* Whether this rank sends, receives or reduces. */

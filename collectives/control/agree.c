@@ -2,12 +2,10 @@
  * the lowest failing rank broadcasts its status and message. */
 #include "collectives/control/control.h"
 
-#include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/channel.h"
-#include "collectives/control/mpi_call.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
@@ -17,14 +15,14 @@ enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
 
 static bool agree_is_alone(const iso_channel *channel)
 {
-    return !channel || channel->communicator == MPI_COMM_NULL || channel->n_ranks == 1;
+    return !channel || !channel->communicator || channel->n_ranks == 1;
 }
 
 /* The lowest rank for which `mine` is true; -1 if there is none. */
 static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 {
-    int64_t key = mine ? channel->n_ranks - channel->rank : 0, most = 0;
-    iso_status status = ISO_MPI(MPI_Allreduce(&key, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
+    int64_t most = mine ? channel->n_ranks - channel->rank : 0;
+    iso_status status = iso_comm_reduce(channel->communicator, ISO_COMM_MAX, ISO_COMM_I64, &most, 1);
     *rank = most == 0 ? -1 : (int)(channel->n_ranks - most);
     return status;
 }
@@ -36,7 +34,7 @@ static iso_status agree_share_text(const iso_channel *channel, int from, const c
     memset(out, 0, MESSAGE_BYTES);
     if (channel->rank == from)
         snprintf(out, MESSAGE_BYTES, "%s", text);
-    iso_status status = ISO_MPI(MPI_Bcast(out, MESSAGE_BYTES, MPI_CHAR, from, channel->communicator));
+    iso_status status = iso_comm_broadcast(channel->communicator, from, out, MESSAGE_BYTES);
     out[MESSAGE_BYTES - 1] = 0;
     return status;
 }
@@ -48,7 +46,7 @@ static iso_status share_failure(const iso_channel *channel, int failing, iso_sta
     int code = (int)mine, unlike = -1;
     char message[MESSAGE_BYTES];
     iso_status status = ISO_OK;
-    ISO_TRY(ISO_MPI(MPI_Bcast(&code, 1, MPI_INT, failing, channel->communicator)));
+    ISO_TRY(iso_comm_broadcast(channel->communicator, failing, &code, sizeof code));
     ISO_TRY(agree_share_text(channel, failing, iso_error_message(), message));
     bool alike = (int)mine == code && !strncmp(message, iso_error_message(), MESSAGE_BYTES - 1);
     ISO_TRY(lowest_rank(channel, !alike, &unlike));
@@ -121,7 +119,7 @@ static iso_status find_hosts(const iso_channel *channel, int other, char there[2
     iso_host_name(mine);
     for (int i = 0; i < 2; i++) {
         memcpy(host[i], mine, sizeof mine);
-        ISO_TRY(ISO_MPI(MPI_Bcast(host[i], sizeof mine, MPI_CHAR, i ? other : 0, channel->communicator)));
+        ISO_TRY(iso_comm_broadcast(channel->communicator, i ? other : 0, host[i], sizeof mine));
     }
     ISO_TRY(lowest_rank(channel, strcmp(mine, host[0]) != 0, &elsewhere));
     for (int i = 0; i < 2; i++) {
@@ -145,7 +143,7 @@ static iso_status report_difference(const iso_channel *channel, const char *what
     ISO_TRY(lowest_rank(channel, !values, &lacking));
     if (lacking >= 0)
         ISO_TRY(iso_error(ISO_INVALID, "the ranks differ in %s", what));
-    ISO_TRY(ISO_MPI(MPI_Allgather(&value, 1, MPI_UINT64_T, values, 1, MPI_UINT64_T, channel->communicator)));
+    ISO_TRY(iso_comm_gather_all(channel->communicator, &value, sizeof value, values));
     int other = list_different(values, channel->n_ranks, &list);
     ISO_TRY(agree_share_text(channel, 0, text ? text : "", first));
     ISO_TRY(agree_share_text(channel, other, text ? text : "", second));
@@ -167,10 +165,10 @@ iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, co
     const iso_channel *channel = iso_context_channel(ctx);
     if (agree_is_alone(channel))
         return ISO_OK;
-    uint64_t range[2] = {value, ~value}, least[2];
+    uint64_t least[2] = {value, ~value};
     iso_status status = ISO_OK;
     ISO_TRY(iso_watch_enter_named(channel->watch, "the comparison of", -1, what));
-    ISO_TRY(ISO_MPI(MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, channel->communicator)));
+    ISO_TRY(iso_comm_reduce(channel->communicator, ISO_COMM_MIN, ISO_COMM_U64, least, 2));
     if (least[0] != ~least[1])
         status = report_difference(channel, what, value, text);
 done:
@@ -214,10 +212,10 @@ iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *
     iso_status status = iso_agree_same(ctx, what, iso_hash_text(0, lines), NULL);
     if (status != ISO_INVALID || agree_is_alone(channel))
         return status;
-    int64_t mine = count_lines(lines), most = 0;
+    int64_t most = count_lines(lines);
     status = iso_watch_enter_named(channel->watch, "the comparison of the lines of", -1, what);
     if (status == ISO_OK)
-        status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT64_T, MPI_MAX, channel->communicator));
+        status = iso_comm_reduce(channel->communicator, ISO_COMM_MAX, ISO_COMM_I64, &most, 1);
     iso_watch_leave(channel->watch);
     if (status != ISO_OK)
         return status;

@@ -3,13 +3,12 @@
 #ifndef ISO_COLL_CHANNEL_H
 #define ISO_COLL_CHANNEL_H
 
-#include <mpi.h>
-
+#include "collectives/comm.h"
 #include "collectives/control/watch.h"
 #include "runtime/base/first_error.h"
 
 typedef struct iso_channel {
-    MPI_Comm communicator; /* MPI_COMM_NULL: one rank, no MPI */
+    iso_comm *communicator; /* NULL: one rank, no MPI */
     int rank, n_ranks;
     iso_first_error failed; /* of iso_agree_later */
     iso_watch *watch;       /* of all ranks of the job. NULL: one rank, or not made yet */

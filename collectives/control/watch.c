@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
 #include "collectives/control/watch_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
@@ -179,16 +178,15 @@ static iso_status share_identities(iso_watch *w, const iso_channel *channel,
     iso_status status = iso_channel_agree(channel, iso_watch_links_open(w, &mine));
     if (status != ISO_OK)
         return status;
-    return ISO_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, w->identity, sizeof mine, MPI_BYTE,
-                                 channel->communicator));
+    return iso_comm_gather_all(channel->communicator, &mine, sizeof mine, w->identity);
 }
 
 /* The name of the job, which is part of the report's file name, and its secret number. */
-static iso_status share_job(iso_watch *w, MPI_Comm all)
+static iso_status share_job(iso_watch *w, const iso_comm *all)
 {
     if (getrandom(&w->token, sizeof w->token, 0) != sizeof w->token)
         w->token = (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
-    iso_status status = ISO_MPI(MPI_Bcast(&w->token, sizeof w->token, MPI_BYTE, 0, all));
+    iso_status status = iso_comm_broadcast(all, 0, &w->token, sizeof w->token);
     if (status != ISO_OK)
         return status;
     static const char *const names[] = {"ISOGRID_JOB", "SLURM_JOB_ID"};
@@ -200,20 +198,20 @@ static iso_status share_job(iso_watch *w, MPI_Comm all)
         if (value && *value && strlen(value) < sizeof w->job && !strpbrk(value, "/ \n"))
             snprintf(w->job, sizeof w->job, "%s", value);
     }
-    return ISO_MPI(MPI_Bcast(w->job, sizeof w->job, MPI_CHAR, 0, all));
+    return iso_comm_broadcast(all, 0, w->job, sizeof w->job);
 }
 
-static iso_status make_page(iso_watch *w, MPI_Comm all)
+static iso_status make_page(iso_watch *w, const iso_comm *all)
 {
-    MPI_Comm host = MPI_COMM_NULL;
+    iso_comm *host = NULL;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_mpi_split(all, w->host_of_rank[w->rank], w->rank, &host));
+    ISO_TRY(iso_comm_split(all, w->host_of_rank[w->rank], w->rank, &host));
     ISO_TRY(iso_window_create(host, sizeof *w->page + (size_t)w->n_ranks * sizeof *w->page->record,
                               "the watchdog's page", &w->window));
     w->page = (iso_watch_page *)w->window.base;
     w->mine = &w->page->record[w->rank];
 done:
-    iso_mpi_free(&host);
+    iso_comm_free(&host);
     return status;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "collectives/coll.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -96,7 +96,7 @@ void iso_messages_close(iso_messages *messages, int rank)
     messages->n_requests = requests;
 }
 
-iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank)
+iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, int rank)
 {
     iso_status status = ISO_OK;
     messages->bytes = messages->bytes_out;
@@ -111,8 +111,8 @@ iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank
     return status;
 }
 
-static iso_status make_requests(const iso_messages *messages, const iso_mailbox *box, MPI_Comm communicator,
-                                int tag)
+static iso_status make_requests(const iso_messages *messages, const iso_mailbox *box,
+                                const iso_comm *communicator, int tag)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < box->n_messages; i++) {
@@ -123,10 +123,10 @@ static iso_status make_requests(const iso_messages *messages, const iso_mailbox 
             MPI_Request *request = &messages->requests[message->first_request + k];
             if (box == &messages->in)
                 ISO_TRY(ISO_MPI(MPI_Recv_init(message->data + at, count, MPI_BYTE, message->from, tag,
-                                              communicator, request)));
+                                              iso_mpi_of(communicator), request)));
             else
                 ISO_TRY(ISO_MPI(MPI_Send_init(message->data + at, count, MPI_BYTE, message->to, tag,
-                                              communicator, request)));
+                                              iso_mpi_of(communicator), request)));
         }
     }
 done:
@@ -143,8 +143,8 @@ static void free_requests(iso_messages *messages)
 }
 
 /* Messages are stored in the order in which they were added, which is the same on all ranks of the host. */
-iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
-                             int rank, int tag)
+iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing,
+                             const iso_comm *communicator, int rank, int tag)
 {
     iso_mailbox *in = &messages->in, *out = &messages->out;
     free_requests(messages);

@@ -57,11 +57,11 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key
 /* To be called after the last fragment: computes bytes and requests. */
 void iso_messages_close(iso_messages *messages, int rank);
 /* Then allocates its own buffers. Collective over host, except for errors. */
-iso_status iso_messages_allocate(iso_messages *messages, MPI_Comm host, int rank);
+iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, int rank);
 /* Places received and sent messages in these buffers and creates the requests, also again for other
  * buffers. */
-iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, MPI_Comm communicator,
-                             int rank, int tag);
+iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing,
+                             const iso_comm *communicator, int rank, int tag);
 void iso_messages_free(iso_messages *messages);
 
 /* To be called by one thread: start_receiving, start_sending for each of its messages after it has been

@@ -2,7 +2,7 @@
 
 #include <limits.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 
@@ -154,12 +154,12 @@ static iso_status place_all(iso_reductions *r, const iso_leaders *leaders)
     return status;
 }
 
-iso_status iso_reductions_allocate(iso_reductions *r, const iso_leaders *leaders, MPI_Comm host)
+iso_status iso_reductions_allocate(iso_reductions *r, const iso_leaders *leaders, const iso_comm *host)
 {
     if (r->n_regions == 0)
         return ISO_OK;
     iso_status status = place_all(r, leaders);
-    if (status == ISO_OK && leaders->communicator != MPI_COMM_NULL)
+    if (status == ISO_OK && leaders->communicator)
         status = iso_alloc(r->contribution_bytes, REGIONS, (void **)&r->contribution);
     /* all ranks of the host, whether or not one has failed */
     iso_status window = iso_window_create(host, r->result_bytes + 1, REGIONS, &r->results);
@@ -186,11 +186,11 @@ iso_status iso_reductions_start(iso_reductions *r, const iso_leaders *leaders)
         char *from = r->contribution + call->offset, *to = r->results.base + call->result;
         MPI_Op op = call->reduce == ISO_MAX ? MPI_MAX : MPI_SUM;
         MPI_Datatype type = type_of(call->dtype);
-        iso_status started = call->scatter
-                                 ? ISO_MPI(MPI_Ireduce_scatter(from, to, call->counts, type, op,
-                                                               leaders->communicator, &r->requests[i]))
-                                 : ISO_MPI(MPI_Iallreduce(from, to, call->counts[0], type, op,
-                                                          leaders->communicator, &r->requests[i]));
+        iso_status started =
+            call->scatter ? ISO_MPI(MPI_Ireduce_scatter(from, to, call->counts, type, op,
+                                                        iso_mpi_of(leaders->communicator), &r->requests[i]))
+                          : ISO_MPI(MPI_Iallreduce(from, to, call->counts[0], type, op,
+                                                   iso_mpi_of(leaders->communicator), &r->requests[i]));
         status = status == ISO_OK ? started : status;
     }
     return status;

@@ -13,7 +13,7 @@
 /* The leaders of the hosts that have slots. All zero: MPI does not add. */
 typedef struct iso_leaders {
     bool used;
-    MPI_Comm communicator; /* of the leaders; MPI_COMM_NULL on other ranks */
+    iso_comm *communicator; /* of the leaders; NULL on other ranks */
     int count;
     int *number; /* [hosts] of the host's leader in the communicator; -1: the host has no slot */
     bool *seen;  /* [hosts] room, all false */
@@ -59,7 +59,7 @@ bool iso_reductions_know(iso_dtype dtype);
 iso_status iso_reductions_region(iso_reductions *r, const iso_reduced *region, int wanted, int *number,
                                  bool *fresh);
 /* To be called after the last region: places them, and allocates memory. Collective over host. */
-iso_status iso_reductions_allocate(iso_reductions *r, const iso_leaders *leaders, MPI_Comm host);
+iso_status iso_reductions_allocate(iso_reductions *r, const iso_leaders *leaders, const iso_comm *host);
 void iso_reductions_free(iso_reductions *r);
 
 /* By one thread of a leader: start, after it has written its contribution, then test until *done. */

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "collectives/coll.h"
-#include "collectives/control/mpi_call.h"
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096, PATH_BYTES = 80 };
@@ -92,7 +91,7 @@ static int window_close_file(int file)
 /* Rank 0 of the host creates the file, the others open it: *file is a file of `bytes` bytes on each rank, or
  * -1 on all of them. Fails if MPI fails. Another process may have the path's number by chance, so the file's
  * identity is compared. */
-static iso_status open_on_all(MPI_Comm host, int rank, size_t bytes, int (*create)(size_t, char *), int *file)
+static iso_status open_on_all(const iso_comm *host, size_t bytes, int (*create)(size_t, char *), int *file)
 {
     struct {
         char path[PATH_BYTES];
@@ -100,20 +99,20 @@ static iso_status open_on_all(MPI_Comm host, int rank, size_t bytes, int (*creat
         ino_t node;
     } first = {{0}, 0, 0};
     struct stat about;
-    int good = 0, here = rank == 0 ? create(bytes, first.path) : -1;
-    if (rank == 0 && here >= 0 && fstat(here, &about) == 0) {
+    int good = 0, here = iso_comm_rank(host) == 0 ? create(bytes, first.path) : -1;
+    if (iso_comm_rank(host) == 0 && here >= 0 && fstat(here, &about) == 0) {
         first.device = about.st_dev;
         first.node = about.st_ino;
     }
-    iso_status status = ISO_MPI(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, host));
-    if (status == ISO_OK && rank > 0)
+    iso_status status = iso_comm_broadcast(host, 0, &first, sizeof first);
+    if (status == ISO_OK && iso_comm_rank(host) > 0)
         here = open(first.path, O_RDWR | O_CLOEXEC);
     if (status == ISO_OK) {
         good = here >= 0 && fstat(here, &about) == 0 && about.st_dev == first.device &&
                about.st_ino == first.node && (uint64_t)about.st_size == bytes;
-        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, host));
+        status = iso_comm_reduce(host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
     }
-    if (rank == 0 && create == create_named)
+    if (iso_comm_rank(host) == 0 && create == create_named)
         unlink(first.path);
     *file = good && status == ISO_OK ? here : window_close_file(here);
     return status;
@@ -127,44 +126,37 @@ static bool is_too_much(size_t bytes)
 }
 
 /* Tries a memfd, then a file in /dev/shm: *file is open on each rank, or -1 on all of them. */
-static iso_status open_shared(MPI_Comm host, int rank, size_t bytes, iso_shared_memory *kind, int *file)
+static iso_status open_shared(const iso_comm *host, size_t bytes, iso_shared_memory *kind, int *file)
 {
     const char *named = getenv("ISOGRID_SHM_FILES");
     iso_status status = ISO_OK;
     *file = -1;
     *kind = ISO_SHARED_MEMFD;
     if (!named || *named != '1')
-        status = open_on_all(host, rank, bytes, create_memfd, file);
+        status = open_on_all(host, bytes, create_memfd, file);
     if (status == ISO_OK && *file < 0) {
         *kind = ISO_SHARED_FILES;
-        status = open_on_all(host, rank, bytes, create_named, file);
+        status = open_on_all(host, bytes, create_named, file);
     }
     if (status == ISO_OK && *file < 0)
         *kind = ISO_SHARED_NONE;
     return status;
 }
 
-iso_status iso_shared_memory_find(void *host, iso_shared_memory *kind)
+iso_status iso_shared_memory_find(const iso_comm *host, iso_shared_memory *kind)
 {
-    int ranks = 1, rank = 0, file = -1;
-    iso_status status = ISO_OK;
+    int file = -1;
     *kind = ISO_SHARED_PRIVATE;
-    if (!host)
-        return ISO_OK;
-    ISO_TRY(ISO_MPI(MPI_Comm_size(*(MPI_Comm *)host, &ranks)));
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(*(MPI_Comm *)host, &rank)));
-    if (ranks > 1)
-        status = open_shared(*(MPI_Comm *)host, rank, PAGE, kind, &file);
+    iso_status status = iso_comm_size(host) > 1 ? open_shared(host, PAGE, kind, &file) : ISO_OK;
     window_close_file(file);
-done:
     return status;
 }
 
-static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const char *what, iso_window *window)
+static iso_status create_shared(const iso_comm *host, size_t bytes, const char *what, iso_window *window)
 {
     int file;
     iso_shared_memory kind;
-    iso_status status = open_shared(host, rank, bytes, &kind, &file);
+    iso_status status = open_shared(host, bytes, &kind, &file);
     if (status != ISO_OK)
         return status;
     if (file < 0)
@@ -175,7 +167,7 @@ static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const cha
     status = map(file, bytes, what, window);
     close(file);
     int mapped = status == ISO_OK;
-    iso_status met = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, &mapped, 1, MPI_INT, MPI_MIN, host));
+    iso_status met = iso_comm_reduce(host, ISO_COMM_MIN, ISO_COMM_INT, &mapped, 1);
     if (status != ISO_OK || (mapped && met == ISO_OK))
         return status;
     iso_window_destroy(window);
@@ -184,20 +176,16 @@ static iso_status create_shared(MPI_Comm host, int rank, size_t bytes, const cha
     return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes) on another rank of this host", what, bytes);
 }
 
-iso_status iso_window_create(MPI_Comm host, size_t bytes, const char *what, iso_window *window)
+iso_status iso_window_create(const iso_comm *host, size_t bytes, const char *what, iso_window *window)
 {
-    int ranks = 1, rank = 0;
-    *window = (iso_window){0};
     iso_status status = ISO_OK;
-    if (host != MPI_COMM_NULL) {
-        ISO_TRY(ISO_MPI(MPI_Comm_size(host, &ranks)));
-        ISO_TRY(ISO_MPI(MPI_Comm_rank(host, &rank)));
-    }
+    *window = (iso_window){0};
     if (is_too_much(bytes))
         return iso_error(ISO_NO_MEMORY, "no memory for %s: %zu bytes are more than this machine has", what,
                          bytes);
-    ISO_TRY(ranks > 1 ? create_shared(host, rank, bytes, what, window) : map(-1, bytes, what, window));
-    if (rank == 0) {
+    ISO_TRY(iso_comm_size(host) > 1 ? create_shared(host, bytes, what, window)
+                                    : map(-1, bytes, what, window));
+    if (iso_comm_rank(host) == 0) {
         window->counted = bytes;
         iso_memory_count(bytes);
     }

@@ -2,10 +2,9 @@
 #ifndef ISO_SHM_WINDOW_IMPL_H
 #define ISO_SHM_WINDOW_IMPL_H
 
-#include <mpi.h>
 #include <stddef.h>
 
-#include "runtime/base/status.h"
+#include "collectives/comm.h"
 
 /* {0}: no window. */
 typedef struct iso_window {
@@ -16,9 +15,9 @@ typedef struct iso_window {
     size_t counted; /* bytes that count as held by this process: on one rank of the host only */
 } iso_window;
 
-/* Zeroed memory, the same for all ranks of `host`; with MPI_COMM_NULL or one rank it is private. Pages are
+/* Zeroed memory, the same for all ranks of `host`; with NULL or one rank it is private. Pages are
  * placed on the NUMA node that touches them first. Collective over host; all its ranks fail, or none. */
-iso_status iso_window_create(MPI_Comm host, size_t bytes, const char *what, iso_window *window);
+iso_status iso_window_create(const iso_comm *host, size_t bytes, const char *what, iso_window *window);
 /* The memory is freed when the last rank has destroyed its window. Local. */
 void iso_window_destroy(iso_window *window);
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 
@@ -115,14 +115,13 @@ bool iso_mpi_setting(const char *name, char *text, size_t size)
 
 iso_status iso_host_shared_memory(iso_context *ctx, iso_shared_memory *kind)
 {
-    MPI_Comm host = MPI_COMM_NULL, all = ctx->channel.communicator;
+    iso_comm *host = NULL;
     iso_status status = ISO_OK;
     int rank = ctx->channel.rank;
-    if (all != MPI_COMM_NULL)
-        ISO_TRY(iso_mpi_split(all, iso_host_of_rank(ctx, rank), rank, &host));
-    ISO_TRY(iso_shared_memory_find(host == MPI_COMM_NULL ? NULL : &host, kind));
+    ISO_TRY(iso_comm_split(ctx->channel.communicator, iso_host_of_rank(ctx, rank), rank, &host));
+    ISO_TRY(iso_shared_memory_find(host, kind));
 done:
-    iso_mpi_free(&host);
+    iso_comm_free(&host);
     return iso_agree(ctx, status);
 }
 
@@ -171,7 +170,7 @@ done:
 /* results: [n_hosts][2], filled on rank 0. Returns the first error, but exchanges all messages if MPI can. */
 static iso_status compare_clocks(const iso_context *ctx, double (*results)[2])
 {
-    MPI_Comm all = ctx->channel.communicator;
+    MPI_Comm all = iso_mpi_of(ctx->channel.communicator);
     int mine = ctx->channel.rank, hosts = 1; /* hosts are numbered in the order of their lowest ranks */
     if (mine > 0)
         return iso_leads_host(ctx) && iso_host_of_rank(ctx, mine) > 0 ? answer_clock(all) : ISO_OK;

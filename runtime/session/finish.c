@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -127,7 +127,7 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
 static finish_barrier finish_job(iso_context *ctx, iso_status *status)
 {
     iso_status met = ISO_OK;
-    if (ctx->job.communicator != MPI_COMM_NULL) {
+    if (ctx->job.communicator) {
         iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_RUNS);
         met = iso_roles_meet(ctx);
     }
@@ -196,9 +196,9 @@ int iso_finish(iso_context *ctx, iso_status status)
     if (how != MET && began)
         ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, exit_code(ctx, status)));
     if (ctx && how != LATE) {
-        iso_mpi_free(&ctx->job.communicator);
+        iso_comm_free(&ctx->job.communicator);
         iso_mpi_free(&ctx->shutdown);
-        iso_mpi_free(&ctx->channel.communicator);
+        iso_comm_free(&ctx->channel.communicator);
     }
     int code = exit_code(ctx, status);
     bool on_signals = ctx && ctx->stop.on_signals;

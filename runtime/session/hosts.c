@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 
@@ -99,7 +99,7 @@ static iso_status find_hosts(const iso_channel *channel, MPI_Comm machine, int p
     int lowest;
     iso_status status = ISO_OK, found = find_lowest(channel->rank, machine, per_host, &lowest);
     /* after an error too: the other ranks wait for this one */
-    ISO_TRY(ISO_MPI(MPI_Allgather(&lowest, 1, MPI_INT, host_of_rank, 1, MPI_INT, channel->communicator)));
+    ISO_TRY(iso_comm_gather_all(channel->communicator, &lowest, sizeof lowest, host_of_rank));
     ISO_TRY(found);
     *n_hosts = number_hosts(channel->n_ranks, host_of_rank);
 done:
@@ -111,7 +111,7 @@ static iso_status find_with_mpi(iso_context *ctx, int per_host)
     MPI_Comm machine = MPI_COMM_NULL;
     int cores;
     iso_status found, status = ISO_OK;
-    ISO_TRY(iso_mpi_split_shared(ctx->channel.communicator, ctx->channel.rank, &machine));
+    ISO_TRY(iso_mpi_split_shared(iso_mpi_of(ctx->channel.communicator), ctx->channel.rank, &machine));
     found = find_hosts(&ctx->channel, machine, per_host, ctx->host_of_rank, &ctx->n_hosts);
     ISO_TRY(count_cores(machine, &cores));
     ISO_TRY(found);
@@ -131,7 +131,7 @@ iso_status iso_hosts_find_job(iso_context *ctx, int *n_hosts)
     bool room = ctx->job_hosts != NULL;
     ISO_TRY(iso_channel_agree(&ctx->job, room ? ranks_per_host(&per_host)
                                               : iso_no_memory("the hosts of %d ranks", ctx->job.n_ranks)));
-    ISO_TRY(iso_mpi_split_shared(ctx->job.communicator, ctx->job.rank, &machine));
+    ISO_TRY(iso_mpi_split_shared(iso_mpi_of(ctx->job.communicator), ctx->job.rank, &machine));
     ISO_TRY(iso_channel_agree(&ctx->job, find_hosts(&ctx->job, machine, per_host, ctx->job_hosts, n_hosts)));
 done:
     iso_mpi_free(&machine);
@@ -142,7 +142,7 @@ iso_status iso_hosts_find(iso_context *ctx)
 {
     int per_host, cores = 1;
     iso_status status = ranks_per_host(&per_host);
-    if (ctx->channel.communicator != MPI_COMM_NULL) {
+    if (ctx->channel.communicator) {
         iso_status found = find_with_mpi(ctx, status == ISO_OK ? per_host : 0);
         if (found != ISO_OK)
             return found;

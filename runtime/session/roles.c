@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
@@ -251,12 +251,10 @@ static iso_status gather_facts(MPI_Comm communicator, const iso_role_claim *clai
 static iso_status join_group(iso_context *ctx, MPI_Comm communicator, iso_role_kind role, int key)
 {
     iso_channel *channel = &ctx->channel;
-    iso_status status = ISO_OK;
     ctx->role = role;
-    ISO_TRY(iso_mpi_split(communicator, (int)role, key, &channel->communicator));
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(channel->communicator, &channel->rank)));
-    ISO_TRY(ISO_MPI(MPI_Comm_size(channel->communicator, &channel->n_ranks)));
-done:
+    iso_status status = iso_mpi_split_as(communicator, (int)role, key, &channel->communicator);
+    channel->rank = iso_comm_rank(channel->communicator);
+    channel->n_ranks = iso_comm_size(channel->communicator);
     return status;
 }
 
@@ -266,14 +264,14 @@ static iso_status join_job(iso_context *ctx, MPI_Comm communicator)
     iso_channel *job = &ctx->job;
     int leaders[2] = {-1, -1};
     iso_status status;
-    ISO_TRY(iso_mpi_dup(communicator, &job->communicator));
-    ISO_TRY(ISO_MPI(MPI_Comm_rank(job->communicator, &job->rank)));
-    ISO_TRY(ISO_MPI(MPI_Comm_size(job->communicator, &job->n_ranks)));
+    ISO_TRY(iso_comm_dup(&communicator, &job->communicator));
+    job->rank = iso_comm_rank(job->communicator);
+    job->n_ranks = iso_comm_size(job->communicator);
     if (ctx->channel.rank == 0)
         leaders[ctx->role] = job->rank;
-    ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, leaders, 2, MPI_INT, MPI_MAX, job->communicator)));
+    ISO_TRY(iso_comm_reduce(job->communicator, ISO_COMM_MAX, ISO_COMM_INT, leaders, 2));
     ctx->other_leader = leaders[ctx->role == ISO_WORKER ? ISO_EVALUATOR : ISO_WORKER];
-    ISO_TRY(iso_hosts_share_cores(ctx, job->communicator));
+    ISO_TRY(iso_hosts_share_cores(ctx, iso_mpi_of(job->communicator)));
 done:
     return status;
 }
@@ -303,7 +301,7 @@ enum { ENDED = 1 }; /* the tag of the message */
 static iso_status receive_end(iso_context *ctx)
 {
     iso_status status = ISO_MPI(MPI_Recv(&ctx->workers_status, 1, MPI_INT, ctx->other_leader, ENDED,
-                                         ctx->job.communicator, MPI_STATUS_IGNORE));
+                                         iso_mpi_of(ctx->job.communicator), MPI_STATUS_IGNORE));
     ctx->workers_ended = status == ISO_OK;
     return status;
 }
@@ -318,8 +316,8 @@ iso_status iso_workers_ended(iso_context *ctx, bool *ended, iso_status *how)
     int arrived = 0;
     iso_status status = ISO_OK;
     if (awaits_workers(ctx)) {
-        ISO_TRY(ISO_MPI(
-            MPI_Iprobe(ctx->other_leader, ENDED, ctx->job.communicator, &arrived, MPI_STATUS_IGNORE)));
+        ISO_TRY(ISO_MPI(MPI_Iprobe(ctx->other_leader, ENDED, iso_mpi_of(ctx->job.communicator), &arrived,
+                                   MPI_STATUS_IGNORE)));
         if (arrived)
             ISO_TRY(receive_end(ctx));
     }
@@ -331,15 +329,16 @@ done:
 
 bool iso_job_has_workers(const iso_context *ctx)
 {
-    return ctx && ctx->job.communicator != MPI_COMM_NULL && ctx->role == ISO_EVALUATOR;
+    return ctx && ctx->job.communicator && ctx->role == ISO_EVALUATOR;
 }
 
 void iso_workers_tell_end(iso_context *ctx, iso_status status)
 {
     int how = (int)status;
-    if (ctx->job.communicator != MPI_COMM_NULL && ctx->role == ISO_WORKER && ctx->channel.rank == 0)
+    if (ctx->job.communicator && ctx->role == ISO_WORKER && ctx->channel.rank == 0)
         /* a few bytes, which leave at once */
-        ISO_MPI_IGNORE(MPI_Send(&how, 1, MPI_INT, ctx->other_leader, ENDED, ctx->job.communicator));
+        ISO_MPI_IGNORE(
+            MPI_Send(&how, 1, MPI_INT, ctx->other_leader, ENDED, iso_mpi_of(ctx->job.communicator)));
 }
 
 /* Sleeps longer the longer it waits, up to 20 ms: the workers may train for days. */
@@ -362,7 +361,7 @@ iso_status iso_roles_meet(iso_context *ctx)
     int done = 0, failures = 0, warned = 0;
     double begun = iso_clock();
     MPI_Request request;
-    iso_status status = ISO_MPI(MPI_Ibarrier(ctx->job.communicator, &request));
+    iso_status status = ISO_MPI(MPI_Ibarrier(iso_mpi_of(ctx->job.communicator), &request));
     while (status == ISO_OK && !done) {
         status = ISO_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
         if (status != ISO_OK && ++failures < ISO_MPI_TRIES)

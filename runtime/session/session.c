@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/backend/isa.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
@@ -22,8 +22,7 @@ static iso_status session_create(int verbose, int *argc, char ***argv, iso_conte
     iso_context *ctx = iso_new(sizeof *ctx);
     if (!ctx)
         return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
-    ctx->channel = (iso_channel){.communicator = MPI_COMM_NULL, .rank = 0, .n_ranks = 1};
-    ctx->job = (iso_channel){.communicator = MPI_COMM_NULL};
+    ctx->channel = (iso_channel){.rank = 0, .n_ranks = 1};
     ctx->shutdown = MPI_COMM_NULL;
     ctx->seed = ISO_DEFAULT_SEED;
     ctx->timeout = ISO_DEFAULT_TIMEOUT;
@@ -45,7 +44,7 @@ static iso_status session_join(iso_context *ctx, MPI_Comm communicator, const is
         return ISO_OK;
     }
     iso_status status = iso_roles_join(ctx, communicator, claim, so_far);
-    return status == ISO_OK ? iso_mpi_dup(ctx->channel.communicator, &ctx->shutdown) : status;
+    return status == ISO_OK ? iso_mpi_dup(iso_mpi_of(ctx->channel.communicator), &ctx->shutdown) : status;
 }
 
 /* Ranks that have different options or run different builds report this before anything else. Collective. */
@@ -64,7 +63,7 @@ static iso_status compare_ranks(iso_context *ctx)
  * job. */
 static iso_status watch_ranks(iso_context *ctx, iso_status status)
 {
-    bool both = ctx->job.communicator != MPI_COMM_NULL;
+    bool both = ctx->job.communicator;
     const iso_channel *all = both ? &ctx->job : &ctx->channel;
     iso_watch_settings settings = {.host_of_rank = ctx->host_of_rank,
                                    .n_hosts = ctx->n_hosts,
@@ -283,7 +282,7 @@ bool iso_is_chief(const iso_context *ctx)
 
 void *iso_communicator(const iso_context *ctx)
 {
-    return !ctx || ctx->channel.communicator == MPI_COMM_NULL ? NULL : (void *)&ctx->channel.communicator;
+    return ctx ? iso_mpi_address(ctx->channel.communicator) : NULL;
 }
 
 /* MPI counts are ints, so at most 1 GiB is sent at once. */
@@ -296,8 +295,8 @@ static iso_status broadcast_from(const iso_context *ctx, int root, void *data, s
     name.signature += (uint64_t)root;
     iso_status status = iso_watch_enter(watch, &name);
     for (size_t at = 0; at < bytes && status == ISO_OK; at += PART) {
-        int count = bytes - at < PART ? (int)(bytes - at) : PART;
-        status = ISO_MPI(MPI_Bcast((char *)data + at, count, MPI_BYTE, root, ctx->channel.communicator));
+        size_t count = bytes - at < PART ? bytes - at : PART;
+        status = iso_comm_broadcast(ctx->channel.communicator, root, (char *)data + at, count);
     }
     iso_watch_leave(watch);
     return status;
@@ -322,7 +321,7 @@ static iso_status gather_all(const iso_channel *channel, const void *mine, int b
 {
     iso_status status = iso_watch_enter_named(channel->watch, "a gathering of", bytes, "bytes");
     if (status == ISO_OK)
-        status = ISO_MPI(MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, channel->communicator));
+        status = iso_comm_gather_all(channel->communicator, mine, (size_t)bytes, all);
     iso_watch_leave(channel->watch);
     return status;
 }
@@ -379,8 +378,8 @@ static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datat
     iso_status status = iso_watch_enter_named(watch, "a reduction of", (int64_t)count, "values");
     for (size_t at = 0; at < count && status == ISO_OK; at += PART) {
         int n = count - at < PART ? (int)(count - at) : PART;
-        status = ISO_MPI(
-            MPI_Allreduce(MPI_IN_PLACE, values + at * ELEMENT, n, type, op, ctx->channel.communicator));
+        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, values + at * ELEMENT, n, type, op,
+                                       iso_mpi_of(ctx->channel.communicator)));
     }
     iso_watch_leave(watch);
     return status;

@@ -2,6 +2,8 @@
 #ifndef ISO_SESSION_IMPL_H
 #define ISO_SESSION_IMPL_H
 
+#include <mpi.h>
+
 #include "collectives/control/channel.h"
 #include "runtime/session/session.h"
 
@@ -26,7 +28,7 @@ struct iso_context {
     MPI_Comm shutdown;   /* of the same ranks, only for iso_finish: a rank that failed cannot match another
                             rank's collective on it */
     bool began_mpi;
-    iso_channel job;           /* of all ranks, if there are workers and evaluators; else MPI_COMM_NULL */
+    iso_channel job;           /* of all ranks, if there are workers and evaluators; else no communicator */
     int other_leader;          /* in job: rank 0 of the other role */
     int *job_hosts;            /* [job.n_ranks] the host of each rank of the job; NULL: there is one role */
     bool workers_ended;        /* on rank 0 of the evaluator: the chief has said so */

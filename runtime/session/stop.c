@@ -56,7 +56,7 @@ static void install(void)
 
 static iso_status check_owner(const iso_context *ctx)
 {
-    if (ctx->channel.communicator == MPI_COMM_NULL || ctx->began_mpi)
+    if (!ctx->channel.communicator || ctx->began_mpi)
         return ISO_OK;
     return iso_error(ISO_INVALID, "iso_stop_on_signals: the program has initialised MPI, so signals are its "
                                   "own; let iso_init initialise MPI");

@@ -3,7 +3,7 @@
 #include <hdf5.h>
 #include <stdio.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/lock.h"
 
 /* Whether HDF5 accepts MPI-IO for a file. */

@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"

@@ -4,7 +4,7 @@
  * one, the others wait for ever. HDF5 changes only the tensors' bytes: the layout is complete. */
 #include <hdf5.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 #include "runtime/checkpoint/write/parts_impl.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"

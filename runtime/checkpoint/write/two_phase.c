@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/runs_impl.h"

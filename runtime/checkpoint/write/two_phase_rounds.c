@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "runtime/checkpoint/runs_impl.h"
 #include "runtime/checkpoint/write/two_phase_impl.h"
 

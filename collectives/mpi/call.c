@@ -1,4 +1,4 @@
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 
 #include <stdio.h>
 #include <string.h>

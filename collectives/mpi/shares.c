@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/mpi_call.h"
+#include "collectives/mpi/call.h"
 #include "collectives/shm/barrier_impl.h"
 #include "runtime/base/first_error.h"
 #include "runtime/base/list.h"

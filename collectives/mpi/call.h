@@ -3,13 +3,13 @@
  *
  * Errors are returned to the caller only if the error handler is MPI_ERRORS_RETURN. So communicators are
  * created by the functions below, which set it. The handler of a caller's communicator is never changed. */
-#ifndef ISO_COLL_MPI_CALL_H
-#define ISO_COLL_MPI_CALL_H
+#ifndef ISO_MPI_CALL_H
+#define ISO_MPI_CALL_H
 
 #include <mpi.h>
 #include <stdbool.h>
 
-#include "runtime/base/status.h"
+#include "collectives/comm.h"
 
 /* The status of a call (its text: "MPI_Bcast(...)") that returned this code, which is not MPI_SUCCESS.
  * Records "MPI_Bcast: " and MPI's text of the code. ISO_NO_MEMORY if MPI had no memory, else ISO_FAILED. */
@@ -34,6 +34,11 @@ iso_status iso_mpi_split(MPI_Comm communicator, int color, int key, MPI_Comm *ma
 iso_status iso_mpi_split_shared(MPI_Comm communicator, int key, MPI_Comm *made);
 /* As MPI_Comm_free; does nothing with MPI_COMM_NULL. */
 void iso_mpi_free(MPI_Comm *communicator);
+/* As iso_comm_split, of an MPI_Comm. */
+iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm **made);
+/* The MPI_Comm of a communicator (MPI_COMM_NULL of NULL), and its address (NULL of NULL), lent. */
+MPI_Comm iso_mpi_of(const iso_comm *comm);
+void *iso_mpi_address(iso_comm *comm);
 /* Whether MPI has been finalized. Objects that are destroyed after iso_finish() must not free MPI objects. */
 bool iso_mpi_ended(void);
 /* Sets MPI_ERRORS_RETURN also for errors that do not belong to a communicator of ours. For programs in which

@@ -1,0 +1,44 @@
+/* Ranks that make collective calls together. What they call is MPI, but MPI's types stand in collectives/mpi alone.
+ *
+ * All calls are collective over the communicator, except rank, size and free. NULL is one rank without MPI: its
+ * calls do nothing and return ISO_OK. */
+#ifndef ISO_COLL_COMM_H
+#define ISO_COLL_COMM_H
+
+#include <stddef.h>
+
+#include "runtime/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct iso_comm iso_comm;
+
+typedef enum iso_comm_type { ISO_COMM_INT, ISO_COMM_I64, ISO_COMM_U64, ISO_COMM_BYTE } iso_comm_type;
+typedef enum iso_comm_op { ISO_COMM_SUM, ISO_COMM_MAX, ISO_COMM_MIN, ISO_COMM_OR } iso_comm_op;
+
+/* New communicators, owned by the caller: of the ranks of an MPI_Comm, to which `mpi` points; of the ranks that pass
+ * the same color, in the order of `key`; of the ranks that share memory. On an error *made is NULL. */
+iso_status iso_comm_dup(const void *mpi, iso_comm **made);
+iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made);
+iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made);
+/* *comm becomes NULL. Does nothing if it is. */
+void iso_comm_free(iso_comm **comm);
+int iso_comm_rank(const iso_comm *comm);
+int iso_comm_size(const iso_comm *comm);
+
+iso_status iso_comm_barrier(const iso_comm *comm);
+/* At most 2^31 - 1 bytes, here and below. */
+iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t bytes);
+/* all: [size][bytes] */
+iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all);
+/* In place. */
+iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type type, void *values, int count);
+/* *before: the sum of `value` of the lower ranks. */
+iso_status iso_comm_sum_before(const iso_comm *comm, int value, int *before);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

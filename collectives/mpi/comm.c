@@ -1,0 +1,158 @@
+#include "collectives/comm.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "collectives/mpi/call.h"
+#include "runtime/base/memory.h"
+
+struct iso_comm {
+    MPI_Comm mpi;
+    int rank, size;
+};
+
+MPI_Comm iso_mpi_of(const iso_comm *comm)
+{
+    return comm ? comm->mpi : MPI_COMM_NULL;
+}
+
+void *iso_mpi_address(iso_comm *comm)
+{
+    return comm ? &comm->mpi : NULL;
+}
+
+/* ---- making ---- */
+
+/* Takes over a communicator that was made. status: of the call that made it. Without memory it is left, because freeing
+ * it is collective. */
+static iso_status adopt(iso_status status, MPI_Comm mpi, iso_comm **made)
+{
+    iso_comm *comm = status == ISO_OK ? iso_new(sizeof *comm) : NULL;
+    *made = NULL;
+    if (!comm)
+        return status == ISO_OK ? iso_no_memory("a communicator") : status;
+    comm->mpi = mpi;
+    ISO_TRY(ISO_MPI(MPI_Comm_rank(mpi, &comm->rank)));
+    ISO_TRY(ISO_MPI(MPI_Comm_size(mpi, &comm->size)));
+    *made = comm;
+    return ISO_OK;
+done:
+    iso_comm_free(&comm);
+    return status;
+}
+
+iso_status iso_comm_dup(const void *mpi, iso_comm **made)
+{
+    MPI_Comm fresh;
+    iso_status status = iso_mpi_dup(*(const MPI_Comm *)mpi, &fresh);
+    return adopt(status, fresh, made);
+}
+
+iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm **made)
+{
+    MPI_Comm fresh;
+    iso_status status = iso_mpi_split(communicator, color, key, &fresh);
+    return adopt(status, fresh, made);
+}
+
+iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made)
+{
+    *made = NULL;
+    return comm ? iso_mpi_split_as(comm->mpi, color, key, made) : ISO_OK;
+}
+
+iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
+{
+    MPI_Comm fresh;
+    *made = NULL;
+    if (!comm)
+        return ISO_OK;
+    iso_status status = iso_mpi_split_shared(comm->mpi, key, &fresh);
+    return adopt(status, fresh, made);
+}
+
+void iso_comm_free(iso_comm **comm)
+{
+    if (!*comm)
+        return;
+    iso_mpi_free(&(*comm)->mpi);
+    iso_free(*comm);
+    *comm = NULL;
+}
+
+int iso_comm_rank(const iso_comm *comm)
+{
+    return comm ? comm->rank : 0;
+}
+
+int iso_comm_size(const iso_comm *comm)
+{
+    return comm ? comm->size : 1;
+}
+
+/* ---- calls ---- */
+
+static iso_status check_bytes(size_t bytes)
+{
+    return bytes <= INT_MAX ? ISO_OK
+                            : iso_error(ISO_INVALID, "%zu bytes at once: at most %d", bytes, INT_MAX);
+}
+
+iso_status iso_comm_barrier(const iso_comm *comm)
+{
+    return comm ? ISO_MPI(MPI_Barrier(comm->mpi)) : ISO_OK;
+}
+
+iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t bytes)
+{
+    iso_status status = check_bytes(bytes);
+    if (!comm || status != ISO_OK)
+        return status;
+    return ISO_MPI(MPI_Bcast(data, (int)bytes, MPI_BYTE, root, comm->mpi));
+}
+
+iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    iso_status status = check_bytes(bytes);
+    if (status != ISO_OK)
+        return status;
+    if (comm)
+        return ISO_MPI(MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm->mpi));
+    memcpy(all, mine, bytes);
+    return ISO_OK;
+}
+
+static MPI_Datatype mpi_type(iso_comm_type type)
+{
+    return type == ISO_COMM_INT   ? MPI_INT
+           : type == ISO_COMM_I64 ? MPI_INT64_T
+           : type == ISO_COMM_U64 ? MPI_UINT64_T
+                                  : MPI_BYTE;
+}
+
+static MPI_Op mpi_op(iso_comm_op op)
+{
+    return op == ISO_COMM_SUM   ? MPI_SUM
+           : op == ISO_COMM_MAX ? MPI_MAX
+           : op == ISO_COMM_MIN ? MPI_MIN
+                                : MPI_BOR;
+}
+
+iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type type, void *values, int count)
+{
+    if (!comm)
+        return ISO_OK;
+    return ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op), comm->mpi));
+}
+
+/* MPI leaves the result of rank 0 undefined. */
+iso_status iso_comm_sum_before(const iso_comm *comm, int value, int *before)
+{
+    *before = 0;
+    if (!comm)
+        return ISO_OK;
+    iso_status status = ISO_MPI(MPI_Exscan(&value, before, 1, MPI_INT, MPI_SUM, comm->mpi));
+    if (comm->rank == 0)
+        *before = 0;
+    return status;
+}
