@@ -109,17 +109,6 @@ static iso_tensor *attention_join(const attention *a, iso_tensor *x)
     return iso_reshape_to(x, joined);
 }
 
-/* Converts [lead..., s, heads, k] to [lead..., heads, s, k], or back. */
-static iso_tensor *swap_heads(const attention *a, iso_tensor *x)
-{
-    int permutation[ISO_MAX_RANK];
-    for (int d = 0; d < ISO_MAX_RANK; d++)
-        permutation[d] = d;
-    permutation[a->lead] = a->lead + 1;
-    permutation[a->lead + 1] = a->lead;
-    return iso_transpose(x, permutation);
-}
-
 /* x: [lead..., s, d] -> [lead..., s, heads, k] */
 static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, int64_t k,
                            const char *layout)
@@ -183,24 +172,24 @@ static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
     return shape.rank == 4 ? mask : iso_reshape_to(mask, ISO_SHAPE(shape.dim[0], 1, t, s));
 }
 
-/* score: [lead..., heads, t, s] -> the weights of the values */
-static iso_tensor *attend(const attention *a, iso_tensor *score)
+/* query, key, value: [lead..., n, heads, features] -> [lead..., t, heads, v]; dropout in training alone */
+static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key, iso_tensor *value)
 {
     const iso_multi_head_attention_options *o = a->options;
-    const iso_shape *shape = iso_tensor_shape(score);
-    iso_graph *graph = a->layer->graph;
-    iso_dtype dtype = iso_tensor_dtype(score);
-    iso_tensor *mask = mask_of(a, shape->dim[shape->rank - 2], shape->dim[shape->rank - 1]);
-    if (o->causal || o->sliding_window)
-        score = iso_band_op(score, o->causal, o->sliding_window, MASKED);
-    if (mask)
-        score = iso_where(mask, score, iso_number(graph, dtype, MASKED));
-    iso_tensor *weights = iso_softmax(score, -1);
+    if (!iso_tensor_good(query) || !iso_tensor_good(key) || !iso_tensor_good(value))
+        return value;
+    iso_attention_form form = {.scale = 1 / sqrt((double)a->key_dim),
+                               .masked = MASKED,
+                               .causal = o->causal,
+                               .window = o->sliding_window,
+                               .zero_masked = o->dropout != 0}; /* as in Keras */
+    iso_tensor *mask = mask_of(a, iso_tensor_shape(query)->dim[a->lead], iso_tensor_shape(key)->dim[a->lead]);
+    iso_tensor *y = iso_attention_op(query, key, value, mask, &form);
     if (o->dropout == 0)
-        return weights;
-    if (mask) /* a position that attends to none gets 0, as in Keras */
-        weights = iso_where(mask, weights, iso_number(graph, dtype, 0));
-    return iso_by_mode(iso_dropout_op(weights, o->dropout, a->path), weights);
+        return y;
+    form.dropout = o->dropout;
+    form.path = a->path;
+    return iso_by_mode(iso_attention_op(query, key, value, mask, &form), y);
 }
 
 static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
@@ -214,12 +203,7 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
         gate = iso_sigmoid(project(a, x, "gate", a->value_dim, o->gate_layout));
     iso_tensor *v = project(a, attention_join(a, iso_layer_cast(a->layer, value)), "value", a->value_dim,
                             o->value_layout);
-    q = iso_affine(q, 1 / sqrt((double)a->key_dim), 0);
-    iso_tensor *score = iso_matmul_with(swap_heads(a, q), swap_heads(a, k), false, true);
-    if (!iso_tensor_good(score))
-        return score;
-    iso_tensor *y =
-        swap_heads(a, iso_matmul(attend(a, score), swap_heads(a, v))); /* [lead..., t, heads, v] */
+    iso_tensor *y = attend(a, q, k, v);
     if (!iso_tensor_good(y))
         return y;
     return join_heads(a, gate ? iso_multiply(y, gate) : y);

@@ -286,6 +286,20 @@ ISO_API iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2]
 /* x: [..., t, s] for s up to t's number (causal) and less than `window` from it (0: any distance), `fill`
  * elsewhere */
 ISO_API iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill);
+typedef struct iso_attention_form {
+    double scale;     /* of the products of queries and keys, as 1 / sqrt(k) */
+    double masked;    /* the score of positions that are not attended to, as -1e9 */
+    bool causal;      /* a query attends to keys up to its own position */
+    int64_t window;   /* to those less than this many positions away; 0: to all */
+    bool zero_masked; /* what the mask leaves out weighs 0 even in a row that is masked whole */
+    double dropout;   /* rate for the weights */
+    const char *path; /* of dropout's random numbers; may be NULL without dropout */
+} iso_attention_form;
+/* query: [..., t, heads, k], key: [..., s, heads, k], value: [..., s, heads, v], mask: NULL or ISO_BOOL [batch,
+ * heads or 1, t, s] -> [..., t, heads, v]: in each head, the sums of the values by weights softmax(scale query
+ * key'). A query that attends to no key weighs all keys alike, unless zero_masked. */
+ISO_API iso_tensor *iso_attention_op(iso_tensor *query, iso_tensor *key, iso_tensor *value, iso_tensor *mask,
+                                     const iso_attention_form *form);
 ISO_API iso_tensor *iso_softmax(iso_tensor *x, int axis);
 ISO_API iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
 /* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A

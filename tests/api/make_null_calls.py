@@ -25,6 +25,7 @@ POINTERS = {
     "iso_layer_row *": "f->rows",
     "iso_conv_geometry *": "&f->conv",
     "iso_pool_geometry *": "&f->pool",
+    "iso_attention_form *": "&f->attention",
     "iso_optimizer *": "&f->optimizer",
     "iso_loss *": "&f->loss",
     "iso_metric *": "&f->metric",
@@ -131,6 +132,7 @@ SPECIAL = {
 }
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
+    ("iso_attention_op", "mask"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
     ("iso_option", "fallback"), ("iso_stopped", "saved"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),

@@ -78,6 +78,7 @@ typedef struct fixture {
     iso_attribute attribute;
     iso_layer_row rows[1];
     iso_conv_geometry conv;
+    iso_attention_form attention;
     iso_pool_geometry pool;
     iso_text text;
     iso_shape shape;
@@ -241,6 +242,7 @@ static void set_up(void)
     f.window = (iso_sliding_window){1, 1, 1, 1, 0};
     f.optimizer = iso_sgd();
     f.conv = (iso_conv_geometry){.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    f.attention = (iso_attention_form){.scale = 1, .masked = -1e9};
     f.pool = (iso_pool_geometry){.size = {1, 1}, .stride = {1, 1}};
     f.names[0] = f.names[1] = "name";
     f.unpacked.file = -1;

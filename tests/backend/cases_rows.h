@@ -92,6 +92,51 @@ static bool softmax(trial *t, int index)
     return true;
 }
 
+/* A part of the rows, queries and heads of one that is larger; blocks of queries that are not full; masks that
+ * leave some queries without a key. */
+static bool attention(trial *t, int index)
+{
+    /* batch, t, s, heads, k, v */
+    static const int64_t shapes[][6] = {
+        {2, 5, 5, 3, 8, 8},   {1, 1, 1, 1, 1, 1},      {1, 130, 130, 2, 16, 16},
+        {2, 33, 70, 1, 5, 7}, {1, 100, 700, 1, 32, 3}, {0, 4, 4, 2, 8, 8},
+        {2, 0, 4, 2, 8, 8},   {1, 9, 2000, 1, 4, 64},  {1, 77, 40, 2, 64, 64}};
+    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 8 };
+    if (index == 2 * SHAPES * FORMS)
+        return false;
+    const iso_dtype dtype = index < SHAPES * FORMS ? ISO_F32 : ISO_F64;
+    const int64_t *n = shapes[index / FORMS % SHAPES];
+    const int form = index % FORMS;
+    const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5;
+    t->attrs.attention =
+        (iso_attention_attrs){.scale = 0.3,
+                              .band = {-1e9, form == 2 || form == 6 ? 11 : 0, form == 1 || form == 4},
+                              .has_mask = mask,
+                              .zero_masked = form == 6};
+    if (dropout)
+        t->attrs.attention.dropout =
+            (iso_dropout_attrs){.key = 12345, .threshold = 1u << 22, .scale = 4.0 / 3};
+    input(t, dtype, -2, 2, DIMS(n[0], n[1], n[3], n[4]));
+    t->in[0].offset[1] = form == 7 ? 6 : 0;
+    t->in[0].global[1] = n[1] + 9;
+    t->in[0].offset[2] = form == 7 ? 1 : 0;
+    t->in[0].global[2] = n[3] + 2;
+    input(t, dtype, -2, 2, DIMS(n[0], n[2], n[3], n[4]));
+    input(t, dtype, -1, 1, DIMS(n[0], n[2], n[3], n[5]));
+    if (mask)
+        input(t, ISO_BOOL, 0, 2, DIMS(n[0], form == 4 ? n[3] : 1, n[1], n[2]));
+    bool gradient = strstr(t->op, "grad");
+    if (gradient)
+        input(t, dtype, -1, 1, DIMS(n[0], n[1], n[3], n[5]));
+    output(t, dtype, DIMS(n[0], n[1], n[3], gradient ? n[4] : n[5]));
+    if (gradient) {
+        output(t, dtype, DIMS(n[0], n[2], n[3], n[4]));
+        output(t, dtype, DIMS(n[0], n[2], n[3], n[5]));
+    }
+    t->tolerance = dtype == ISO_F32 ? (tolerance){1e-5, 5e-6} : (tolerance){1e-13, 1e-14};
+    return true;
+}
+
 static bool crossentropy(trial *t, int index)
 {
     if (index == CLASSES)

@@ -41,6 +41,7 @@ typedef struct trial {
         iso_matmul_attrs matmul;
         iso_axis_attrs axis;
         iso_cast_attrs cast;
+        iso_attention_attrs attention;
         iso_softmax_attrs softmax;
         iso_class_attrs classes;
         iso_conv_attrs conv;

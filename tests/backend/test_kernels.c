@@ -421,6 +421,8 @@ static const struct {
     {"batch_norm", batch_norm},
     {"batch_norm_grad_sums", batch_norm_grad_sums},
     {"batch_norm_grad", batch_norm_grad},
+    {"attention", attention},
+    {"attention_grad", attention},
     {"softmax", softmax},
     {"log_softmax", softmax},
     {"softmax_grad", softmax},

@@ -188,6 +188,69 @@ SAMPLE(band_gradient)
 {
     differentiate(s, band(s, true, 3, -9));
 }
+/* q: [batch, 4, 2, 3], k: [batch, 5, 2, 3], v: [batch, 5, 2, 2] */
+static iso_tensor *attend(sample_graph *s, int64_t mask_heads, const iso_attention_form *form)
+{
+    iso_tensor *q = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 4, 2, 3));
+    iso_tensor *k = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 5, 2, 3));
+    iso_tensor *v = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 5, 2, 2));
+    iso_tensor *mask =
+        mask_heads ? sample_leaf(s, ISO_BOOL, 0, 1, ISO_SHAPE(ISO_BATCH, mask_heads, 4, 5)) : NULL;
+    return iso_attention_op(q, k, v, mask, form);
+}
+
+static const iso_attention_form plain_attention = {.scale = 0.6, .masked = -1e9},
+                                causal_attention = {.scale = 0.6, .masked = -1e9, .causal = true},
+                                window_attention = {.scale = 1, .masked = -1e9, .causal = true, .window = 2},
+                                far_attention = {.scale = 1, .masked = -1e9, .window = 1},
+                                dropped_attention = {.scale = 0.6,
+                                                     .masked = -1e9,
+                                                     .window = 3,
+                                                     .zero_masked = true,
+                                                     .dropout = 0.4,
+                                                     .path = "attention"};
+
+SAMPLE(attention)
+{
+    attend(s, 0, &plain_attention);
+}
+SAMPLE(attention_causal)
+{
+    attend(s, 0, &causal_attention);
+}
+SAMPLE(attention_window)
+{
+    attend(s, 0, &window_attention);
+}
+SAMPLE(attention_mask)
+{
+    attend(s, 1, &far_attention);
+}
+SAMPLE(attention_dropout)
+{
+    attend(s, 2, &dropped_attention);
+}
+SAMPLE(attention_gradient)
+{
+    differentiate(s, attend(s, 0, &plain_attention));
+}
+SAMPLE(attention_causal_gradient)
+{
+    differentiate(s, attend(s, 2, &causal_attention));
+}
+SAMPLE(attention_window_gradient)
+{
+    differentiate(s, attend(s, 0, &window_attention));
+}
+SAMPLE(attention_mask_gradient)
+{
+    differentiate(s, attend(s, 1, &far_attention));
+}
+SAMPLE(attention_dropout_gradient)
+{
+    differentiate(s, attend(s, 1, &dropped_attention));
+}
+
 SAMPLE(noise)
 {
     iso_gaussian_noise_op(image(s, 3), 0.4, "noise");
@@ -443,6 +506,16 @@ const sample network_samples[] = {
     {"band", band_gradient},
     {"gaussian_noise", noise},
     {"gaussian_noise", noise_gradient},
+    {"attention", attention},
+    {"attention", attention_causal},
+    {"attention", attention_window},
+    {"attention", attention_mask},
+    {"attention", attention_dropout},
+    {"attention_grad", attention_gradient},
+    {"attention_grad", attention_causal_gradient},
+    {"attention_grad", attention_window_gradient},
+    {"attention_grad", attention_mask_gradient},
+    {"attention_grad", attention_dropout_gradient},
     {"softmax", softmax},
     {"softmax", softmax_middle},
     {"log_softmax", log_softmax},

@@ -17,6 +17,10 @@ bool iso_onednn_sgemm(const iso_product *product, const float *a, const float *b
 bool iso_openblas_takes(const iso_product *product);
 void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
 void iso_openblas_dgemm(const iso_product *product, const double *a, const double *b, double *c);
+/* The same for parts of larger matrices, whose rows are a_row and b_row elements apart in memory; b is not
+ * transposed. add: c += op(a) b. */
+void iso_openblas_dgemm_part(const iso_product *product, const double *a, int64_t a_row, const double *b,
+                             int64_t b_row, bool add, double *c);
 /* Limits the libraries to an instruction set; no effect on a library that is already in use. */
 void iso_onednn_limit_isa(iso_isa isa);
 /* Fills in the versions, and OpenBLAS's kernels. */

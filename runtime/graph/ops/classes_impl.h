@@ -15,5 +15,8 @@ iso_tensor *iso_class_sum(iso_tensor *x, int axis);
 iso_tensor *iso_class_pick(iso_tensor *labels, iso_tensor *x, bool lenient);
 /* A row [.., 1, ..] without its dimension of 1. */
 iso_tensor *iso_class_drop(iso_tensor *row, int axis);
+/* Softmax along an axis that may be sharded, and the gradient of x from its result y. */
+iso_tensor *iso_softmax_by_statistics(iso_tensor *x, int axis);
+iso_tensor *iso_softmax_grad_by_sum(iso_tensor *y, iso_tensor *dy, int axis);
 
 #endif

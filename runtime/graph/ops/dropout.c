@@ -22,6 +22,15 @@ const iso_op_type iso_op_dropout = {
     .random = true,
 };
 
+iso_dropout_attrs iso_dropout_attrs_of(const iso_graph *graph, double rate, const char *path)
+{
+    return (iso_dropout_attrs){
+        .key = iso_random_key(iso_graph_seed(graph), path),
+        .threshold = (uint32_t)ceil(rate * 0x1p24),
+        .scale = rate < 1 ? 1 / (1 - rate) : 0,
+    };
+}
+
 iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
 {
     ISO_NEED_TENSORS(x);
@@ -31,11 +40,7 @@ iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
         iso_graph_fail(x->graph, "dropout '%s': rate %g is not between 0 and 1", path, rate);
         return iso_graph_bad_tensor(x->graph);
     }
-    iso_dropout_attrs attrs = {
-        .key = iso_random_key(iso_graph_seed(x->graph), path),
-        .threshold = (uint32_t)ceil(rate * 0x1p24),
-        .scale = rate < 1 ? 1 / (1 - rate) : 0,
-    };
+    iso_dropout_attrs attrs = iso_dropout_attrs_of(x->graph, rate, path);
     return iso_op_1(&iso_op_dropout, x, &attrs);
 }
 

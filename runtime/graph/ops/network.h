@@ -33,6 +33,13 @@
  *   band                x [..., t, s] -> y = x at s <= t if causal, and |t - s| < window if window > 0, in global
  *                       indices; fill elsewhere
  *
+ * ---- attention (iso_attention_attrs): scores are scale q k', `band.fill` outside the band and where the mask is 0;
+ * weights are their softmax over s, then 0 where the mask is 0 if zero_masked, then dropout of a tensor [..., heads,
+ * t, s] ----
+ *   attention           q [..., t, heads, k*], k [..., s*, heads, k*], v [..., s*, heads, v], a mask [batch, heads or 1,
+ *                       t, s*] of ISO_BOOL if has_mask -> y [..., t, heads, v], the sums of v by the weights
+ *   attention_grad      q, k, v, the mask if has_mask, dy -> dq, dk, dv
+ *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
  *   softmax             x -> y
  *   log_softmax         x -> y = x - max - log(sum(exp(x - max)))
@@ -134,6 +141,16 @@ typedef struct iso_band_attrs {
     int64_t causal; /* 0 or 1 */
 } iso_band_attrs;
 
+/* The columns [*begin, *end) of a row of [.., rows, columns] that are in the band; begin = end: none. */
+static inline void iso_band_columns(const iso_band_attrs *band, int64_t row, int64_t columns, int64_t *begin,
+                                    int64_t *end)
+{
+    int64_t first = band->window > 0 ? row - band->window + 1 : 0;
+    int64_t after = band->causal ? row + 1 : band->window > 0 ? row + band->window : columns;
+    *begin = first < 0 ? 0 : first < columns ? first : columns;
+    *end = after < *begin ? *begin : after < columns ? after : columns;
+}
+
 typedef struct iso_noise_attrs {
     uint64_t key; /* iso_random_key(seed of the graph, path) */
     double stddev;
@@ -185,5 +202,12 @@ typedef struct iso_dropout_attrs {
     uint32_t threshold; /* ceil(rate * 2^24) */
     double scale;       /* 1 / (1 - rate); 0 if rate is 1 */
 } iso_dropout_attrs;
+
+typedef struct iso_attention_attrs {
+    double scale;              /* of the products of queries and keys */
+    iso_band_attrs band;       /* fill: the score of what is masked */
+    iso_dropout_attrs dropout; /* of the weights; threshold 0: none */
+    bool has_mask, zero_masked;
+} iso_attention_attrs;
 
 #endif

@@ -33,6 +33,8 @@ void iso_rule_run_over(int8_t *dims, int first, int count);
 /* The rule of an op over x [..., c] with vectors of channels: tensors of x's rank have factors 0 .. rank -
  * 1, vectors have the last of them. With `whole` the channels stay whole. */
 void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule);
+/* A dropout of this rate, whose random numbers depend on the graph's seed and the path. */
+iso_dropout_attrs iso_dropout_attrs_of(const iso_graph *graph, double rate, const char *path);
 /* Elements of a box, for counting operations. */
 double iso_box_elements(const iso_box *box);
 /* An iso_op_type's flops: one for each element of the first input. */

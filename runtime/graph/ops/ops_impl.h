@@ -30,6 +30,7 @@ extern const iso_setting iso_batch_norm_settings[];
 extern const iso_setting iso_layer_norm_settings[];
 extern const iso_setting iso_embedding_settings[];
 extern const iso_setting iso_dropout_settings[];
+extern const iso_setting iso_attention_settings[];
 
 /* iso_op_type.index of ops whose kernels take labels. */
 #define ISO_LABELS                                                                                           \

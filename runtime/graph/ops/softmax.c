@@ -44,26 +44,35 @@ static int axis_of(const iso_op *op)
     return ((const iso_softmax_attrs *)op->attrs)->axis;
 }
 
-static iso_tensor *by_statistics(const iso_op *op, iso_tensor *x, const iso_op_type *type)
+static iso_tensor *by_statistics(iso_tensor *x, int axis, const iso_op_type *type)
 {
-    iso_class_row row = iso_class_statistics(x, axis_of(op));
-    return iso_op_3(type, x, row.max, row.sum, &(iso_class_attrs){.axis = axis_of(op)});
+    iso_class_row row = iso_class_statistics(x, axis);
+    return iso_op_3(type, x, row.max, row.sum, &(iso_class_attrs){.axis = axis});
+}
+
+iso_tensor *iso_softmax_by_statistics(iso_tensor *x, int axis)
+{
+    return by_statistics(x, axis, &iso_op_class_softmax);
+}
+
+iso_tensor *iso_softmax_grad_by_sum(iso_tensor *y, iso_tensor *dy, int axis)
+{
+    return iso_multiply(y, iso_subtract(dy, iso_class_sum(iso_multiply(y, dy), axis)));
 }
 
 static void split_softmax(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    out[0] = by_statistics(op, in[0], &iso_op_class_softmax);
+    out[0] = iso_softmax_by_statistics(in[0], axis_of(op));
 }
 
 static void split_log_softmax(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    out[0] = by_statistics(op, in[0], &iso_op_class_log_softmax);
+    out[0] = by_statistics(in[0], axis_of(op), &iso_op_class_log_softmax);
 }
 
 static void split_softmax_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
 {
-    iso_tensor *y = in[0], *dy = in[1], *sum = iso_class_sum(iso_multiply(y, dy), axis_of(op));
-    out[0] = iso_multiply(y, iso_subtract(dy, sum));
+    out[0] = iso_softmax_grad_by_sum(in[0], in[1], axis_of(op));
 }
 
 static void split_log_softmax_gradient(const iso_op *op, iso_tensor *const *in, iso_tensor **out)

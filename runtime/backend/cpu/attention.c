@@ -1,0 +1,23 @@
+/* Attention in float32. */
+#include "runtime/backend/cpu/functions.h"
+
+#define REAL float
+#define REAL_DTYPE ISO_F32
+#define real_gemm iso_cpu_functions()->gemm_f32
+#define real_transpose iso_cpu_functions()->transpose_f32
+#define real_affine iso_cpu_functions()->affine_f32
+#define real_softmax iso_cpu_functions()->softmax_f32
+#define real_softmax_grad iso_cpu_functions()->softmax_grad_f32
+#define real_dropout iso_cpu_functions()->dropout_f32
+#include "runtime/backend/cpu/attention_body.h"
+
+const iso_kernel iso_cpu_attention = {.op = "attention",
+                                      .name = "blocks",
+                                      .fits = attention_fits,
+                                      .scratch = attention_scratch,
+                                      .run = attention_run};
+const iso_kernel iso_cpu_attention_grad = {.op = "attention_grad",
+                                           .name = "blocks",
+                                           .fits = attention_fits,
+                                           .scratch = attention_grad_scratch,
+                                           .run = attention_grad_run};
