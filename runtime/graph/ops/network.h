@@ -36,8 +36,8 @@
  * ---- attention (iso_attention_attrs): scores are scale q k', `band.fill` outside the band and where the mask is 0;
  * weights are their softmax over s, then 0 where the mask is 0 if zero_masked, then dropout of a tensor [..., heads,
  * t, s] ----
- *   attention           q [..., t, heads, k*], k [..., s*, heads, k*], v [..., s*, heads, v], a mask [batch, heads or 1,
- *                       t, s*] of ISO_BOOL if has_mask -> y [..., t, heads, v], the sums of v by the weights
+ *   attention           q [..., t, heads, k*], k [..., s*, heads, k*], v [..., s*, heads, v], a mask of ISO_BOOL
+ *                       [batch, heads or 1, t, s*] if has_mask -> y [..., t, heads, v], the sums of v by the weights
  *   attention_grad      q, k, v, the mask if has_mask, dy -> dq, dk, dv
  *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
