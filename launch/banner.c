@@ -105,7 +105,8 @@ static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
     printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
     printf("mesh %s: slots %s; threads of a rank: %d\n", iso_mesh_text(setup->mesh), iso_text_get(&slots),
            iso_threads(ctx));
-    printf("backend %s; collectives: %s\n", iso_backend_cpu()->description, collectives(ctx, setup->mesh));
+    printf("backend %s; collectives: %s\n", iso_context_backend(ctx)->description(),
+           collectives(ctx, setup->mesh));
     iso_text_free(&slots);
 }
 

@@ -45,6 +45,7 @@ static const struct {
     {"tensorboard", NULL, "event files for TensorBoard, in the folder `evaluator` below DIR"},
     {"verbose", NULL, "0: silent; 1 (the default): a line for each checkpoint"},
     {"threads", NULL, NULL},
+    {"backend", NULL, NULL},
 };
 enum { SHARED = sizeof shared / sizeof *shared };
 

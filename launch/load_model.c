@@ -32,6 +32,7 @@ static const struct {
     {"mesh", false, NULL},
     {"devices", false, NULL},
     {"collectives", false, NULL},
+    {"backend", false, NULL},
     {"layout", false, NULL},
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},

@@ -15,7 +15,7 @@ static const char *const shared[] = {
     "model",       "classes",    "mesh",      "devices",       "layout",     "strict-layouts",
     "zero",        "batch-size", "optimizer", "learning-rate", "schedule",   "weight-decay",
     "clip-norm",   "loss",       "metrics",   "precision",     "clip-value", "global-clip-norm",
-    "layout-file", "seed",       "threads",   "verbose",
+    "layout-file", "seed",       "threads",   "verbose",       "backend",
 };
 
 static const iso_argument own[] = {

@@ -77,6 +77,7 @@ static const iso_argument table[] = {
     SESSION(mesh),
     SESSION(devices),
     SESSION(collectives),
+    SESSION(backend),
     LIST(layouts, "layout", "KEY=LAYOUT",
          "the layout of tensors whose path matches KEY (exactly, or as a regular expression): weights "
          "(dense/kernel='-, model'), outputs of layers (dense/output), inputs (image/output); may be "

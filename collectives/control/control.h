@@ -51,10 +51,14 @@ iso_status iso_stop_agree(iso_context *ctx);
  * set. launch/mpirun sets it, so that a job that is restarted on fewer ranks keeps its mesh. Local. */
 int iso_slots_stated(void);
 
-/* Makes all ranks use the lowest instruction set among them, so that they compute the same bits. iso_init calls
- * it, and so does the first function of each graph, because another context may have lowered the instruction
- * set of some ranks. Collective. */
-iso_status iso_agree_isa(iso_context *ctx);
+/* The backend that --backend or ISOGRID_BACKEND names, the same on all ranks, at the lowest level of its kernels
+ * among them, so that they compute the same bits. iso_init calls it, and so does the first function of each
+ * graph, because another context may have lowered the level of some ranks. ISO_INVALID names an unknown or
+ * unavailable backend, or the ranks that differ. Collective. */
+struct iso_backend;
+iso_status iso_agree_backend(iso_context *ctx, const struct iso_backend **backend);
+/* The backend that a context has. Never NULL. Local. */
+const struct iso_backend *iso_context_backend(const iso_context *ctx);
 
 /* ISO_NEED in a collective function: returns ISO_INVALID on every rank if one rank passes NULL. ctx may be
  * NULL. It costs one agreement: for set-up, not for steps. */

@@ -2,13 +2,15 @@
  * to run them. */
 #include <inttypes.h>
 
+#include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/report/report.h"
 
-static iso_status abstract_hosts(const iso_mesh *mesh, int slots_per_host, iso_site *site, int **hosts)
+static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, int slots_per_host,
+                                 iso_site *site, int **hosts)
 {
     *hosts = iso_new((size_t)mesh->n_slots * sizeof **hosts);
     if (!*hosts)
@@ -18,7 +20,7 @@ static iso_status abstract_hosts(const iso_mesh *mesh, int slots_per_host, iso_s
     ISO_TRY(iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts));
     for (int s = 0; s < mesh->n_slots; s++)
         one &= (*hosts)[s] == (*hosts)[0];
-    *site = (iso_site){.backend = iso_backend_cpu(),
+    *site = (iso_site){.backend = iso_context_backend(graph->ctx),
                        .host_of_slot = *hosts,
                        .slot_tables = iso_executable_table_bytes,
                        .one_host = one};
@@ -50,7 +52,7 @@ iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
     int *hosts = NULL;
     ISO_TRY(dry_run_check(graph, rows, slots_per_host));
     ISO_TRY(iso_function_program(graph, graph->distribution, options, &program));
-    ISO_TRY(abstract_hosts(program->mesh, slots_per_host, &site, &hosts));
+    ISO_TRY(abstract_hosts(graph, program->mesh, slots_per_host, &site, &hosts));
     ISO_TRY(iso_function_buckets(program, site.one_host, &buckets));
     ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));
     ISO_TRY(iso_plan_report_create(plan, report));

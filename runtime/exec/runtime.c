@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "runtime/backend/chosen.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -207,8 +206,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
     ISO_TRY(find_distribution(runtime));
-    ISO_TRY(iso_agree_isa(runtime->ctx));
-    runtime->backend = iso_backend_chosen();
+    ISO_TRY(iso_agree_backend(runtime->ctx, &runtime->backend));
     runtime->device = runtime->backend->device();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
     ISO_TRY(iso_agree(runtime->ctx, make_slots(runtime)));

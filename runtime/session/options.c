@@ -10,6 +10,10 @@
 #include "runtime/session/options.h"
 #include "runtime/session/session_impl.h"
 
+static const char backends[] = "auto"
+#define BACKEND(name) "|" #name
+#include "runtime/backend/list.h"
+    ;
 static const char *const collectives[] = {"auto", "mpi", NULL};
 
 static const iso_session_option options[] = {
@@ -44,6 +48,10 @@ static const iso_session_option options[] = {
      "how sums go between hosts; auto (the default): in a fixed order, so that the bits do not depend on "
      "hosts; mpi: by MPI's own reductions, in an order of theirs",
      "auto or mpi (there is no nccl in this build)", collectives},
+    {"backend", true, false, false, 0, 0, backends,
+     "whose kernels compute; auto (the default): the first of the list that this machine can use; reference: "
+     "plain loops, the oracle of the others",
+     "the name of a backend", NULL},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -172,7 +180,7 @@ static iso_status take_arguments(iso_context *ctx, int *argc, char **argv)
     return status;
 }
 
-static iso_status take_environment(iso_context *ctx)
+static iso_status take_threads(iso_context *ctx)
 {
     const char *text = getenv("ISOGRID_THREADS");
     const iso_session_option *threads = iso_session_option_find("threads", strlen("threads"));
@@ -183,6 +191,16 @@ static iso_status take_environment(iso_context *ctx)
         return iso_error(ISO_INVALID, "ISOGRID_THREADS is '%s': it must be %s", text, threads->wants);
     take_number(ctx, threads, number);
     return ISO_OK;
+}
+
+/* The options that an environment variable may give too: the command line overrides it. */
+static iso_status take_environment(iso_context *ctx)
+{
+    const char *backend = getenv("ISOGRID_BACKEND");
+    iso_status status = take_threads(ctx);
+    if (status != ISO_OK || !backend || !*backend)
+        return status;
+    return options_keep(ctx, iso_session_option_find("backend", strlen("backend")), backend);
 }
 
 iso_status iso_options_take(iso_context *ctx, int *argc, char ***argv)

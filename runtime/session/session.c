@@ -2,11 +2,12 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
 #include "collectives/mpi/call.h"
-#include "runtime/backend/isa.h"
+#include "runtime/backend/backend.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
@@ -106,9 +107,9 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     if (status == ISO_OK)
         status = iso_processors_compare(ctx);
     if (status == ISO_OK)
-        status = iso_agree_isa(ctx);
-    if (status == ISO_OK)
-        iso_cpu_load_openblas();
+        status = iso_agree_backend(ctx, &ctx->backend);
+    if (status == ISO_OK && ctx->backend->load)
+        ctx->backend->load();
     return status;
 }
 
@@ -212,13 +213,29 @@ void iso_agree_later(iso_context *ctx, iso_status status)
         iso_first_error_keep(&ctx->channel.failed, status);
 }
 
-iso_status iso_agree_isa(iso_context *ctx)
+static iso_status find_backend(const iso_context *ctx, const iso_backend **backend)
 {
-    int64_t isa = iso_cpu_isa();
-    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &isa, 1);
-    if (status == ISO_OK)
-        iso_cpu_limit_isa((iso_isa)isa);
+    const char *named = ctx ? NULL : getenv("ISOGRID_BACKEND");
+    return iso_backend_find(iso_option(ctx, "backend", named && *named ? named : "auto"), backend);
+}
+
+iso_status iso_agree_backend(iso_context *ctx, const iso_backend **backend)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, find_backend(ctx, backend)));
+    ISO_TRY(iso_agree_same_text(ctx, "the backend", (*backend)->name));
+    int64_t level = (*backend)->level ? (*backend)->level() : 0;
+    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &level, 1));
+    if ((*backend)->limit)
+        (*backend)->limit((int)level);
+done:
     return status;
+}
+
+const iso_backend *iso_context_backend(const iso_context *ctx)
+{
+    const iso_backend *backend = ctx ? ctx->backend : NULL;
+    return backend || find_backend(NULL, &backend) == ISO_OK ? backend : iso_backend_cpu();
 }
 
 int iso_rank(const iso_context *ctx)

@@ -26,13 +26,14 @@ extern "C" {
 #endif
 
 /* Begins. Initialises MPI if a launcher started the process and MPI is not initialised yet (a program
- * without mpirun runs without MPI). Takes Isogrid's options (--mesh, --devices, --seed, --threads, ...:
+ * without mpirun runs without MPI). Takes Isogrid's options (--mesh, --devices, --seed, --threads, --backend, ...:
  * `--name value` or `--name=value`) out of argv; other arguments stay. argc and argv may be NULL. *ctx is
  * NULL afterwards only if there was no memory; after any other error iso_finish(ctx, status) still works.
  * Collective.
  *
  * Environment:
  *   ISOGRID_THREADS=n         as --threads
+ *   ISOGRID_BACKEND=name      as --backend
  *   ISOGRID_MPI=0 or 1        whether to initialise MPI, with or without a launcher
  *   ISOGRID_RANKS_PER_HOST=k  every k ranks of a machine count as a host, to test messages between hosts
  *   ISOGRID_SLOTS=n           the slots of a mesh whose size is computed (data=*), instead of one for each rank

@@ -40,6 +40,7 @@ struct iso_context {
     uint64_t seed;
     double timeout; /* seconds after which a slow rank is named */
     iso_role_kind role;
+    const struct iso_backend *backend;
     iso_option_value *options;
     int n_options;
     iso_stop stop;

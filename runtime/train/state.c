@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/control/control.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
 #include "runtime/base/hash.h"
@@ -160,7 +161,8 @@ static void write_model(json_t *state, const iso_model *model, uint64_t hash)
     const iso_mesh *mesh = iso_graph_mesh(model->graph);
     json_object_set_new(state, "isogrid", json_string(ISO_VERSION));
     json_object_set_new(state, "build", json_string(iso_build_id()));
-    json_object_set_new(state, "instruction_set", json_string(iso_isa_name(iso_cpu_isa())));
+    json_object_set_new(state, "instruction_set",
+                        json_string(iso_context_backend(iso_graph_context(model->graph))->kernels()));
     json_object_set_new(state, "model", hexadecimal(hash));
     json_object_set_new(state, "precision", json_string(iso_graph_precision_name(model->graph)));
     json_object_set_new(state, "seed", hexadecimal(iso_graph_seed(model->graph)));

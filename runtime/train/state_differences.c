@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/control/control.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/log.h"
 #include "runtime/session/session.h"
@@ -23,7 +24,8 @@ uint64_t iso_state_hexadecimal(const json_t *object, const char *key)
 
 static void compare_machines(const char *path, const json_t *state, const iso_graph *graph)
 {
-    const char *isa = iso_isa_name(iso_cpu_isa()), *mesh = iso_mesh_text(iso_graph_mesh(graph));
+    const char *isa = iso_context_backend(iso_graph_context(graph))->kernels(),
+               *mesh = iso_mesh_text(iso_graph_mesh(graph));
     const char *precision = iso_graph_precision_name(graph);
     json_t *layouts = iso_state_layouts(graph);
     if (strcmp(text_of(state, "instruction_set"), isa) != 0)

@@ -12,6 +12,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/cpu.h"
+#include "runtime/backend/cpu/isa.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/isa.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "tests/support/run_tests.h"
 
@@ -223,7 +224,7 @@ START_TEST(limits)
     ck_assert_int_eq(iso_cpu_isa(), ISO_ISA_BASE);
     iso_cpu_limit_isa(ISO_ISA_AVX512); /* no more than there is */
     ck_assert_int_eq(iso_cpu_isa(), most);
-    ck_assert_ptr_nonnull(strstr(iso_backend_cpu()->description, "OpenBLAS"));
+    ck_assert_ptr_nonnull(strstr(iso_backend_cpu()->description(), "OpenBLAS"));
 }
 END_TEST
 

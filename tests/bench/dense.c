@@ -374,7 +374,7 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &b.ctx);
     if (status != ISO_OK || !options(argc, argv, &b))
         return 2;
-    printf("%s\n", iso_backend_cpu()->description);
+    printf("%s\n", iso_backend_cpu()->description());
     for (int i = 0; i < b.slots.count && status == ISO_OK; i++)
         status = measure(&b, (int)b.slots.n[i]);
     if (status == ISO_OK)

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/backend/chosen.h"
+#include "runtime/backend/backend.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/memory.h"
 
@@ -122,6 +122,12 @@ static void *remove_block(void *memory)
     *of = (block){0};
     pthread_rwlock_unlock(&lock);
     return data;
+}
+
+static bool chosen(void)
+{
+    const char *name = getenv("ISOGRID_BACKEND");
+    return name && strcmp(name, "test") == 0;
 }
 
 static iso_status allocate(size_t bytes, const char *what, void **memory)
@@ -253,7 +259,7 @@ const iso_device *test_device(void)
 void test_shard_place(iso_state_shard *shard)
 {
     void *host = shard->data, *memory = NULL;
-    if (iso_backend_chosen()->device() != &device)
+    if (!chosen())
         return;
     if (create_stream(&shard->stream) || allocate(iso_shard_bytes(shard), "a shard of a test", &memory))
         stop("no memory for a shard");
@@ -446,10 +452,39 @@ static void copy_box(const iso_box_copy *given)
     iso_box_copy_run(&here);
 }
 
+static const char *description(void)
+{
+    return "test: the CPU's kernels on guarded memory";
+}
+
+static const char *kernels_in_use(void)
+{
+    return iso_backend_cpu()->kernels();
+}
+
+static void load(void)
+{
+    iso_backend_cpu()->load();
+}
+
+static int level(void)
+{
+    return iso_backend_cpu()->level();
+}
+
+static void limit(int to)
+{
+    iso_backend_cpu()->limit(to);
+}
+
 const iso_backend *test_device_backend(void)
 {
-    static const iso_backend backend = {.name = "test device",
-                                        .description = "test device: the CPU's kernels",
+    static const iso_backend backend = {.name = "test",
+                                        .description = description,
+                                        .kernels = kernels_in_use,
+                                        .load = load,
+                                        .level = level,
+                                        .limit = limit,
                                         .device = test_device,
                                         .find = find_kernel,
                                         .sum = sum,
@@ -459,9 +494,7 @@ const iso_backend *test_device_backend(void)
     return &backend;
 }
 
-__attribute__((constructor)) static void choose(void)
+__attribute__((constructor)) static void add(void)
 {
-    const char *asked = getenv("ISOGRID_TEST_DEVICE");
-    if (asked && *asked == '1')
-        iso_backend_choose(test_device_backend());
+    iso_backend_add(test_device_backend());
 }

@@ -5,7 +5,8 @@
  * device's functions and kernels know where: a load or store of the host ends the process with a report. Copies and
  * fills are not done before the host waits for their stream, so a wait that is missing shows too.
  *
- * With ISOGRID_TEST_DEVICE=1 in its environment, a test program runs all its graphs on this device. */
+ * Test programs have it in their list of backends, as "test": with ISOGRID_BACKEND=test in its environment, a test
+ * program runs all its graphs on this device. */
 #ifndef ISO_TESTS_GUARDED_DEVICE_H
 #define ISO_TESTS_GUARDED_DEVICE_H
 

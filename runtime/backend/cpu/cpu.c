@@ -5,6 +5,7 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/isa.h"
 #include "runtime/backend/cpu/list.h"
 #include "runtime/backend/cpu/narrow.h"
 #include "runtime/backend/cpu/onednn.h"
@@ -85,6 +86,7 @@ static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
     return iso_backend_reference()->optimizer(rule, dtype);
 }
 
+/* The libraries are known once the ranks agree on an instruction set. */
 static char description[160];
 
 static void cpu_describe(void)
@@ -96,11 +98,37 @@ static void cpu_describe(void)
              l.onednn, *l.openblas ? "OpenBLAS " : "no OpenBLAS found", l.openblas, l.openblas_core);
 }
 
+static const char *cpu_description(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, cpu_describe);
+    return description;
+}
+
+static int cpu_level(void)
+{
+    return (int)iso_cpu_isa();
+}
+
+static void cpu_limit(int level)
+{
+    iso_cpu_limit_isa((iso_isa)level);
+}
+
+static const char *cpu_kernels(void)
+{
+    return iso_isa_name(iso_cpu_isa());
+}
+
 const iso_backend *iso_backend_cpu(void)
 {
     static const iso_backend backend = {
         .name = "cpu",
-        .description = description,
+        .description = cpu_description,
+        .load = iso_cpu_load_openblas,
+        .level = cpu_level,
+        .limit = cpu_limit,
+        .kernels = cpu_kernels,
         .device = iso_device_cpu,
         .find = cpu_find,
         .sum = cpu_sum,
@@ -108,7 +136,5 @@ const iso_backend *iso_backend_cpu(void)
         .copy = iso_box_copy_run,
         .optimizer = optimizer,
     };
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, cpu_describe);
     return &backend;
 }

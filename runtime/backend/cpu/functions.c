@@ -1,5 +1,6 @@
 /* The tables of functions.h, one for each instruction set. */
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/isa.h"
 
 const iso_cpu_functions_table *iso_cpu_functions(void)
 {

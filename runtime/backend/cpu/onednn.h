@@ -4,6 +4,7 @@
 #define ISO_CPU_ONEDNN_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/isa.h"
 #include "runtime/backend/libraries.h"
 
 typedef struct iso_product {

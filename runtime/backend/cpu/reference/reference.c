@@ -94,11 +94,22 @@ static void ref_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b
     COMBINE(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i], x[i] | y[i])
 }
 
+static const char *ref_description(void)
+{
+    return "reference: plain kernels on the CPU";
+}
+
+static const char *ref_kernels(void)
+{
+    return "reference";
+}
+
 const iso_backend *iso_backend_reference(void)
 {
     static const iso_backend backend = {
         .name = "reference",
-        .description = "reference: plain kernels",
+        .description = ref_description,
+        .kernels = ref_kernels,
         .device = iso_device_cpu,
         .find = ref_find,
         .sum = ref_sum,

@@ -1,10 +1,10 @@
 /* Instruction sets of the CPU, in increasing order. The choice belongs to the process. */
-#ifndef ISO_BACKEND_ISA_H
-#define ISO_BACKEND_ISA_H
+#ifndef ISO_CPU_ISA_H
+#define ISO_CPU_ISA_H
 
 typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512 } iso_isa;
 
-/* The one that this CPU has, or the lower one that all ranks agreed to use (iso_agree_isa, before the first plan). */
+/* The one that this CPU has, or the lower one that all ranks agreed to use (before the first plan). */
 iso_isa iso_cpu_isa(void);
 void iso_cpu_limit_isa(iso_isa isa);
 const char *iso_isa_name(iso_isa isa);
