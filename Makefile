@@ -2,6 +2,7 @@
 #   SANITIZE=1  AddressSanitizer and UBSan       DNNL=0  OpenBLAS alone, without oneDNN
 #   CC=clang    works as well as gcc             BUILD=dir  where objects go
 #   LONG=1      also the tests that CI skips       V=1       print the commands
+#   CUDA=0|1    without CUDA, or not without it: runtime/backend/cuda/cuda.mk
 PREFIX ?= /usr/local
 Q := $(if $(V),,@)
 DNNL ?= 1
@@ -22,13 +23,16 @@ KEEP_MODULES := $(BUILD)/tests/sanitize/keep_modules.o
 endif
 
 SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) \( -name "*.[ch]" -o -name "*.cc" -o -name "*.cu" \) | LC_ALL=C sort)
-LIBRARY_SOURCES := $(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES))
+LIBRARY_SOURCES := $(filter-out runtime/backend/cuda/%,$(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES)))
 PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
 PROTOCOLS := $(wildcard runtime/train/tensorboard/*.proto)
 LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.o) $(BUILD)/build_id.o
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 
-all: $(BUILD)/libisogrid.a $(BUILD)/isogrid
+all: $(BUILD)/libisogrid.a $(BUILD)/isogrid cuda-missing
+
+include runtime/backend/cuda/cuda.mk
+all: $(CUDA_LIBRARY)
 
 $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -59,7 +63,7 @@ $(BUILD)/%.pb-c.o: $(BUILD)/%.pb-c.c $(BUILD)/flags
 $(filter $(BUILD)/runtime/train/tensorboard/%,$(LIBRARY_OBJECTS)): | $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.h)
 
 # The build id, by which ranks detect that they run different builds: a hash of the sources and of the compiler's flags.
-$(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) $(PROTOCOLS) Makefile
+$(BUILD)/build_id.c: $(filter collectives/% models/% runtime/%,$(SOURCES)) $(PROTOCOLS) Makefile runtime/backend/cuda/cuda.mk
 	@mkdir -p $(@D)
 	@id=$$({ cat $^; echo '$(OMPI_CC) $(CPPFLAGS) $(CFLAGS)'; } | sha256sum | cut -c 1-16) && \
 	printf '#include "runtime/base/build.h"\nconst char *iso_build_id(void)\n{\n    return "%s";\n}\n' $$id > $@
@@ -93,6 +97,7 @@ $(BUILD)/launch.a: $(filter-out $(BUILD)/launch/isogrid.o,$(PROGRAM_OBJECTS))
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -Wl,--wrap=_mark_point -o $@ $^ $(shell pkg-config --libs check) $(LDLIBS)
 include tests/emulator/emulator.mk
+include tests/standin/standin.mk
 # Benchmarks need no Check.
 $(BENCHES): $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -158,8 +163,9 @@ install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $
 	install -m 644 $(BUILD)/install/libisogrid.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libisogrid.so $(DESTDIR)$(PREFIX)/lib/libisogrid.so.0
 	ln -sf libisogrid.so.0 $(DESTDIR)$(PREFIX)/lib/libisogrid.so
+	$(if $(CUDA_LIBRARY),install -m 755 $(CUDA_LIBRARY),rm -f) $(DESTDIR)$(PREFIX)/lib/libisogrid_cuda.so
 	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h || exit; done
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' launch/isogrid.pc.in \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' -e 's|@CUDA@|$(WITH_CUDA)|' launch/isogrid.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/isogrid.pc
 	install -m 755 launch/mpirun $(DESTDIR)$(PREFIX)/bin/isogrid-mpirun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/hostfiles hostfiles/*
@@ -172,7 +178,7 @@ install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/isogrid.1
 # Removes the files of install, and the folders that only Isogrid uses.
 uninstall: check-prefix
-	cd $(DESTDIR)$(PREFIX) 2>/dev/null || { echo "nothing is installed in $(DESTDIR)$(PREFIX): there is no such folder"; exit 0; }; rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
+	cd $(DESTDIR)$(PREFIX) 2>/dev/null || { echo "nothing is installed in $(DESTDIR)$(PREFIX): there is no such folder"; exit 0; }; rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/libisogrid_cuda.so lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
 	rm -rf $(DESTDIR)$(PREFIX)/include/isogrid $(DESTDIR)$(PREFIX)/share/isogrid $(DESTDIR)$(PREFIX)/share/doc/isogrid
 
 # Neither make nor pkg-config handles spaces in paths.

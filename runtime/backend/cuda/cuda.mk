@@ -1,0 +1,62 @@
+# libisogrid_cuda.so: the CUDA backend, which the C library opens when it is asked for (runtime/backend/cuda_library.h). Programs link nothing of it.
+#   CUDA=0      without it                       CUDA=1      an error if something is missing
+#   NVCC=path   the compiler; its folder is that of the toolkit
+#   NCCL_HOME=dir, CUDNN_HOME=dir   where include/nccl.h and include/cudnn.h are, unless the toolkit or the system has them
+# By default the library is built where nvcc is found: without NCCL or cuDNN if their headers are missing, which `make` then says.
+CUDA ?= $(if $(SANITIZE),0)
+NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)))))
+CUDA_SYSTEM := /usr/local/include /usr/include
+CUDA_FOLDERS := $(wildcard $(addsuffix /include,$(CUDA_HOME) $(NCCL_HOME) $(CUDNN_HOME))) $(CUDA_SYSTEM)
+CUDA_HAS = $(if $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_FOLDERS)))),1,0)
+CUDA_HAS_TOOLKIT := $(if $(CUDA_HOME),$(if $(filter 0,$(call CUDA_HAS,cuda_runtime_api.h) $(call CUDA_HAS,cublasLt.h)),0,1),0)
+CUDA_HAS_NCCL := $(call CUDA_HAS,nccl.h)
+CUDA_HAS_CUDNN := $(call CUDA_HAS,cudnn.h)
+WITH_CUDA := $(if $(filter 0,$(CUDA)),0,$(CUDA_HAS_TOOLKIT))
+
+CUDA_NO_TOOLKIT := the CUDA toolkit is missing (nvcc, found by PATH or NVCC=; include/cuda_runtime_api.h and cublasLt.h beside it)
+CUDA_NO_NCCL := nccl.h is missing (NCCL_HOME=)
+CUDA_NO_CUDNN := cudnn.h is missing (CUDNN_HOME=)
+CUDA_MISSING := $(if $(filter 0,$(CUDA_HAS_TOOLKIT)),$(CUDA_NO_TOOLKIT)) $(if $(filter 0,$(CUDA_HAS_NCCL)),$(CUDA_NO_NCCL)) \
+	$(if $(filter 0,$(CUDA_HAS_CUDNN)),$(CUDA_NO_CUDNN))
+ifneq ($(filter-out 0 1,$(CUDA)),)
+$(error CUDA=$(CUDA): it must be 0 or 1)
+endif
+ifeq ($(CUDA),1)
+ifneq ($(strip $(CUDA_MISSING)),)
+$(error CUDA=1: $(strip $(CUDA_MISSING)))
+endif
+endif
+
+# One line about what is left out.
+cuda-missing:
+ifneq ($(CUDA),0)
+ifeq ($(WITH_CUDA),0)
+	@echo '  without CUDA: $(CUDA_NO_TOOLKIT)'
+else ifneq ($(strip $(CUDA_MISSING)),)
+	@echo '  CUDA without a library: $(strip $(CUDA_MISSING))'
+endif
+endif
+.PHONY: cuda-missing
+
+# Kernels: machine code for sm_80 and sm_90, and PTX for what comes later. Without fused multiply-adds, as on the CPU: formulas that both share have one rounding.
+CUDA_TARGETS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false $(CUDA_TARGETS) -I. -DISO_BUILDING -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-ffp-contract=off
+CUDA_CPPFLAGS := $(addprefix -isystem ,$(filter-out $(CUDA_SYSTEM),$(CUDA_FOLDERS))) -DISO_WITH_NCCL=$(CUDA_HAS_NCCL) -DISO_WITH_CUDNN=$(CUDA_HAS_CUDNN)
+CUDA_SOURCES := $(filter runtime/backend/cuda/%.c runtime/backend/cuda/%.cu,$(SOURCES))
+CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(CUDA_SOURCES)))
+# What these share with the C library and has no state; all else they reach through runtime/backend/cuda/host.c.
+CUDA_SHARED := $(patsubst %,$(BUILD)/runtime/%.o,base/arguments base/build base/convert base/list base/text base/types)
+
+# nvcc and its flags: objects that others have made are made again.
+$(BUILD)/cuda_flags: force
+	@mkdir -p $(@D) && echo '$(NVCC) $(NVCC_FLAGS) $(CUDA_CPPFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVCC_FLAGS) $(CUDA_CPPFLAGS)' > $@
+$(BUILD)/runtime/backend/cuda/%.o: runtime/backend/cuda/%.cu $(BUILD)/cuda_flags
+	@mkdir -p $(@D) && echo '  $<'
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(CUDA_CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(filter $(patsubst %.c,$(BUILD)/%.o,$(filter %.c,$(CUDA_SOURCES))),$(CUDA_OBJECTS)): $(BUILD)/cuda_flags
+$(BUILD)/runtime/backend/cuda/%.o: CPPFLAGS += $(CUDA_CPPFLAGS)
+$(BUILD)/libisogrid_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARED) $(BUILD)/build_id.o runtime/backend/cuda/exported
+	$(Q)g++ -shared -Wl,-soname,libisogrid_cuda.so -Wl,--version-script=runtime/backend/cuda/exported -Wl,-z,defs $(LDFLAGS) \
+		-o $@ $(filter %.o,$^) -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lpthread
+CUDA_LIBRARY := $(if $(filter 1,$(WITH_CUDA)),$(BUILD)/libisogrid_cuda.so)

@@ -1,0 +1,161 @@
+/* Opens libisogrid_cuda.so. */
+#include "runtime/backend/cuda_library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+
+#define FILE_NAME "libisogrid_cuda.so"
+
+/* ---- what the host gives ---- */
+
+static iso_status host_error(iso_status code, const char *text)
+{
+    return iso_error(code, "%s", text);
+}
+
+static iso_status host_error_prefix(iso_status code, const char *text)
+{
+    return iso_error_prefix(code, "%s", text);
+}
+
+static const iso_cuda_host host = {.error = host_error,
+                                   .error_prefix = host_error_prefix,
+                                   .error_message = iso_error_message,
+                                   .allocate = iso_alloc,
+                                   .make = iso_new,
+                                   .grow = iso_grow,
+                                   .duplicate = iso_strdup,
+                                   .free = iso_free,
+                                   .room = iso_memory_room};
+
+/* ---- opening ---- */
+
+static struct {
+    pthread_once_t once;
+    const iso_cuda_library *library;
+    iso_cuda_state state;
+    char text[1200]; /* why not */
+} opened = {.once = PTHREAD_ONCE_INIT};
+
+__attribute__((format(printf, 2, 3))) static void refuse(iso_cuda_state state, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(opened.text, sizeof opened.text, format, values);
+    va_end(values);
+    opened.state = state;
+}
+
+/* A library of other sources would read our structs wrongly. */
+static void take(void *handle, const char *path)
+{
+    const iso_cuda_library *library = dlsym(handle, "iso_cuda_exports");
+    if (!library)
+        refuse(ISO_CUDA_WRONG_LIBRARY, "%s is not the CUDA backend of Isogrid", path);
+    else if (strcmp(library->build_id(), iso_build_id()) != 0)
+        refuse(ISO_CUDA_WRONG_LIBRARY,
+               "%s is of Isogrid %s, build %s, but this program of %s, build %s: build and install both "
+               "together",
+               path, library->version(), library->build_id(), iso_version(), iso_build_id());
+    else {
+        opened.library = library;
+        opened.state = ISO_CUDA_FOUND;
+        library->begin(&host);
+    }
+}
+
+/* Tries a path. Adds it to those that were tried if there is no file; true if there is. */
+static bool try_path(const char *path, iso_text *tried)
+{
+    if (access(path, F_OK) != 0) {
+        iso_text_add(tried, "%s%s", tried->length ? ", " : "", path);
+        return false;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle)
+        take(handle, path);
+    else
+        refuse(ISO_CUDA_WRONG_LIBRARY, "the CUDA backend cannot be loaded: %s", dlerror());
+    return true;
+}
+
+/* The folder of the program or the library that contains this function. The loader has no name for the program. */
+static void own_folder(char *folder, size_t size)
+{
+    Dl_info info;
+    struct link_map *object = NULL;
+    bool found = dladdr1(&opened, &info, (void **)&object, RTLD_DL_LINKMAP) && object;
+    char *real = realpath(found && *object->l_name ? object->l_name : "/proc/self/exe", NULL);
+    char *slash = real ? strrchr(real, '/') : NULL;
+    if (slash)
+        *slash = 0;
+    snprintf(folder, size, "%s", slash ? real : ".");
+    free(real);
+}
+
+static bool try_near(iso_text *tried)
+{
+    char folder[2048], path[2300];
+    own_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
+    if (try_path(path, tried))
+        return true;
+    snprintf(path, sizeof path, "%s/../lib/" FILE_NAME, folder);
+    return try_path(path, tried);
+}
+
+/* Where the system's loader looks: the program's own run path, LD_LIBRARY_PATH, its cache. */
+static bool try_loader(iso_text *tried)
+{
+    void *handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+    if (handle)
+        take(handle, FILE_NAME);
+    else
+        iso_text_add(tried, "; the system's loader: %s", dlerror());
+    return handle != NULL;
+}
+
+static void open_once(void)
+{
+    iso_text tried = {0};
+    const char *given = getenv("ISOGRID_CUDA_LIBRARY");
+    if (given && *given) {
+        if (!try_path(given, &tried))
+            refuse(ISO_CUDA_WRONG_LIBRARY, "ISOGRID_CUDA_LIBRARY is '%s': there is no such file", given);
+    } else if (!try_near(&tried) && !try_loader(&tried))
+        refuse(ISO_CUDA_NO_LIBRARY, "this build has no CUDA: " FILE_NAME " is not found (%s)",
+               iso_text_get(&tried));
+    iso_text_free(&tried);
+}
+
+iso_status iso_cuda_library_open(const iso_cuda_library **library, iso_cuda_state *state)
+{
+    pthread_once(&opened.once, open_once);
+    if (state)
+        *state = opened.state;
+    if (!opened.library)
+        return iso_error(ISO_FAILED, "%s", opened.text);
+    *library = opened.library;
+    return ISO_OK;
+}
+
+/* ---- facts ---- */
+
+void iso_cuda_find(bool free_memory, iso_cuda_facts *facts)
+{
+    const iso_cuda_library *library = NULL;
+    memset(facts, 0, sizeof *facts);
+    if (iso_cuda_library_open(&library, &facts->state) == ISO_OK)
+        library->find(free_memory, facts);
+    else
+        snprintf(facts->text, sizeof facts->text, "%s", iso_error_message());
+}

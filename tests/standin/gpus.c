@@ -1,0 +1,196 @@
+/* GPUs, the driver, and errors. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/standin/standin.h"
+
+long standin_number(const char *variable, long otherwise)
+{
+    const char *text = getenv(variable);
+    return text && *text ? strtol(text, NULL, 10) : otherwise;
+}
+
+void standin_stop(const char *format, ...)
+{
+    char text[500];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    fprintf(stderr, "stand-in: %s\n", text);
+    abort();
+}
+
+/* ---- errors ---- */
+
+static _Thread_local cudaError_t last;
+
+cudaError_t standin_error(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        last = error;
+    return error;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = last;
+    last = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last;
+}
+
+static const struct {
+    cudaError_t error;
+    const char *name, *text;
+} errors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+};
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].error == error)
+            return errors[i].text;
+    return "an error that the stand-in has no text for";
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].error == error)
+            return errors[i].name;
+    return "an error that the stand-in has no name for";
+}
+
+/* The error that STANDIN_FAIL orders for this call. */
+static cudaError_t ordered(const char *function)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static long calls;
+    const char *order = getenv("STANDIN_FAIL");
+    size_t length = strlen(function);
+    if (!order || strncmp(order, function, length) != 0 || order[length] != ':')
+        return cudaSuccess;
+    char *rest;
+    long error = strtol(order + length + 1, &rest, 10), first = *rest == ':' ? strtol(rest + 1, NULL, 10) : 1;
+    pthread_mutex_lock(&lock);
+    long call = ++calls;
+    pthread_mutex_unlock(&lock);
+    return call >= first ? (cudaError_t)error : cudaSuccess;
+}
+
+static int driver(void)
+{
+    return (int)standin_number("STANDIN_DRIVER", CUDART_VERSION);
+}
+
+cudaError_t standin_enter(const char *function)
+{
+    if (driver() < CUDART_VERSION / 1000 * 1000)
+        return standin_error(cudaErrorInsufficientDriver);
+    return standin_error(ordered(function));
+}
+
+/* ---- the driver ---- */
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = driver();
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+/* ---- GPUs ---- */
+
+static _Thread_local int current;
+
+int standin_gpu(void)
+{
+    return current;
+}
+
+static int count(void)
+{
+    long gpus = standin_number("STANDIN_GPUS", 1);
+    return gpus < STANDIN_MOST_GPUS ? (int)gpus : STANDIN_MOST_GPUS;
+}
+
+size_t standin_total_bytes(void)
+{
+    return (size_t)standin_number("STANDIN_MEGABYTES", 256) << 20;
+}
+
+/* As in CUDA 13, nothing is written in case of an error. */
+cudaError_t cudaGetDeviceCount(int *gpus)
+{
+    STANDIN_ENTER();
+    if (count() == 0)
+        return standin_error(cudaErrorNoDevice);
+    *gpus = count();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *gpu)
+{
+    STANDIN_ENTER();
+    *gpu = current;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int gpu)
+{
+    STANDIN_ENTER();
+    if (gpu < 0 || gpu >= count())
+        return standin_error(cudaErrorInvalidDevice);
+    current = gpu;
+    return cudaSuccess;
+}
+
+/* The host's name and the number make the UUID, as seen by all processes of a host. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
+{
+    STANDIN_ENTER();
+    if (gpu < 0 || gpu >= count())
+        return standin_error(cudaErrorInvalidDevice);
+    char host[sizeof properties->uuid.bytes - 1] = {0};
+    gethostname(host, sizeof host - 1);
+    memset(properties, 0, sizeof *properties);
+    snprintf(properties->name, sizeof properties->name, "Stand-in");
+    memcpy(properties->uuid.bytes, host, sizeof host);
+    properties->uuid.bytes[sizeof host] = (char)(gpu + (int)standin_number("STANDIN_FIRST_GPU", 0));
+    properties->totalGlobalMem = standin_total_bytes();
+    properties->major = 9;
+    properties->multiProcessorCount = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    STANDIN_ENTER();
+    *total = standin_total_bytes();
+    *free_bytes = *total;
+    return cudaSuccess;
+}
