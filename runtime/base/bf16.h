@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float iso_bf16_to_float(uint16_t bits)
+#include "runtime/base/host_device.h"
+
+ISO_HOST_DEVICE static inline float iso_bf16_to_float(uint16_t bits)
 {
     uint32_t wide = (uint32_t)bits << 16;
     float value;
@@ -15,7 +17,7 @@ static inline float iso_bf16_to_float(uint16_t bits)
     return value;
 }
 
-static inline uint16_t iso_bf16_of_float(float value)
+ISO_HOST_DEVICE static inline uint16_t iso_bf16_of_float(float value)
 {
     uint32_t wide;
     memcpy(&wide, &value, sizeof wide);
@@ -27,7 +29,7 @@ static inline uint16_t iso_bf16_of_float(float value)
 /* A float32 on the value's own side of every tie between two bfloat16: `nearest`, whose distance to the exact
  * value has the sign of `rest`, with its last bit set if there is a distance (rounding to odd). So that the
  * value is rounded once. */
-static inline float iso_bf16_sticky(float nearest, double rest)
+ISO_HOST_DEVICE static inline float iso_bf16_sticky(float nearest, double rest)
 {
     uint32_t wide;
     memcpy(&wide, &nearest, sizeof wide);
@@ -38,7 +40,7 @@ static inline float iso_bf16_sticky(float nearest, double rest)
     return nearest;
 }
 
-static inline uint16_t iso_bf16_of_double(double value)
+ISO_HOST_DEVICE static inline uint16_t iso_bf16_of_double(double value)
 {
     float nearest = (float)value;
     if (nearest == 0) /* below the smallest float32, and so below half of the smallest bfloat16 */
@@ -46,7 +48,7 @@ static inline uint16_t iso_bf16_of_double(double value)
     return iso_bf16_of_float(iso_bf16_sticky(nearest, value - (double)nearest));
 }
 
-static inline uint16_t iso_bf16_of_i64(int64_t value)
+ISO_HOST_DEVICE static inline uint16_t iso_bf16_of_i64(int64_t value)
 {
     float nearest = (float)value;
     int64_t back = nearest < 0x1p63f ? (int64_t)nearest : INT64_MAX;

@@ -119,6 +119,7 @@
 #ifndef ISO_GRAPH_OPS_NETWORK_H
 #define ISO_GRAPH_OPS_NETWORK_H
 
+#include "runtime/base/host_device.h"
 #include "runtime/graph/op.h"
 
 typedef struct iso_conv_attrs {
@@ -171,7 +172,7 @@ typedef struct iso_moments_attrs {
     bool times_rows; /* x has a batch dimension */
 } iso_moments_attrs;
 
-static inline double iso_moments_count(const iso_moments_attrs *attrs, int64_t rows)
+ISO_HOST_DEVICE static inline double iso_moments_count(const iso_moments_attrs *attrs, int64_t rows)
 {
     return (double)attrs->per_row * (attrs->times_rows ? (double)rows : 1.0);
 }

@@ -4,6 +4,7 @@
 #include "runtime/backend/cpu/reference/list.h"
 #include "runtime/backend/cpu/reference/reference.h"
 #include "runtime/backend/cpu/reference/walk.h"
+#include "runtime/backend/formulas.h"
 
 /* z[i] = a[i * step_a] op b[i * step_b] for i in 0..n-1 */
 typedef void run_of_two(int64_t n, const void *a, int64_t step_a, const void *b, int64_t step_b, void *z);
@@ -85,25 +86,15 @@ static void over_runs(const iso_kernel_call *call, run_of_two *const *loops)
     KERNEL_OF(NAME, false, [ISO_F32] = NAME##_f32, [ISO_F64] = NAME##_f64, [ISO_I32] = NAME##_i32,           \
               [ISO_I64] = NAME##_i64, [ISO_U8] = NAME##_u8, [ISO_BOOL] = NAME##_u8)
 
-NUMBERS(add, x + y)
-NUMBERS(subtract, x - y)
-NUMBERS(multiply, x *y)
+#define LOGICAL(NAME, EXPRESSION)                                                                            \
+    ONE_TYPE(NAME, bool, uint8_t, uint8_t, EXPRESSION)                                                       \
+    KERNEL_OF(NAME, true, [ISO_BOOL] = NAME##_bool)
+
+ISO_BINARY_NUMBERS(NUMBERS)
 FLOATS(divide, x / y)
 FLOATS(power, pow(x, y))
-/* NaN in either operand gives NaN */
-NUMBERS(maximum, x > y || x != x ? x : y)
-NUMBERS(minimum, x < y || x != x ? x : y)
-COMPARISON(equal, x == y)
-COMPARISON(not_equal, x != y)
-COMPARISON(less, x < y)
-COMPARISON(less_equal, x <= y)
-COMPARISON(greater, x > y)
-COMPARISON(greater_equal, x >= y)
-
-ONE_TYPE(logical_and, bool, uint8_t, uint8_t, x &&y)
-ONE_TYPE(logical_or, bool, uint8_t, uint8_t, x || y)
-KERNEL_OF(logical_and, true, [ISO_BOOL] = logical_and_bool)
-KERNEL_OF(logical_or, true, [ISO_BOOL] = logical_or_bool)
+ISO_BINARY_COMPARISONS(COMPARISON)
+ISO_BINARY_LOGICAL(LOGICAL)
 
 static void run_logical_not(const iso_kernel_call *call)
 {

@@ -1,26 +1,16 @@
 /* Conversions of element types: to integers by truncation, saturated, NaN gives 0; to bool: not 0. */
 #include "runtime/backend/cpu/reference/list.h"
 #include "runtime/backend/cpu/reference/reference.h"
+#include "runtime/backend/formulas.h"
 #include "runtime/base/bf16.h"
 #include "runtime/graph/ops/attrs.h"
 
-static double limited(double x, double low, double high)
-{
-    return x != x ? 0 : x < low ? low : x > high ? high : x;
-}
-
 #define AS_FLOAT(x) ((float)(x))
 #define AS_DOUBLE(x) ((double)(x))
-#define AS_I32(x) ((int32_t)limited((double)(x), INT32_MIN, INT32_MAX))
-#define AS_U8(x) ((uint8_t)limited((double)(x), 0, UINT8_MAX))
+#define AS_I32(x) iso_i32_of_double((double)(x))
+#define AS_U8(x) iso_u8_of_double((double)(x))
 #define AS_BOOL(x) ((x) != 0)
-
-/* 2^63 itself does not fit. There is no double between it and the largest one that fits. */
-static int64_t as_i64(double x)
-{
-    return x >= 0x1p63 ? INT64_MAX : (int64_t)limited(x, -0x1p63, 0x1p63);
-}
-#define AS_I64_OF_FLOAT(x) as_i64((double)(x))
+#define AS_I64_OF_FLOAT(x) iso_i64_of_double((double)(x))
 #define AS_I64(x) ((int64_t)(x))
 
 #define CONVERT(FROM, TO, AS)                                                                                \

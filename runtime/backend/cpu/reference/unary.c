@@ -5,6 +5,7 @@
 
 #include "runtime/backend/cpu/reference/list.h"
 #include "runtime/backend/cpu/reference/reference.h"
+#include "runtime/backend/formulas.h"
 #include "runtime/graph/ops/attrs.h"
 
 static double sigmoid(double x)
@@ -46,18 +47,13 @@ static double silu_slope(double x)
     return s * (1 + x * (1 - s));
 }
 
-/* kind, y of x. NaN gives NaN, so that it reaches the result. */
+/* Besides the plain ones: kind, y of x. NaN gives NaN, so that it reaches the result. */
 #define FUNCTIONS(CASE)                                                                                      \
-    CASE(ISO_UNARY_NEGATE, -x)                                                                               \
-    CASE(ISO_UNARY_ABS, x < 0 ? -x : x)                                                                      \
-    CASE(ISO_UNARY_SIGN, x > 0 ? 1 : x < 0 ? -1 : x)                                                         \
+    ISO_PLAIN_FUNCTIONS(CASE)                                                                                \
     CASE(ISO_UNARY_EXP, exp(x))                                                                              \
     CASE(ISO_UNARY_LOG, log(x))                                                                              \
     CASE(ISO_UNARY_SQRT, sqrt(x))                                                                            \
     CASE(ISO_UNARY_RSQRT, 1 / sqrt(x))                                                                       \
-    CASE(ISO_UNARY_SQUARE, x *x)                                                                             \
-    CASE(ISO_UNARY_RELU, x < 0 ? 0 : x)                                                                      \
-    CASE(ISO_UNARY_LEAKY_RELU, x < 0 ? alpha * x : x)                                                        \
     CASE(ISO_UNARY_ELU, x > 0 ? x : alpha * expm1(x))                                                        \
     CASE(ISO_UNARY_SIGMOID, sigmoid(x))                                                                      \
     CASE(ISO_UNARY_TANH, tanh(x))                                                                            \
@@ -66,21 +62,10 @@ static double silu_slope(double x)
     CASE(ISO_UNARY_SILU, x *sigmoid(x))                                                                      \
     CASE(ISO_UNARY_SOFTPLUS, softplus(x))
 
-/* kind, dy/dx from s, which is y or x (attrs.h says which) */
+/* Besides the plain ones: kind, dy/dx from s, which is y or x (attrs.h says which) */
 #define SLOPES(CASE)                                                                                         \
-    CASE(ISO_UNARY_NEGATE, -1)                                                                               \
-    CASE(ISO_UNARY_ABS, s > 0 ? 1 : s < 0 ? -1 : s)                                                          \
-    CASE(ISO_UNARY_SIGN, 0)                                                                                  \
-    CASE(ISO_UNARY_EXP, s)                                                                                   \
-    CASE(ISO_UNARY_LOG, 1 / s)                                                                               \
-    CASE(ISO_UNARY_SQRT, (T)0.5 / s)                                                                         \
-    CASE(ISO_UNARY_RSQRT, (T)-0.5 * s * s * s)                                                               \
-    CASE(ISO_UNARY_SQUARE, 2 * s)                                                                            \
-    CASE(ISO_UNARY_RELU, s > 0 ? 1 : 0)                                                                      \
-    CASE(ISO_UNARY_LEAKY_RELU, s < 0 ? alpha : 1)                                                            \
+    ISO_PLAIN_SLOPES(CASE)                                                                                   \
     CASE(ISO_UNARY_ELU, s > 0 ? 1 : alpha * exp(s))                                                          \
-    CASE(ISO_UNARY_SIGMOID, s *(1 - s))                                                                      \
-    CASE(ISO_UNARY_TANH, 1 - s * s)                                                                          \
     CASE(ISO_UNARY_GELU, gelu_slope(s))                                                                      \
     CASE(ISO_UNARY_GELU_APPROXIMATE, gelu_approximate_slope(s))                                              \
     CASE(ISO_UNARY_SILU, silu_slope(s))                                                                      \

@@ -1,0 +1,114 @@
+/* The update rules of the optimizers, element by element, in the order of Keras's operations: written once for the
+ * backends whose kernels are plain loops. The files of graph/optimizers give the formulas and say what slots and hyper
+ * hold.
+ *
+ * For each rule, SETTINGS declares what is the same for all elements, and ELEMENT updates element i. They take the
+ * type T and its square root, and use the arguments of a kernel: weights, slots, gradient, hyper (iso_rule_run). */
+#ifndef ISO_BACKEND_RULES_H
+#define ISO_BACKEND_RULES_H
+
+#include "runtime/graph/optimizers/rule.h"
+
+/* RULE(name, NAME): every rule that has a kernel. */
+#define ISO_RULES(RULE)                                                                                      \
+    RULE(sgd, SGD)                                                                                           \
+    RULE(rmsprop, RMSPROP) RULE(adam, ADAM) RULE(adagrad, ADAGRAD) RULE(nadam, NADAM) RULE(lion, LION)
+
+#define ISO_SGD_SETTINGS(T)                                                                                  \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T momentum = (T)hyper[ISO_HYPER_OWN];                                                              \
+    const bool nesterov = hyper[ISO_HYPER_OWN + 1] != 0;                                                     \
+    T *w = (T *)weights, *m = momentum != 0 ? (T *)slots[0] : NULL;                                          \
+    const T *g = (const T *)gradient;
+#define ISO_SGD_ELEMENT(T, SQRT)                                                                             \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay, step = -(g[i] * rate);                                                    \
+        if (m) {                                                                                             \
+            m[i] = m[i] * momentum + step;                                                                   \
+            step = nesterov ? m[i] * momentum + step : m[i];                                                 \
+        }                                                                                                    \
+        w[i] = x + step;                                                                                     \
+    }
+
+#define ISO_RMSPROP_SETTINGS(T)                                                                              \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T rho = (T)hyper[ISO_HYPER_OWN], rest = (T)(1 - hyper[ISO_HYPER_OWN]);                             \
+    const T momentum = (T)hyper[ISO_HYPER_OWN + 1], epsilon = (T)hyper[ISO_HYPER_OWN + 2];                   \
+    T *w = (T *)weights, *v = (T *)slots[0], *m = momentum > 0 ? (T *)slots[1] : NULL;                       \
+    T *a = hyper[ISO_HYPER_OWN + 3] != 0 ? (T *)slots[m ? 2 : 1] : NULL;                                     \
+    const T *g = (const T *)gradient;
+#define ISO_RMSPROP_ELEMENT(T, SQRT)                                                                         \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay, below;                                                                    \
+        v[i] = rho * v[i] + rest * (g[i] * g[i]);                                                            \
+        below = v[i];                                                                                        \
+        if (a) {                                                                                             \
+            a[i] = rho * a[i] + rest * g[i];                                                                 \
+            below -= a[i] * a[i];                                                                            \
+        }                                                                                                    \
+        T step = rate * g[i] / SQRT(below + epsilon);                                                        \
+        if (m)                                                                                               \
+            step = m[i] = momentum * m[i] + step;                                                            \
+        w[i] = x - step;                                                                                     \
+    }
+
+#define ISO_ADAM_SETTINGS(T)                                                                                 \
+    const T alpha = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                             \
+    const T rest_1 = (T)hyper[ISO_HYPER_OWN], rest_2 = (T)hyper[ISO_HYPER_OWN + 1];                          \
+    const T epsilon = (T)hyper[ISO_HYPER_OWN + 2];                                                           \
+    T *w = (T *)weights, *m = (T *)slots[0], *v = (T *)slots[1],                                             \
+      *u = hyper[ISO_HYPER_OWN + 3] != 0 ? (T *)slots[2] : NULL;                                             \
+    const T *g = (const T *)gradient;
+#define ISO_ADAM_ELEMENT(T, SQRT)                                                                            \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay;                                                                           \
+        m[i] += (g[i] - m[i]) * rest_1;                                                                      \
+        v[i] += (g[i] * g[i] - v[i]) * rest_2;                                                               \
+        T size = v[i];                                                                                       \
+        if (u)                                                                                               \
+            size = u[i] = u[i] > size ? u[i] : size;                                                         \
+        w[i] = x - m[i] * alpha / (SQRT(size) + epsilon);                                                    \
+    }
+
+#define ISO_ADAGRAD_SETTINGS(T)                                                                              \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T epsilon = (T)hyper[ISO_HYPER_OWN + 1];                                                           \
+    T *w = (T *)weights, *a = (T *)slots[0];                                                                 \
+    const T *g = (const T *)gradient;
+#define ISO_ADAGRAD_ELEMENT(T, SQRT)                                                                         \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay;                                                                           \
+        a[i] += g[i] * g[i];                                                                                 \
+        w[i] = x - rate * g[i] / SQRT(a[i] + epsilon);                                                       \
+    }
+
+#define ISO_NADAM_SETTINGS(T)                                                                                \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T rest_1 = (T)hyper[ISO_HYPER_OWN], rest_2 = (T)hyper[ISO_HYPER_OWN + 1];                          \
+    const T epsilon = (T)hyper[ISO_HYPER_OWN + 2], of_m = (T)hyper[ISO_HYPER_OWN + 3];                       \
+    const T of_g = (T)hyper[ISO_HYPER_OWN + 4], of_v = (T)hyper[ISO_HYPER_OWN + 5];                          \
+    T *w = (T *)weights, *m = (T *)slots[0], *v = (T *)slots[1];                                             \
+    const T *g = (const T *)gradient;
+#define ISO_NADAM_ELEMENT(T, SQRT)                                                                           \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay;                                                                           \
+        m[i] += (g[i] - m[i]) * rest_1;                                                                      \
+        v[i] += (g[i] * g[i] - v[i]) * rest_2;                                                               \
+        w[i] = x - (m[i] * of_m + g[i] * of_g) * rate / (SQRT(v[i] * of_v) + epsilon);                       \
+    }
+
+/* If the sum is NaN, so is the weight. */
+#define ISO_LION_SETTINGS(T)                                                                                 \
+    const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
+    const T beta_1 = (T)hyper[ISO_HYPER_OWN], beta_2 = (T)hyper[ISO_HYPER_OWN + 1];                          \
+    const T rest_1 = (T)hyper[ISO_HYPER_OWN + 2], rest_2 = (T)hyper[ISO_HYPER_OWN + 3];                      \
+    T *w = (T *)weights, *m = (T *)slots[0];                                                                 \
+    const T *g = (const T *)gradient;
+#define ISO_LION_ELEMENT(T, SQRT)                                                                            \
+    {                                                                                                        \
+        T x = w[i] - w[i] * decay, sum = m[i] * beta_1 + g[i] * rest_1;                                      \
+        w[i] = x - (sum > 0 ? rate : sum < 0 ? -rate : sum);                                                 \
+        m[i] = m[i] * beta_2 + g[i] * rest_2;                                                                \
+    }
+
+#endif
