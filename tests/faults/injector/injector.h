@@ -3,12 +3,14 @@
  * slows writes down, and keeps what a power cut would have left. It touches nothing else of the program.
  *
  * Environment:
- *   FAULTS_BELOW    the folder: absolute, without links in it; may come to be later. Without it nothing is
- * done. FAULTS          what is to go wrong, in words parted by blanks: rank=2       only at this rank
- * (OMPI_COMM_WORLD_RANK; 0 where there is none); all by default at=17        at the 17th call; at=17+: from
- * there on at every call (a full disk stays full) how=ENOSPC   the call fails so, undone (EIO, EROFS, EACCES,
- * ENOENT, EINTR, EDQUOT, ESTALE); short    a read or write of more than one byte does half; other calls pass
+ *   FAULTS_BELOW    the folder: absolute, without links in it; may come to be later. Without it nothing is done.
+ *   FAULTS          what is to go wrong, in words parted by blanks:
+ *                     rank=2       only at this rank (OMPI_COMM_WORLD_RANK; 0 where there is none); all by default
+ *                     at=17        at the 17th call; at=17+: from there on at every call (a full disk stays full)
+ *                     how=ENOSPC   the call fails so, undone (EIO, EROFS, EACCES, ENOENT, EINTR, EDQUOT, ESTALE)
+ *                         short    a read or write of more than one byte does half; other calls pass
  *                         kill-before, kill-after: SIGKILL
+ *                         stays    the call does not come back
  *                         SIGINT, SIGTERM, SIGUSR1: the process gets the signal; the call is made
  *                     spare=close  no close fails: what is synced before cannot, and HDF5 does not survive it
  *                     only=write   only calls of a kind are counted: write, sync, name, open, read

@@ -30,7 +30,7 @@ static const struct {
 } signals[] = {{"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}, {"SIGUSR1", SIGUSR1}};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
-enum how { PASS, FAIL, SHORT, KILL_BEFORE, KILL_AFTER, SIGNAL };
+enum how { PASS, FAIL, SHORT, KILL_BEFORE, KILL_AFTER, STAY, SIGNAL };
 
 static struct spec {
     enum how how;
@@ -56,8 +56,8 @@ static void refuse(const char *word)
 static void parse_how(struct spec *s, const char *word)
 {
     static const char *const hows[] = {
-        [SHORT] = "short", [KILL_BEFORE] = "kill-before", [KILL_AFTER] = "kill-after"};
-    for (int i = SHORT; i <= KILL_AFTER; i++)
+        [SHORT] = "short", [KILL_BEFORE] = "kill-before", [KILL_AFTER] = "kill-after", [STAY] = "stays"};
+    for (int i = SHORT; i <= STAY; i++)
         if (!strcmp(word, hows[i])) {
             s->how = (enum how)i;
             return;
@@ -181,6 +181,14 @@ static void die(const call *c, const char *when)
         pause();
 }
 
+/* The call is not made, and this thread does nothing any more, as where a file server does not answer. */
+static void stay(const call *c)
+{
+    log_line("%ld %s %zu stays %s", c->number, c->name, c->bytes, c->path);
+    for (;;)
+        pause();
+}
+
 /* To the process, as from outside. */
 static void send_signal(const call *c, int signal)
 {
@@ -197,6 +205,8 @@ bool call_goes(call *c)
         slow_down((double)c->bytes / s.rate);
     if (s.how == KILL_BEFORE)
         die(c, "killed-before");
+    if (s.how == STAY)
+        stay(c);
     if (s.how == SIGNAL)
         send_signal(c, s.signal);
     if (s.how == SHORT)
