@@ -161,6 +161,9 @@ iso_status iso_fabric_failure(const iso_fabric *fabric);
 bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived);
 /* Makes progress on the exchanges in progress. To be called by thread 0 from time to time. */
 void iso_fabric_progress(iso_fabric *fabric);
+/* After a loss: MPI may still use the memory of messages, so destroying the fabric and its exchanges frees
+ * nothing. Called by thread 0. */
+void iso_fabric_abandon(iso_fabric *fabric);
 void iso_exchange_pull(iso_exchange *exchange, int slot);
 void iso_exchange_end(iso_exchange *exchange, int thread);
 /* For callers that combine the sources themselves (the optimizer): the number of sources of a slot's pull,

@@ -42,6 +42,7 @@ struct iso_fabric {
     size_t outgoing_bytes;
     iso_leaders leaders; /* who adds between hosts with MPI */
     iso_exchange *exchanges;
+    bool abandoned; /* a rank was lost: MPI may still use the memory of messages, which is not freed */
     iso_exchange *under_way; /* exchanges with messages in progress; used by thread 0 only */
     atomic_int failures;     /* failed messages so far; counted by thread 0 */
     iso_first_error failed;  /* of messages */

@@ -1,12 +1,17 @@
 /* Ranks that make collective calls together. What they call is MPI, but MPI's types stand in collectives/mpi alone.
  *
  * All calls are collective over the communicator, except rank, size and free. NULL is one rank without MPI: its
- * calls do nothing and return ISO_OK. */
+ * calls do nothing and return ISO_OK.
+ *
+ * A call waits for all ranks. With a watchdog, in a program that goes on after a loss (iso_watch_goes_on), it
+ * returns ISO_FAILED with the first line of the report when a rank is lost, also if it already waits. Only a rank
+ * that is lost while a communicator is made is waited for. */
 #ifndef ISO_COLL_COMM_H
 #define ISO_COLL_COMM_H
 
 #include <stddef.h>
 
+#include "collectives/control/watch.h"
 #include "runtime/base/status.h"
 
 #ifdef __cplusplus
@@ -19,12 +24,15 @@ typedef enum iso_comm_type { ISO_COMM_INT, ISO_COMM_I64, ISO_COMM_U64, ISO_COMM_
 typedef enum iso_comm_op { ISO_COMM_SUM, ISO_COMM_MAX, ISO_COMM_MIN, ISO_COMM_OR } iso_comm_op;
 
 /* New communicators, owned by the caller: of the ranks of an MPI_Comm, to which `mpi` points; of the ranks that pass
- * the same color, in the order of `key`; of the ranks that share memory. On an error *made is NULL. */
-iso_status iso_comm_dup(const void *mpi, iso_comm **made);
+ * the same color, in the order of `key`; of the ranks that share memory. On an error *made is NULL. The first has this
+ * watchdog, which may be NULL, the others that of `comm`. */
+iso_status iso_comm_dup(const void *mpi, const iso_watch *watch, iso_comm **made);
 iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made);
 iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made);
 /* *comm becomes NULL. Does nothing if it is. */
 void iso_comm_free(iso_comm **comm);
+/* Gives it a watchdog. Does nothing with NULL. Local. */
+void iso_comm_set_watch(iso_comm *comm, const iso_watch *watch);
 int iso_comm_rank(const iso_comm *comm);
 int iso_comm_size(const iso_comm *comm);
 

@@ -51,6 +51,8 @@ void iso_exchange_destroy(iso_exchange *exchange)
     while (*link != exchange)
         link = &(*link)->next;
     *link = exchange->next;
+    if (exchange->fabric->abandoned) /* MPI may still use its memory */
+        return;
     for (int i = 0; exchange->slots && i < exchange->fabric->n_local_slots; i++)
         free_slot(&exchange->slots[i]);
     for (int i = 0; i < exchange->n_packs; i++)

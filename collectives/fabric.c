@@ -131,9 +131,10 @@ static iso_status make_barriers(iso_fabric *fabric)
                               &fabric->flags));
     ISO_TRY(iso_window_create(NULL, ((size_t)threads + 2) * sizeof(iso_count), "the flags of threads",
                               &fabric->own_flags));
+    const atomic_int *over = iso_watch_word(fabric->channel.watch);
     fabric->first_flag = before;
-    fabric->host_barrier = (iso_barrier){(iso_count *)fabric->flags.base, total, crowded};
-    fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded};
+    fabric->host_barrier = (iso_barrier){(iso_count *)fabric->flags.base, total, crowded, over};
+    fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded, over};
 done:
     return status;
 }
@@ -155,7 +156,7 @@ void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
 static iso_status join_communicators(iso_fabric *fabric, const void *communicator)
 {
     iso_channel *channel = &fabric->channel;
-    iso_status status = iso_comm_dup(communicator, &channel->communicator);
+    iso_status status = iso_comm_dup(communicator, channel->watch, &channel->communicator);
     channel->rank = iso_comm_rank(channel->communicator);
     channel->n_ranks = iso_comm_size(channel->communicator);
     return status;
@@ -189,8 +190,8 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
     fabric->channel = (iso_channel){.rank = 0, .n_ranks = 1};
-    iso_status status = communicator ? join_communicators(fabric, communicator) : ISO_OK;
     fabric->channel.watch = topology->watch;
+    iso_status status = communicator ? join_communicators(fabric, communicator) : ISO_OK;
     if (status == ISO_OK)
         status = fabric_build(fabric, topology);
     if (status == ISO_OK)
@@ -247,7 +248,7 @@ static void destroy_areas(iso_fabric *fabric)
 
 void iso_fabric_destroy(iso_fabric *fabric)
 {
-    if (!fabric)
+    if (!fabric || fabric->abandoned) /* MPI may still use its memory */
         return;
     destroy_areas(fabric);
     iso_window_destroy(&fabric->landing);

@@ -150,6 +150,18 @@ static void note_failure(iso_fabric *fabric, iso_status status)
     atomic_fetch_add(&fabric->failures, 1);
 }
 
+/* Whether the watchdog has reported a loss: other ranks may be gone, and messages never arrive. */
+static bool is_lost(const iso_fabric *fabric)
+{
+    const atomic_int *word = iso_watch_word(fabric->channel.watch);
+    return word && atomic_load_explicit(word, memory_order_acquire);
+}
+
+void iso_fabric_abandon(iso_fabric *fabric)
+{
+    fabric->abandoned = true;
+}
+
 static void run_check(iso_fabric *fabric, iso_status status)
 {
     if (status != ISO_OK)
@@ -194,7 +206,7 @@ static void start_reductions(iso_exchange *exchange)
     run_check(exchange->fabric, iso_reductions_start(&exchange->reductions, &exchange->fabric->leaders));
 }
 
-/* Tests again after an error, as iso_messages_finish. */
+/* Tests again after an error, and gives up, as iso_messages_finish. */
 static void finish_reductions(iso_exchange *exchange)
 {
     iso_patience patience = {0};
@@ -203,6 +215,8 @@ static void finish_reductions(iso_exchange *exchange)
         run_check(exchange->fabric, status);
         failed = status == ISO_OK ? 0 : failed + 1;
         done = done && status == ISO_OK;
+        if (!done && is_lost(exchange->fabric))
+            return;
         if (!done)
             iso_patience_pass(&patience, exchange->fabric->host_barrier.crowded);
     }
@@ -226,7 +240,7 @@ static void run_start(iso_exchange *exchange, int thread)
         return;
     if (!exchange->settled)
         timed_barrier(fabric, thread);
-    if (thread == 0 && calls_mpi(exchange)) {
+    if (thread == 0 && calls_mpi(exchange) && !is_lost(fabric)) {
         if (is_leader(exchange))
             start_reductions(exchange);
         send_messages(exchange);
@@ -261,12 +275,15 @@ static void run_wait(iso_exchange *exchange, int thread)
         int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
         if (is_leader(exchange))
             finish_reductions(exchange);
-        run_check(exchange->fabric,
-                  iso_messages_finish(&exchange->messages, exchange->fabric->host_barrier.crowded));
+        run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
+                                                        exchange->fabric->host_barrier.crowded));
         iso_watch_wait_done(exchange->fabric->channel.watch, begun);
         if (!exchange->arrived)
             exchange->arrived = iso_clock_ns();
-        take_from_under_way(exchange);
+        if (is_lost(exchange->fabric)) /* messages may be under way for ever */
+            iso_fabric_abandon(exchange->fabric);
+        else
+            take_from_under_way(exchange);
     }
     if (has_arrivals(exchange))
         timed_barrier(exchange->fabric, thread);

@@ -39,6 +39,11 @@ typedef struct iso_watch_settings {
  * one rank. Collective. */
 iso_status iso_watch_create(const iso_channel *channel, const iso_watch_settings *settings,
                             iso_watch **watch);
+enum { ISO_WATCH_LOST = 74 }; /* exit code of a program that lost a rank */
+
+/* Calls tell(user, first line of the report) once, when the watchdog has reported; at once if it has already.
+ * tell: NULL for none. Does nothing with a NULL watch. Local. */
+void iso_watch_set_tell(iso_watch *watch, void (*tell)(void *user, const char *text), void *user);
 /* Does nothing with NULL. Local. */
 void iso_watch_destroy(iso_watch *watch);
 

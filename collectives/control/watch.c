@@ -73,12 +73,28 @@ static void publish(iso_watch *w, const iso_watch_name *name, uint64_t signature
                           memory_order_release);
 }
 
+const atomic_int *iso_watch_word(const iso_watch *w)
+{
+    return w && !w->ends_process ? &w->page->reported : NULL;
+}
+
+static bool is_reported(const iso_watch *w)
+{
+    const atomic_int *word = iso_watch_word(w);
+    return word && atomic_load_explicit(word, memory_order_acquire);
+}
+
+iso_status iso_watch_check(const iso_watch *w)
+{
+    return is_reported(w) ? iso_error(ISO_FAILED, "%s", w->page->loss) : ISO_OK;
+}
+
 iso_status iso_watch_enter(iso_watch *w, const iso_watch_name *name)
 {
     if (!w)
         return ISO_OK;
-    if (atomic_load_explicit(&w->lost, memory_order_acquire))
-        return iso_error(ISO_FAILED, "%s", w->loss);
+    if (is_reported(w))
+        return iso_watch_check(w);
     w->sequence++;
     w->position = 0;
     w->chain = w->part = iso_hash_mix(w->chain + name->signature);
@@ -88,6 +104,11 @@ iso_status iso_watch_enter(iso_watch *w, const iso_watch_name *name)
     atomic_store_explicit(&w->mine->ring[at].sequence, w->sequence, memory_order_release);
     publish(w, name, w->chain);
     return ISO_OK;
+}
+
+bool iso_watch_goes_on(const iso_watch *w)
+{
+    return w && w->goes_on;
 }
 
 iso_status iso_watch_enter_named(iso_watch *w, const char *op, int64_t count, const char *what)
@@ -154,7 +175,7 @@ void iso_watch_set_phase(iso_watch *w, iso_watch_phase phase)
 
 bool iso_watch_misses(const iso_watch *w)
 {
-    return w && (atomic_load(&w->lost) || atomic_load(&w->misses));
+    return is_reported(w) || (w && atomic_load(&w->misses));
 }
 
 /* ---- create and destroy ---- */
@@ -171,6 +192,7 @@ static iso_status share_identities(iso_watch *w, const iso_channel *channel,
 {
     iso_watch_identity mine = {.pid = (int32_t)getpid(),
                                .pid_space = pid_space(),
+                               .goes_on = !w->ends_process,
                                .group = settings->group,
                                .group_rank = settings->group_rank};
     snprintf(mine.group_name, sizeof mine.group_name, "%s", settings->group_name);
@@ -178,7 +200,10 @@ static iso_status share_identities(iso_watch *w, const iso_channel *channel,
     iso_status status = iso_channel_agree(channel, iso_watch_links_open(w, &mine));
     if (status != ISO_OK)
         return status;
-    return iso_comm_gather_all(channel->communicator, &mine, sizeof mine, w->identity);
+    status = iso_comm_gather_all(channel->communicator, &mine, sizeof mine, w->identity);
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        w->goes_on |= w->identity[rank].goes_on;
+    return status;
 }
 
 /* The name of the job, which is part of the report's file name, and its secret number. */
@@ -218,6 +243,7 @@ done:
 static iso_status make(const iso_channel *channel, const iso_watch_settings *settings, iso_watch *w)
 {
     iso_status status = ISO_OK;
+    pthread_mutex_init(&w->telling, NULL);
     w->rank = channel->rank;
     w->n_ranks = channel->n_ranks;
     w->n_hosts = settings->n_hosts;

@@ -4,6 +4,7 @@
 #ifndef ISO_COLL_WATCH_H
 #define ISO_COLL_WATCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +45,16 @@ void iso_watch_enter_exchange(iso_watch *watch, const iso_watch_name *name);
 void iso_watch_wait(iso_watch *watch, const iso_watch_name *name);
 /* This rank has left what it entered last. */
 void iso_watch_leave(iso_watch *watch);
+
+/* ---- after a loss, in contexts that go on ---- */
+
+/* Whether the program goes on after a loss, with errors: it began MPI itself. The same on all ranks. */
+bool iso_watch_goes_on(const iso_watch *watch);
+/* The watchdog's word: nonzero when it has reported, so that waits must end; the same word for all ranks of a
+ * host. NULL for NULL, and if the watchdog ends the process. Any thread. */
+const atomic_int *iso_watch_word(const iso_watch *watch);
+/* ISO_FAILED, with the first line of the report, if it has reported. Any thread. */
+iso_status iso_watch_check(const iso_watch *watch);
 
 /* Times of steps, which rank 0 prints every 100 steps with --verbose 2. The time now in nanoseconds, 0 if times
  * are not wanted. */

@@ -17,7 +17,7 @@ enum {
     ISO_WATCH_WORDS = ISO_WATCH_TEXT / 8,
     ISO_WATCH_RING = 32,  /* collectives whose signatures are remembered */
     ISO_WATCH_JOB = 40,   /* bytes of the job's name */
-    ISO_WATCH_LOST = 74,  /* exit code of a job that lost a rank */
+    ISO_WATCH_LINE = 512, /* bytes of the first line of the report */
     ISO_WATCH_TICK = 500, /* ms between heartbeats */
 };
 
@@ -68,13 +68,16 @@ typedef struct iso_watch_record {
 
 /* The page of a host. */
 typedef struct iso_watch_page {
-    _Atomic uint32_t reported; /* the report has been printed: all ranks of the host end */
+    atomic_int reported; /* the report has been printed: all ranks of the host end, or their calls fail */
+    atomic_int kept;     /* some rank writes, or has written, its first line */
+    char loss[ISO_WATCH_LINE]; /* that line; set before `reported` */
     iso_watch_record record[];
 } iso_watch_page;
 
 /* What is known about a rank before anything happens. */
 typedef struct iso_watch_identity {
     int32_t pid;
+    bool goes_on;       /* the program goes on after a loss */
     uint64_t pid_space; /* pids of the same space can be compared */
     int32_t group, group_rank;
     char group_name[16];
@@ -134,9 +137,13 @@ struct iso_watch {
     iso_watch_record *mine;
     uint64_t sequence, position, chain, part;
     unsigned texts;
-    atomic_int lost; /* for contexts that go on: a rank is lost */
+    bool goes_on; /* a rank's program goes on after a loss */
+
+    pthread_mutex_t telling; /* held while these three are used */
+    void (*tell)(void *user, const char *text);
+    void *tell_user;
+    bool told;
     atomic_bool misses;
-    char loss[512]; /* the message of it; set before `lost` */
 
     int rank, n_ranks, n_hosts;
     int group_size;
@@ -208,6 +215,8 @@ void iso_watch_print_times(const iso_watch *watch);
 void iso_watch_report(iso_watch *watch);
 /* Writes a report of another host to a file. */
 void iso_watch_store_report(const iso_watch *watch, const char *text, size_t length);
+/* Keeps the first line of the report for the ranks of this host. */
+void iso_watch_keep_loss(iso_watch *watch, const char *report);
 /* "rank 1 on h1 (process 77) is alive, in collective 17, a step"; with several groups "evaluator, rank 0 on h1
  * (rank 3 of the job, process 77) is alive, ..." */
 void iso_watch_add_rank(iso_text *text, const iso_watch *watch, int rank);

@@ -240,6 +240,16 @@ static void take_states(iso_watch *w, const char *data, size_t bytes)
     }
 }
 
+/* The report of another host, whose text is not terminated. */
+static void take_report(iso_watch *w, const char *data, size_t bytes)
+{
+    char line[ISO_WATCH_LINE];
+    snprintf(line, sizeof line, "%.*s", (int)(bytes < sizeof line ? bytes : sizeof line - 1), data);
+    iso_watch_keep_loss(w, line);
+    iso_watch_store_report(w, data, bytes);
+    atomic_store(&w->page->reported, 1);
+}
+
 /* ---- messages ---- */
 
 /* False: the other end is not a rank of this job. */
@@ -260,8 +270,8 @@ static bool take_message(iso_watch *w, iso_watch_link *link, const message_head 
         take_states(w, data, head->bytes);
         w->urgent |= !atomic_load(&w->joined);
     }
-    if (head->kind == REPORT && !atomic_exchange(&w->page->reported, 1))
-        iso_watch_store_report(w, data, head->bytes);
+    if (head->kind == REPORT && !atomic_load(&w->page->reported))
+        take_report(w, data, head->bytes);
     w->urgent |= head->kind == REPORT;
     return true;
 }

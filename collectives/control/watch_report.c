@@ -130,8 +130,7 @@ static void compose(iso_text *report, const iso_watch *w)
     if (w->ends_process)
         iso_text_add(report, "; the job ends with exit code %d\n", ISO_WATCH_LOST);
     else
-        iso_text_add(report, "; collectives of this context that begin later return an error, a call that "
-                             "already waits does not return\n");
+        iso_text_add(report, "; calls of Isogrid return this error\n");
     add_ranks(report, w, true);
     add_ranks(report, w, false);
 }
@@ -166,12 +165,23 @@ void iso_watch_store_report(const iso_watch *w, const char *text, size_t length)
     (void)store(w, text, length, path, sizeof path); /* if it cannot be written, the printed one remains */
 }
 
+void iso_watch_keep_loss(iso_watch *w, const char *report)
+{
+    static const char prefix[] = "isogrid: error: ";
+    if (atomic_exchange(&w->page->kept, 1))
+        return;
+    if (!strncmp(report, prefix, sizeof prefix - 1))
+        report += sizeof prefix - 1;
+    snprintf(w->page->loss, sizeof w->page->loss, "%.*s", (int)strcspn(report, "\n"), report);
+}
+
 void iso_watch_report(iso_watch *w)
 {
     iso_text report = {0};
     char path[1024];
     compose(&report, w);
     size_t length = report.length;
+    iso_watch_keep_loss(w, iso_text_get(&report));
     if (store(w, iso_text_get(&report), report.length, path, sizeof path))
         iso_text_add(&report, "isogrid:   this report is also in %s%s\n", path,
                      w->n_hosts > 1 ? ", and on each host that can be reached" : "");

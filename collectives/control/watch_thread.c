@@ -204,16 +204,35 @@ static void flush_output(void)
     }
 }
 
-/* Ends the process; in a program with MPI of its own, collectives that begin later return an error. */
+static void tell_program(iso_watch *w)
+{
+    pthread_mutex_lock(&w->telling);
+    w->told = true;
+    if (w->tell)
+        w->tell(w->tell_user, w->page->loss);
+    pthread_mutex_unlock(&w->telling);
+}
+
+void iso_watch_set_tell(iso_watch *w, void (*tell)(void *user, const char *text), void *user)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->telling);
+    w->tell = tell;
+    w->tell_user = user;
+    if (w->told && tell)
+        tell(user, w->page->loss);
+    pthread_mutex_unlock(&w->telling);
+}
+
+/* The report has been printed. In a program with MPI of its own, waits end because of `reported`. */
 static void end(iso_watch *w)
 {
-    if (w->ends_process) {
-        flush_output();
-        _exit(ISO_WATCH_LOST);
-    }
-    snprintf(w->loss, sizeof w->loss,
-             "the watchdog has reported that ranks are lost, or call different collectives");
-    atomic_store_explicit(&w->lost, 1, memory_order_release);
+    tell_program(w);
+    if (!w->ends_process)
+        return;
+    flush_output();
+    _exit(ISO_WATCH_LOST);
 }
 
 /* The lowest rank that is left reports; the others wait for that. No progress is known to its reporter alone. */
@@ -251,7 +270,7 @@ static void look(iso_watch *w)
     atomic_store(&w->misses, any_missing(w));
     if (w->times && w->identity[w->rank].group_rank == 0)
         iso_watch_print_times(w);
-    if (atomic_load(&w->lost))
+    if (w->told)
         return;
     if (atomic_load(&w->page->reported)) {
         end(w);
@@ -296,6 +315,8 @@ static void *watch_run(void *arg)
              left = next - iso_clock())
             wait_for_event(w, polled, 1 + (int)(1e3 * left));
     }
+    if (atomic_load(&w->page->reported) && !w->told && !w->ends_process) /* since the last look */
+        tell_program(w);
     iso_free(polled);
     return NULL;
 }

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "collectives/mpi/call.h"
+#include "collectives/mpi/wait.h"
 #include "runtime/base/memory.h"
 
 struct iso_comm {
     MPI_Comm mpi;
     int rank, size;
+    const iso_watch *watch;
 };
 
 MPI_Comm iso_mpi_of(const iso_comm *comm)
@@ -25,13 +27,14 @@ void *iso_mpi_address(iso_comm *comm)
 
 /* Takes over a communicator that was made. status: of the call that made it. Without memory it is left, because freeing
  * it is collective. */
-static iso_status adopt(iso_status status, MPI_Comm mpi, iso_comm **made)
+static iso_status adopt(iso_status status, MPI_Comm mpi, const iso_watch *watch, iso_comm **made)
 {
     iso_comm *comm = status == ISO_OK ? iso_new(sizeof *comm) : NULL;
     *made = NULL;
     if (!comm)
         return status == ISO_OK ? iso_no_memory("a communicator") : status;
     comm->mpi = mpi;
+    comm->watch = watch;
     ISO_TRY(ISO_MPI(MPI_Comm_rank(mpi, &comm->rank)));
     ISO_TRY(ISO_MPI(MPI_Comm_size(mpi, &comm->size)));
     *made = comm;
@@ -41,24 +44,31 @@ done:
     return status;
 }
 
-iso_status iso_comm_dup(const void *mpi, iso_comm **made)
+iso_status iso_comm_dup(const void *mpi, const iso_watch *watch, iso_comm **made)
 {
     MPI_Comm fresh;
-    iso_status status = iso_mpi_dup(*(const MPI_Comm *)mpi, &fresh);
-    return adopt(status, fresh, made);
+    iso_status status = iso_mpi_gate(watch, *(const MPI_Comm *)mpi);
+    if (status == ISO_OK)
+        status = iso_mpi_dup(*(const MPI_Comm *)mpi, &fresh);
+    return adopt(status, fresh, watch, made);
 }
 
 iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm **made)
 {
     MPI_Comm fresh;
     iso_status status = iso_mpi_split(communicator, color, key, &fresh);
-    return adopt(status, fresh, made);
+    return adopt(status, fresh, NULL, made);
 }
 
 iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made)
 {
     *made = NULL;
-    return comm ? iso_mpi_split_as(comm->mpi, color, key, made) : ISO_OK;
+    iso_status status = comm ? iso_mpi_gate(comm->watch, comm->mpi) : ISO_OK;
+    if (comm && status == ISO_OK)
+        status = iso_mpi_split_as(comm->mpi, color, key, made);
+    if (*made)
+        (*made)->watch = comm->watch;
+    return status;
 }
 
 iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
@@ -67,8 +77,10 @@ iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
     *made = NULL;
     if (!comm)
         return ISO_OK;
-    iso_status status = iso_mpi_split_shared(comm->mpi, key, &fresh);
-    return adopt(status, fresh, made);
+    iso_status status = iso_mpi_gate(comm->watch, comm->mpi);
+    if (status == ISO_OK)
+        status = iso_mpi_split_shared(comm->mpi, key, &fresh);
+    return adopt(status, fresh, comm->watch, made);
 }
 
 void iso_comm_free(iso_comm **comm)
@@ -78,6 +90,12 @@ void iso_comm_free(iso_comm **comm)
     iso_mpi_free(&(*comm)->mpi);
     iso_free(*comm);
     *comm = NULL;
+}
+
+void iso_comm_set_watch(iso_comm *comm, const iso_watch *watch)
+{
+    if (comm)
+        comm->watch = watch;
 }
 
 int iso_comm_rank(const iso_comm *comm)
@@ -100,7 +118,7 @@ static iso_status check_bytes(size_t bytes)
 
 iso_status iso_comm_barrier(const iso_comm *comm)
 {
-    return comm ? ISO_MPI(MPI_Barrier(comm->mpi)) : ISO_OK;
+    return comm ? iso_mpi_barrier(comm->watch, comm->mpi) : ISO_OK;
 }
 
 iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t bytes)
@@ -108,7 +126,7 @@ iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t
     iso_status status = check_bytes(bytes);
     if (!comm || status != ISO_OK)
         return status;
-    return ISO_MPI(MPI_Bcast(data, (int)bytes, MPI_BYTE, root, comm->mpi));
+    return iso_mpi_broadcast(comm->watch, data, (int)bytes, MPI_BYTE, root, comm->mpi);
 }
 
 iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all)
@@ -117,7 +135,7 @@ iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t by
     if (status != ISO_OK)
         return status;
     if (comm)
-        return ISO_MPI(MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm->mpi));
+        return iso_mpi_gather_all(comm->watch, mine, (int)bytes, all, comm->mpi);
     memcpy(all, mine, bytes);
     return ISO_OK;
 }
@@ -142,7 +160,8 @@ iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type t
 {
     if (!comm)
         return ISO_OK;
-    return ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op), comm->mpi));
+    return iso_mpi_all_reduce(comm->watch, MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op),
+                              comm->mpi);
 }
 
 /* MPI leaves the result of rank 0 undefined. */
@@ -151,7 +170,7 @@ iso_status iso_comm_sum_before(const iso_comm *comm, int value, int *before)
     *before = 0;
     if (!comm)
         return ISO_OK;
-    iso_status status = ISO_MPI(MPI_Exscan(&value, before, 1, MPI_INT, MPI_SUM, comm->mpi));
+    iso_status status = iso_mpi_sum_before(comm->watch, &value, before, comm->mpi);
     if (comm->rank == 0)
         *before = 0;
     return status;

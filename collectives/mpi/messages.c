@@ -209,8 +209,8 @@ iso_status iso_messages_progress(iso_messages *messages, int *done)
 }
 
 /* Tests again after an error, because other ranks may wait for requests that are still in progress. Gives up
- * if MPI keeps failing. */
-iso_status iso_messages_finish(iso_messages *messages, bool crowded)
+ * if MPI keeps failing, or after a loss. */
+iso_status iso_messages_finish(iso_messages *messages, const iso_watch *watch, bool crowded)
 {
     iso_patience patience = {0};
     iso_status status = ISO_OK;
@@ -221,6 +221,9 @@ iso_status iso_messages_finish(iso_messages *messages, bool crowded)
         status = status == ISO_OK ? tested : status;
         if (done && tested == ISO_OK)
             break;
+        iso_status lost = iso_watch_check(watch);
+        if (lost != ISO_OK)
+            return lost;
         iso_patience_pass(&patience, crowded);
     }
     return status;

@@ -15,6 +15,7 @@
 
 #include "collectives/control/control.h"
 #include "collectives/mpi/call.h"
+#include "collectives/mpi/wait.h"
 #include "collectives/shm/barrier_impl.h"
 #include "runtime/base/first_error.h"
 #include "runtime/base/list.h"
@@ -32,7 +33,9 @@ typedef struct answer {
 } answer;
 
 struct iso_shares {
+    iso_watch *watch;
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank */
+    bool abandoned;        /* a rank is lost: MPI may still use our memory */
     int rank, n_ranks, tag;
     int64_t *first;
     size_t row_bytes;
@@ -72,7 +75,7 @@ static iso_status next_tag(iso_shares *s)
 {
     static _Atomic int used;
     int mine = atomic_load(&used), most = 0;
-    iso_status status = ISO_MPI(MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, s->communicator));
+    iso_status status = iso_mpi_all_reduce(s->watch, &mine, &most, 1, MPI_INT, MPI_MAX, s->communicator);
     while (mine <= most && !atomic_compare_exchange_weak(&used, &mine, most + 1))
         ;
     s->tag = FIRST_TAG + 2 * (most % TAG_PAIRS);
@@ -93,8 +96,7 @@ static iso_status shares_join(iso_shares *s, iso_context *ctx, int64_t rows)
     s->first[s->rank + 1] = rows;
     if (s->communicator == MPI_COMM_NULL)
         return ISO_OK;
-    iso_status status =
-        ISO_MPI(MPI_Allgather(&rows, 1, MPI_INT64_T, s->first + 1, 1, MPI_INT64_T, s->communicator));
+    iso_status status = iso_mpi_gather_all(s->watch, &rows, sizeof rows, s->first + 1, s->communicator);
     if (status == ISO_OK)
         status = count_rows(s);
     if (status == ISO_OK)
@@ -109,7 +111,8 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
     iso_shares *s = iso_new(sizeof *s);
     iso_status status = s ? ISO_OK : iso_no_memory("rows of other ranks");
     if (s) {
-        *s = (iso_shares){.communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
+        *s = (iso_shares){.watch = iso_context_watch(ctx),
+                          .communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
                           .n_ranks = 1,
                           .row_bytes = row_bytes,
                           .row = MPI_DATATYPE_NULL,
@@ -135,7 +138,7 @@ iso_status iso_shares_create(iso_context *ctx, void *communicator, int64_t rows,
 
 void iso_shares_destroy(iso_shares *s)
 {
-    if (!s)
+    if (!s || s->abandoned)
         return;
     if (s->row != MPI_DATATYPE_NULL && !iso_mpi_ended())
         ISO_MPI_IGNORE(MPI_Type_free(&s->row));
@@ -234,7 +237,7 @@ static iso_status take_answers(iso_shares *s, const int64_t *rows, int64_t count
     iso_status status = ISO_OK;
     if (s->n_requests == 0)
         return ISO_OK;
-    shares_succeeds(s, ISO_MPI(MPI_Waitall(s->n_requests, s->requests + s->n_requests, s->status)));
+    shares_succeeds(s, iso_mpi_await(s->watch, s->n_requests, s->requests + s->n_requests, s->status));
     for (int64_t i = 0, n, number = 0; i < count && s->failed.status == ISO_OK && status == ISO_OK;
          i += n, number++) {
         n = rows_of_one(s, rows, i, count, &rank);
@@ -318,7 +321,7 @@ done:
 static void wait_for_answers(iso_shares *s)
 {
     for (int i = 0; i < s->n_answers; i++)
-        shares_succeeds(s, ISO_MPI(MPI_Wait(&s->answers[i].request, MPI_STATUS_IGNORE)));
+        shares_succeeds(s, iso_mpi_await(s->watch, 1, &s->answers[i].request, MPI_STATUSES_IGNORE));
 }
 
 /* Tests whether all requests of this rank have been received. If so it starts the barrier (*waiting); later
@@ -342,7 +345,7 @@ done:
 }
 
 /* Serves the others until no rank has a pending request, also after an error. Gives up if MPI keeps
- * failing. */
+ * failing, or after a loss. */
 static void serve_all(iso_shares *s)
 {
     MPI_Request barrier = MPI_REQUEST_NULL;
@@ -357,8 +360,20 @@ static void serve_all(iso_shares *s)
         if (status == ISO_OK)
             status = test_round(s, &barrier, &waiting, &over);
         failures = shares_succeeds(s, status) ? 0 : failures + 1;
+        if (iso_watch_check(s->watch) != ISO_OK)
+            return;
         iso_patience_pass(&patience, true);
     }
+}
+
+/* Rows that have not come yet are not written to the caller's memory any more. */
+static iso_status abandon(iso_shares *s, iso_status lost)
+{
+    for (int i = s->n_requests; i < 2 * s->n_requests; i++)
+        if (s->requests[i] != MPI_REQUEST_NULL)
+            ISO_MPI_IGNORE(MPI_Cancel(&s->requests[i]));
+    s->abandoned = true;
+    return lost;
 }
 
 iso_status iso_shares_fetch(iso_shares *s, const int64_t *rows, int64_t count, void *out)
@@ -368,8 +383,14 @@ iso_status iso_shares_fetch(iso_shares *s, const int64_t *rows, int64_t count, v
     s->failed = (iso_first_error){0};
     iso_status status = shares_ask(s, rows, count, out);
     serve_all(s);
+    iso_status lost = iso_watch_check(s->watch);
+    if (lost != ISO_OK)
+        return abandon(s, lost);
     iso_status taken = take_answers(s, rows, count);
     wait_for_answers(s);
+    lost = iso_watch_check(s->watch);
+    if (lost != ISO_OK)
+        return abandon(s, lost);
     if (s->failed.status != ISO_OK)
         return iso_first_error_get(&s->failed);
     return status != ISO_OK ? status : taken;

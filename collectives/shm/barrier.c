@@ -14,7 +14,7 @@ static void wait_for_each(const iso_barrier *barrier, int self)
     iso_count_raise(mine, epoch);
     for (int i = 1; i < barrier->count; i++) {
         int other = self + i < barrier->count ? self + i : self + i - barrier->count;
-        iso_count_await(&barrier->flags[other], epoch, false);
+        iso_count_await(&barrier->flags[other], epoch, false, barrier->over);
     }
 }
 
@@ -25,7 +25,7 @@ static void wait_for_last(const iso_barrier *barrier)
     if (iso_count_add(come) == epoch * (uint32_t)barrier->count)
         iso_count_raise(round, epoch);
     else
-        iso_count_await(round, epoch, true);
+        iso_count_await(round, epoch, true, barrier->over);
 }
 
 void iso_barrier_wait(const iso_barrier *barrier, int self)

@@ -7,7 +7,8 @@
 typedef struct iso_barrier {
     iso_count *flags; /* [count + 2], zero at first */
     int count;
-    bool crowded; /* more threads than cores */
+    bool crowded;           /* more threads than cores */
+    const atomic_int *over; /* nonzero: waits end, as others may be lost; may be NULL */
 } iso_barrier;
 
 /* Returns when all `count` participants have called it as often as `self` has. Release and acquire. */

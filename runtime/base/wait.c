@@ -25,6 +25,7 @@ enum {
     YIELDS_NS = 50000,    /* crowded: yields for this long, then sleeps */
     PATIENCE_NS = 20000000, /* iso_patience: yields for this long, then sleeps SLEEP_NS at a time */
     SLEEP_NS = 50000,
+    LOOK_NS = 200000000, /* a sleeper looks at *over */
 };
 /* More preemptions than BUSY_LOSSES mean other processes; fewer are the system's own work. They are
  * forgotten within FORGOTTEN_NS. */
@@ -64,15 +65,17 @@ static bool reached(const iso_count *count, uint32_t value)
     return (int32_t)(atomic_load_explicit(&count->value, memory_order_acquire) - value) >= 0;
 }
 
-/* The kernel compares the word with `seen` first, so a wake between the load and the sleep is not lost. */
-static void sleep_until(iso_count *count, uint32_t value)
+/* The kernel compares the word with `seen` first, so a wake between the load and the sleep is not lost. Nobody
+ * wakes a sleeper because of *over: it looks from time to time. */
+static void sleep_until(iso_count *count, uint32_t value, const atomic_int *over)
 {
+    const struct timespec look = {0, LOOK_NS};
     atomic_fetch_add(&count->sleepers, 1);
-    for (;;) {
+    while (!over || !atomic_load_explicit(over, memory_order_acquire)) {
         uint32_t seen = atomic_load(&count->value);
         if ((int32_t)(seen - value) >= 0)
             break;
-        syscall(SYS_futex, &count->value, FUTEX_WAIT, seen, NULL, NULL, 0);
+        syscall(SYS_futex, &count->value, FUTEX_WAIT, seen, over ? &look : NULL, NULL, 0);
     }
     atomic_fetch_sub(&count->sleepers, 1);
 }
@@ -146,8 +149,8 @@ static bool yield(const iso_count *count, uint32_t value)
     return false;
 }
 
-void iso_count_await(iso_count *count, uint32_t value, bool crowded)
+void iso_count_await(iso_count *count, uint32_t value, bool crowded, const atomic_int *over)
 {
     if (!(crowded ? yield(count, value) : spin(count, value)))
-        sleep_until(count, value);
+        sleep_until(count, value, over);
 }

@@ -21,9 +21,10 @@ void iso_count_raise(iso_count *count, uint32_t value);
  * iso_count_wake when a waiter needs this value. */
 uint32_t iso_count_add(iso_count *count);
 void iso_count_wake(iso_count *count);
-/* Returns when the counter has reached `value` (acquire). crowded: there are more threads than cores, so the
- * waiter yields at once instead of spinning. */
-void iso_count_await(iso_count *count, uint32_t value, bool crowded);
+/* Returns when the counter has reached `value` (acquire), or some tenths of a second after *over has become
+ * nonzero: then nobody may be left to raise it. over may be NULL. crowded: there are more threads than cores, so
+ * the waiter yields at once instead of spinning. */
+void iso_count_await(iso_count *count, uint32_t value, bool crowded, const atomic_int *over);
 
 /* The state of a polling loop, for events that wake no sleeper (an MPI request). Initialised with {0}. */
 typedef struct iso_patience {

@@ -489,6 +489,7 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
     ISO_TRY(function_prepare_rows(function, batch, o));
     o->total = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
+    ISO_TRY(iso_watch_check(iso_context_watch(runtime->ctx)));
     o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
     runtime->steps +=
         function->training && function->program->n_changes > 0 && iso_step_faults(o->total) == 0 && !o->lost;

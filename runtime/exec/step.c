@@ -15,6 +15,7 @@ typedef struct step {
     iso_recorder *recorder; /* NULL: this step is not recorded */
     bool stop;              /* this rank was asked to stop */
     bool takes_weights;     /* the step before has left its new weights to this one */
+    const atomic_int *lost; /* the watchdog's word; NULL without one */
     iso_step_info info;
 } step;
 
@@ -339,6 +340,11 @@ static void run_thread(void *arg, int thread)
         if (stop < plan->n_instructions)
             run_exchange(s, stop++, thread, first, end);
         i = stop;
+        if (s->lost && atomic_load_explicit(s->lost, memory_order_relaxed)) {
+            if (thread == 0)
+                iso_fabric_abandon(s->runtime->fabric);
+            return;
+        }
     }
     run_end(s, thread, first, end);
     note_all(s, first, end, ISO_EVENT_STEP, -1, step_begin);
@@ -360,9 +366,10 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     for (int l = 0; refusal && l < runtime->n_locals; l++)
         iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
     iso_watch *watch = iso_context_watch(runtime->ctx);
-    iso_watch_enter(watch, &function->step_name); /* waits for nobody itself: its exchanges do */
+    s.lost = iso_watch_word(watch);
+    iso_status entered = iso_watch_enter(watch, &function->step_name); /* its exchanges wait, not it */
     iso_watch_leave(watch);
-    if (runtime->n_locals == 0)
+    if (runtime->n_locals == 0 || entered != ISO_OK)
         return 0;
     int64_t begun = iso_watch_time(watch);
     s.takes_weights = runtime->left == ready;

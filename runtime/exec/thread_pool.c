@@ -35,7 +35,7 @@ static void *work(void *arg)
     iso_thread_pool *pool = self->pool;
     iso_signal_stack_use();
     for (uint32_t round = 1;; round++) {
-        iso_count_await(&pool->rounds, round, pool->crowded);
+        iso_count_await(&pool->rounds, round, pool->crowded, NULL);
         if (pool->stop)
             return NULL;
         pool->job(pool->arg, self->thread);
@@ -101,5 +101,5 @@ void iso_thread_pool_run(iso_thread_pool *pool, iso_job job, void *arg)
     }
     job(arg, 0);
     if (pool->n_threads > 1)
-        iso_count_await(&pool->done, ends_of(pool, round), pool->crowded);
+        iso_count_await(&pool->done, ends_of(pool, round), pool->crowded, NULL);
 }

@@ -29,21 +29,27 @@ static const double patience = 5; /* seconds */
 typedef enum finish_barrier {
     MET,
     LATE, /* the others did not arrive in time, or MPI failed; the message is still in flight */
-    LOST, /* MPI could not send */
+    LOST, /* MPI could not send, or a rank was lost; no message is in flight */
 } finish_barrier;
 
-/* Waits for all ranks; at most `seconds` if that is above 0. If MPI fails, *failed is its error. */
-static finish_barrier wait_for_all(MPI_Request *request, double seconds, iso_status *failed)
+/* Waits for all ranks; at most `seconds` if that is above 0. If MPI fails or a rank is lost, *failed is the
+ * error. All may arrive after the report too: a launcher that ends the job lets a stopped rank go on. */
+static finish_barrier wait_for_all(const iso_watch *watch, MPI_Request *request, double seconds,
+                                   iso_status *failed)
 {
     double end = iso_clock() + seconds;
-    int done = 0, tries = 0, failures = 0;
-    for (;;) {
+    for (int done = 0, tries = 0, failures = 0;; tries++) {
         *failed = ISO_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
         if (*failed != ISO_OK && ++failures == ISO_MPI_TRIES)
             return LATE;
-        if (*failed == ISO_OK && (done || (seconds > 0 && iso_clock() > end)))
-            return done ? MET : LATE;
-        if (++tries > 100)
+        if (*failed == ISO_OK) {
+            *failed = iso_watch_check(watch);
+            if (*failed != ISO_OK)
+                return done ? LOST : LATE;
+            if (done || (seconds > 0 && iso_clock() > end))
+                return done ? MET : LATE;
+        }
+        if (tries >= 100)
             nanosleep(&(struct timespec){0, 200000}, NULL);
     }
 }
@@ -58,6 +64,13 @@ static const char *speaker(const iso_context *ctx, int rank, char *text, size_t 
     snprintf(text, size, "%s%s%s%s", evaluates ? "evaluator" : "", evaluates && rank >= 0 ? ", " : "", number,
              evaluates || rank >= 0 ? ": " : "");
     return text;
+}
+
+/* Whether the watchdog has reported a loss. */
+static bool is_lost(const iso_context *ctx)
+{
+    const atomic_int *word = iso_watch_word(ctx->channel.watch);
+    return word && atomic_load(word);
 }
 
 /* One write, so that lines of different ranks do not mix. */
@@ -108,11 +121,13 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     snprintf(message, sizeof message, "%s", iso_error_message());
     if (*status != ISO_OK)
         iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_FAILS);
-    iso_watch_enter_named(ctx->channel.watch, "iso_finish", -1, NULL);
-    iso_status failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
-                                               ctx->shutdown, &request));
-    finish_barrier how =
-        failed == ISO_OK ? wait_for_all(&request, *status == ISO_OK ? 0 : patience, &failed) : LOST;
+    iso_status failed = iso_watch_enter_named(ctx->channel.watch, "iso_finish", -1, NULL);
+    if (failed == ISO_OK)
+        failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
+                                        ctx->shutdown, &request));
+    finish_barrier how = failed != ISO_OK ? LOST
+                                          : wait_for_all(ctx->channel.watch, &request,
+                                                         *status == ISO_OK ? 0 : patience, &failed);
     if (how == MET) {
         iso_watch_leave(ctx->channel.watch);
         *status = tell(ctx, endings);
@@ -132,7 +147,8 @@ static finish_barrier finish_job(iso_context *ctx, iso_status *status)
         met = iso_roles_meet(ctx);
     }
     if (met != ISO_OK) {
-        if (*status == ISO_OK) /* otherwise the program's own error has been printed */
+        /* otherwise the program's own error has been printed, or the report */
+        if (*status == ISO_OK && !is_lost(ctx))
             print_end(ctx, met, ctx->channel.rank, iso_error_message());
         *status = *status == ISO_OK ? met : *status;
         return LATE;
@@ -176,6 +192,8 @@ static finish_barrier end_alone(const iso_context *ctx, iso_status status)
 /* iso_stopped has agreed on the signal. */
 static int exit_code(const iso_context *ctx, iso_status status)
 {
+    if (ctx && is_lost(ctx))
+        return ISO_WATCH_LOST;
     bool known = status == ISO_INTERRUPTED && ctx && ctx->stop.signal > 0;
     return known ? 128 + ctx->stop.signal : iso_status_exit_code(status);
 }
@@ -187,7 +205,7 @@ int iso_finish(iso_context *ctx, iso_status status)
         iso_error(status, "the program ended with status %d (%s) and recorded no message", (int)status,
                   name_of(status));
     finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
-    if (how != MET && joined && status != ISO_OK)
+    if (how != MET && joined && status != ISO_OK && !is_lost(ctx)) /* the report has told of a loss */
         print_end(ctx, status, ctx->channel.rank, iso_error_message());
     if (joined)
         iso_workers_tell_end(ctx, status);
@@ -195,7 +213,7 @@ int iso_finish(iso_context *ctx, iso_status status)
         how = finish_job(ctx, &status);
     if (how != MET && began)
         ISO_MPI_IGNORE(MPI_Abort(MPI_COMM_WORLD, exit_code(ctx, status)));
-    if (ctx && how != LATE) {
+    if (ctx && how != LATE && !is_lost(ctx)) {
         iso_comm_free(&ctx->job.communicator);
         iso_mpi_free(&ctx->shutdown);
         iso_comm_free(&ctx->channel.communicator);

@@ -264,7 +264,7 @@ static iso_status join_job(iso_context *ctx, MPI_Comm communicator)
     iso_channel *job = &ctx->job;
     int leaders[2] = {-1, -1};
     iso_status status;
-    ISO_TRY(iso_comm_dup(&communicator, &job->communicator));
+    ISO_TRY(iso_comm_dup(&communicator, NULL, &job->communicator));
     job->rank = iso_comm_rank(job->communicator);
     job->n_ranks = iso_comm_size(job->communicator);
     if (ctx->channel.rank == 0)
@@ -366,6 +366,8 @@ iso_status iso_roles_meet(iso_context *ctx)
         status = ISO_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
         if (status != ISO_OK && ++failures < ISO_MPI_TRIES)
             status = ISO_OK;
+        if (status == ISO_OK && !done)
+            status = iso_watch_check(ctx->channel.watch);
         if (status == ISO_OK && !done && iso_watch_misses(ctx->channel.watch))
             status = iso_error(ISO_FAILED, "a rank of the job has not reached iso_finish");
         if (status == ISO_OK && !done) {

@@ -7,6 +7,7 @@
 
 #include "collectives/control/control.h"
 #include "collectives/mpi/call.h"
+#include "collectives/mpi/wait.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
@@ -82,7 +83,10 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
             status = iso_hosts_find_job(ctx, &settings.n_hosts);
         settings.host_of_rank = ctx->job_hosts;
     }
-    return status == ISO_OK ? iso_watch_create(all, &settings, &ctx->channel.watch) : status;
+    if (status == ISO_OK)
+        status = iso_watch_create(all, &settings, &ctx->channel.watch);
+    iso_comm_set_watch(ctx->channel.communicator, ctx->channel.watch);
+    return status;
 }
 
 /* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
@@ -205,6 +209,12 @@ const iso_channel *iso_context_channel(const iso_context *ctx)
 iso_watch *iso_context_watch(const iso_context *ctx)
 {
     return ctx ? ctx->channel.watch : NULL;
+}
+
+void iso_set_loss_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user)
+{
+    if (!ISO_ANY_NULL(ctx))
+        iso_watch_set_tell(ctx->channel.watch, take, user);
 }
 
 void iso_agree_later(iso_context *ctx, iso_status status)
@@ -395,8 +405,8 @@ static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datat
     iso_status status = iso_watch_enter_named(watch, "a reduction of", (int64_t)count, "values");
     for (size_t at = 0; at < count && status == ISO_OK; at += PART) {
         int n = count - at < PART ? (int)(count - at) : PART;
-        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, values + at * ELEMENT, n, type, op,
-                                       iso_mpi_of(ctx->channel.communicator)));
+        status = iso_mpi_all_reduce(watch, MPI_IN_PLACE, values + at * ELEMENT, n, type, op,
+                                    iso_mpi_of(ctx->channel.communicator));
     }
     iso_watch_leave(watch);
     return status;

@@ -49,6 +49,15 @@ extern "C" {
  * iso_finish, but the loss of any rank ends the job. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or
  * the ranks contradict each other. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
+/* The watchdog of a context of several ranks finds a rank that has died, was stopped or cannot be reached, and
+ * prints a report (docs/failures.md). If iso_init began MPI, the process then ends with exit code 74. In another
+ * program, calls of Isogrid on this context return ISO_FAILED with the report's first line as message, those
+ * too that already wait for the lost rank, and iso_finish returns 74; MPI itself and HDF5 may wait for ever.
+ *
+ * From now on take(user, text) is called once when that happens, with this line, on a thread of the watchdog
+ * (after an earlier loss: at once). It may end the program, with MPI_Abort or _exit; it must not call Isogrid.
+ * NULL: it is not called. Does nothing with one rank. Local. */
+ISO_API void iso_set_loss_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user);
 /* Prints the error once, naming its rank; in a job with both roles the ranks of each role wait here for those of
  * the other; ends MPI if iso_init began it (aborts the job if only this rank fails); frees ctx; returns the exit
  * code. ctx may be NULL. Objects that were made with ctx may be destroyed

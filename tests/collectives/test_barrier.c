@@ -62,7 +62,7 @@ static meeting begin(int members, bool crowded, uint32_t first)
     iso_count *flags = shared_memory((size_t)(members + 2) * sizeof *flags);
     for (int i = 0; i <= members + 1; i++)
         atomic_store(&flags[i].value, i == members ? first * (uint32_t)members : first);
-    return (meeting){{flags, members, crowded}, members, shared_memory(THREADS * sizeof(int))};
+    return (meeting){{flags, members, crowded, NULL}, members, shared_memory(THREADS * sizeof(int))};
 }
 
 typedef struct member {
@@ -125,10 +125,32 @@ START_TEST(a_long_wait_uses_no_processor)
         _exit(0);
     }
     double before = own_seconds();
-    iso_count_await(count, 1, _i % 2);
+    iso_count_await(count, 1, _i % 2, NULL);
     double used = own_seconds() - before;
     waitpid(child, NULL, 0);
     ck_assert_msg(used < 0.02, "%g s of 0.2", used);
+}
+END_TEST
+
+static void *announce(void *over)
+{
+    sleep_ms(50);
+    atomic_store((atomic_int *)over, 1);
+    return NULL;
+}
+
+/* A waiter whose partner never comes is released by the word, also one that comes later. */
+START_TEST(a_word_ends_waits)
+{
+    meeting m = begin(2, _i % 2, 0);
+    atomic_int over = 0;
+    pthread_t thread;
+    m.barrier.over = &over;
+    ck_assert_int_eq(pthread_create(&thread, NULL, announce, &over), 0);
+    iso_barrier_wait(&m.barrier, 0);
+    ck_assert_int_eq(atomic_load(&over), 1);
+    iso_barrier_wait(&m.barrier, 0);
+    pthread_join(thread, NULL);
 }
 END_TEST
 
@@ -160,6 +182,7 @@ int main(void)
     tcase_add_loop_test(tests, threads_meet, 0, 4);
     tcase_add_loop_test(tests, processes_meet, 0, 2);
     tcase_add_loop_test(tests, a_long_wait_uses_no_processor, 0, 2);
+    tcase_add_loop_test(tests, a_word_ends_waits, 0, 2);
     tcase_add_loop_test(tests, threads_of_a_pool_wait_asleep, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

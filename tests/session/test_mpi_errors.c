@@ -112,6 +112,17 @@ BETWEEN(Ireduce, c,
 BETWEEN(Ibcast, c, (void *a, int n, MPI_Datatype t, int root, MPI_Comm c, MPI_Request *r),
         (a, n, t, root, c, r))
 BETWEEN(Ibarrier, c, (MPI_Comm c, MPI_Request *r), (c, r))
+BETWEEN(Iallreduce, c, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request *r),
+        (a, b, n, t, o, c, r))
+BETWEEN(Iexscan, c, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request *r),
+        (a, b, n, t, o, c, r))
+BETWEEN(Ialltoall, c,
+        (const void *a, int n, MPI_Datatype t, void *b, int m, MPI_Datatype u, MPI_Comm c, MPI_Request *r),
+        (a, n, t, b, m, u, c, r))
+BETWEEN(Ialltoallv, c,
+        (const void *a, const int n[], const int at[], MPI_Datatype t, void *b, const int m[], const int to[],
+         MPI_Datatype u, MPI_Comm c, MPI_Request *r),
+        (a, n, at, t, b, m, to, u, c, r))
 BETWEEN(Comm_rank, c, (MPI_Comm c, int *r), (c, r))
 BETWEEN(Comm_size, c, (MPI_Comm c, int *n), (c, n))
 BETWEEN(Comm_test_inter, c, (MPI_Comm c, int *is), (c, is))
@@ -322,6 +333,10 @@ START_TEST(collective_calls_fail)
                                             "MPI_Barrier",
                                             "MPI_Ireduce",
                                             "MPI_Ibcast",
+                                            "MPI_Iallreduce",
+                                            "MPI_Iexscan",
+                                            "MPI_Ialltoall",
+                                            "MPI_Ialltoallv",
                                             "MPI_Iallgather",
                                             "MPI_Ibarrier",
                                             NULL};
@@ -331,7 +346,9 @@ END_TEST
 
 START_TEST(calls_of_a_host_fail)
 {
-    static const char *const functions[] = {"MPI_Allreduce", "MPI_Bcast", "MPI_Exscan", "MPI_Barrier", NULL};
+    static const char *const functions[] = {"MPI_Allreduce", "MPI_Bcast",      "MPI_Exscan",
+                                            "MPI_Barrier",   "MPI_Iallreduce", "MPI_Ibcast",
+                                            "MPI_Iexscan",   "MPI_Ibarrier",   NULL};
     if (ranks > 1)
         fail_all(functions, ON_A_HOST, NAMED);
 }

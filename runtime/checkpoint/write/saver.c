@@ -10,6 +10,7 @@
 
 #include "collectives/control/control.h"
 #include "collectives/mpi/call.h"
+#include "collectives/mpi/wait.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -69,7 +70,9 @@ static iso_status join_ranks(iso_saver *saver)
     void *communicator = iso_communicator(saver->ctx);
     if (!communicator)
         return ISO_OK;
-    iso_status status = iso_mpi_dup(*(MPI_Comm *)communicator, &saver->communicator);
+    iso_status status = iso_mpi_gate(iso_context_watch(saver->ctx), *(MPI_Comm *)communicator);
+    if (status == ISO_OK)
+        status = iso_mpi_dup(*(MPI_Comm *)communicator, &saver->communicator);
     return status != ISO_OK ? status : ISO_MPI(MPI_Op_create(join_reports, 1, &saver->join));
 }
 
@@ -112,7 +115,10 @@ void iso_saver_destroy(iso_saver *saver)
 {
     if (!saver)
         return;
-    iso_saver_wait(saver);
+    if (!saver->abandoned)
+        iso_saver_wait(saver);
+    if (saver->abandoned)
+        return;
     leave_ranks(saver);
     iso_file_layout_free(&saver->layout);
     iso_save_parts_free(&saver->parts);
@@ -267,16 +273,35 @@ void iso_saver_poll(iso_saver *saver)
         ;
 }
 
+/* A rank is lost: what it was to send never comes. Work of this rank alone ends first. */
+static void abandon(iso_saver *saver)
+{
+    iso_two_phase_skip(&saver->two_phase);
+    end_work(saver);
+    if (saver->file >= 0)
+        close(saver->file);
+    saver->file = -1;
+    if (is_chief(saver) && saver->phase < ISO_SAVE_COMMITTING)
+        unlink(saver->path.temporary);
+    saver->abandoned = true;
+    saver->phase = ISO_SAVE_NONE;
+}
+
 static void settle(iso_saver *saver)
 {
     while (saver->phase != ISO_SAVE_NONE)
-        if (!go_on(saver))
+        if (!go_on(saver)) {
+            if (iso_watch_check(iso_context_watch(saver->ctx)) != ISO_OK)
+                abandon(saver);
             nanosleep(&nap, NULL);
+        }
 }
 
 static iso_status wait_for_save(iso_saver *saver)
 {
     settle(saver);
+    if (saver->abandoned)
+        return iso_watch_check(iso_context_watch(saver->ctx));
     iso_status status = saver->unreported ? saver->result : ISO_OK;
     saver->unreported = false;
     return status == ISO_OK ? ISO_OK : iso_error(status, "%s", saver->message);
@@ -367,7 +392,8 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
     uint64_t word[6] = {status != ISO_OK, *fresh, structure, ~structure, name, ~name};
     iso_status met = ISO_OK;
     if (!is_alone(saver))
-        met = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, word, 6, MPI_UINT64_T, MPI_MAX, saver->communicator));
+        met = iso_mpi_all_reduce(iso_context_watch(saver->ctx), MPI_IN_PLACE, word, 6, MPI_UINT64_T, MPI_MAX,
+                                 saver->communicator);
     if (met != ISO_OK)
         return met;
     if (word[0])
@@ -435,8 +461,8 @@ static iso_status share_out(iso_saver *saver, const iso_file_spec *spec, const i
         status = iso_save_parts_make(spec, shards, is_chief(saver), &saver->parts, covered);
     ISO_TRY(iso_agree(saver->ctx, status));
     if (!is_alone(saver))
-        ISO_TRY(ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, covered, spec->n_tensors, MPI_INT64_T, MPI_SUM,
-                                      saver->communicator)));
+        ISO_TRY(iso_mpi_all_reduce(iso_context_watch(saver->ctx), MPI_IN_PLACE, covered, spec->n_tensors,
+                                   MPI_INT64_T, MPI_SUM, saver->communicator));
     ISO_TRY(check_covered(spec, covered));
     status = iso_two_phase_make(saver->ctx, saver->communicator, spec, &saver->parts, &saver->two_phase);
 done:

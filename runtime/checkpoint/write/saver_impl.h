@@ -38,6 +38,7 @@ struct iso_saver {
     iso_context *ctx;
     iso_saver_options options;
     MPI_Comm communicator; /* the saver's own; MPI_COMM_NULL without MPI */
+    bool abandoned;        /* a rank was lost in a save: MPI may still use our memory, which is not freed */
     MPI_Op join;           /* combines two reports */
     int rank, n_ranks;
     uint32_t id; /* in the names of its temporary files; the same on all ranks */

@@ -6,6 +6,7 @@
 
 #include "collectives/control/control.h"
 #include "collectives/mpi/call.h"
+#include "collectives/mpi/wait.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/runs_impl.h"
@@ -54,8 +55,7 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     for (int i = 0; i < parts->count && status == ISO_OK; i++)
         mine[parts->parts[i].tensor] |= is_short(&parts->parts[i].shard) ? HAS | HAS_SHORT : HAS;
     if (status == ISO_OK && p->x->communicator != MPI_COMM_NULL)
-        status = ISO_MPI(MPI_Allgather(mine, (int)tensors, MPI_BYTE, p->flags, (int)tensors, MPI_BYTE,
-                                       p->x->communicator));
+        status = iso_mpi_gather_all(iso_context_watch(ctx), mine, (int)tensors, p->flags, p->x->communicator);
     else if (status == ISO_OK)
         memcpy(p->flags, mine, tensors);
     for (size_t i = 0; i < tensors * ranks && status == ISO_OK; i++)
@@ -242,11 +242,11 @@ static iso_status make_traffic(const iso_two_phase *x, traffic *t)
     return ISO_OK;
 }
 
-static iso_status exchange_counts(const iso_two_phase *x, traffic *t)
+static iso_status exchange_counts(const iso_watch *watch, const iso_two_phase *x, traffic *t)
 {
     int bytes = 0;
     bool fits = true;
-    iso_status status = ISO_MPI(MPI_Alltoall(t->out, 1, MPI_INT, t->in, 1, MPI_INT, x->communicator));
+    iso_status status = iso_mpi_swap_counts(watch, t->out, t->in, x->communicator);
     if (status != ISO_OK)
         return status;
     for (int r = 0; r < x->n_ranks; r++) {
@@ -333,6 +333,7 @@ static iso_status two_phase_make_room(iso_two_phase *x)
 /* Announces to each rank the items that it gets from this one. */
 static iso_status tell(iso_context *ctx, planner *p)
 {
+    const iso_watch *watch = iso_context_watch(ctx);
     iso_two_phase *x = p->x;
     traffic t = {0};
     iso_status status = ISO_OK;
@@ -340,9 +341,9 @@ static iso_status tell(iso_context *ctx, planner *p)
     sort_items(&x->out);
     if (x->communicator != MPI_COMM_NULL) {
         ISO_TRY(iso_agree(ctx, make_traffic(x, &t)));
-        ISO_TRY(iso_agree(ctx, exchange_counts(x, &t)));
-        status = ISO_MPI(MPI_Alltoallv(t.outgoing, t.out, t.out_at, MPI_BYTE, t.incoming, t.in, t.in_at,
-                                       MPI_BYTE, x->communicator));
+        ISO_TRY(iso_agree(ctx, exchange_counts(watch, x, &t)));
+        status = iso_mpi_all_to_all(watch, t.outgoing, t.out, t.out_at, t.incoming, t.in, t.in_at,
+                                    x->communicator);
         if (status == ISO_OK)
             status = take_notices(p, &t);
     }
