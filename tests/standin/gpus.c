@@ -1,6 +1,6 @@
 /* GPUs, the driver, and errors. */
-#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,21 +80,16 @@ const char *cudaGetErrorName(cudaError_t error)
     return "an error that the stand-in has no name for";
 }
 
-/* The error that STANDIN_FAIL orders for this call. */
-static cudaError_t ordered(const char *function)
+cudaError_t standin_ordered(const char *function)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static long calls;
+    static atomic_long calls;
     const char *order = getenv("STANDIN_FAIL");
     size_t length = strlen(function);
     if (!order || strncmp(order, function, length) != 0 || order[length] != ':')
         return cudaSuccess;
     char *rest;
     long error = strtol(order + length + 1, &rest, 10), first = *rest == ':' ? strtol(rest + 1, NULL, 10) : 1;
-    pthread_mutex_lock(&lock);
-    long call = ++calls;
-    pthread_mutex_unlock(&lock);
-    return call >= first ? (cudaError_t)error : cudaSuccess;
+    return atomic_fetch_add(&calls, 1) + 1 >= first ? (cudaError_t)error : cudaSuccess;
 }
 
 static int driver(void)
@@ -102,11 +97,20 @@ static int driver(void)
     return (int)standin_number("STANDIN_DRIVER", CUDART_VERSION);
 }
 
+static atomic_int raised; /* by work on a stream */
+
+void standin_raise(cudaError_t error)
+{
+    int none = cudaSuccess;
+    atomic_compare_exchange_strong(&raised, &none, (int)error);
+}
+
 cudaError_t standin_enter(const char *function)
 {
     if (driver() < CUDART_VERSION / 1000 * 1000)
         return standin_error(cudaErrorInsufficientDriver);
-    return standin_error(ordered(function));
+    cudaError_t error = (cudaError_t)atomic_load(&raised);
+    return standin_error(error != cudaSuccess ? error : standin_ordered(function));
 }
 
 /* ---- the driver ---- */
@@ -191,6 +195,6 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     STANDIN_ENTER();
     *total = standin_total_bytes();
-    *free_bytes = *total;
+    *free_bytes = *total - standin_used_bytes(current);
     return cudaSuccess;
 }

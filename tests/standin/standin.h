@@ -3,16 +3,29 @@
  * tests/standin/libisogrid_cuda.so of the build folder: a program that opens that file (ISOGRID_CUDA_LIBRARY) runs
  * the whole device path without a GPU. Nothing that it measures says anything about a GPU.
  *
+ * A stream is a thread that does its work in order, after random delays: where a wait for an event is missing, some
+ * seeds give a wrong result. The host cannot touch device memory while no stream has work; what touches it, or
+ * memory that was freed, ends the process with a report. Kernels run in the emulator (tests/emulator). A captured
+ * graph is done in a random order that its dependencies allow.
+ *
  * Variables of the environment make the machine, and its faults:
  *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0)
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
- *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones */
+ *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
+ *   STANDIN_SEED=N         for delays and orders (1)
+ *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
+ *                          F may be `kernel`: kernel number N fails while it runs */
 #ifndef ISO_TESTS_STANDIN_H
 #define ISO_TESTS_STANDIN_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { STANDIN_MOST_GPUS = 8 };
 
@@ -20,12 +33,15 @@ enum { STANDIN_MOST_GPUS = 8 };
 long standin_number(const char *variable, long otherwise);
 
 /* Ends the process with a report: the caller did what CUDA leaves undefined. */
-_Noreturn void standin_stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
+__attribute__((noreturn, format(printf, 1, 2))) void standin_stop(const char *format, ...);
+
+/* ---- errors ---- */
 
 /* Keeps an error for cudaGetLastError, and returns it. */
 cudaError_t standin_error(cudaError_t error);
-/* What STANDIN_FAIL says of this call of a function; cudaSuccess if nothing. Also: without a driver every call
- * fails. */
+/* What STANDIN_FAIL orders for this call of a function; cudaSuccess if nothing. */
+cudaError_t standin_ordered(const char *function);
+/* The same for a call of CUDA: without a driver, and after an error of a kernel, every call fails. */
 cudaError_t standin_enter(const char *function);
 #define STANDIN_ENTER()                                                                                      \
     do {                                                                                                     \
@@ -33,10 +49,41 @@ cudaError_t standin_enter(const char *function);
         if (injected_ != cudaSuccess)                                                                        \
             return injected_;                                                                                \
     } while (0)
+/* An error of work on a stream: from now on every call gives it. */
+void standin_raise(cudaError_t error);
+
+/* ---- memory ---- */
 
 /* The GPU that this thread uses. */
 int standin_gpu(void);
-/* The memory of a GPU. */
+/* The memory of a GPU, and how much of it is allocated. */
 size_t standin_total_bytes(void);
+size_t standin_used_bytes(int gpu);
 
+typedef enum standin_kind { STANDIN_PAGEABLE, STANDIN_PINNED, STANDIN_DEVICE } standin_kind;
+/* What kind of memory the bytes are. Ends the process if they are partly outside of an allocation of the device, or
+ * were freed. */
+standin_kind standin_kind_of(const void *memory, size_t bytes);
+/* Where the code of the stand-in finds the bytes, whether the device's memory is open or not. */
+void *standin_reach(const void *memory, size_t bytes);
+/* Opens the memory of the devices to this process until no stream has work; called by work on a stream. */
+void standin_open(void);
+bool standin_is_open(void);
+/* Closes it. busy: whether a stream has work, asked under the lock that standin_open takes. */
+void standin_close(bool (*busy)(void));
+
+/* ---- work ---- */
+
+/* Work on a stream: run(argument) is called by the stream's thread, or each time a graph is launched. */
+typedef struct standin_work {
+    void (*run)(void *argument);
+    void (*drop)(void *argument); /* when it will not be run again; may be NULL */
+    const char *what;
+} standin_work;
+/* Queues work with a copy of the argument, or adds it to the graph that the stream is captured into. */
+cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const void *argument, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

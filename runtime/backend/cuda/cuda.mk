@@ -3,7 +3,6 @@
 #   NVCC=path   the compiler; its folder is that of the toolkit
 #   NCCL_HOME=dir, CUDNN_HOME=dir   where include/nccl.h and include/cudnn.h are, unless the toolkit or the system has them
 # By default the library is built where nvcc is found: without NCCL or cuDNN if their headers are missing, which `make` then says.
-CUDA ?= $(if $(SANITIZE),0)
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)))))
 CUDA_SYSTEM := /usr/local/include /usr/include
@@ -12,7 +11,11 @@ CUDA_HAS = $(if $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_FOLDERS)))),1,0)
 CUDA_HAS_TOOLKIT := $(if $(CUDA_HOME),$(if $(filter 0,$(call CUDA_HAS,cuda_runtime_api.h) $(call CUDA_HAS,cublasLt.h)),0,1),0)
 CUDA_HAS_NCCL := $(call CUDA_HAS,nccl.h)
 CUDA_HAS_CUDNN := $(call CUDA_HAS,cudnn.h)
-WITH_CUDA := $(if $(filter 0,$(CUDA)),0,$(CUDA_HAS_TOOLKIT))
+ifeq ($(CUDA),0)
+CUDA_HAS_TOOLKIT := 0
+endif
+# No test runs the kernels of a build of SANITIZE=1 on a GPU.
+WITH_CUDA := $(if $(filter 1,$(CUDA)),$(CUDA_HAS_TOOLKIT),$(if $(SANITIZE),0,$(CUDA_HAS_TOOLKIT)))
 
 CUDA_NO_TOOLKIT := the CUDA toolkit is missing (nvcc, found by PATH or NVCC=; include/cuda_runtime_api.h and cublasLt.h beside it)
 CUDA_NO_NCCL := nccl.h is missing (NCCL_HOME=)
@@ -31,7 +34,7 @@ endif
 # One line about what is left out.
 cuda-missing:
 ifneq ($(CUDA),0)
-ifeq ($(WITH_CUDA),0)
+ifeq ($(CUDA_HAS_TOOLKIT),0)
 	@echo '  without CUDA: $(CUDA_NO_TOOLKIT)'
 else ifneq ($(strip $(CUDA_MISSING)),)
 	@echo '  CUDA without a library: $(strip $(CUDA_MISSING))'

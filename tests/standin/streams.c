@@ -1,0 +1,393 @@
+/* Streams, events, copies and fills. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/standin/streams_impl.h"
+
+pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t standin_change = PTHREAD_COND_INITIALIZER;
+
+static cudaStream_t streams;
+
+cudaStream_t standin_streams(void)
+{
+    return streams;
+}
+
+static void hold(void)
+{
+    pthread_mutex_lock(&standin_lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&standin_lock);
+}
+
+/* ---- items ---- */
+
+standin_item *standin_make_item(const standin_work *work, const void *argument, size_t size)
+{
+    standin_item *item = malloc(sizeof *item + size);
+    if (!item)
+        standin_stop("no memory for work");
+    *item = (standin_item){.work = *work, .users = 1};
+    if (size > 0)
+        memcpy(item->argument, argument, size);
+    return item;
+}
+
+/* With the lock. */
+void standin_drop_item(standin_item *item)
+{
+    if (--item->users > 0)
+        return;
+    if (item->work.drop)
+        item->work.drop(item->argument);
+    free(item);
+}
+
+void standin_push(cudaStream_t stream, standin_item *item)
+{
+    standin_queued *queued = malloc(sizeof *queued);
+    if (!queued)
+        standin_stop("no memory for a queue");
+    *queued = (standin_queued){item, NULL};
+    *(stream->first ? &stream->last->next : &stream->first) = queued;
+    stream->last = queued;
+    stream->pushed++;
+    pthread_cond_broadcast(&standin_change);
+}
+
+cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const void *argument, size_t size)
+{
+    if (!stream)
+        standin_stop("%s on the default stream, which Isogrid does not use", work->what);
+    standin_item *item = standin_make_item(work, argument, size);
+    hold();
+    if (stream->graph)
+        standin_add_node(stream, item);
+    else
+        standin_push(stream, item);
+    let_go();
+    return cudaSuccess;
+}
+
+/* ---- the thread of a stream ---- */
+
+uint64_t standin_draw(cudaStream_t stream, uint64_t below)
+{
+    uint64_t x = stream->random;
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    stream->random = x;
+    return below ? x % below : 0;
+}
+
+/* All streams are read without the lock that the caller of standin_close holds: they only grow. */
+static bool is_busy(void)
+{
+    hold();
+    bool busy = false;
+    for (cudaStream_t s = streams; s; s = s->next)
+        busy = busy || s->finished < s->pushed;
+    let_go();
+    return busy;
+}
+
+static void finish(cudaStream_t stream, standin_item *item)
+{
+    hold();
+    standin_drop_item(item);
+    stream->finished++;
+    pthread_cond_broadcast(&standin_change);
+    let_go();
+    standin_close(is_busy);
+}
+
+static void *serve(void *argument)
+{
+    cudaStream_t stream = argument;
+    uint64_t most = (uint64_t)standin_number("STANDIN_DELAY", 0);
+    for (;;) {
+        hold();
+        while (!stream->first && !stream->ended)
+            pthread_cond_wait(&standin_change, &standin_lock);
+        standin_queued *queued = stream->first;
+        uint64_t delay = most && standin_draw(stream, 2) ? standin_draw(stream, most) : 0;
+        if (queued)
+            stream->first = queued->next;
+        let_go();
+        if (!queued)
+            return NULL;
+        if (delay)
+            usleep((useconds_t)delay);
+        standin_item *item = queued->item;
+        free(queued);
+        item->work.run(item->argument);
+        finish(stream, item);
+    }
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    static uint64_t created;
+    STANDIN_ENTER();
+    cudaStream_t fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return standin_error(cudaErrorMemoryAllocation);
+    if (!(flags & cudaStreamNonBlocking))
+        standin_stop("a stream that waits for the default stream");
+    hold();
+    fresh->gpu = standin_gpu();
+    fresh->random = (++created * 31 + (uint64_t)standin_number("STANDIN_SEED", 1)) * 0x9E3779B97F4A7C15u | 1;
+    fresh->next = streams;
+    streams = fresh;
+    let_go();
+    if (pthread_create(&fresh->thread, NULL, serve, fresh) != 0)
+        standin_stop("no thread for a stream");
+    *stream = fresh;
+    return cudaSuccess;
+}
+
+/* With the lock: waits until a stream has finished so many items. */
+static void await(cudaStream_t stream, uint64_t position)
+{
+    while (stream->finished < position)
+        pthread_cond_wait(&standin_change, &standin_lock);
+}
+
+/* What was queued is done first. The struct stays, since events may name it. */
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    hold();
+    await(stream, stream->pushed);
+    stream->ended = true;
+    pthread_cond_broadcast(&standin_change);
+    let_go();
+    pthread_join(stream->thread, NULL);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    STANDIN_ENTER();
+    hold();
+    cudaError_t error = stream->graph ? standin_refuse_capture() : cudaSuccess;
+    if (error == cudaSuccess)
+        await(stream, stream->pushed);
+    let_go();
+    return error != cudaSuccess ? standin_error(error) : standin_enter("after cudaStreamSynchronize");
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    STANDIN_ENTER();
+    hold();
+    bool done = stream->finished == stream->pushed;
+    let_go();
+    return done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    hold();
+    cudaError_t error = standin_refuse_capture();
+    for (cudaStream_t s = streams; s && error == cudaSuccess; s = s->next)
+        await(s, s->pushed);
+    let_go();
+    return error != cudaSuccess ? standin_error(error) : standin_enter(__func__);
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)flags;
+    STANDIN_ENTER();
+    *event = calloc(1, sizeof **event);
+    return standin_error(*event ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event->nodes);
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    STANDIN_ENTER();
+    hold();
+    event->stream = stream;
+    event->position = stream->pushed;
+    event->graph = stream->graph;
+    if (stream->graph)
+        standin_set_nodes(&event->nodes, &event->n_nodes, stream->tail, stream->n_tail);
+    let_go();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    STANDIN_ENTER();
+    hold();
+    bool done = !event->stream || event->stream->finished >= event->position;
+    let_go();
+    return done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    STANDIN_ENTER();
+    hold();
+    cudaError_t error = event->graph ? standin_refuse_capture() : cudaSuccess;
+    if (error == cudaSuccess && event->stream)
+        await(event->stream, event->position);
+    let_go();
+    return error != cudaSuccess ? standin_error(error) : standin_enter("after cudaEventSynchronize");
+}
+
+typedef struct awaited {
+    cudaStream_t stream;
+    uint64_t position;
+} awaited;
+
+static void run_wait(void *argument)
+{
+    const awaited *of = argument;
+    hold();
+    await(of->stream, of->position);
+    let_go();
+}
+
+/* A stream that waits for an event of a capture takes part in it. */
+static cudaError_t join_capture(cudaStream_t stream, cudaEvent_t event)
+{
+    if (stream->graph && stream->graph != event->graph)
+        return cudaErrorStreamCaptureIsolation;
+    if (!stream->graph)
+        stream->n_tail = 0;
+    stream->graph = event->graph;
+    int *both = malloc((size_t)(stream->n_tail + event->n_nodes) * sizeof *both + 1), count = stream->n_tail;
+    if (!both)
+        standin_stop("no memory for a capture");
+    if (count > 0)
+        memcpy(both, stream->tail, (size_t)count * sizeof *both);
+    for (int i = 0; i < event->n_nodes; i++)
+        both[count++] = event->nodes[i];
+    free(stream->tail);
+    stream->tail = both;
+    stream->n_tail = count;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    static const standin_work work = {.run = run_wait, .what = "a wait"};
+    (void)flags;
+    STANDIN_ENTER();
+    cudaError_t error = cudaSuccess;
+    hold();
+    if (event->graph)
+        error = join_capture(stream, event);
+    else if (stream->graph)
+        error = cudaErrorStreamCaptureIsolation;
+    else if (event->stream)
+        standin_push(stream,
+                     standin_make_item(&work, &(awaited){event->stream, event->position}, sizeof(awaited)));
+    if (error != cudaSuccess && stream->graph)
+        stream->graph->broken = cudaErrorStreamCaptureInvalidated;
+    let_go();
+    return standin_error(error);
+}
+
+/* ---- host functions ---- */
+
+typedef struct host_call {
+    cudaHostFn_t function;
+    void *data;
+} host_call;
+
+static void run_host(void *argument)
+{
+    const host_call *call = argument;
+    call->function(call->data);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
+{
+    static const standin_work work = {.run = run_host, .what = "a host function"};
+    STANDIN_ENTER();
+    return standin_enqueue(stream, &work, &(host_call){function, data}, sizeof(host_call));
+}
+
+/* ---- copies and fills ---- */
+
+typedef struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    void *staged; /* what a copy from memory that is not pinned has read at once; NULL: `from` */
+} copy;
+
+static void run_copy(void *argument)
+{
+    const copy *c = argument;
+    memcpy(standin_reach(c->to, c->bytes), c->staged ? c->staged : standin_reach(c->from, c->bytes),
+           c->bytes);
+}
+
+static void drop_copy(void *argument)
+{
+    free(((copy *)argument)->staged);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    static const standin_work work = {.run = run_copy, .drop = drop_copy, .what = "a copy"};
+    STANDIN_ENTER();
+    copy c = {to, from, bytes, NULL};
+    standin_kind to_kind = standin_kind_of(to, bytes), from_kind = standin_kind_of(from, bytes);
+    bool to_device = to_kind == STANDIN_DEVICE, from_device = from_kind == STANDIN_DEVICE;
+    if ((kind == cudaMemcpyHostToDevice && (!to_device || from_device)) ||
+        (kind == cudaMemcpyDeviceToHost && (to_device || !from_device)) ||
+        (kind == cudaMemcpyDeviceToDevice && (!to_device || !from_device)))
+        return standin_error(cudaErrorInvalidMemcpyDirection);
+    if (bytes == 0)
+        return cudaSuccess;
+    bool captured = stream && stream->graph;
+    if (from_kind == STANDIN_PAGEABLE && !captured) {
+        c.staged = malloc(bytes);
+        if (!c.staged)
+            return standin_error(cudaErrorMemoryAllocation);
+        memcpy(c.staged, from, bytes);
+    }
+    cudaError_t error = standin_enqueue(stream, &work, &c, sizeof c);
+    return error == cudaSuccess && to_kind == STANDIN_PAGEABLE && !captured ? cudaStreamSynchronize(stream)
+                                                                            : error;
+}
+
+typedef struct fill {
+    void *to;
+    int value;
+    size_t bytes;
+} fill;
+
+static void run_fill(void *argument)
+{
+    const fill *f = argument;
+    memset(standin_reach(f->to, f->bytes), f->value, f->bytes);
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    static const standin_work work = {.run = run_fill, .what = "a fill"};
+    STANDIN_ENTER();
+    if (standin_kind_of(to, bytes) == STANDIN_PAGEABLE && bytes > 0)
+        return standin_error(cudaErrorInvalidValue);
+    return bytes == 0 ? cudaSuccess : standin_enqueue(stream, &work, &(fill){to, value, bytes}, sizeof(fill));
+}

@@ -1,0 +1,71 @@
+/* The inside of streams, events and graphs, for the files of the stand-in. One lock is for all of them. */
+#ifndef ISO_TESTS_STANDIN_STREAMS_IMPL_H
+#define ISO_TESTS_STANDIN_STREAMS_IMPL_H
+
+#include <pthread.h>
+
+#include "tests/standin/standin.h"
+
+/* Work with its argument, which a queue or a graph shares with its executable copies. */
+typedef struct standin_item {
+    standin_work work;
+    int users;
+    _Alignas(16) char argument[];
+} standin_item;
+
+typedef struct standin_node {
+    standin_item *item;
+    int *after; /* the nodes that it waits for */
+    int n_after;
+} standin_node;
+
+struct CUgraph_st {
+    standin_node *nodes;
+    int n_nodes;
+    cudaStream_t origin;
+    cudaError_t broken; /* by what was called while it was captured */
+};
+
+typedef struct standin_queued {
+    standin_item *item;
+    struct standin_queued *next;
+} standin_queued;
+
+struct CUstream_st {
+    pthread_t thread;
+    int gpu;
+    uint64_t random;
+    standin_queued *first, *last;
+    uint64_t pushed, finished; /* items, since the stream began */
+    bool ended;
+    cudaGraph_t graph; /* NULL: not captured */
+    int *tail;         /* the nodes that what is captured next waits for */
+    int n_tail;
+    cudaStream_t next; /* of all streams */
+};
+
+struct CUevent_st {
+    cudaStream_t stream; /* recorded there, after so many items; NULL: never */
+    uint64_t position;
+    cudaGraph_t graph; /* or in a capture, after these nodes */
+    int *nodes;
+    int n_nodes;
+};
+
+extern pthread_mutex_t standin_lock;
+extern pthread_cond_t standin_change; /* an item was queued or finished */
+
+/* With the lock held: */
+cudaStream_t standin_streams(void);
+void standin_push(cudaStream_t stream, standin_item *item);
+uint64_t standin_draw(cudaStream_t stream, uint64_t below);
+void standin_add_node(cudaStream_t stream, standin_item *item);
+/* Whether a stream is captured: calls that may not be made then break the graphs, and give this error. */
+cudaError_t standin_refuse_capture(void);
+
+standin_item *standin_make_item(const standin_work *work, const void *argument, size_t size);
+void standin_drop_item(standin_item *item);
+/* Sets a list of nodes to a copy of another. */
+void standin_set_nodes(int **nodes, int *n_nodes, const int *from, int n_from);
+
+#endif

@@ -1,0 +1,367 @@
+/* The stand-in for the CUDA runtime does what it is for: a pipeline of two streams is right with every seed of
+ * delays, directly and as a graph; where a wait for an event is missing, some seeds give a wrong result. Memory of a
+ * device that the host or a kernel touches wrongly ends the process with a report; errors come when they are ordered;
+ * what may not be captured is refused. Ranks: 1   Sanitize: 1 */
+#include <stdio.h>
+
+#ifdef TESTS_HAVE_CUDA
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/standin/kernels.h"
+#include "tests/standin/standin.h"
+#include "tests/support/run_tests.h"
+
+enum { SEEDS = 20, N = 1000, STEPS = 6 };
+#define GOOD(call) ck_assert_int_eq((call), cudaSuccess)
+
+static void set(const char *name, int value)
+{
+    char text[20];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+/* ---- a pipeline: one stream copies batches in, the other adds them up ---- */
+
+typedef struct pipeline {
+    cudaStream_t input, compute;
+    cudaEvent_t filled, emptied;
+    float *batch, *sum; /* of the device */
+    float *from, *to;   /* pinned */
+} pipeline;
+
+static void make(pipeline *p, int seed)
+{
+    set("STANDIN_SEED", seed);
+    GOOD(cudaStreamCreateWithFlags(&p->input, cudaStreamNonBlocking));
+    GOOD(cudaStreamCreateWithFlags(&p->compute, cudaStreamNonBlocking));
+    GOOD(cudaEventCreateWithFlags(&p->filled, cudaEventDisableTiming));
+    GOOD(cudaEventCreateWithFlags(&p->emptied, cudaEventDisableTiming));
+    GOOD(cudaMalloc((void **)&p->batch, N * sizeof(float)));
+    GOOD(cudaMalloc((void **)&p->sum, N * sizeof(float)));
+    GOOD(cudaHostAlloc((void **)&p->from, STEPS * N * sizeof(float), 0));
+    GOOD(cudaHostAlloc((void **)&p->to, N * sizeof(float), 0));
+    for (int i = 0; i < STEPS * N; i++)
+        p->from[i] = (float)(i % 37 + i / N);
+}
+
+static void drop(pipeline *p)
+{
+    GOOD(cudaStreamDestroy(p->input));
+    GOOD(cudaStreamDestroy(p->compute));
+    GOOD(cudaEventDestroy(p->filled));
+    GOOD(cudaEventDestroy(p->emptied));
+    GOOD(cudaFree(p->batch));
+    GOOD(cudaFree(p->sum));
+    GOOD(cudaFreeHost(p->from));
+    GOOD(cudaFreeHost(p->to));
+}
+
+/* without: the wait that is left out: 1, that of compute for the input; 2, that of the input for compute. */
+static void queue_steps(pipeline *p, int without)
+{
+    for (int step = 0; step < STEPS; step++) {
+        GOOD(cudaMemcpyAsync(p->batch, p->from + step * N, N * sizeof(float), cudaMemcpyHostToDevice,
+                             p->input));
+        GOOD(cudaEventRecord(p->filled, p->input));
+        if (without != 1)
+            GOOD(cudaStreamWaitEvent(p->compute, p->filled, 0));
+        GOOD(test_scale(p->batch, N, 2, 1, p->compute));
+        GOOD(test_add(p->sum, p->batch, N, p->compute));
+        GOOD(cudaEventRecord(p->emptied, p->compute));
+        if (without != 2)
+            GOOD(cudaStreamWaitEvent(p->input, p->emptied, 0));
+    }
+}
+
+/* How many elements of the sum are not `runs` times what they should be. */
+static int wrong(pipeline *p, int runs)
+{
+    int count = 0;
+    GOOD(cudaStreamSynchronize(p->input));
+    GOOD(cudaMemcpyAsync(p->to, p->sum, N * sizeof(float), cudaMemcpyDeviceToHost, p->compute));
+    GOOD(cudaStreamSynchronize(p->compute));
+    for (int i = 0; i < N; i++) {
+        float expected = 0;
+        for (int step = 0; step < STEPS; step++)
+            expected += p->from[step * N + i] * 2 + 1;
+        count += p->to[i] != expected * (float)runs;
+    }
+    return count;
+}
+
+static int run_directly(int seed, int without)
+{
+    pipeline p;
+    make(&p, seed);
+    GOOD(cudaMemsetAsync(p.sum, 0, N * sizeof(float), p.compute));
+    queue_steps(&p, without);
+    int count = wrong(&p, 1);
+    drop(&p);
+    return count;
+}
+
+START_TEST(a_pipeline_of_two_streams_is_right_with_every_seed)
+{
+    for (int seed = 1; seed <= SEEDS; seed++)
+        ck_assert_int_eq(run_directly(seed, 0), 0);
+}
+END_TEST
+
+START_TEST(a_wait_that_is_missing_shows)
+{
+    int seeds = 0;
+    for (int seed = 1; seed <= SEEDS; seed++)
+        seeds += run_directly(seed, _i) > 0;
+    ck_assert_int_gt(seeds, 0);
+}
+END_TEST
+
+/* The streams are captured from `compute` on: the input joins by an event, and comes back by one. */
+static int run_graph(int seed, int without)
+{
+    pipeline p;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    make(&p, seed);
+    GOOD(cudaMemsetAsync(p.sum, 0, N * sizeof(float), p.compute));
+    GOOD(cudaStreamBeginCapture(p.compute, cudaStreamCaptureModeThreadLocal));
+    GOOD(cudaEventRecord(p.emptied, p.compute));
+    GOOD(cudaStreamWaitEvent(p.input, p.emptied, 0));
+    queue_steps(&p, without);
+    GOOD(cudaEventRecord(p.filled, p.input));
+    GOOD(cudaStreamWaitEvent(p.compute, p.filled, 0));
+    GOOD(cudaStreamEndCapture(p.compute, &graph));
+    GOOD(cudaGraphInstantiate(&exec, graph, 0));
+    GOOD(cudaGraphDestroy(graph));
+    for (int i = 0; i < 3; i++)
+        GOOD(cudaGraphLaunch(exec, p.compute));
+    int count = wrong(&p, 3);
+    GOOD(cudaGraphExecDestroy(exec));
+    drop(&p);
+    return count;
+}
+
+START_TEST(a_captured_pipeline_is_right_with_every_seed)
+{
+    for (int seed = 1; seed <= SEEDS; seed++)
+        ck_assert_int_eq(run_graph(seed, 0), 0);
+}
+END_TEST
+
+START_TEST(a_wait_that_is_missing_in_a_graph_shows)
+{
+    int seeds = 0;
+    for (int seed = 1; seed <= SEEDS; seed++)
+        seeds += run_graph(seed, _i) > 0;
+    ck_assert_int_gt(seeds, 0);
+}
+END_TEST
+
+START_TEST(what_cannot_be_captured_is_refused)
+{
+    pipeline p;
+    cudaGraph_t graph;
+    make(&p, 1);
+    GOOD(cudaStreamBeginCapture(p.compute, cudaStreamCaptureModeThreadLocal));
+    ck_assert_int_eq(cudaStreamSynchronize(p.compute), cudaErrorStreamCaptureUnsupported);
+    ck_assert_int_eq(cudaStreamEndCapture(p.compute, &graph), cudaErrorStreamCaptureInvalidated);
+    GOOD(cudaStreamBeginCapture(p.compute, cudaStreamCaptureModeThreadLocal));
+    GOOD(cudaEventRecord(p.emptied, p.compute));
+    GOOD(cudaStreamWaitEvent(p.input, p.emptied, 0));
+    GOOD(test_scale(p.batch, N, 1, 0, p.input)); /* and the input does not come back */
+    ck_assert_int_eq(cudaStreamEndCapture(p.compute, &graph), cudaErrorStreamCaptureUnjoined);
+    ck_assert_int_eq(cudaGetLastError(), cudaErrorStreamCaptureUnjoined);
+    ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
+    drop(&p);
+}
+END_TEST
+
+/* ---- a process of its own ---- */
+
+typedef int child(void);
+
+/* Runs a function in a child. Returns how it ended, as waitpid does; what it prints comes back in `out`. */
+static int in_child(child *run, char *out, size_t size)
+{
+    int ends[2], code;
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        _exit(run());
+    }
+    close(ends[1]);
+    ssize_t got, all = 0;
+    while ((got = read(ends[0], out + all, size - 1 - (size_t)all)) > 0)
+        all += got;
+    out[all] = 0;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(pid, &code, 0), pid);
+    return code;
+}
+
+static void ends_with(child *run, int signal, const char *text)
+{
+    char out[1000];
+    int code = in_child(run, out, sizeof out);
+    ck_assert_msg(WIFSIGNALED(code) && WTERMSIG(code) == signal, "the process ended with %d: '%s'", code,
+                  out);
+    ck_assert_msg(strstr(out, text) != NULL, "the report is '%s'", out);
+}
+
+static void exits_with(child *run, int expected)
+{
+    char out[1000];
+    int code = in_child(run, out, sizeof out);
+    ck_assert_msg(WIFEXITED(code) && WEXITSTATUS(code) == expected, "the process ended with %d: '%s'", code,
+                  out);
+}
+
+static int touch_memory(void)
+{
+    pipeline p;
+    make(&p, 1);
+    test_scale(p.batch, N, 0, 1, p.compute); /* while it runs, the memory is open */
+    cudaStreamSynchronize(p.compute);
+    for (int waited = 0; waited < 30000 && standin_is_open(); waited++)
+        usleep(1000);
+    return (int)*(volatile float *)(p.batch + 3);
+}
+
+static int free_twice(void)
+{
+    pipeline p;
+    make(&p, 1);
+    cudaFree(p.batch);
+    cudaFree(p.batch);
+    return 0;
+}
+
+static int copy_freed(void)
+{
+    pipeline p;
+    make(&p, 1);
+    cudaFree(p.batch);
+    cudaMemsetAsync(p.batch, 0, 4, p.compute);
+    return 0;
+}
+
+static int copy_too_much(void)
+{
+    pipeline p;
+    make(&p, 1);
+    cudaMemsetAsync(p.batch + 1, 0, N * sizeof(float), p.compute);
+    return 0;
+}
+
+static int scale_freed(void)
+{
+    pipeline p;
+    make(&p, 1);
+    cudaFree(p.batch);
+    test_scale(p.batch, N, 0, 1, p.compute);
+    cudaStreamSynchronize(p.compute);
+    return 0;
+}
+
+static int scale_too_much(void)
+{
+    pipeline p;
+    make(&p, 1);
+    test_scale(p.batch, N + 4096, 0, 1, p.compute);
+    cudaStreamSynchronize(p.compute);
+    return 0;
+}
+
+START_TEST(wrong_accesses_end_with_a_report)
+{
+    ends_with(touch_memory, SIGSEGV, "closed memory of GPU 0 was touched at byte 12 of 4000");
+    ends_with(free_twice, SIGABRT, "cudaFree of 0x");
+    ends_with(copy_freed, SIGABRT, "freed memory of GPU 0 is used: byte 0 of 4000");
+    ends_with(copy_too_much, SIGABRT, "4000 bytes from byte 4 of an allocation of 4000 bytes");
+    ends_with(scale_freed, SIGSEGV, "freed memory of GPU 0 was touched at byte 0 of 4000");
+    ends_with(scale_too_much, SIGSEGV, "");
+}
+END_TEST
+
+static int run_out_of_memory(void)
+{
+    void *first, *second;
+    size_t free_bytes, total;
+    setenv("STANDIN_MEGABYTES", "2", 1);
+    cudaError_t a = cudaMalloc(&first, 1500000), b = cudaMalloc(&second, 1500000);
+    cudaMemGetInfo(&free_bytes, &total);
+    return a == cudaSuccess && b == cudaErrorMemoryAllocation && total == 2 << 20 &&
+                   free_bytes == total - 1500000
+               ? 1
+               : 0;
+}
+
+static int fail_at_third_call(void)
+{
+    void *memory;
+    setenv("STANDIN_FAIL", "cudaMalloc:2:3", 1);
+    int failed = 0;
+    for (int i = 0; i < 4; i++)
+        failed = failed * 10 + (cudaMalloc(&memory, 10) == cudaErrorMemoryAllocation);
+    return failed;
+}
+
+/* From the kernel that fails on, every call gives its error. */
+static int fail_in_second_kernel(void)
+{
+    pipeline p;
+    setenv("STANDIN_FAIL", "kernel:719:2", 1);
+    make(&p, 1);
+    test_scale(p.batch, N, 0, 1, p.compute);
+    cudaError_t first = cudaStreamSynchronize(p.compute);
+    test_scale(p.batch, N, 0, 1, p.compute);
+    cudaError_t second = cudaStreamSynchronize(p.compute), later = cudaMemsetAsync(p.batch, 0, 4, p.compute);
+    return first == cudaSuccess && second == cudaErrorLaunchFailure && later == cudaErrorLaunchFailure ? 1
+                                                                                                       : 0;
+}
+
+START_TEST(errors_come_when_they_are_ordered)
+{
+    exits_with(run_out_of_memory, 1);
+    exits_with(fail_at_third_call, 11);
+    exits_with(fail_in_second_kernel, 1);
+}
+END_TEST
+
+static void set_up(void)
+{
+    setenv("STANDIN_DELAY", "300", 1);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("stand-in runtime");
+    TCase *tests = tcase_create("tests");
+    tcase_set_timeout(tests, 100);
+    tcase_add_unchecked_fixture(tests, set_up, NULL);
+    tcase_add_test(tests, a_pipeline_of_two_streams_is_right_with_every_seed);
+    tcase_add_loop_test(tests, a_wait_that_is_missing_shows, 1, 3);
+    tcase_add_test(tests, a_captured_pipeline_is_right_with_every_seed);
+    tcase_add_loop_test(tests, a_wait_that_is_missing_in_a_graph_shows, 1, 3);
+    tcase_add_test(tests, what_cannot_be_captured_is_refused);
+    tcase_add_test(tests, wrong_accesses_end_with_a_report);
+    tcase_add_test(tests, errors_come_when_they_are_ordered);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
+#else
+int main(void)
+{
+    puts("skipped: the stand-in for the CUDA runtime: this build has no headers of CUDA");
+    return 77;
+}
+#endif
