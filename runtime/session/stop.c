@@ -173,6 +173,9 @@ iso_status iso_stopped(iso_context *ctx, const char *saved)
     if (status != ISO_OK)
         return status;
     ctx->stop.signal = (int)number;
+    if (saved && !*saved)
+        return iso_error(ISO_STOPPED, "%s: stopped before there was anything to save; run again to continue",
+                         reason(ctx->stop.signal));
     if (saved)
         return iso_error(ISO_STOPPED, "%s: stopped, and saved '%s'; run again to continue",
                          reason(ctx->stop.signal), saved);

@@ -133,6 +133,11 @@ bool iso_evaluations_has(const iso_evaluations *e, const char *checkpoint, uint6
     return false;
 }
 
+int iso_evaluations_count(const iso_evaluations *e)
+{
+    return e->count;
+}
+
 int iso_evaluations_epoch(const iso_evaluations *e)
 {
     return e->epoch;

@@ -26,6 +26,8 @@ iso_status iso_evaluations_open(const char *path, iso_evaluations **evaluations)
 void iso_evaluations_close(iso_evaluations *evaluations);
 /* Whether the file has a line of this checkpoint. */
 bool iso_evaluations_has(const iso_evaluations *evaluations, const char *checkpoint, uint64_t identity);
+/* The number of lines. */
+int iso_evaluations_count(const iso_evaluations *evaluations);
 /* The most epochs of any line; -1: there is none. */
 int iso_evaluations_epoch(const iso_evaluations *evaluations);
 /* Appends a line. ISO_IO. */

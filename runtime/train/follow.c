@@ -36,6 +36,7 @@ typedef struct follower {
     double since;           /* when the last checkpoint was evaluated */
     int epoch, n_evaluated, n_skipped;
     bool seen;           /* a complete checkpoint */
+    bool told_precision; /* that a checkpoint was trained in another one */
     char complaint[512]; /* the last one about the folder */
 } follower;
 
@@ -165,6 +166,13 @@ done:
 
 /* ---- one checkpoint, on all ranks ---- */
 
+/* Only the chief knows whether there are lines. */
+static iso_status stopped(follower *f)
+{
+    bool none = iso_is_chief(f->ctx) && (!f->lines || iso_evaluations_count(f->lines) == 0);
+    return iso_stopped(f->ctx, none ? "" : f->lines_path);
+}
+
 static void mark_done(follower *f, const decision *what)
 {
     iso_folder_entry one = {.path = what->path};
@@ -188,14 +196,17 @@ static iso_status skip(follower *f, const decision *what, iso_status why)
     return ISO_OK;
 }
 
-/* The training's position in a checkpoint; without one (weights alone) the epoch is -1. */
-static iso_status read_position(const iso_saved_file *file, iso_evaluation *out)
+/* The training's position in a checkpoint; without one (weights alone) the epoch is -1. The first checkpoint of
+ * another precision is reported. */
+static iso_status read_position(follower *f, const iso_saved_file *file, iso_evaluation *out)
 {
     json_t *state = NULL;
     iso_status status = iso_state_parse(file, &state);
     const json_t *epoch = json_object_get(state, "epoch");
     out->epoch = json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1;
     out->batch = json_integer_value(json_object_get(state, "batch"));
+    if (status == ISO_OK && iso_is_chief(f->ctx) && !f->told_precision)
+        f->told_precision = iso_state_warn_of_precision(iso_saved_file_path(file), state, f->model->graph);
     json_decref(state);
     return status;
 }
@@ -236,7 +247,7 @@ static iso_status evaluate_loaded(follower *f, const decision *what, iso_evaluat
     iso_status status =
         iso_evaluate(f->model, f->data, .loss = &values[0], .metrics = &values[1], .verbose = ISO_ZERO);
     if (status == ISO_INTERRUPTED)
-        return iso_stopped(f->ctx, f->lines_path);
+        return stopped(f);
     if (status != ISO_OK)
         return status;
     one->logs = (iso_logs){f->model->n_values, f->model->value_name, values};
@@ -256,7 +267,7 @@ static iso_status evaluate(follower *f, const decision *what)
         iso_saved_file_close(file);
         return skip(f, what, status);
     }
-    ISO_TRY(iso_agree(f->ctx, read_position(file, &one)));
+    ISO_TRY(iso_agree(f->ctx, read_position(f, file, &one)));
     status = iso_model_read_tensors(f->model, file, ISO_OPTIMIZER_LEFT);
     if (status == ISO_IO) {
         status = skip(f, what, status);
@@ -276,6 +287,14 @@ static void rest(double seconds)
     nanosleep(&(struct timespec){(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)}, NULL);
 }
 
+static void say_end(const follower *f)
+{
+    bool exact = !iso_is_chief(f->ctx) || !iso_folder_watch_may_have_missed(f->watch);
+    say(f, "the training in '%s' has ended: %d evaluated, %s%d skipped%s", f->folder, f->n_evaluated,
+        exact ? "" : "at least ", f->n_skipped,
+        exact ? "" : " (others may have been removed between two looks)");
+}
+
 static iso_status follow(follower *f)
 {
     decision next = {.action = WAIT};
@@ -283,7 +302,7 @@ static iso_status follow(follower *f)
     while (next.action != END) {
         ISO_TRY(iso_stop_agree(f->ctx));
         if (iso_stop_requested(f->ctx))
-            return iso_stopped(f->ctx, f->lines_path);
+            return stopped(f);
         ISO_TRY(iso_agree(f->ctx, iso_is_chief(f->ctx) ? decide(f, &next) : ISO_OK));
         ISO_TRY(iso_broadcast(f->ctx, &next, sizeof next));
         if (next.action == EVALUATE)
@@ -291,8 +310,7 @@ static iso_status follow(follower *f)
         else if (next.action == WAIT)
             rest(f->options.period);
     }
-    say(f, "the training in '%s' has ended: %d evaluated, %d skipped", f->folder, f->n_evaluated,
-        f->n_skipped);
+    say_end(f);
 done:
     return status;
 }

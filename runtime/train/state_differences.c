@@ -26,7 +26,6 @@ static void compare_machines(const char *path, const json_t *state, const iso_gr
 {
     const char *isa = iso_context_backend(iso_graph_context(graph))->kernels(),
                *mesh = iso_mesh_text(iso_graph_mesh(graph));
-    const char *precision = iso_graph_precision_name(graph);
     json_t *layouts = iso_state_layouts(graph);
     if (strcmp(text_of(state, "instruction_set"), isa) != 0)
         iso_warn("%s was written with %s kernels, this run has %s: numbers agree to rounding only", path,
@@ -38,10 +37,19 @@ static void compare_machines(const char *path, const json_t *state, const iso_gr
         iso_warn("%s was written with other layouts of the variables than this run has: numbers may agree to "
                  "rounding only",
                  path);
-    if (strcmp(text_of(state, "precision"), precision) != 0)
-        iso_warn("%s was written by a run in %s, this one computes in %s: numbers agree to rounding only",
-                 path, text_of(state, "precision"), precision);
+    iso_state_warn_of_precision(path, state, graph);
     json_decref(layouts);
+}
+
+bool iso_state_warn_of_precision(const char *path, const json_t *state, const iso_graph *graph)
+{
+    const char *theirs = text_of(state, "precision"), *ours = iso_graph_precision_name(graph);
+    if (!*theirs || strcmp(theirs, ours) == 0)
+        return false;
+    iso_warn("%s was written by a run in %s, this one computes in %s: numbers agree to rounding only "
+             "(--precision %s computes as that run did)",
+             path, theirs, ours, theirs);
+    return true;
 }
 
 /* ---- the data ---- */

@@ -24,6 +24,9 @@ iso_status iso_state_restore(const iso_saved_file *file, const json_t *state,
 /* The chief warns of differences from the training that wrote the state that may change the numbers, naming
  * both sides. Local. */
 void iso_state_warn_of_differences(const char *path, const json_t *state, const iso_training *training);
+/* Warns, on this rank, if the state was written in another precision than the graph computes in. Returns whether
+ * it did. */
+bool iso_state_warn_of_precision(const char *path, const json_t *state, const iso_graph *graph);
 /* Whether the rows of its epochs come in another order, for a reason other than another seed. */
 bool iso_state_has_other_order(const json_t *state, const iso_training *training);
 /* The learning rate of this run's options, if it differs from the one in the checkpoint's options: it applies

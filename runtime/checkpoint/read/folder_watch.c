@@ -34,6 +34,8 @@ typedef struct watched_file {
     uint64_t number, identity;
     bool counts; /* a checkpoint that is not done */
     bool seen;   /* by the current look */
+    bool known;  /* a checkpoint that the look before saw, as it is now */
+    bool best;   /* named by `best`, at the look before */
     bool bad;  /* it could not be read; it may become whole in place, which the folder's time does not show */
     bool torn; /* it has no commit record; to be told */
     double since; /* when it was found so */
@@ -48,6 +50,10 @@ struct iso_folder_watch {
     watched_file *files;
     stamp listed;   /* the folder, when it was listed last */
     double changed; /* when a change was noticed last */
+    bool looked;    /* at least once */
+    bool missed;    /* some checkpoints may have been */
+    int first;      /* checkpoints of the first look that found any, if an earlier one found none; else 0 */
+    int most;       /* of the looks after it that found new ones */
 };
 
 static stamp stamp_of(const struct stat *about)
@@ -174,7 +180,7 @@ static iso_status take_file(iso_folder_watch *watch, char *path, const reporter 
         goto done;
     if (known->counts)
         to->gone(to->user, known->path);
-    known->counts = false;
+    known->counts = known->known = false;
     known->stamp = now;
     status = take_record(watch, known);
 done:
@@ -203,6 +209,33 @@ static iso_status list_folder(iso_folder_watch *watch, const reporter *to)
         status = iso_error(ISO_IO, "'%s' cannot be listed: %s", watch->folder, strerror(errno));
     closedir(all);
     return status;
+}
+
+/* Before those that are missing are forgotten. */
+static void note_missed(iso_folder_watch *watch)
+{
+    int before = 0, left = 0, new = 0, count = 0;
+    char *best = NULL;
+    if (iso_checkpoint_pointed(watch->folder, "best", &best) != ISO_OK)
+        best = NULL;
+    for (int i = 0; i < watch->count; i++) {
+        watched_file *one = &watch->files[i];
+        bool was_best = one->best, checkpoint = one->seen && one->number > 0;
+        one->best = best && strcmp(iso_file_name(one->path), best) == 0;
+        before += one->known;
+        left += one->known && one->seen && !one->best && !was_best;
+        new += checkpoint && !one->known;
+        count += checkpoint;
+        one->known = checkpoint;
+    }
+    iso_free(best);
+    watch->missed = watch->missed || (before > 0 && left == 0);
+    if (new == 0)
+        return;
+    if (watch->looked && watch->first == 0 && watch->most == 0)
+        watch->first = count;
+    else if (count > watch->most)
+        watch->most = count;
 }
 
 static void forget_missing(iso_folder_watch *watch, const reporter *to)
@@ -267,15 +300,19 @@ iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *use
 {
     reporter to = {gone, user};
     iso_folder_watch_tell_torn(watch, false);
-    if (!has_changed(watch))
+    if (!has_changed(watch)) {
+        watch->looked = true;
         return ISO_OK;
+    }
     for (int i = 0; i < watch->count; i++)
         watch->files[i].seen = false;
     iso_status status = list_folder(watch, &to);
-    if (status == ISO_OK)
+    if (status == ISO_OK) {
+        note_missed(watch);
         forget_missing(watch, &to);
-    else
+    } else
         watch->changed = iso_clock();
+    watch->looked = true;
     return status;
 }
 
@@ -323,6 +360,11 @@ void iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *on
     iso_folder_watch_done(watch, one, false);
     if (failed)
         failed->bad = true;
+}
+
+bool iso_folder_watch_may_have_missed(const iso_folder_watch *watch)
+{
+    return watch->missed || (watch->first > 0 && watch->first >= watch->most);
 }
 
 bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one)
