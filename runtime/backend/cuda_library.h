@@ -13,6 +13,8 @@
 
 #include "runtime/base/status.h"
 
+struct iso_device;
+
 /* What the host's library gives: functions with state (status.h, memory.h). Messages are given as text. */
 typedef struct iso_cuda_host {
     iso_status (*error)(iso_status code, const char *text);
@@ -62,6 +64,10 @@ typedef struct iso_cuda_library {
     /* Called once, before all others. The table is lent. */
     void (*begin)(const iso_cuda_host *host);
     void (*find)(bool free_memory, iso_cuda_facts *facts);
+    /* Chooses the GPU of this process, before anything else is asked of it: the ranks of a host take the GPUs that
+     * they see in turn. host_rank: the rank's number on its host. */
+    void (*choose)(int host_rank);
+    const struct iso_device *(*device)(void);
 } iso_cuda_library;
 
 /* Opens the library, once. ISO_FAILED: it is missing or does not fit, *state says which (may be NULL), and the

@@ -1,4 +1,4 @@
-/* The device seam on the CPU and on the test device: copies, fills, mappings; and what the test device is for:
+/* The device seam on the CPU, on the test device, and on a GPU of the stand-in for CUDA (tests/standin): copies, fills, mappings; and what the test device is for:
  * it shows an access of the host and a wait that is missing. Ranks: 1 */
 #include <check.h>
 #include <signal.h>
@@ -9,16 +9,23 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
+#include "tests/support/cuda_library.h"
 #include "tests/support/guarded_device.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
-static const iso_device *devices[2];
+static const iso_device *devices[3];
+static int n_devices;
 
-static void set_up(void)
+static void find_devices(void)
 {
-    devices[0] = iso_device_cpu();
-    devices[1] = test_device();
+    const iso_cuda_library *cuda = test_cuda_library();
+    devices[n_devices++] = iso_device_cpu();
+    devices[n_devices++] = test_device();
+    if (cuda)
+        devices[n_devices++] = cuda->device();
+    else
+        report_skipped("the device of CUDA", "this build has no headers of CUDA");
 }
 
 START_TEST(copies_and_fills_are_done_when_the_host_has_waited)
@@ -162,15 +169,15 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("device");
-    TCase *both = tcase_create("both"), *own = tcase_create("test device");
-    tcase_add_unchecked_fixture(both, set_up, NULL);
-    tcase_add_loop_test(both, copies_and_fills_are_done_when_the_host_has_waited, 0, 2);
-    tcase_add_loop_test(both, a_fill_repeats_elements_of_any_size, 0, 2);
-    tcase_add_loop_test(both, what_is_written_to_a_mapping_is_in_the_memory_after_it, 0, 2);
-    tcase_add_loop_test(both, memory_that_ranks_share_is_one_for_both_sides, 0, 2);
+    TCase *all = tcase_create("all"), *own = tcase_create("test device");
+    find_devices();
+    tcase_add_loop_test(all, copies_and_fills_are_done_when_the_host_has_waited, 0, n_devices);
+    tcase_add_loop_test(all, a_fill_repeats_elements_of_any_size, 0, n_devices);
+    tcase_add_loop_test(all, what_is_written_to_a_mapping_is_in_the_memory_after_it, 0, n_devices);
+    tcase_add_loop_test(all, memory_that_ranks_share_is_one_for_both_sides, 0, n_devices);
     tcase_add_test(own, the_host_cannot_touch_the_test_device);
     tcase_add_test(own, the_test_device_copies_nothing_before_the_wait);
-    suite_add_tcase(suite, both);
+    suite_add_tcase(suite, all);
     suite_add_tcase(suite, own);
     return run_suite(suite);
 }

@@ -40,9 +40,11 @@ static allocation *find(const void *address)
 
 /* ---- reports ---- */
 
+static struct sigaction before;
+
+/* What is not of a GPU is for whoever had the signal before. */
 static void report(int number, siginfo_t *about, void *context)
 {
-    (void)context;
     char text[200];
     const allocation *touched = find(about->si_addr);
     if (touched) {
@@ -52,6 +54,9 @@ static void report(int number, siginfo_t *about, void *context)
                      (char *)about->si_addr - touched->device, touched->bytes);
         if (write(STDERR_FILENO, text, (size_t)length) < 0)
             _exit(1);
+    } else if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, about, context);
+        return;
     }
     signal(number, SIG_DFL);
 }
@@ -59,7 +64,7 @@ static void report(int number, siginfo_t *about, void *context)
 static void begin_reports(void)
 {
     struct sigaction action = {.sa_sigaction = report, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGSEGV, &action, &before);
 }
 
 /* ---- allocations ---- */

@@ -1,0 +1,200 @@
+/* The device seam on a GPU. */
+#include "runtime/backend/cuda/device.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "runtime/backend/cuda/gpu.h"
+#include "runtime/base/memory.h"
+
+static const iso_device device;
+
+/* Begins as iso_cuda_stream of launch.h. */
+typedef struct stream {
+    iso_stream base;
+    cudaStream_t cuda;
+    cudaError_t error; /* the first of what was queued since the last wait */
+} stream;
+
+static void keep(iso_stream *of, cudaError_t error)
+{
+    stream *s = (stream *)of;
+    if (s->error == cudaSuccess)
+        s->error = error;
+}
+
+/* ---- streams ---- */
+
+static iso_status create_stream(iso_stream **out)
+{
+    stream *fresh = iso_new(sizeof *fresh);
+    if (!fresh)
+        return iso_no_memory("a stream");
+    fresh->base.device = &device;
+    cudaError_t error = iso_cuda_enter();
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&fresh->cuda, cudaStreamNonBlocking);
+    if (error != cudaSuccess) {
+        iso_free(fresh);
+        return iso_cuda_status(error, "a stream cannot be made");
+    }
+    *out = &fresh->base;
+    return ISO_OK;
+}
+
+static void destroy_stream(iso_stream *of)
+{
+    if (!of)
+        return;
+    iso_cuda_enter();
+    cudaStreamDestroy(((stream *)of)->cuda);
+    iso_free(of);
+}
+
+/* Work that a kernel's launch refused is known by CUDA alone. */
+static iso_status wait(iso_stream *of)
+{
+    stream *s = (stream *)of;
+    keep(of, iso_cuda_enter());
+    keep(of, cudaGetLastError());
+    keep(of, cudaStreamSynchronize(s->cuda));
+    cudaError_t error = s->error;
+    s->error = cudaSuccess;
+    return iso_cuda_status(error, "the work that was queued failed");
+}
+
+static void copy(iso_stream *of, void *to, const void *from, size_t bytes)
+{
+    keep(of, iso_cuda_enter());
+    if (bytes > 0)
+        keep(of, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, ((stream *)of)->cuda));
+}
+
+static bool is_uniform(const unsigned char *element, size_t size)
+{
+    for (size_t i = 1; i < size; i++)
+        if (element[i] != element[0])
+            return false;
+    return true;
+}
+
+static void fill(iso_stream *of, void *to, const void *element, size_t size, size_t count)
+{
+    cudaStream_t cuda = ((stream *)of)->cuda;
+    const unsigned char *bytes = element;
+    keep(of, iso_cuda_enter());
+    if (count > 0)
+        keep(of, is_uniform(bytes, size) ? cudaMemsetAsync(to, bytes[0], size * count, cuda)
+                                         : iso_cuda_fill(to, element, size, count, cuda));
+}
+
+/* ---- memory ---- */
+
+static cudaError_t clear(void *memory, size_t bytes)
+{
+    cudaStream_t cuda;
+    cudaError_t error = cudaStreamCreateWithFlags(&cuda, cudaStreamNonBlocking);
+    if (error != cudaSuccess)
+        return error;
+    error = cudaMemsetAsync(memory, 0, bytes, cuda);
+    cudaError_t done = cudaStreamSynchronize(cuda), destroyed = cudaStreamDestroy(cuda);
+    return error != cudaSuccess ? error : done != cudaSuccess ? done : destroyed;
+}
+
+/* Kernels may read up to ISO_ALIGN bytes past the end. */
+static iso_status allocate(size_t bytes, const char *what, void **memory)
+{
+    void *fresh = NULL;
+    cudaError_t error = iso_cuda_enter();
+    if (error == cudaSuccess)
+        error =
+            bytes > SIZE_MAX - ISO_ALIGN ? cudaErrorMemoryAllocation : cudaMalloc(&fresh, bytes + ISO_ALIGN);
+    if (error == cudaErrorMemoryAllocation)
+        return iso_cuda_no_memory(bytes, what);
+    if (error == cudaSuccess)
+        error = clear(fresh, bytes + ISO_ALIGN);
+    if (error != cudaSuccess) {
+        cudaFree(fresh);
+        return iso_cuda_status(error, what);
+    }
+    *memory = fresh;
+    return ISO_OK;
+}
+
+static void release(void *memory)
+{
+    iso_cuda_enter();
+    cudaFree(memory);
+}
+
+static iso_status allocate_pinned(size_t bytes, const char *what, void **memory)
+{
+    void *fresh = NULL;
+    cudaError_t error = iso_cuda_enter();
+    if (error == cudaSuccess)
+        error = bytes > SIZE_MAX - ISO_ALIGN
+                    ? cudaErrorMemoryAllocation
+                    : cudaHostAlloc(&fresh, bytes + ISO_ALIGN, cudaHostAllocPortable);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return iso_error(ISO_NO_MEMORY, "no pinned memory of the host for %s (%zu bytes)", what, bytes);
+    }
+    if (error != cudaSuccess)
+        return iso_cuda_status(error, what);
+    memset(fresh, 0, bytes + ISO_ALIGN);
+    *memory = fresh;
+    return ISO_OK;
+}
+
+static void release_pinned(void *memory)
+{
+    iso_cuda_enter();
+    cudaFreeHost(memory);
+}
+
+/* The window stays in the host's memory, which the GPU reaches over the bus. */
+static iso_status attach(void *shared, size_t bytes, void **memory)
+{
+    cudaError_t error = iso_cuda_enter();
+    if (error == cudaSuccess && bytes > 0)
+        error = cudaHostRegister(shared, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+    if (error == cudaSuccess && bytes > 0)
+        error = cudaHostGetDevicePointer(memory, shared, 0);
+    if (error != cudaSuccess)
+        return iso_cuda_status(error, "the memory that ranks share cannot be opened to the GPU");
+    if (bytes == 0)
+        *memory = shared;
+    return ISO_OK;
+}
+
+static void detach(void *memory)
+{
+    iso_cuda_enter();
+    if (cudaHostUnregister(memory) != cudaSuccess)
+        cudaGetLastError();
+}
+
+/* The windows of attach are memory of the host, at the same address for both. */
+static void *reach(void *memory)
+{
+    return memory;
+}
+
+static const iso_device device = {.name = "cuda",
+                                  .allocate = allocate,
+                                  .release = release,
+                                  .allocate_pinned = allocate_pinned,
+                                  .release_pinned = release_pinned,
+                                  .create_stream = create_stream,
+                                  .destroy_stream = destroy_stream,
+                                  .copy = copy,
+                                  .fill = fill,
+                                  .wait = wait,
+                                  .attach = attach,
+                                  .detach = detach,
+                                  .reach = reach};
+
+const iso_device *iso_cuda_device(void)
+{
+    return &device;
+}

@@ -1,0 +1,30 @@
+/* The GPU that this process uses, and CUDA's errors as statuses.
+ * Functions are local; any thread may call them. */
+#ifndef ISO_BACKEND_CUDA_GPU_H
+#define ISO_BACKEND_CUDA_GPU_H
+
+#include <cuda_runtime_api.h>
+
+#include "runtime/backend/cuda_library.h"
+
+/* The GPU for number `index` of those on this host that want one, of `visible` GPUs: they take turns. */
+static inline int iso_cuda_turn(int index, int visible)
+{
+    return visible > 0 ? index % visible : 0;
+}
+
+/* Chooses the GPU of this process: that of the rank's number among those of its host. Later calls change nothing, since
+ * memory is allocated by then. Without a call it is the first. */
+void iso_cuda_choose(int host_rank);
+int iso_cuda_chosen(void);
+/* "GPU 0 (NVIDIA H200)". Constant. */
+const char *iso_cuda_gpu_name(void);
+/* Makes it the GPU of the calling thread, as every call of CUDA expects. */
+cudaError_t iso_cuda_enter(void);
+
+/* ISO_OK, or ISO_FAILED: "GPU 0 (NVIDIA H200): <what>: <CUDA's text> (CUDA error 719)". */
+iso_status iso_cuda_status(cudaError_t error, const char *what);
+/* ISO_NO_MEMORY, with the bytes that were asked for and those that are free. */
+iso_status iso_cuda_no_memory(size_t bytes, const char *what);
+
+#endif

@@ -1,0 +1,129 @@
+/* The CUDA device on the stand-in: what goes wrong on a GPU is an error with the GPU's name and CUDA's number, out of
+ * memory with the bytes that were asked for and those that are free; the ranks of a host take GPUs in turn.
+ * (tests/base/test_device.c has what it does as every device.) Ranks: 1   Sanitize: 1 */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/device.h"
+#include "tests/support/cuda_library.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+static const iso_cuda_library *cuda;
+
+static void has_message(const char *text)
+{
+    ck_assert_msg(strstr(iso_error_message(), text) != NULL, "the message is '%s'", iso_error_message());
+}
+
+/* Each case has a process of its own, because the library opens its GPU once. Check's assertions in it end it with 1. */
+static void in_child(void (*run)(void))
+{
+    int code;
+    pid_t pid = fork();
+    if (pid == 0) {
+        run();
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &code, 0), pid);
+    ck_assert_int_eq(code, 0);
+}
+
+static void run_out_of_memory(void)
+{
+    void *memory = NULL;
+    setenv("STANDIN_MEGABYTES", "3", 1);
+    check_ok(cuda->device()->allocate(1000000, "the weights", &memory));
+    ck_assert_int_eq(cuda->device()->allocate(5000000, "the arena of a slot", &memory), ISO_NO_MEMORY);
+    has_message(
+        "GPU 0 (Stand-in): no memory for the arena of a slot: 5 MB are needed (5000000 bytes), 2.15 MB of "
+        "3.15 MB are free");
+    check_ok(cuda->device()->allocate(1000000, "what fits", &memory)); /* the error is over */
+}
+
+static void fail_in_a_kernel(void)
+{
+    const iso_device *device = cuda->device();
+    const double element = 1.5;
+    iso_stream *stream = NULL;
+    void *memory = NULL;
+    setenv("STANDIN_FAIL", "kernel:719", 1);
+    check_ok(device->create_stream(&stream));
+    check_ok(device->allocate(800, "numbers", &memory));
+    device->fill(stream, memory, &element, 8, 100);
+    ck_assert_int_eq(device->wait(stream), ISO_FAILED);
+    has_message(
+        "GPU 0 (Stand-in): the work that was queued failed: unspecified launch failure (CUDA error 719)");
+}
+
+static void fail_in_a_copy(void)
+{
+    const iso_device *device = cuda->device();
+    iso_stream *stream = NULL;
+    void *memory = NULL;
+    char host[8] = {0};
+    setenv("STANDIN_FAIL", "cudaMemcpyAsync:1:2", 1);
+    check_ok(device->create_stream(&stream));
+    check_ok(device->allocate(8, "numbers", &memory));
+    device->copy(stream, memory, host, 8);
+    check_ok(device->wait(stream));
+    device->copy(stream, memory, host, 8);
+    unsetenv("STANDIN_FAIL");
+    device->copy(stream, memory, host, 8);
+    ck_assert_int_eq(device->wait(stream), ISO_FAILED); /* the first error, once */
+    has_message("invalid argument (CUDA error 1)");
+    check_ok(device->wait(stream));
+}
+
+static void fail_at_a_stream(void)
+{
+    iso_stream *stream = NULL;
+    setenv("STANDIN_FAIL", "cudaStreamCreateWithFlags:2", 1);
+    ck_assert_int_eq(cuda->device()->create_stream(&stream), ISO_FAILED);
+    has_message("GPU 0 (Stand-in): a stream cannot be made: out of memory (CUDA error 2)");
+}
+
+static void take_the_second(void)
+{
+    void *memory = NULL;
+    setenv("STANDIN_GPUS", "3", 1);
+    setenv("STANDIN_MEGABYTES", "1", 1);
+    cuda->choose(4);
+    cuda->choose(0); /* it is too late to change it */
+    ck_assert_int_eq(cuda->device()->allocate(5000000, "the arena of a slot", &memory), ISO_NO_MEMORY);
+    has_message("GPU 1 (Stand-in): no memory");
+}
+
+START_TEST(out_of_memory_names_the_bytes_that_are_needed_and_free)
+{
+    in_child(run_out_of_memory);
+}
+END_TEST
+
+START_TEST(work_that_fails_is_an_error_of_the_next_wait)
+{
+    in_child(fail_in_a_kernel);
+    in_child(fail_in_a_copy);
+    in_child(fail_at_a_stream);
+}
+END_TEST
+
+START_TEST(ranks_of_a_host_take_the_gpus_in_turn)
+{
+    in_child(take_the_second);
+}
+END_TEST
+
+int main(void)
+{
+    cuda = test_cuda_library();
+    if (!cuda) {
+        report_skipped("the device of CUDA", "this build has no headers of CUDA");
+        return 77;
+    }
+    return RUN_TESTS("the device of CUDA", 60, out_of_memory_names_the_bytes_that_are_needed_and_free,
+                     work_that_fails_is_an_error_of_the_next_wait, ranks_of_a_host_take_the_gpus_in_turn);
+}
