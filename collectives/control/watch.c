@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +29,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/process.h"
 
 /* ---- publishing ---- */
 
@@ -180,18 +180,11 @@ bool iso_watch_misses(const iso_watch *w)
 
 /* ---- create and destroy ---- */
 
-/* Two processes see the same numbers of processes if their PID namespaces are the same. */
-static uint64_t pid_space(void)
-{
-    struct stat about;
-    return stat("/proc/self/ns/pid", &about) ? 0 : (uint64_t)about.st_ino;
-}
-
 static iso_status share_identities(iso_watch *w, const iso_channel *channel,
                                    const iso_watch_settings *settings)
 {
     iso_watch_identity mine = {.pid = (int32_t)getpid(),
-                               .pid_space = pid_space(),
+                               .pid_space = iso_process_space(),
                                .goes_on = !w->ends_process,
                                .group = settings->group,
                                .group_rank = settings->group_rank};
@@ -263,6 +256,8 @@ static iso_status make(const iso_channel *channel, const iso_watch_settings *set
     ISO_TRY(share_job(w, channel->communicator));
     ISO_TRY(iso_channel_agree(channel, make_page(w, channel->communicator)));
     ISO_TRY(iso_channel_agree(channel, iso_watch_thread_start(w)));
+    if (settings->begun)
+        settings->begun(settings->user);
     iso_watch_links_await(w);
     ISO_TRY(iso_channel_agree(channel, ISO_OK));
 done:

@@ -8,7 +8,6 @@
  * When a rank is lost, the lowest rank that is left prints the report, and every rank ends. */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "collectives/control/watch_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/process.h"
 
 /* Seconds. */
 static const double suspect_after = 1.5, stopped_after = 5, silent_after = 8;
@@ -51,19 +51,10 @@ static iso_watch_phase phase_of(const iso_watch *w, int rank)
 
 /* ---- ranks of this host ---- */
 
-/* The state of a process, as in /proc/PID/stat; 0 if there is none, '?' if it cannot be known. */
 static char process_state(const iso_watch *w, int rank)
 {
-    char path[40], line[512];
-    if (w->identity[rank].pid_space != w->identity[w->rank].pid_space || !w->identity[rank].pid_space)
-        return '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)w->identity[rank].pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return errno == ENOENT ? 0 : '?';
-    const char *found = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL; /* after the name */
-    fclose(file);
-    return found && found[1] ? found[2] : '?';
+    bool same = w->identity[rank].pid_space == w->identity[w->rank].pid_space && w->identity[rank].pid_space;
+    return same ? iso_process_state(w->identity[rank].pid) : '?';
 }
 
 static void judge_silent(const iso_watch *w, int rank)
@@ -333,22 +324,6 @@ static int open_process(const iso_watch *w, int rank)
     return (int)syscall(SYS_pidfd_open, peer->pid, 0);
 }
 
-static int create_thread(iso_watch *w)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    int error = pthread_attr_init(&attributes);
-    if (error)
-        return error;
-    pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
-    error = pthread_create(&w->thread, &attributes, watch_run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 iso_status iso_watch_thread_start(iso_watch *w)
 {
     for (int rank = 0; rank < w->n_ranks; rank++)
@@ -356,7 +331,7 @@ iso_status iso_watch_thread_start(iso_watch *w)
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->wake < 0)
         return iso_error(ISO_FAILED, "the watchdog: eventfd: %s", strerror(errno));
-    int error = create_thread(w);
+    int error = iso_thread_start(&w->thread, watch_run, w);
     if (error)
         return iso_error(ISO_FAILED, "the watchdog's thread: %s", strerror(error));
     w->runs = true;

@@ -61,6 +61,12 @@ static iso_status compare_ranks(iso_context *ctx)
     return iso_agree_same_text(ctx, "the options", text);
 }
 
+/* From here on the watchdog watches. */
+static void end_start(void *ctx)
+{
+    iso_start_end(&((iso_context *)ctx)->start);
+}
+
 /* Watches all ranks of the job, those of the other role too. status: of this rank so far. Collective over the
  * job. */
 static iso_status watch_ranks(iso_context *ctx, iso_status status)
@@ -76,13 +82,16 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
                                    .ends_process = ctx->began_mpi,
                                    .timeout = ctx->timeout,
                                    .times = !strcmp(iso_option(ctx, "verbose", "1"), "2"),
-                                   .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL};
+                                   .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL,
+                                   .begun = end_start,
+                                   .user = ctx};
     if (both) {
         status = iso_channel_agree(all, status);
         if (status == ISO_OK)
             status = iso_hosts_find_job(ctx, &settings.n_hosts);
         settings.host_of_rank = ctx->job_hosts;
     }
+    iso_start_enter(ctx->start, ISO_START_WATCH);
     if (status == ISO_OK)
         status = iso_watch_create(all, &settings, &ctx->channel.watch);
     iso_comm_set_watch(ctx->channel.communicator, ctx->channel.watch);
@@ -96,6 +105,7 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     iso_role_claim claim = {.role = ISO_WORKER};
     if (status == ISO_OK)
         status = iso_role_claim_read(ctx, environment, &claim);
+    iso_start_enter(ctx->start, ISO_START_ROLES);
     iso_status joined = session_join(ctx, communicator, &claim, &status);
     if (joined != ISO_OK)
         return iso_agree(ctx, joined);
@@ -103,6 +113,7 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     if (!ctx->host_of_rank)
         status = iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d ranks", ctx->channel.n_ranks);
     status = iso_agree(ctx, status);
+    iso_start_enter(ctx->start, ISO_START_HOSTS);
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_hosts_find(ctx));
     status = watch_ranks(ctx, status);
@@ -138,6 +149,18 @@ static iso_status begin_mpi(iso_context *ctx)
     return ISO_OK;
 }
 
+/* status: of this rank so far. */
+static iso_status begin_and_open(iso_context *ctx, iso_status status)
+{
+    iso_launcher_place place = iso_launcher_find_place();
+    ctx->start = iso_start_begin(&place, ctx->timeout, iso_option(ctx, "timeout-abort", NULL) != NULL);
+    iso_status begun = begin_mpi(ctx);
+    if (begun == ISO_OK)
+        begun = open_context(ctx, MPI_COMM_WORLD, true, status);
+    iso_start_end(&ctx->start);
+    return begun;
+}
+
 iso_status iso_init(int *argc, char ***argv, iso_context **out)
 {
     ISO_NEED_AS("ctx", out);
@@ -156,8 +179,7 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     iso_status found = iso_launcher_find(&launched);
     if (found != ISO_OK || !launched)
         return found != ISO_OK ? found : open_context(*out, MPI_COMM_NULL, true, status);
-    iso_status begun = begin_mpi(*out);
-    return begun != ISO_OK ? begun : open_context(*out, MPI_COMM_WORLD, true, status);
+    return begin_and_open(*out, status);
 }
 
 /* Below MPI_THREAD_SERIALIZED no other thread than the one that started MPI may call it. */

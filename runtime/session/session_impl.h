@@ -23,6 +23,22 @@ typedef struct iso_stop {
     double last_step; /* when the last step began; 0: none has */
 } iso_stop;
 
+/* The start of a job, before there is a watchdog: start.c. */
+typedef struct iso_start iso_start;
+typedef enum iso_start_stage {
+    ISO_START_NONE, /* it has not announced itself */
+    ISO_START_MPI,
+    ISO_START_ROLES,
+    ISO_START_HOSTS,
+    ISO_START_WATCH,
+    ISO_START_OVER,
+} iso_start_stage;
+
+/* What the launcher says of this process; -1: nothing. */
+typedef struct iso_launcher_place {
+    int rank, n_ranks, local_rank, n_local; /* local: of this host */
+} iso_launcher_place;
+
 struct iso_context {
     iso_channel channel; /* for collectives/control */
     MPI_Comm shutdown;   /* of the same ranks, only for iso_finish: a rank that failed cannot match another
@@ -44,6 +60,7 @@ struct iso_context {
     iso_option_value *options;
     int n_options;
     iso_stop stop;
+    iso_start *start; /* NULL: it is over, or not watched */
 };
 
 /* Takes our options out of argv and checks them. Local. */
@@ -62,6 +79,15 @@ iso_status iso_launcher_find(bool *found);
 void iso_launcher_prepare(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
+iso_launcher_place iso_launcher_find_place(void);
+
+/* Announces this rank to the others of its host, and watches them. timeout: seconds after which those that are late
+ * are named; aborts: and the job ends. NULL if there is no way to do it. Local, as all three. */
+iso_start *iso_start_begin(const iso_launcher_place *place, double timeout, bool aborts);
+/* This rank is at a stage. Does nothing with NULL. */
+void iso_start_enter(iso_start *start, iso_start_stage stage);
+/* *start becomes NULL. Does nothing if it is. */
+void iso_start_end(iso_start **start);
 
 /* time_limit.c: the seconds until the Slurm job of this process reaches its time limit, and those that it was
  * given in all (0: unknown). ISO_INVALID if there is no job, or it has no limit. Local. */

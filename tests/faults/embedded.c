@@ -3,14 +3,15 @@
  *
  *   embedded CALL VICTIM SIGNAL END [MICROSECONDS]
  *
- * CALL: fit, save (fit that saves after each batch), evaluate, compile, gather, agree, finish, or outside, where
- * the others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in the fifth batch of fit and save, and
- * after so many microseconds if they are given; otherwise instead of the call. Each survivor prints what the call
- * returned (of finish, the message): "rank 2: status 4: the message", into a file rank-2 in the folder ANSWERS, as
+ * CALL: fit, save (fit that saves after each batch), evaluate, compile, gather, agree, finish, or outside, where the
+ * others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in fit and save in the fifth batch, or so many
+ * microseconds after the first one if they are given; otherwise instead of the call. Each survivor writes what the
+ * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder ANSWERS:
  * mpirun may lose what a rank prints while it ends a job.
  *
- * END: exit ends the survivor with 40 + its rank; abort calls MPI_Abort with 42; handler has a function for
- * losses, which calls MPI_Abort with 43. */
+ * END: exit ends the survivor with 40 + its rank; abort calls MPI_Abort with 42; handler has a function for losses,
+ * which calls MPI_Abort with 43.
+ */
 #include <isogrid_mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -48,8 +49,11 @@ static bool is_victim(void)
 static iso_status lose_in_batch(void *user, iso_fit_state *state)
 {
     (void)user;
+    pthread_t thread;
     if (is_victim() && delay < 0 && state->batch == 4)
         lose();
+    if (is_victim() && delay >= 0 && state->epoch == 0 && state->batch == 0)
+        pthread_create(&thread, NULL, lose_later, NULL);
     return ISO_OK;
 }
 
@@ -93,10 +97,7 @@ static iso_status do_call(void)
     double loss;
     char all[64];
     iso_status status = ISO_OK;
-    pthread_t thread;
     ISO_TRY(make_data(&data));
-    if (is_victim() && delay >= 0)
-        pthread_create(&thread, NULL, lose_later, NULL);
     bool now = is_victim() && delay < 0;
     if (now && !strcmp(call, "compile"))
         lose();
