@@ -22,6 +22,7 @@ typedef struct iso_exchange iso_exchange;
 typedef struct iso_comm iso_comm;
 typedef struct iso_watch iso_watch;   /* collectives/control/watch.h */
 typedef struct iso_device iso_device; /* runtime/base/device.h */
+typedef struct iso_stream iso_stream;
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
@@ -53,7 +54,8 @@ typedef struct iso_topology {
 } iso_topology;
 
 /* The sum routines of the backend in use. */
-typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
+typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
+                            iso_stream *stream);
 
 /* `communicator` points to an MPI_Comm of the ranks of the topology (NULL: a job of one rank without MPI).
  * The topology is copied. n_threads may differ between ranks. Collective. */

@@ -105,7 +105,7 @@ static void fold_block(const iso_gather *gather, const char *const *at, size_t s
         for (int fold = gather->operands[i].n_folds; fold > 0; fold--) {
             depth--;
             char *into = i == last && fold == 1 ? out : partial[depth - 1];
-            gather->combine(gather->dtype, n, stack[depth - 1], stack[depth], into);
+            gather->combine(gather->dtype, n, stack[depth - 1], stack[depth], into, NULL);
             stack[depth - 1] = into;
         }
     }
@@ -121,7 +121,7 @@ static void combine_run(const iso_gather *gather, const char *const *at, size_t 
         return;
     }
     if (gather->n_operands == 2) {
-        gather->combine(gather->dtype, n, at[0] + skip, at[1] + skip, out);
+        gather->combine(gather->dtype, n, at[0] + skip, at[1] + skip, out, NULL);
         return;
     }
     for (size_t done = 0; done < bytes; done += ISO_BLOCK_BYTES) {
@@ -222,7 +222,7 @@ void iso_gather_part(const iso_gather *gather, int64_t begin, int64_t n, void *o
     const iso_operand *operand = gather->operands;
     size_t skip = (size_t)begin * gather->size;
     if (gather->n_operands == 2) {
-        gather->combine(gather->dtype, n, operand[0].address + skip, operand[1].address + skip, out);
+        gather->combine(gather->dtype, n, operand[0].address + skip, operand[1].address + skip, out, NULL);
         return;
     }
     for (int i = 0; i < gather->n_operands; i++)

@@ -5,6 +5,7 @@
 #include "runtime/backend/box_copy.h"
 #include "runtime/backend/kernel.h"
 #include "runtime/base/device.h"
+#include "runtime/base/limits.h"
 
 /* Elements and bytes of an array. */
 static inline int64_t iso_array_count(const iso_array *array)
@@ -19,9 +20,65 @@ static inline size_t iso_array_bytes(const iso_array *array)
     return (size_t)iso_array_count(array) * iso_dtype_size(array->dtype);
 }
 
-/* An optimizer's rule over n elements: weights w and its slots are updated in place from the summed gradient
- * g. `hyper` is the result of iso_optimizer_hyper for this step. */
+/* ---- the end of a step ----
+ * What a backend does there is queued on a stream, and reads the memory of the device when it is executed. `faults`
+ * is the number of slots that met a fault in the step, plus multiples of 2^32; if some did, nothing changes. */
+
+/* A rule of an optimizer on a device, which `optimize` of the same backend runs. That of the CPU updates n elements:
+ * weights w and its slots in place from the summed gradient g, by hyper of iso_rates. */
 typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);
+
+/* What a rule takes in a step. */
+typedef struct iso_rates {
+    bool apply; /* false: the step only accumulates gradients */
+    double hyper[ISO_MAX_HYPER];
+} iso_rates;
+
+/* rates = those after *iteration completed steps at the learning rate *rate (iso_optimizer_prepare). */
+typedef struct iso_rates_call {
+    const struct iso_optimizer_rule *rule;
+    const struct iso_optimizer *optimizer;
+    iso_dtype dtype;
+    const int64_t *iteration;
+    const double *rate;
+    iso_rates *rates;
+} iso_rates_call;
+
+/* Elements of one variable: weights, the optimizer's slots for them, and their summed gradient. */
+typedef struct iso_optimizer_run {
+    int64_t count;
+    void *weights;
+    void *slots[ISO_MAX_OPTIMIZER_SLOTS];
+    const void *gradient;
+} iso_optimizer_run;
+
+typedef struct iso_optimizer_call {
+    iso_rule_run rule;
+    const iso_rates *rates; /* nothing changes unless rates->apply */
+    const double *faults;   /* NULL: there are none */
+    int n_runs;
+    const iso_optimizer_run *runs; /* of one bucket; read when the call is queued */
+} iso_optimizer_call;
+
+/* The copy of bytes. */
+typedef struct iso_bytes_copy {
+    const void *from;
+    void *to;
+    size_t bytes;
+} iso_bytes_copy;
+
+/* ---- instructions ---- */
+
+/* One instruction of a slot between two exchanges: a kernel, or a copy. */
+typedef struct iso_work {
+    const iso_kernel *kernel;
+    const iso_kernel_call *call;
+    const iso_box_copy *copy; /* NULL: the kernel */
+} iso_work;
+
+/* Instructions that a backend has prepared to be executed in each step: on the CPU a list, on a device that can record
+ * them a recorded sequence. */
+typedef struct iso_sequence iso_sequence;
 
 /* All that the rest of Isogrid knows of a kind of device. To add a backend: one file that gives this table, and
  * one line in list.h. Members that may be NULL say what that means. */
@@ -40,11 +97,23 @@ typedef struct iso_backend {
     const char *(*kernels)(void);      /* the name of the level in use, for checkpoints: "AVX-512" */
     const iso_device *(*device)(void); /* whose memory the kernels work in */
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
-    /* For reductions between slots: out[i] = a[i] + b[i] (out may be a), by dtype. */
-    void (*sum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
-    void (*maximum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out);
-    void (*copy)(const iso_box_copy *copy);
+    /* Prepares instructions, in order. What `work` points to stays where it is, and the addresses in it stay the same,
+     * until `discard`. */
+    iso_status (*capture)(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
+    /* Queues instructions [first, first + count) of a sequence, on its stream. */
+    void (*launch)(const iso_sequence *sequence, int first, int count);
+    void (*discard)(iso_sequence *sequence); /* does nothing with NULL */
+    /* For reductions between slots: out[i] = a[i] + b[i] (out may be a), by dtype. stream NULL: the exchanges of the
+     * CPU call it (iso_device.reach), and it is done at once. */
+    void (*sum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream);
+    void (*maximum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream);
     iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype); /* "adam", ...; NULL: unknown */
+    void (*prepare)(const iso_rates_call *call, iso_stream *stream);
+    void (*optimize)(const iso_optimizer_call *call, iso_stream *stream);
+    /* faults: as in iso_optimizer_call. */
+    void (*copy_bytes)(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
+    /* *out = host, plus 1 if there is a fault. */
+    void (*count_fault)(const iso_fault *fault, double host, double *out, iso_stream *stream);
 } iso_backend;
 
 /* Finds a backend by its name; "auto": the first of the list that this machine can use. ISO_INVALID names it, those

@@ -5,6 +5,14 @@
 #include "runtime/backend/kernel.h"
 #include "runtime/graph/op.h"
 
+/* A step's total over all slots: the number of slots that met a fault, plus this weight for each rank that
+ * was asked to stop. Requests to stop thus need no exchange of their own. Exact: below 2^53. */
+#define ISO_STOP_WEIGHT 0x1p32
+static inline double iso_step_faults(double total)
+{
+    return total < ISO_STOP_WEIGHT ? total : (double)((int64_t)total & 0xffffffff);
+}
+
 static inline bool iso_fault_raised(const iso_fault *fault)
 {
     return fault->code != ISO_FAULT_NONE;

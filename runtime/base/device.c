@@ -43,6 +43,42 @@ static iso_status cpu_wait(iso_stream *stream)
     return ISO_OK;
 }
 
+/* All that was queued is done: one event serves all. */
+static iso_device_event cpu_event;
+
+static iso_status cpu_create_event(iso_device_event **event)
+{
+    *event = &cpu_event;
+    return ISO_OK;
+}
+
+static void cpu_destroy_event(iso_device_event *event)
+{
+    (void)event;
+}
+
+static void cpu_record(iso_device_event *event, iso_stream *stream)
+{
+    (void)event, (void)stream;
+}
+
+static void cpu_await(iso_stream *stream, const iso_device_event *event)
+{
+    (void)stream, (void)event;
+}
+
+static bool cpu_passed(const iso_device_event *event)
+{
+    (void)event;
+    return true;
+}
+
+static iso_status cpu_wait_event(const iso_device_event *event)
+{
+    (void)event;
+    return ISO_OK;
+}
+
 static iso_status cpu_attach(void *shared, size_t bytes, void **memory)
 {
     (void)bytes;
@@ -71,11 +107,18 @@ static const iso_device cpu = {.name = "cpu",
                                .copy = cpu_copy,
                                .fill = cpu_fill,
                                .wait = cpu_wait,
+                               .create_event = cpu_create_event,
+                               .destroy_event = cpu_destroy_event,
+                               .record = cpu_record,
+                               .await = cpu_await,
+                               .passed = cpu_passed,
+                               .wait_event = cpu_wait_event,
                                .attach = cpu_attach,
                                .detach = cpu_detach,
                                .reach = cpu_reach};
 
 static iso_stream cpu_stream = {.device = &cpu};
+static iso_device_event cpu_event = {.device = &cpu};
 
 const iso_device *iso_device_cpu(void)
 {

@@ -22,6 +22,11 @@ struct iso_stream {
     const iso_device *device;
 };
 
+/* A moment in a stream: all that was queued before it is done. A device's own events begin with this struct. */
+typedef struct iso_device_event {
+    const iso_device *device;
+} iso_device_event;
+
 /* What a kind of device does. */
 struct iso_device {
     const char *name;
@@ -43,6 +48,16 @@ struct iso_device {
     void (*fill)(iso_stream *stream, void *to, const void *element, size_t size, size_t count);
     /* Waits until all that was queued is done. Returns the first error since the last wait. */
     iso_status (*wait)(iso_stream *stream);
+    iso_status (*create_event)(iso_device_event **event);
+    void (*destroy_event)(iso_device_event *event); /* does nothing with NULL */
+    /* The event is from now on the present end of the stream's queue. Before the first `record` it has passed. */
+    void (*record)(iso_device_event *event, iso_stream *stream);
+    /* What is queued on the stream from now on begins after the event, as it is recorded now; the host does not
+     * wait. */
+    void (*await)(iso_stream *stream, const iso_device_event *event);
+    bool (*passed)(const iso_device_event *event);
+    /* The host waits. Returns the first error of the event's stream since its last wait. */
+    iso_status (*wait_event)(const iso_device_event *event);
     /* Opens to the device the memory that the ranks of a host share, mapped at `shared` in this process:
      * *memory is its address on the device, until `detach`. */
     iso_status (*attach)(void *shared, size_t bytes, void **memory);

@@ -12,28 +12,26 @@ static const void *scalar(const iso_runtime *runtime, const iso_tensor *tensor, 
                                 slot);
 }
 
-iso_status iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket,
-                               const iso_bucket_state *state, const iso_program *program, int local,
-                               iso_rates *rates)
+void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                         const iso_program *program, int local, iso_rates *rates)
 {
     const iso_op *apply = program->changes[bucket->members[0].change].apply;
     const iso_local_slot *slot = &runtime->locals[local];
-    int64_t iteration = 0;
-    double rate = 0;
-    runtime->device->copy(slot->stream, &iteration, scalar(runtime, apply->inputs[2], slot->slot),
-                          sizeof iteration);
-    runtime->device->copy(slot->stream, &rate, scalar(runtime, apply->inputs[3], slot->slot), sizeof rate);
-    iso_status status = runtime->device->wait(slot->stream);
-    rates->apply =
-        iso_optimizer_prepare(state->rule, bucket->optimizer, bucket->dtype, iteration, rate, rates->hyper);
-    return status;
+    const iso_rates_call call = {.rule = state->rule,
+                                 .optimizer = bucket->optimizer,
+                                 .dtype = bucket->dtype,
+                                 .iteration = scalar(runtime, apply->inputs[2], slot->slot),
+                                 .rate = scalar(runtime, apply->inputs[3], slot->slot),
+                                 .rates = rates};
+    runtime->backend->prepare(&call, slot->stream);
 }
 
 typedef struct updater {
     const iso_runtime *runtime;
     const iso_exchange *exchange; /* of the bucket */
     const iso_bucket_state *state;
-    const double *hyper;
+    const iso_rates *rates;
+    iso_stream *stream;
     int local, slot, pull;
     int64_t part_begin;
     size_t element;
@@ -41,14 +39,25 @@ typedef struct updater {
     bool backwards;
 } updater;
 
+/* Elements [at, at + n) of a run and their gradient. */
+static iso_optimizer_run part_of_run(const updater *u, const iso_weight_run *run, int64_t at, int64_t n,
+                                     const void *gradient)
+{
+    int64_t in_part = run->begin + at - u->part_begin;
+    iso_optimizer_run part = {
+        .count = n, .weights = run->weights + (size_t)at * u->element, .gradient = gradient};
+    for (int k = 0; k < u->state->n_slots; k++)
+        part.slots[k] =
+            (char *)u->state->data[u->local * u->state->n_slots + k] + (size_t)in_part * u->element;
+    return part;
+}
+
 /* Updates n elements of a run, beginning at `at`, given their gradient. */
 static void update(const updater *u, const iso_weight_run *run, int64_t at, int64_t n, const void *gradient)
 {
-    int64_t in_part = run->begin + at - u->part_begin;
-    void *slots[ISO_MAX_OPTIMIZER_SLOTS];
-    for (int k = 0; k < u->state->n_slots; k++)
-        slots[k] = (char *)u->state->data[u->local * u->state->n_slots + k] + (size_t)in_part * u->element;
-    u->state->run(n, run->weights + (size_t)at * u->element, slots, gradient, u->hyper);
+    iso_optimizer_run part = part_of_run(u, run, at, n, gradient);
+    const iso_optimizer_call call = {.rule = u->state->run, .rates = u->rates, .n_runs = 1, .runs = &part};
+    u->runtime->backend->optimize(&call, u->stream);
 }
 
 static void update_from_bucket(const updater *u, const iso_weight_run *run)
@@ -91,7 +100,7 @@ static void add_products(const updater *u, const iso_slot_product *product, int 
         return;
     }
     add_products(u, product, first + left, count - left, b, at + 1);
-    u->runtime->backend->sum(u->dtype, b->elements, sum, sum + product->room.block, sum);
+    u->runtime->backend->sum(u->dtype, b->elements, sum, sum + product->room.block, sum, u->stream);
 }
 
 /* The block of the product that begins at element `at` of a run: whole rows, unless the run begins or ends
@@ -138,31 +147,90 @@ static void update_from_product(const updater *u, const iso_slot_product *produc
     }
 }
 
-void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
-                       int local, const iso_rates *rates)
+/* ---- where the host cannot work in the device's memory ---- */
+
+/* Sums the slot's part of a run's gradients in pinned memory, and queues its copy to the device. */
+static void *sum_to_device(const updater *u, const iso_weight_run *run, const iso_slot_sums *sums,
+                           size_t offset)
+{
+    int64_t first = run->begin - u->part_begin;
+    char *staging = (char *)sums->staging + offset, *memory = (char *)sums->memory + offset;
+    for (int64_t at = 0; at < run->count; at += BLOCK) {
+        int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
+        iso_exchange_combine(u->exchange, u->slot, u->pull, first + at, n, staging + (size_t)at * u->element);
+    }
+    u->stream->device->copy(u->stream, memory, staging, (size_t)run->count * u->element);
+    return memory;
+}
+
+/* One call for the runs [first, end), which are those of one bucket. */
+static void update_bucket(const updater *u, const iso_slot_plan *sp, int first, int end, size_t *offset)
+{
+    for (int i = first; i < end; i++) {
+        void *sum = sum_to_device(u, &sp->runs[i], &sp->sums, *offset);
+        sp->sums.runs[i] = part_of_run(u, &sp->runs[i], 0, sp->runs[i].count, sum);
+        *offset += iso_aligned((size_t)sp->runs[i].count * u->element);
+    }
+    const iso_optimizer_call call = {.rule = u->state->run,
+                                     .rates = u->rates,
+                                     .faults = sp->fault_total,
+                                     .n_runs = end - first,
+                                     .runs = sp->sums.runs + first};
+    u->runtime->backend->optimize(&call, u->stream);
+}
+
+/* ---- both ---- */
+
+static updater updater_of(const iso_runtime *runtime, const iso_executable *ready,
+                          const iso_update_state *updates, int local, int b)
 {
     const iso_plan *plan = ready->plan;
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    iso_local_slot *slot = ready->slot[local].local;
+    int64_t begin, count;
+    iso_bucket_part(bucket, runtime->mesh, slot->slot, &begin, &count);
+    return (updater){
+        .runtime = runtime,
+        .exchange = plan->bucket_exchange[b],
+        .state = &updates->state[b],
+        .rates = &slot->rates[bucket->kind],
+        .stream = slot->stream,
+        .local = local,
+        .slot = slot->slot,
+        .pull = plan->bucket_pull[b * runtime->mesh->n_slots + slot->slot],
+        .part_begin = begin,
+        .element = iso_dtype_size(bucket->dtype),
+        .dtype = bucket->dtype,
+        /* Every other step goes backwards: what the last step touched last is still in the cache. */
+        .backwards = runtime->steps % 2};
+}
+
+static void apply_on_device(const iso_runtime *runtime, const iso_executable *ready,
+                            const iso_update_state *updates, int local)
+{
     const iso_slot_plan *sp = &ready->slot[local];
-    /* Every other step goes backwards: what the last step touched last is still in the cache. */
-    bool backwards = runtime->steps % 2;
+    size_t offset = 0;
+    for (int first = 0, end; first < sp->n_runs; first = end) {
+        for (end = first + 1; end < sp->n_runs && sp->runs[end].bucket == sp->runs[first].bucket;)
+            end++;
+        updater u = updater_of(runtime, ready, updates, local, sp->runs[first].bucket);
+        update_bucket(&u, sp, first, end, &offset);
+    }
+}
+
+void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
+                       int local)
+{
+    const iso_slot_plan *sp = &ready->slot[local];
+    if (!runtime->device->host_access) {
+        apply_on_device(runtime, ready, updates, local);
+        return;
+    }
     for (int i = 0; i < sp->n_runs; i++) {
-        const iso_weight_run *run = &sp->runs[backwards ? sp->n_runs - 1 - i : i];
-        const iso_bucket *bucket = &plan->buckets->buckets[run->bucket];
-        int64_t begin, count;
-        if (!rates[bucket->kind].apply)
+        const iso_weight_run *run = &sp->runs[runtime->steps % 2 ? sp->n_runs - 1 - i : i];
+        updater u = updater_of(runtime, ready, updates, local, run->bucket);
+        if (!u.rates->apply)
             continue;
-        iso_bucket_part(bucket, runtime->mesh, sp->local->slot, &begin, &count);
-        updater u = {.runtime = runtime,
-                     .exchange = plan->bucket_exchange[run->bucket],
-                     .state = &updates->state[run->bucket],
-                     .hyper = rates[bucket->kind].hyper,
-                     .local = local,
-                     .slot = sp->local->slot,
-                     .pull = plan->bucket_pull[run->bucket * runtime->mesh->n_slots + sp->local->slot],
-                     .part_begin = begin,
-                     .element = iso_dtype_size(bucket->dtype),
-                     .dtype = bucket->dtype,
-                     .backwards = backwards};
         if (run->product < 0)
             update_from_bucket(&u, run);
         else

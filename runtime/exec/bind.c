@@ -141,9 +141,9 @@ static size_t count_arrays(const iso_plan *plan)
 size_t iso_executable_table_bytes(const iso_plan *plan)
 {
     size_t instructions = (size_t)plan->n_instructions + 1, changes = (size_t)plan->program->n_changes + 1;
-    return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_box_copy)) +
+    return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_box_copy) + 2 * sizeof(iso_work)) +
            count_arrays(plan) * sizeof(iso_array) +
-           changes * (sizeof(iso_weight_run) + sizeof(iso_slot_product) + 2 * sizeof(iso_slot_assign));
+           changes * (sizeof(iso_weight_run) + sizeof(iso_slot_product) + 2 * sizeof(iso_bytes_copy));
 }
 
 static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
@@ -155,7 +155,9 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
     sp->instruction = iso_new(instructions * sizeof *sp->instruction);
     sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
     sp->copies = iso_new(instructions * sizeof *sp->copies);
-    if (!sp->instruction || !sp->arrays || !sp->copies)
+    sp->work = iso_new(instructions * sizeof *sp->work);
+    sp->sequences = iso_new(instructions * sizeof *sp->sequences);
+    if (!sp->instruction || !sp->arrays || !sp->copies || !sp->work || !sp->sequences)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
     ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
     void *total = NULL;
@@ -165,6 +167,13 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
     ISO_TRY(bind_slot(runtime, ready, sp));
 done:
     return status;
+}
+
+static void discard_sequences(const iso_runtime *runtime, iso_slot_plan *sp)
+{
+    for (int i = 0; i < sp->n_sequences; i++)
+        runtime->backend->discard(sp->sequences[i]);
+    sp->n_sequences = 0;
 }
 
 static void free_staging(const iso_device *device, const iso_slot_instruction *instruction,
@@ -183,9 +192,12 @@ static void executable_free(iso_runtime *runtime, iso_executable *ready)
         iso_free(ready->slot[i].instruction);
         iso_free(ready->slot[i].arrays);
         iso_free(ready->slot[i].copies);
+        discard_sequences(runtime, &ready->slot[i]);
+        iso_free(ready->slot[i].sequences);
+        iso_free(ready->slot[i].work);
         runtime->device->release(ready->slot[i].constants);
         runtime->device->release_pinned(ready->slot[i].fault_total);
-        iso_executable_free_updates(&ready->slot[i]);
+        iso_executable_free_updates(runtime, &ready->slot[i]);
     }
     iso_free(ready->reads);
     iso_free(ready->slot);
@@ -282,6 +294,47 @@ static void address_instruction(iso_runtime *runtime, iso_executable *ready, int
     }
 }
 
+/* ---- sequences ---- */
+
+static bool is_captured(const iso_slot_instruction *bound)
+{
+    return bound->kind == ISO_KERNEL || bound->kind == ISO_COPY;
+}
+
+/* Captures the instructions [first, end). */
+static iso_status capture(const iso_runtime *runtime, iso_slot_plan *sp, int first, int end)
+{
+    iso_status status = runtime->backend->capture(sp->work + first, end - first, sp->local->stream,
+                                                  &sp->sequences[sp->n_sequences]);
+    if (status != ISO_OK)
+        return status;
+    for (int i = first; i < end; i++) {
+        sp->instruction[i].sequence = sp->sequences[sp->n_sequences];
+        sp->instruction[i].in_sequence = i - first;
+        sp->instruction[i].rest = end - i;
+    }
+    sp->n_sequences++;
+    return ISO_OK;
+}
+
+/* Between exchanges and reads of the batch. */
+static iso_status capture_all(const iso_runtime *runtime, iso_slot_plan *sp, int n_instructions)
+{
+    iso_status status = ISO_OK;
+    discard_sequences(runtime, sp);
+    for (int i = 0; i < n_instructions; i++) {
+        const iso_slot_instruction *bound = &sp->instruction[i];
+        sp->work[i] = (iso_work){.kernel = bound->kernel, .call = &bound->call, .copy = bound->copy};
+    }
+    for (int first = 0, end; first < n_instructions && status == ISO_OK; first = end + 1) {
+        for (end = first; end < n_instructions && is_captured(&sp->instruction[end]);)
+            end++;
+        if (end > first)
+            status = capture(runtime, sp, first, end);
+    }
+    return status;
+}
+
 static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange *exchange, int first,
                        int count)
 {
@@ -308,13 +361,16 @@ static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan,
         }
 }
 
-void iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
+iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
 {
     iso_plan *plan = ready->plan;
+    iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
         for (int i = 0; i < plan->n_instructions; i++)
             address_instruction(runtime, ready, l, i);
         iso_executable_bind_updates(runtime, ready, l);
+        if (status == ISO_OK)
+            status = capture_all(runtime, &ready->slot[l], plan->n_instructions);
         iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
         if (plan->faults)
@@ -331,5 +387,7 @@ void iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
     for (int b = 0; b < plan->buckets->count; b++)
         if (plan->bucket_gather[b])
             bind_weight_gather(runtime, plan, plan->bucket_gather[b]);
-    ready->generation = runtime->generation;
+    if (status == ISO_OK)
+        ready->generation = runtime->generation;
+    return status;
 }

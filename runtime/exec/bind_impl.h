@@ -4,12 +4,21 @@
 
 #include "runtime/exec/runtime_impl.h"
 
+/* Bytes up to the next line of the cache. */
+static inline size_t iso_aligned(size_t bytes)
+{
+    return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+}
+
 /* An instruction for one slot. */
 typedef struct iso_slot_instruction {
     iso_instruction_kind kind;
     const iso_kernel *kernel;
     iso_kernel_call call;
     double flops;
+    iso_sequence *sequence; /* KERNEL, COPY: to which it belongs; lent */
+    int in_sequence,
+        rest;         /* its number there, and how many instructions of the sequence there are from it on */
     int input;        /* READ: component of the batch */
     iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
     void *staging;    /* READ: pinned memory that the batch writes; NULL: it writes the array itself */
@@ -37,26 +46,28 @@ typedef struct iso_slot_product {
     iso_array *array;          /* [group * (n_inputs + 1)] */
 } iso_slot_product;
 
-/* Bytes that a slot copies at the end of a step: the new value of an assigned variable, or a gradient into
- * its bucket. */
-typedef struct iso_slot_assign {
-    const void *from;
-    void *to;
-    size_t bytes;
-} iso_slot_assign;
+/* The slot's part of a bucket's gradients, summed, where the host cannot do this in the device's memory. */
+typedef struct iso_slot_sums {
+    void *staging, *memory; /* pinned; the device's */
+    iso_optimizer_run *runs;
+} iso_slot_sums;
 
 typedef struct iso_slot_plan {
     iso_local_slot *local;
     iso_slot_instruction *instruction; /* [n_instructions] */
     iso_array *arrays;                 /* of all kernels */
     iso_box_copy *copies;
+    iso_work *work; /* [n_instructions] what the sequences were made of */
+    iso_sequence **sequences;
+    int n_sequences;
     void *constants;
     double *fault; /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
     double *fault_total; /* number of slots that met a fault in the step: a result of the last exchange */
     int n_runs, n_assigns, n_gradients, n_products;
     iso_weight_run *runs;
-    iso_slot_product *products; /* [n_fused_updates] */
-    iso_slot_assign *assigns, *gradients;
+    iso_slot_product *products;          /* [n_fused_updates] */
+    iso_bytes_copy *assigns, *gradients; /* of variables; of gradients into their buckets */
+    iso_slot_sums sums;
 } iso_slot_plan;
 
 /* A function's plan for one batch size. */
@@ -76,28 +87,24 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
 size_t iso_executable_table_bytes(const iso_plan *plan);
 /* Bytes of scratch memory that the plan's kernels need. */
 size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
-/* Fills in all addresses after memory has moved, also those of the exchanges. */
-void iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
+/* Fills in all addresses after memory has moved, also those of the exchanges, and captures the instructions. */
+iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
 /* The address at which a local slot stores a value. */
 void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
 
 /* bind_updates.c: what a slot changes at the end of a step: allocates the tables, fills in the addresses. */
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
-void iso_executable_free_updates(iso_slot_plan *sp);
+void iso_executable_free_updates(const iso_runtime *runtime, iso_slot_plan *sp);
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
 
 /* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange
  * and those of the buckets. */
-typedef struct iso_rates {
-    bool apply;
-    double hyper[ISO_MAX_HYPER];
-} iso_rates;
-/* Reads iteration and learning rate, which a local slot uses. Must be called before the step changes anything. */
-iso_status iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket,
-                               const iso_bucket_state *state, const iso_program *program, int local,
-                               iso_rates *rates);
-/* Updates the slot's part of every bucket. rates: one for each kind of bucket. */
+/* Queues the computation of the slot's rates for one kind of bucket from iteration and learning rate. Must be called
+ * before the step changes anything. */
+void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                         const iso_program *program, int local, iso_rates *rates);
+/* Queues the update of the slot's part of every bucket. */
 void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
-                       int local, const iso_rates *rates);
+                       int local);
 
 #endif

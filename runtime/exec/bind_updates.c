@@ -106,6 +106,38 @@ static size_t count_runs(const iso_plan *plan, int slot)
     return count;
 }
 
+/* Bytes of all runs, each aligned. */
+typedef struct run_bytes {
+    size_t element, bytes;
+} run_bytes;
+
+static iso_status add_run_bytes(void *arg, const iso_bucket_run *run)
+{
+    run_bytes *of = arg;
+    of->bytes += iso_aligned((size_t)run->count * of->element);
+    return ISO_OK;
+}
+
+static iso_status make_sums(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
+{
+    run_bytes of = {0};
+    iso_status status = ISO_OK;
+    for (int b = 0; b < plan->buckets->count; b++) {
+        const iso_bucket *bucket = &plan->buckets->buckets[b];
+        of.element = iso_dtype_size(bucket->dtype);
+        for (int m = 0; m < bucket->n_members; m++)
+            iso_bucket_visit_runs(bucket, &bucket->members[m], plan->program->mesh, sp->local->slot,
+                                  add_run_bytes, &of);
+    }
+    sp->sums.runs = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->sums.runs);
+    if (!sp->sums.runs)
+        return iso_no_memory("the runs of an optimizer");
+    ISO_TRY(runtime->device->allocate(of.bytes, "the summed gradients of a slot", &sp->sums.memory));
+    ISO_TRY(runtime->device->allocate_pinned(of.bytes, "the summed gradients of a slot", &sp->sums.staging));
+done:
+    return status;
+}
+
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
 {
     size_t changes = (size_t)plan->program->n_changes + 1;
@@ -118,12 +150,17 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
         return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
     for (int i = 0; i < plan->n_fused_updates; i++)
         ISO_TRY(make_product(runtime, plan, &plan->fused_updates[i], sp));
+    if (!runtime->device->host_access)
+        ISO_TRY(make_sums(runtime, plan, sp));
 done:
     return status;
 }
 
-void iso_executable_free_updates(iso_slot_plan *sp)
+void iso_executable_free_updates(const iso_runtime *runtime, iso_slot_plan *sp)
 {
+    runtime->device->release(sp->sums.memory);
+    runtime->device->release_pinned(sp->sums.staging);
+    iso_free(sp->sums.runs);
     for (int i = 0; i < sp->n_products; i++) {
         iso_free(sp->products[i].kernel);
         iso_free(sp->products[i].call);
@@ -183,7 +220,7 @@ static void bind_updates_find_gradients(const iso_runtime *runtime, iso_executab
     for (int m = 0; m < bucket->n_members; m++) {
         int value = plan->program->changes[bucket->members[m].change].value;
         if (plan->member_copied[b][m])
-            sp->gradients[sp->n_gradients++] = (iso_slot_assign){
+            sp->gradients[sp->n_gradients++] = (iso_bytes_copy){
                 .from = iso_executable_value(runtime, ready, local, value),
                 .to = area + (size_t)bucket->members[m].offset * iso_dtype_size(bucket->dtype),
                 .bytes = value_bytes(plan, value, sp->local->slot)};
@@ -200,9 +237,9 @@ static void find_assigns(const iso_runtime *runtime, iso_executable *ready, int 
         if (change->apply || !iso_runtime_first_on_host(runtime, change->variable, sp->local->slot))
             continue;
         sp->assigns[sp->n_assigns++] =
-            (iso_slot_assign){.from = iso_executable_value(runtime, ready, local, change->value),
-                              .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
-                              .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
+            (iso_bytes_copy){.from = iso_executable_value(runtime, ready, local, change->value),
+                             .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
+                             .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
     }
 }
 

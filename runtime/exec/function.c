@@ -300,10 +300,10 @@ iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executab
     }
     ready->next = function->plans;
     function->plans = ready;
-    if (ready->generation != function->runtime->generation)
-        iso_executable_bind(function->runtime, ready);
     *out = ready;
-    return ISO_OK;
+    return ready->generation == function->runtime->generation
+               ? ISO_OK
+               : iso_agree(function->runtime->ctx, iso_executable_bind(function->runtime, ready));
 }
 
 void iso_function_leave_weights(iso_function *function, bool leave)

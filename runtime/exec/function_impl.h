@@ -47,13 +47,6 @@ iso_status iso_function_take_step(iso_function *function, const iso_batch *batch
 iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
                              bool refused);
 
-/* A step's total over all slots: the number of slots that met a fault, plus this weight for each rank that
- * was asked to stop. Requests to stop thus need no exchange of their own. Exact: below 2^53. */
-#define ISO_STOP_WEIGHT 0x1p32
-static inline double iso_step_faults(double total)
-{
-    return total < ISO_STOP_WEIGHT ? total : (double)((int64_t)total & 0xffffffff);
-}
 /* step.c: runs a plan on one batch, on all threads of this rank. refusal: NULL, or a message: the step then
  * runs on zeros and all slots of this rank raise this fault. Returns the step's total (0 on a rank without
  * slots). */

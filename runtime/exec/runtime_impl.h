@@ -36,6 +36,7 @@ typedef struct iso_local_slot {
     double flops;
     double taken;            /* bytes that it read from other slots for fused products */
     iso_step_info *info;     /* of the running step, in the device's memory */
+    iso_rates *rates;        /* [ISO_MAX_BUCKETS] of the kinds of buckets in the running step, likewise */
     iso_fault *kernel_fault; /* what its kernels raised in the running step, in the device's memory */
     iso_fault fault;         /* of the last step: the host's, or else its kernels' */
     bool lost; /* the step's last copies failed, after its faults were counted: `fault` says why */
@@ -50,7 +51,7 @@ typedef struct iso_bucket_state {
     /* [members of the bucket * n_slots] "optimizer/adam/dense/kernel/momentum", the graph's; NULL until needed */
     const char **paths;
     const iso_optimizer_rule *rule;
-    iso_rule_run run; /* the rule's kernel */
+    iso_rule_run run; /* the rule on the device */
 } iso_bucket_state;
 
 /* The state of one set of updates; functions with the same updates share it. */

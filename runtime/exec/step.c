@@ -97,15 +97,25 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
     iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
 }
 
-static void run_instruction(const step *s, iso_slot_plan *sp, iso_slot_instruction *bound)
+/* Runs instructions [from, stop) of a slot, which are between two exchanges. each: one at a time, because they are
+ * recorded, or because messages are to proceed. */
+static void run_instructions(const step *s, int local, int from, int stop, bool travels)
 {
-    if (bound->kind == ISO_KERNEL) {
-        bound->kernel->run(&bound->call);
-        sp->local->flops += bound->flops;
-    } else if (bound->kind == ISO_READ) {
-        run_read(s, sp, bound);
-    } else {
-        s->runtime->backend->copy(bound->copy);
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    bool each = s->recorder || travels;
+    for (int k = from, count; k < stop; k += count) {
+        const iso_slot_instruction *bound = &sp->instruction[k];
+        int64_t begin = tick(s);
+        count = each || bound->kind == ISO_READ ? 1 : bound->rest;
+        if (bound->kind == ISO_READ)
+            run_read(s, sp, bound);
+        else
+            s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
+        for (int i = 0; i < count; i++)
+            sp->local->flops += bound[i].flops;
+        step_note(s, local, ISO_EVENT_OP, k, begin);
+        if (travels)
+            iso_fabric_progress(s->runtime->fabric);
     }
 }
 
@@ -119,21 +129,6 @@ static void begin_slot(const step *s, int local)
     slot->stream->device->fill(slot->stream, slot->kernel_fault, &zero, 1, sizeof *slot->kernel_fault);
 }
 
-/* What the kernels of a slot raised, unless the host has raised a fault. */
-static iso_status take_kernel_fault(const step *s, int local)
-{
-    iso_local_slot *slot = &s->runtime->locals[local];
-    iso_fault found = {.code = ISO_FAULT_NONE};
-    iso_status status = iso_device_read(slot->stream, &found, slot->kernel_fault, sizeof found);
-    if (status != ISO_OK || !iso_fault_raised(&found) || iso_fault_raised(&slot->fault))
-        return status;
-    slot->fault = found;
-    const iso_plan *plan = s->ready->plan;
-    const iso_op *op = plan->program->steps[plan->instructions[found.instruction].step].op;
-    iso_fault_say(&slot->fault, op->type, s->ready->slot[local].instruction[found.instruction].call.in);
-    return ISO_OK;
-}
-
 /* After the faults are counted, an error is reported when the ranks agree next. */
 static void step_note_lost(iso_local_slot *slot, iso_status status)
 {
@@ -143,30 +138,26 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
-static iso_status run_assigns(iso_stream *stream, const iso_slot_assign *assign, int count)
-{
-    for (int i = 0; i < count; i++)
-        stream->device->copy(stream, assign[i].to, assign[i].from, assign[i].bytes);
-    return stream->device->wait(stream);
-}
-
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
  * change. */
-static void prepare_end(const step *s, int local, iso_rates *rates)
+static void prepare_end(const step *s, int local)
 {
     const iso_plan *plan = s->ready->plan;
+    const iso_backend *backend = s->runtime->backend;
     const iso_slot_plan *sp = &s->ready->slot[local];
     iso_local_slot *slot = sp->local;
-    iso_status status = run_assigns(slot->stream, sp->gradients, sp->n_gradients);
-    for (int k = 0; k < plan->buckets->kinds && status == ISO_OK; k++)
-        status = iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
-                                     plan->program, local, &rates[k]);
+    backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
+    for (int k = 0; k < plan->buckets->kinds; k++)
+        iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
+                            plan->program, local, &slot->rates[k]);
+    double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
+    backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
+    iso_status status = slot->stream->device->wait(slot->stream);
     if (status == ISO_OK)
-        status = take_kernel_fault(s, local);
-    if (status != ISO_OK)
-        iso_fault_raise(&slot->fault, "%s", iso_error_message());
-    double fault = (iso_fault_raised(&slot->fault) ? 1 : 0) + (local == 0 && s->stop ? ISO_STOP_WEIGHT : 0);
-    step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &fault, sizeof fault));
+        return;
+    iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    stop += 1;
+    step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
 }
 
 /* Failed messages are a fault of the step on all ranks. Called by thread 0. */
@@ -181,13 +172,14 @@ static void tell_failures(const step *s)
 }
 
 /* Changes nothing after a fault of any slot or a failed message of this rank. */
-static void change_state(const step *s, int local, const iso_rates *rates)
+static void change_state(const step *s, int local)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
     if (iso_step_faults(*sp->fault_total) != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
-    iso_updates_apply(s->runtime, s->ready, s->function->updates, local, rates);
-    step_note_lost(sp->local, run_assigns(sp->local->stream, sp->assigns, sp->n_assigns));
+    iso_updates_apply(s->runtime, s->ready, s->function->updates, local);
+    s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
+    step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));
 }
 
 /* An exchange of the end of a step: its event holds the waits before and after. */
@@ -250,12 +242,11 @@ static void end_buckets(const step *s, int thread)
 static void run_end(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
-    iso_rates rates[ISO_MAX_BUCKETS]; /* of each kind of bucket */
     if (thread == 0)
         tell_failures(s);
     for (int l = first; l < end; l++) {
         int64_t begin = tick(s);
-        prepare_end(s, l, rates); /* the same for all slots: they read the same iteration and rate */
+        prepare_end(s, l);
         step_note(s, l, ISO_EVENT_PREPARE, -1, begin);
     }
     if (plan->faults)
@@ -271,7 +262,7 @@ static void run_end(const step *s, int thread, int first, int end)
         iso_exchange_pull(plan->epilogue, s->runtime->locals[l].slot);
         step_note(s, l, ISO_EVENT_PULL, -1, pull);
         int64_t update = tick(s);
-        change_state(s, l, rates);
+        change_state(s, l);
         step_note(s, l, ISO_EVENT_UPDATE, -1, update);
     }
     end_buckets(s, thread);
@@ -291,6 +282,16 @@ static int next_barrier(const iso_plan *plan, int from)
     return from;
 }
 
+/* The exchanges read and write the slots' memory at once, so what was queued on it comes first. */
+static void finish_queued(const step *s, int first, int end)
+{
+    for (int l = first; !s->runtime->device->host_access && l < end; l++) {
+        iso_local_slot *slot = &s->runtime->locals[l];
+        if (slot->stream->device->wait(slot->stream) != ISO_OK)
+            iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    }
+}
+
 static void run_exchange(const step *s, int number, int thread, int first, int end)
 {
     const iso_instruction *instruction = &s->ready->plan->instructions[number];
@@ -298,6 +299,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
         return;
     int64_t begin = tick(s);
+    finish_queued(s, first, end);
     if (instruction->kind == ISO_BEGIN || instruction->begin == number)
         iso_exchange_start(exchange, thread);
     if (instruction->kind == ISO_BEGIN) {
@@ -330,13 +332,7 @@ static void run_thread(void *arg, int thread)
     for (int i = 0; i < plan->n_instructions;) {
         int stop = next_barrier(plan, i);
         for (int l = first; l < end; l++)
-            for (int k = i; k < stop; k++) {
-                int64_t begin = tick(s);
-                run_instruction(s, &s->ready->slot[l], &s->ready->slot[l].instruction[k]);
-                step_note(s, l, ISO_EVENT_OP, k, begin);
-                if (travels)
-                    iso_fabric_progress(s->runtime->fabric);
-            }
+            run_instructions(s, l, i, stop, travels);
         if (stop < plan->n_instructions)
             run_exchange(s, stop++, thread, first, end);
         i = stop;
@@ -348,6 +344,31 @@ static void run_thread(void *arg, int thread)
     }
     run_end(s, thread, first, end);
     note_all(s, first, end, ISO_EVENT_STEP, -1, step_begin);
+}
+
+/* Reads what the kernels of a slot raised, unless the host has raised a fault. */
+static iso_status take_kernel_fault(const iso_executable *ready, const iso_slot_plan *sp)
+{
+    iso_local_slot *slot = sp->local;
+    iso_fault found = {.code = ISO_FAULT_NONE};
+    if (iso_fault_raised(&slot->fault))
+        return ISO_OK;
+    iso_status status = iso_device_read(slot->stream, &found, slot->kernel_fault, sizeof found);
+    slot->fault = found;
+    if (status != ISO_OK || !iso_fault_raised(&found) || found.code == ISO_FAULT_TEXT)
+        return status;
+    const iso_plan *plan = ready->plan;
+    const iso_op *op = plan->program->steps[plan->instructions[found.instruction].step].op;
+    iso_fault_say(&slot->fault, op->type, sp->instruction[found.instruction].call.in);
+    return ISO_OK;
+}
+
+/* Words the faults of local slots. */
+static void word_faults(const iso_runtime *runtime, const iso_executable *ready)
+{
+    for (int l = 0; l < runtime->n_locals; l++)
+        if (take_kernel_fault(ready, &ready->slot[l]) != ISO_OK)
+            iso_fault_raise(&runtime->locals[l].fault, "%s", iso_error_message());
 }
 
 double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
@@ -379,6 +400,8 @@ double iso_step_run(iso_function *function, iso_executable *ready, const iso_bat
     for (int l = 0; l < runtime->n_locals; l++)
         if (runtime->locals[l].lost)
             iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", runtime->locals[l].fault.text));
+    if (iso_step_faults(*ready->slot[0].fault_total) != 0)
+        word_faults(runtime, ready);
     return *ready->slot[0].fault_total;
 }
 

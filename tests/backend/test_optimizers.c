@@ -193,16 +193,16 @@ static void check_combining(void)
         }
         a[3] = NAN, b[9] = NAN;
         out[n] = 77, dout[n] = 77;
-        cpu->sum(ISO_F32, n, a, b, out);
-        cpu->sum(ISO_F64, n, da, db, dout);
-        cpu->sum(ISO_I32, n, ia, ib, ia);
+        cpu->sum(ISO_F32, n, a, b, out, NULL);
+        cpu->sum(ISO_F64, n, da, db, dout, NULL);
+        cpu->sum(ISO_I32, n, ia, ib, ia, NULL);
         for (int i = 0; i < n; i++) {
             CHECK(out[i] == a[i] + b[i] || i == 3 || i == 9, "element %d of %d", i, n);
             CHECK(dout[i] == da[i] + db[i] && ia[i] == i * 3 + 50 - i, "element %d of %d", i, n);
         }
         ck_assert(out[n] == 77 && dout[n] == 77);
-        cpu->maximum(ISO_F32, n, a, b, out);
-        cpu->maximum(ISO_F64, n, da, db, dout);
+        cpu->maximum(ISO_F32, n, a, b, out, NULL);
+        cpu->maximum(ISO_F64, n, da, db, dout, NULL);
         for (int i = 0; i < n; i++) {
             CHECK(i == 3 || i == 9 ? isnan(out[i]) : out[i] == (a[i] > b[i] ? a[i] : b[i]),
                   "element %d of %d", i, n);

@@ -115,6 +115,61 @@ START_TEST(memory_that_ranks_share_is_one_for_both_sides)
 }
 END_TEST
 
+START_TEST(a_stream_goes_on_when_an_event_of_another_has_passed)
+{
+    const iso_device *device = devices[_i];
+    iso_stream *one = NULL, *other = NULL;
+    iso_device_event *event = NULL;
+    void *memory = NULL;
+    double from = 1.5, back = 0, later = 2.5;
+    check_ok(device->create_stream(&one));
+    check_ok(device->create_stream(&other));
+    check_ok(device->create_event(&event));
+    check_ok(device->allocate(sizeof from, "a number", &memory));
+    ck_assert(device->passed(event)); /* it was never recorded */
+    device->copy(one, memory, &from, sizeof from);
+    device->record(event, one);
+    device->await(other, event);
+    device->copy(other, &back, memory, sizeof back);
+    check_ok(device->wait(other));
+    ck_assert(back == 1.5);
+    device->copy(one, memory, &later, sizeof later);
+    device->record(event, one);
+    for (int i = 0; i < 1000000 && !device->passed(event); i++)
+        continue;
+    check_ok(device->wait_event(event));
+    ck_assert(device->passed(event));
+    check_ok(iso_device_read(other, &back, memory, sizeof back));
+    ck_assert(back == 2.5);
+    check_ok(device->wait(one));
+    device->release(memory);
+    device->destroy_event(event);
+    device->destroy_event(NULL);
+    device->destroy_stream(one);
+    device->destroy_stream(other);
+}
+END_TEST
+
+START_TEST(the_test_device_shows_a_missing_event)
+{
+    const iso_device *device = test_device();
+    iso_stream *one = NULL, *other = NULL;
+    void *memory = NULL;
+    double from = 1.5, back = 3;
+    check_ok(device->create_stream(&one));
+    check_ok(device->create_stream(&other));
+    check_ok(device->allocate(sizeof from, "a number", &memory));
+    device->copy(one, memory, &from, sizeof from);
+    device->copy(other, &back, memory, sizeof back);
+    check_ok(device->wait(other));
+    ck_assert(back == 0);
+    check_ok(device->wait(one));
+    device->release(memory);
+    device->destroy_stream(one);
+    device->destroy_stream(other);
+}
+END_TEST
+
 /* Loads a byte of the device's memory in a process of its own; what it prints comes back in `out`. */
 static int touch(const volatile char *address, char *out, size_t size)
 {
@@ -175,6 +230,8 @@ int main(void)
     tcase_add_loop_test(all, a_fill_repeats_elements_of_any_size, 0, n_devices);
     tcase_add_loop_test(all, what_is_written_to_a_mapping_is_in_the_memory_after_it, 0, n_devices);
     tcase_add_loop_test(all, memory_that_ranks_share_is_one_for_both_sides, 0, n_devices);
+    tcase_add_loop_test(all, a_stream_goes_on_when_an_event_of_another_has_passed, 0, n_devices);
+    tcase_add_test(own, the_test_device_shows_a_missing_event);
     tcase_add_test(own, the_host_cannot_touch_the_test_device);
     tcase_add_test(own, the_test_device_copies_nothing_before_the_wait);
     suite_add_tcase(suite, all);

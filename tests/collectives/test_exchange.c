@@ -215,8 +215,9 @@ static void fill_sources(const scene *s, int run)
     for (int64_t i = 0; i < n; i++)                                                                          \
     ((type *)out)[i] = OP(((const type *)a)[i], ((const type *)b)[i])
 #define OP(x, y) ((x) + (y))
-static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
+    (void)stream;
     if (dtype == ISO_F32)
         COMBINE(float);
     else if (dtype == ISO_F64)
@@ -226,8 +227,9 @@ static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *
 }
 #undef OP
 #define OP(x, y) ((x) > (y) ? (x) : (y))
-static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
+    (void)stream;
     if (dtype == ISO_F32)
         COMBINE(float);
     else if (dtype == ISO_F64)

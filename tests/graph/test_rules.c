@@ -155,9 +155,9 @@ static void combine(const whole_run *w, int output, int factor, bool first, iso_
     else if (has(w->rule.output[output], all->rank, factor) || first)
         array_paste(all, part);
     else if (w->rule.contract_max)
-        backend->maximum(all->dtype, array_count(all), all->data, part->data, all->data);
+        backend->maximum(all->dtype, array_count(all), all->data, part->data, all->data, NULL);
     else
-        backend->sum(all->dtype, array_count(all), all->data, part->data, all->data);
+        backend->sum(all->dtype, array_count(all), all->data, part->data, all->data, NULL);
 }
 
 static bool by_window(const whole_run *w, int factor)
@@ -281,7 +281,8 @@ static void check_linear(whole_run *w, uint32_t together)
     }
     for (int i = 0; i < w->c.op->n_outputs; i++) {
         iso_array *sum = &out[0][i];
-        iso_backend_reference()->sum(sum->dtype, array_count(sum), sum->data, out[1][i].data, sum->data);
+        iso_backend_reference()->sum(sum->dtype, array_count(sum), sum->data, out[1][i].data, sum->data,
+                                     NULL);
         check_same(w, &w->out[i], sum, "as a sum of two");
     }
     for (int half = 0; half < 2; half++) {

@@ -158,22 +158,48 @@ static void *reach(void *memory)
     return place(memory);
 }
 
-/* ---- streams ---- */
+/* ---- streams ----
+ * One lock for all: what is queued is executed by any thread that waits for it. */
 
-typedef struct queued {
+typedef struct work {
+    struct work *next;
+    void (*run)(const struct work *work);
     void *to;
-    const void *from; /* NULL: a fill */
-    char element[8];
+    const void *from, *arg;
+    double number;
     size_t bytes, size;
-} queued;
+    int first, count;
+    char element[8];
+    _Alignas(8) char more[]; /* `bytes` that the work keeps */
+} work;
 
 typedef struct stream {
     iso_stream base;
-    queued *list;
-    int count;
+    work *first, **end;
+    uint64_t queued, done; /* numbers of work */
 } stream;
 
+typedef struct event {
+    iso_device_event base;
+    stream *of;
+    uint64_t number; /* of the stream's work before it */
+} event;
+
 static const iso_device device;
+static pthread_mutex_t queues = PTHREAD_MUTEX_INITIALIZER;
+
+/* Executes the stream's work up to this number. */
+static void execute(stream *s, uint64_t number)
+{
+    while (s->done < number) {
+        work *w = s->first;
+        s->first = w->next;
+        s->end = s->first ? s->end : &s->first;
+        s->done++;
+        w->run(w);
+        free(w);
+    }
+}
 
 static iso_status create_stream(iso_stream **out)
 {
@@ -181,6 +207,7 @@ static iso_status create_stream(iso_stream **out)
     if (!fresh)
         return iso_error(ISO_NO_MEMORY, "no memory for a stream");
     fresh->base.device = &device;
+    fresh->end = &fresh->first;
     *out = &fresh->base;
     return ISO_OK;
 }
@@ -190,49 +217,152 @@ static void destroy_stream(iso_stream *of)
     stream *s = (stream *)of;
     if (!s)
         return;
-    if (s->count > 0)
-        stop("a stream is destroyed, and nobody has waited for its copies");
-    free(s->list);
+    if (s->first)
+        stop("a stream is destroyed, and nobody has waited for what it has to do");
     iso_free(s);
 }
 
-static void queue(iso_stream *of, queued fresh)
+/* Late (the default): nothing is done before somebody waits for it. Early: all is done at once. A number: by chance,
+ * from this seed. */
+static bool done_at_once(void)
+{
+    static unsigned long long state;
+    const char *order = getenv("ISOGRID_TEST_ORDER");
+    if (!order || strcmp(order, "late") == 0)
+        return false;
+    if (strcmp(order, "early") == 0)
+        return true;
+    state = (state ? state : strtoull(order, NULL, 10) * 2 + 1) * 6364136223846793005u + 1442695040888963407u;
+    return state >> 62 == 0;
+}
+
+/* Work with a copy of `more` bytes. */
+static work *make_work(void (*run)(const work *w), const void *more, size_t bytes)
+{
+    work *w = calloc(1, sizeof *w + bytes);
+    if (!w)
+        stop("no memory for a queue");
+    w->run = run;
+    w->bytes = bytes;
+    if (bytes > 0)
+        memcpy(w->more, more, bytes);
+    return w;
+}
+
+static void queue(iso_stream *of, work *fresh)
 {
     stream *s = (stream *)of;
-    s->list = realloc(s->list, ((size_t)s->count + 1) * sizeof *s->list);
-    if (!s->list)
-        stop("no memory for a queue");
-    s->list[s->count++] = fresh;
+    pthread_mutex_lock(&queues);
+    *s->end = fresh;
+    s->end = &fresh->next;
+    s->queued++;
+    if (done_at_once())
+        execute(s, s->queued);
+    pthread_mutex_unlock(&queues);
+}
+
+static void run_copy(const work *w)
+{
+    memcpy(place(w->to), place(w->from), w->size);
 }
 
 static void copy(iso_stream *of, void *to, const void *from, size_t bytes)
 {
-    if (bytes > 0)
-        queue(of, (queued){.to = to, .from = from, .bytes = bytes});
+    if (bytes == 0)
+        return;
+    work *w = make_work(run_copy, NULL, 0);
+    w->to = to;
+    w->from = from;
+    w->size = bytes;
+    queue(of, w);
+}
+
+static void run_fill(const work *w)
+{
+    char *to = place(w->to);
+    for (int i = 0; i < w->count; i++)
+        memcpy(to + (size_t)i * w->size, w->element, w->size);
 }
 
 static void fill(iso_stream *of, void *to, const void *element, size_t size, size_t count)
 {
-    queued fresh = {.to = to, .bytes = size * count, .size = size};
+    work *w = make_work(run_fill, NULL, 0);
     if (size != 1 && size != 2 && size != 4 && size != 8)
         stop("a fill with elements of another size than 1, 2, 4 or 8");
-    memcpy(fresh.element, element, size);
-    queue(of, fresh);
+    w->to = to;
+    w->size = size;
+    w->count = (int)count;
+    memcpy(w->element, element, size);
+    queue(of, w);
 }
 
 static iso_status wait(iso_stream *of)
 {
     stream *s = (stream *)of;
-    for (int i = 0; i < s->count; i++) {
-        const queued *q = &s->list[i];
-        char *to = place(q->to);
-        if (q->from)
-            memcpy(to, place(q->from), q->bytes);
-        for (size_t at = 0; !q->from && at < q->bytes; at += q->size)
-            memcpy(to + at, q->element, q->size);
-    }
-    s->count = 0;
+    pthread_mutex_lock(&queues);
+    execute(s, s->queued);
+    pthread_mutex_unlock(&queues);
     return ISO_OK;
+}
+
+/* ---- events ---- */
+
+static iso_status create_event(iso_device_event **out)
+{
+    event *fresh = iso_new(sizeof *fresh);
+    if (!fresh)
+        return iso_error(ISO_NO_MEMORY, "no memory for an event");
+    fresh->base.device = &device;
+    *out = &fresh->base;
+    return ISO_OK;
+}
+
+static void destroy_event(iso_device_event *of)
+{
+    iso_free(of);
+}
+
+static void record(iso_device_event *of, iso_stream *at)
+{
+    event *e = (event *)of;
+    e->of = (stream *)at;
+    e->number = e->of->queued;
+}
+
+static void run_await(const work *w)
+{
+    const event *e = (const event *)(const void *)w->more;
+    execute(e->of, e->number);
+}
+
+static void await(iso_stream *of, const iso_device_event *recorded)
+{
+    const event *e = (const event *)recorded;
+    if (e->of)
+        queue(of, make_work(run_await, e, sizeof *e));
+}
+
+static iso_status wait_event(const iso_device_event *of)
+{
+    const event *e = (const event *)of;
+    pthread_mutex_lock(&queues);
+    if (e->of)
+        execute(e->of, e->number);
+    pthread_mutex_unlock(&queues);
+    return ISO_OK;
+}
+
+/* Who asks often enough is not kept waiting. */
+static bool passed(const iso_device_event *of)
+{
+    static int asked;
+    const event *e = (const event *)of;
+    if (++asked % 3 == 0)
+        wait_event(of);
+    pthread_mutex_lock(&queues);
+    bool is = !e->of || e->of->done >= e->number;
+    pthread_mutex_unlock(&queues);
+    return is;
 }
 
 static const iso_device device = {.name = "test",
@@ -245,6 +375,12 @@ static const iso_device device = {.name = "test",
                                   .copy = copy,
                                   .fill = fill,
                                   .wait = wait,
+                                  .create_event = create_event,
+                                  .destroy_event = destroy_event,
+                                  .record = record,
+                                  .await = await,
+                                  .passed = passed,
+                                  .wait_event = wait_event,
                                   .attach = attach,
                                   .detach = detach,
                                   .reach = reach};
@@ -280,117 +416,14 @@ void test_shard_free(iso_state_shard *shard)
 
 /* ---- kernels ---- */
 
-/* A kernel function is not told which kernel it is, so each kernel gets functions of its own. */
-enum { MOST_KERNELS = 256, MOST_RULES = 256 };
-#define EACH_16(M, N)                                                                                        \
-    M(N##0)                                                                                                  \
-    M(N##1)                                                                                                  \
-    M(N##2)                                                                                                  \
-    M(N##3)                                                                                                  \
-    M(N##4)                                                                                                  \
-    M(N##5)                                                                                                  \
-    M(N##6)                                                                                                  \
-    M(N##7)                                                                                                  \
-    M(N##8)                                                                                                  \
-    M(N##9)                                                                                                  \
-    M(N##a)                                                                                                  \
-    M(N##b)                                                                                                  \
-    M(N##c)                                                                                                  \
-    M(N##d)                                                                                                  \
-    M(N##e)                                                                                                  \
-    M(N##f)
-#define EACH_256(M)                                                                                          \
-    EACH_16(M, 0x0)                                                                                          \
-    EACH_16(M, 0x1)                                                                                          \
-    EACH_16(M, 0x2)                                                                                          \
-    EACH_16(M, 0x3)                                                                                          \
-    EACH_16(M, 0x4)                                                                                          \
-    EACH_16(M, 0x5)                                                                                          \
-    EACH_16(M, 0x6)                                                                                          \
-    EACH_16(M, 0x7)                                                                                          \
-    EACH_16(M, 0x8)                                                                                          \
-    EACH_16(M, 0x9)                                                                                          \
-    EACH_16(M, 0xa)                                                                                          \
-    EACH_16(M, 0xb)                                                                                          \
-    EACH_16(M, 0xc)                                                                                          \
-    EACH_16(M, 0xd)                                                                                          \
-    EACH_16(M, 0xe)                                                                                          \
-    EACH_16(M, 0xf)
-
+/* The CPU's kernels without parts: a device computes whole gradients. */
+enum { MOST_KERNELS = 256 };
 static const iso_kernel *inner[MOST_KERNELS];
 static iso_kernel outer[MOST_KERNELS];
-static iso_rule_run rule[MOST_RULES];
-static int n_kernels, n_rules;
+static int n_kernels;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-/* A call with the places of its memory. */
-typedef struct placed {
-    iso_kernel_call call;
-    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-} placed;
-
-static const iso_kernel_call *place_call(const iso_kernel_call *call, placed *p)
-{
-    p->call = *call;
-    for (int i = 0; i < call->n_inputs; i++) {
-        p->in[i] = call->in[i];
-        p->in[i].data = place(call->in[i].data);
-    }
-    for (int i = 0; i < call->n_outputs; i++) {
-        p->out[i] = call->out[i];
-        p->out[i].data = place(call->out[i].data);
-    }
-    p->call.in = p->in;
-    p->call.out = p->out;
-    p->call.scratch = place(call->scratch);
-    p->call.info = place(call->info);
-    p->call.fault = place(call->fault);
-    return &p->call;
-}
-
-#define KERNEL(N)                                                                                            \
-    static void run_##N(const iso_kernel_call *call)                                                         \
-    {                                                                                                        \
-        placed p;                                                                                            \
-        inner[N]->run(place_call(call, &p));                                                                 \
-    }                                                                                                        \
-    static void prepare_##N(const iso_kernel_call *call)                                                     \
-    {                                                                                                        \
-        placed p;                                                                                            \
-        inner[N]->prepare_parts(place_call(call, &p));                                                       \
-    }                                                                                                        \
-    static void run_part_##N(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent,      \
-                             bool add, void *part)                                                           \
-    {                                                                                                        \
-        placed p;                                                                                            \
-        inner[N]->run_part(place_call(call, &p), offset, extent, add, place(part));                          \
-    }                                                                                                        \
-    static void rule_##N(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)         \
-    {                                                                                                        \
-        run_rule(rule[N], n, w, slots, g, hyper);                                                            \
-    }
-
-static void run_rule(iso_rule_run run, int64_t n, void *w, void *const *slots, const void *g,
-                     const double *hyper)
-{
-    void *placed_slots[ISO_MAX_OPTIMIZER_SLOTS];
-    for (int i = 0; i < ISO_MAX_OPTIMIZER_SLOTS; i++) /* a rule with fewer slots does not use the others */
-        placed_slots[i] = place(slots[i]);
-    run(n, place(w), placed_slots, place(g), hyper);
-}
-
-EACH_256(KERNEL)
-
-#define FUNCTIONS(N) {run_##N, prepare_##N, run_part_##N, rule_##N},
-static const struct {
-    void (*run)(const iso_kernel_call *call);
-    void (*prepare_parts)(const iso_kernel_call *call);
-    void (*run_part)(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
-                     void *part);
-    iso_rule_run rule;
-} functions[] = {EACH_256(FUNCTIONS)};
-
-static const iso_kernel *wrap(const iso_kernel *kernel)
+static const iso_kernel *whole(const iso_kernel *kernel)
 {
     int i = 0;
     while (i < n_kernels && inner[i] != kernel)
@@ -401,9 +434,9 @@ static const iso_kernel *wrap(const iso_kernel *kernel)
         return &outer[i];
     inner[i] = kernel;
     outer[i] = *kernel;
-    outer[i].run = functions[i].run;
-    outer[i].prepare_parts = kernel->prepare_parts ? functions[i].prepare_parts : NULL;
-    outer[i].run_part = kernel->run_part ? functions[i].run_part : NULL;
+    outer[i].part_rows = NULL;
+    outer[i].prepare_parts = NULL;
+    outer[i].run_part = NULL;
     n_kernels++;
     return &outer[i];
 }
@@ -412,36 +445,29 @@ static const iso_kernel *find_kernel(const char *op, const iso_kernel_call *call
 {
     const iso_kernel *kernel = iso_backend_cpu()->find(op, call);
     pthread_mutex_lock(&making);
-    kernel = kernel ? wrap(kernel) : NULL;
+    kernel = kernel ? whole(kernel) : NULL;
     pthread_mutex_unlock(&making);
     return kernel;
 }
 
-static iso_rule_run optimizer(const char *name, iso_dtype dtype)
+static void run_kernel(const iso_kernel *kernel, const iso_kernel_call *call)
 {
-    iso_rule_run run = iso_backend_cpu()->optimizer(name, dtype);
-    int i = 0;
-    if (!run)
-        return NULL;
-    pthread_mutex_lock(&making);
-    while (i < n_rules && rule[i] != run)
-        i++;
-    if (i == MOST_RULES)
-        stop("too many optimizers");
-    rule[i] = run;
-    n_rules = i < n_rules ? n_rules : i + 1;
-    pthread_mutex_unlock(&making);
-    return functions[i].rule;
-}
-
-static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
-{
-    iso_backend_cpu()->sum(dtype, n, place(a), place(b), place(out));
-}
-
-static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
-{
-    iso_backend_cpu()->maximum(dtype, n, place(a), place(b), place(out));
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call here = *call;
+    for (int i = 0; i < call->n_inputs; i++) {
+        in[i] = call->in[i];
+        in[i].data = place(call->in[i].data);
+    }
+    for (int i = 0; i < call->n_outputs; i++) {
+        out[i] = call->out[i];
+        out[i].data = place(call->out[i].data);
+    }
+    here.in = in;
+    here.out = out;
+    here.scratch = place(call->scratch);
+    here.info = place(call->info);
+    here.fault = place(call->fault);
+    kernel->run(&here);
 }
 
 static void copy_box(const iso_box_copy *given)
@@ -451,6 +477,177 @@ static void copy_box(const iso_box_copy *given)
     here.to = place(given->to);
     iso_box_copy_run(&here);
 }
+
+struct iso_sequence {
+    iso_stream *stream;
+    int count;
+    iso_work work[];
+};
+
+static iso_status capture(const iso_work *given, int count, iso_stream *on, iso_sequence **out)
+{
+    iso_sequence *sequence = iso_new(sizeof *sequence + (size_t)count * sizeof *given);
+    if (!sequence)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d instructions", count);
+    sequence->stream = on;
+    sequence->count = count;
+    memcpy(sequence->work, given, (size_t)count * sizeof *given);
+    *out = sequence;
+    return ISO_OK;
+}
+
+static void run_sequence(const work *w)
+{
+    const iso_sequence *sequence = w->arg;
+    for (int i = w->first; i < w->first + w->count; i++) {
+        const iso_work *one = &sequence->work[i];
+        if (one->copy)
+            copy_box(one->copy);
+        else
+            run_kernel(one->kernel, one->call);
+    }
+}
+
+static void launch(const iso_sequence *sequence, int first, int count)
+{
+    work *w = make_work(run_sequence, NULL, 0);
+    if (first < 0 || count < 1 || first + count > sequence->count)
+        stop("instructions are launched that were not captured");
+    w->arg = sequence;
+    w->first = first;
+    w->count = count;
+    queue(sequence->stream, w);
+}
+
+static void discard(iso_sequence *sequence)
+{
+    iso_free(sequence);
+}
+
+/* ---- the end of a step ---- */
+
+static void run_prepare(const work *w)
+{
+    iso_rates_call call = *(const iso_rates_call *)(const void *)w->more;
+    call.iteration = place(call.iteration);
+    call.rate = place(call.rate);
+    call.rates = place(call.rates);
+    iso_backend_cpu()->prepare(&call, NULL);
+}
+
+static void prepare(const iso_rates_call *call, iso_stream *on)
+{
+    queue(on, make_work(run_prepare, call, sizeof *call));
+}
+
+static void run_optimize(const work *w)
+{
+    iso_optimizer_call call = *(const iso_optimizer_call *)w->arg;
+    iso_optimizer_run one;
+    call.rates = place(call.rates);
+    call.faults = place(call.faults);
+    for (int i = 0; i < w->count; i++) {
+        memcpy(&one, w->more + (size_t)i * sizeof one, sizeof one);
+        one.weights = place(one.weights);
+        one.gradient = place(one.gradient);
+        for (int k = 0; k < ISO_MAX_OPTIMIZER_SLOTS; k++)
+            one.slots[k] = place(one.slots[k]);
+        call.n_runs = 1;
+        call.runs = &one;
+        iso_backend_cpu()->optimize(&call, NULL);
+    }
+    free((void *)(uintptr_t)w->arg);
+}
+
+static void optimize(const iso_optimizer_call *call, iso_stream *on)
+{
+    work *w = make_work(run_optimize, call->runs, (size_t)call->n_runs * sizeof *call->runs);
+    iso_optimizer_call *kept = malloc(sizeof *kept);
+    if (!kept)
+        stop("no memory for a queue");
+    *kept = *call;
+    w->arg = kept;
+    w->count = call->n_runs;
+    queue(on, w);
+}
+
+static void run_copy_bytes(const work *w)
+{
+    const double *faults = w->from ? place(w->from) : NULL;
+    for (int i = 0; i < w->count; i++) {
+        iso_bytes_copy one;
+        memcpy(&one, w->more + (size_t)i * sizeof one, sizeof one);
+        one.from = place(one.from);
+        one.to = place(one.to);
+        iso_backend_cpu()->copy_bytes(&one, 1, faults, NULL);
+    }
+}
+
+static void copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *on)
+{
+    work *w = make_work(run_copy_bytes, list, (size_t)count * sizeof *list);
+    w->from = faults;
+    w->count = count;
+    queue(on, w);
+}
+
+static void run_count_fault(const work *w)
+{
+    iso_backend_cpu()->count_fault(place(w->from), w->number, place(w->to), NULL);
+}
+
+static void count_fault(const iso_fault *fault, double host, double *out, iso_stream *on)
+{
+    work *w = make_work(run_count_fault, NULL, 0);
+    w->from = fault;
+    w->to = out;
+    w->number = host;
+    queue(on, w);
+}
+
+typedef struct combination {
+    bool maximum;
+    iso_dtype dtype;
+    int64_t n;
+    const void *a, *b;
+    void *out;
+} combination;
+
+static void combine_here(const combination *c)
+{
+    const iso_backend *cpu = iso_backend_cpu();
+    (c->maximum ? cpu->maximum : cpu->sum)(c->dtype, c->n, place(c->a), place(c->b), place(c->out), NULL);
+}
+
+static void run_combine(const work *w)
+{
+    combine_here((const combination *)(const void *)w->more);
+}
+
+static void combine(const combination *c, iso_stream *on)
+{
+    if (on)
+        queue(on, make_work(run_combine, c, sizeof *c));
+    else
+        combine_here(c);
+}
+
+static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *on)
+{
+    combine(&(combination){false, dtype, n, a, b, out}, on);
+}
+
+static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *on)
+{
+    combine(&(combination){true, dtype, n, a, b, out}, on);
+}
+
+static iso_rule_run optimizer(const char *name, iso_dtype dtype)
+{
+    return iso_backend_cpu()->optimizer(name, dtype);
+}
+
+/* ---- the backend ---- */
 
 static const char *description(void)
 {
@@ -489,7 +686,13 @@ const iso_backend *test_device_backend(void)
                                         .find = find_kernel,
                                         .sum = sum,
                                         .maximum = maximum,
-                                        .copy = copy_box,
+                                        .capture = capture,
+                                        .launch = launch,
+                                        .discard = discard,
+                                        .prepare = prepare,
+                                        .optimize = optimize,
+                                        .copy_bytes = copy_bytes,
+                                        .count_fault = count_fault,
                                         .optimizer = optimizer};
     return &backend;
 }

@@ -2,8 +2,9 @@
  * tensors by runtime/base/device.h alone.
  *
  * The addresses of its memory are reserved pages without access. The memory itself is elsewhere, and only the
- * device's functions and kernels know where: a load or store of the host ends the process with a report. Copies and
- * fills are not done before the host waits for their stream, so a wait that is missing shows too.
+ * device's functions and kernels know where: a load or store of the host ends the process with a report. What is
+ * queued on a stream is done as late as possible, when the host, or another stream that the host waits for, waits for
+ * it: so a wait that is missing shows. ISOGRID_TEST_ORDER=early does it at once, a number there by chance.
  *
  * Test programs have it in their list of backends, as "test": with ISOGRID_BACKEND=test in its environment, a test
  * program runs all its graphs on this device. */

@@ -5,6 +5,7 @@
 
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/host.h"
 #include "runtime/backend/cpu/isa.h"
 #include "runtime/backend/cpu/list.h"
 #include "runtime/backend/cpu/narrow.h"
@@ -52,22 +53,25 @@ static const iso_kernel *cpu_find(const char *op, const iso_kernel_call *call)
     return iso_backend_reference()->find(op, call);
 }
 
-static void cpu_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void cpu_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
+    (void)stream;
     if (dtype == ISO_F32)
         iso_cpu_functions()->sum_f32(n, a, b, out);
     else if (dtype == ISO_F64)
         iso_cpu_functions()->sum_f64(n, a, b, out);
     else
-        iso_backend_reference()->sum(dtype, n, a, b, out);
+        iso_backend_reference()->sum(dtype, n, a, b, out, stream);
 }
 
-static void cpu_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void cpu_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
+                        iso_stream *stream)
 {
+    (void)stream;
     if (dtype == ISO_F32)
         iso_cpu_functions()->max_f32(n, a, b, out);
     else
-        iso_backend_reference()->maximum(dtype, n, a, b, out);
+        iso_backend_reference()->maximum(dtype, n, a, b, out, stream);
 }
 
 static iso_rule_run optimizer(const char *rule, iso_dtype dtype)
@@ -129,11 +133,10 @@ const iso_backend *iso_backend_cpu(void)
         .level = cpu_level,
         .limit = cpu_limit,
         .kernels = cpu_kernels,
-        .device = iso_device_cpu,
+        ISO_HOST_BACKEND,
         .find = cpu_find,
         .sum = cpu_sum,
         .maximum = cpu_maximum,
-        .copy = iso_box_copy_run,
         .optimizer = optimizer,
     };
     return &backend;

@@ -88,6 +88,70 @@ static void fill(iso_stream *of, void *to, const void *element, size_t size, siz
                                          : iso_cuda_fill(to, element, size, count, cuda));
 }
 
+/* ---- events ---- */
+
+typedef struct event {
+    iso_device_event base;
+    cudaEvent_t cuda;
+    cudaError_t error; /* of the last record */
+} event;
+
+static iso_status create_event(iso_device_event **out)
+{
+    event *fresh = iso_new(sizeof *fresh);
+    if (!fresh)
+        return iso_no_memory("an event");
+    fresh->base.device = &device;
+    cudaError_t error = iso_cuda_enter();
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&fresh->cuda, cudaEventDisableTiming);
+    if (error != cudaSuccess) {
+        iso_free(fresh);
+        return iso_cuda_status(error, "an event cannot be made");
+    }
+    *out = &fresh->base;
+    return ISO_OK;
+}
+
+static void destroy_event(iso_device_event *of)
+{
+    if (!of)
+        return;
+    iso_cuda_enter();
+    cudaEventDestroy(((event *)of)->cuda);
+    iso_free(of);
+}
+
+static void record(iso_device_event *of, iso_stream *at)
+{
+    event *e = (event *)of;
+    e->error = iso_cuda_enter();
+    if (e->error == cudaSuccess)
+        e->error = cudaEventRecord(e->cuda, ((stream *)at)->cuda);
+    keep(at, e->error);
+}
+
+static void await(iso_stream *of, const iso_device_event *recorded)
+{
+    keep(of, iso_cuda_enter());
+    keep(of, cudaStreamWaitEvent(((stream *)of)->cuda, ((const event *)recorded)->cuda, 0));
+}
+
+/* An event that fails has passed: wait_event says why. */
+static bool passed(const iso_device_event *of)
+{
+    return iso_cuda_enter() != cudaSuccess || cudaEventQuery(((const event *)of)->cuda) != cudaErrorNotReady;
+}
+
+static iso_status wait_event(const iso_device_event *of)
+{
+    const event *e = (const event *)of;
+    cudaError_t error = iso_cuda_enter();
+    if (error == cudaSuccess)
+        error = cudaEventSynchronize(e->cuda);
+    return iso_cuda_status(e->error != cudaSuccess ? e->error : error, "the work that was queued failed");
+}
+
 /* ---- memory ---- */
 
 static cudaError_t clear(void *memory, size_t bytes)
@@ -190,6 +254,12 @@ static const iso_device device = {.name = "cuda",
                                   .copy = copy,
                                   .fill = fill,
                                   .wait = wait,
+                                  .create_event = create_event,
+                                  .destroy_event = destroy_event,
+                                  .record = record,
+                                  .await = await,
+                                  .passed = passed,
+                                  .wait_event = wait_event,
                                   .attach = attach,
                                   .detach = detach,
                                   .reach = reach};

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/backend/cpu/host.h"
 #include "runtime/backend/cpu/narrow.h"
 #include "runtime/backend/cpu/reference/list.h"
 #include "runtime/base/bf16.h"
@@ -83,14 +84,17 @@ static const iso_kernel *ref_find(const char *op, const iso_kernel_call *call)
         break;                                                                                               \
     }
 
-static void ref_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void ref_sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
+    (void)stream;
     COMBINE(x[i] + y[i], x[i] | y[i])
 }
 
 /* NaN in either operand gives NaN, so that no slot hides another slot's NaN. */
-static void ref_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void ref_maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
+                        iso_stream *stream)
 {
+    (void)stream;
     COMBINE(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i], x[i] | y[i])
 }
 
@@ -110,11 +114,10 @@ const iso_backend *iso_backend_reference(void)
         .name = "reference",
         .description = ref_description,
         .kernels = ref_kernels,
-        .device = iso_device_cpu,
+        ISO_HOST_BACKEND,
         .find = ref_find,
         .sum = ref_sum,
         .maximum = ref_maximum,
-        .copy = iso_box_copy_run,
         .optimizer = iso_reference_optimizer,
     };
     return &backend;

@@ -1,0 +1,79 @@
+#include "runtime/backend/cpu/host.h"
+
+#include <string.h>
+
+#include "runtime/backend/fault.h"
+#include "runtime/base/memory.h"
+#include "runtime/graph/optimizers/rule.h"
+
+/* ---- instructions ---- */
+
+struct iso_sequence {
+    int count;
+    iso_work work[];
+};
+
+iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
+{
+    (void)stream;
+    size_t bytes = (size_t)count * sizeof *work;
+    iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
+    if (!sequence)
+        return iso_no_memory("a list of %d instructions", count);
+    sequence->count = count;
+    memcpy(sequence->work, work, bytes);
+    *out = sequence;
+    return ISO_OK;
+}
+
+void iso_host_launch(const iso_sequence *sequence, int first, int count)
+{
+    for (const iso_work *w = &sequence->work[first], *end = w + count; w < end; w++) {
+        if (w->copy)
+            iso_box_copy_run(w->copy);
+        else
+            w->kernel->run(w->call);
+    }
+}
+
+void iso_host_discard(iso_sequence *sequence)
+{
+    iso_free(sequence);
+}
+
+/* ---- the end of a step ---- */
+
+void iso_host_prepare(const iso_rates_call *call, iso_stream *stream)
+{
+    (void)stream;
+    call->rates->apply = iso_optimizer_prepare(call->rule, call->optimizer, call->dtype, *call->iteration,
+                                               *call->rate, call->rates->hyper);
+}
+
+static bool is_void(const double *faults)
+{
+    return faults && iso_step_faults(*faults) != 0;
+}
+
+void iso_host_optimize(const iso_optimizer_call *call, iso_stream *stream)
+{
+    (void)stream;
+    if (!call->rates->apply || is_void(call->faults))
+        return;
+    for (const iso_optimizer_run *run = call->runs, *end = run + call->n_runs; run < end; run++)
+        call->rule(run->count, run->weights, run->slots, run->gradient, call->rates->hyper);
+}
+
+void iso_host_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream)
+{
+    (void)stream;
+    for (int i = 0; i < count && !is_void(faults); i++)
+        if (list[i].bytes > 0)
+            memcpy(list[i].to, list[i].from, list[i].bytes);
+}
+
+void iso_host_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream)
+{
+    (void)stream;
+    *out = host + iso_fault_raised(fault);
+}
