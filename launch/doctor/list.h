@@ -28,6 +28,8 @@
     CHECK(locks) \
     CHECK(shared_folder) \
     CHECK(gpu) \
+    CHECK(cublaslt) \
+    CHECK(cudnn) \
     CHECK(nccl)
 /* clang-format on */
 

@@ -1,18 +1,23 @@
-/* NCCL: this build does not use it. */
-#include "launch/doctor/list.h"
+/* NCCL: exchanges between GPUs. */
+#include "launch/doctor/cuda_part.h"
 
-static const iso_doctor_outcome outcomes[] = {{"none", ISO_DOCTOR_OK, NULL}};
+static const iso_doctor_outcome outcomes[] = {
+    [ISO_DOCTOR_PART_FOUND] = {"found", ISO_DOCTOR_OK, NULL},
+    [ISO_DOCTOR_PART_MISSING] =
+        {"missing", ISO_DOCTOR_WARNING,
+         "GPUs exchange through the host's memory: install NCCL, and build Isogrid with its headers"},
+};
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
     (void)doctor;
-    return iso_doctor_find(finding, 0, 0, "none in this build");
+    return iso_doctor_find_part(ISO_CUDA_NCCL, finding);
 }
 
 const iso_doctor_check iso_doctor_check_nccl = {
     .name = "nccl",
-    .looks_at = "NCCL, for sums between GPUs",
-    .scope = ISO_DOCTOR_JOB,
+    .looks_at = "NCCL, for exchanges between GPUs",
+    .scope = ISO_DOCTOR_RANKS,
     .run = run,
     ISO_DOCTOR_OUTCOMES(outcomes),
 };

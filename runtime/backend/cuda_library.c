@@ -159,3 +159,13 @@ void iso_cuda_find(bool free_memory, iso_cuda_facts *facts)
     else
         snprintf(facts->text, sizeof facts->text, "%s", iso_error_message());
 }
+
+void iso_cuda_find_part(iso_cuda_part part, iso_cuda_part_facts *facts)
+{
+    const iso_cuda_library *library = NULL;
+    memset(facts, 0, sizeof *facts);
+    if (iso_cuda_library_open(&library, NULL) == ISO_OK)
+        library->find_part(part, facts);
+    else
+        snprintf(facts->text, sizeof facts->text, "%s", iso_error_message());
+}

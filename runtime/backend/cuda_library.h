@@ -58,12 +58,22 @@ typedef struct iso_cuda_facts {
     iso_cuda_gpu gpu[ISO_CUDA_GPUS];
 } iso_cuda_facts;
 
+/* The libraries of NVIDIA's that the backend opens when they are first needed. */
+typedef enum iso_cuda_part { ISO_CUDA_CUBLASLT, ISO_CUDA_CUDNN, ISO_CUDA_NCCL, ISO_CUDA_PARTS } iso_cuda_part;
+
+typedef struct iso_cuda_part_facts {
+    bool built;     /* with its headers */
+    bool found;     /* and it is there, of a version that fits */
+    char text[400]; /* "NCCL 2.28.9 (libnccl.so.2)", or why it cannot be used */
+} iso_cuda_part_facts;
+
 /* The symbol iso_cuda_exports of the library. The first two members keep their places in all versions. */
 typedef struct iso_cuda_library {
     const char *(*version)(void), *(*build_id)(void); /* of the sources that it was compiled from */
     /* Called once, before all others. The table is lent. */
     void (*begin)(const iso_cuda_host *host);
     void (*find)(bool free_memory, iso_cuda_facts *facts);
+    void (*find_part)(iso_cuda_part part, iso_cuda_part_facts *facts);
     /* Chooses the GPU of this process, before anything else is asked of it: the ranks of a host take the GPUs that
      * they see in turn. host_rank: the rank's number on its host. */
     void (*choose)(int host_rank);
@@ -79,5 +89,7 @@ iso_status iso_cuda_library_open(const iso_cuda_library **library, iso_cuda_stat
 /* Asks the library and the driver. Never fails: `state` and `text` say what was found. free_memory: asks also for
  * the free bytes of the GPUs, which begins to use each of them. */
 void iso_cuda_find(bool free_memory, iso_cuda_facts *facts);
+/* Opens a library of NVIDIA's. Never fails: `text` says what was found. */
+void iso_cuda_find_part(iso_cuda_part part, iso_cuda_part_facts *facts);
 
 #endif

@@ -19,7 +19,7 @@ static void has_message(const char *text)
     ck_assert_msg(strstr(iso_error_message(), text) != NULL, "the message is '%s'", iso_error_message());
 }
 
-/* Each case has a process of its own, because the library opens its GPU once. Check's assertions in it end it with 1. */
+/* Each case has a process of its own, because the library chooses its GPU once. */
 static void in_child(void (*run)(void))
 {
     int code;

@@ -1,13 +1,16 @@
 /* What libisogrid_cuda.so gives to the host's library: its only symbol. */
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/facts.h"
+#include "runtime/backend/cuda/functions.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/host.h"
 
 extern const iso_cuda_library iso_cuda_exports;
-__attribute__((visibility("default"))) const iso_cuda_library iso_cuda_exports = {.version = iso_version,
-                                                                                  .build_id = iso_build_id,
-                                                                                  .begin = iso_cuda_begin,
-                                                                                  .find = iso_cuda_find_gpus,
-                                                                                  .choose = iso_cuda_choose,
-                                                                                  .device = iso_cuda_device};
+__attribute__((visibility("default")))
+const iso_cuda_library iso_cuda_exports = {.version = iso_version,
+                                           .build_id = iso_build_id,
+                                           .begin = iso_cuda_begin,
+                                           .find = iso_cuda_find_gpus,
+                                           .find_part = iso_cuda_find_opened,
+                                           .choose = iso_cuda_choose,
+                                           .device = iso_cuda_device};

@@ -13,8 +13,8 @@ static inline int iso_cuda_turn(int index, int visible)
     return visible > 0 ? index % visible : 0;
 }
 
-/* Chooses the GPU of this process: that of the rank's number among those of its host. Later calls change nothing, since
- * memory is allocated by then. Without a call it is the first. */
+/* Chooses the GPU of this process: that of the rank's number among those of its host. Later calls change nothing,
+ * since memory is allocated by then. Without a call it is the first. */
 void iso_cuda_choose(int host_rank);
 int iso_cuda_chosen(void);
 /* "GPU 0 (NVIDIA H200)". Constant. */
