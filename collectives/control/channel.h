@@ -33,7 +33,7 @@ typedef struct iso_watch_settings {
     double timeout;                    /* seconds after which a slow rank is named */
     bool timeout_aborts;               /* and ends the job */
     bool times;                        /* rank 0 of the group prints the times of steps */
-    void (*begun)(void *user);         /* called when all ranks are watched; may be NULL */
+    void (*begun)(void *user);         /* called when this rank watches the others; may be NULL */
     void *user;
 } iso_watch_settings;
 

@@ -255,9 +255,10 @@ static iso_status make(const iso_channel *channel, const iso_watch_settings *set
     ISO_TRY(share_identities(w, channel, settings));
     ISO_TRY(share_job(w, channel->communicator));
     ISO_TRY(iso_channel_agree(channel, make_page(w, channel->communicator)));
-    ISO_TRY(iso_channel_agree(channel, iso_watch_thread_start(w)));
-    if (settings->begun)
+    status = iso_watch_thread_start(w);
+    if (status == ISO_OK && settings->begun)
         settings->begun(settings->user);
+    ISO_TRY(iso_channel_agree(channel, status));
     iso_watch_links_await(w);
     ISO_TRY(iso_channel_agree(channel, ISO_OK));
 done:

@@ -241,6 +241,11 @@ static void start_look(iso_start *s)
         else
             name_late(s);
     }
+}
+
+/* Also at the end: the launcher lets a stopped rank go on when it ends the job, so the start may go on too. */
+static void end_if_reported(const iso_start *s)
+{
     if (atomic_load(&s->board->reported))
         _exit(ISO_WATCH_LOST);
 }
@@ -252,8 +257,10 @@ static void *start_run(void *arg)
     s->clock = iso_clock();
     while (!atomic_load(&s->over)) {
         start_look(s);
+        end_if_reported(s);
         poll(&wake, 1, TICK);
     }
+    end_if_reported(s);
     return NULL;
 }
 
