@@ -7,7 +7,7 @@
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
 #include "collectives/gather_impl.h"
-#include "collectives/mpi/messages_impl.h"
+#include "collectives/messages_impl.h"
 #include "collectives/mpi/reductions_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"

@@ -95,8 +95,7 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
         landing = fabric->landing.base + exchange->landing_offset;
     if (exchange->shared && messages->bytes_out > 0)
         outgoing = fabric->outgoing + exchange->outgoing_offset;
-    return iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, fabric->topology.rank,
-                             exchange->tag);
+    return iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
 }
 
 iso_status iso_exchange_commit(iso_exchange *exchange)
@@ -107,7 +106,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
     iso_messages_close(&exchange->messages, fabric->topology.rank);
     if (status == ISO_OK && !exchange->shared)
-        status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.rank);
+        status = iso_messages_allocate(&exchange->messages, fabric->host);
     if (status == ISO_OK)
         status = iso_reductions_allocate(&exchange->reductions, &fabric->leaders, fabric->host);
     if (status == ISO_OK)
@@ -177,7 +176,7 @@ static void send_messages(iso_exchange *exchange)
     for (int i = 0; i < messages->out.n_messages; i++) {
         for (; pack < exchange->n_packs && exchange->packs[pack].message == i; pack++)
             iso_gather_run(&exchange->packs[pack].gather);
-        if (messages->out.messages[i].n_requests > 0)
+        if (messages->out.messages[i].from == messages->rank)
             run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
 }
@@ -188,9 +187,9 @@ static bool is_leader(const iso_exchange *exchange)
 }
 
 /* Whether this rank sends, receives or reduces. */
-static bool calls_mpi(const iso_exchange *exchange)
+static bool communicates(const iso_exchange *exchange)
 {
-    return exchange->messages.n_requests > 0 || is_leader(exchange);
+    return iso_messages_travel(&exchange->messages) || is_leader(exchange);
 }
 
 /* Whether slots of this host read what comes from other hosts. */
@@ -240,7 +239,7 @@ static void run_start(iso_exchange *exchange, int thread)
         return;
     if (!exchange->settled)
         timed_barrier(fabric, thread);
-    if (thread == 0 && calls_mpi(exchange) && !is_lost(fabric)) {
+    if (thread == 0 && communicates(exchange) && !is_lost(fabric)) {
         if (is_leader(exchange))
             start_reductions(exchange);
         send_messages(exchange);
@@ -271,7 +270,7 @@ static void run_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
-    if (thread == 0 && calls_mpi(exchange)) {
+    if (thread == 0 && communicates(exchange)) {
         int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
         if (is_leader(exchange))
             finish_reductions(exchange);

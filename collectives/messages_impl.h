@@ -1,18 +1,16 @@
 /* The messages of one exchange that concern this host. They are received into memory that the host's ranks
  * share, so that a region that several of its slots pull is sent once. Every rank of both hosts therefore
- * knows all messages between them; it sends and receives its own. Another transport (NCCL between GPUs, for
- * example) would have the same few functions. */
-#ifndef ISO_MPI_MESSAGES_IMPL_H
-#define ISO_MPI_MESSAGES_IMPL_H
+ * knows all messages between them; it sends and receives its own, by a transport (transport_impl.h). */
+#ifndef ISO_MESSAGES_IMPL_H
+#define ISO_MESSAGES_IMPL_H
 
-#include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "collectives/shm/window_impl.h"
+#include "collectives/transport_impl.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/status.h"
 #include "runtime/base/table.h"
 
 typedef struct iso_fragment {
@@ -22,10 +20,10 @@ typedef struct iso_fragment {
 } iso_fragment;
 
 typedef struct iso_message {
-    int from, to; /* ranks */
+    int from, to;  /* ranks */
+    int transport; /* its number */
     size_t bytes;
-    char *data;                    /* NULL: not this rank's to send */
-    int n_requests, first_request; /* long messages have several; only for this rank's messages */
+    char *data; /* NULL: not this rank's to send */
 } iso_message;
 
 /* The messages of one direction, and their fragments by key. */
@@ -37,16 +35,21 @@ typedef struct iso_mailbox {
     iso_table index; /* fragments by key */
 } iso_mailbox;
 
-typedef struct iso_messages {
-    iso_mailbox in, out;   /* to and from all ranks of this host */
-    size_t bytes_in;       /* received by the host */
-    size_t bytes_out;      /* sent by this rank */
-    iso_window landing;    /* receive buffer of the host; {0} if exchanges share buffers */
-    char *outgoing;        /* send buffer of this rank, likewise */
-    size_t bytes;          /* of this rank's buffers that belong to the exchange alone */
-    MPI_Request *requests; /* of this rank, receives first; persistent */
-    int n_requests, n_incoming_requests;
-} iso_messages;
+struct iso_messages {
+    iso_mailbox in, out;               /* to and from all ranks of this host */
+    int rank;                          /* this one */
+    size_t bytes_in;                   /* received by the host */
+    size_t bytes_out;                  /* sent by this rank */
+    iso_window landing;                /* receive buffer of the host; {0} if exchanges share buffers */
+    char *outgoing;                    /* send buffer of this rank, likewise */
+    size_t bytes;                      /* of this rank's buffers that belong to the exchange alone */
+    bool travels[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
+    void *lines[ISO_MOST_TRANSPORTS];  /* the transports'; NULL: none */
+};
+
+/* Whether this rank receives message i of `in`, or sends message i of `out`, by transport `number`. */
+bool iso_message_is_received(const iso_messages *messages, int i, int number);
+bool iso_message_is_sent(const iso_messages *messages, int i, int number);
 
 /* Finds the fragment with this key, or adds one of `bytes` bytes at the end of the message between these
  * ranks (*fresh: it was added). All ranks of both hosts make the same calls in the same order, so they agree
@@ -54,15 +57,16 @@ typedef struct iso_messages {
 iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key key, size_t bytes,
                                 int *number, bool *fresh);
 
-/* To be called after the last fragment: computes bytes and requests. */
+/* To be called after the last fragment: computes bytes, and which transports travel. */
 void iso_messages_close(iso_messages *messages, int rank);
 /* Then allocates its own buffers. Collective over host, except for errors. */
-iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, int rank);
-/* Places received and sent messages in these buffers and creates the requests, also again for other
- * buffers. */
-iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing,
-                             const iso_comm *communicator, int rank, int tag);
+iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host);
+/* Places received and sent messages in these buffers and opens the lines, also again for other buffers. */
+iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
+                             int tag);
 void iso_messages_free(iso_messages *messages);
+/* Whether this rank sends or receives any. */
+bool iso_messages_travel(const iso_messages *messages);
 
 /* To be called by one thread: start_receiving, start_sending for each of its messages after it has been
  * packed, finish. In between, progress may be called at any time. After an error the other functions are

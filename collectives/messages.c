@@ -1,18 +1,16 @@
-/* Persistent requests, created once. A fragment that several slots of a host pull is sent once. While waiting
- * we poll, at growing intervals: MPI's own waiting loops would keep a core busy that the other rank may
- * need. */
-#include "collectives/mpi/messages_impl.h"
+/* A fragment that several slots of a host pull is sent once. While waiting we poll, at growing intervals: MPI's own
+ * waiting loops would keep a core busy that the other rank may need. */
+#include "collectives/messages_impl.h"
 
 #include <string.h>
 
 #include "collectives/coll.h"
-#include "collectives/mpi/call.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
 
-enum { SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
+enum { TRIES = 100 /* tests that fail in a row, after which waiting is given up */ };
 
 static const char MESSAGES[] = "the messages of an exchange";
 
@@ -68,40 +66,53 @@ done:
     return status;
 }
 
-/* ---- buffers and requests ---- */
+/* ---- buffers and lines ---- */
 
-static void number_requests(iso_message *message, int *requests)
+bool iso_message_is_received(const iso_messages *messages, int i, int number)
 {
-    message->first_request = *requests;
-    message->n_requests = (int)((message->bytes + SLICE - 1) / SLICE);
-    *requests += message->n_requests;
+    const iso_message *message = &messages->in.messages[i];
+    return message->to == messages->rank && message->transport == number;
+}
+
+bool iso_message_is_sent(const iso_messages *messages, int i, int number)
+{
+    const iso_message *message = &messages->out.messages[i];
+    return message->from == messages->rank && message->transport == number;
 }
 
 void iso_messages_close(iso_messages *messages, int rank)
 {
-    iso_mailbox *in = &messages->in, *out = &messages->out;
-    int requests = 0;
+    const iso_mailbox *in = &messages->in, *out = &messages->out;
+    messages->rank = rank;
     messages->bytes_in = messages->bytes_out = 0;
     for (int i = 0; i < in->n_messages; i++) {
         messages->bytes_in += in->messages[i].bytes;
-        if (in->messages[i].to == rank)
-            number_requests(&in->messages[i], &requests);
+        if (in->messages[i].to == rank && in->messages[i].bytes > 0)
+            messages->travels[in->messages[i].transport] = true;
     }
-    messages->n_incoming_requests = requests;
-    for (int i = 0; i < out->n_messages; i++)
-        if (out->messages[i].from == rank) {
-            messages->bytes_out += out->messages[i].bytes;
-            number_requests(&out->messages[i], &requests);
-        }
-    messages->n_requests = requests;
+    for (int i = 0; i < out->n_messages; i++) {
+        if (out->messages[i].from != rank)
+            continue;
+        messages->bytes_out += out->messages[i].bytes;
+        if (out->messages[i].bytes > 0)
+            messages->travels[out->messages[i].transport] = true;
+    }
 }
 
-iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, int rank)
+bool iso_messages_travel(const iso_messages *messages)
+{
+    bool any = false;
+    for (int t = 0; t < ISO_MOST_TRANSPORTS; t++)
+        any |= messages->travels[t];
+    return any;
+}
+
+iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host)
 {
     iso_status status = ISO_OK;
     messages->bytes = messages->bytes_out;
     for (int i = 0; i < messages->in.n_messages; i++)
-        messages->bytes += messages->in.messages[i].to == rank ? messages->in.messages[i].bytes : 0;
+        messages->bytes += messages->in.messages[i].to == messages->rank ? messages->in.messages[i].bytes : 0;
     if (messages->bytes_in > 0)
         status = iso_window_create(host, messages->bytes_in, "the receive buffer of an exchange",
                                    &messages->landing);
@@ -111,61 +122,44 @@ iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, i
     return status;
 }
 
-static iso_status make_requests(const iso_messages *messages, const iso_mailbox *box,
-                                const iso_comm *communicator, int tag)
+static void close_lines(iso_messages *messages)
 {
-    iso_status status = ISO_OK;
-    for (int i = 0; i < box->n_messages; i++) {
-        const iso_message *message = &box->messages[i];
-        for (int k = 0; k < message->n_requests; k++) {
-            size_t at = (size_t)k * SLICE, left = message->bytes - at;
-            int count = left < SLICE ? (int)left : SLICE;
-            MPI_Request *request = &messages->requests[message->first_request + k];
-            if (box == &messages->in)
-                ISO_TRY(ISO_MPI(MPI_Recv_init(message->data + at, count, MPI_BYTE, message->from, tag,
-                                              iso_mpi_of(communicator), request)));
-            else
-                ISO_TRY(ISO_MPI(MPI_Send_init(message->data + at, count, MPI_BYTE, message->to, tag,
-                                              iso_mpi_of(communicator), request)));
-        }
+    int count;
+    const iso_transport *const *transports = iso_transports(&count);
+    for (int t = 0; t < count; t++) {
+        if (messages->lines[t])
+            transports[t]->close(messages->lines[t]);
+        messages->lines[t] = NULL;
     }
-done:
-    return status;
-}
-
-static void free_requests(iso_messages *messages)
-{
-    for (int i = 0; messages->requests && i < messages->n_requests; i++)
-        if (messages->requests[i] != MPI_REQUEST_NULL && !iso_mpi_ended())
-            ISO_MPI_IGNORE(MPI_Request_free(&messages->requests[i]));
-    iso_free(messages->requests);
-    messages->requests = NULL;
 }
 
 /* Messages are stored in the order in which they were added, which is the same on all ranks of the host. */
-iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing,
-                             const iso_comm *communicator, int rank, int tag)
+static void place_in(iso_messages *messages, char *landing, char *outgoing)
 {
     iso_mailbox *in = &messages->in, *out = &messages->out;
-    free_requests(messages);
     for (int i = 0; i < in->n_messages; i++) {
         in->messages[i].data = landing;
         landing += in->messages[i].bytes;
     }
     for (int i = 0; i < out->n_messages; i++)
-        if (out->messages[i].from == rank) {
+        if (out->messages[i].from == messages->rank) {
             out->messages[i].data = outgoing;
             outgoing += out->messages[i].bytes;
         }
-    if (messages->n_requests == 0)
-        return ISO_OK;
-    messages->requests = iso_new((size_t)messages->n_requests * sizeof *messages->requests);
-    if (!messages->requests)
-        return iso_no_memory(MESSAGES);
-    for (int i = 0; i < messages->n_requests; i++)
-        messages->requests[i] = MPI_REQUEST_NULL;
-    iso_status status = make_requests(messages, in, communicator, tag);
-    return status != ISO_OK ? status : make_requests(messages, out, communicator, tag);
+}
+
+iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
+                             int tag)
+{
+    int count;
+    const iso_transport *const *transports = iso_transports(&count);
+    iso_status status = ISO_OK;
+    close_lines(messages);
+    place_in(messages, landing, outgoing);
+    for (int t = 0; t < count && status == ISO_OK; t++)
+        if (messages->travels[t])
+            status = transports[t]->open(messages, t, ranks, tag, &messages->lines[t]);
+    return status;
 }
 
 static void free_mailbox(iso_mailbox *box)
@@ -177,49 +171,61 @@ static void free_mailbox(iso_mailbox *box)
 
 void iso_messages_free(iso_messages *messages)
 {
-    free_requests(messages);
+    close_lines(messages);
     iso_window_destroy(&messages->landing);
     iso_free(messages->outgoing);
     free_mailbox(&messages->in);
     free_mailbox(&messages->out);
 }
 
+/* ---- a run ---- */
+
 iso_status iso_messages_start_receiving(iso_messages *messages)
 {
-    if (messages->n_incoming_requests == 0)
-        return ISO_OK;
-    return ISO_MPI(MPI_Startall(messages->n_incoming_requests, messages->requests));
+    int count;
+    const iso_transport *const *transports = iso_transports(&count);
+    iso_status status = ISO_OK;
+    for (int t = 0; t < count; t++) {
+        iso_status started = messages->lines[t] ? transports[t]->receive(messages->lines[t]) : ISO_OK;
+        status = status == ISO_OK ? started : status;
+    }
+    return status;
 }
 
 iso_status iso_messages_start_sending(iso_messages *messages, int number)
 {
-    const iso_message *message = &messages->out.messages[number];
-    return ISO_MPI(MPI_Startall(message->n_requests, messages->requests + message->first_request));
-}
-
-static iso_status messages_test(iso_messages *messages, int *done)
-{
-    return ISO_MPI(MPI_Testall(messages->n_requests, messages->requests, done, MPI_STATUSES_IGNORE));
+    int count, t = messages->out.messages[number].transport;
+    return messages->lines[t] ? iso_transports(&count)[t]->send(messages->lines[t], number) : ISO_OK;
 }
 
 iso_status iso_messages_progress(iso_messages *messages, int *done)
 {
-    *done = 0;
-    return messages_test(messages, done);
+    int count, arrived;
+    const iso_transport *const *transports = iso_transports(&count);
+    iso_status status = ISO_OK;
+    *done = 1;
+    for (int t = 0; t < count; t++) {
+        if (!messages->lines[t])
+            continue;
+        iso_status tested = transports[t]->test(messages->lines[t], &arrived);
+        status = status == ISO_OK ? tested : status;
+        *done &= tested == ISO_OK && arrived;
+    }
+    return status;
 }
 
 /* Tests again after an error, because other ranks may wait for requests that are still in progress. Gives up
- * if MPI keeps failing, or after a loss. */
+ * if the transport keeps failing, or after a loss. */
 iso_status iso_messages_finish(iso_messages *messages, const iso_watch *watch, bool crowded)
 {
     iso_patience patience = {0};
     iso_status status = ISO_OK;
-    for (int failed = 0; failed < ISO_MPI_TRIES;) {
+    for (int failed = 0; failed < TRIES;) {
         int done = 0;
-        iso_status tested = messages_test(messages, &done);
+        iso_status tested = iso_messages_progress(messages, &done);
         failed = tested == ISO_OK ? 0 : failed + 1;
         status = status == ISO_OK ? tested : status;
-        if (done && tested == ISO_OK)
+        if (done)
             break;
         iso_status lost = iso_watch_check(watch);
         if (lost != ISO_OK)

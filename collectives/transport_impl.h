@@ -1,0 +1,32 @@
+/* Transports: how messages get from the slots that have the data to memory that its readers can load. The list is in
+ * transport.c: a transport is one file and one line there. */
+#ifndef ISO_TRANSPORT_IMPL_H
+#define ISO_TRANSPORT_IMPL_H
+
+#include <stdbool.h>
+
+#include "collectives/comm.h"
+
+typedef struct iso_messages iso_messages;
+
+typedef struct iso_transport {
+    const char *name;
+    /* The lines of one exchange: what this rank needs to send and receive its messages, whose places are known. Those
+     * of this transport have its number. Called if this rank has any. Local. */
+    iso_status (*open)(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
+                       void **lines);
+    void (*close)(void *lines);
+    /* In each run, by one thread: receive, then send for each message of `messages->out` that this rank has packed, then
+     * test until *done: all have been sent and received. After an error the others are called all the same. */
+    iso_status (*receive)(void *lines);
+    iso_status (*send)(void *lines, int message);
+    iso_status (*test)(void *lines, int *done);
+} iso_transport;
+
+enum { ISO_MOST_TRANSPORTS = 4 };
+/* [*count], the preferred ones first. */
+const iso_transport *const *iso_transports(int *count);
+
+extern const iso_transport iso_transport_mpi; /* mpi/requests.c */
+
+#endif
