@@ -1,9 +1,10 @@
 /* Collectives: the slots of a job, the memory they share, and exchanges of boxes between them.
  *
- * A fabric is the set of all slots of one mesh. The ranks of a host share a window: in it every slot has an
- * area of equal size, a buffer has the same offset in every slot's area, and the host has one area that all
- * its slots share (replicated weights). Slots of one host read each other's memory directly; between hosts,
- * thread 0 of each rank sends MPI messages.
+ * A fabric is the set of all slots of one mesh. Slots that can load each other's memory form a memory domain: on the
+ * CPU the slots of a host. Each domain has a window: in it every slot has an area of equal size, a buffer has the same
+ * offset in every slot's area, and there is one area that all slots of the domain share (replicated weights). Slots of
+ * one domain read each other's memory directly. Between the domains of a host, data is packed into memory that the
+ * host's ranks share; between hosts, thread 0 of each rank sends messages.
  *
  * An exchange is one step of communication, fixed while planning: each slot pulls regions from the buffers of
  * other slots. If a region has several sources, they are combined in a fixed binary tree over slot numbers.
@@ -43,7 +44,7 @@ iso_status iso_shared_memory_find(const iso_comm *host, iso_shared_memory *kind)
  * `count` sources (at least 2) are in the left subtree: the largest power of two below count. */
 int iso_tree_left(int count);
 
-/* The rank and the host of each slot. */
+/* The rank, the host and the memory domain of each slot. */
 typedef struct iso_topology {
     int n_slots, n_ranks, rank; /* this process's rank */
     const int *rank_of_slot;    /* [n_slots] */
@@ -51,6 +52,9 @@ typedef struct iso_topology {
     int n_threads;              /* threads of this rank that run slots, at least 1 */
     iso_watch *watch;           /* records exchanges and agreements; NULL: none */
     const iso_device *device;   /* of the slots: targets and areas are in its memory; NULL: the CPU */
+    /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may have
+     * slots in several. */
+    const int *domain_of_slot;
 } iso_topology;
 
 /* The sum routines of the backend in use. */
@@ -69,13 +73,17 @@ iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric);
  * alone can clean up. */
 void iso_fabric_destroy(iso_fabric *fabric);
 const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
-/* Allocates or grows the window: slot_bytes for each slot's area, host_bytes for the host's shared area. The
- * contents of the host area are kept. Pointers obtained earlier become invalid. host_bytes may differ between
- * hosts. No step may run. Collective. */
-iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host_bytes);
-/* The device's addresses of a slot's area (NULL: the slot is on another host), and of the host's area. */
+/* Allocates or grows the windows: slot_bytes for each slot's area, shared_bytes[domain] for the area
+ * that the slots of a domain share (NULL: none). The contents of the shared areas are kept. Pointers obtained earlier
+ * become invalid. No step may run. Collective. */
+iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, const size_t *shared_bytes);
+/* The device's addresses of a slot's area, and of the area that its domain shares. NULL: this rank has no part in the
+ * domain. */
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot);
-void *iso_fabric_host_area(const iso_fabric *fabric);
+void *iso_fabric_shared_area(const iso_fabric *fabric, int slot);
+int iso_fabric_domain_of_slot(const iso_fabric *fabric, int slot);
+/* The highest number of a domain plus 1. */
+int iso_fabric_domains(const iso_fabric *fabric);
 
 /* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
  * and acquire. */
@@ -85,8 +93,8 @@ void iso_fabric_rank_barrier(iso_fabric *fabric, int thread);
 
 /* ---- exchanges ---- */
 typedef enum iso_space {
-    ISO_SPACE_SLOT, /* offset in the source slot's area */
-    ISO_SPACE_HOST, /* offset in the area of the source slot's host */
+    ISO_SPACE_SLOT,   /* offset in the source slot's area */
+    ISO_SPACE_SHARED, /* offset in the area that the source slot's domain shares */
 } iso_space;
 
 /* A buffer of one slot from which a region may be pulled: it holds `box` densely, row-major. */
@@ -100,12 +108,12 @@ typedef struct iso_source {
 /* Every rank must make the same calls in the same order, for every slot, so that senders know what to send. A
  * rank keeps the pulls of its own slots, and the messages. So that the work of a rank does not grow with the square
  * of the slots, some calls may be left out if iso_fabric_reserve_messages is called before the commit: those for
- * slots of other ranks if all slots are on one host (iso_exchange_needs), and those that repeat, for another slot of
- * the same host, what an earlier call for that host asks for: messages carry it once. */
+ * slots of other ranks if all slots are in one domain (iso_exchange_needs), and those that repeat, for another slot of
+ * the same domain, what an earlier call for that domain asks for: messages carry it once. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
 /* Does nothing with NULL. Local, so that a rank that fails alone can clean up. */
 void iso_exchange_destroy(iso_exchange *exchange);
-/* Whether this rank hosts the slot, or some slots are on other hosts. */
+/* Whether this rank hosts the slot, or there are several domains. */
 bool iso_exchange_needs(const iso_exchange *exchange, int slot);
 /* Slot `slot` pulls `region` (global coordinates): the combination of `count` sources, given in increasing
  * order of slot number, whose boxes all contain it. The result goes to the slot's buffer number `target`,
@@ -115,7 +123,7 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull);
 /* Slot `slot` combines elements [begin, begin + n) of the sources, as with iso_exchange_add, and writes the result
- * over these elements of every source on its own host. The sources are `total` elements each, in slots' areas at one
+ * over these elements of every source in its own domain. The sources are `total` elements each, in slots' areas at one
  * offset, and the slot is one of them. To be called for all slots of the group, with ranges that do not overlap.
  * Target number `target` is the slot's own source: it must be bound to that address. */
 iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,
@@ -170,7 +178,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot);
 void iso_exchange_end(iso_exchange *exchange, int thread);
 /* For callers that combine the sources themselves (the optimizer): the number of sources of a slot's pull,
  * and the address of the region's first element in each, valid between begin and end. The region must be one
- * contiguous run in every source (rank-1 boxes are). Sources on other hosts that form a complete subtree may
+ * contiguous run in every source (rank-1 boxes are). Sources in other domains that form a complete subtree may
  * arrive combined: the result is then smaller than the number that was added, and iso_exchange_combine knows
  * the tree over the addresses. */
 int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, const void **address,
@@ -188,7 +196,7 @@ const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, 
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull);
 
 /* pulled: bytes that a slot of this rank has pulled from other slots so far; an operand that arrived combined
- * counts once. crossed: those that came in messages and were pulled first by this slot. */
+ * counts once. crossed: those that came from other hosts and were pulled first by this slot. */
 typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;

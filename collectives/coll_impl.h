@@ -11,6 +11,7 @@
 #include "collectives/mpi/reductions_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
+#include "collectives/tree_impl.h"
 #include "runtime/base/first_error.h"
 #include "runtime/base/memory.h"
 
@@ -19,23 +20,39 @@ typedef struct iso_counter {
     _Alignas(ISO_ALIGN) iso_traffic traffic;
 } iso_counter;
 
+/* A memory domain in which this rank takes part: a rank without slots takes part in the first one of its host. */
+typedef struct iso_domain {
+    int number;
+    const iso_comm *ranks; /* NULL without MPI */
+    iso_comm *own;         /* the same; NULL: they are those of the host, or there is no MPI */
+    int n_slots;
+    iso_window memory;
+    char *areas; /* the device's address of `memory` */
+    size_t slot_bytes, shared_bytes;
+} iso_domain;
+
 struct iso_fabric {
     iso_topology topology;
     int *rank_of_slot, *host_of_rank; /* copies of the topology's */
     iso_combine combine[2];           /* by iso_reduce */
     iso_channel channel;              /* all ranks */
     iso_comm *host;                   /* the ranks of this host; NULL without MPI */
-    int host_number, n_host_slots;
-    int *area;  /* [n_slots] number of the slot's area on this host; -1: on another */
+    int host_number;
+    int *domain_of_slot; /* [n_slots] */
+    int n_domains;       /* of all hosts */
+    int n_host_domains;  /* of this one */
+    iso_domain *domains; /* [n_own_domains], in the order of their numbers */
+    int n_own_domains;
+    int *
+        area; /* [n_slots] number of the slot's area in its domain; -1: this rank has no part in the domain */
     int *local; /* [n_slots] number among this rank's slots; -1: on another rank */
     int n_local_slots;
-    int *by_host;                        /* [n_slots] slot numbers, host by host */
-    int *host_begin;                     /* [n_hosts + 1] where a host's slots begin in by_host */
-    iso_window flags, own_flags, memory; /* flags of the host's threads, and of this rank's */
+    int *by_host;                /* [n_slots] slot numbers, host by host */
+    int *host_begin;             /* [n_hosts + 1] where a host's slots begin in by_host */
+    iso_window flags, own_flags; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
-    char *areas;    /* the device's address of `memory` */
-    int first_flag; /* number of this rank's first thread in the host's barrier */
-    size_t slot_bytes, slot_stride, host_bytes;
+    int first_flag;        /* number of this rank's first thread in the host's barrier */
+    bool reserved;         /* the domains have their windows */
     iso_counter *counters; /* [local slots] */
     iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
@@ -68,7 +85,7 @@ typedef struct iso_slot_pulls {
 /* What this rank combines for one fragment of a message. */
 typedef struct iso_pack {
     iso_gather gather;
-    int message;
+    int message; /* of those that are sent; within the host: of those that are received */
     size_t offset;
 } iso_pack;
 
@@ -84,6 +101,9 @@ struct iso_exchange {
     iso_messages messages;
     iso_pack *packs; /* of this rank, in the order of messages after the commit */
     int n_packs;
+    iso_pack *near_packs; /* of this rank: into the messages between domains of the host */
+    int n_near_packs;
+    bool relays; /* what leaves this host reads messages between its domains */
     iso_reductions reductions;
     iso_pack *contributions; /* of a leader: what its host adds to each region of `reductions` */
     int n_contributions;
@@ -96,6 +116,12 @@ struct iso_exchange {
 };
 
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
+iso_place iso_fabric_place_of_slot(const iso_fabric *fabric, int slot);
+/* domains.c: numbers the slots of each domain, and lists those in which this rank takes part. Local. */
+iso_status iso_fabric_find_domains(iso_fabric *fabric);
+/* Makes their communicators. Collective over the host. */
+iso_status iso_fabric_join_domains(iso_fabric *fabric);
+void iso_fabric_free_domains(iso_fabric *fabric);
 /* Computes the addresses of all operands again after messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);
 /* Places the messages in the exchange's own buffers or the fabric's, and creates their requests. */

@@ -1,11 +1,12 @@
 /* Construction of exchanges.
  *
  * Every rank adds the pulls of all slots and keeps the part that concerns it: the pulls of its own slots, the
- * messages to and from its host, what it packs if it is the sender, and whether its host takes part at all
- * and so needs barriers. Sources are grouped into operands (tree_impl.h). Those on the slot's host are read
- * in place. The others arrive combined, as far as one host can combine them, and each such node is sent to a
- * host once. Any rank of a host can combine a node, and any can receive it; slot numbers distribute this work
- * over the ranks. */
+ * messages to, from and within its host, what it packs if it is the sender, and whether its host takes part at all
+ * and so needs barriers. Sources are grouped into operands (tree_impl.h). Those in the slot's domain are read
+ * in place. The others arrive combined, as far as one domain of the slot's host, or one other host, can combine them,
+ * and each such node is sent to a host once. What a host combines for another is itself a pull by one of its slots, which
+ * may get parts from other domains. Any rank of a host can combine a node, and any can receive it; slot numbers
+ * distribute this work over the ranks. */
 #include <string.h>
 
 #include "collectives/coll_impl.h"
@@ -57,11 +58,14 @@ void iso_exchange_destroy(iso_exchange *exchange)
         free_slot(&exchange->slots[i]);
     for (int i = 0; i < exchange->n_packs; i++)
         iso_gather_free(&exchange->packs[i].gather);
+    for (int i = 0; i < exchange->n_near_packs; i++)
+        iso_gather_free(&exchange->near_packs[i].gather);
     for (int i = 0; i < exchange->n_contributions; i++)
         iso_gather_free(&exchange->contributions[i].gather);
     iso_messages_free(&exchange->messages);
     iso_reductions_free(&exchange->reductions);
     iso_free(exchange->contributions);
+    iso_free(exchange->near_packs);
     iso_free(exchange->packs);
     iso_free(exchange->slots);
     iso_free(exchange->what);
@@ -70,7 +74,7 @@ void iso_exchange_destroy(iso_exchange *exchange)
 
 /* ---- one pull ---- */
 
-/* The arguments of iso_exchange_add and its intermediate results. */
+/* A region that a slot reads (the arguments of iso_exchange_add), and what it is made of. */
 typedef struct request {
     iso_exchange *exchange;
     int slot;
@@ -79,12 +83,13 @@ typedef struct request {
     const iso_box *region;
     const iso_source *sources;
     int count;
-    int *host;            /* [count] of each source */
+    iso_place *place;     /* [count] of each source */
     iso_tree_node *nodes; /* [count] */
     int n_operands;       /* number of operands, and so of nodes */
     int *part;            /* [count] the message fragment that carries a node; -1: not in a message of this
                              host */
     bool *fresh;          /* [count] it is the first request for this node */
+    bool *near;           /* [count] the fragment comes from another domain of the slot's host */
     int reduced;          /* the region that MPI adds; -1: messages bring operands */
 } request;
 
@@ -168,7 +173,7 @@ static size_t region_bytes(const request *r)
 static iso_operand operand_in_window(const request *r, const iso_source *source)
 {
     return (iso_operand){
-        .area = source->space == ISO_SPACE_HOST ? ISO_AREA_HOST : ISO_AREA_SLOT,
+        .area = source->space == ISO_SPACE_SHARED ? ISO_AREA_SHARED : ISO_AREA_SLOT,
         .number = source->slot,
         .offset = source->offset + iso_box_offset(&source->box, r->region, iso_dtype_size(r->dtype)),
     };
@@ -193,10 +198,9 @@ static iso_status new_boxes(const request *r, int operands, const iso_box *targe
     return ISO_OK;
 }
 
-static int rank_that_sends(const request *r, const iso_tree_node *node)
+static int slot_that_sends(const request *r, const iso_tree_node *node)
 {
-    const iso_source *source = &r->sources[node->begin + r->slot % node->count];
-    return r->exchange->fabric->rank_of_slot[source->slot];
+    return r->sources[node->begin + r->slot % node->count].slot;
 }
 
 static int rank_that_receives(const request *r, const iso_tree_node *node)
@@ -207,58 +211,115 @@ static int rank_that_receives(const request *r, const iso_tree_node *node)
     return fabric->rank_of_slot[fabric->by_host[first + turn]];
 }
 
-/* Finds or creates the fragment of a node if it is sent to this host or from it. */
-static iso_status place_part(const request *r, int i)
+/* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or from
+ * it. */
+static iso_status find_fragment(const request *r, int i)
 {
     const iso_tree_node *node = &r->nodes[i];
     const iso_fabric *fabric = r->exchange->fabric;
-    int from = r->host[node->begin], to = iso_fabric_host_of_slot(fabric, r->slot);
-    r->part[i] = -1;
-    if (from == to || (from != fabric->host_number && to != fabric->host_number))
-        return ISO_OK;
+    int to = iso_fabric_host_of_slot(fabric, r->slot);
     iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
+    int sender = fabric->rank_of_slot[slot_that_sends(r, node)],
+        receiver = r->near[i] ? sender : rank_that_receives(r, node);
     iso_hash_key key = exchange_key_of(r, node);
     hash_number(&key, (uint64_t)to);
     r->exchange->active = true;
-    return iso_mailbox_fragment(box, rank_that_sends(r, node), rank_that_receives(r, node), key,
+    return iso_mailbox_fragment(box, sender, receiver, iso_transport_between(!r->near[i]), key,
                                 region_bytes(r), &r->part[i], &r->fresh[i]);
+}
+
+static iso_status add_near_pack(const request *r, int i);
+static iso_status add_pack(const request *r, int i);
+
+/* Finds where the operand of a node comes from. */
+static iso_status place_part(const request *r, int i)
+{
+    const iso_fabric *fabric = r->exchange->fabric;
+    iso_place from = r->place[r->nodes[i].begin], to = iso_fabric_place_of_slot(fabric, r->slot);
+    int here = fabric->host_number;
+    r->part[i] = -1;
+    r->near[i] = from.host == to.host;
+    if (from.domain == to.domain || (from.host != here && to.host != here))
+        return ISO_OK;
+    iso_status status = find_fragment(r, i);
+    if (status != ISO_OK || !r->fresh[i])
+        return status;
+    return r->near[i] ? add_near_pack(r, i) : from.host == here ? add_pack(r, i) : ISO_OK;
+}
+
+/* Divides the sources into operands and finds where they come from. */
+static iso_status find_operands(request *r)
+{
+    r->n_operands =
+        iso_tree_cut(r->place, r->count, iso_fabric_place_of_slot(r->exchange->fabric, r->slot), r->nodes);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < r->n_operands && status == ISO_OK; i++)
+        status = place_part(r, i);
+    return status;
+}
+
+static iso_status make_room(request *r)
+{
+    size_t count = (size_t)r->count;
+    r->place = iso_new(count * sizeof *r->place);
+    r->nodes = iso_new(count * sizeof *r->nodes);
+    r->part = iso_new(count * sizeof *r->part);
+    r->fresh = iso_new(count * sizeof *r->fresh);
+    r->near = iso_new(count * sizeof *r->near);
+    return r->place && r->nodes && r->part && r->fresh && r->near
+               ? ISO_OK
+               : iso_no_memory("the exchange '%s'", r->exchange->what);
+}
+
+static void free_room(request *r)
+{
+    iso_free(r->near);
+    iso_free(r->fresh);
+    iso_free(r->part);
+    iso_free(r->nodes);
+    iso_free(r->place);
 }
 
 /* ---- the slot's side ---- */
 
-/* The operand for a node; it is in a message if its sources are on another host. */
-static void take_operand(const request *r, int i, iso_pull *pull, const iso_box **box)
+/* The operand for a node. */
+static void take_operand(const request *r, int i, iso_operand *operand, const iso_box **box)
 {
     const iso_source *first = &r->sources[r->nodes[i].begin];
-    iso_operand *operand = &pull->gather.operands[i];
+    *box = r->region; /* packed */
     if (r->reduced >= 0) {
         *operand = (iso_operand){.area = ISO_AREA_REDUCED, .number = r->reduced};
-        *box = r->region;
-        pull->crossed += r->fresh[i];
     } else if (r->part[i] < 0) {
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
         const iso_fragment *part = &r->exchange->messages.in.fragments[r->part[i]];
         *operand = (iso_operand){.area = ISO_AREA_MESSAGE, .number = part->message, .offset = part->offset};
-        *box = r->region; /* packed */
-        pull->crossed += r->fresh[i];
     }
     operand->n_folds = r->nodes[i].n_folds;
 }
 
-static iso_status make_pull(const request *r, const iso_box *target_box, iso_pull *pull)
+/* The gather of all operands into a target. */
+static iso_status make_gather(const request *r, const iso_box *target_box, iso_gather *gather)
 {
     const iso_box **boxes;
-    iso_status status = begin_gather(r, r->n_operands, &pull->gather);
+    iso_status status = begin_gather(r, r->n_operands, gather);
     if (status == ISO_OK)
         status = new_boxes(r, r->n_operands, target_box, &boxes);
     if (status != ISO_OK)
         return status;
     for (int i = 0; i < r->n_operands; i++)
-        take_operand(r, i, pull, &boxes[i]);
-    status = iso_gather_plan(&pull->gather, r->region, boxes);
+        take_operand(r, i, &gather->operands[i], &boxes[i]);
+    status = iso_gather_plan(gather, r->region, boxes);
     iso_free(boxes);
+    return status;
+}
+
+static iso_status make_pull(const request *r, const iso_box *target_box, iso_pull *pull)
+{
+    iso_status status = make_gather(r, target_box, &pull->gather);
+    for (int i = 0; i < r->n_operands; i++)
+        pull->crossed += (r->reduced >= 0 || (r->part[i] >= 0 && !r->near[i])) && r->fresh[i];
     for (int i = 0; i < r->count; i++)
         pull->foreign += r->sources[i].slot != r->slot;
     if (pull->gather.count > 0)
@@ -279,64 +340,76 @@ static iso_status add_pull(const request *r, int target, const iso_box *target_b
 
 /* ---- the sender's side ---- */
 
-/* Packs the tree below a node, whose sources are all in this host's memory. */
-static iso_status make_pack(const request *r, const iso_tree_node *node, iso_gather *gather)
+/* What slot `reader` of this host reads to combine the sources of a list, all of this host. *own gets room of its own.
+ */
+static iso_status begin_part(const request *r, int reader, const iso_source *sources, int count, request *own)
 {
-    const iso_box **boxes;
-    request part = *r;
-    part.host += node->begin;
-    iso_status status = begin_gather(r, node->count, gather);
-    if (status == ISO_OK)
-        status = new_boxes(r, node->count, r->region, &boxes);
-    if (status != ISO_OK)
-        return status;
-    iso_tree_node *leaves = iso_new((size_t)node->count * sizeof *leaves);
-    if (leaves) {
-        iso_tree_cut(part.host, node->count, part.host[0], leaves); /* for this host: single sources */
-        for (int i = 0; i < node->count; i++) {
-            const iso_source *source = &r->sources[node->begin + i];
-            gather->operands[i] = operand_in_window(r, source);
-            gather->operands[i].n_folds = leaves[i].n_folds;
-            boxes[i] = &source->box;
-        }
+    *own = *r;
+    own->slot = reader;
+    own->sources = sources;
+    own->count = count;
+    own->reduced = -1;
+    iso_status status = make_room(own);
+    for (int i = 0; i < count && status == ISO_OK; i++)
+        own->place[i] = iso_fabric_place_of_slot(r->exchange->fabric, sources[i].slot);
+    return status == ISO_OK ? find_operands(own) : status;
+}
+
+static bool reads_messages(const request *r)
+{
+    for (int i = 0; i < r->n_operands; i++)
+        if (r->part[i] >= 0)
+            return true;
+    return false;
+}
+
+/* Adds to a list of packs the tree below a node, unless another rank packs it: all ranks of the host know which
+ * messages between its domains that takes. */
+static iso_status pack_sources(const request *r, int reader, const iso_source *sources, int count,
+                               iso_pack fresh, iso_pack **packs, int *n_packs)
+{
+    iso_exchange *exchange = r->exchange;
+    request part;
+    bool mine = exchange->fabric->local[reader] >= 0;
+    iso_status status = ISO_OK;
+    if (!mine && exchange->fabric->n_host_domains == 1)
+        return ISO_OK;
+    ISO_TRY(begin_part(r, reader, sources, count, &part));
+    exchange->relays |= reads_messages(&part);
+    if (mine) {
+        ISO_TRY(iso_list_add(*packs, *n_packs, fresh, "the messages of an exchange"));
+        ISO_TRY(make_gather(&part, part.region, &(*packs)[*n_packs - 1].gather));
     }
-    status = leaves ? iso_gather_plan(gather, r->region, boxes)
-                    : iso_no_memory("the exchange '%s'", r->exchange->what);
-    iso_free(leaves);
-    iso_free(boxes);
+done:
+    free_room(&part);
     return status;
 }
 
+static iso_status pack_node(const request *r, int i, const iso_mailbox *box, iso_pack **packs, int *n_packs)
+{
+    const iso_tree_node *node = &r->nodes[i];
+    const iso_fragment *part = &box->fragments[r->part[i]];
+    return pack_sources(r, slot_that_sends(r, node), r->sources + node->begin, node->count,
+                        (iso_pack){.message = part->message, .offset = part->offset}, packs, n_packs);
+}
+
+/* What another domain of this host reads. */
+static iso_status add_near_pack(const request *r, int i)
+{
+    iso_exchange *exchange = r->exchange;
+    return pack_node(r, i, &exchange->messages.in, &exchange->near_packs, &exchange->n_near_packs);
+}
+
+/* What is sent to another host. */
 static iso_status add_pack(const request *r, int i)
 {
     iso_exchange *exchange = r->exchange;
-    const iso_fragment *part = &exchange->messages.out.fragments[r->part[i]];
-    iso_pack fresh = {.message = part->message, .offset = part->offset}, *pack;
-    iso_status status =
-        iso_list_add(exchange->packs, exchange->n_packs, fresh, "the messages of an exchange");
-    if (status != ISO_OK)
-        return status;
-    pack = &exchange->packs[exchange->n_packs - 1];
-    return make_pack(r, &r->nodes[i], &pack->gather);
-}
-
-/* Adds what this rank sends to the slot's host, unless it is sent there already. */
-static iso_status add_packs(const request *r)
-{
-    for (int i = 0; i < r->n_operands; i++) {
-        if (r->part[i] < 0 || !r->fresh[i] ||
-            rank_that_sends(r, &r->nodes[i]) != r->exchange->fabric->topology.rank)
-            continue;
-        iso_status status = add_pack(r, i);
-        if (status != ISO_OK)
-            return status;
-    }
-    return ISO_OK;
+    return pack_node(r, i, &exchange->messages.out, &exchange->packs, &exchange->n_packs);
 }
 
 /* ---- regions that MPI adds ---- */
 
-/* True if slots of all hosts have a part of the sum. r->host is used again afterwards. */
+/* True if slots of all hosts have a part of the sum. */
 static bool is_mpi_sum(const request *r)
 {
     const iso_leaders *leaders = &r->exchange->fabric->leaders;
@@ -344,34 +417,30 @@ static bool is_mpi_sum(const request *r)
     if (!leaders->used || r->count < leaders->count || !iso_reductions_know(r->dtype))
         return false;
     for (int i = 0; i < r->count; i++) {
-        hosts += !leaders->seen[r->host[i]];
-        leaders->seen[r->host[i]] = true;
+        hosts += !leaders->seen[r->place[i].host];
+        leaders->seen[r->place[i].host] = true;
     }
     for (int i = 0; i < r->count; i++)
-        leaders->seen[r->host[i]] = false;
+        leaders->seen[r->place[i].host] = false;
     return hosts == leaders->count && hosts > 1;
 }
 
-/* What this host adds: its own sources, in the order of a tree over them. own: [count] room. */
-static iso_status add_contribution(const request *r, iso_source *own)
+/* What this host adds: its own sources, in the order of a tree over them. The leader reads them with its first slot. */
+static iso_status add_contribution(const request *r)
 {
     iso_exchange *exchange = r->exchange;
-    iso_pack fresh = {.message = r->reduced};
-    int count = 0;
+    const iso_fabric *fabric = exchange->fabric;
+    int count = 0, reader = fabric->by_host[fabric->host_begin[fabric->host_number]];
+    iso_source *own = iso_new((size_t)r->count * sizeof *own);
+    if (!own)
+        return iso_no_memory("the exchange '%s'", exchange->what);
     for (int i = 0; i < r->count; i++)
-        if (r->host[i] == exchange->fabric->host_number)
+        if (r->place[i].host == fabric->host_number)
             own[count++] = r->sources[i];
-    for (int i = 0; i < count; i++)
-        r->host[i] = exchange->fabric->host_number;
-    iso_status status =
-        iso_list_add(exchange->contributions, exchange->n_contributions, fresh, "the sums of an exchange");
-    if (status != ISO_OK)
-        return status;
-    request part = *r;
-    part.sources = own;
-    part.count = count;
-    return make_pack(&part, &(iso_tree_node){0, count, 0},
-                     &exchange->contributions[exchange->n_contributions - 1].gather);
+    iso_status status = pack_sources(r, reader, own, count, (iso_pack){.message = r->reduced},
+                                     &exchange->contributions, &exchange->n_contributions);
+    iso_free(own);
+    return status;
 }
 
 static iso_status add_mpi_sum(request *r, int target, const iso_box *target_box, int *number)
@@ -394,11 +463,8 @@ static iso_status add_mpi_sum(request *r, int target, const iso_box *target_box,
     r->fresh[0] = fresh;
     if (fabric->local[r->slot] >= 0)
         ISO_TRY(add_pull(r, target, target_box, number));
-    if (fresh && fabric->leaders.communicator) {
-        iso_source *own = iso_new((size_t)r->count * sizeof *own);
-        status = own ? add_contribution(r, own) : iso_no_memory("the exchange '%s'", exchange->what);
-        iso_free(own);
-    }
+    if (fresh && fabric->leaders.here >= 0)
+        status = add_contribution(r);
 done:
     return status;
 }
@@ -417,26 +483,21 @@ static bool is_private(const request *r)
 bool iso_exchange_needs(const iso_exchange *exchange, int slot)
 {
     const iso_fabric *fabric = exchange->fabric;
-    return fabric->local[slot] >= 0 || fabric->n_host_slots < fabric->topology.n_slots;
+    return fabric->local[slot] >= 0 || fabric->n_domains > 1;
 }
 
 static iso_status exchange_add(request *r, int target, const iso_box *target_box, int *number)
 {
     const iso_fabric *fabric = r->exchange->fabric;
-    int slot_host = iso_fabric_host_of_slot(fabric, r->slot);
+    iso_place here = iso_fabric_place_of_slot(fabric, r->slot);
     bool empty = iso_box_count(r->region) == 0;
     for (int i = 0; i < r->count; i++)
-        r->host[i] = empty ? slot_host : iso_fabric_host_of_slot(fabric, r->sources[i].slot);
+        r->place[i] = empty ? here : iso_fabric_place_of_slot(fabric, r->sources[i].slot);
     if (!empty && is_mpi_sum(r))
         return add_mpi_sum(r, target, target_box, number);
-    r->n_operands = iso_tree_cut(r->host, r->count, slot_host, r->nodes);
-    for (int i = 0; i < r->n_operands; i++) {
-        iso_status status = place_part(r, i);
-        if (status != ISO_OK)
-            return status;
-    }
-    if (slot_host != fabric->host_number)
-        return add_packs(r);
+    iso_status status = find_operands(r);
+    if (status != ISO_OK || here.host != fabric->host_number)
+        return status;
     if (!empty && !is_private(r))
         r->exchange->active = true;
     return fabric->local[r->slot] >= 0 ? add_pull(r, target, target_box, number) : ISO_OK;
@@ -446,36 +507,37 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull)
 {
-    request r = {exchange, slot, dtype, reduce, region, sources, count, NULL, NULL, 0, NULL, NULL, -1};
+    request r = {.exchange = exchange,
+                 .slot = slot,
+                 .dtype = dtype,
+                 .reduce = reduce,
+                 .region = region,
+                 .sources = sources,
+                 .count = count,
+                 .reduced = -1};
     iso_status status = exchange_check_request(&r, target_box);
     if (status != ISO_OK)
         return status;
     exchange->fabric->sources += (uint64_t)count;
-    r.host = iso_new((size_t)count * sizeof *r.host);
-    r.nodes = iso_new((size_t)count * sizeof *r.nodes);
-    r.part = iso_new((size_t)count * sizeof *r.part);
-    r.fresh = iso_new((size_t)count * sizeof *r.fresh);
-    bool room = r.host && r.nodes && r.part && r.fresh;
-    status = room ? exchange_add(&r, target, target_box, pull)
-                  : iso_no_memory("the exchange '%s'", exchange->what);
-    iso_free(r.fresh);
-    iso_free(r.part);
-    iso_free(r.nodes);
-    iso_free(r.host);
+    status = make_room(&r);
+    if (status == ISO_OK)
+        status = exchange_add(&r, target, target_box, pull);
+    free_room(&r);
     return status;
 }
 
 /* ---- sums in place ---- */
 
-/* The pull also writes to the other sources on this host. */
+/* The pull also writes to the other sources in the slot's domain. */
 static iso_status add_copies(iso_exchange *exchange, iso_gather *gather, int slot, const iso_source *sources,
                              int count, size_t skip)
 {
+    const int *domain = exchange->fabric->domain_of_slot;
     gather->copies = iso_new((size_t)count * sizeof *gather->copies);
     if (!gather->copies)
         return iso_no_memory("the exchange '%s'", exchange->what);
     for (int i = 0; i < count; i++)
-        if (sources[i].slot != slot && exchange->fabric->area[sources[i].slot] >= 0)
+        if (sources[i].slot != slot && domain[sources[i].slot] == domain[slot])
             gather->copies[gather->n_copies++] = (iso_operand){
                 .area = ISO_AREA_SLOT, .number = sources[i].slot, .offset = sources[i].offset + skip};
     return ISO_OK;
@@ -498,7 +560,8 @@ iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int targe
     if (status != ISO_OK || fabric->area[slot] < 0)
         return status;
     for (int i = 0; i < count; i++)
-        if (sources[i].slot != slot && fabric->local[sources[i].slot] >= 0)
+        if (sources[i].slot != slot && fabric->local[sources[i].slot] >= 0 &&
+            fabric->domain_of_slot[sources[i].slot] == fabric->domain_of_slot[slot])
             exchange->slots[fabric->local[sources[i].slot]].given += (uint64_t)n * size;
     if (fabric->local[slot] < 0)
         return ISO_OK;

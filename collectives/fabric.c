@@ -5,8 +5,6 @@
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
-enum { PAGE = 4096 };
-
 /* ---- topology ---- */
 
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot)
@@ -79,15 +77,14 @@ static iso_status number_slots(iso_fabric *fabric)
 {
     fabric->host_number = fabric->host_of_rank[fabric->topology.rank];
     for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
-        bool here = iso_fabric_host_of_slot(fabric, slot) == fabric->host_number;
         bool mine = fabric->rank_of_slot[slot] == fabric->topology.rank;
-        fabric->area[slot] = here ? fabric->n_host_slots++ : -1;
         fabric->local[slot] = mine ? fabric->n_local_slots++ : -1;
     }
     fabric->counters = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->counters);
-    return fabric->counters
-               ? fabric_list_slots(fabric)
-               : iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->n_local_slots);
+    if (!fabric->counters)
+        return iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->n_local_slots);
+    iso_status status = fabric_list_slots(fabric);
+    return status == ISO_OK ? iso_fabric_find_domains(fabric) : status;
 }
 
 /* ---- barriers ---- */
@@ -178,6 +175,8 @@ static iso_status fabric_build(iso_fabric *fabric, const iso_topology *topology)
                             &fabric->host);
     if (status == ISO_OK)
         status = make_barriers(fabric);
+    if (status == ISO_OK)
+        status = iso_fabric_join_domains(fabric);
     return iso_channel_agree(&fabric->channel, status);
 }
 
@@ -238,19 +237,11 @@ iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric)
     return iso_channel_agree(&fabric->channel, status);
 }
 
-static void destroy_areas(iso_fabric *fabric)
-{
-    if (fabric->areas)
-        fabric->topology.device->detach(fabric->areas);
-    fabric->areas = NULL;
-    iso_window_destroy(&fabric->memory);
-}
-
 void iso_fabric_destroy(iso_fabric *fabric)
 {
     if (!fabric || fabric->abandoned) /* MPI may still use its memory */
         return;
-    destroy_areas(fabric);
+    iso_fabric_free_domains(fabric);
     iso_window_destroy(&fabric->landing);
     iso_free(fabric->outgoing);
     iso_window_destroy(&fabric->flags);
@@ -275,70 +266,7 @@ const iso_topology *iso_fabric_topology(const iso_fabric *fabric)
     return &fabric->topology;
 }
 
-/* ---- memory ---- */
-
-/* The window: the host's area, then those of the host's slots. Each has its own pages, and bytes after its
- * end may be read. */
-static iso_status window_bytes(const iso_fabric *fabric, const uint64_t bytes[2], size_t *stride,
-                               size_t *host, size_t *total)
-{
-    const uint64_t most = (uint64_t)1 << 56;
-    if (bytes[0] > most || bytes[1] > most)
-        return iso_error(ISO_INVALID, "shared memory of %llu bytes for each slot and %llu for the host",
-                         (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
-    *stride = ((size_t)bytes[0] + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
-    *host = ((size_t)bytes[1] + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
-    iso_status status =
-        iso_size_mul(*stride, (size_t)fabric->n_host_slots, "the slots' shared memory", total);
-    if (status == ISO_OK && __builtin_add_overflow(*total, *host, total))
-        status = iso_error(ISO_INVALID, "shared memory of %zu bytes for each slot overflows", *stride);
-    return status;
-}
-
-static iso_status grow_window(iso_fabric *fabric, const uint64_t bytes[2])
-{
-    size_t stride = 0, host, total;
-    iso_window fresh;
-    void *areas = NULL;
-    iso_status status = window_bytes(fabric, bytes, &stride, &host, &total);
-    if (status == ISO_OK)
-        status = iso_window_create(fabric->host, total, "buffers that slots share", &fresh);
-    if (status != ISO_OK)
-        return status;
-    if (iso_comm_rank(fabric->host) == 0 && fabric->memory.base)
-        memcpy(fresh.base, fabric->memory.base, fabric->host_bytes);
-    status = fabric->topology.device->attach(fresh.base, total, &areas);
-    if (status == ISO_OK) /* no rank unmaps or uses it before it is copied */
-        status = iso_comm_barrier(fabric->host);
-    if (status != ISO_OK) {
-        if (areas)
-            fabric->topology.device->detach(areas);
-        iso_window_destroy(&fresh);
-        return status;
-    }
-    destroy_areas(fabric);
-    fabric->memory = fresh;
-    fabric->areas = areas;
-    fabric->slot_bytes = (size_t)bytes[0];
-    fabric->host_bytes = (size_t)bytes[1];
-    fabric->slot_stride = stride;
-    return ISO_OK;
-}
-
-iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, size_t host_bytes)
-{
-    uint64_t bytes[2] = {slot_bytes > fabric->slot_bytes ? slot_bytes : fabric->slot_bytes,
-                         host_bytes > fabric->host_bytes ? host_bytes : fabric->host_bytes};
-    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, bytes, 2);
-    if (status != ISO_OK)
-        return iso_channel_agree(&fabric->channel, status);
-    if (!fabric->memory.base || bytes[0] > fabric->slot_bytes || bytes[1] > fabric->host_bytes)
-        status = grow_window(fabric, bytes);
-    for (iso_exchange *exchange = fabric->exchanges; exchange; exchange = exchange->next)
-        if (exchange->committed)
-            iso_exchange_resolve(exchange);
-    return iso_channel_agree(&fabric->channel, status);
-}
+/* ---- message buffers ---- */
 
 /* Either all hosts get their buffers, or none does. */
 static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
@@ -408,19 +336,6 @@ iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_
         iso_exchange_resolve(exchange);
     }
     return iso_channel_agree(&fabric->channel, status);
-}
-
-void *iso_fabric_host_area(const iso_fabric *fabric)
-{
-    return fabric->areas;
-}
-
-void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
-{
-    if (fabric->area[slot] < 0 || !fabric->memory.base)
-        return NULL;
-    size_t host = (fabric->host_bytes + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
-    return fabric->areas + host + (size_t)fabric->area[slot] * fabric->slot_stride;
 }
 
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot)

@@ -33,20 +33,21 @@ size_t iso_exchange_operand_bytes(size_t bytes)
     return iso_round_to_lines(bytes);
 }
 
-static iso_status find_message(iso_mailbox *box, int from, int to, int *number)
+static iso_status find_message(iso_mailbox *box, int from, int to, int transport, int *number)
 {
     int i = 0;
-    while (i < box->n_messages && (box->messages[i].from != from || box->messages[i].to != to))
+    while (i < box->n_messages && (box->messages[i].from != from || box->messages[i].to != to ||
+                                   box->messages[i].transport != transport))
         i++;
     *number = i;
     if (i < box->n_messages)
         return ISO_OK;
-    iso_message fresh = {.from = from, .to = to};
+    iso_message fresh = {.from = from, .to = to, .transport = transport};
     return iso_list_add(box->messages, box->n_messages, fresh, MESSAGES);
 }
 
-iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key key, size_t bytes,
-                                int *number, bool *fresh)
+iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transport, iso_hash_key key,
+                                size_t bytes, int *number, bool *fresh)
 {
     wanted w = {box, &key};
     int message;
@@ -55,7 +56,7 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key
     *fresh = *number < 0;
     if (!*fresh)
         return ISO_OK;
-    ISO_TRY(find_message(box, from, to, &message));
+    ISO_TRY(find_message(box, from, to, transport, &message));
     iso_message *in = &box->messages[message];
     *number = box->n_fragments;
     ISO_TRY(
@@ -80,6 +81,13 @@ bool iso_message_is_sent(const iso_messages *messages, int i, int number)
     return message->from == messages->rank && message->transport == number;
 }
 
+static void travel_by(iso_messages *messages, const iso_message *message)
+{
+    int count;
+    if (message->bytes > 0 && !iso_transports(&count)[message->transport]->in_place)
+        messages->travels[message->transport] = true;
+}
+
 void iso_messages_close(iso_messages *messages, int rank)
 {
     const iso_mailbox *in = &messages->in, *out = &messages->out;
@@ -87,15 +95,14 @@ void iso_messages_close(iso_messages *messages, int rank)
     messages->bytes_in = messages->bytes_out = 0;
     for (int i = 0; i < in->n_messages; i++) {
         messages->bytes_in += in->messages[i].bytes;
-        if (in->messages[i].to == rank && in->messages[i].bytes > 0)
-            messages->travels[in->messages[i].transport] = true;
+        if (in->messages[i].to == rank)
+            travel_by(messages, &in->messages[i]);
     }
     for (int i = 0; i < out->n_messages; i++) {
         if (out->messages[i].from != rank)
             continue;
         messages->bytes_out += out->messages[i].bytes;
-        if (out->messages[i].bytes > 0)
-            messages->travels[out->messages[i].transport] = true;
+        travel_by(messages, &out->messages[i]);
     }
 }
 

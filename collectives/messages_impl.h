@@ -20,7 +20,7 @@ typedef struct iso_fragment {
 } iso_fragment;
 
 typedef struct iso_message {
-    int from, to;  /* ranks */
+    int from, to;  /* ranks; in place: both are the sender's */
     int transport; /* its number */
     size_t bytes;
     char *data; /* NULL: not this rank's to send */
@@ -51,11 +51,11 @@ struct iso_messages {
 bool iso_message_is_received(const iso_messages *messages, int i, int number);
 bool iso_message_is_sent(const iso_messages *messages, int i, int number);
 
-/* Finds the fragment with this key, or adds one of `bytes` bytes at the end of the message between these
- * ranks (*fresh: it was added). All ranks of both hosts make the same calls in the same order, so they agree
+/* Finds the fragment with this key, or adds one of `bytes` bytes at the end of the message by this transport between
+ * these ranks (*fresh: it was added). All ranks of both hosts make the same calls in the same order, so they agree
  * on offsets. *number: its number in the mailbox. */
-iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, iso_hash_key key, size_t bytes,
-                                int *number, bool *fresh);
+iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transport, iso_hash_key key,
+                                size_t bytes, int *number, bool *fresh);
 
 /* To be called after the last fragment: computes bytes, and which transports travel. */
 void iso_messages_close(iso_messages *messages, int rank);

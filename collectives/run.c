@@ -26,8 +26,8 @@ static char *area_address(const iso_exchange *exchange, const iso_operand *opera
     switch (operand->area) {
     case ISO_AREA_SLOT:
         return device->reach(iso_fabric_slot_area(exchange->fabric, operand->number));
-    case ISO_AREA_HOST:
-        return device->reach(iso_fabric_host_area(exchange->fabric));
+    case ISO_AREA_SHARED:
+        return device->reach(iso_fabric_shared_area(exchange->fabric, operand->number));
     case ISO_AREA_REDUCED:
         return exchange->reductions.results.base + exchange->reductions.regions[operand->number].result;
     default:
@@ -58,6 +58,11 @@ void iso_exchange_resolve(iso_exchange *exchange)
         iso_pack *pack = &exchange->packs[i];
         resolve_gather(exchange, &pack->gather);
         pack->gather.out = exchange->messages.out.messages[pack->message].data + pack->offset;
+    }
+    for (int i = 0; i < exchange->n_near_packs; i++) {
+        iso_pack *pack = &exchange->near_packs[i];
+        resolve_gather(exchange, &pack->gather);
+        pack->gather.out = exchange->messages.in.messages[pack->message].data + pack->offset;
     }
     for (int i = 0; i < exchange->n_contributions; i++) {
         iso_pack *pack = &exchange->contributions[i];
@@ -102,7 +107,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
 {
     iso_fabric *fabric = exchange->fabric;
     iso_status status = ISO_OK;
-    if (!fabric->memory.base)
+    if (!fabric->reserved)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
     iso_messages_close(&exchange->messages, fabric->topology.rank);
     if (status == ISO_OK && !exchange->shared)
@@ -198,10 +203,15 @@ static bool has_arrivals(const iso_exchange *exchange)
     return exchange->messages.in.n_messages > 0 || exchange->reductions.n_calls > 0;
 }
 
+static void run_packs(const iso_pack *packs, int count)
+{
+    for (int i = 0; i < count; i++)
+        iso_gather_run(&packs[i].gather);
+}
+
 static void start_reductions(iso_exchange *exchange)
 {
-    for (int i = 0; i < exchange->n_contributions; i++)
-        iso_gather_run(&exchange->contributions[i].gather);
+    run_packs(exchange->contributions, exchange->n_contributions);
     run_check(exchange->fabric, iso_reductions_start(&exchange->reductions, &exchange->fabric->leaders));
 }
 
@@ -238,6 +248,10 @@ static void run_start(iso_exchange *exchange, int thread)
     if (!exchange->active)
         return;
     if (!exchange->settled)
+        timed_barrier(fabric, thread);
+    if (thread == 0)
+        run_packs(exchange->near_packs, exchange->n_near_packs);
+    if (exchange->relays)
         timed_barrier(fabric, thread);
     if (thread == 0 && communicates(exchange) && !is_lost(fabric)) {
         if (is_leader(exchange))

@@ -1,6 +1,7 @@
 #include "collectives/transport_impl.h"
 
 static const iso_transport *const list[] = {
+    &iso_transport_memory,
     &iso_transport_mpi,
 };
 
@@ -8,4 +9,12 @@ const iso_transport *const *iso_transports(int *count)
 {
     *count = (int)(sizeof list / sizeof *list);
     return list;
+}
+
+int iso_transport_between(bool hosts)
+{
+    int number = 0;
+    while (hosts ? !list[number]->between_hosts : !list[number]->within_host)
+        number++;
+    return number;
 }

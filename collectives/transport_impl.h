@@ -11,6 +11,9 @@ typedef struct iso_messages iso_messages;
 
 typedef struct iso_transport {
     const char *name;
+    bool within_host, between_hosts; /* where it joins domains */
+    bool
+        in_place; /* senders write where the readers load: there is nothing to open, and no other function is called */
     /* The lines of one exchange: what this rank needs to send and receive its messages, whose places are known. Those
      * of this transport have its number. Called if this rank has any. Local. */
     iso_status (*open)(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
@@ -26,7 +29,10 @@ typedef struct iso_transport {
 enum { ISO_MOST_TRANSPORTS = 4 };
 /* [*count], the preferred ones first. */
 const iso_transport *const *iso_transports(int *count);
+/* The number of the one that joins the domains of a host, or hosts. */
+int iso_transport_between(bool hosts);
 
-extern const iso_transport iso_transport_mpi; /* mpi/requests.c */
+extern const iso_transport iso_transport_memory; /* shm/memory.c */
+extern const iso_transport iso_transport_mpi;    /* mpi/requests.c */
 
 #endif

@@ -1,6 +1,6 @@
 /* The tree depends on the number of sources alone, so the order of additions, and with it every bit of a sum,
  * does not depend on the hosts of the slots. Because splits are at powers of two, an aligned block of slots
- * is a complete node: a host that holds one sums it and sends a single partial result. */
+ * is a complete node: a domain that holds one sums it, and a host that holds one sends a single partial result. */
 #include "collectives/tree_impl.h"
 
 #include "collectives/coll.h"
@@ -14,24 +14,27 @@ int iso_tree_left(int count)
 }
 
 typedef struct cutter {
-    const int *host;
-    int here;
+    const iso_place *place;
+    iso_place here;
     iso_tree_node *nodes;
     int made;
 } cutter;
 
-static bool on_one_host(const int *host, int count)
+/* Whether the reader gets the node's value from elsewhere: from another host, or another domain of its own. */
+static bool comes_combined(const iso_place *place, int count, iso_place here)
 {
+    bool away = place[0].host != here.host;
+    if (!away && place[0].domain == here.domain)
+        return false;
     for (int i = 1; i < count; i++)
-        if (host[i] != host[0])
+        if (place[i].host != place[0].host || (!away && place[i].domain != place[0].domain))
             return false;
     return true;
 }
 
 static void tree_cut(cutter *c, int begin, int count)
 {
-    const int *host = c->host + begin;
-    if (count == 1 || (host[0] != c->here && on_one_host(host, count))) {
+    if (count == 1 || comes_combined(c->place + begin, count, c->here)) {
         c->nodes[c->made++] = (iso_tree_node){begin, count, 0};
         return;
     }
@@ -41,11 +44,19 @@ static void tree_cut(cutter *c, int begin, int count)
     c->nodes[c->made - 1].n_folds++;
 }
 
-int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes)
+int iso_tree_cut(const iso_place *place, int count, iso_place here, iso_tree_node *nodes)
 {
-    cutter c = {host_of_source, here, nodes, 0};
+    cutter c = {place, here, nodes, 0};
     tree_cut(&c, 0, count);
     return c.made;
+}
+
+static bool on_one_host(const int *host, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (host[i] != host[0])
+            return false;
+    return true;
 }
 
 int iso_exchange_inter_host(const int *host, int count, int from, int here)

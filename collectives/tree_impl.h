@@ -11,9 +11,14 @@ typedef struct iso_tree_node {
     int n_folds; /* combinations to make after this operand, in postfix order */
 } iso_tree_node;
 
-/* Divides the tree over `count` sources, whose hosts are given, into as few operands as possible for host
- * `here`: single sources of its own, and the largest complete nodes whose sources are on one other host,
- * which combines them. nodes: [count]. Returns the number of operands. */
-int iso_tree_cut(const int *host_of_source, int count, int here, iso_tree_node *nodes);
+/* Where sources are: in a memory domain, which is on a host. */
+typedef struct iso_place {
+    int host, domain;
+} iso_place;
+
+/* Divides the tree over `count` sources, whose places are given, into as few operands as possible for a reader at
+ * `here`: single sources of its own domain, and the largest complete nodes whose sources are in one other domain of
+ * its host, or on one other host, where they are combined. nodes: [count]. Returns the number of operands. */
+int iso_tree_cut(const iso_place *place, int count, iso_place here, iso_tree_node *nodes);
 
 #endif

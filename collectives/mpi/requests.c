@@ -120,6 +120,8 @@ static iso_status test(void *of, int *done)
 
 const iso_transport iso_transport_mpi = {
     .name = "mpi",
+    .within_host = true,
+    .between_hosts = true,
     .open = open_lines,
     .close = close_lines,
     .receive = receive,

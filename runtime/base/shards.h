@@ -6,9 +6,9 @@
 #include "runtime/base/types.h"
 
 /* A part of one variable in this process's memory: elements [begin, begin + count) of the row-major order
- * of `box`. Memory that the ranks of a host share is divided among them: each part is listed by one rank.
- * If several hosts hold the box (copies > 1), `begin` is a multiple of ISO_SHARD_UNIT bytes, so that parts of
- * different hosts can be compared unit by unit. */
+ * of `box`. Memory that the ranks of a domain share is divided among them: each part is listed by one rank.
+ * If several domains hold the box (copies > 1), `begin` is a multiple of ISO_SHARD_UNIT bytes, so that parts of
+ * different copies can be compared unit by unit. */
 enum { ISO_SHARD_UNIT = 4096 };
 typedef struct iso_stream iso_stream; /* runtime/base/device.h */
 typedef struct iso_state_shard {
@@ -21,8 +21,9 @@ typedef struct iso_state_shard {
     iso_stream
         *stream; /* NULL: the host may access `data`; else it is in the memory of this stream's device */
     bool writer; /* this copy of these elements, of all copies, is written to files */
-    int copies;  /* the number of hosts that hold the box; each has one copy */
-    int copy;    /* which of them this host is, from 0 in the order of the hosts */
+    int copies;  /* the number of memory domains that hold the box; each has one copy */
+    int copy;    /* which of them this one is, from 0 in the order of the domains */
+    int domain;  /* the number of its domain */
 } iso_state_shard;
 
 static inline size_t iso_shard_bytes(const iso_state_shard *shard)

@@ -355,7 +355,7 @@ static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan,
         for (int i = 0; i < plan->program->n_changes; i++) {
             const iso_variable *variable = plan->program->changes[i].variable;
             if (plan->program->changes[i].apply &&
-                iso_runtime_first_on_host(runtime, variable, runtime->locals[l].slot))
+                iso_runtime_first_in_domain(runtime, variable, runtime->locals[l].slot))
                 iso_exchange_bind(gather, runtime->locals[l].slot, variable->id,
                                   iso_runtime_variable(runtime, variable, runtime->locals[l].slot));
         }

@@ -234,7 +234,7 @@ static void find_assigns(const iso_runtime *runtime, iso_executable *ready, int 
     iso_slot_plan *sp = &ready->slot[local];
     for (int i = 0; i < program->n_changes; i++) {
         const iso_program_change *change = &program->changes[i];
-        if (change->apply || !iso_runtime_first_on_host(runtime, change->variable, sp->local->slot))
+        if (change->apply || !iso_runtime_first_in_domain(runtime, change->variable, sp->local->slot))
             continue;
         sp->assigns[sp->n_assigns++] =
             (iso_bytes_copy){.from = iso_executable_value(runtime, ready, local, change->value),

@@ -22,8 +22,10 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
         one &= (*hosts)[s] == (*hosts)[0];
     *site = (iso_site){.backend = iso_context_backend(graph->ctx),
                        .host_of_slot = *hosts,
+                       .domain_of_slot = *hosts,
                        .slot_tables = iso_executable_table_bytes,
-                       .one_host = one};
+                       .one_host = one,
+                       .one_domain = one};
 done:
     return status;
 }
@@ -53,7 +55,7 @@ iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
     ISO_TRY(dry_run_check(graph, rows, slots_per_host));
     ISO_TRY(iso_function_program(graph, graph->distribution, options, &program));
     ISO_TRY(abstract_hosts(graph, program->mesh, slots_per_host, &site, &hosts));
-    ISO_TRY(iso_function_buckets(program, site.one_host, &buckets));
+    ISO_TRY(iso_function_buckets(program, site.one_domain, &buckets));
     ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));
     ISO_TRY(iso_plan_report_create(plan, report));
 done:

@@ -89,9 +89,9 @@ done:
     return status;
 }
 
-iso_status iso_function_buckets(const iso_program *program, bool one_host, iso_bucket_list *buckets)
+iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso_bucket_list *buckets)
 {
-    iso_status status = iso_buckets_create(program, !one_host, buckets);
+    iso_status status = iso_buckets_create(program, !one_domain, buckets);
     if (status == ISO_OK && buckets->kinds > ISO_MAX_BUCKETS)
         return iso_error(ISO_INVALID,
                          "a function has %d groups of variables to update, at most %d are possible",
@@ -154,7 +154,7 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
         iso_function_program(function->graph, function->runtime->distribution, options, &function->program);
     if (status == ISO_OK)
         status =
-            iso_function_buckets(function->program, function->runtime->site.one_host, &function->buckets);
+            iso_function_buckets(function->program, function->runtime->site.one_domain, &function->buckets);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(agree_program(ctx, function));
     ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));

@@ -85,20 +85,23 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
                      ready->plan->instructions[i].cargo == ISO_CARGO_MOVES;
     for (int b = 0; b < ready->plan->buckets->count; b++)
         exchanges += iso_plan_goes_early(ready->plan, b);
+    size_t variables = 0;
+    for (int d = 0; d < runtime->domains.count; d++)
+        variables += runtime->domains.host[d] == host ? runtime->domain_bytes[d] : 0;
     for (int s = 0; s < runtime->mesh->n_slots; s++)
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
-    *facts = (iso_plan_facts){
-        .slots = runtime->mesh->n_slots,
-        .parameters = count_parameters(function->graph),
-        .variables_bytes = (int64_t)runtime->host_bytes[host],
-        .state_bytes = state_bytes(function),
-        .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
-        .shared_bytes = (int64_t)ready->plan->shared_bytes,
-        .host_bytes = (int64_t)(runtime->host_bytes[host] + ready->plan->shared_bytes * (size_t)here),
-        .flops = ready->plan->flops,
-        .exchanged_bytes = bytes,
-        .instructions = ready->plan->n_instructions,
-        .exchanges = exchanges};
+    *facts =
+        (iso_plan_facts){.slots = runtime->mesh->n_slots,
+                         .parameters = count_parameters(function->graph),
+                         .variables_bytes = (int64_t)variables,
+                         .state_bytes = state_bytes(function),
+                         .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
+                         .shared_bytes = (int64_t)ready->plan->shared_bytes,
+                         .host_bytes = (int64_t)(variables + ready->plan->shared_bytes * (size_t)here),
+                         .flops = ready->plan->flops,
+                         .exchanged_bytes = bytes,
+                         .instructions = ready->plan->n_instructions,
+                         .exchanges = exchanges};
 done:
     return status;
 }

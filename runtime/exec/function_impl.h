@@ -28,7 +28,7 @@ struct iso_function {
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
                                 const iso_function_options *options, iso_program **program);
 /* The buckets of its updates: split by size if the mesh crosses hosts. */
-iso_status iso_function_buckets(const iso_program *program, bool one_host, iso_bucket_list *buckets);
+iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso_bucket_list *buckets);
 
 /* function.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
  * input. */

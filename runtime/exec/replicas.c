@@ -1,4 +1,4 @@
-/* The replica check: whether the copies of a variable that several hosts hold have the same bits. It uses
+/* The replica check: whether the copies of a variable that several memory domains hold have the same bits. It uses
  * shards alone, so it does not depend on how functions are planned. */
 #include <string.h>
 
@@ -57,7 +57,7 @@ iso_status iso_replica_digest(const iso_state_shard *shard, uint64_t key, uint64
 
 /* ---- the list of what is compared ---- */
 
-/* Drops the shards of boxes that one host alone holds. */
+/* Drops the shards of boxes that one domain alone holds. */
 static void keep_shared(iso_state_shards *shards)
 {
     int kept = 0;
@@ -107,9 +107,9 @@ iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
     if (!runtime)
         return iso_error(ISO_INVALID,
                          "a graph has no variables to compare before its first function is made");
-    if (iso_hosts(runtime->ctx) > 1) {
+    if (runtime->domains.count > 1) {
         iso_step_send_left_weights(runtime);
-        /* no rank of this host still writes to the variables */
+        /* no rank of a domain still writes to the variables */
         ISO_TRY(iso_agree(runtime->ctx, list_replicas(runtime)));
         const iso_state_shards *shards = &runtime->replicas.shards;
         for (int i = 0; i < shards->count && status == ISO_OK; i++) {

@@ -1,5 +1,5 @@
 /* After the replica check has found a difference: in which variables, on which hosts, and the first element
- * with its values. Nothing here is done unless copies differ. */
+ * with its values. A copy is that of a memory domain; where each host is one domain, hosts are named, else domains too. Nothing here is done unless copies differ. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@ enum { MOST_NAMED = 5, PATH = 512, UNIT_WORDS = ISO_SHARD_UNIT / 8 };
 typedef struct part {
     uint64_t key, digest;
     int rank, number; /* number: of the shard on its rank */
+    int domain;
 } part;
 
 /* A box whose copies differ: parts[first] .. parts[first + count - 1]. */
@@ -32,13 +33,14 @@ typedef struct report {
     finding *findings;
     int n_parts, n_findings;
     char *names; /* [ranks][ISO_HOST_NAME] of their machines */
+    const iso_domains *domains;
     /* of one box: */
-    uint64_t *digest; /* [hosts] */
-    bool *holds;      /* [hosts] */
-    bool majority;    /* more than half of its hosts have the same copy */
-    int reference;    /* the first of these hosts; without a majority, the first of all */
-    int same;         /* number of hosts with the copy of the reference */
-    int odd;          /* the first host with another copy */
+    uint64_t *digest; /* [domains] */
+    bool *holds;      /* [domains] */
+    bool majority;    /* more than half of its domains have the same copy */
+    int reference;    /* the first of these domains; without a majority, the first of all */
+    int same;         /* number of domains with the copy of the reference */
+    int odd;          /* the first domain with another copy */
 } report;
 
 /* What a rank that holds a box tells the others about it. */
@@ -49,9 +51,19 @@ typedef struct description {
     iso_box box;
 } description;
 
-static int host_of(const report *r, const part *p)
+/* Whether some host has several domains. */
+static bool is_split(const report *r)
 {
-    return iso_host_of_rank(r->ctx, p->rank);
+    for (int d = 1; d < r->domains->count; d++)
+        if (r->domains->host[d] == r->domains->host[d - 1])
+            return true;
+    return false;
+}
+
+/* What has a copy. */
+static const char *holders_of(const report *r)
+{
+    return is_split(r) ? "memory domains" : "hosts";
 }
 
 /* ---- the parts of all ranks ---- */
@@ -72,7 +84,7 @@ static iso_status list_own_parts(const report *r, part *mine, int64_t room)
     for (int i = 0; i < r->shards->count; i++) {
         const iso_state_shard *shard = &r->shards->shards[i];
         uint64_t key = iso_replica_key(shard);
-        mine[i] = (part){key, 0, iso_rank(r->ctx), i};
+        mine[i] = (part){key, 0, iso_rank(r->ctx), i, shard->domain};
         ISO_TRY(iso_replica_digest(shard, key, &mine[i].digest));
     }
 done:
@@ -81,12 +93,12 @@ done:
 
 static iso_status replicas_make_room(report *r, int64_t most, part **mine)
 {
-    size_t ranks = (size_t)iso_ranks(r->ctx), hosts = (size_t)iso_hosts(r->ctx);
+    size_t ranks = (size_t)iso_ranks(r->ctx), domains = (size_t)r->domains->count;
     *mine = iso_new((size_t)(most + 1) * sizeof **mine);
     r->parts = iso_new((ranks * (size_t)most + 1) * sizeof *r->parts);
     r->names = iso_new(ranks * ISO_HOST_NAME);
-    r->digest = iso_new(hosts * sizeof *r->digest);
-    r->holds = iso_new(hosts * sizeof *r->holds);
+    r->digest = iso_new(domains * sizeof *r->digest);
+    r->holds = iso_new(domains * sizeof *r->holds);
     return *mine && r->parts && r->names && r->digest && r->holds
                ? ISO_OK
                : iso_error(ISO_NO_MEMORY, "copies of variables differ between hosts; there is no memory to "
@@ -120,17 +132,17 @@ done:
 /* Fills digest and holds with the copies of a box. True: they differ. */
 static bool add_digests(report *r, const finding *box)
 {
-    int hosts = iso_hosts(r->ctx), first = host_of(r, &r->parts[box->first]);
+    int domains = r->domains->count, first = r->parts[box->first].domain;
     bool differ = false;
-    memset(r->digest, 0, (size_t)hosts * sizeof *r->digest);
-    memset(r->holds, 0, (size_t)hosts * sizeof *r->holds);
+    memset(r->digest, 0, (size_t)domains * sizeof *r->digest);
+    memset(r->holds, 0, (size_t)domains * sizeof *r->holds);
     for (int i = box->first; i < box->first + box->count; i++) {
-        int host = host_of(r, &r->parts[i]);
-        r->holds[host] = true;
-        r->digest[host] += r->parts[i].digest;
+        int domain = r->parts[i].domain;
+        r->holds[domain] = true;
+        r->digest[domain] += r->parts[i].digest;
     }
-    for (int host = 0; host < hosts; host++)
-        differ = differ || (r->holds[host] && r->digest[host] != r->digest[first]);
+    for (int domain = 0; domain < domains; domain++)
+        differ = differ || (r->holds[domain] && r->digest[domain] != r->digest[first]);
     return differ;
 }
 
@@ -166,31 +178,31 @@ done:
     return status;
 }
 
-/* Chooses the hosts to compare: the copy that most hosts have, or else the first, and the first other one. */
-static void choose_hosts(report *r, const finding *box)
+/* Chooses the domains to compare: the copy that most domains have, or else the first, and the first other one. */
+static void choose_copies(report *r, const finding *box)
 {
-    int hosts = iso_hosts(r->ctx), holders = 0, best = 0;
+    int domains = r->domains->count, holders = 0, best = 0;
     add_digests(r, box);
-    for (int host = 0; host < hosts; host++) {
+    for (int domain = 0; domain < domains; domain++) {
         int same = 0;
-        for (int other = 0; other < hosts && r->holds[host]; other++)
-            same += r->holds[other] && r->digest[other] == r->digest[host];
-        holders += r->holds[host];
+        for (int other = 0; other < domains && r->holds[domain]; other++)
+            same += r->holds[other] && r->digest[other] == r->digest[domain];
+        holders += r->holds[domain];
         if (same > best) {
             best = same;
-            r->reference = host;
+            r->reference = domain;
         }
     }
     r->majority = 2 * best > holders;
-    for (int host = hosts - 1; host >= 0 && !r->majority; host--)
-        if (r->holds[host])
-            r->reference = host;
+    for (int domain = domains - 1; domain >= 0 && !r->majority; domain--)
+        if (r->holds[domain])
+            r->reference = domain;
     r->same = 0;
-    for (int host = hosts - 1; host >= 0; host--) {
-        bool same = r->digest[host] == r->digest[r->reference];
-        r->same += r->holds[host] && same;
-        if (r->holds[host] && !same)
-            r->odd = host;
+    for (int domain = domains - 1; domain >= 0; domain--) {
+        bool same = r->digest[domain] == r->digest[r->reference];
+        r->same += r->holds[domain] && same;
+        if (r->holds[domain] && !same)
+            r->odd = domain;
     }
 }
 
@@ -210,33 +222,35 @@ static iso_status describe_box(const report *r, const finding *box, description 
 
 /* ---- the first element that differs ---- */
 
-/* 0: this rank's host is the reference, 1: it is the odd one, -1: neither. */
-static int side_of(const report *r)
+/* 0: the shard's domain is the reference, 1: it is the odd one, -1: neither, or it is a shard of another box. */
+static int side_of(const report *r, const iso_state_shard *shard, uint64_t key)
 {
-    int host = iso_host_of_rank(r->ctx, iso_rank(r->ctx));
-    return host == r->reference ? 0 : host == r->odd ? 1 : -1;
+    if (iso_replica_key(shard) != key)
+        return -1;
+    return shard->domain == r->reference ? 0 : shard->domain == r->odd ? 1 : -1;
 }
 
-/* Adds the digests of the units of the box that this rank lists. */
-static iso_status add_unit_digests(const report *r, uint64_t key, uint64_t *digest)
+/* Adds the digests of the units of the box that this rank lists. digest: [2][units] */
+static iso_status add_unit_digests(const report *r, uint64_t key, int64_t units, uint64_t *digest)
 {
     iso_mapping mapping;
     iso_status status = ISO_OK;
     for (int i = 0; i < r->shards->count; i++) {
         const iso_state_shard *shard = &r->shards->shards[i];
         iso_replica_units mine = iso_replica_units_of(shard);
-        if (iso_replica_key(shard) != key)
+        int side = side_of(r, shard, key);
+        if (side < 0)
             continue;
         ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
         for (int64_t u = mine.first; u < mine.first + mine.count; u++)
-            digest[u] = iso_replica_unit_digest(shard, mapping.data, key, u);
+            digest[side * units + u] = iso_replica_unit_digest(shard, mapping.data, key, u);
         ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
 done:
     return status;
 }
 
-/* The first unit of the box that differs between the two hosts. */
+/* The first unit of the box that differs between the two copies. */
 static iso_status find_unit(const report *r, uint64_t key, int64_t units, int64_t *unit)
 {
     void *memory = NULL;
@@ -245,8 +259,7 @@ static iso_status find_unit(const report *r, uint64_t key, int64_t units, int64_
     if (status != ISO_OK)
         return status;
     uint64_t *digest = memory;
-    int side = side_of(r);
-    ISO_TRY(iso_agree(r->ctx, side < 0 ? ISO_OK : add_unit_digests(r, key, digest + side * units)));
+    ISO_TRY(iso_agree(r->ctx, add_unit_digests(r, key, units, digest)));
     ISO_TRY(iso_all_reduce(r->ctx, ISO_REDUCE_SUM, ISO_I64, digest, (size_t)units * 2));
     for (*unit = 0; *unit < units - 1 && digest[*unit] == digest[units + *unit];)
         ++*unit;
@@ -256,31 +269,31 @@ done:
 }
 
 /* Copies the unit if this rank lists it. */
-static iso_status copy_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[UNIT_WORDS])
+static iso_status copy_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[2][UNIT_WORDS])
 {
     iso_mapping mapping;
     iso_status status = ISO_OK;
     for (int i = 0; i < r->shards->count; i++) {
         const iso_state_shard *shard = &r->shards->shards[i];
         iso_replica_units mine = iso_replica_units_of(shard);
-        if (iso_replica_key(shard) != key || unit < mine.first || unit >= mine.first + mine.count)
+        int side = side_of(r, shard, key);
+        if (side < 0 || unit < mine.first || unit >= mine.first + mine.count)
             continue;
         size_t bytes;
         const char *data = iso_replica_unit(shard, shard->data, unit, &bytes);
         ISO_TRY(iso_map(shard->stream, data, bytes, &mapping));
-        memcpy(words, mapping.data, bytes);
+        memcpy(words[side], mapping.data, bytes);
         ISO_TRY(iso_unmap(ISO_OK, &mapping));
     }
 done:
     return status;
 }
 
-/* The bytes of one unit on both hosts. */
+/* The bytes of one unit in both copies. */
 static iso_status read_unit(const report *r, uint64_t key, int64_t unit, uint64_t words[2][UNIT_WORDS])
 {
-    int side = side_of(r);
     memset(words, 0, 2 * sizeof *words);
-    iso_status status = iso_agree(r->ctx, side < 0 ? ISO_OK : copy_unit(r, key, unit, words[side]));
+    iso_status status = iso_agree(r->ctx, copy_unit(r, key, unit, words));
     if (status != ISO_OK)
         return status;
     return iso_all_reduce(r->ctx, ISO_REDUCE_OR, ISO_I64, words, 2 * UNIT_WORDS);
@@ -309,10 +322,12 @@ static void add_index(iso_text *text, const description *d, int64_t i)
     iso_text_add(text, d->shape.rank > 0 ? "]" : "");
 }
 
-/* "host 1 (node2, ranks 2, 3)" */
-static void add_host(const report *r, int host, iso_text *text)
+/* "host 1 (node2, ranks 2, 3)"; "memory domain 3 on host 1 (node2, ranks 2, 3)" */
+static void add_host(const report *r, int domain, iso_text *text)
 {
-    int count = 0;
+    int count = 0, host = r->domains->host[domain];
+    if (is_split(r))
+        iso_text_add(text, "memory domain %d on ", domain);
     for (int rank = 0; rank < iso_ranks(r->ctx); rank++) {
         if (iso_host_of_rank(r->ctx, rank) != host)
             continue;
@@ -346,7 +361,7 @@ static iso_status describe_element(const report *r, const finding *box, const de
     add_index(text, d, unit * each + i);
     iso_text_add(text, ", ");
     if (r->majority && r->same > 1)
-        iso_text_add(text, "the %d other hosts that agree have ", r->same);
+        iso_text_add(text, "the %d other %s that agree have ", r->same, holders_of(r));
     else {
         add_host(r, r->reference, text);
         iso_text_add(text, " has ");
@@ -358,18 +373,19 @@ done:
 
 /* ---- the message ---- */
 
-/* The other hosts whose copy of the first variable is not that of the reference. */
+/* The other holders whose copy of the first variable is not that of the reference. */
 static void add_other_hosts(const report *r, iso_text *text)
 {
-    for (int host = r->odd + 1; host < iso_hosts(r->ctx); host++) {
-        if (!r->holds[host] || r->digest[host] == r->digest[r->reference])
+    int domains = r->domains->count;
+    for (int domain = r->odd + 1; domain < domains; domain++) {
+        if (!r->holds[domain] || r->digest[domain] == r->digest[r->reference])
             continue;
         iso_text_add(text, "; ");
-        add_host(r, host, text);
+        add_host(r, domain, text);
         iso_text_add(text, " differs too");
     }
-    if (!r->majority && iso_hosts(r->ctx) > 2)
-        iso_text_add(text, "; no copy is that of most hosts");
+    if (!r->majority && domains > 2)
+        iso_text_add(text, "; no copy is that of most %s", holders_of(r));
 }
 
 static iso_status add_other_variables(const report *r, iso_text *text)
@@ -392,8 +408,8 @@ static iso_status compose(report *r, iso_text *text)
     const finding *first = &r->findings[0];
     iso_status status;
     ISO_TRY(describe_box(r, first, &d));
-    choose_hosts(r, first);
-    iso_text_add(text, "the copies of '%s' differ between hosts: ", d.path);
+    choose_copies(r, first);
+    iso_text_add(text, "the copies of '%s' differ between %s: ", d.path, holders_of(r));
     ISO_TRY(describe_element(r, first, &d, text));
     add_other_hosts(r, text);
     ISO_TRY(add_other_variables(r, text));
@@ -403,7 +419,7 @@ done:
 
 iso_status iso_replicas_report(const iso_runtime *runtime, const iso_state_shards *shards)
 {
-    report r = {.ctx = runtime->ctx, .shards = shards};
+    report r = {.ctx = runtime->ctx, .shards = shards, .domains = &runtime->domains};
     iso_text text = {0};
     iso_status status;
     ISO_TRY(gather_parts(&r));
@@ -411,8 +427,9 @@ iso_status iso_replicas_report(const iso_runtime *runtime, const iso_state_shard
     if (r.n_findings > 0)
         ISO_TRY(compose(&r, &text));
     else
-        iso_text_add(
-            &text, "copies of variables differ between hosts, and were equal when they were compared again");
+        iso_text_add(&text,
+                     "copies of variables differ between %s, and were equal when they were compared again",
+                     holders_of(&r));
     status = iso_error(ISO_FAILED, "%s", iso_text_get(&text));
 done:
     iso_text_free(&text);

@@ -74,10 +74,8 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
     int *hosts = iso_new((size_t)ranks * sizeof *hosts);
     if (!hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
-    for (int r = 0; r < ranks; r++) {
+    for (int r = 0; r < ranks; r++)
         hosts[r] = iso_host_of_rank(runtime->ctx, r);
-        runtime->n_hosts = hosts[r] + 1 > runtime->n_hosts ? hosts[r] + 1 : runtime->n_hosts;
-    }
     iso_topology topology = {.n_slots = runtime->mesh->n_slots,
                              .n_ranks = ranks,
                              .rank = iso_rank(runtime->ctx),
@@ -85,7 +83,8 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .host_of_rank = hosts,
                              .n_threads = runtime->n_threads,
                              .watch = iso_context_watch(runtime->ctx),
-                             .device = runtime->device};
+                             .device = runtime->device,
+                             .domain_of_slot = runtime->domains.of_slot};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
     if (!strcmp(iso_option(runtime->ctx, "collectives", "auto"), "mpi"))
@@ -115,6 +114,8 @@ static iso_status runtime_find_hosts(iso_runtime *runtime)
     }
     runtime->site.host_of_slot = runtime->host_of_slot;
     runtime->site.one_host = one;
+    runtime->site.domain_of_slot = runtime->domains.of_slot;
+    runtime->site.one_domain = runtime->domains.count == 1;
     return ISO_OK;
 }
 
@@ -155,7 +156,7 @@ static void runtime_destroy(iso_runtime *runtime)
     for (int i = 0; i < runtime->stored; i++) {
         iso_free(runtime->variable[i].shown);
         iso_free(runtime->variable[i].offset);
-        iso_free(runtime->variable[i].first_on_host);
+        iso_free(runtime->variable[i].first_in_domain);
         iso_free(runtime->variable[i].first_of_all);
     }
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
@@ -175,7 +176,8 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_free(runtime->first_local);
     iso_free(runtime->scratch);
     iso_free(runtime->variable);
-    iso_free(runtime->host_bytes);
+    iso_free(runtime->domain_bytes);
+    iso_domains_destroy(&runtime->domains);
     iso_free(runtime->host_of_slot);
     for (int i = 0; i < runtime->n_spares; i++)
         iso_free(runtime->spares[i].offset);
@@ -213,6 +215,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     runtime->device = runtime->backend->device();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
     ISO_TRY(iso_agree(runtime->ctx, make_slots(runtime)));
+    ISO_TRY(iso_domains_create(runtime->ctx, runtime->mesh, &runtime->domains));
     ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
@@ -220,8 +223,8 @@ static iso_status runtime_set_up(iso_runtime *runtime)
                                .slot_tables = iso_executable_table_bytes,
                                .arg = runtime};
     ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));
-    runtime->host_bytes = iso_new((size_t)runtime->n_hosts * sizeof *runtime->host_bytes);
-    ISO_TRY(iso_agree(runtime->ctx, runtime->host_bytes
+    runtime->domain_bytes = iso_new((size_t)runtime->domains.count * sizeof *runtime->domain_bytes);
+    ISO_TRY(iso_agree(runtime->ctx, runtime->domain_bytes
                                         ? runtime_start_threads(runtime)
                                         : iso_error(ISO_NO_MEMORY, "no memory for a runtime")));
 done:
@@ -250,11 +253,6 @@ iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
 
 /* ---- variables ---- */
 
-static int host_of_slot(const iso_runtime *runtime, int slot)
-{
-    return runtime->host_of_slot[slot];
-}
-
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
     return iso_layout_box(runtime->mesh, &runtime->variable[variable->id].layout, &variable->shape, slot);
@@ -262,7 +260,8 @@ iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable 
 
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return (char *)iso_fabric_host_area(runtime->fabric) + runtime->variable[variable->id].offset[slot];
+    return (char *)iso_fabric_shared_area(runtime->fabric, slot) +
+           runtime->variable[variable->id].offset[slot];
 }
 
 iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status)
@@ -280,9 +279,9 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
                  : iso_map(runtime->stream, memory, bytes, mapping);
 }
 
-bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot)
+bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return runtime->variable[variable->id].first_on_host[slot];
+    return runtime->variable[variable->id].first_in_domain[slot];
 }
 
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
@@ -290,21 +289,21 @@ bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *va
     return runtime->variable[variable->id].first_of_all[slot];
 }
 
-/* Keys by which slots with the same box are found; by_host: only those of the same host. */
-static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_host,
+/* Keys by which slots with the same box are found; by_domain: only those of the same domain. */
+static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_domain,
                       iso_hash_key *key)
 {
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
         for (int i = 0; i < 2; i++) {
-            uint64_t hash = by_host ? (uint64_t)host_of_slot(runtime, s) + 2 : 0;
+            uint64_t hash = by_domain ? (uint64_t)runtime->domains.of_slot[s] + 2 : 0;
             hash = iso_hash_bytes(hash + (uint64_t)i, box.offset, (size_t)box.rank * sizeof *box.offset);
             key[s].word[i] = iso_hash_bytes(hash, box.extent, (size_t)box.rank * sizeof *box.extent);
         }
     }
 }
 
-/* Allocates memory for every box once on each host. first[slot]: the first slot of its host with the same
+/* Allocates memory for every box once in each domain. first[slot]: the first slot of its domain with the same
  * box. */
 static void allocate_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
 {
@@ -315,7 +314,7 @@ static void allocate_copies(iso_runtime *runtime, const iso_variable *variable, 
             continue;
         }
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
-        size_t *used = &runtime->host_bytes[host_of_slot(runtime, s)];
+        size_t *used = &runtime->domain_bytes[runtime->domains.of_slot[s]];
         stored->offset[s] = *used;
         *used += iso_plan_copy_bytes(variable, iso_box_count(&box));
     }
@@ -328,11 +327,11 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
     size_t count = (size_t)slots;
     stored->layout = *layout;
     stored->offset = iso_new(count * sizeof *stored->offset);
-    stored->first_on_host = iso_new(count * sizeof *stored->first_on_host);
+    stored->first_in_domain = iso_new(count * sizeof *stored->first_in_domain);
     stored->first_of_all = iso_new(count * sizeof *stored->first_of_all);
     iso_hash_key *key = iso_new(count * sizeof *key);
     int *first = iso_new(count * sizeof *first);
-    bool room = stored->offset && stored->first_on_host && stored->first_of_all && key && first;
+    bool room = stored->offset && stored->first_in_domain && stored->first_of_all && key && first;
     if (room) {
         make_keys(runtime, variable, false, key);
         room = iso_hash_firsts(key, slots, first);
@@ -342,7 +341,7 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
         room = room && iso_hash_firsts(key, slots, first);
     }
     for (int s = 0; room && s < slots; s++)
-        stored->first_on_host[s] = first[s] == s;
+        stored->first_in_domain[s] = first[s] == s;
     iso_status status = ISO_OK;
     if (room && !iso_runtime_take_set_aside(runtime, variable, stored, &status))
         allocate_copies(runtime, variable, first);
@@ -384,7 +383,7 @@ done:
     return status;
 }
 
-/* Each copy is filled by the rank of the first slot of its host that uses it. */
+/* Each copy is filled by the rank of the first slot of its domain that uses it. */
 static iso_status initialize(iso_runtime *runtime, int first)
 {
     iso_status status = ISO_OK;
@@ -392,7 +391,7 @@ static iso_status initialize(iso_runtime *runtime, int first)
         for (int i = 0; i < runtime->n_locals; i++) {
             const iso_variable *variable = runtime->graph->variables[v];
             int slot = runtime->locals[i].slot;
-            if (runtime->variable[v].inherited || !iso_runtime_first_on_host(runtime, variable, slot))
+            if (runtime->variable[v].inherited || !iso_runtime_first_in_domain(runtime, variable, slot))
                 continue;
             iso_box box = iso_runtime_variable_box(runtime, variable, slot);
             iso_mapping mapping;
@@ -450,10 +449,9 @@ done:
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch)
 {
     iso_status status = ISO_OK;
-    int host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
     runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
     ISO_TRY(iso_agree(runtime->ctx, reserve_private(runtime, arena, scratch)));
-    ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->host_bytes[host]));
+    ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->domain_bytes));
     runtime->generation++;
 done:
     return status;

@@ -4,19 +4,20 @@
 #define ISO_EXEC_RUNTIME_IMPL_H
 
 #include "runtime/base/shards.h"
+#include "runtime/exec/domains.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/thread_pool.h"
 #include "runtime/plan/plan.h"
 
-/* A variable on all hosts: the offset, in its host's area, of the copy that each slot uses. */
+/* A variable in all domains: the offset, in the area that its domain shares, of the copy that each slot uses. */
 typedef struct iso_stored {
     bool allocated;
     bool inherited; /* memory and value come from a variable that was set aside */
     iso_layout layout;
     iso_layout *shown; /* the same for users; created on the first request */
     size_t *offset;    /* [n_slots] */
-    bool *first_on_host,
-        *first_of_all; /* [n_slots] no earlier slot of its host, or of any host, has the same box */
+    bool *first_in_domain,
+        *first_of_all; /* [n_slots] no earlier slot of its domain, or of any domain, has the same box */
 } iso_stored;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
@@ -88,9 +89,10 @@ typedef struct iso_runtime {
     iso_local_slot *locals;
     int *first_local;  /* [n_threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
     int *host_of_slot; /* [n_slots] */
-    int stored, n_hosts;
+    iso_domains domains;
+    int stored;
     iso_stored *variable;
-    size_t *host_bytes; /* [n_hosts] used in each host's area */
+    size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes, scratch_bytes;
     void **scratch;        /* [n_threads] */
     unsigned generation;   /* counts moves of the memory above: plans are then bound again */
@@ -125,7 +127,7 @@ bool iso_runtime_take_set_aside(iso_runtime *runtime, const iso_variable *variab
 /* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
                                    iso_state_shards *shards);
-/* The copy of a variable that a local slot uses, and whether this slot is the first of its host (of all
+/* The copy of a variable that a local slot uses, and whether this slot is the first of its domain (of all
  * slots) that uses the copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
 /* Maps this copy for the host, to read it or to write all of it. Ended by iso_unmap. */
@@ -136,7 +138,7 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
 iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status);
 /* The stream of shards: NULL if the host may access the slots' memory. */
 iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime);
-bool iso_runtime_first_on_host(const iso_runtime *runtime, const iso_variable *variable, int slot);
+bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
 /* shards.c: adds this rank's shards of all variables. */

@@ -1,8 +1,9 @@
 /* Shards: the state as the executor hands it out.
  *
  * The ranks that hold the same box of a variable divide the writing of it, so that a replicated variable is
- * written once, by all of them together. The ranks of a host share its copy: each lists the share that it
- * writes, and the part before it that no rank of the host writes, which is needed to fill shards. */
+ * written once, by all of them together. The ranks of a memory domain share its copy: each lists the share that it
+ * writes, and the part before it that no rank of the domain writes, which is needed to fill shards. A rank with slots
+ * in several domains counts once in each of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,47 +31,48 @@ static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
 
 /* ---- shares ---- */
 
-/* The ranks that hold one box of one variable. */
+/* Those that hold one box of one variable: ranks, once in each domain. */
 typedef struct holders {
     int count;
-    int *rank;  /* [count] in the order of the mesh */
-    bool *seen; /* [ranks] */
-    int hosts;  /* number of their hosts */
-    int before; /* of these hosts: those before this rank's */
+    int *slot;    /* [count] the first slot of each (iso_domains), in the order of the mesh */
+    size_t slots; /* all */
+    bool *seen;   /* [slots] */
+    int domains;  /* number of their domains */
+    int before;   /* of these: those before `own` */
+    int own;      /* the domain of the copy that is listed */
 } holders;
 
-/* Counts the hosts of the ranks that were found. */
-static void count_hosts(const iso_runtime *runtime, holders *h)
+/* Counts the domains of the holders that were found. */
+static void count_domains(const iso_runtime *runtime, holders *h)
 {
-    int own = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
-    memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
-    h->hosts = h->before = 0;
+    memset(h->seen, 0, h->slots);
+    h->domains = h->before = 0;
     for (int i = 0; i < h->count; i++) {
-        int host = iso_host_of_rank(runtime->ctx, h->rank[i]);
-        if (h->seen[host])
+        int domain = runtime->domains.of_slot[h->slot[i]];
+        if (h->seen[domain])
             continue;
-        h->seen[host] = true;
-        h->hosts++;
-        h->before += host < own;
+        h->seen[domain] = true;
+        h->domains++;
+        h->before += domain < h->own;
     }
 }
 
 static void shards_find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
                                 holders *h)
 {
-    memset(h->seen, 0, (size_t)iso_ranks(runtime->ctx) * sizeof *h->seen);
+    memset(h->seen, 0, h->slots);
     h->count = 0;
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
-        int rank = runtime->mesh->rank_of_slot[s];
-        if (h->seen[rank])
+        int holder = runtime->domains.holder_of_slot[s];
+        if (h->seen[holder])
             continue;
         iso_box theirs = iso_runtime_variable_box(runtime, variable, s);
         if (!iso_box_equal(box, &theirs))
             continue;
-        h->seen[rank] = true;
-        h->rank[h->count++] = rank;
+        h->seen[holder] = true;
+        h->slot[h->count++] = holder;
     }
-    count_hosts(runtime, h);
+    count_domains(runtime, h);
 }
 
 /* The first element of share `number` when n elements are divided into `shares`, at whole units, as evenly as
@@ -90,16 +92,16 @@ static int share_of(const holders *h, int index, int turn)
     return (index + turn) % h->count;
 }
 
-/* The end of the last share before share number `own` that a rank of this host has; 0: there is none. *last:
- * no rank of this host has a share after it. */
+/* The end of the last share before share number `own` that a holder in this domain has; 0: there is none. *last:
+ * no holder in this domain has a share after it. */
 static int64_t end_before(const iso_runtime *runtime, const holders *h, int turn, int own, int64_t n,
                           int64_t unit, bool *last)
 {
-    int before = -1, host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx));
+    int before = -1;
     *last = true;
     for (int i = 0; i < h->count; i++) {
         int number = share_of(h, i, turn);
-        if (number == own || iso_host_of_rank(runtime->ctx, h->rank[i]) != host)
+        if (number == own || runtime->domains.of_slot[h->slot[i]] != h->own)
             continue;
         if (number > own)
             *last = false;
@@ -119,8 +121,8 @@ static iso_status shards_add_range(iso_state_shards *shards, iso_state_shard sha
     return end > begin ? add_shard(shards, shard) : ISO_OK;
 }
 
-/* Adds this rank's share of a box that it holds, and the range before it (for the host's last share, also
- * after it) that other hosts write. */
+/* Adds this rank's share of a box that it holds, and the range before it (for the domain's last share, also
+ * after it) that other domains write. */
 static iso_status add_share(const iso_runtime *runtime, const iso_variable *variable, int slot,
                             const iso_box *box, holders *h, iso_state_shards *shards)
 {
@@ -129,6 +131,7 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
     int index = 0;
     bool last;
     iso_status status = ISO_OK;
+    h->own = runtime->domains.of_slot[slot];
     shards_find_holders(runtime, variable, box, h);
     iso_state_shard whole = {.path = variable->path,
                              .dtype = variable->dtype,
@@ -136,9 +139,10 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
                              .box = *box,
                              .data = iso_runtime_variable(runtime, variable, slot),
                              .stream = iso_runtime_shard_stream(runtime),
-                             .copies = h->hosts,
-                             .copy = h->before};
-    while (h->rank[index] != iso_rank(runtime->ctx))
+                             .copies = h->domains,
+                             .copy = h->before,
+                             .domain = h->own};
+    while (h->slot[index] != runtime->domains.holder_of_slot[slot])
         index++;
     int own = share_of(h, index, variable->id);
     int64_t begin = share_begin(n, unit, h->count, own), end = share_begin(n, unit, h->count, own + 1);
@@ -151,10 +155,13 @@ done:
     return status;
 }
 
-/* Whether a slot of this rank before local slot l holds the same box. */
+/* Whether a slot of this rank before local slot l holds the same box in the same domain. */
 static bool held_before(const iso_runtime *runtime, const iso_variable *variable, int l, const iso_box *box)
 {
+    const int *holder = runtime->domains.holder_of_slot;
     for (int k = 0; k < l; k++) {
+        if (holder[runtime->locals[k].slot] != holder[runtime->locals[l].slot])
+            continue;
         iso_box theirs = iso_runtime_variable_box(runtime, variable, runtime->locals[k].slot);
         if (iso_box_equal(box, &theirs))
             return true;
@@ -178,15 +185,16 @@ done:
 
 iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shards *shards)
 {
-    size_t ranks = (size_t)iso_ranks(runtime->ctx);
-    holders h = {.rank = iso_new(ranks * sizeof *h.rank), .seen = iso_new(ranks * sizeof *h.seen)};
+    size_t slots = (size_t)runtime->mesh->n_slots;
+    holders h = {
+        .slots = slots, .slot = iso_new(slots * sizeof *h.slot), .seen = iso_new(slots * sizeof *h.seen)};
     iso_status status = ISO_OK;
-    if (!h.rank || !h.seen)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the numbers of %zu ranks", ranks));
+    if (!h.slot || !h.seen)
+        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the holders of a variable on %zu slots", slots));
     for (int v = 0; v < runtime->stored; v++)
         ISO_TRY(shards_add_variable(runtime, runtime->graph->variables[v], &h, shards));
 done:
-    iso_free(h.rank);
+    iso_free(h.slot);
     iso_free(h.seen);
     return status;
 }

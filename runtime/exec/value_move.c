@@ -55,7 +55,7 @@ static iso_status share_parts(const iso_value *value)
     iso_status status = ISO_OK;
     ISO_TRY(iso_size_mul((size_t)iso_layout_largest(site->mesh, &value->layout, &value->shape), element,
                          "the parts of a value", &bytes));
-    ISO_TRY(iso_fabric_reserve(site->fabric, bytes, 0));
+    ISO_TRY(iso_fabric_reserve(site->fabric, bytes, NULL));
     for (int l = 0; l < site->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         memcpy(iso_fabric_slot_area(site->fabric, site->slot[l]), value->part[l],

@@ -3,6 +3,7 @@
 #include "collectives/control/watch.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/domains.h"
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"
 
@@ -44,10 +45,10 @@ static iso_status value_site_make_fabric(iso_value_site *site)
 {
     int ranks = iso_ranks(site->ctx);
     int *hosts = iso_new((size_t)ranks * sizeof *hosts);
-    iso_status status =
-        iso_agree(site->ctx, hosts ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks));
-    if (status != ISO_OK)
-        goto done;
+    iso_domains domains = {0};
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(site->ctx, hosts ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks)));
+    ISO_TRY(iso_domains_create(site->ctx, site->mesh, &domains));
     for (int r = 0; r < ranks; r++)
         hosts[r] = iso_host_of_rank(site->ctx, r);
     iso_topology topology = {.n_slots = site->mesh->n_slots,
@@ -56,10 +57,12 @@ static iso_status value_site_make_fabric(iso_value_site *site)
                              .rank_of_slot = site->mesh->rank_of_slot,
                              .host_of_rank = hosts,
                              .n_threads = 1,
-                             .watch = iso_context_watch(site->ctx)};
+                             .watch = iso_context_watch(site->ctx),
+                             .domain_of_slot = domains.of_slot};
     status = iso_fabric_create(&topology, iso_communicator(site->ctx), iso_backend_cpu()->sum,
                                iso_backend_cpu()->maximum, &site->fabric);
 done:
+    iso_domains_destroy(&domains);
     iso_free(hosts);
     return status;
 }

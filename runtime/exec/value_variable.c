@@ -84,7 +84,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
         int slot = from->site->slot[l];
         iso_box box = iso_value_local_box(from, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
-        if (iso_runtime_first_on_host(runtime, variable, slot))
+        if (iso_runtime_first_in_domain(runtime, variable, slot))
             runtime->device->copy(runtime->stream, iso_runtime_variable(runtime, variable, slot),
                                   from->part[l], bytes);
     }

@@ -94,7 +94,7 @@ static iso_status take_own(const iso_runtime *runtime, const iso_variable *varia
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
-        if (!iso_runtime_first_on_host(runtime, variable, slot))
+        if (!iso_runtime_first_in_domain(runtime, variable, slot))
             continue;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
         iso_mapping mapping;

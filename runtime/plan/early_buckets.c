@@ -72,11 +72,11 @@ static void find_work(const starter *s)
 
 /* ---- one bucket ---- */
 
-static bool crosses_hosts(const iso_plan *plan, const iso_bucket *bucket)
+static bool crosses_domains(const iso_plan *plan, const iso_bucket *bucket)
 {
     for (int slot = 0; bucket->group > 1 && slot < plan->program->mesh->n_slots; slot++) {
         int first = iso_group_slot(plan->program->mesh, bucket->axes, slot, 0);
-        if (iso_plan_host_of(plan, slot) != iso_plan_host_of(plan, first))
+        if (iso_plan_domain_of(plan, slot) != iso_plan_domain_of(plan, first))
             return true;
     }
     return false;
@@ -123,7 +123,7 @@ static void begin_bucket(starter *s, int number)
     const iso_plan *plan = s->plan;
     const iso_bucket *bucket = &plan->buckets->buckets[number];
     int last = last_gradient(s, bucket);
-    if (last < 0 || !crosses_hosts(plan, bucket))
+    if (last < 0 || !crosses_domains(plan, bucket))
         return;
     int at = best_begin(s, last + 1);
     double all = s->work[plan->n_instructions];
@@ -183,7 +183,7 @@ static int best_send(const starter *s, int end)
     return s->work[wait] - s->work[earlier] > s->work[end] - s->work[begin] ? earlier : begin;
 }
 
-/* Whether other hosts have copies of the variables that slots of this bucket update. */
+/* Whether other domains have copies of the variables that slots of this bucket update. */
 static bool has_copies(const iso_plan *plan, const iso_bucket *bucket)
 {
     const iso_mesh *mesh = plan->program->mesh;
@@ -192,7 +192,7 @@ static bool has_copies(const iso_plan *plan, const iso_bucket *bucket)
         iso_bucket copies = {.group = mesh->n_slots,
                              .axes = ((1u << mesh->n_axes) - 1) &
                                      ~iso_layout_sharded_axes(&bucket->members[m].layout)};
-        if (copies.axes != before && crosses_hosts(plan, &copies))
+        if (copies.axes != before && crosses_domains(plan, &copies))
             return true;
         before = copies.axes;
     }
@@ -298,7 +298,7 @@ iso_status iso_plan_begin_buckets(iso_plan *plan)
     size_t values = (size_t)plan->program->n_values + 1;
     for (int b = 0; b < plan->buckets->count; b++)
         plan->bucket_begin[b] = plan->n_instructions, plan->bucket_gather_end[b] = -1;
-    if (iso_plan_on_one_host(plan) || plan->buckets->count == 0)
+    if (iso_plan_in_one_domain(plan) || plan->buckets->count == 0)
         return ISO_OK;
     starter s = {.plan = plan,
                  .made = iso_new(values * sizeof *s.made),

@@ -1,9 +1,9 @@
 /* The exchanges of a plan: which slot takes which boxes from which.
  *
- * A rank adds what its own slots take. If slots are on several hosts, it also adds what the others take, because
- * senders and the ranks of one host must agree on messages; of the slots of a host that take the same from the same
+ * A rank adds what its own slots take. If slots are in several memory domains, it also adds what the others take, because
+ * senders and the ranks of one host must agree on messages; of the slots of a domain that take the same from the same
  * slots, one is enough. So the work of a rank grows with the slots, and with the square only for reduce-scatters and
- * all-to-alls between hosts, where every slot takes something else from every other. */
+ * all-to-alls between domains, where every slot takes something else from every other. */
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
@@ -28,13 +28,13 @@ typedef struct adder {
     iso_box target_box;
 } adder;
 
-/* Where a slot (of any host) stores a value. */
+/* Where a slot (of any domain) stores a value. */
 static iso_source source_of(const iso_plan *plan, int value, int slot, const iso_box *box)
 {
     const iso_location *location = &plan->location[value];
     if (location->kind == ISO_LOCATION_VARIABLE)
         return (iso_source){.slot = slot,
-                            .space = ISO_SPACE_HOST,
+                            .space = ISO_SPACE_SHARED,
                             .offset = plan->site->variable_offset(plan->site->arg, location->variable, slot),
                             .box = *box};
     return (iso_source){.slot = slot, .space = ISO_SPACE_SLOT, .offset = location->offset, .box = *box};
@@ -66,7 +66,7 @@ static uint32_t summed_axes(const adder *a)
 }
 
 /* Each slot adds its chunk of all partial sums into its own copy, or apart from it; in small groups also into those
- * on its host. */
+ * in its domain. */
 static iso_status add_scatter(adder *a, int *slots)
 {
     const iso_program *program = a->plan->program;
@@ -108,8 +108,8 @@ static iso_status add_gather(adder *a)
             break;
         iso_box chunk = iso_box_range(begin, count);
         int owner = iso_group_slot(program->mesh, summed_axes(a), a->slot, i);
-        bool given =
-            group <= ISO_PLAN_MANY && iso_plan_host_of(a->plan, owner) == iso_plan_host_of(a->plan, a->slot);
+        bool given = group <= ISO_PLAN_MANY &&
+                     iso_plan_domain_of(a->plan, owner) == iso_plan_domain_of(a->plan, a->slot);
         if (given || owner == a->slot)
             continue;
         a->source[0] = source_of(a->plan, a->move->to, owner, &flat);
@@ -126,29 +126,29 @@ static bool is_own(const iso_plan *plan, int slot)
     return topology->rank_of_slot[slot] == topology->rank;
 }
 
-/* Slots of a host with equal keys take the same. */
+/* Slots of a domain with equal keys take the same. */
 static iso_hash_key key_of(const adder *a, int slot)
 {
     const iso_program *program = a->plan->program;
     const iso_layout *from = &program->values[a->move->from].layout;
     const iso_shape shape = iso_plan_shape(a->plan, a->move->from);
-    uint64_t host = 1 + (uint64_t)iso_plan_host_of(a->plan, slot);
+    uint64_t domain = 1 + (uint64_t)iso_plan_domain_of(a->plan, slot);
     iso_hash_key key = {
         {(uint64_t)slot, iso_hash_mix((uint64_t)slot)}}; /* SCATTER: each takes another chunk */
     if (a->move->kind == ISO_MOVE_GATHER)
         key.word[0] = key.word[1] = (uint64_t)iso_group_slot(program->mesh, summed_axes(a), slot, 0);
     if (a->move->kind == ISO_MOVE_BOXES)
         key = iso_reshard_key(program->mesh, from, &program->values[a->move->to].layout, &shape, slot);
-    return (iso_hash_key){{iso_hash_mix(key.word[0] + host), iso_hash_mix(key.word[1] ^ host)}};
+    return (iso_hash_key){{iso_hash_mix(key.word[0] + domain), iso_hash_mix(key.word[1] ^ domain)}};
 }
 
-/* Sets room->first[slot] to the first slot of its host that takes the same; on one host to -1. */
+/* Sets room->first[slot] to the first slot of its domain that takes the same; in one domain to -1. */
 static iso_status find_firsts(const adder *a)
 {
     int slots = a->plan->program->mesh->n_slots;
     for (int slot = 0; slot < slots; slot++)
         a->room->first[slot] = -1;
-    if (iso_plan_on_one_host(a->plan))
+    if (iso_plan_in_one_domain(a->plan))
         return ISO_OK;
     for (int slot = 0; slot < slots; slot++)
         a->room->key[slot] = key_of(a, slot);
@@ -197,11 +197,11 @@ static iso_status add_fault_sum(iso_plan *plan, iso_exchange *exchange, int slot
                             NULL);
 }
 
-/* Whether a slot may be the first of several hosts' slots. */
-static bool begins_host(const iso_plan *plan, int slot)
+/* Whether a slot may be the first of several domains' slots. */
+static bool begins_domain(const iso_plan *plan, int slot)
 {
-    return !iso_plan_on_one_host(plan) &&
-           (slot == 0 || iso_plan_host_of(plan, slot) != iso_plan_host_of(plan, slot - 1));
+    return !iso_plan_in_one_domain(plan) &&
+           (slot == 0 || iso_plan_domain_of(plan, slot) != iso_plan_domain_of(plan, slot - 1));
 }
 
 /* Gives every slot the number of slots with a fault: each slot adds them up, or slot 0 did so before. */
@@ -219,7 +219,7 @@ static iso_status add_faults(iso_plan *plan, iso_source *source)
         source[0].offset += sizeof(double);
     }
     for (int slot = 0; slot < slots; slot++)
-        if (is_own(plan, slot) || begins_host(plan, slot))
+        if (is_own(plan, slot) || begins_domain(plan, slot))
             ISO_TRY(add_fault_sum(plan, plan->epilogue, slot, source, many ? 1 : slots));
 done:
     return status;
@@ -289,9 +289,9 @@ done:
     return status;
 }
 
-/* ---- new weights to other hosts ---- */
+/* ---- new weights to other domains ---- */
 
-/* fetches[slot]: the slot is the first of its host that uses this copy of the variable; it fetches for the
+/* fetches[slot]: the slot is the first of its domain that uses this copy of the variable; it fetches for the
  * others. */
 static bool find_fetching(const iso_plan *plan, const iso_variable *variable, iso_hash_key *key, int *first,
                           bool *fetches)
@@ -300,7 +300,7 @@ static bool find_fetching(const iso_plan *plan, const iso_variable *variable, is
     int slots = plan->program->mesh->n_slots;
     for (int s = 0; s < slots; s++)
         key[s] = (iso_hash_key){
-            {site->variable_offset(site->arg, variable, s), (uint64_t)iso_plan_host_of(plan, s)}};
+            {site->variable_offset(site->arg, variable, s), (uint64_t)iso_plan_domain_of(plan, s)}};
     if (!iso_hash_firsts(key, slots, first))
         return false;
     for (int s = 0; s < slots; s++)
@@ -325,7 +325,7 @@ static iso_status fetch_run(void *arg, const iso_bucket_run *run)
     const iso_site *site = f->plan->site;
     iso_box part = iso_box_range(run->at, run->count);
     iso_source source = {.slot = f->owner,
-                         .space = ISO_SPACE_HOST,
+                         .space = ISO_SPACE_SHARED,
                          .offset = site->variable_offset(site->arg, f->variable, f->owner),
                          .box = f->flat};
     return iso_exchange_add(f->exchange, f->slot, f->variable->id, &f->flat, f->dtype, ISO_SUM, &part,
@@ -348,7 +348,7 @@ static iso_status gather_member(iso_plan *plan, iso_exchange *exchange, const is
     iso_status status = ISO_OK;
     for (int i = 0; i < group; i++) {
         f.owner = slots[i];
-        if (iso_plan_host_of(plan, slots[i]) != iso_plan_host_of(plan, slot))
+        if (iso_plan_domain_of(plan, slots[i]) != iso_plan_domain_of(plan, slot))
             ISO_TRY(iso_bucket_visit_runs(bucket, member, mesh, slots[i], fetch_run, &f));
     }
 done:
@@ -409,7 +409,7 @@ static iso_status make_weight_gather(iso_plan *plan, int *slots)
 {
     iso_status status = ISO_OK;
     int count = plan->program->mesh->n_slots;
-    if (!plan->buckets->count || iso_plan_on_one_host(plan))
+    if (!plan->buckets->count || iso_plan_in_one_domain(plan))
         return ISO_OK;
     bool *fetches = all_fetching(plan);
     if (!fetches)

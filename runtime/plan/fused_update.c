@@ -24,7 +24,7 @@ static bool makes_parts(const iso_kernel *kernel, const iso_kernel_call *call)
     return kernel->run_part && call->out[0].rank == 2;
 }
 
-/* Whether all inputs are stored where all slots of the host can read them: no constants, and no variables,
+/* Whether all inputs are stored where all slots of the domain can read them: no constants, and no variables,
  * which the update changes. */
 static bool inputs_are_computed(const iso_program *program, const iso_program_step *step)
 {
@@ -110,7 +110,7 @@ static void fuse_members(iso_plan *plan, int b, const int *uses)
 
 iso_status iso_plan_fuse_updates(iso_plan *plan)
 {
-    if (!iso_plan_on_one_host(plan))
+    if (!iso_plan_in_one_domain(plan))
         return ISO_OK;
     int *uses = iso_new(((size_t)plan->program->n_values + 1) * sizeof *uses);
     if (!uses)

@@ -17,14 +17,14 @@ iso_box iso_plan_box(const iso_plan *plan, int value, int slot)
     return iso_layout_box(plan->program->mesh, &plan->program->values[value].layout, &shape, slot);
 }
 
-int iso_plan_host_of(const iso_plan *plan, int slot)
+int iso_plan_domain_of(const iso_plan *plan, int slot)
 {
-    return plan->site->host_of_slot[slot];
+    return plan->site->domain_of_slot[slot];
 }
 
-bool iso_plan_on_one_host(const iso_plan *plan)
+bool iso_plan_in_one_domain(const iso_plan *plan)
 {
-    return plan->site->one_host;
+    return plan->site->one_domain;
 }
 
 bool iso_plan_goes_early(const iso_plan *plan, int bucket)

@@ -13,8 +13,8 @@
 typedef enum iso_location_kind {
     ISO_LOCATION_NONE,
     ISO_LOCATION_ARENA,    /* the slot's private arena */
-    ISO_LOCATION_SHARED,   /* the slot's area in the host's window */
-    ISO_LOCATION_VARIABLE, /* the host's copy of a variable */
+    ISO_LOCATION_SHARED,   /* the slot's area in its domain's window */
+    ISO_LOCATION_VARIABLE, /* the domain's copy of a variable */
     ISO_LOCATION_CONSTANT, /* the slot's block of constants */
 } iso_location_kind;
 
@@ -40,7 +40,7 @@ typedef enum iso_instruction_kind {
 /* How an exchange does a reshard. */
 typedef enum iso_move_kind {
     ISO_MOVE_BOXES, /* every slot takes the boxes it needs and adds partial sums: one exchange */
-    /* all-reduce in place: every slot of a group adds its chunk, and writes it into the copies of its host */
+    /* all-reduce in place: every slot of a group adds its chunk, and writes it into the copies of its domain */
     ISO_MOVE_SCATTER,
     ISO_MOVE_GATHER, /* then every slot takes the chunks that it has not been given */
 } iso_move_kind;
@@ -91,12 +91,12 @@ struct iso_plan;
 typedef struct iso_site {
     iso_fabric *fabric; /* for iso_plan_connect; NULL for a dry run */
     const iso_backend *backend;
-    const int *host_of_slot; /* [n_slots] */
-    bool one_host;           /* all slots are on one host */
+    const int *host_of_slot, *domain_of_slot; /* [n_slots] */
+    bool one_host, one_domain;                /* all slots are on one host, in one memory domain */
     /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;
      * NULL: unknown. */
     size_t (*slot_tables)(const struct iso_plan *plan);
-    /* The offset in the host's area, in bytes, of the copy of a variable that this slot (of any host)
+    /* The offset in the area that its domain shares, in bytes, of the copy of a variable that this slot (of any domain)
      * uses. */
     size_t (*variable_offset)(const void *arg, const iso_variable *variable, int slot);
     const void *arg;
@@ -151,9 +151,9 @@ typedef struct iso_plan {
     bool **member_copied;  /* [n_buckets][n_members] gradients computed elsewhere, which the end of the step
                               copies into the bucket */
     int *bucket_pull;      /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
-    iso_exchange *weight_gather; /* sends new parts of weights to other hosts; NULL on one host */
+    iso_exchange *weight_gather; /* sends new parts of weights to other domains; NULL in one domain */
     /* [n_buckets] the same for one bucket, in the next step, for a step that leaves out weight_gather: EXCHANGE with
-     * cargo WEIGHTS; -1: other hosts need none of its weights. The exchanges are set by iso_plan_connect. */
+     * cargo WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */
     int *bucket_gather_end;
     iso_exchange **bucket_gather;
     double flops; /* of one step on all slots */

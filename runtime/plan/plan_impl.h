@@ -22,9 +22,9 @@ iso_status iso_plan_assign_buffers(iso_plan *plan);
  * test `is`. */
 typedef bool (*iso_kernel_test)(const iso_kernel *kernel, const iso_kernel_call *call);
 bool iso_plan_all_kernels(const iso_plan *plan, int step, iso_kernel_test is);
-/* The host of a slot; whether all slots are on one. */
-int iso_plan_host_of(const iso_plan *plan, int slot);
-bool iso_plan_on_one_host(const iso_plan *plan);
+/* The memory domain of a slot; whether all slots are in one. */
+int iso_plan_domain_of(const iso_plan *plan, int slot);
+bool iso_plan_in_one_domain(const iso_plan *plan);
 /* A reshape passes on the memory of its input. */
 bool iso_plan_is_alias(const iso_op *op);
 

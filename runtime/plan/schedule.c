@@ -153,10 +153,10 @@ done:
 
 /* ---- layers ---- */
 
-/* Between hosts, messages are sent while slots compute; within one host there is nothing to wait for. */
+/* Between domains, messages are sent while slots compute; within one there is nothing to wait for. */
 static bool goes_early(const scheduler *s)
 {
-    return !iso_plan_on_one_host(s->plan);
+    return !iso_plan_in_one_domain(s->plan);
 }
 
 /* "block/dense" of "block/dense/kernel". */
@@ -271,7 +271,7 @@ static bool is_last_reader(const scheduler *s, int value, int number)
     return s->other_readers[memory] == 1 && s->last_kernel[memory] < number;
 }
 
-/* Sums in chunks on one host: the least product of elements and slots. Measured by tests/bench/collectives
+/* Sums in chunks in one memory domain: the least product of elements and slots. Measured by tests/bench/collectives
  * --slots: on two cores with 2, 4, 8, 16 and 64 slots, a sum of 4096, 1024, 1024, 512 and 256 elements takes as
  * long if every slot adds the whole; the work of that is elements x slots^2 instead of elements x slots. */
 enum { CHUNKS_FROM = 16384 };
@@ -283,7 +283,7 @@ static bool goes_in_chunks(const scheduler *s, int value, int group, const iso_s
     int64_t elements = iso_layout_largest(s->program->mesh, &s->program->values[value].layout, shape);
     if (group > ISO_PLAN_MANY)
         return true;
-    if (iso_plan_on_one_host(s->plan))
+    if (iso_plan_in_one_domain(s->plan))
         return group > 1 && elements >= CHUNKS_FROM / group;
     return group > 2 && elements >= ISO_SMALL_SUM; /* it is two exchanges, with fewer bytes between hosts */
 }
@@ -302,7 +302,7 @@ static iso_move move_of(const scheduler *s, int number)
                       .from = step->input[0],
                       .to = step->output[0],
                       .own_sum = chunks && !last,
-                      .gathered = chunks && (many || !iso_plan_on_one_host(s->plan))};
+                      .gathered = chunks && (many || !iso_plan_in_one_domain(s->plan))};
 }
 
 /* The variable whose gradient a step moves to where it is updated; NULL: it does something else. */

@@ -289,7 +289,7 @@ iso_status iso_report_moves(iso_reporter *r)
         describe_product(r, &plan->fused_updates[i]);
     for (int b = 0; b < plan->buckets->count; b++) {
         describe_gradients(r, b);
-        if (!plan->site->one_host)
+        if (!plan->site->one_domain)
             describe_weights(r, b);
     }
     for (int i = 0; i < report->n_collectives; i++) {

@@ -88,16 +88,18 @@ static void bind_slot(bench *b, int slot)
     iso_exchange_bind(b->whole, slot, TARGET, b->out + (slot % b->each) * b->count);
     iso_exchange_bind(b->scatter, slot, TARGET, area);
     iso_exchange_bind(b->gather, slot, TARGET, area);
-    iso_exchange_bind(b->shared, slot, TARGET, iso_fabric_host_area(b->fabric));
+    iso_exchange_bind(b->shared, slot, TARGET, iso_fabric_shared_area(b->fabric, slot));
     for (int64_t i = 0; i < b->count; i++)
         area[i] = b->in[i] = (float)(i % 13 + slot);
 }
 
 static iso_status make_exchanges(bench *b)
 {
-    size_t bytes = (size_t)b->count * sizeof(float);
+    size_t bytes = (size_t)b->count * sizeof(float), shared[MOST_SLOTS];
     iso_status status = ISO_OK;
-    ISO_TRY(iso_fabric_reserve(b->fabric, bytes, bytes));
+    for (int i = 0; i < MOST_SLOTS; i++)
+        shared[i] = bytes;
+    ISO_TRY(iso_fabric_reserve(b->fabric, bytes, shared));
     ISO_TRY(iso_exchange_create(b->fabric, "whole", &b->whole));
     ISO_TRY(iso_exchange_create(b->fabric, "scatter", &b->scatter));
     ISO_TRY(iso_exchange_create(b->fabric, "gather", &b->gather));

@@ -1,6 +1,6 @@
 /* Random exchanges against an oracle that knows nothing of hosts, ranks or threads: boxes of up to four
- * dimensions in larger boxes, one or many sources, sums whose bits depend on their order. Hosts are
- * pretended, so that one machine has messages too. Ranks: 1, 2, 3, 5, 8
+ * dimensions in larger boxes, one or many sources, sums whose bits depend on their order. Hosts and memory
+ * domains are pretended, so that one machine has messages too. Ranks: 1, 2, 3, 5, 8
  * Sanitize: 3 */
 #include <check.h>
 #include <pthread.h>
@@ -40,8 +40,8 @@ typedef struct pull_case {
 
 typedef struct scene {
     iso_topology topology;
-    int rank_of_slot[MOST_SLOTS], host_of_rank[64];
-    size_t slot_bytes, host_bytes;
+    int rank_of_slot[MOST_SLOTS], host_of_rank[64], domain_of_slot[MOST_SLOTS];
+    size_t slot_bytes, shared_bytes;
     int pulls;
     pull_case pull[MOST_PULLS];
     iso_fabric *fabric;
@@ -80,9 +80,9 @@ static void draw_sources(random_state *r, scene *s, pull_case *p)
             continue;
         iso_source *source = &p->source[p->count++];
         source->slot = slot;
-        source->space = draw(r, 0, 3) ? ISO_SPACE_SLOT : ISO_SPACE_HOST;
+        source->space = draw(r, 0, 3) ? ISO_SPACE_SLOT : ISO_SPACE_SHARED;
         source->box = box_around(r, &p->region);
-        size_t *end = source->space == ISO_SPACE_SLOT ? &s->slot_bytes : &s->host_bytes;
+        size_t *end = source->space == ISO_SPACE_SLOT ? &s->slot_bytes : &s->shared_bytes;
         source->offset = *end;
         *end += ((size_t)iso_box_count(&source->box) * 8 + 63) / 64 * 64;
         if (few == 1)
@@ -92,7 +92,10 @@ static void draw_sources(random_state *r, scene *s, pull_case *p)
         draw_sources(r, s, p);
 }
 
-static void draw_scene(random_state *r, scene *s, int per_host, int threads)
+/* What decides the domains of a scene. */
+enum { BY_HOST, BY_SLOT, AT_RANDOM, DOMAINS };
+
+static void draw_scene(random_state *r, scene *s, int per_host, int threads, int domains)
 {
     int ranks = iso_ranks(ctx);
     *s = (scene){.topology = {.n_slots = (int)draw(r, 1, MOST_SLOTS),
@@ -105,6 +108,9 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads)
     pretend_hosts(ctx, per_host, s->host_of_rank);
     s->topology.rank_of_slot = s->rank_of_slot;
     s->topology.host_of_rank = s->host_of_rank;
+    pretend_domains(s->topology.n_slots, s->rank_of_slot, s->host_of_rank,
+                    domains == BY_SLOT ? 0 : (unsigned)draw(r, 1, 1 << 20), s->domain_of_slot);
+    s->topology.domain_of_slot = domains == BY_HOST ? NULL : s->domain_of_slot;
     const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32};
     s->pulls = (int)draw(r, 1, MOST_PULLS);
     for (int i = 0; i < s->pulls; i++) {
@@ -130,12 +136,12 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads)
 
 /* ---- values ---- */
 
-/* Of a source's element; what lies in a host's area is the host's. Sizes differ widely, so that sums depend
+/* Of a source's element; what lies in an area that slots share is the area's. Sizes differ widely, so that sums depend
  * on their order. */
 static double value_of(const scene *s, const iso_source *source, int64_t element, int run)
 {
-    int owner =
-        source->space == ISO_SPACE_SLOT ? source->slot : 100 + s->host_of_rank[s->rank_of_slot[source->slot]];
+    int owner = source->space == ISO_SPACE_SLOT ? source->slot
+                                                : 100 + iso_fabric_domain_of_slot(s->fabric, source->slot);
     uint64_t hash =
         ((uint64_t)owner * 1000003u + source->offset * 31u + (uint64_t)element) * 0x9E3779B97F4A7C15u +
         (uint64_t)run;
@@ -201,7 +207,7 @@ static void fill_sources(const scene *s, int run)
         for (int k = 0; k < s->pull[i].count; k++) {
             const iso_source *source = &s->pull[i].source[k];
             char *area = source->space == ISO_SPACE_SLOT ? iso_fabric_slot_area(s->fabric, source->slot)
-                                                         : iso_fabric_host_area(s->fabric);
+                                                         : iso_fabric_shared_area(s->fabric, source->slot);
             if (s->rank_of_slot[source->slot] != s->topology.rank)
                 continue;
             for (int64_t e = 0; e < iso_box_count(&source->box); e++)
@@ -321,7 +327,7 @@ static void build(scene *s)
 {
     ck_assert_msg(iso_fabric_create(&s->topology, iso_communicator(ctx), sum, maximum, &s->fabric) == ISO_OK,
                   "%s", iso_error_message());
-    ck_assert(iso_fabric_reserve(s->fabric, s->slot_bytes, s->host_bytes) == ISO_OK);
+    ck_assert(iso_fabric_reserve(s->fabric, s->slot_bytes, same_bytes(s->shared_bytes)) == ISO_OK);
     ck_assert(iso_exchange_create(s->fabric, "test", &s->exchange) == ISO_OK);
     for (int i = 0; i < s->pulls; i++) {
         pull_case *p = &s->pull[i];
@@ -356,15 +362,16 @@ static void check_traffic(const scene *s)
     }
 }
 
-static void try_scene(uint64_t seed, int per_host, int threads)
+static void try_scene(uint64_t seed, int per_host, int threads, int domains)
 {
     random_state r = {seed * 7919 + (uint64_t)per_host * 31 + (uint64_t)threads};
     scene *s = malloc(sizeof *s);
-    draw_scene(&r, s, per_host, threads);
+    draw_scene(&r, s, per_host, threads, domains);
     build(s);
     for (int run = 0; run < RUNS; run++) {
         if (run == 2) /* areas move, exchanges follow */
-            ck_assert(iso_fabric_reserve(s->fabric, s->slot_bytes + 100000, s->host_bytes + 5000) == ISO_OK);
+            ck_assert(iso_fabric_reserve(s->fabric, s->slot_bytes + 100000,
+                                         same_bytes(s->shared_bytes + 5000)) == ISO_OK);
         run_once(s, run);
     }
     check_traffic(s);
@@ -381,7 +388,7 @@ START_TEST(random_exchanges)
     for (int hosts = 0; hosts < 4; hosts++)
         for (int threads = 1; threads <= 2; threads++)
             for (uint64_t seed = 0; seed < 12 && (hosts == 0 || per_host[hosts] < ranks); seed++)
-                try_scene(seed, per_host[hosts], threads);
+                try_scene(seed, per_host[hosts], threads, (int)seed % DOMAINS);
     ck_assert_uint_eq(iso_memory_held() > 0, 1);
 }
 END_TEST

@@ -34,8 +34,8 @@ static iso_topology topology_of(int slots_per_rank, int ranks_per_host, int thre
     pretend_hosts(ctx, ranks_per_host, host_of_rank);
     for (int slot = 0; slot < ranks * slots_per_rank; slot++)
         rank_of_slot[slot] = slot / slots_per_rank;
-    return (iso_topology){ranks * slots_per_rank, ranks,   iso_rank(ctx), rank_of_slot,
-                          host_of_rank,           threads, NULL,          NULL};
+    return (iso_topology){
+        ranks * slots_per_rank, ranks, iso_rank(ctx), rank_of_slot, host_of_rank, threads, NULL, NULL, NULL};
 }
 
 static iso_fabric *make(const iso_topology *topology)
@@ -50,7 +50,7 @@ static void try_areas(void)
 {
     iso_topology topology = topology_of(3, 2, 1);
     iso_fabric *fabric = make(&topology);
-    ck_assert(iso_fabric_reserve(fabric, 1000, 5000) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, 1000, same_bytes(5000)) == ISO_OK);
     for (size_t bytes = 1000; bytes < 5000000; bytes *= 4) {
         for (int slot = 0; slot < topology.n_slots; slot++) {
             char *area = iso_fabric_slot_area(fabric, slot);
@@ -61,7 +61,7 @@ static void try_areas(void)
                 memset(area, slot + 1, bytes);
             }
         }
-        char *host = iso_fabric_host_area(fabric);
+        char *host = iso_fabric_shared_area(fabric, topology.rank * 3);
         if (bytes == 1000)
             memset(host, 77, 5000);
         iso_fabric_barrier(fabric, 0);
@@ -71,9 +71,9 @@ static void try_areas(void)
         }
         ck_assert(host[0] == 77 && host[4999] == 77);
         iso_fabric_barrier(fabric, 0);
-        ck_assert(iso_fabric_reserve(fabric, bytes * 4, bytes * 2) == ISO_OK);
+        ck_assert(iso_fabric_reserve(fabric, bytes * 4, same_bytes(bytes * 2)) == ISO_OK);
     }
-    ck_assert(iso_fabric_reserve(fabric, 1, 1) == ISO_OK); /* never shrinks */
+    ck_assert(iso_fabric_reserve(fabric, 1, same_bytes(1)) == ISO_OK); /* never shrinks */
     memset(iso_fabric_slot_area(fabric, topology.rank * 3), 1, 4000000);
     iso_fabric_destroy(fabric);
 }
@@ -130,7 +130,7 @@ static void walk_together(bool rank_only, int ranks_per_host)
 {
     iso_topology topology = topology_of(2, ranks_per_host, 2);
     iso_fabric *fabric = make(&topology);
-    ck_assert(iso_fabric_reserve(fabric, 64, 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, 64, NULL) == ISO_OK);
     walker walkers[2];
     for (int i = 0; i < 2; i++)
         walkers[i] = (walker){fabric, i, topology.rank * 2 + i, 0, rank_only};
@@ -162,7 +162,7 @@ START_TEST(copies_of_ones_own_need_nobody)
     iso_topology topology = topology_of(2, iso_ranks(ctx), 2);
     iso_fabric *fabric = make(&topology);
     iso_exchange *exchange;
-    ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, 4096, NULL) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "slice", &exchange) == ISO_OK);
     iso_box region = {1, {3}, {5}};
     for (int slot = 0; slot < topology.n_slots; slot++) {
@@ -198,7 +198,7 @@ START_TEST(a_host_sends_one_partial_sum)
     iso_fabric *fabric = make(&topology);
     iso_exchange *exchange;
     iso_box whole = {1, {0}, {N}};
-    ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), NULL) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
     iso_source sources[64];
     for (int slot = 0; slot < topology.n_slots; slot++)
@@ -232,7 +232,7 @@ START_TEST(what_crosses_hosts_is_counted)
     iso_fabric *fabric = make(&topology);
     iso_exchange *exchange;
     iso_box whole = {1, {0}, {N}};
-    ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, 2 * N * sizeof(float), NULL) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "sum", &exchange) == ISO_OK);
     iso_source sources[64];
     for (int slot = 0; slot < topology.n_slots; slot++)
@@ -351,7 +351,7 @@ START_TEST(exchanges_travel_together_in_shared_buffers)
         iso_topology topology = topology_of(1, per_host, 1);
         iso_fabric *fabric = make(&topology);
         iso_exchange *exchange[3];
-        ck_assert(iso_fabric_reserve(fabric, 3 * PARTS * sizeof(float), 0) == ISO_OK);
+        ck_assert(iso_fabric_reserve(fabric, 3 * PARTS * sizeof(float), NULL) == ISO_OK);
         for (int k = 0; k < 3; k++)
             exchange[k] = make_sum(fabric, topology.n_slots, k);
         share(fabric, exchange, 0);
@@ -375,11 +375,15 @@ START_TEST(the_tree_splits_at_powers_of_two)
     const int left[] = {0, 0, 1, 2, 2, 4, 4, 4, 4, 8, 8};
     for (int count = 2; count <= 10; count++)
         ck_assert_int_eq(iso_tree_left(count), left[count]);
-    int hosts[] = {0, 0, 1, 1, 1, 1, 2, 2, 2, 0, 0};
+    iso_place places[] = {{0, 0}, {0, 0}, {1, 1}, {1, 2}, {1, 1}, {1, 1},
+                          {2, 3}, {2, 4}, {2, 4}, {0, 0}, {0, 0}};
     iso_tree_node nodes[11];
     /* 8 + 3 sources, the 3 being 2 + 1. Host 0 sees its own one by one: 0, 1, 2-3, 4-5, 6-7, 8, 9, 10. */
-    ck_assert_int_eq(iso_tree_cut(hosts, 11, 0, nodes), 8);
-    ck_assert_int_eq(iso_tree_cut(hosts, 11, 5, nodes), 7);
+    ck_assert_int_eq(iso_tree_cut(places, 11, (iso_place){0, 0}, nodes), 8);
+    /* A domain of host 1 sees 2 and 3 one by one: 3 is its own. 4-5 is in one other domain: 0-1, 2, 3, 4-5, ... */
+    ck_assert_int_eq(iso_tree_cut(places, 11, (iso_place){1, 2}, nodes), 8);
+    ck_assert(nodes[1].begin == 2 && nodes[1].count == 1 && nodes[3].begin == 4 && nodes[3].count == 2);
+    ck_assert_int_eq(iso_tree_cut(places, 11, (iso_place){5, 5}, nodes), 7);
     ck_assert(nodes[0].begin == 0 && nodes[0].count == 2 && nodes[1].begin == 2 && nodes[1].count == 2 &&
               nodes[1].n_folds == 1);
 }
@@ -425,9 +429,9 @@ START_TEST(wrong_pulls_are_refused)
     ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &box, sources, 0, NULL) ==
               ISO_INVALID);
     ck_assert(iso_exchange_commit(exchange) == ISO_INVALID); /* there is no memory yet */
-    ck_assert(iso_fabric_reserve(fabric, SIZE_MAX / 2, 0) == ISO_INVALID);
-    ck_assert(iso_fabric_reserve(fabric, (size_t)1 << 46, 0) == ISO_NO_MEMORY); /* 64 TiB */
-    ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, SIZE_MAX / 2, NULL) == ISO_INVALID);
+    ck_assert(iso_fabric_reserve(fabric, (size_t)1 << 46, NULL) == ISO_NO_MEMORY); /* 64 TiB */
+    ck_assert(iso_fabric_reserve(fabric, 4096, NULL) == ISO_OK);
     ck_assert(iso_exchange_commit(exchange) == ISO_OK);
     ck_assert(iso_exchange_add(exchange, 0, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==
               ISO_INVALID);
@@ -445,7 +449,7 @@ static void make_and_destroy(int ranks_per_host)
     iso_exchange *exchange;
     iso_box box = {1, {0}, {10}};
     iso_source sources[2] = {whole_of(0, 10), whole_of(1, 10)};
-    ck_assert(iso_fabric_reserve(fabric, 4096, 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(fabric, 4096, NULL) == ISO_OK);
     ck_assert(iso_exchange_create(fabric, "all", &exchange) == ISO_OK);
     for (int slot = 0; slot < topology.n_slots; slot++)
         ck_assert(iso_exchange_add(exchange, slot, 0, &box, ISO_F32, ISO_SUM, &box, sources, 2, NULL) ==

@@ -28,7 +28,7 @@ typedef struct pull_case {
 
 typedef struct scene {
     iso_topology topology;
-    int rank_of_slot[MOST_SLOTS], host_of_rank[64], hosts;
+    int rank_of_slot[MOST_SLOTS], host_of_rank[64], domain_of_slot[MOST_SLOTS], hosts;
     iso_fabric *fabric;
     iso_exchange *exchange;
     char *out[MOST_SLOTS]; /* of this rank's slots: [PULLS * BUFFER] */
@@ -139,7 +139,8 @@ static void check_slot(const scene *s, int slot, int run)
     for (int owner = 0; owner < s->topology.n_slots; owner++) {
         int64_t begin, count;
         iso_cut(N, s->topology.n_slots, owner, &begin, &count);
-        bool given = s->host_of_rank[s->rank_of_slot[owner]] == s->host_of_rank[s->topology.rank];
+        bool given =
+            iso_fabric_domain_of_slot(s->fabric, owner) == iso_fabric_domain_of_slot(s->fabric, slot);
         for (int64_t e = begin; e < begin + count; e++)
             ck_assert(iso_element_get(buffer_of(s, slot, 3), ISO_F64, e) ==
                       (given ? expected(&whole, e, run) : value_of(slot, e, run)));
@@ -164,7 +165,7 @@ static void run_once(scene *s, int run)
             check_slot(s, slot, run);
 }
 
-static void build(scene *s, int slots, bool blocks, int per_host, bool mpi)
+static void build(scene *s, int slots, bool blocks, int per_host, bool mpi, bool in_domains)
 {
     int ranks = iso_ranks(ctx);
     const iso_backend *cpu = iso_backend_cpu();
@@ -174,6 +175,8 @@ static void build(scene *s, int slots, bool blocks, int per_host, bool mpi)
     pretend_hosts(ctx, per_host, s->host_of_rank);
     s->topology.rank_of_slot = s->rank_of_slot;
     s->topology.host_of_rank = s->host_of_rank;
+    pretend_domains(slots, s->rank_of_slot, s->host_of_rank, (unsigned)slots / 2, s->domain_of_slot);
+    s->topology.domain_of_slot = in_domains ? s->domain_of_slot : NULL;
     for (int h = 0; h < ranks; h++) /* hosts that have slots */
         for (int slot = 0, found = 0; slot < slots && !found; slot++)
             s->hosts += found = s->host_of_rank[s->rank_of_slot[slot]] == h;
@@ -181,7 +184,7 @@ static void build(scene *s, int slots, bool blocks, int per_host, bool mpi)
               ISO_OK);
     if (mpi)
         ck_assert(iso_fabric_use_mpi_sums(s->fabric) == ISO_OK);
-    ck_assert(iso_fabric_reserve(s->fabric, 4 * BUFFER, 0) == ISO_OK);
+    ck_assert(iso_fabric_reserve(s->fabric, 4 * BUFFER, NULL) == ISO_OK);
     ck_assert(iso_exchange_create(s->fabric, "test", &s->exchange) == ISO_OK);
     for (int slot = 0; slot < slots; slot++)
         if (is_mine(s, slot))
@@ -196,10 +199,10 @@ static void tear_down(scene *s)
         free(s->out[slot]);
 }
 
-static void try_sums(int slots, bool blocks, int per_host)
+static void try_sums(int slots, bool blocks, int per_host, bool in_domains)
 {
     scene s;
-    build(&s, slots, blocks, per_host, true);
+    build(&s, slots, blocks, per_host, true, in_domains);
     for (int slot = 0; slot < slots; slot++) {
         for (int i = 0; i < PULLS; i++)
             if (pull_number(&s, i).all || pull_number(&s, i).by == slot)
@@ -219,16 +222,16 @@ START_TEST(mpi_adds_between_hosts)
     for (int h = 0; h < 4; h++)
         for (int k = 0; k < 5 && (h == 0 || per_host[h] < ranks); k++)
             for (int blocks = 0; blocks < 2; blocks++)
-                try_sums(slots[k], blocks, per_host[h]);
+                try_sums(slots[k], blocks, per_host[h], (k + blocks) % 2);
 }
 END_TEST
 
 /* Bytes that come to each host for one sum over all slots. */
-static double crossing(bool mpi, int *hosts)
+static double crossing(bool mpi, bool in_domains, int *hosts)
 {
     scene s;
     double mine = 0, all[64], sum = 0;
-    build(&s, MOST_SLOTS, true, 1, mpi);
+    build(&s, MOST_SLOTS, true, 1, mpi, in_domains);
     for (int slot = 0; slot < MOST_SLOTS; slot++)
         add_pull(&s, 0, slot);
     ck_assert(iso_exchange_commit(s.exchange) == ISO_OK);
@@ -244,10 +247,13 @@ static double crossing(bool mpi, int *hosts)
 
 START_TEST(one_result_crosses)
 {
-    int hosts;
-    double tree = crossing(false, &hosts), mpi = crossing(true, &hosts);
-    ck_assert_msg(mpi == (hosts > 1 ? 4.0 * N : 0), "%g bytes cross to %d hosts", mpi, hosts);
-    ck_assert(tree >= 4.0 * N * hosts * (hosts - 1));
+    for (int in_domains = 0; in_domains < 2; in_domains++) {
+        int hosts;
+        double tree = crossing(false, in_domains, &hosts), mpi = crossing(true, in_domains, &hosts);
+        ck_assert_msg(mpi == (hosts > 1 ? 4.0 * N : 0), "%g bytes cross to %d hosts", mpi, hosts);
+        ck_assert(tree >= 4.0 * N * hosts * (hosts - 1));
+        ck_assert(tree == crossing(false, false, &hosts)); /* a host combines what its domains have */
+    }
 }
 END_TEST
 

@@ -420,12 +420,12 @@ END_TEST
 static iso_status fail_with_a_fabric(bool second)
 {
     int slots[8] = {0, 1, 2, 3, 4, 5, 6, 7}, hosts[8] = {0};
-    iso_topology topology = {
-        iso_ranks(ctx), iso_ranks(ctx), iso_rank(ctx), slots, hosts, 1, iso_context_watch(ctx), NULL};
+    iso_topology topology = {iso_ranks(ctx),         iso_ranks(ctx), iso_rank(ctx), slots, hosts, 1,
+                             iso_context_watch(ctx), NULL,           NULL};
     iso_fabric *fabric = NULL;
     iso_status status = iso_fabric_create(&topology, iso_communicator(ctx), NULL, NULL, &fabric);
     if (status == ISO_OK)
-        status = iso_fabric_reserve(fabric, 100000, 100000);
+        status = iso_fabric_reserve(fabric, 100000, (size_t[8]){100000});
     if (status == ISO_OK && !second)
         status = iso_agree(ctx, ISO_OK);
     iso_fabric_destroy(fabric);

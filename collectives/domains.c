@@ -1,0 +1,289 @@
+/* Memory domains: which slots can load each other's memory, and the window of each domain in which this rank takes
+ * part. */
+#include <string.h>
+
+#include "collectives/coll_impl.h"
+#include "runtime/base/device.h"
+#include "runtime/base/memory.h"
+
+enum { PAGE = 4096 };
+
+/* ---- numbers ---- */
+
+/* One domain for each host that has slots. map: [hosts] room. */
+static void number_by_host(iso_fabric *fabric, int *map, int hosts)
+{
+    memset(map, -1, (size_t)hosts * sizeof *map);
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
+        int *number = &map[iso_fabric_host_of_slot(fabric, slot)];
+        if (*number < 0)
+            *number = fabric->n_domains++;
+        fabric->domain_of_slot[slot] = *number;
+    }
+}
+
+/* Takes the caller's numbers. host: [slots] room: of each domain. */
+static iso_status take_numbers(iso_fabric *fabric, int *host)
+{
+    const iso_topology *topology = &fabric->topology;
+    for (int domain = 0; domain < topology->n_slots; domain++)
+        host[domain] = -1;
+    for (int slot = 0; slot < topology->n_slots; slot++) {
+        int domain = topology->domain_of_slot[slot], its = iso_fabric_host_of_slot(fabric, slot);
+        if (domain < 0 || domain >= topology->n_slots || (host[domain] >= 0 && host[domain] != its))
+            return iso_error(ISO_INVALID,
+                             "slot %d of host %d is in memory domain %d, which is on another host or not one "
+                             "of the first %d",
+                             slot, its, domain, topology->n_slots);
+        host[domain] = its;
+        fabric->domain_of_slot[slot] = domain;
+        fabric->n_domains = domain >= fabric->n_domains ? domain + 1 : fabric->n_domains;
+    }
+    return ISO_OK;
+}
+
+static iso_status number_domains(iso_fabric *fabric)
+{
+    int hosts = 0, slots = fabric->topology.n_slots;
+    for (int rank = 0; rank < fabric->topology.n_ranks; rank++)
+        hosts = fabric->host_of_rank[rank] >= hosts ? fabric->host_of_rank[rank] + 1 : hosts;
+    int *room = iso_new((size_t)(hosts > slots ? hosts : slots) * sizeof *room);
+    fabric->domain_of_slot = iso_new((size_t)slots * sizeof *fabric->domain_of_slot);
+    iso_status status = room && fabric->domain_of_slot ? ISO_OK : iso_no_memory("%d memory domains", slots);
+    if (status == ISO_OK && fabric->topology.domain_of_slot)
+        status = take_numbers(fabric, room);
+    else if (status == ISO_OK)
+        number_by_host(fabric, room, hosts);
+    iso_free(room);
+    fabric->topology.domain_of_slot = fabric->domain_of_slot;
+    return status;
+}
+
+/* Whether this rank takes part in a domain of its host. first: it is the host's first. */
+static bool takes_part(const iso_fabric *fabric, int domain, bool first)
+{
+    bool any = false;
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++)
+        if (fabric->rank_of_slot[slot] == fabric->topology.rank) {
+            any = true;
+            if (fabric->domain_of_slot[slot] == domain)
+                return true;
+        }
+    return first && !any;
+}
+
+static iso_domain *find_domain(const iso_fabric *fabric, int number)
+{
+    for (int i = 0; i < fabric->n_own_domains; i++)
+        if (fabric->domains[i].number == number)
+            return &fabric->domains[i];
+    return NULL;
+}
+
+/* here: [n_domains] the domains of this host. */
+static iso_status list_domains(iso_fabric *fabric, const bool *here)
+{
+    fabric->domains = iso_new(((size_t)fabric->n_host_domains + 1) * sizeof *fabric->domains);
+    if (!fabric->domains)
+        return iso_no_memory("%d memory domains", fabric->n_host_domains);
+    bool first = true;
+    for (int domain = 0; domain < fabric->n_domains; domain++) {
+        if (!here[domain])
+            continue;
+        if (takes_part(fabric, domain, first))
+            fabric->domains[fabric->n_own_domains++].number = domain;
+        first = false;
+    }
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
+        iso_domain *domain = find_domain(fabric, fabric->domain_of_slot[slot]);
+        fabric->area[slot] = domain ? domain->n_slots++ : -1;
+    }
+    return ISO_OK;
+}
+
+iso_status iso_fabric_find_domains(iso_fabric *fabric)
+{
+    iso_status status = number_domains(fabric);
+    bool *here = iso_new((size_t)fabric->n_domains + 1);
+    if (status == ISO_OK && !here)
+        status = iso_no_memory("%d memory domains", fabric->n_domains);
+    for (int slot = 0; status == ISO_OK && slot < fabric->topology.n_slots; slot++) {
+        bool *its = &here[fabric->domain_of_slot[slot]];
+        if (iso_fabric_host_of_slot(fabric, slot) == fabric->host_number && !*its) {
+            *its = true;
+            fabric->n_host_domains++;
+        }
+    }
+    if (status == ISO_OK)
+        status = list_domains(fabric, here);
+    iso_free(here);
+    return status;
+}
+
+/* ---- communicators ---- */
+
+/* The communicator of one domain of this host; NULL: this rank takes no part in it. */
+static iso_status join_domain(const iso_fabric *fabric, int number)
+{
+    iso_domain *domain = find_domain(fabric, number);
+    iso_comm *made = NULL;
+    iso_status status = iso_comm_split(fabric->host, domain != NULL, iso_comm_rank(fabric->host), &made);
+    if (domain)
+        domain->ranks = domain->own = made;
+    else
+        iso_comm_free(&made);
+    return status;
+}
+
+/* Where a host has one domain, all its ranks take part in it. */
+iso_status iso_fabric_join_domains(iso_fabric *fabric)
+{
+    iso_status status = ISO_OK;
+    if (fabric->n_host_domains == 1)
+        fabric->domains[0].ranks = fabric->host;
+    if (fabric->n_host_domains <= 1)
+        return ISO_OK;
+    int *first = iso_new((size_t)fabric->n_domains * sizeof *first); /* a slot of this host; -1: none */
+    if (!first)
+        return iso_no_memory("%d memory domains", fabric->n_domains);
+    memset(first, -1, (size_t)fabric->n_domains * sizeof *first);
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++)
+        if (iso_fabric_host_of_slot(fabric, slot) == fabric->host_number)
+            first[fabric->domain_of_slot[slot]] = slot;
+    for (int number = 0; number < fabric->n_domains; number++)
+        if (first[number] >= 0)
+            ISO_TRY(join_domain(fabric, number));
+done:
+    iso_free(first);
+    return status;
+}
+
+/* ---- memory ---- */
+
+static size_t pages_of(size_t bytes)
+{
+    return (bytes + ISO_ALIGN + PAGE - 1) / PAGE * PAGE;
+}
+
+/* A window: the area that the slots share, then those of the slots. Each has its own pages, and bytes after its end
+ * may be read. */
+static iso_status window_bytes(const iso_domain *domain, const uint64_t bytes[2], size_t *total)
+{
+    const uint64_t most = (uint64_t)1 << 56;
+    if (bytes[0] > most || bytes[1] > most)
+        return iso_error(ISO_INVALID, "shared memory of %llu bytes for each slot and %llu for all",
+                         (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
+    size_t stride = pages_of((size_t)bytes[0]);
+    iso_status status = iso_size_mul(stride, (size_t)domain->n_slots, "the slots' shared memory", total);
+    if (status == ISO_OK && __builtin_add_overflow(*total, pages_of((size_t)bytes[1]), total))
+        status = iso_error(ISO_INVALID, "shared memory of %zu bytes for each slot overflows", stride);
+    return status;
+}
+
+static void destroy_areas(const iso_fabric *fabric, iso_domain *domain)
+{
+    if (domain->areas)
+        fabric->topology.device->detach(domain->areas);
+    domain->areas = NULL;
+    iso_window_destroy(&domain->memory);
+}
+
+/* bytes: for each slot, and for what they share. */
+static iso_status grow_window(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
+{
+    size_t total;
+    iso_window fresh;
+    void *areas = NULL;
+    iso_status status = window_bytes(domain, bytes, &total);
+    if (status == ISO_OK)
+        status = iso_window_create(domain->ranks, total, "buffers that slots share", &fresh);
+    if (status != ISO_OK)
+        return status;
+    if (iso_comm_rank(domain->ranks) == 0 && domain->memory.base)
+        memcpy(fresh.base, domain->memory.base, domain->shared_bytes);
+    status = fabric->topology.device->attach(fresh.base, total, &areas);
+    iso_status met = iso_comm_barrier(domain->ranks); /* no rank unmaps or uses it before it is copied */
+    status = status == ISO_OK ? met : status;
+    if (status != ISO_OK) {
+        if (areas)
+            fabric->topology.device->detach(areas);
+        iso_window_destroy(&fresh);
+        return status;
+    }
+    destroy_areas(fabric, domain);
+    domain->memory = fresh;
+    domain->areas = areas;
+    domain->slot_bytes = (size_t)bytes[0];
+    domain->shared_bytes = (size_t)bytes[1];
+    return ISO_OK;
+}
+
+static iso_status reserve_domain(const iso_fabric *fabric, iso_domain *domain, size_t slot_bytes,
+                                 size_t shared_bytes)
+{
+    uint64_t bytes[2] = {slot_bytes > domain->slot_bytes ? slot_bytes : domain->slot_bytes,
+                         shared_bytes > domain->shared_bytes ? shared_bytes : domain->shared_bytes};
+    iso_status status = iso_comm_reduce(domain->ranks, ISO_COMM_MAX, ISO_COMM_U64, bytes, 2);
+    if (status == ISO_OK &&
+        (!domain->memory.base || bytes[0] > domain->slot_bytes || bytes[1] > domain->shared_bytes))
+        status = grow_window(fabric, domain, bytes);
+    return status;
+}
+
+/* Every rank goes through its domains in the order of their numbers, after
+ * an error too, so that none waits for ever. */
+iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, const size_t *shared_bytes)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < fabric->n_own_domains; i++) {
+        iso_domain *domain = &fabric->domains[i];
+        iso_status reserved =
+            reserve_domain(fabric, domain, slot_bytes, shared_bytes ? shared_bytes[domain->number] : 0);
+        status = status == ISO_OK ? reserved : status;
+    }
+    fabric->reserved |= status == ISO_OK;
+    for (iso_exchange *exchange = fabric->exchanges; exchange; exchange = exchange->next)
+        if (exchange->committed)
+            iso_exchange_resolve(exchange);
+    return iso_channel_agree(&fabric->channel, status);
+}
+
+void *iso_fabric_shared_area(const iso_fabric *fabric, int slot)
+{
+    const iso_domain *domain = find_domain(fabric, fabric->domain_of_slot[slot]);
+    return domain ? domain->areas : NULL;
+}
+
+void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
+{
+    const iso_domain *domain = find_domain(fabric, fabric->domain_of_slot[slot]);
+    if (!domain || !domain->areas)
+        return NULL;
+    return domain->areas + pages_of(domain->shared_bytes) +
+           (size_t)fabric->area[slot] * pages_of(domain->slot_bytes);
+}
+
+void iso_fabric_free_domains(iso_fabric *fabric)
+{
+    for (int i = 0; i < fabric->n_own_domains; i++) {
+        destroy_areas(fabric, &fabric->domains[i]);
+        iso_comm_free(&fabric->domains[i].own);
+    }
+    iso_free(fabric->domains);
+    iso_free(fabric->domain_of_slot);
+}
+
+int iso_fabric_domain_of_slot(const iso_fabric *fabric, int slot)
+{
+    return fabric->domain_of_slot[slot];
+}
+
+int iso_fabric_domains(const iso_fabric *fabric)
+{
+    return fabric->n_domains;
+}
+
+iso_place iso_fabric_place_of_slot(const iso_fabric *fabric, int slot)
+{
+    return (iso_place){iso_fabric_host_of_slot(fabric, slot), fabric->domain_of_slot[slot]};
+}

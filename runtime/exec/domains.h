@@ -1,0 +1,19 @@
+/* Memory domains: which slots of a mesh can load each other's memory. For runtime/exec only. */
+#ifndef ISO_EXEC_DOMAINS_H
+#define ISO_EXEC_DOMAINS_H
+
+#include "runtime/spmd/spmd_impl.h"
+
+typedef struct iso_domains {
+    int count;
+    int *of_slot; /* [n_slots] numbered host by host */
+    /* [n_slots] the first slot of the same rank and domain: what a rank holds in one domain, it holds once */
+    int *holder_of_slot;
+    int *host; /* [count] */
+} iso_domains;
+
+/* ISO_INVALID if ISOGRID_SLOTS_PER_DOMAIN has an invalid value. Collective. */
+iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, iso_domains *domains);
+void iso_domains_destroy(iso_domains *domains);
+
+#endif
