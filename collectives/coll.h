@@ -65,10 +65,10 @@ typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const voi
  * The topology is copied. n_threads may differ between ranks. Collective. */
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
                              iso_combine maximum, iso_fabric **fabric);
-/* From now on MPI adds sums between hosts in an order of its own, if slots of all hosts have a part of them: their
- * bits depend on the number of hosts. Within a host sums follow the tree. To be called before exchanges are made.
- * Collective. */
-iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric);
+/* From now on the method of this name takes the pulls that it can do (--collectives): "mpi": MPI adds sums between hosts
+ * in an order of its own, if slots of all hosts have a part of them, so that their bits depend on the number of hosts;
+ * within a host sums follow the tree. ISO_INVALID: there is none. To be called before exchanges are made. Collective. */
+iso_status iso_fabric_use(iso_fabric *fabric, const char *method);
 /* To be called after its exchanges are destroyed. Does nothing with NULL. Local, so that a rank that fails
  * alone can clean up. */
 void iso_fabric_destroy(iso_fabric *fabric);

@@ -6,14 +6,15 @@
 
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
-#include "collectives/gather_impl.h"
+#include "collectives/exchange_impl.h"
 #include "collectives/messages_impl.h"
-#include "collectives/mpi/reductions_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
 #include "collectives/tree_impl.h"
 #include "runtime/base/first_error.h"
 #include "runtime/base/memory.h"
+
+enum { ISO_MOST_METHODS = 4 };
 
 /* Counted by the thread that runs the slot, so it has its own cache lines. */
 typedef struct iso_counter {
@@ -57,7 +58,7 @@ struct iso_fabric {
     iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
-    iso_leaders leaders; /* who adds between hosts with MPI */
+    void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
     iso_exchange *exchanges;
     bool abandoned; /* a rank was lost: MPI may still use the memory of messages, which is not freed */
     iso_exchange *under_way; /* exchanges with messages in progress; used by thread 0 only */
@@ -82,13 +83,6 @@ typedef struct iso_slot_pulls {
     uint64_t given; /* bytes that pulls of other slots write into this slot's area */
 } iso_slot_pulls;
 
-/* What this rank combines for one fragment of a message. */
-typedef struct iso_pack {
-    iso_gather gather;
-    int message; /* of those that are sent; within the host: of those that are received */
-    size_t offset;
-} iso_pack;
-
 struct iso_exchange {
     iso_fabric *fabric;
     char *what;
@@ -99,16 +93,12 @@ struct iso_exchange {
                     barriers */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
-    iso_pack *packs; /* of this rank, in the order of messages after the commit */
-    int n_packs;
-    iso_pack *near_packs; /* of this rank: into the messages between domains of the host */
-    int n_near_packs;
-    bool relays; /* what leaves this host reads messages between its domains */
-    iso_reductions reductions;
-    iso_pack *contributions; /* of a leader: what its host adds to each region of `reductions` */
-    int n_contributions;
-    bool settled; /* no slot writes its sources in a step that runs it */
-    bool shared;  /* its messages are in the fabric's buffers, at these offsets */
+    iso_pack_list packs;          /* of this rank, in the order of messages after the commit */
+    iso_pack_list near_packs;     /* of this rank: into the messages between domains of the host */
+    bool relays;                  /* what leaves this host reads messages between its domains */
+    void *work[ISO_MOST_METHODS]; /* the methods' */
+    bool settled;                 /* no slot writes its sources in a step that runs it */
+    bool shared;                  /* its messages are in the fabric's buffers, at these offsets */
     size_t landing_offset, outgoing_offset;
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
     iso_exchange *next;    /* in the fabric's list */

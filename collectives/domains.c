@@ -83,7 +83,8 @@ static iso_domain *find_domain(const iso_fabric *fabric, int number)
 /* here: [n_domains] the domains of this host. */
 static iso_status list_domains(iso_fabric *fabric, const bool *here)
 {
-    fabric->domains = iso_new(((size_t)fabric->n_host_domains + 1) * sizeof *fabric->domains);
+    fabric->domains =
+        iso_new((size_t)(fabric->n_host_domains ? fabric->n_host_domains : 1) * sizeof *fabric->domains);
     if (!fabric->domains)
         return iso_no_memory("%d memory domains", fabric->n_host_domains);
     bool first = true;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "collectives/method_impl.h"
 #include "collectives/tree_impl.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
@@ -44,6 +45,22 @@ static void free_slot(iso_slot_pulls *slot)
     iso_free(slot->pulls);
 }
 
+static void destroy_work(const iso_exchange *exchange)
+{
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    for (int m = 0; m < count; m++)
+        if (exchange->work[m])
+            methods[m]->destroy(exchange->work[m]);
+}
+
+void iso_packs_free(iso_pack_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        iso_gather_free(&list->packs[i].gather);
+    iso_free(list->packs);
+}
+
 void iso_exchange_destroy(iso_exchange *exchange)
 {
     if (!exchange)
@@ -56,42 +73,16 @@ void iso_exchange_destroy(iso_exchange *exchange)
         return;
     for (int i = 0; exchange->slots && i < exchange->fabric->n_local_slots; i++)
         free_slot(&exchange->slots[i]);
-    for (int i = 0; i < exchange->n_packs; i++)
-        iso_gather_free(&exchange->packs[i].gather);
-    for (int i = 0; i < exchange->n_near_packs; i++)
-        iso_gather_free(&exchange->near_packs[i].gather);
-    for (int i = 0; i < exchange->n_contributions; i++)
-        iso_gather_free(&exchange->contributions[i].gather);
+    destroy_work(exchange);
+    iso_packs_free(&exchange->packs);
+    iso_packs_free(&exchange->near_packs);
     iso_messages_free(&exchange->messages);
-    iso_reductions_free(&exchange->reductions);
-    iso_free(exchange->contributions);
-    iso_free(exchange->near_packs);
-    iso_free(exchange->packs);
     iso_free(exchange->slots);
     iso_free(exchange->what);
     iso_free(exchange);
 }
 
 /* ---- one pull ---- */
-
-/* A region that a slot reads (the arguments of iso_exchange_add), and what it is made of. */
-typedef struct request {
-    iso_exchange *exchange;
-    int slot;
-    iso_dtype dtype;
-    iso_reduce reduce;
-    const iso_box *region;
-    const iso_source *sources;
-    int count;
-    iso_place *place;     /* [count] of each source */
-    iso_tree_node *nodes; /* [count] */
-    int n_operands;       /* number of operands, and so of nodes */
-    int *part;            /* [count] the message fragment that carries a node; -1: not in a message of this
-                             host */
-    bool *fresh;          /* [count] it is the first request for this node */
-    bool *near;           /* [count] the fragment comes from another domain of the slot's host */
-    int reduced;          /* the region that MPI adds; -1: messages bring operands */
-} request;
 
 static bool exchange_contains(const iso_box *box, const iso_box *region)
 {
@@ -104,7 +95,7 @@ static bool exchange_contains(const iso_box *box, const iso_box *region)
     return true;
 }
 
-static iso_status exchange_check_request(const request *r, const iso_box *target_box)
+static iso_status exchange_check_request(const iso_request *r, const iso_box *target_box)
 {
     const iso_exchange *exchange = r->exchange;
     int slots = exchange->fabric->topology.n_slots;
@@ -148,7 +139,7 @@ static void hash_number(iso_hash_key *key, uint64_t number)
 }
 
 /* Identifies the value of a node: equal nodes of different requests are sent once. */
-static iso_hash_key exchange_key_of(const request *r, const iso_tree_node *node)
+static iso_hash_key exchange_key_of(const iso_request *r, const iso_tree_node *node)
 {
     iso_hash_key key = {{1, 2}};
     hash_number(&key, (uint64_t)r->dtype);
@@ -163,14 +154,19 @@ static iso_hash_key exchange_key_of(const request *r, const iso_tree_node *node)
     return key;
 }
 
+iso_hash_key iso_request_key(const iso_request *r)
+{
+    return exchange_key_of(r, &(iso_tree_node){0, r->count, 0});
+}
+
 /* ---- fragments of messages ---- */
 
-static size_t region_bytes(const request *r)
+static size_t region_bytes(const iso_request *r)
 {
     return (size_t)iso_box_count(r->region) * iso_dtype_size(r->dtype);
 }
 
-static iso_operand operand_in_window(const request *r, const iso_source *source)
+static iso_operand operand_in_window(const iso_request *r, const iso_source *source)
 {
     return (iso_operand){
         .area = source->space == ISO_SPACE_SHARED ? ISO_AREA_SHARED : ISO_AREA_SLOT,
@@ -180,7 +176,7 @@ static iso_operand operand_in_window(const request *r, const iso_source *source)
 }
 
 /* A gather of `operands` operands, not planned yet. */
-static iso_status begin_gather(const request *r, int operands, iso_gather *gather)
+static iso_status begin_gather(const iso_request *r, int operands, iso_gather *gather)
 {
     *gather = (iso_gather){
         .dtype = r->dtype, .combine = r->exchange->fabric->combine[r->reduce], .n_operands = operands};
@@ -189,7 +185,7 @@ static iso_status begin_gather(const request *r, int operands, iso_gather *gathe
 }
 
 /* Allocates *boxes for the operands' boxes and, last, the target's. */
-static iso_status new_boxes(const request *r, int operands, const iso_box *target, const iso_box ***boxes)
+static iso_status new_boxes(const iso_request *r, int operands, const iso_box *target, const iso_box ***boxes)
 {
     *boxes = iso_new(((size_t)operands + 1) * sizeof **boxes);
     if (!*boxes)
@@ -198,12 +194,12 @@ static iso_status new_boxes(const request *r, int operands, const iso_box *targe
     return ISO_OK;
 }
 
-static int slot_that_sends(const request *r, const iso_tree_node *node)
+static int slot_that_sends(const iso_request *r, const iso_tree_node *node)
 {
     return r->sources[node->begin + r->slot % node->count].slot;
 }
 
-static int rank_that_receives(const request *r, const iso_tree_node *node)
+static int rank_that_receives(const iso_request *r, const iso_tree_node *node)
 {
     const iso_fabric *fabric = r->exchange->fabric;
     int host = iso_fabric_host_of_slot(fabric, r->slot), first = fabric->host_begin[host];
@@ -213,7 +209,7 @@ static int rank_that_receives(const request *r, const iso_tree_node *node)
 
 /* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or from
  * it. */
-static iso_status find_fragment(const request *r, int i)
+static iso_status find_fragment(const iso_request *r, int i)
 {
     const iso_tree_node *node = &r->nodes[i];
     const iso_fabric *fabric = r->exchange->fabric;
@@ -228,11 +224,11 @@ static iso_status find_fragment(const request *r, int i)
                                 region_bytes(r), &r->part[i], &r->fresh[i]);
 }
 
-static iso_status add_near_pack(const request *r, int i);
-static iso_status add_pack(const request *r, int i);
+static iso_status add_near_pack(const iso_request *r, int i);
+static iso_status add_pack(const iso_request *r, int i);
 
 /* Finds where the operand of a node comes from. */
-static iso_status place_part(const request *r, int i)
+static iso_status place_part(const iso_request *r, int i)
 {
     const iso_fabric *fabric = r->exchange->fabric;
     iso_place from = r->place[r->nodes[i].begin], to = iso_fabric_place_of_slot(fabric, r->slot);
@@ -248,7 +244,7 @@ static iso_status place_part(const request *r, int i)
 }
 
 /* Divides the sources into operands and finds where they come from. */
-static iso_status find_operands(request *r)
+static iso_status find_operands(iso_request *r)
 {
     r->n_operands =
         iso_tree_cut(r->place, r->count, iso_fabric_place_of_slot(r->exchange->fabric, r->slot), r->nodes);
@@ -258,7 +254,7 @@ static iso_status find_operands(request *r)
     return status;
 }
 
-static iso_status make_room(request *r)
+static iso_status make_room(iso_request *r)
 {
     size_t count = (size_t)r->count;
     r->place = iso_new(count * sizeof *r->place);
@@ -271,7 +267,7 @@ static iso_status make_room(request *r)
                : iso_no_memory("the exchange '%s'", r->exchange->what);
 }
 
-static void free_room(request *r)
+static void free_room(iso_request *r)
 {
     iso_free(r->near);
     iso_free(r->fresh);
@@ -283,12 +279,12 @@ static void free_room(request *r)
 /* ---- the slot's side ---- */
 
 /* The operand for a node. */
-static void take_operand(const request *r, int i, iso_operand *operand, const iso_box **box)
+static void take_operand(const iso_request *r, int i, iso_operand *operand, const iso_box **box)
 {
     const iso_source *first = &r->sources[r->nodes[i].begin];
     *box = r->region; /* packed */
-    if (r->reduced >= 0) {
-        *operand = (iso_operand){.area = ISO_AREA_REDUCED, .number = r->reduced};
+    if (r->result >= 0) {
+        *operand = (iso_operand){.area = ISO_AREA_RESULT, .number = r->result, .method = r->method};
     } else if (r->part[i] < 0) {
         *operand = operand_in_window(r, first);
         *box = &first->box;
@@ -300,7 +296,7 @@ static void take_operand(const request *r, int i, iso_operand *operand, const is
 }
 
 /* The gather of all operands into a target. */
-static iso_status make_gather(const request *r, const iso_box *target_box, iso_gather *gather)
+static iso_status make_gather(const iso_request *r, const iso_box *target_box, iso_gather *gather)
 {
     const iso_box **boxes;
     iso_status status = begin_gather(r, r->n_operands, gather);
@@ -315,11 +311,11 @@ static iso_status make_gather(const request *r, const iso_box *target_box, iso_g
     return status;
 }
 
-static iso_status make_pull(const request *r, const iso_box *target_box, iso_pull *pull)
+static iso_status make_pull(const iso_request *r, const iso_box *target_box, iso_pull *pull)
 {
     iso_status status = make_gather(r, target_box, &pull->gather);
     for (int i = 0; i < r->n_operands; i++)
-        pull->crossed += (r->reduced >= 0 || (r->part[i] >= 0 && !r->near[i])) && r->fresh[i];
+        pull->crossed += (r->result >= 0 || (r->part[i] >= 0 && !r->near[i])) && r->fresh[i];
     for (int i = 0; i < r->count; i++)
         pull->foreign += r->sources[i].slot != r->slot;
     if (pull->gather.count > 0)
@@ -327,7 +323,7 @@ static iso_status make_pull(const request *r, const iso_box *target_box, iso_pul
     return status;
 }
 
-static iso_status add_pull(const request *r, int target, const iso_box *target_box, int *number)
+static iso_status add_pull(const iso_request *r, int target, const iso_box *target_box, int *number)
 {
     iso_slot_pulls *slot = &r->exchange->slots[r->exchange->fabric->local[r->slot]];
     iso_pull fresh = {.target = target};
@@ -342,20 +338,21 @@ static iso_status add_pull(const request *r, int target, const iso_box *target_b
 
 /* What slot `reader` of this host reads to combine the sources of a list, all of this host. *own gets room of its own.
  */
-static iso_status begin_part(const request *r, int reader, const iso_source *sources, int count, request *own)
+static iso_status begin_part(const iso_request *r, int reader, const iso_source *sources, int count,
+                             iso_request *own)
 {
     *own = *r;
     own->slot = reader;
     own->sources = sources;
     own->count = count;
-    own->reduced = -1;
+    own->result = -1;
     iso_status status = make_room(own);
     for (int i = 0; i < count && status == ISO_OK; i++)
         own->place[i] = iso_fabric_place_of_slot(r->exchange->fabric, sources[i].slot);
     return status == ISO_OK ? find_operands(own) : status;
 }
 
-static bool reads_messages(const request *r)
+static bool reads_messages(const iso_request *r)
 {
     for (int i = 0; i < r->n_operands; i++)
         if (r->part[i] >= 0)
@@ -363,13 +360,11 @@ static bool reads_messages(const request *r)
     return false;
 }
 
-/* Adds to a list of packs the tree below a node, unless another rank packs it: all ranks of the host know which
- * messages between its domains that takes. */
-static iso_status pack_sources(const request *r, int reader, const iso_source *sources, int count,
-                               iso_pack fresh, iso_pack **packs, int *n_packs)
+iso_status iso_request_pack(const iso_request *r, int reader, const iso_source *sources, int count,
+                            iso_pack fresh, iso_pack_list *list)
 {
     iso_exchange *exchange = r->exchange;
-    request part;
+    iso_request part;
     bool mine = exchange->fabric->local[reader] >= 0;
     iso_status status = ISO_OK;
     if (!mine && exchange->fabric->n_host_domains == 1)
@@ -377,102 +372,70 @@ static iso_status pack_sources(const request *r, int reader, const iso_source *s
     ISO_TRY(begin_part(r, reader, sources, count, &part));
     exchange->relays |= reads_messages(&part);
     if (mine) {
-        ISO_TRY(iso_list_add(*packs, *n_packs, fresh, "the messages of an exchange"));
-        ISO_TRY(make_gather(&part, part.region, &(*packs)[*n_packs - 1].gather));
+        ISO_TRY(iso_list_add(list->packs, list->count, fresh, "the messages of an exchange"));
+        ISO_TRY(make_gather(&part, part.region, &list->packs[list->count - 1].gather));
     }
 done:
     free_room(&part);
     return status;
 }
 
-static iso_status pack_node(const request *r, int i, const iso_mailbox *box, iso_pack **packs, int *n_packs)
+static iso_status pack_node(const iso_request *r, int i, const iso_mailbox *box, iso_pack_list *list)
 {
     const iso_tree_node *node = &r->nodes[i];
     const iso_fragment *part = &box->fragments[r->part[i]];
-    return pack_sources(r, slot_that_sends(r, node), r->sources + node->begin, node->count,
-                        (iso_pack){.message = part->message, .offset = part->offset}, packs, n_packs);
+    return iso_request_pack(r, slot_that_sends(r, node), r->sources + node->begin, node->count,
+                            (iso_pack){.message = part->message, .offset = part->offset}, list);
 }
 
 /* What another domain of this host reads. */
-static iso_status add_near_pack(const request *r, int i)
+static iso_status add_near_pack(const iso_request *r, int i)
 {
-    iso_exchange *exchange = r->exchange;
-    return pack_node(r, i, &exchange->messages.in, &exchange->near_packs, &exchange->n_near_packs);
+    return pack_node(r, i, &r->exchange->messages.in, &r->exchange->near_packs);
 }
 
 /* What is sent to another host. */
-static iso_status add_pack(const request *r, int i)
+static iso_status add_pack(const iso_request *r, int i)
 {
-    iso_exchange *exchange = r->exchange;
-    return pack_node(r, i, &exchange->messages.out, &exchange->packs, &exchange->n_packs);
+    return pack_node(r, i, &r->exchange->messages.out, &r->exchange->packs);
 }
 
-/* ---- regions that MPI adds ---- */
+/* ---- pulls that a method takes ---- */
 
-/* True if slots of all hosts have a part of the sum. */
-static bool is_mpi_sum(const request *r)
+/* -1: none. */
+static int method_that_takes(const iso_request *r)
 {
-    const iso_leaders *leaders = &r->exchange->fabric->leaders;
-    int hosts = 0;
-    if (!leaders->used || r->count < leaders->count || !iso_reductions_know(r->dtype))
-        return false;
-    for (int i = 0; i < r->count; i++) {
-        hosts += !leaders->seen[r->place[i].host];
-        leaders->seen[r->place[i].host] = true;
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    for (int m = 0; m < count; m++) {
+        const void *use = r->exchange->fabric->methods[m];
+        if (use && methods[m]->takes(use, r))
+            return m;
     }
-    for (int i = 0; i < r->count; i++)
-        leaders->seen[r->place[i].host] = false;
-    return hosts == leaders->count && hosts > 1;
+    return -1;
 }
 
-/* What this host adds: its own sources, in the order of a tree over them. The leader reads them with its first slot. */
-static iso_status add_contribution(const request *r)
+/* The slot's pull reads the result. */
+static iso_status add_by_method(iso_request *r, int target, const iso_box *target_box, int *number)
 {
+    int count;
     iso_exchange *exchange = r->exchange;
-    const iso_fabric *fabric = exchange->fabric;
-    int count = 0, reader = fabric->by_host[fabric->host_begin[fabric->host_number]];
-    iso_source *own = iso_new((size_t)r->count * sizeof *own);
-    if (!own)
-        return iso_no_memory("the exchange '%s'", exchange->what);
-    for (int i = 0; i < r->count; i++)
-        if (r->place[i].host == fabric->host_number)
-            own[count++] = r->sources[i];
-    iso_status status = pack_sources(r, reader, own, count, (iso_pack){.message = r->reduced},
-                                     &exchange->contributions, &exchange->n_contributions);
-    iso_free(own);
-    return status;
-}
-
-static iso_status add_mpi_sum(request *r, int target, const iso_box *target_box, int *number)
-{
-    iso_exchange *exchange = r->exchange;
-    const iso_fabric *fabric = exchange->fabric;
-    int host = iso_fabric_host_of_slot(fabric, r->slot);
-    bool fresh;
-    iso_status status = ISO_OK;
-    iso_reduced region = {.key = exchange_key_of(r, &(iso_tree_node){0, r->count, 0}),
-                          .dtype = r->dtype,
-                          .reduce = r->reduce,
-                          .elements = iso_box_count(r->region)};
+    const iso_method *method = iso_methods(&count)[r->method];
     exchange->active = true;
-    ISO_TRY(iso_reductions_region(&exchange->reductions, &region, fabric->leaders.number[host], &r->reduced,
-                                  &fresh));
     r->n_operands = 1;
     r->nodes[0] = (iso_tree_node){0, r->count, 0};
     r->part[0] = -1;
-    r->fresh[0] = fresh;
-    if (fabric->local[r->slot] >= 0)
-        ISO_TRY(add_pull(r, target, target_box, number));
-    if (fresh && fabric->leaders.here >= 0)
-        status = add_contribution(r);
-done:
-    return status;
+    iso_status status = method->add(exchange->fabric->methods[r->method], r, &exchange->work[r->method],
+                                    &r->result, &r->fresh[0]);
+    if (status != ISO_OK || exchange->fabric->local[r->slot] < 0)
+        return status;
+    return add_pull(r, target, target_box, number);
 }
 
 /* ---- add ---- */
 
 /* True if the slot only copies within its own area. */
-static bool is_private(const request *r)
+static bool is_private(const iso_request *r)
 {
     for (int i = 0; i < r->count; i++)
         if (r->sources[i].slot != r->slot || r->sources[i].space != ISO_SPACE_SLOT)
@@ -486,15 +449,16 @@ bool iso_exchange_needs(const iso_exchange *exchange, int slot)
     return fabric->local[slot] >= 0 || fabric->n_domains > 1;
 }
 
-static iso_status exchange_add(request *r, int target, const iso_box *target_box, int *number)
+static iso_status exchange_add(iso_request *r, int target, const iso_box *target_box, int *number)
 {
     const iso_fabric *fabric = r->exchange->fabric;
     iso_place here = iso_fabric_place_of_slot(fabric, r->slot);
     bool empty = iso_box_count(r->region) == 0;
     for (int i = 0; i < r->count; i++)
         r->place[i] = empty ? here : iso_fabric_place_of_slot(fabric, r->sources[i].slot);
-    if (!empty && is_mpi_sum(r))
-        return add_mpi_sum(r, target, target_box, number);
+    r->method = empty ? -1 : method_that_takes(r);
+    if (r->method >= 0)
+        return add_by_method(r, target, target_box, number);
     iso_status status = find_operands(r);
     if (status != ISO_OK || here.host != fabric->host_number)
         return status;
@@ -507,14 +471,14 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull)
 {
-    request r = {.exchange = exchange,
-                 .slot = slot,
-                 .dtype = dtype,
-                 .reduce = reduce,
-                 .region = region,
-                 .sources = sources,
-                 .count = count,
-                 .reduced = -1};
+    iso_request r = {.exchange = exchange,
+                     .slot = slot,
+                     .dtype = dtype,
+                     .reduce = reduce,
+                     .region = region,
+                     .sources = sources,
+                     .count = count,
+                     .result = -1};
     iso_status status = exchange_check_request(&r, target_box);
     if (status != ISO_OK)
         return status;

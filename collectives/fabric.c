@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "collectives/method_impl.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
@@ -200,55 +201,25 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     return status;
 }
 
-/* ---- sums between hosts by MPI ---- */
-
-static iso_status number_leaders(iso_fabric *fabric)
+static void close_methods(iso_fabric *fabric)
 {
-    iso_leaders *leaders = &fabric->leaders;
-    int hosts = 0;
-    for (int rank = 0; rank < fabric->topology.n_ranks; rank++)
-        hosts = fabric->host_of_rank[rank] >= hosts ? fabric->host_of_rank[rank] + 1 : hosts;
-    leaders->number = iso_new((size_t)hosts * sizeof *leaders->number);
-    leaders->seen = iso_new((size_t)hosts * sizeof *leaders->seen);
-    if (!leaders->number || !leaders->seen)
-        return iso_no_memory("the leaders of %d hosts", hosts);
-    for (int host = 0; host < hosts; host++)
-        leaders->number[host] =
-            fabric->host_begin[host + 1] > fabric->host_begin[host] ? leaders->count++ : -1;
-    leaders->here = leaders->number[fabric->host_number];
-    return ISO_OK;
-}
-
-iso_status iso_fabric_use_mpi_sums(iso_fabric *fabric)
-{
-    iso_leaders *leaders = &fabric->leaders;
-    int first = fabric->host_begin[fabric->host_number];
-    if (!fabric->channel.communicator)
-        return ISO_OK;
-    iso_status status = iso_channel_agree(&fabric->channel, number_leaders(fabric));
-    if (status != ISO_OK)
-        return status;
-    /* the rank of the host's first slot */
-    bool leads = leaders->here >= 0 && fabric->rank_of_slot[fabric->by_host[first]] == fabric->topology.rank;
-    status = iso_comm_split(fabric->channel.communicator, leads, fabric->host_number, &leaders->communicator);
-    if (!leads)
-        iso_comm_free(&leaders->communicator);
-    leaders->used = status == ISO_OK;
-    return iso_channel_agree(&fabric->channel, status);
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    for (int m = 0; m < count; m++)
+        if (fabric->methods[m])
+            methods[m]->close(fabric->methods[m]);
 }
 
 void iso_fabric_destroy(iso_fabric *fabric)
 {
     if (!fabric || fabric->abandoned) /* MPI may still use its memory */
         return;
+    close_methods(fabric);
     iso_fabric_free_domains(fabric);
     iso_window_destroy(&fabric->landing);
     iso_free(fabric->outgoing);
     iso_window_destroy(&fabric->flags);
     iso_window_destroy(&fabric->own_flags);
-    iso_free(fabric->leaders.number);
-    iso_free(fabric->leaders.seen);
-    iso_comm_free(&fabric->leaders.communicator);
     iso_comm_free(&fabric->host);
     iso_comm_free(&fabric->channel.communicator);
     iso_free(fabric->counters);

@@ -6,14 +6,15 @@
 #include "collectives/coll.h"
 
 /* The memory that holds an operand or target. */
-typedef enum iso_area { ISO_AREA_SLOT, ISO_AREA_SHARED, ISO_AREA_MESSAGE, ISO_AREA_REDUCED } iso_area;
+typedef enum iso_area { ISO_AREA_SLOT, ISO_AREA_SHARED, ISO_AREA_MESSAGE, ISO_AREA_RESULT } iso_area;
 
 typedef struct iso_operand {
     iso_area area;
-    int number; /* number of the slot (SHARED: one of the domain), of the incoming message, or of the region that MPI adds */
+    int number; /* of the slot (SHARED: one of the domain), of the incoming message, or of a method's result */
     size_t offset; /* bytes from the beginning of the area to the region's first element */
     char *address; /* of the region's first element; found when areas are placed */
     int n_folds;   /* combinations to make after this operand: the tree in postfix order */
+    int method;    /* RESULT: which */
 } iso_operand;
 
 typedef struct iso_gather {

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/mpi/call.h"
+#include "collectives/method_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
+
+enum { TRIES = 100 /* tests that fail in a row, after which waiting is given up */ };
 
 /* ---- commit ---- */
 
@@ -22,14 +24,15 @@ static int by_message(const void *a, const void *b)
 
 static char *area_address(const iso_exchange *exchange, const iso_operand *operand)
 {
+    int count;
     const iso_device *device = exchange->fabric->topology.device;
     switch (operand->area) {
     case ISO_AREA_SLOT:
         return device->reach(iso_fabric_slot_area(exchange->fabric, operand->number));
     case ISO_AREA_SHARED:
         return device->reach(iso_fabric_shared_area(exchange->fabric, operand->number));
-    case ISO_AREA_REDUCED:
-        return exchange->reductions.results.base + exchange->reductions.regions[operand->number].result;
+    case ISO_AREA_RESULT:
+        return iso_methods(&count)[operand->method]->result(exchange->work[operand->method], operand->number);
     default:
         return exchange->messages.in.messages[operand->number].data;
     }
@@ -43,33 +46,33 @@ static void resolve_operands(const iso_exchange *exchange, iso_operand *operands
     }
 }
 
-static void resolve_gather(const iso_exchange *exchange, iso_gather *gather)
+void iso_exchange_resolve_gather(const iso_exchange *exchange, iso_gather *gather)
 {
     resolve_operands(exchange, gather->operands, gather->n_operands);
     resolve_operands(exchange, gather->copies, gather->n_copies);
 }
 
+static void resolve_packs(const iso_exchange *exchange, iso_pack_list *list, const iso_mailbox *box)
+{
+    for (int i = 0; i < list->count; i++) {
+        iso_pack *pack = &list->packs[i];
+        iso_exchange_resolve_gather(exchange, &pack->gather);
+        pack->gather.out = box->messages[pack->message].data + pack->offset;
+    }
+}
+
 void iso_exchange_resolve(iso_exchange *exchange)
 {
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
     for (int s = 0; s < exchange->fabric->n_local_slots; s++)
         for (int i = 0; i < exchange->slots[s].n_pulls; i++)
-            resolve_gather(exchange, &exchange->slots[s].pulls[i].gather);
-    for (int i = 0; i < exchange->n_packs; i++) {
-        iso_pack *pack = &exchange->packs[i];
-        resolve_gather(exchange, &pack->gather);
-        pack->gather.out = exchange->messages.out.messages[pack->message].data + pack->offset;
-    }
-    for (int i = 0; i < exchange->n_near_packs; i++) {
-        iso_pack *pack = &exchange->near_packs[i];
-        resolve_gather(exchange, &pack->gather);
-        pack->gather.out = exchange->messages.in.messages[pack->message].data + pack->offset;
-    }
-    for (int i = 0; i < exchange->n_contributions; i++) {
-        iso_pack *pack = &exchange->contributions[i];
-        resolve_gather(exchange, &pack->gather);
-        pack->gather.out =
-            exchange->reductions.contribution + exchange->reductions.regions[pack->message].offset;
-    }
+            iso_exchange_resolve_gather(exchange, &exchange->slots[s].pulls[i].gather);
+    resolve_packs(exchange, &exchange->packs, &exchange->messages.out);
+    resolve_packs(exchange, &exchange->near_packs, &exchange->messages.in);
+    for (int m = 0; m < count; m++)
+        if (exchange->work[m])
+            methods[m]->resolve(exchange, exchange->work[m]);
 }
 
 void iso_exchange_set_settled(iso_exchange *exchange)
@@ -103,6 +106,20 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
     return iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
 }
 
+static iso_status allocate_work(const iso_exchange *exchange)
+{
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    iso_status status = ISO_OK;
+    for (int m = 0; m < count; m++) {
+        void *work = exchange->work[m];
+        iso_status made =
+            work ? methods[m]->allocate(exchange->fabric, exchange->fabric->methods[m], work) : ISO_OK;
+        status = status == ISO_OK ? made : status;
+    }
+    return status;
+}
+
 iso_status iso_exchange_commit(iso_exchange *exchange)
 {
     iso_fabric *fabric = exchange->fabric;
@@ -113,14 +130,14 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     if (status == ISO_OK && !exchange->shared)
         status = iso_messages_allocate(&exchange->messages, fabric->host);
     if (status == ISO_OK)
-        status = iso_reductions_allocate(&exchange->reductions, &fabric->leaders, fabric->host);
+        status = allocate_work(exchange);
     if (status == ISO_OK)
         status = iso_exchange_place_messages(exchange);
     status = iso_channel_agree(&fabric->channel, status);
     if (status != ISO_OK)
         return status;
-    if (exchange->n_packs > 1)
-        qsort(exchange->packs, (size_t)exchange->n_packs, sizeof *exchange->packs, by_message);
+    if (exchange->packs.count > 1)
+        qsort(exchange->packs.packs, (size_t)exchange->packs.count, sizeof(iso_pack), by_message);
     iso_exchange_resolve(exchange);
     exchange->committed = true;
     return ISO_OK;
@@ -175,55 +192,84 @@ static void run_check(iso_fabric *fabric, iso_status status)
 /* Packs and sends, message by message. */
 static void send_messages(iso_exchange *exchange)
 {
+    const iso_pack_list *packs = &exchange->packs;
     iso_messages *messages = &exchange->messages;
     run_check(exchange->fabric, iso_messages_start_receiving(messages));
     int pack = 0;
     for (int i = 0; i < messages->out.n_messages; i++) {
-        for (; pack < exchange->n_packs && exchange->packs[pack].message == i; pack++)
-            iso_gather_run(&exchange->packs[pack].gather);
+        for (; pack < packs->count && packs->packs[pack].message == i; pack++)
+            iso_gather_run(&packs->packs[pack].gather);
         if (messages->out.messages[i].from == messages->rank)
             run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
 }
 
-static bool is_leader(const iso_exchange *exchange)
+/* Whether method m has something to do on this rank in a run. */
+static bool works(const iso_exchange *exchange, int m)
 {
-    return exchange->fabric->leaders.communicator && exchange->reductions.n_calls > 0;
+    int count;
+    const void *work = exchange->work[m];
+    return work && iso_methods(&count)[m]->travels(exchange->fabric->methods[m], work);
 }
 
-/* Whether this rank sends, receives or reduces. */
+/* Whether this rank sends or receives, or a method does. */
 static bool communicates(const iso_exchange *exchange)
 {
-    return iso_messages_travel(&exchange->messages) || is_leader(exchange);
+    bool any = iso_messages_travel(&exchange->messages);
+    for (int m = 0; m < ISO_MOST_METHODS; m++)
+        any = any || works(exchange, m);
+    return any;
 }
 
-/* Whether slots of this host read what comes from other hosts. */
+/* Whether slots of this host read what comes from other domains. */
 static bool has_arrivals(const iso_exchange *exchange)
 {
-    return exchange->messages.in.n_messages > 0 || exchange->reductions.n_calls > 0;
+    bool any = exchange->messages.in.n_messages > 0;
+    for (int m = 0; m < ISO_MOST_METHODS; m++)
+        any = any || exchange->work[m];
+    return any;
 }
 
-static void run_packs(const iso_pack *packs, int count)
+void iso_packs_run(const iso_pack_list *list)
 {
-    for (int i = 0; i < count; i++)
-        iso_gather_run(&packs[i].gather);
+    for (int i = 0; i < list->count; i++)
+        iso_gather_run(&list->packs[i].gather);
 }
 
-static void start_reductions(iso_exchange *exchange)
+static void start_methods(iso_exchange *exchange)
 {
-    run_packs(exchange->contributions, exchange->n_contributions);
-    run_check(exchange->fabric, iso_reductions_start(&exchange->reductions, &exchange->fabric->leaders));
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    for (int m = 0; m < count; m++)
+        if (works(exchange, m))
+            run_check(exchange->fabric, methods[m]->start(exchange->fabric->methods[m], exchange->work[m]));
+}
+
+/* *done: all have their results. */
+static iso_status test_methods(const iso_exchange *exchange, int *done)
+{
+    int count, its;
+    const iso_method *const *methods = iso_methods(&count);
+    iso_status status = ISO_OK;
+    *done = 1;
+    for (int m = 0; m < count; m++) {
+        if (!works(exchange, m))
+            continue;
+        iso_status tested = methods[m]->test(exchange->work[m], &its);
+        status = status == ISO_OK ? tested : status;
+        *done &= tested == ISO_OK && its;
+    }
+    return status;
 }
 
 /* Tests again after an error, and gives up, as iso_messages_finish. */
-static void finish_reductions(iso_exchange *exchange)
+static void finish_methods(iso_exchange *exchange)
 {
     iso_patience patience = {0};
-    for (int done = 0, failed = 0; !done && failed < ISO_MPI_TRIES;) {
-        iso_status status = iso_reductions_test(&exchange->reductions, &done);
+    for (int done = 0, failed = 0; !done && failed < TRIES;) {
+        iso_status status = test_methods(exchange, &done);
         run_check(exchange->fabric, status);
         failed = status == ISO_OK ? 0 : failed + 1;
-        done = done && status == ISO_OK;
         if (!done && is_lost(exchange->fabric))
             return;
         if (!done)
@@ -250,12 +296,11 @@ static void run_start(iso_exchange *exchange, int thread)
     if (!exchange->settled)
         timed_barrier(fabric, thread);
     if (thread == 0)
-        run_packs(exchange->near_packs, exchange->n_near_packs);
+        iso_packs_run(&exchange->near_packs);
     if (exchange->relays)
         timed_barrier(fabric, thread);
     if (thread == 0 && communicates(exchange) && !is_lost(fabric)) {
-        if (is_leader(exchange))
-            start_reductions(exchange);
+        start_methods(exchange);
         send_messages(exchange);
         exchange->sent = iso_clock_ns();
         exchange->arrived = 0;
@@ -286,8 +331,7 @@ static void run_wait(iso_exchange *exchange, int thread)
         return;
     if (thread == 0 && communicates(exchange)) {
         int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
-        if (is_leader(exchange))
-            finish_reductions(exchange);
+        finish_methods(exchange);
         run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
                                                         exchange->fabric->host_barrier.crowded));
         iso_watch_wait_done(exchange->fabric->channel.watch, begun);
@@ -318,13 +362,12 @@ void iso_exchange_begin(iso_exchange *exchange, int thread)
 void iso_fabric_progress(iso_fabric *fabric)
 {
     for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way) {
-        int done, reduced = 1;
+        int done, brought;
         if (exchange->arrived)
             continue;
         run_check(fabric, iso_messages_progress(&exchange->messages, &done));
-        if (is_leader(exchange))
-            run_check(fabric, iso_reductions_test(&exchange->reductions, &reduced));
-        if (done && reduced)
+        run_check(fabric, test_methods(exchange, &brought));
+        if (done && brought)
             exchange->arrived = iso_clock_ns();
     }
 }
@@ -422,7 +465,10 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
 
 size_t iso_exchange_bytes(const iso_exchange *exchange)
 {
-    const iso_reductions *sums = &exchange->reductions;
-    return exchange->messages.bytes + sums->result_bytes +
-           (sums->contribution ? sums->contribution_bytes : 0);
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    size_t bytes = exchange->messages.bytes;
+    for (int m = 0; m < count; m++)
+        bytes += exchange->work[m] ? methods[m]->bytes(exchange->work[m]) : 0;
+    return bytes;
 }

@@ -54,13 +54,12 @@ static iso_status find_holders(iso_domains *d, const iso_mesh *mesh)
 iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, iso_domains *out)
 {
     size_t slots = (size_t)mesh->n_slots;
-    iso_domains d = {.of_slot = iso_new(slots * sizeof *d.of_slot),
-                     .holder_of_slot = iso_new(slots * sizeof *d.holder_of_slot),
-                     .host = iso_new(slots * sizeof *d.host)};
-    int per_domain = 0;
-    iso_status status = d.of_slot && d.holder_of_slot && d.host
-                            ? slots_per_domain(&per_domain)
-                            : iso_no_memory("the memory domains of %zu slots", slots);
+    int *room = iso_new(3 * slots * sizeof *room), per_domain = 0;
+    iso_domains d = {.of_slot = room,
+                     .holder_of_slot = room ? room + slots : NULL,
+                     .host = room ? room + 2 * slots : NULL};
+    iso_status status =
+        room ? slots_per_domain(&per_domain) : iso_no_memory("the memory domains of %zu slots", slots);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree_same(ctx, "ISOGRID_SLOTS_PER_DOMAIN", (uint64_t)per_domain, NULL));
     number_domains(&d, mesh, ctx, per_domain);
@@ -74,8 +73,6 @@ done:
 
 void iso_domains_destroy(iso_domains *d)
 {
-    iso_free(d->of_slot);
-    iso_free(d->holder_of_slot);
-    iso_free(d->host);
+    iso_free(d->of_slot); /* the others are in the same memory */
     *d = (iso_domains){0};
 }

@@ -87,8 +87,9 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .domain_of_slot = runtime->domains.of_slot};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
-    if (!strcmp(iso_option(runtime->ctx, "collectives", "auto"), "mpi"))
-        ISO_TRY(iso_fabric_use_mpi_sums(runtime->fabric));
+    const char *method = iso_option(runtime->ctx, "collectives", "auto");
+    if (strcmp(method, "auto") != 0)
+        ISO_TRY(iso_fabric_use(runtime->fabric, method));
 done:
     iso_free(hosts);
     return status;

@@ -183,7 +183,7 @@ static void build(scene *s, int slots, bool blocks, int per_host, bool mpi, bool
     ck_assert(iso_fabric_create(&s->topology, iso_communicator(ctx), cpu->sum, cpu->maximum, &s->fabric) ==
               ISO_OK);
     if (mpi)
-        ck_assert(iso_fabric_use_mpi_sums(s->fabric) == ISO_OK);
+        ck_assert(iso_fabric_use(s->fabric, "mpi") == ISO_OK);
     ck_assert(iso_fabric_reserve(s->fabric, 4 * BUFFER, NULL) == ISO_OK);
     ck_assert(iso_exchange_create(s->fabric, "test", &s->exchange) == ISO_OK);
     for (int slot = 0; slot < slots; slot++)

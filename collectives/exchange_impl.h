@@ -1,0 +1,52 @@
+/* What an exchange is made of while pulls are added to it. */
+#ifndef ISO_EXCHANGE_IMPL_H
+#define ISO_EXCHANGE_IMPL_H
+
+#include "collectives/gather_impl.h"
+#include "collectives/tree_impl.h"
+#include "runtime/base/hash.h"
+
+/* A region that a slot reads (the arguments of iso_exchange_add), and what it is made of. */
+typedef struct iso_request {
+    iso_exchange *exchange;
+    int slot;
+    iso_dtype dtype;
+    iso_reduce reduce;
+    const iso_box *region;
+    const iso_source *sources;
+    int count;
+    iso_place *place;     /* [count] of each source */
+    iso_tree_node *nodes; /* [count] */
+    int n_operands;       /* number of operands, and so of nodes */
+    int *part;            /* [count] the message fragment that carries a node; -1: not in a message of this
+                             host */
+    bool *fresh;          /* [count] it is the first request for this node */
+    bool *near;           /* [count] the fragment comes from another domain of the slot's host */
+    int method, result;   /* result: what a method brings; -1: the sources are gathered */
+} iso_request;
+
+/* What this rank combines for one fragment of a message, or for a method. */
+typedef struct iso_pack {
+    iso_gather gather;
+    int message; /* of those that are sent; within the host: of those that are received; or the method's number */
+    size_t offset;
+} iso_pack;
+
+typedef struct iso_pack_list {
+    iso_pack *packs;
+    int count;
+} iso_pack_list;
+
+/* Identifies the value of all sources of a request together. */
+iso_hash_key iso_request_key(const iso_request *request);
+/* Adds to a list what slot `reader` of this host reads to combine sources, all of this host, for the request's region,
+ * unless another rank hosts that slot. Called on all ranks of the host, because messages between its domains may be
+ * needed. Such a pack is run when they have been written. */
+iso_status iso_request_pack(const iso_request *request, int reader, const iso_source *sources, int count,
+                            iso_pack fresh, iso_pack_list *list);
+void iso_packs_run(const iso_pack_list *list);
+void iso_packs_free(iso_pack_list *list);
+/* Finds the addresses of what a gather reads and writes again, but for `out`. */
+void iso_exchange_resolve_gather(const iso_exchange *exchange, iso_gather *gather);
+
+#endif

@@ -1,0 +1,38 @@
+/* Methods: what carries out pulls better than gathers from the memory of the sources. A fabric uses those that it is told
+ * to use (iso_fabric_use). The first one that takes a pull brings its result into memory that the slot can load, and the
+ * slot's pull only reads it. The list is in method.c: a method is one file and one line there. */
+#ifndef ISO_METHOD_IMPL_H
+#define ISO_METHOD_IMPL_H
+
+#include "collectives/exchange_impl.h"
+
+/* use: its data of the fabric. work: its data of an exchange; NULL until it takes a pull. */
+typedef struct iso_method {
+    const char *name; /* --collectives NAME */
+    /* *use: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */
+    iso_status (*open)(iso_fabric *fabric, void **use);
+    void (*close)(void *use);
+    /* Whether it takes a pull. The same on all ranks that add the pull. */
+    bool (*takes)(const void *use, const iso_request *request);
+    /* Takes it. *result: the number of the result; *fresh: no earlier pull of this host reads it. */
+    iso_status (*add)(const void *use, const iso_request *request, void **work, int *result, bool *fresh);
+    /* After the last pull, also without one: allocates memory. Collective over the host. */
+    iso_status (*allocate)(const iso_fabric *fabric, const void *use, void *work);
+    /* Finds the addresses of what it reads again (iso_exchange_resolve_gather), and that of a result. */
+    void (*resolve)(const iso_exchange *exchange, void *work);
+    char *(*result)(const void *work, int number);
+    /* Of a run: start, when all sources are written, then test until *done. Called by thread 0 of ranks for which
+     * `travels` is true. */
+    bool (*travels)(const void *use, const void *work);
+    iso_status (*start)(const void *use, void *work);
+    iso_status (*test)(void *work, int *done);
+    size_t (*bytes)(const void *work); /* of memory, for this rank */
+    void (*destroy)(void *work);
+} iso_method;
+
+/* [*count], at most ISO_MOST_METHODS, the preferred ones first. */
+const iso_method *const *iso_methods(int *count);
+
+extern const iso_method iso_method_mpi; /* mpi/reductions.c */
+
+#endif
