@@ -129,6 +129,21 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
 iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,
                                      iso_reduce reduce, int64_t total, int64_t begin, int64_t n,
                                      const iso_source *sources, int count);
+/* What the pulls of the slots of a group do together, as far as the plan has recognised it. */
+typedef enum iso_exchange_kind {
+    ISO_EXCHANGE_PULLS, /* anything */
+    ISO_EXCHANGE_ALL_REDUCE,
+    ISO_EXCHANGE_REDUCE_SCATTER,
+    ISO_EXCHANGE_ALL_GATHER,
+    ISO_EXCHANGE_ALL_TO_ALL,
+    ISO_EXCHANGE_SHIFT, /* every slot gets what lies next to its part */
+} iso_exchange_kind;
+/* Whether something other than pulls may use it: else iso_exchange_set_kind need not be called. */
+bool iso_exchange_wants_kind(const iso_exchange *exchange);
+/* What the pulls do that are added from now on, so that a method that has a better way can take them. group: [n_slots] the
+ * lowest slot of each slot's group; it is copied. NULL: of ISO_EXCHANGE_PULLS, which is what new exchanges do. The same
+ * calls on every rank, between the same pulls. */
+iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind, const int *group);
 /* States that no slot writes the sources in a step in which the exchange runs. They are written between
  * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called
  * before the commit. */

@@ -8,6 +8,7 @@
 #include "collectives/control/channel.h"
 #include "collectives/exchange_impl.h"
 #include "collectives/messages_impl.h"
+#include "collectives/puller_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
 #include "collectives/tree_impl.h"
@@ -35,9 +36,10 @@ typedef struct iso_domain {
 struct iso_fabric {
     iso_topology topology;
     int *rank_of_slot, *host_of_rank; /* copies of the topology's */
-    iso_combine combine[2];           /* by iso_reduce */
-    iso_channel channel;              /* all ranks */
-    iso_comm *host;                   /* the ranks of this host; NULL without MPI */
+    const iso_puller *puller;
+    iso_combine combine[2]; /* by iso_reduce */
+    iso_channel channel;    /* all ranks */
+    iso_comm *host;         /* the ranks of this host; NULL without MPI */
     int host_number;
     int *domain_of_slot; /* [n_slots] */
     int n_domains;       /* of all hosts */
@@ -60,6 +62,8 @@ struct iso_fabric {
     size_t outgoing_bytes;
     void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
     iso_exchange *exchanges;
+    int **groups; /* [n_groups] the groupings of slots that exchanges have, each once */
+    int n_groups;
     bool abandoned; /* a rank was lost: MPI may still use the memory of messages, which is not freed */
     iso_exchange *under_way; /* exchanges with messages in progress; used by thread 0 only */
     atomic_int failures;     /* failed messages so far; counted by thread 0 */
@@ -88,6 +92,8 @@ struct iso_exchange {
     char *what;
     iso_watch_name name; /* for the watchdog */
     int tag;
+    iso_exchange_kind kind; /* of the pulls that are being added */
+    const int *group;       /* [n_slots] and their groups: the fabric's; NULL: kind PULLS */
     bool committed;
     bool active; /* slots of this host take part, other than by copies within one slot: the host needs
                     barriers */

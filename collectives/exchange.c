@@ -82,6 +82,45 @@ void iso_exchange_destroy(iso_exchange *exchange)
     iso_free(exchange);
 }
 
+/* ---- what the pulls do ---- */
+
+bool iso_exchange_wants_kind(const iso_exchange *exchange)
+{
+    bool any = false;
+    for (int m = 0; m < ISO_MOST_METHODS; m++)
+        any |= exchange->fabric->methods[m] != NULL;
+    return any;
+}
+
+/* The fabric's copy of a grouping. */
+static iso_status keep_group(iso_fabric *fabric, const int *group, const int **kept)
+{
+    size_t bytes = (size_t)fabric->topology.n_slots * sizeof *group;
+    for (int i = 0; i < fabric->n_groups; i++)
+        if (!memcmp(fabric->groups[i], group, bytes)) {
+            *kept = fabric->groups[i];
+            return ISO_OK;
+        }
+    int *fresh = iso_new(bytes);
+    iso_status status = fresh ? iso_list_add(fabric->groups, fabric->n_groups, fresh, "groups of slots")
+                              : iso_no_memory("groups of slots");
+    if (status != ISO_OK) {
+        iso_free(fresh);
+        return status;
+    }
+    *kept = memcpy(fresh, group, bytes);
+    return ISO_OK;
+}
+
+iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind, const int *group)
+{
+    const int *kept = NULL;
+    iso_status status = group ? keep_group(exchange->fabric, group, &kept) : ISO_OK;
+    exchange->kind = kept ? kind : ISO_EXCHANGE_PULLS;
+    exchange->group = kept;
+    return status;
+}
+
 /* ---- one pull ---- */
 
 static bool exchange_contains(const iso_box *box, const iso_box *region)
@@ -478,6 +517,8 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                      .region = region,
                      .sources = sources,
                      .count = count,
+                     .kind = exchange->kind,
+                     .group = exchange->group,
                      .result = -1};
     iso_status status = exchange_check_request(&r, target_box);
     if (status != ISO_OK)

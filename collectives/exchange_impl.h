@@ -15,14 +15,16 @@ typedef struct iso_request {
     const iso_box *region;
     const iso_source *sources;
     int count;
-    iso_place *place;     /* [count] of each source */
-    iso_tree_node *nodes; /* [count] */
-    int n_operands;       /* number of operands, and so of nodes */
-    int *part;            /* [count] the message fragment that carries a node; -1: not in a message of this
+    iso_exchange_kind kind; /* what it is a part of */
+    const int *group;       /* [n_slots] the lowest slot of each slot's group; NULL: kind PULLS */
+    iso_place *place;       /* [count] of each source */
+    iso_tree_node *nodes;   /* [count] */
+    int n_operands;         /* number of operands, and so of nodes */
+    int *part;              /* [count] the message fragment that carries a node; -1: not in a message of this
                              host */
-    bool *fresh;          /* [count] it is the first request for this node */
-    bool *near;           /* [count] the fragment comes from another domain of the slot's host */
-    int method, result;   /* result: what a method brings; -1: the sources are gathered */
+    bool *fresh;            /* [count] it is the first request for this node */
+    bool *near;             /* [count] the fragment comes from another domain of the slot's host */
+    int method, result;     /* result: what a method brings; -1: the sources are gathered */
 } iso_request;
 
 /* What this rank combines for one fragment of a message, or for a method. */
@@ -44,7 +46,7 @@ iso_hash_key iso_request_key(const iso_request *request);
  * needed. Such a pack is run when they have been written. */
 iso_status iso_request_pack(const iso_request *request, int reader, const iso_source *sources, int count,
                             iso_pack fresh, iso_pack_list *list);
-void iso_packs_run(const iso_pack_list *list);
+void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list);
 void iso_packs_free(iso_pack_list *list);
 /* Finds the addresses of what a gather reads and writes again, but for `out`. */
 void iso_exchange_resolve_gather(const iso_exchange *exchange, iso_gather *gather);

@@ -42,6 +42,10 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     fabric->topology = *topology;
     if (!topology->device)
         fabric->topology.device = iso_device_cpu();
+    fabric->puller = iso_puller_for(fabric->topology.device);
+    if (!fabric->puller)
+        return iso_error(ISO_INVALID, "exchanges cannot pull from the memory of the device '%s'",
+                         fabric->topology.device->name);
     fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->n_slots);
     fabric->host_of_rank = copy_integers(topology->host_of_rank, topology->n_ranks);
     fabric->area = iso_new((size_t)topology->n_slots * sizeof *fabric->area);
@@ -215,6 +219,9 @@ void iso_fabric_destroy(iso_fabric *fabric)
     if (!fabric || fabric->abandoned) /* MPI may still use its memory */
         return;
     close_methods(fabric);
+    for (int i = 0; i < fabric->n_groups; i++)
+        iso_free(fabric->groups[i]);
+    iso_free(fabric->groups);
     iso_fabric_free_domains(fabric);
     iso_window_destroy(&fabric->landing);
     iso_free(fabric->outgoing);

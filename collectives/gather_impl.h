@@ -1,5 +1,5 @@
 /* Gathers: one region, combined from one or more operands in tree order, written to one target. The local
- * work of a pull, and of packing a message. */
+ * work of a pull, and of packing a message; a puller (puller_impl.h) does it. */
 #ifndef ISO_GATHER_IMPL_H
 #define ISO_GATHER_IMPL_H
 
@@ -44,10 +44,7 @@ size_t iso_box_offset(const iso_box *box, const iso_box *region, size_t size);
 iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_box *const *boxes);
 void iso_gather_free(iso_gather *gather);
 
-void iso_gather_run(const iso_gather *gather);
 /* True if the region is one run in every operand. */
 bool iso_gather_is_run(const iso_gather *gather);
-/* Combines elements [begin, begin + n) of such a region into out. */
-void iso_gather_part(const iso_gather *gather, int64_t begin, int64_t n, void *out);
 
 #endif

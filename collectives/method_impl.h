@@ -24,7 +24,7 @@ typedef struct iso_method {
     /* Of a run: start, when all sources are written, then test until *done. Called by thread 0 of ranks for which
      * `travels` is true. */
     bool (*travels)(const void *use, const void *work);
-    iso_status (*start)(const void *use, void *work);
+    iso_status (*start)(const iso_exchange *exchange, const void *use, void *work);
     iso_status (*test)(void *work, int *done);
     size_t (*bytes)(const void *work); /* of memory, for this rank */
     void (*destroy)(void *work);

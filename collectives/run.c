@@ -198,7 +198,7 @@ static void send_messages(iso_exchange *exchange)
     int pack = 0;
     for (int i = 0; i < messages->out.n_messages; i++) {
         for (; pack < packs->count && packs->packs[pack].message == i; pack++)
-            iso_gather_run(&packs->packs[pack].gather);
+            exchange->fabric->puller->run(&packs->packs[pack].gather);
         if (messages->out.messages[i].from == messages->rank)
             run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
@@ -230,10 +230,10 @@ static bool has_arrivals(const iso_exchange *exchange)
     return any;
 }
 
-void iso_packs_run(const iso_pack_list *list)
+void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
 {
     for (int i = 0; i < list->count; i++)
-        iso_gather_run(&list->packs[i].gather);
+        exchange->fabric->puller->run(&list->packs[i].gather);
 }
 
 static void start_methods(iso_exchange *exchange)
@@ -242,7 +242,8 @@ static void start_methods(iso_exchange *exchange)
     const iso_method *const *methods = iso_methods(&count);
     for (int m = 0; m < count; m++)
         if (works(exchange, m))
-            run_check(exchange->fabric, methods[m]->start(exchange->fabric->methods[m], exchange->work[m]));
+            run_check(exchange->fabric,
+                      methods[m]->start(exchange, exchange->fabric->methods[m], exchange->work[m]));
 }
 
 /* *done: all have their results. */
@@ -296,7 +297,7 @@ static void run_start(iso_exchange *exchange, int thread)
     if (!exchange->settled)
         timed_barrier(fabric, thread);
     if (thread == 0)
-        iso_packs_run(&exchange->near_packs);
+        iso_packs_run(exchange, &exchange->near_packs);
     if (exchange->relays)
         timed_barrier(fabric, thread);
     if (thread == 0 && communicates(exchange) && !is_lost(fabric)) {
@@ -400,12 +401,13 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
 {
     int local = exchange->fabric->local[slot];
     const iso_slot_pulls *pulls = &exchange->slots[local];
+    const iso_puller *puller = exchange->fabric->puller;
     exchange->fabric->counters[local].traffic.pulled += pulls->given;
     for (int i = 0; i < pulls->n_pulls; i++) {
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
             continue;
-        iso_gather_run(&pull->gather);
+        puller->run(&pull->gather);
         run_count(exchange, local, pull, pull->gather.count);
     }
 }
@@ -426,7 +428,7 @@ void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int6
 {
     int local = exchange->fabric->local[slot];
     const iso_pull *p = &exchange->slots[local].pulls[pull];
-    iso_gather_part(&p->gather, begin, n, out);
+    exchange->fabric->puller->part(&p->gather, begin, n, out);
     run_count(exchange, local, p, n);
 }
 

@@ -358,12 +358,12 @@ static bool travels(const void *use, const void *work)
     return ((const leaders *)use)->communicator && ((const reductions *)work)->n_calls > 0;
 }
 
-static iso_status start(const void *use, void *work)
+static iso_status start(const iso_exchange *exchange, const void *use, void *work)
 {
     const leaders *l = use;
     reductions *r = work;
     iso_status status = ISO_OK;
-    iso_packs_run(&r->packs);
+    iso_packs_run(exchange, &r->packs);
     for (int i = 0; i < r->n_calls; i++) {
         const reduction_call *call = &r->calls[i];
         char *from = r->contribution + call->offset, *to = r->results.base + call->result;

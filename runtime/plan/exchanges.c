@@ -8,11 +8,12 @@
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/plan/plan_impl.h"
+#include "runtime/spmd/collective.h"
 
 /* Working memory. */
 typedef struct workspace {
     iso_source *source; /* all of them [slots] */
-    int *slots;
+    int *slots, *group;
     iso_hash_key *key;
     int *first;
 } workspace;
@@ -60,9 +61,57 @@ static iso_status add_boxes(adder *a)
                              &program->values[a->move->to].layout, &shape, a->slot, add_region, a);
 }
 
+/* ---- what exchanges do ---- */
+
+/* The pulls that are added now do this among the slots along these axes. */
+static iso_status set_kind(const iso_plan *plan, iso_exchange *exchange, iso_exchange_kind kind,
+                           uint32_t axes, int *group)
+{
+    const iso_mesh *mesh = plan->program->mesh;
+    if (!iso_exchange_wants_kind(exchange))
+        return ISO_OK;
+    for (int slot = 0; slot < mesh->n_slots; slot++)
+        group[slot] = iso_group_slot(mesh, axes, slot, 0);
+    return iso_exchange_set_kind(exchange, kind, kind == ISO_EXCHANGE_PULLS ? NULL : group);
+}
+
+static iso_exchange_kind kind_of(iso_collective_kind kind)
+{
+    switch (kind) {
+    case ISO_COLLECTIVE_ALL_GATHER:
+        return ISO_EXCHANGE_ALL_GATHER;
+    case ISO_COLLECTIVE_ALL_TO_ALL:
+        return ISO_EXCHANGE_ALL_TO_ALL;
+    case ISO_COLLECTIVE_ALL_REDUCE:
+        return ISO_EXCHANGE_ALL_REDUCE;
+    case ISO_COLLECTIVE_REDUCE_SCATTER:
+        return ISO_EXCHANGE_REDUCE_SCATTER;
+    case ISO_COLLECTIVE_HALO:
+        return ISO_EXCHANGE_SHIFT;
+    default:
+        return ISO_EXCHANGE_PULLS;
+    }
+}
+
 static uint32_t summed_axes(const adder *a)
 {
     return iso_move_summed_axes(a->plan->program, a->move);
+}
+
+static iso_status set_kind_of_move(const adder *a)
+{
+    const iso_program *program = a->plan->program;
+    iso_shape shape = iso_plan_shape(a->plan, a->move->from);
+    if (!iso_exchange_wants_kind(a->exchange))
+        return ISO_OK;
+    if (a->move->kind != ISO_MOVE_BOXES)
+        return set_kind(a->plan, a->exchange,
+                        a->move->kind == ISO_MOVE_SCATTER ? ISO_EXCHANGE_REDUCE_SCATTER
+                                                          : ISO_EXCHANGE_ALL_GATHER,
+                        summed_axes(a), a->room->group);
+    iso_collective done = iso_collective_of(program->mesh, &program->values[a->move->from].layout,
+                                            &program->values[a->move->to].layout, &shape, false);
+    return set_kind(a->plan, a->exchange, kind_of(done.kind), done.axes, a->room->group);
 }
 
 /* Each slot adds its chunk of all partial sums into its own copy, or apart from it; in small groups also into those
@@ -167,6 +216,7 @@ static iso_status add_move(adder *a)
 {
     iso_status status = ISO_OK;
     ISO_TRY(find_firsts(a));
+    ISO_TRY(set_kind_of_move(a));
     for (a->slot = 0; a->slot < a->plan->program->mesh->n_slots; a->slot++)
         if (adds(a, a->slot))
             ISO_TRY(a->move->kind == ISO_MOVE_BOXES     ? add_boxes(a)
@@ -205,8 +255,9 @@ static bool begins_domain(const iso_plan *plan, int slot)
 }
 
 /* Gives every slot the number of slots with a fault: each slot adds them up, or slot 0 did so before. */
-static iso_status add_faults(iso_plan *plan, iso_source *source)
+static iso_status add_faults(iso_plan *plan, iso_source *source, int *group)
 {
+    uint32_t axes = (1u << plan->program->mesh->n_axes) - 1;
     int slots = plan->program->mesh->n_slots;
     bool many = slots > ISO_PLAN_MANY;
     iso_status status = ISO_OK;
@@ -218,6 +269,7 @@ static iso_status add_faults(iso_plan *plan, iso_source *source)
         ISO_TRY(add_fault_sum(plan, plan->faults, 0, source, slots));
         source[0].offset += sizeof(double);
     }
+    ISO_TRY(set_kind(plan, plan->epilogue, many ? ISO_EXCHANGE_PULLS : ISO_EXCHANGE_ALL_REDUCE, axes, group));
     for (int slot = 0; slot < slots; slot++)
         if (is_own(plan, slot) || begins_domain(plan, slot))
             ISO_TRY(add_fault_sum(plan, plan->epilogue, slot, source, many ? 1 : slots));
@@ -262,7 +314,7 @@ static iso_status create_bucket_exchange(iso_plan *plan, int b)
     return status;
 }
 
-static iso_status add_buckets(iso_plan *plan, iso_source *source, int *slots)
+static iso_status add_buckets(iso_plan *plan, iso_source *source, const workspace *room)
 {
     iso_status status = ISO_OK;
     for (int b = 0; b < plan->buckets->count; b++)
@@ -270,9 +322,13 @@ static iso_status add_buckets(iso_plan *plan, iso_source *source, int *slots)
             plan->bucket_exchange[b] = plan->epilogue;
         else
             ISO_TRY(create_bucket_exchange(plan, b));
-    for (int slot = 0; slot < plan->program->mesh->n_slots; slot++)
-        for (int b = 0; b < plan->buckets->count && iso_exchange_needs(plan->epilogue, slot); b++)
-            ISO_TRY(add_bucket(plan, b, slot, source, slots));
+    for (int b = 0; b < plan->buckets->count; b++) {
+        ISO_TRY(set_kind(plan, plan->bucket_exchange[b], ISO_EXCHANGE_REDUCE_SCATTER,
+                         plan->buckets->buckets[b].axes, room->group));
+        for (int slot = 0; slot < plan->program->mesh->n_slots; slot++)
+            if (iso_exchange_needs(plan->epilogue, slot))
+                ISO_TRY(add_bucket(plan, b, slot, source, room->slots));
+    }
 done:
     return status;
 }
@@ -283,8 +339,8 @@ static iso_status make_epilogue(iso_plan *plan, const workspace *room)
     ISO_TRY(iso_exchange_create(plan->site->fabric, "the end of the step", &plan->epilogue));
     plan->fault_target = plan->program->n_values;
     ISO_TRY(add_moves(plan, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves, room));
-    ISO_TRY(add_faults(plan, room->source));
-    ISO_TRY(add_buckets(plan, room->source, room->slots));
+    ISO_TRY(add_faults(plan, room->source, room->group));
+    ISO_TRY(add_buckets(plan, room->source, room));
 done:
     return status;
 }
@@ -332,11 +388,16 @@ static iso_status fetch_run(void *arg, const iso_bucket_run *run)
                             &source, 1, NULL);
 }
 
+static uint32_t replicated_axes(const iso_mesh *mesh, const iso_bucket_member *member)
+{
+    return ((1u << mesh->n_axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
+}
+
 static iso_status gather_member(iso_plan *plan, iso_exchange *exchange, const iso_bucket *bucket,
                                 const iso_bucket_member *member, int slot, int *slots)
 {
     const iso_mesh *mesh = plan->program->mesh;
-    uint32_t replicated = ((1u << mesh->n_axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
+    uint32_t replicated = replicated_axes(mesh, member);
     iso_box box = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
     fetch f = {.plan = plan,
                .exchange = exchange,
@@ -381,13 +442,26 @@ static bool *all_fetching(const iso_plan *plan)
     return found ? fetches : NULL;
 }
 
-/* Bucket by bucket in the next step, or all in one exchange at the end of this one. */
-static iso_status gather_in_both(iso_plan *plan, int b, int m, int slot, int *slots)
+/* fetches: [slots] */
+static iso_status gather_in(iso_plan *plan, iso_exchange *exchange, int b, int m, const bool *fetches,
+                            const workspace *room)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[b];
-    iso_status status = gather_member(plan, plan->weight_gather, bucket, &bucket->members[m], slot, slots);
+    const iso_bucket_member *member = &bucket->members[m];
+    iso_status status = set_kind(plan, exchange, ISO_EXCHANGE_ALL_GATHER,
+                                 replicated_axes(plan->program->mesh, member), room->group);
+    for (int slot = 0; slot < plan->program->mesh->n_slots && status == ISO_OK; slot++)
+        if (fetches[slot])
+            status = gather_member(plan, exchange, bucket, member, slot, room->slots);
+    return status;
+}
+
+/* Bucket by bucket in the next step, or all in one exchange at the end of this one. */
+static iso_status gather_in_both(iso_plan *plan, int b, int m, const bool *fetches, const workspace *room)
+{
+    iso_status status = gather_in(plan, plan->weight_gather, b, m, fetches, room);
     if (status == ISO_OK && plan->bucket_gather[b])
-        status = gather_member(plan, plan->bucket_gather[b], bucket, &bucket->members[m], slot, slots);
+        status = gather_in(plan, plan->bucket_gather[b], b, m, fetches, room);
     return status;
 }
 
@@ -405,7 +479,7 @@ static iso_status create_bucket_gather(iso_plan *plan, int b)
     return ISO_OK;
 }
 
-static iso_status make_weight_gather(iso_plan *plan, int *slots)
+static iso_status make_weight_gather(iso_plan *plan, const workspace *room)
 {
     iso_status status = ISO_OK;
     int count = plan->program->mesh->n_slots;
@@ -417,15 +491,10 @@ static iso_status make_weight_gather(iso_plan *plan, int *slots)
     ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->weight_gather));
     for (int b = 0; b < plan->buckets->count; b++)
         ISO_TRY(create_bucket_gather(plan, b));
-    for (int slot = 0; slot < count; slot++) {
-        const bool *its = fetches + slot;
-        for (int b = 0; b < plan->buckets->count; b++) {
-            const iso_bucket *bucket = &plan->buckets->buckets[b];
-            for (int m = 0; m < bucket->n_members; m++, its += count)
-                if (*its)
-                    ISO_TRY(gather_in_both(plan, b, m, slot, slots));
-        }
-    }
+    const bool *its = fetches;
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int m = 0; m < plan->buckets->buckets[b].n_members; m++, its += count)
+            ISO_TRY(gather_in_both(plan, b, m, its, room));
 done:
     iso_free(fetches);
     return status;
@@ -531,20 +600,22 @@ iso_status iso_plan_connect(iso_plan *plan)
     size_t count = (size_t)plan->program->mesh->n_slots;
     workspace room = {.source = iso_new(count * sizeof *room.source),
                       .slots = iso_new(count * sizeof *room.slots),
+                      .group = iso_new(count * sizeof *room.group),
                       .key = iso_new(count * sizeof *room.key),
                       .first = iso_new(count * sizeof *room.first)};
     plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
-    if (!room.source || !room.slots || !room.key || !room.first || !plan->bucket_pull)
+    if (!room.source || !room.slots || !room.group || !room.key || !room.first || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
             ISO_TRY(make_exchange(plan, i, &room));
     ISO_TRY(make_epilogue(plan, &room));
-    ISO_TRY(make_weight_gather(plan, room.slots));
+    ISO_TRY(make_weight_gather(plan, &room));
     ISO_TRY(exchanges_commit(plan));
 done:
     iso_free(room.first);
     iso_free(room.key);
+    iso_free(room.group);
     iso_free(room.slots);
     iso_free(room.source);
     return status;
