@@ -10,6 +10,9 @@
  * `shared` is what a plan makes for gradients: every slot adds its chunk, and writes it where all slots of its
  * host read it. Open MPI's is the faster of MPI_Allreduce with MPI_IN_PLACE and with two buffers.
  *
+ * With --count ELEMENTS --only whole|chunks|shared --times N nothing is measured: it runs one kind N times, and prints
+ * the bytes that cross between hosts in each.
+ *
  * Each line gives the least of all rounds of the slowest rank's time, and the ratios of these: what else runs on the
  * machine only adds. */
 #include <mpi.h>
@@ -165,6 +168,52 @@ static double measure(bench *b, kind k, int repeats)
     return slowest;
 }
 
+/* On huge pages, from which Open MPI profits too. */
+static iso_status make_buffer(size_t bytes, float **buffer)
+{
+    const size_t page = (size_t)2 << 20;
+    *buffer = aligned_alloc(page, (bytes + page - 1) / page * page);
+    if (!*buffer)
+        return iso_no_memory("a buffer of %zu bytes", bytes);
+    madvise(*buffer, bytes, MADV_HUGEPAGE);
+    return ISO_OK;
+}
+
+/* ---- counting (tests/launch/test_wire_bytes) ---- */
+
+/* Bytes that come to the slots of all ranks from other hosts in one run, as the plan's reports count them. */
+static double crossing_bytes(bench *b, kind k)
+{
+    double mine = 0, all;
+    for (int i = 0; i < b->each; i++) {
+        int slot = b->rank * b->each + i;
+        const iso_exchange *first = k == WHOLE ? b->whole : k == CHUNKS ? b->scatter : b->shared;
+        mine += (double)iso_exchange_planned(first, slot).crossed;
+        mine += k == CHUNKS ? (double)iso_exchange_planned(b->gather, slot).crossed : 0;
+    }
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+/* Runs one kind `times` times, and prints its bytes. */
+static iso_status count_only(bench *b, kind k, int64_t count, int times)
+{
+    iso_status status = ISO_OK;
+    b->count = count;
+    ISO_TRY(make_buffer((size_t)count * 4, &b->in));
+    ISO_TRY(make_buffer((size_t)b->each * (size_t)count * 4, &b->out));
+    ISO_TRY(make_exchanges(b));
+    measure(b, k, times);
+    double bytes = crossing_bytes(b, k);
+    if (b->rank == 0)
+        printf("%.0f\n", bytes);
+done:
+    free_exchanges(b);
+    free(b->in);
+    free(b->out);
+    return status;
+}
+
 /* Enough repeats for about 20 ms. */
 static int find_repeats(bench *b)
 {
@@ -184,17 +233,6 @@ static void print_line(const bench *b)
            (long long)b->count * 4, mpi, us[WHOLE], us[CHUNKS], us[SHARED], mpi / us[chunks ? CHUNKS : WHOLE],
            mpi / us[SHARED]);
     fflush(stdout);
-}
-
-/* On huge pages, from which Open MPI profits too. */
-static iso_status make_buffer(size_t bytes, float **buffer)
-{
-    const size_t page = (size_t)2 << 20;
-    *buffer = aligned_alloc(page, (bytes + page - 1) / page * page);
-    if (!*buffer)
-        return iso_no_memory("a buffer of %zu bytes", bytes);
-    madvise(*buffer, bytes, MADV_HUGEPAGE);
-    return ISO_OK;
 }
 
 static iso_status measure_size(bench *b, size_t bytes)
@@ -243,7 +281,8 @@ static iso_status make_fabric(bench *b)
 
 static iso_status bench_run(bench *b, int argc, char **argv)
 {
-    size_t smallest = 1024, largest = (size_t)64 << 20;
+    size_t smallest = 1024, largest = (size_t)64 << 20, count = 0, times = 1;
+    kind only = WHOLE;
     iso_status status = ISO_OK;
     for (int i = 1; i + 1 < argc; i += 2) {
         size_t value = strtoul(argv[i + 1], NULL, 10);
@@ -251,6 +290,12 @@ static iso_status bench_run(bench *b, int argc, char **argv)
             smallest = value;
         else if (!strcmp(argv[i], "--largest"))
             largest = value;
+        else if (!strcmp(argv[i], "--count"))
+            count = value;
+        else if (!strcmp(argv[i], "--times"))
+            times = value;
+        else if (!strcmp(argv[i], "--only"))
+            only = argv[i + 1][0] == 'w' ? WHOLE : argv[i + 1][0] == 'c' ? CHUNKS : SHARED;
         else if (!strcmp(argv[i], "--slots"))
             b->each = value < MOST_SLOTS ? (int)value : MOST_SLOTS;
         else if (!strcmp(argv[i], "--rounds"))
@@ -259,6 +304,8 @@ static iso_status bench_run(bench *b, int argc, char **argv)
             return iso_error(ISO_INVALID, "unknown option '%s'", argv[i]);
     }
     ISO_TRY(make_fabric(b));
+    if (count > 0)
+        return count_only(b, only, (int64_t)count, (int)times);
     if (b->rank == 0)
         printf("%5s %5s %5s %10s %11s %11s %11s %11s %7s %7s\n", "ranks", "slots", "hosts", "bytes",
                "Open MPI us", "whole us", "chunks us", "shared us", "ratio", "shared");
