@@ -1,12 +1,13 @@
-/* What Isogrid's own start costs a job: CPU time and memory from after MPI_Init to the end of the first step, summed over
- * ranks. tests/bench/startup runs it from 2 to 64 ranks.
+/* What Isogrid's own start costs a job: CPU time and memory from after MPI_Init to the end of the first step, summed
+ * over ranks. tests/bench/startup runs it from 2 to 64 ranks.
  *
  *   launch/mpirun -np 8 build/tests/bench/startup
  *
- * The network has the sizes of `mlp`; the mesh is data=RANKS, the batch 192 rows. CPU time contains that of polling for
- * other ranks, so it is an upper bound, above all with more ranks than cores. Accounted bytes are those that Isogrid
- * allocates (iso_memory_held); resident bytes the growth of the ranks' proportional set sizes, in which shared memory
- * is divided among those that have mapped it; MPI's own buffers for connections that the first step opens are in it. */
+ * The network has the sizes of `mlp`; the mesh is data=RANKS, the batch 192 rows. CPU time contains that of polling
+ * for other ranks, so it is an upper bound, above all with more ranks than cores. Accounted bytes are those that
+ * Isogrid allocates (iso_memory_held); resident bytes the growth of the ranks' proportional set sizes, in which
+ * shared memory is divided among those that have mapped it; MPI's own buffers for connections that the first step
+ * opens are in it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <time.h>
