@@ -192,6 +192,16 @@ template <class T> T atomicCAS(T *at, std::common_type_t<T> compare, std::common
     return emulator::atomic(at, [=](T old) { return old == compare ? value : old; });
 }
 
+template <class T> T atomicExch(T *at, std::common_type_t<T> value)
+{
+    return emulator::atomic(at, [=](T) { return value; });
+}
+
+inline void __threadfence()
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 /* ---- arithmetic that the C library does not have ---- */
 inline float rsqrtf(float x)
 {

@@ -5,6 +5,20 @@
 
 #include <cuda_runtime.h>
 
+#include "runtime/backend/backend.h"
+
+/* A stream of the CUDA device, which begins as every stream does. */
+typedef struct iso_cuda_stream {
+    iso_stream base;
+    cudaStream_t cuda;
+} iso_cuda_stream;
+
+/* NULL is CUDA's default stream. */
+static inline cudaStream_t iso_cuda_stream_of(const iso_stream *stream)
+{
+    return stream ? reinterpret_cast<const iso_cuda_stream *>(stream)->cuda : nullptr;
+}
+
 /* The dynamic shared memory of a kernel's block as an array, aligned to 16 bytes. */
 #ifdef __CUDACC__
 #define ISO_DYNAMIC_SHARED(type, name)                                                                       \
@@ -14,8 +28,8 @@
 #define ISO_DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(emulator::dynamic_shared())
 #endif
 
-/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. Errors of a launch stay
- * with CUDA (cudaGetLastError) too. */
+/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. CUDA also keeps the error
+ * of a launch (cudaGetLastError). */
 template <class... parameters, class... types>
 inline cudaError_t launch(void (*kernel)(parameters...), dim3 grid, dim3 block, size_t shared,
                           cudaStream_t stream, types... arguments)

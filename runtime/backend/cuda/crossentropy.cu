@@ -1,0 +1,153 @@
+/* Cross-entropy of rows of logits. */
+#include "runtime/backend/cuda/faults.h"
+#include "runtime/backend/cuda/lines.h"
+
+namespace
+{
+
+using namespace iso_cuda;
+
+enum { LABELS, LOGITS, DLOSS };
+
+/* log(sum(exp(x))) of a row. */
+template <int L, class T> __device__ double log_sum(const T *x, line at)
+{
+    compute<T> largest = -INFINITY;
+    double sum = 0;
+    ISO_CUDA_ALONG(L, at)
+    largest = max_of::join(largest, wide(x[i]));
+    largest = join<L, max_of>(largest);
+    ISO_CUDA_ALONG(L, at)
+    sum += exp_of(wide(x[i]) - largest);
+    return log_of(join<L, sum_of>(sum)) + largest;
+}
+
+template <int L> __device__ int64_t class_of(const indices &labels, int64_t row)
+{
+    int64_t number = labels.get(row);
+    if (number < 0 && member<L>() == 0)
+        labels.raise(row);
+    return number;
+}
+
+template <class T> struct sparse {
+    indices labels;
+    const T *x;
+    reals loss;
+    template <int L> __device__ void run(line at) const
+    {
+        int64_t number = class_of<L>(labels, at.row);
+        double all = log_sum<L>(x, at);
+        if (member<L>() == 0)
+            loss.put(at.row, number < 0 ? 0 : all - wide(x[at.begin + number]));
+    }
+};
+
+template <class T> struct sparse_gradient {
+    typedef compute<T> C;
+    indices labels;
+    const T *x;
+    reals dloss;
+    T *dx;
+    template <int L> __device__ void run(line at) const
+    {
+        int64_t number = class_of<L>(labels, at.row);
+        C all = static_cast<C>(log_sum<L>(x, at)), slope = dloss.get<C>(at.row);
+        ISO_CUDA_ALONG(L, at)
+        narrow(&dx[i], number < 0 ? C(0) : (exp_of(wide(x[i]) - all) - (k == number ? 1 : 0)) * slope);
+    }
+};
+
+template <class T> struct dense {
+    reals labels;
+    const T *x;
+    reals loss;
+    template <int L> __device__ void run(line at) const
+    {
+        double all = log_sum<L>(x, at), sum = 0;
+        ISO_CUDA_ALONG(L, at)
+        {
+            double t = labels.get<double>(i);
+            sum += t == 0 ? 0 : t * (all - wide(x[i]));
+        }
+        sum = join<L, sum_of>(sum);
+        if (member<L>() == 0)
+            loss.put(at.row, sum);
+    }
+};
+
+template <class T> struct dense_gradient {
+    typedef compute<T> C;
+    reals labels;
+    const T *x;
+    reals dloss;
+    T *dx;
+    template <int L> __device__ void run(line at) const
+    {
+        C all = static_cast<C>(log_sum<L>(x, at)), slope = dloss.get<C>(at.row);
+        double sum = 0;
+        ISO_CUDA_ALONG(L, at)
+        sum += labels.get<double>(i);
+        C targets = static_cast<C>(join<L, sum_of>(sum));
+        ISO_CUDA_ALONG(L, at)
+        narrow(&dx[i], (exp_of(wide(x[i]) - all) * targets - labels.get<C>(i)) * slope);
+    }
+};
+
+lines rows_of(const iso_kernel_call *call)
+{
+    const iso_array &logits = call->in[LOGITS];
+    return lines_along(logits, logits.rank - 1);
+}
+
+indices labels_of(const iso_kernel_call *call)
+{
+    return indices_of(call, LABELS, last_dim(call->in[LOGITS]));
+}
+
+void run_sparse(const iso_kernel_call *call)
+{
+    with_float(call->in[LOGITS].dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_lines(call->stream, rows_of(call),
+                  sparse<T>{labels_of(call), static_cast<const T *>(call->in[LOGITS].data),
+                            reals_of(call->out[0])});
+    });
+}
+
+void run_sparse_gradient(const iso_kernel_call *call)
+{
+    with_float(call->in[LOGITS].dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_lines(call->stream, rows_of(call),
+                  sparse_gradient<T>{labels_of(call), static_cast<const T *>(call->in[LOGITS].data),
+                                     reals_of(call->in[DLOSS]), static_cast<T *>(call->out[0].data)});
+    });
+}
+
+void run_dense(const iso_kernel_call *call)
+{
+    with_float(call->in[LOGITS].dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_lines(call->stream, rows_of(call),
+                  dense<T>{reals_of(call->in[LABELS]), static_cast<const T *>(call->in[LOGITS].data),
+                           reals_of(call->out[0])});
+    });
+}
+
+void run_dense_gradient(const iso_kernel_call *call)
+{
+    with_float(call->in[LOGITS].dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_lines(call->stream, rows_of(call),
+                  dense_gradient<T>{reals_of(call->in[LABELS]), static_cast<const T *>(call->in[LOGITS].data),
+                                    reals_of(call->in[DLOSS]), static_cast<T *>(call->out[0].data)});
+    });
+}
+
+} // namespace
+
+ISO_CUDA_KERNEL(sparse_crossentropy, run_sparse, false)
+ISO_CUDA_KERNEL(sparse_crossentropy_grad, run_sparse_gradient, true)
+ISO_CUDA_KERNEL(crossentropy, run_dense, false)
+ISO_CUDA_KERNEL(crossentropy_grad, run_dense_gradient, true)
