@@ -1,6 +1,6 @@
-/* Formulas of elementwise ops, as lists of expressions of C: written once for the kernels of every backend, so that
- * their bits are the same. Here are the formulas that are computed in the type of the elements, T; functions such as
- * exp are the backends' own. */
+/* Formulas of elementwise ops, as lists of expressions of C: written once for the kernels of every backend,
+ * so that their bits are the same. Here are the formulas that are computed in the type of the elements, T;
+ * functions such as exp are the backends' own. */
 #ifndef ISO_BACKEND_FORMULAS_H
 #define ISO_BACKEND_FORMULAS_H
 

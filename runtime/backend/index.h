@@ -1,4 +1,5 @@
-/* Indices of elements, indices in arrays of any type (labels, rows of a table), and the fault for an invalid one. */
+/* Indices of elements, indices in arrays of any type (labels, rows of a table), and the fault for an invalid
+ * one. */
 #ifndef ISO_BACKEND_INDEX_H
 #define ISO_BACKEND_INDEX_H
 

@@ -1,9 +1,10 @@
-/* The update rules of the optimizers, element by element, in the order of Keras's operations: written once for the
- * backends whose kernels are plain loops. The files of graph/optimizers give the formulas and say what slots and hyper
- * hold.
+/* The update rules of the optimizers, element by element, in the order of Keras's operations: written once
+ * for the backends whose kernels are plain loops. The files of graph/optimizers give the formulas and say
+ * what slots and hyper hold.
  *
- * For each rule, SETTINGS declares what is the same for all elements, and ELEMENT updates element i. They take the
- * type T and its square root, and use the arguments of a kernel: weights, slots, gradient, hyper (iso_rule_run). */
+ * For each rule, SETTINGS declares what is the same for all elements, and ELEMENT updates element i. They
+ * take the type T and its square root, and use the arguments of a kernel: weights, slots, gradient, hyper
+ * (iso_rule_run). */
 #ifndef ISO_BACKEND_RULES_H
 #define ISO_BACKEND_RULES_H
 

@@ -13,6 +13,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/isa.h"
+#include "runtime/base/bf16.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"
@@ -52,10 +53,19 @@ typedef struct trial {
         iso_dropout_attrs dropout;
         iso_noise_attrs noise;
         iso_embedding_attrs embedding;
+        iso_top_k_attrs top_k;
+        iso_transpose_attrs transpose;
+        iso_slice_attrs slice;
+        iso_one_hot_attrs one_hot;
+        iso_band_attrs band;
+        iso_upsample_attrs upsample;
+        iso_moments_attrs moments;
     } attrs;
     iso_array in[MOST_ARRAYS], out[4];
     int inputs, outputs;
     double low[MOST_ARRAYS], high[MOST_ARRAYS]; /* values of the inputs; integers: low included, high not */
+    uint32_t whole;                             /* bit i: input i has whole numbers */
+    bool fixed_types;                           /* the op has this form only for these types */
     tolerance tolerance;
 } trial;
 
@@ -107,10 +117,11 @@ static inline void *room_for(const iso_array *array, size_t offset, void **owner
     return (char *)*owner + offset;
 }
 
-static inline void fill(const iso_array *array, double low, double high)
+static inline void fill(const iso_array *array, bool whole, double low, double high)
 {
     for (int64_t i = 0; i < iso_array_count(array); i++) {
         double value = uniform(low, high);
+        value = whole ? floor(value) : value;
         switch (array->dtype) {
         case ISO_F32:
             ((float *)array->data)[i] = (float)value;
@@ -123,6 +134,9 @@ static inline void fill(const iso_array *array, double low, double high)
             break;
         case ISO_I64:
             ((int64_t *)array->data)[i] = (int64_t)floor(value);
+            break;
+        case ISO_BF16:
+            ((uint16_t *)array->data)[i] = iso_bf16_of_double(value);
             break;
         default:
             ((uint8_t *)array->data)[i] = (uint8_t)floor(value);
@@ -141,6 +155,8 @@ static inline double element(const iso_array *array, int64_t i)
         return ((const int32_t *)array->data)[i];
     case ISO_I64:
         return (double)((const int64_t *)array->data)[i];
+    case ISO_BF16:
+        return iso_bf16_to_float(((const uint16_t *)array->data)[i]);
     default:
         return ((const uint8_t *)array->data)[i];
     }
@@ -264,7 +280,7 @@ static inline void place_inputs(trial *t, size_t offset, const trial *from, void
         if (from)
             memcpy(t->in[i].data, from->in[i].data, bytes_of(&t->in[i]));
         else
-            fill(&t->in[i], t->low[i], t->high[i]);
+            fill(&t->in[i], t->whole >> i & 1, t->low[i], t->high[i]);
     }
 }
 
@@ -276,7 +292,7 @@ static inline void free_all(void **owner, int count)
 
 /* Output 0 over each input that the op's in_place names and that has its shape and type: the bits are the
  * same. */
-static inline void check_in_place(const trial *t, const result *want)
+static inline void check_in_place(const trial *t, const iso_backend *backend, const result *want)
 {
     const iso_op_type *type = iso_op_type_find(t->op);
     CHECK(type != NULL, "no op is called %s", t->op);
@@ -291,7 +307,7 @@ static inline void check_in_place(const trial *t, const result *want)
         result r = *want;
         r.out[0].data = over.in[i].data;
         memset((char *)r.out[0].data + bytes_of(out), 0xa5, GUARD);
-        run_kernel(&over, iso_backend_cpu(), &r);
+        run_kernel(&over, backend, &r);
         CHECK(memcmp(r.out[0].data, want->out[0].data, bytes_of(out)) == 0,
               "%s: kernel %s over input %d gave other bits", describe(t), r.kernel, i);
         free_all(owner, t->inputs);
@@ -362,7 +378,7 @@ static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *
     result want = run_trial(t, iso_backend_reference(), 0);
     result got = run_trial(t, iso_backend_cpu(), 0);
     compare(t, &want, &got);
-    check_in_place(t, &got);
+    check_in_place(t, iso_backend_cpu(), &got);
     check_parts(t, &got);
     trial moved = *t;
     place_inputs(&moved, 192, t, moved_owner);

@@ -19,7 +19,8 @@
 #ifndef __restrict__
 #define __restrict__ __restrict
 #endif
-/* One block runs at a time: its shared variables are static, in a section that is filled when a block begins. */
+/* One block runs at a time: its shared variables are static, in a section that is filled when a block
+ * begins. */
 #define __shared__ static __attribute__((section("emulator_shared")))
 
 struct dim3 {
@@ -67,14 +68,15 @@ struct place {
 
 /* Runs a grid, of which each thread calls `thread`, at once. */
 cudaError_t run_grid(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
-/* What cudaLaunchKernelEx does with a grid: run_grid, unless a test that has streams of its own sets another. */
+/* What cudaLaunchKernelEx does with a grid: run_grid, unless a test that has streams of its own sets
+ * another. */
 typedef cudaError_t launcher(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
 extern launcher *launch;
 
 unsigned char *dynamic_shared();
 int lane();
-/* Ends the run of the grid. It does not return, which the compiler is not told: AddressSanitizer would look for the
- * thread's own stack. */
+/* Ends the run of the grid. It does not return, which the compiler is not told: AddressSanitizer would look
+ * for the thread's own stack. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Waits for all threads of the block. Returns how many of them gave a predicate that is not 0. */

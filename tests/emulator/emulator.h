@@ -1,14 +1,14 @@
 /* Runs CUDA kernels on the host, so that tests need no GPU.
  *
- * Kernel files (.cu) are compiled unchanged by g++ or clang++, with the cuda_runtime.h of this folder in place of
- * CUDA's. A launch runs the blocks of its grid one after another. The threads of a block are fibers: each runs
- * until it meets others (a barrier, a shuffle, a vote) or ends. The next one to run is always the first in an
- * order of priorities that can run, so some threads are far ahead of others. That order, and the order of the
- * blocks, is chosen here. Shared memory is filled with NaN when a block begins.
+ * Kernel files (.cu) are compiled unchanged by g++ or clang++, with the cuda_runtime.h of this folder in
+ * place of CUDA's. A launch runs the blocks of its grid one after another. The threads of a block are
+ * fibers: each runs until it meets others (a barrier, a shuffle, a vote) or ends. The next one to run is
+ * always the first in an order of priorities that can run, so some threads are far ahead of others. That
+ * order, and the order of the blocks, is chosen here. Shared memory is filled with NaN when a block begins.
  *
  * A kernel that does what CUDA does not define is stopped, and its launch returns cudaErrorLaunchFailure:
- * threads that wait for others that never come; barriers or warp operations in different places; a shuffle from
- * a lane that does not take part; a write behind the dynamic shared memory.
+ * threads that wait for others that never come; barriers or warp operations in different places; a shuffle
+ * from a lane that does not take part; a write behind the dynamic shared memory.
  *
  * Not emulated: inline PTX, tensor cores, asynchronous copies, cooperative groups, textures, launches from
  * kernels, and blocks that wait for each other.
@@ -34,8 +34,8 @@ typedef enum emulator_order {
  * seed: for EMULATOR_RANDOM. */
 void emulator_set_order(emulator_order order, uint64_t seed);
 
-/* The text of the first error since the last call, which names the place, the block and the thread; NULL if there
- * was none. It stays valid until the next error. */
+/* The text of the first error since the last call, which names the place, the block and the thread; NULL if
+ * there was none. It stays valid until the next error. */
 const char *emulator_error(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
 # CUDA kernels compiled for the host, for tests: the emulator (tests/emulator/emulator.h) in place of CUDA. Neither a GPU nor CUDA is needed.
 CXX_FOR_TESTS := $(if $(findstring clang,$(OMPI_CC)),clang++,g++)
-EMULATOR_FLAGS := -std=c++17 -O$(if $(SANITIZE),1,2) $(filter -g -fPIC -pthread -W% -fsanitize=% -fno-% -ffp-contract=off,$(CFLAGS)) -Itests/emulator
+# Fused multiply-adds of kernels (fma) are then instructions, not calls.
+EMULATOR_FMA := $(if $(shell grep -m 1 -w fma /proc/cpuinfo 2>/dev/null),-mfma)
+EMULATOR_FLAGS := -std=c++17 $(EMULATOR_FMA) -O$(if $(SANITIZE),1,2) $(filter -g -fPIC -pthread -W% -fsanitize=% -fno-% -ffp-contract=off,$(CFLAGS)) -Itests/emulator
 EMULATOR := $(patsubst %.cc,$(BUILD)/%.o,$(filter tests/emulator/%.cc,$(SOURCES)))
 EMULATED_KERNELS := $(patsubst %.cu,$(BUILD)/emulated/%.o,$(filter runtime/backend/cuda/%.cu,$(SOURCES)))
 $(BUILD)/tests/emulator/%.o: tests/emulator/%.cc $(BUILD)/flags
@@ -11,3 +13,5 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) $(EMULATOR_FLAGS) -x c++ -MMD -MP -c -o $@ $<
 $(BUILD)/tests/emulator/test_emulator: $(EMULATOR) $(BUILD)/emulated/tests/emulator/samples.o
 $(BUILD)/tests/emulator/test_emulator: LDLIBS += -lstdc++
+$(BUILD)/tests/backend/test_cuda_kernels: $(EMULATOR) $(EMULATED_KERNELS) $(BUILD)/runtime/backend/cuda/kernels.o
+$(BUILD)/tests/backend/test_cuda_kernels: LDLIBS += -lstdc++

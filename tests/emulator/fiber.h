@@ -27,8 +27,8 @@ class fiber
 {
   public:
     context at;
-    /* The fiber begins with entry(), which must not return. number: stacks of different numbers lie at different
-     * sets of the processor's cache. */
+    /* The fiber begins with entry(), which must not return. number: stacks of different numbers lie at
+     * different sets of the processor's cache. */
     fiber(void (*entry)(), size_t number);
     ~fiber();
     fiber(const fiber &) = delete;

@@ -16,14 +16,15 @@ enum {
     SAMPLE_OF_PRODUCT = 5 /* 4, 5: sample_product */
 };
 
-/* x [rows, columns] -> y [rows, columns]: x minus its row's mean, divided by the mean distance from that mean */
+/* x [rows, columns] -> y [rows, columns]: x minus its row's mean, divided by the mean distance from that
+ * mean */
 void sample_row_sums(int missing, int rows, int columns, const float *x, float *y);
 /* x [rows, columns] -> y [columns], sums */
 void sample_columns(int missing, int rows, int columns, const float *x, float *y);
 /* c [m, n] = a [m, k] b [k, n] */
 void sample_product(int missing, int m, int n, int k, const float *a, const float *b, float *c);
-/* y[b] of each of `blocks` blocks of 64 threads: how many of the lanes below 8 of its first warp have an odd number
- * plus b; total: the sum of 1 to 64, and greatest: the largest number of a block */
+/* y[b] of each of `blocks` blocks of 64 threads: how many of the lanes below 8 of its first warp have an odd
+ * number plus b; total: the sum of 1 to 64, and greatest: the largest number of a block */
 void sample_votes(int blocks, int *y, int *total, int *greatest);
 
 /* What CUDA does not define. */
@@ -40,7 +41,8 @@ typedef enum sample_fault {
 /* Returns the error of the launch. */
 int sample_run_fault(sample_fault fault);
 
-/* The shared variable that a thread finds when its block begins, and what is behind it in dynamic shared memory. */
+/* The shared variable that a thread finds when its block begins, and what is behind it in dynamic shared
+ * memory. */
 void sample_poison(uint32_t *fixed, uint32_t *dynamic);
 
 #ifdef __cplusplus

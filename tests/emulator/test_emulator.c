@@ -1,6 +1,5 @@
-/* The emulator of CUDA: kernels compute what they should in every order of threads and blocks, a barrier that is left
- * out shows in their results, and what CUDA does not define is reported. Ranks: 1
- * Sanitize: 1 */
+/* The emulator of CUDA: kernels compute what they should in every order of threads and blocks, a barrier
+ * that is left out shows in their results, and what CUDA does not define is reported. Ranks: 1 Sanitize: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>

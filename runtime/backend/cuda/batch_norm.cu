@@ -1,5 +1,5 @@
-/* Batch normalisation and its statistics; see runtime/graph/ops/batch_norm.c for the formulas. The last dimension is
- * the channel. */
+/* Batch normalisation and its statistics; see runtime/graph/ops/batch_norm.c for the formulas. The last
+ * dimension is the channel. */
 #include "runtime/backend/cuda/columns.h"
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/graph/ops/network.h"
@@ -113,7 +113,8 @@ void run_finish_gradient(const iso_kernel_call *call)
 
 /* ---- a table of the channels, made first ---- */
 
-/* y = (x - mean) scale + shift, then the activation. The means are those of dy and dy xhat, for the gradient. */
+/* y = (x - mean) scale + shift, then the activation. The means are those of dy and dy xhat, for the
+ * gradient. */
 struct channel {
     double mean, rstd, scale, shift, mean_dy, mean_dy_xhat;
     __device__ double output(double x) const

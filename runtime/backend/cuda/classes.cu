@@ -1,4 +1,5 @@
-/* Kernels over a slot's part of sharded classes; see runtime/graph/ops/network.h. A row is a line of input x. */
+/* Kernels over a slot's part of sharded classes; see runtime/graph/ops/network.h. A row is a line of input
+ * x. */
 #include "runtime/backend/cuda/faults.h"
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/graph/ops/network.h"

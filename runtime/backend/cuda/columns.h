@@ -1,5 +1,5 @@
-/* Sums over the rows of [rows, columns] by column, in two stages: blocks add parts of the rows, then the parts are
- * added in order. The parts depend on shapes only. */
+/* Sums over the rows of [rows, columns] by column, in two stages: blocks add parts of the rows, then the
+ * parts are added in order. The parts depend on shapes only. */
 #ifndef ISO_BACKEND_CUDA_COLUMNS_H
 #define ISO_BACKEND_CUDA_COLUMNS_H
 
@@ -29,8 +29,8 @@ inline column_parts parts_of_columns(int64_t rows, int64_t columns)
     return p;
 }
 
-/* F has a type `state`, and functions: start() -> state; add(&state, row, column); join(&state, state of later rows);
- * finish(column, state). */
+/* F has a type `state`, and functions: start() -> state; add(&state, row, column); join(&state, state of
+ * later rows); finish(column, state). */
 template <class F>
 __global__ void __launch_bounds__(BLOCK) columns_kernel(column_parts p, F f, typename F::state *partial)
 {

@@ -73,12 +73,13 @@ __device__ __forceinline__ void narrow(bf16 *to, float x)
 {
     to->bits = iso_bf16_of_float(x);
 }
-__device__ __forceinline__ void narrow(bf16 *to, double x)
+__device__ __forceinline__ void narrow(bf16 *to, double x) /* as on the CPU, whose kernels give float32 */
 {
-    to->bits = iso_bf16_of_double(x);
+    to->bits = iso_bf16_of_float(static_cast<float>(x));
 }
 
-/* An array of floating-point elements whose type is known when the kernel runs. data NULL: absent, see `or_else`. */
+/* An array of floating-point elements whose type is known when the kernel runs. data NULL: absent, see
+ * `or_else`. */
 struct reals {
     void *data;
     iso_dtype dtype;
@@ -233,8 +234,8 @@ template <class T, int N> struct alignas(N * sizeof(T)) pack {
     T at[N];
 };
 
-/* F has the constant WIDTH, the elements of a pack, and functions pack(i), of elements i to i + WIDTH - 1, and
- * one(i). */
+/* F has the constant WIDTH, the elements of a pack, and functions pack(i), of elements i to i + WIDTH - 1,
+ * and one(i). */
 template <class F> __global__ void __launch_bounds__(BLOCK) packs_kernel(int64_t n, F f)
 {
     const int64_t step = static_cast<int64_t>(gridDim.x) * BLOCK * F::WIDTH;

@@ -75,10 +75,11 @@ template <class C> __device__ C normal(C x)
     return C(0.5) * erfc_of(-x * C(0.70710678118654752440));
 }
 
-/* gelu by tanh (Hendrycks and Gimpel 2016, arXiv 1606.08415) */
-template <class C> __device__ C gelu_tanh(C x)
+/* gelu by tanh (Hendrycks and Gimpel 2016, arXiv 1606.08415) is x times this: (1 + tanh u) / 2 = sigmoid(2
+ * u), which does not cancel. */
+template <class C> __device__ C gelu_share(C x)
 {
-    return tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x));
+    return sigmoid(2 * C(0.79788456080286535588) * (x + C(0.044715) * x * x * x));
 }
 
 template <class C> __device__ C gelu_slope(C x)
@@ -88,9 +89,8 @@ template <class C> __device__ C gelu_slope(C x)
 
 template <class C> __device__ C gelu_approximate_slope(C x)
 {
-    C t = gelu_tanh(x);
-    return C(0.5) * (1 + t) +
-           C(0.5) * x * (1 - t * t) * C(0.79788456080286535588) * (1 + 3 * C(0.044715) * x * x);
+    C s = gelu_share(x);
+    return s + 2 * x * s * (1 - s) * C(0.79788456080286535588) * (1 + 3 * C(0.044715) * x * x);
 }
 
 template <class C> __device__ C silu_slope(C x)
@@ -118,7 +118,7 @@ template <class T> struct unary_function {
             RETURN_CASE(ISO_UNARY_SIGMOID, sigmoid(x))
             RETURN_CASE(ISO_UNARY_TANH, tanh_of(x))
             RETURN_CASE(ISO_UNARY_GELU, x * normal(x))
-            RETURN_CASE(ISO_UNARY_GELU_APPROXIMATE, T(0.5) * x * (1 + gelu_tanh(x)))
+            RETURN_CASE(ISO_UNARY_GELU_APPROXIMATE, x * gelu_share(x))
             RETURN_CASE(ISO_UNARY_SILU, x * sigmoid(x))
             RETURN_CASE(ISO_UNARY_SOFTPLUS, softplus(x))
         }

@@ -34,9 +34,9 @@ void run_look_up(const iso_kernel_call *call)
                      reals_of(table), reals_of(y)});
 }
 
-/* ---- the gradient: the indices are sorted by counting, so that each row of the table adds what it gets in the order
- * of the indices ----
- * scratch: per row of the table, where its list begins, and its end; then the lists */
+/* ---- the gradient ----
+ * The indices are sorted by counting, so that each row of the table adds what it gets in the order of the
+ * indices. In scratch memory: where the list of each row of the table begins; where it is filled; the lists. */
 
 struct sort_memory {
     int32_t *begin, *fill, *list;

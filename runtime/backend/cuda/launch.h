@@ -1,5 +1,5 @@
-/* Launches of kernels. This is the only way in which the kernel files differ from plain CUDA, so that the compiler of
- * CUDA and the emulator of the tests compile the same files. */
+/* Launches of kernels. This is the only way in which the kernel files differ from plain CUDA, so that the
+ * compiler of CUDA and the emulator of the tests compile the same files. */
 #ifndef ISO_BACKEND_CUDA_LAUNCH_H
 #define ISO_BACKEND_CUDA_LAUNCH_H
 
@@ -28,8 +28,8 @@ static inline cudaStream_t iso_cuda_stream_of(const iso_stream *stream)
 #define ISO_DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(emulator::dynamic_shared())
 #endif
 
-/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. CUDA also keeps the error
- * of a launch (cudaGetLastError). */
+/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. CUDA also keeps
+ * the error of a launch (cudaGetLastError). */
 template <class... parameters, class... types>
 inline cudaError_t launch(void (*kernel)(parameters...), dim3 grid, dim3 block, size_t shared,
                           cudaStream_t stream, types... arguments)

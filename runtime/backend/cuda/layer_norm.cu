@@ -1,5 +1,5 @@
-/* Layer normalisation, row by row, whole or by a slot's part of the channels; see runtime/graph/ops/network.h. Sums are
- * double; the variance of whole rows is computed around the mean. */
+/* Layer normalisation, row by row, whole or by a slot's part of the channels; see
+ * runtime/graph/ops/network.h. Sums are double; the variance of whole rows is computed around the mean. */
 #include "runtime/backend/cuda/columns.h"
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/graph/ops/network.h"

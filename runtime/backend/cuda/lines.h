@@ -1,5 +1,6 @@
-/* Kernels that work along lines of an array: a row of classes, of channels, of elements to be reduced. A line is
- * done by one thread, a warp or a block, which depends on shapes only, and so does the order of its sums. */
+/* Kernels that work along lines of an array: a row of classes, of channels, of elements to be reduced. A
+ * line is done by one thread, a warp or a block, which depends on shapes only, and so does the order of its
+ * sums. */
 #ifndef ISO_BACKEND_CUDA_LINES_H
 #define ISO_BACKEND_CUDA_LINES_H
 

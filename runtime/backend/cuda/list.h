@@ -1,5 +1,6 @@
-/* Every kernel of the CUDA backend, one on each line: KERNEL(name) stands for iso_cuda_name, the kernel of the op
- * "name". If KERNEL is not defined, including this file declares them all; otherwise it expands to the list. */
+/* Every kernel of the CUDA backend, one on each line: KERNEL(name) stands for iso_cuda_name, the kernel of
+ * the op "name". If KERNEL is not defined, including this file declares them all; otherwise it expands to
+ * the list. */
 #ifndef KERNEL
 #include "runtime/backend/backend.h"
 #define KERNEL(name) extern const iso_kernel iso_cuda_##name;

@@ -1,4 +1,5 @@
-/* Kernels that move elements: transpose, slice, pad, concat, broadcast_to, one_hot, band. Elements are copied by size. */
+/* Kernels that move elements: transpose, slice, pad, concat, broadcast_to, one_hot, band. Elements are
+ * copied by size. */
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/backend/cuda/walk.h"
 #include "runtime/backend/index.h"

@@ -1,4 +1,5 @@
-/* Pools. A thread has an element of the result: of a gradient, it looks at the windows that its element is in. */
+/* Pools. A thread has an element of the result: of a gradient, it looks at the windows that its element is
+ * in. */
 #include "runtime/backend/cuda/elements.h"
 #include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"
@@ -13,8 +14,8 @@ struct pool {
     int64_t h, w, c, p, q, size[2], stride[2], pad[2];
 };
 
-/* The part of a window inside x, or of the windows around an element inside y: rows [top, bottom), columns [left,
- * right). */
+/* The part of a window inside x, or of the windows around an element inside y: rows [top, bottom), columns
+ * [left, right). */
 struct region {
     int64_t top, bottom, left, right;
     __device__ int64_t count() const
@@ -38,8 +39,8 @@ __device__ region window_of(const pool &g, int64_t p, int64_t q)
     return r;
 }
 
-/* The outputs whose windows have the element: of position i, those from (i + pad - size) / stride + 1 on, rounded down,
- * to (i + pad) / stride. */
+/* The outputs whose windows have the element: of position i, those from (i + pad - size) / stride + 1 on,
+ * rounded down, to (i + pad) / stride. */
 __device__ region windows_around(const pool &g, int64_t row, int64_t column)
 {
     region r;

@@ -7,11 +7,12 @@
 namespace iso_cuda
 {
 
-/* A block has TILE x TILE elements of c, of which a thread has EACH x EACH, and goes along k in steps of DEPTH. */
+/* A block has TILE x TILE elements of c, of which a thread has EACH x EACH, and goes along k in steps of
+ * DEPTH. */
 enum { TILE = 64, EACH = 4, DEPTH = 16, ACROSS = TILE / EACH /* threads */ };
 
-/* c [batch, m, n] = sum over k of a(batch, m, k) b(batch, k, n). The sum may be divided among blocks: `splits` parts,
- * which are then added in order. They depend on shapes only. */
+/* c [batch, m, n] = sum over k of a(batch, m, k) b(batch, k, n). The sum may be divided among blocks:
+ * `splits` parts, which are then added in order. They depend on shapes only. */
 struct product_shape {
     int64_t batch, m, n, k, splits, split_k;
 };
@@ -32,7 +33,8 @@ template <class C> size_t product_scratch(const product_shape &s)
     return s.splits > 1 ? static_cast<size_t>(s.splits * s.batch * s.m * s.n) * sizeof(C) : 0;
 }
 
-/* One step of a tile: TILE rows (or columns) by DEPTH of k. Neighbouring threads take neighbours along k or across. */
+/* One step of a tile: TILE rows (or columns) by DEPTH of k. Neighbouring threads take neighbours along k or
+ * across. */
 template <bool ALONG_K> struct tile_place {
     __device__ static int of_k(int part)
     {
@@ -46,8 +48,8 @@ template <bool ALONG_K> struct tile_place {
     }
 };
 
-/* A and B have: a type C in which they compute; ALONG_K, whether neighbours along k are neighbours in memory; and
- * get(batch, m or n, k). partial NULL: OUT's put(batch, m, n, value) gets the sums. */
+/* A and B have: a type C in which they compute; ALONG_K, whether neighbours along k are neighbours in
+ * memory; and get(batch, m or n, k). partial NULL: OUT's put(batch, m, n, value) gets the sums. */
 template <class A, class B, class OUT>
 __global__ void __launch_bounds__(BLOCK)
     product_kernel(product_shape s, A a, B b, OUT out, typename A::C *partial, int64_t tiles_n)

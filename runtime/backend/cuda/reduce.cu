@@ -30,8 +30,8 @@ reduction reduction_of(const iso_kernel_call *call)
     return of;
 }
 
-/* Rows are done by a warp or a block each if there are enough of them or they are short; all else by columns, whose
- * rows are divided among blocks. */
+/* Rows are done by a warp or a block each if there are enough of them or they are short; all else by
+ * columns, whose rows are divided among blocks. */
 bool by_lines(const reduction &of)
 {
     return of.inner && (of.kept.count >= 1024 || of.reduced.count <= 4096);
@@ -232,7 +232,8 @@ void run_argmax(const iso_kernel_call *call)
     });
 }
 
-/* ---- in_top_k: fewer than k classes are above the target's; what is not finite, or no class, is a miss ---- */
+/* ---- in_top_k ----
+ * Fewer than k classes are above the target's; what is not finite, or no class, is a miss. */
 
 struct top_k {
     reals x;

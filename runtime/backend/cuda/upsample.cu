@@ -1,4 +1,5 @@
-/* Images enlarged by interpolation between the centres of pixels, and the gradient; see runtime/graph/ops/network.h. */
+/* Images enlarged by interpolation between the centres of pixels, and the gradient; see
+ * runtime/graph/ops/network.h. */
 #include "runtime/backend/cuda/elements.h"
 #include "runtime/graph/ops/network.h"
 
@@ -75,8 +76,8 @@ struct mix {
     }
 };
 
-/* A thread has an element of dx, which the elements of y around it have a share of: those of its own row and of the
- * rows beside it, and at the edges of x also of those that lie outside. */
+/* A thread has an element of dx, which the elements of y around it have a share of: those of its own row and
+ * of the rows beside it, and at the edges of x also of those that lie outside. */
 struct spread {
     images of;
     reals dy, dx;

@@ -1,4 +1,5 @@
-/* Maps from the number of an element to its place in strided arrays: broadcasting, reductions, copies of parts. */
+/* Maps from the number of an element to its place in strided arrays: broadcasting, reductions, copies of
+ * parts. */
 #ifndef ISO_BACKEND_CUDA_WALK_H
 #define ISO_BACKEND_CUDA_WALK_H
 
@@ -7,8 +8,9 @@
 namespace iso_cuda
 {
 
-/* Row-major over dim[0..rank) for K arrays with strides in elements. Dimensions of extent 1 are left out, and those are
- * joined that every array has in one run, so that most maps have one dimension, which needs no division. */
+/* Row-major over dim[0..rank) for K arrays with strides in elements. Dimensions of extent 1 are left out,
+ * and those are joined that every array has in one run, so that most maps have one dimension, which needs no
+ * division. */
 template <int K> struct walk {
     int64_t count = 1;
     int rank = 0;

@@ -143,8 +143,8 @@ typedef struct iso_band_attrs {
 } iso_band_attrs;
 
 /* The columns [*begin, *end) of a row of [.., rows, columns] that are in the band; begin = end: none. */
-ISO_HOST_DEVICE static inline void iso_band_columns(const iso_band_attrs *band, int64_t row, int64_t columns, int64_t *begin,
-                                    int64_t *end)
+ISO_HOST_DEVICE static inline void iso_band_columns(const iso_band_attrs *band, int64_t row, int64_t columns,
+                                                    int64_t *begin, int64_t *end)
 {
     int64_t first = band->window > 0 ? row - band->window + 1 : 0;
     int64_t after = band->causal ? row + 1 : band->window > 0 ? row + band->window : columns;

@@ -1,0 +1,468 @@
+/* Cases of the ops that have fast kernels: shapes, attributes, ranges of values and how near a result must
+ * be. */
+#ifndef ISO_TESTS_BACKEND_CASES_H
+#define ISO_TESTS_BACKEND_CASES_H
+
+#include "tests/backend/cases_rows.h"
+#include "tests/backend/harness.h"
+
+/* Makes case `index` of an op; false behind the last. */
+typedef bool maker(trial *t, int index);
+
+static const tolerance exact = {0, 0}, one_rounding = {2e-7, 0}, few_roundings = {1e-6, 2e-7},
+                       sums = {0, 2e-6}, products = {0, 1e-5};
+
+/* ---- element by element ---- */
+static const int64_t lengths[] = {0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 100, 1000, 4099};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+static const struct {
+    const char *name;
+    iso_unary_kind kind;
+    double low, high, alpha;
+} unaries[] = {
+    {"negate", ISO_UNARY_NEGATE, -3, 3, 0},       {"abs", ISO_UNARY_ABS, -3, 3, 0},
+    {"sign", ISO_UNARY_SIGN, -3, 3, 0},           {"exp", ISO_UNARY_EXP, -100, 88, 0},
+    {"log", ISO_UNARY_LOG, 1e-30, 5, 0},          {"sqrt", ISO_UNARY_SQRT, 0, 9, 0},
+    {"rsqrt", ISO_UNARY_RSQRT, 1e-3, 9, 0},       {"square", ISO_UNARY_SQUARE, -3, 3, 0},
+    {"relu", ISO_UNARY_RELU, -3, 3, 0},           {"leaky_relu", ISO_UNARY_LEAKY_RELU, -3, 3, 0.2},
+    {"elu", ISO_UNARY_ELU, -6, 3, 0.9},           {"sigmoid", ISO_UNARY_SIGMOID, -30, 30, 0},
+    {"tanh", ISO_UNARY_TANH, -9, 9, 0},           {"gelu", ISO_UNARY_GELU_APPROXIMATE, -6, 6, 0},
+    {"gelu", ISO_UNARY_GELU, -13, 6, 0},          {"silu", ISO_UNARY_SILU, -20, 20, 0},
+    {"softplus", ISO_UNARY_SOFTPLUS, -30, 30, 0},
+};
+enum { UNARIES = sizeof unaries / sizeof *unaries };
+
+static bool unary(trial *t, int index)
+{
+    int kind = 0, form = index / LENGTHS; /* gelu has two */
+    while (kind < UNARIES && (strcmp(unaries[kind].name, t->op) != 0 || form-- > 0))
+        kind++;
+    if (kind == UNARIES)
+        return false;
+    index %= LENGTHS;
+    t->attrs.unary = (iso_unary_attrs){unaries[kind].kind, unaries[kind].alpha};
+    input(t, ISO_F32, unaries[kind].low, unaries[kind].high, DIMS(lengths[index]));
+    output(t, ISO_F32, DIMS(lengths[index]));
+    t->tolerance = (tolerance){1e-6, 3e-8};
+    return true;
+}
+
+static bool unary_gradient(trial *t, int index)
+{
+    if (index == UNARIES * 2)
+        return false;
+    int kind = index / 2;
+    int64_t n = index % 2 ? 37 : 1000;
+    t->attrs.unary = (iso_unary_attrs){unaries[kind].kind, unaries[kind].alpha};
+    bool of_root = unaries[kind].kind == ISO_UNARY_SQRT; /* of y: a positive one */
+    input(t, ISO_F32, of_root ? 0.5 : unaries[kind].low,
+          unaries[kind].kind == ISO_UNARY_ELU ? 2 : unaries[kind].high, DIMS(n));
+    input(t, ISO_F32, -1, 1, DIMS(n));
+    output(t, ISO_F32, DIMS(n));
+    t->tolerance = (tolerance){1e-6, 1e-6}; /* gelu: 1 + tanh cancels */
+    return true;
+}
+
+static bool affine(trial *t, int index)
+{
+    if (index == LENGTHS)
+        return false;
+    t->attrs.affine = (iso_affine_attrs){0.3, -0.7};
+    input(t, ISO_F32, -1, 1, DIMS(lengths[index]));
+    output(t, ISO_F32, DIMS(lengths[index]));
+    t->tolerance = few_roundings;
+    return true;
+}
+
+static bool scale_by_count(trial *t, int index)
+{
+    if (index == LENGTHS)
+        return false;
+    t->attrs.count = (iso_count_attrs){7, index % 2 == 0};
+    input(t, ISO_F32, -1, 1, DIMS(lengths[index]));
+    output(t, ISO_F32, DIMS(lengths[index]));
+    t->tolerance = one_rounding;
+    return true;
+}
+
+/* Pairs of shapes with what they broadcast to. */
+static const struct {
+    int rank_a, rank_b, rank;
+    int64_t a[4], b[4], out[4];
+} broadcasts[] = {
+    {1, 1, 1, {0}, {0}, {0}},
+    {0, 0, 0, {0}, {0}, {0}},
+    {1, 1, 1, {1003}, {1003}, {1003}},
+    {2, 1, 2, {33, 256}, {256}, {33, 256}},
+    {2, 1, 2, {5, 300}, {300}, {5, 300}},
+    {1, 2, 2, {10}, {17, 10}, {17, 10}},
+    {4, 1, 4, {3, 5, 7, 12}, {12}, {3, 5, 7, 12}},
+    {2, 2, 2, {9, 40}, {9, 1}, {9, 40}},
+    {2, 0, 2, {9, 40}, {0}, {9, 40}},
+    {0, 1, 1, {0}, {77}, {77}},
+    {3, 3, 3, {4, 1, 6}, {1, 5, 6}, {4, 5, 6}},
+    {3, 2, 3, {2, 3, 1}, {1, 19}, {2, 3, 19}},
+};
+
+static bool binary(trial *t, int index)
+{
+    if (index == sizeof broadcasts / sizeof *broadcasts)
+        return false;
+    bool divides = strcmp(t->op, "divide") == 0;
+    input(t, ISO_F32, -1, 1, broadcasts[index].rank_a, broadcasts[index].a);
+    input(t, ISO_F32, divides ? 0.5 : -1, 1.5, broadcasts[index].rank_b, broadcasts[index].b);
+    output(t, ISO_F32, broadcasts[index].rank, broadcasts[index].out);
+    t->tolerance = divides ? one_rounding : exact;
+    return true;
+}
+
+/* ---- reductions ---- */
+static const struct {
+    int rank;
+    int64_t dim[4];
+    uint32_t axes;
+} reductions[] = {
+    {1, {0}, 1},          {1, {1000}, 1},        {2, {16, 256}, 1},       {2, {33, 10}, 1},
+    {2, {7, 129}, 1},     {2, {16, 10}, 2},      {2, {5, 1000}, 2},       {4, {3, 6, 6, 32}, 6},
+    {4, {2, 9, 9, 7}, 6}, {4, {2, 3, 4, 5}, 15}, {4, {4, 28, 28, 12}, 7}, {3, {3, 0, 5}, 2},
+    {3, {3, 4, 5}, 5},    {2, {5000, 3}, 1},     {2, {70, 3000}, 1},      {2, {1, 300}, 1},
+    {3, {7, 1, 9}, 2},
+};
+
+static bool reduce_sum(trial *t, int index)
+{
+    int which = index / 2;
+    if (which == sizeof reductions / sizeof *reductions)
+        return false;
+    int64_t kept[4];
+    int rank = 0;
+    for (int i = 0; i < reductions[which].rank; i++)
+        if (!(reductions[which].axes >> i & 1))
+            kept[rank++] = reductions[which].dim[i];
+    iso_dtype to = index % 2 ? ISO_F64 : ISO_F32;
+    t->attrs.reduce = (iso_reduce_attrs){reductions[which].axes, false, 0.25, to};
+    input(t, ISO_F32, -1, 2, reductions[which].rank, reductions[which].dim);
+    output(t, to, rank, kept);
+    t->tolerance = sums;
+    return true;
+}
+
+/* ---- products ---- */
+static const int64_t product_sizes[][3] = {/* m, n, k */
+                                           {16, 256, 784}, {16, 10, 256}, {256, 10, 16},  {16, 256, 10},
+                                           {784, 256, 16}, {1, 1, 1},     {1, 300, 70},   {300, 1, 70},
+                                           {5, 7, 3},      {33, 65, 129}, {0, 5, 3},      {4, 0, 3},
+                                           {4, 5, 0},      {64, 64, 64},  {17, 40, 1000}, {170, 700, 40},
+                                           {60, 1029, 9},  {1, 200, 600}, {9, 200, 300}};
+enum { PRODUCTS = sizeof product_sizes / sizeof *product_sizes };
+
+static bool matmul(trial *t, int index)
+{
+    int which = index / 10, form = index % 5;
+    if (which == PRODUCTS)
+        return false;
+    iso_dtype dtype = index % 10 < 5 ? ISO_F32 : ISO_F64;
+    int64_t m = product_sizes[which][0], n = product_sizes[which][1], k = product_sizes[which][2];
+    bool ta = form == 1 || form == 3, tb = form == 2 || form == 3, contract = form == 4;
+    t->attrs.matmul = (iso_matmul_attrs){ta, tb, contract};
+    if (contract) {
+        input(t, dtype, -1, 1, DIMS(k, m));
+        input(t, dtype, -1, 1, DIMS(k, n));
+    } else {
+        input(t, dtype, -1, 1, 2, ta ? (int64_t[]){k, m} : (int64_t[]){m, k});
+        input(t, dtype, -1, 1, 2, tb ? (int64_t[]){n, k} : (int64_t[]){k, n});
+    }
+    output(t, dtype, DIMS(m, n));
+    if (index % 10 == 5) { /* batches of products */
+        t->inputs = t->outputs = 0;
+        input(t, ISO_F32, -1, 1, DIMS(3, m, k));
+        input(t, ISO_F32, -1, 1, DIMS(3, k, n));
+        output(t, ISO_F32, DIMS(3, m, n));
+    }
+    t->tolerance = products;
+    return true;
+}
+
+/* ---- convolutions ---- */
+static const struct {
+    int64_t n, h, w, c, f, r, s, stride[2], pad[2], after[2];
+} convolutions[] = {
+    {2, 28, 28, 1, 12, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {3, 28, 28, 12, 24, 6, 6, {2, 2}, {0, 0}, {0, 0}},
+    {5, 12, 12, 24, 32, 6, 6, {2, 2}, {2, 2}, {2, 2}},
+    {1, 9, 11, 3, 7, 3, 3, {2, 2}, {1, 1}, {1, 1}},
+    {2, 7, 7, 5, 40, 5, 5, {1, 1}, {2, 2}, {2, 2}},
+    {2, 8, 8, 16, 16, 1, 1, {1, 1}, {0, 0}, {0, 0}},
+    {2, 10, 9, 3, 4, 2, 3, {3, 4}, {1, 0}, {0, 1}},
+    {0, 6, 6, 4, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {1, 5, 5, 2, 3, 5, 5, {1, 1}, {4, 4}, {4, 4}},
+    {2, 6, 6, 1, 1, 3, 3, {3, 3}, {0, 0}, {0, 0}},
+    {1, 4, 4, 33, 70, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {2, 8, 8, 4, 6, 1, 1, {2, 2}, {0, 0}, {0, 0}},
+    {2, 9, 9, 8, 0, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {300, 2, 2, 3, 5, 2, 2, {1, 1}, {0, 0}, {1, 1}},
+    {2, 8, 8, 4, 6, 2, 2, {3, 3}, {1, 1}, {0, 0}}, /* as long with zeros in front as what the windows reach */
+    {1, 3, 3, 5, 3, 1, 2, {1, 3}, {0, 4}, {0, 5}}, /* places on zeros alone */
+    {2, 1, 1, 3, 4, 1, 1, {2, 4}, {3, 1}, {2, 4}},
+    {3, 8, 6, 1, 12, 3, 3, {2, 2}, {0, 0}, {1, 1}}, /* few taps, with zeros below and none above */
+};
+
+/* Each of them in float32, in float64 where that is small, with groups and dilation where these fit, and with
+ * one, two or three filters for each channel. */
+enum { PLAIN, DOUBLE, GROUPS, DILATION, CHANNELWISE, CHANNELWISE_DILATION, FORMS };
+
+static bool convolution(trial *t, int index)
+{
+    int which = index / FORMS, form = index % FORMS;
+    if (which == sizeof convolutions / sizeof *convolutions)
+        return false;
+    const int64_t *stride = convolutions[which].stride, *pad = convolutions[which].pad;
+    const int64_t *after = convolutions[which].after;
+    int64_t n = convolutions[which].n, h = convolutions[which].h, w = convolutions[which].w;
+    int64_t c = convolutions[which].c, f = convolutions[which].f;
+    int64_t r = convolutions[which].r, s = convolutions[which].s;
+    int64_t groups = form == GROUPS && c % 4 == 0 && f % 4 == 0 ? 4 : 1;
+    int64_t dilation = form == DILATION || form == CHANNELWISE_DILATION ? 2 : 1;
+    if (form >= CHANNELWISE) {
+        groups = c;
+        f = c * (1 + which % 3);
+    }
+    h += (r - 1) * (dilation - 1);
+    w += (s - 1) * (dilation - 1);
+    iso_conv_geometry *geometry = &t->attrs.conv.geometry;
+    *geometry = (iso_conv_geometry){.dilation = {dilation, dilation}, .groups = groups};
+    memcpy(geometry->stride, stride, sizeof geometry->stride);
+    memcpy(geometry->pad_before, pad, sizeof geometry->pad_before);
+    memcpy(geometry->pad_after, after, sizeof geometry->pad_after);
+    const int64_t x[] = {n, h, w, c}, kernel[] = {r, s, c / groups, f};
+    const int64_t y[] = {n, (h + pad[0] + after[0] - (r - 1) * dilation - 1) / stride[0] + 1,
+                         (w + pad[1] + after[1] - (s - 1) * dilation - 1) / stride[1] + 1, f};
+    bool of_input = strcmp(t->op, "conv2d_grad_input") == 0,
+         of_kernel = strcmp(t->op, "conv2d_grad_kernel") == 0;
+    iso_dtype dtype = form == DOUBLE ? ISO_F64 : ISO_F32;
+    input(t, dtype, -1, 1, 4, of_input ? kernel : x);
+    input(t, dtype, -1, 1, 4, of_input || of_kernel ? y : kernel);
+    output(t, dtype, 4, of_input ? x : of_kernel ? kernel : y);
+    t->attrs.conv.shape = (iso_shape){4, {0}};
+    memcpy(t->attrs.conv.shape.dim, of_input ? x : kernel, sizeof x);
+    t->tolerance = form == DOUBLE ? (tolerance){0, 1e-14} : products;
+    return true;
+}
+
+/* ---- normalisation ---- */
+static bool batch_moments(trial *t, int index)
+{
+    if (index == CHANNELS)
+        return false;
+    int64_t rows = channel_shapes[index][0], c = channel_shapes[index][1];
+    input(t, ISO_F32, -1, 2, DIMS(rows, c));
+    output(t, ISO_F64, DIMS(c));
+    output(t, ISO_F64, DIMS(c));
+    t->tolerance = sums;
+    return true;
+}
+
+static bool batch_norm(trial *t, int index)
+{
+    if (index == 4 * CHANNELS)
+        return false;
+    int64_t rows = channel_shapes[index / 4][0], c = channel_shapes[index / 4][1];
+    bool gamma = index & 1, beta = index & 2;
+    t->attrs.batch_norm =
+        (iso_batch_norm_attrs){.epsilon = 1e-3,
+                               .has_gamma = gamma,
+                               .has_beta = beta,
+                               .activation = index % 3 == 0 ? ISO_FUSED_RELU : ISO_FUSED_NONE};
+    iso_dtype dtype = index % 3 == 1 ? ISO_F32 : ISO_F64;
+    input(t, ISO_F32, 4, 6, DIMS(rows, c));
+    input(t, dtype, 4.5, 5.5, DIMS(c));
+    input(t, dtype, 0.1, 0.3, DIMS(c));
+    if (gamma)
+        input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if (beta)
+        input(t, ISO_F32, -1, 1, DIMS(c));
+    output(t, ISO_F32, DIMS(rows, c));
+    t->tolerance = (tolerance){1e-6, 3e-7};
+    return true;
+}
+
+/* The inputs that the gradients have in common; bit 0 of `form`: gamma, bit 1: beta, bit 2: an activation. */
+static void gradient_inputs(trial *t, int form, int64_t rows, int64_t c)
+{
+    t->attrs.batch_norm = (iso_batch_norm_attrs){.epsilon = 1e-3,
+                                                 .has_gamma = form & 1,
+                                                 .has_beta = form & 2,
+                                                 .activation = form & 4 ? ISO_FUSED_RELU : ISO_FUSED_NONE,
+                                                 .moments = {50, true}};
+    input(t, ISO_F32, 0, 2, DIMS(rows, c));
+    input(t, ISO_F32, -1, 1.5, DIMS(rows, c));
+    input(t, ISO_F64, 0.9, 1.1, DIMS(c));
+    input(t, ISO_F64, 0.1, 0.3, DIMS(c));
+}
+
+static bool batch_norm_grad_sums(trial *t, int index)
+{
+    if (index == 8 * CHANNELS)
+        return false;
+    int64_t rows = channel_shapes[index / 8][0], c = channel_shapes[index / 8][1];
+    gradient_inputs(t, index % 8, rows, c);
+    if ((index & 5) == 5)
+        input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if ((index & 6) == 6)
+        input(t, ISO_F32, -1, 1, DIMS(c));
+    output(t, ISO_F64, DIMS(c));
+    output(t, ISO_F64, DIMS(c));
+    t->tolerance = products;
+    return true;
+}
+
+static bool batch_norm_grad(trial *t, int index)
+{
+    if (index == 8 * CHANNELS)
+        return false;
+    int64_t rows = channel_shapes[index / 8][0], c = channel_shapes[index / 8][1];
+    gradient_inputs(t, index % 8, rows, c);
+    input(t, ISO_F64, -200, 200, DIMS(c));
+    input(t, ISO_F64, -200, 200, DIMS(c));
+    if (index & 1)
+        input(t, ISO_F32, 0.5, 2, DIMS(c));
+    if ((index & 6) == 6)
+        input(t, ISO_F32, -1, 1, DIMS(c));
+    output(t, ISO_F32, DIMS(rows, c));
+    t->tolerance = (tolerance){1e-6, 3e-7};
+    return true;
+}
+
+/* ---- pools ---- */
+static const struct {
+    int64_t n, h, w, c, size[2], stride[2], pad[2], after[2];
+} pools[] = {
+    {2, 8, 8, 12, {2, 2}, {2, 2}, {0, 0}, {0, 0}}, {3, 7, 9, 5, {3, 2}, {2, 1}, {1, 0}, {1, 1}},
+    {1, 6, 6, 33, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, {2, 5, 5, 1, {5, 5}, {5, 5}, {0, 0}, {0, 0}},
+    {0, 4, 4, 3, {2, 2}, {2, 2}, {0, 0}, {0, 0}},  {1, 9, 9, 16, {2, 2}, {3, 3}, {0, 0}, {0, 0}},
+};
+
+static bool pool(trial *t, int index)
+{
+    if (index == sizeof pools / sizeof *pools)
+        return false;
+    iso_pool_geometry *g = &t->attrs.pool.geometry;
+    memcpy(g->size, pools[index].size, sizeof g->size);
+    memcpy(g->stride, pools[index].stride, sizeof g->stride);
+    memcpy(g->pad_before, pools[index].pad, sizeof g->pad_before);
+    memcpy(g->pad_after, pools[index].after, sizeof g->pad_after);
+    int64_t n = pools[index].n, h = pools[index].h, w = pools[index].w, c = pools[index].c;
+    const int64_t x[] = {n, h, w, c};
+    const int64_t y[] = {n, (h + g->pad_before[0] + g->pad_after[0] - g->size[0]) / g->stride[0] + 1,
+                         (w + g->pad_before[1] + g->pad_after[1] - g->size[1]) / g->stride[1] + 1, c};
+    bool gradient = strstr(t->op, "grad"), of_max = strstr(t->op, "max");
+    t->attrs.pool.shape = (iso_shape){4, {n, h, w, c}};
+    if (of_max && gradient) { /* y is not the largest of its window, so that some windows have many takers and
+                                 some none */
+        input(t, ISO_F32, 0, 1, 4, x);
+        input(t, ISO_F32, 0.5, 1, 4, y);
+    }
+    input(t, ISO_F32, -1, 1, 4, gradient ? y : x);
+    output(t, ISO_F32, 4, gradient ? x : y);
+    t->tolerance = few_roundings;
+    return true;
+}
+
+/* ---- dropout and noise ---- */
+/* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
+static bool dropout(trial *t, int index)
+{
+    static const struct {
+        int rank;
+        int64_t dim[3], offset[3], global[3];
+    } parts[] = {
+        {1, {1000}, {0}, {1000}},
+        {1, {333}, {5}, {1000}},
+        {2, {7, 13}, {3, 2}, {64, 40}},
+        {2, {16, 256}, {16, 0}, {32, 256}},
+        {3, {2, 3, 9}, {1, 1, 0}, {4, 7, 9}},
+        {1, {0}, {0}, {7}},
+        {1, {200}, {17179869100}, {17179869400}},
+    };
+    if (index == sizeof parts / sizeof *parts)
+        return false;
+    if (strcmp(t->op, "gaussian_noise") == 0)
+        t->attrs.noise = (iso_noise_attrs){0x123456789abcdefu, 0.3};
+    else
+        t->attrs.dropout = (iso_dropout_attrs){0x123456789abcdefu, (1u << 24) / 5 * 2, 1 / 0.6};
+    input(t, ISO_F32, -1, 1, parts[index].rank, parts[index].dim);
+    memcpy(t->in[0].offset, parts[index].offset, sizeof parts[index].offset);
+    memcpy(t->in[0].global, parts[index].global, sizeof parts[index].global);
+    output(t, ISO_F32, parts[index].rank, parts[index].dim);
+    t->tolerance = exact;
+    return true;
+}
+
+static const struct {
+    const char *op;
+    maker *make;
+} makers[] = {
+    {"unary_gradient", unary_gradient},
+    {"affine", affine},
+    {"scale_by_count", scale_by_count},
+    {"add", binary},
+    {"subtract", binary},
+    {"multiply", binary},
+    {"divide", binary},
+    {"maximum", binary},
+    {"minimum", binary},
+    {"reduce_sum", reduce_sum},
+    {"matmul", matmul},
+    {"conv2d", convolution},
+    {"conv2d_grad_input", convolution},
+    {"conv2d_grad_kernel", convolution},
+    {"batch_moments", batch_moments},
+    {"batch_norm", batch_norm},
+    {"batch_norm_grad_sums", batch_norm_grad_sums},
+    {"batch_norm_grad", batch_norm_grad},
+    {"attention", attention},
+    {"attention_grad", attention},
+    {"softmax", softmax},
+    {"log_softmax", softmax},
+    {"softmax_grad", softmax},
+    {"log_softmax_grad", softmax},
+    {"sparse_crossentropy", crossentropy},
+    {"sparse_crossentropy_grad", crossentropy},
+    {"crossentropy", crossentropy},
+    {"crossentropy_grad", crossentropy},
+    {"class_max", class_parts},
+    {"class_sum_exp", class_parts},
+    {"class_softmax", class_parts},
+    {"class_log_softmax", class_parts},
+    {"class_loss", class_parts},
+    {"class_grad", class_parts},
+    {"class_sparse_grad", class_parts},
+    {"dropout", dropout},
+    {"gaussian_noise", dropout},
+    {"layer_moments", layer_parts},
+    {"layer_scale", layer_parts},
+    {"layer_grad_sums", layer_parts},
+    {"layer_grad", layer_parts},
+    {"layer_weight_sums", layer_parts},
+    {"layer_norm", layer_norm},
+    {"layer_norm_grad", layer_norm},
+    {"layer_norm_grad_sums", layer_norm},
+    {"max_pool2d", pool},
+    {"max_pool2d_grad", pool},
+    {"average_pool2d", pool},
+    {"average_pool2d_grad", pool},
+};
+
+static maker *maker_of(const char *op)
+{
+    for (int i = 0; i < UNARIES; i++)
+        if (strcmp(unaries[i].name, op) == 0)
+            return unary;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+        if (strcmp(makers[i].op, op) == 0)
+            return makers[i].make;
+    return NULL;
+}
+
+#endif

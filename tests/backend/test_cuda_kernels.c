@@ -1,0 +1,144 @@
+/* The kernels of the CUDA backend, run by the emulator, against the plain ones: over the shapes of the CPU's
+ * kernels and more, in float32, float64 and bfloat16, with threads and blocks in order, backward and in
+ * random orders. All orders give the same bits. Ranks: 1 Sanitize: 1 */
+#include <malloc.h>
+
+#include "runtime/backend/cuda/kernels.h"
+#include "tests/backend/cases_more.h"
+#include "tests/emulator/emulator.h"
+#include "tests/support/run_tests.h"
+
+static const iso_backend *emulated(void)
+{
+    static const iso_backend backend = {.name = "cuda-emulated", .find = iso_cuda_kernel_find};
+    return &backend;
+}
+
+static void check_no_error(const trial *t)
+{
+    const char *error = emulator_error();
+    CHECK(error == NULL, "%s: %s", describe(t), error);
+}
+
+/* A run in another order of threads and blocks, at other addresses. Its bits are those of the first one. */
+static void check_again(const trial *t, const result *first, emulator_order order, uint64_t seed)
+{
+    void *owner[MOST_ARRAYS];
+    trial moved = *t;
+    place_inputs(&moved, 8 * seed, t, owner);
+    emulator_set_order(order, seed);
+    result again = run_trial(&moved, emulated(), 8 + 8 * seed);
+    compare_bits(t, first, &again);
+    check_no_error(t);
+    free_result(t, &again);
+    free_all(owner, t->inputs);
+}
+
+/* AddressSanitizer sees the same in every order, and takes its time. */
+static void check_orders(const trial *t, const result *want)
+{
+    emulator_set_order(EMULATOR_IN_ORDER, 0);
+    result got = run_trial(t, emulated(), 0);
+    check_no_error(t);
+    compare(t, want, &got);
+#if !defined(__SANITIZE_ADDRESS__)
+    check_again(t, &got, EMULATOR_BACKWARD, 0);
+    check_again(t, &got, EMULATOR_RANDOM, 1);
+#endif
+    check_again(t, &got, EMULATOR_RANDOM, 2);
+    check_in_place(t, emulated(), &got);
+    check_no_error(t);
+    free_result(t, &got);
+}
+
+/* The same with another type in place of float32. Sums and functions of float64 are exact to its roundings;
+ * a result in bfloat16 is rounded once, so it may be the neighbour. */
+static bool in_type(const trial *t, iso_dtype dtype, trial *other)
+{
+    bool any = false;
+    *other = *t;
+    for (int i = 0; i < t->inputs + t->outputs; i++) {
+        iso_array *array = i < t->inputs ? &other->in[i] : &other->out[i - t->inputs];
+        any |= array->dtype == ISO_F32;
+        array->dtype = array->dtype == ISO_F32 ? dtype : array->dtype;
+    }
+    bool exactly = t->tolerance.relative == 0 && t->tolerance.absolute == 0;
+    if (dtype == ISO_F64)
+        other->tolerance = (tolerance){t->tolerance.relative * 1e-6, t->tolerance.absolute * 1e-6};
+    else if (!exactly)
+        other->tolerance.relative = 0x1p-7;
+    return any && !t->fixed_types;
+}
+
+static void check_type(const trial *t, iso_dtype dtype)
+{
+    trial other;
+    void *owner[MOST_ARRAYS];
+    if (!in_type(t, dtype, &other))
+        return;
+    place_inputs(&other, 0, NULL, owner);
+    result want = run_trial(&other, iso_backend_reference(), 0);
+    emulator_set_order(EMULATOR_RANDOM, 3);
+    result got = run_trial(&other, emulated(), 0);
+    check_no_error(&other);
+    compare(&other, &want, &got);
+    free_result(&other, &want);
+    free_result(&other, &got);
+    free_all(owner, other.inputs);
+}
+
+static void check_cases(const char *op, maker *make)
+{
+    random_state = 1;
+    for (int index = 0;; index++) {
+        trial t = {.op = op};
+        void *owner[MOST_ARRAYS];
+        if (!make(&t, index))
+            return;
+        place_inputs(&t, 0, NULL, owner);
+        result want = run_trial(&t, iso_backend_reference(), 0);
+        check_orders(&t, &want);
+        check_type(&t, ISO_F64);
+        check_type(&t, ISO_BF16);
+        free_result(&t, &want);
+        free_all(owner, t.inputs);
+    }
+}
+
+/* Ops that have no CUDA kernel yet. */
+static bool is_missing(const char *op)
+{
+    static const char *const missing[] = {"attention", "attention_grad"};
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+        if (strcmp(missing[i], op) == 0)
+            return true;
+    return false;
+}
+
+/* Every op of the list that has kernels on the CPU. */
+START_TEST(kernels_agree)
+{
+    for (int i = 0; i < iso_op_type_count(); i++) {
+        const iso_op_type *type = iso_op_type_at(i);
+        if (type->no_kernel)
+            continue;
+        maker *make = maker_of(type->name), *more = more_of(type->name);
+        if (is_missing(type->name))
+            continue;
+        ck_assert_msg(iso_cuda_kernel_find(type->name, &(iso_kernel_call){0}) != NULL,
+                      "op %s has no CUDA kernel", type->name);
+        ck_assert_msg(make || more, "op %s has no case", type->name);
+        if (make)
+            check_cases(type->name, make);
+        if (more)
+            check_cases(type->name, more);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 1 << 28); /* arrays come and go: keep their pages */
+    mallopt(M_TRIM_THRESHOLD, 1 << 28);
+    return RUN_TESTS("CUDA kernels", 250, kernels_agree);
+}
