@@ -69,9 +69,10 @@ static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
 /* Where the host cannot write a slot's memory, a batch is read into pinned memory. */
 static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
 {
-    return device->host_access
-               ? ISO_OK
-               : device->allocate_pinned(iso_array_bytes(array), "a slot's input", &bound->staging);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < ISO_STEPS_AHEAD && !device->host_access && status == ISO_OK; i++)
+        status = device->allocate_pinned(iso_array_bytes(array), "a slot's input", &bound->staging[i]);
+    return status;
 }
 
 static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
@@ -180,8 +181,8 @@ static void free_staging(const iso_device *device, const iso_slot_instruction *i
                          const iso_plan *plan)
 {
     for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
-        if (instruction[i].staging)
-            device->release_pinned(instruction[i].staging);
+        for (int k = 0; k < ISO_STEPS_AHEAD; k++)
+            device->release_pinned(instruction[i].staging[k]);
 }
 
 /* All but the plan. */
@@ -364,7 +365,7 @@ static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan,
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
 {
     iso_plan *plan = ready->plan;
-    iso_status status = ISO_OK;
+    iso_status status = iso_runtime_finish(runtime);
     for (int l = 0; l < runtime->n_locals; l++) {
         for (int i = 0; i < plan->n_instructions; i++)
             address_instruction(runtime, ready, l, i);

@@ -2,6 +2,7 @@
 #ifndef ISO_EXEC_BIND_IMPL_H
 #define ISO_EXEC_BIND_IMPL_H
 
+#include "runtime/exec/ahead.h"
 #include "runtime/exec/runtime_impl.h"
 
 /* Bytes up to the next line of the cache. */
@@ -21,7 +22,8 @@ typedef struct iso_slot_instruction {
         rest;         /* its number there, and how many instructions of the sequence there are from it on */
     int input;        /* READ: component of the batch */
     iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
-    void *staging;    /* READ: pinned memory that the batch writes; NULL: it writes the array itself */
+    /* READ: pinned memory that the batch writes, for steps that go ahead; NULL: it writes the array itself */
+    void *staging[ISO_STEPS_AHEAD];
     iso_box_copy *copy;
 } iso_slot_instruction;
 

@@ -159,10 +159,13 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     ISO_TRY(agree_program(ctx, function));
     ISO_TRY(iso_runtime_place_variables(function->runtime, function->program));
     ISO_TRY(restore_values(function->graph));
-    ISO_TRY(iso_agree(ctx, iso_runtime_update_state(function->runtime, function->program, &function->buckets,
-                                                    &function->updates)));
-    if (function->parts)
-        ISO_TRY(iso_agree(ctx, make_parts(function)));
+    status = iso_runtime_update_state(function->runtime, function->program, &function->buckets,
+                                      &function->updates);
+    if (status == ISO_OK)
+        status = iso_results_create(function->runtime, &function->steps);
+    if (status == ISO_OK && function->parts)
+        status = make_parts(function);
+    ISO_TRY(iso_agree(ctx, status));
 done:
     return status;
 }
@@ -240,6 +243,8 @@ void iso_function_destroy(iso_function *function)
         return;
     unlist_function(function);
     unmap_parts(function);
+    if (function->runtime)
+        iso_results_destroy(function->runtime, &function->steps);
     while (function->plans) {
         iso_executable *next = function->plans->next;
         if (function->runtime->left == function->plans)
@@ -372,18 +377,27 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     return ISO_OK;
 }
 
-/* The outcome of a step. */
-typedef struct outcome {
-    iso_executable *ready;
-    double total;       /* of the step: faults and requests to stop */
-    bool lost;          /* a message of this rank failed after the faults were counted */
-    iso_status refused; /* why this rank refuses its batch, and the message */
-    char message[512];
-} outcome;
+void iso_function_drop_steps(iso_function *function)
+{
+    iso_steps_ahead *steps = &function->steps;
+    for (; steps->count > 0; steps->count--) {
+        iso_agree_later(function->runtime->ctx,
+                        iso_results_wait(function->runtime, &steps->step[steps->first]));
+        steps->first = (steps->first + 1) % ISO_STEPS_AHEAD;
+    }
+}
+
+/* Steps that began after one with a fault have changed nothing, and are not counted. */
+static void take_back_steps(iso_function *function)
+{
+    const iso_steps_ahead *steps = &function->steps;
+    for (int i = 0; i < steps->count; i++)
+        function->runtime->steps -= steps->step[(steps->first + i) % ISO_STEPS_AHEAD].counted;
+}
 
 /* Records the error of this rank's batch or of its first slot that met a fault, if any. Then the ranks
  * agree. */
-static iso_status agree_on_fault(iso_function *function, const outcome *o)
+static iso_status agree_on_fault(iso_function *function, const iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
     iso_status status = ISO_OK;
@@ -391,11 +405,14 @@ static iso_status agree_on_fault(iso_function *function, const outcome *o)
         status = iso_error(o->refused, "%s", o->message);
     else
         status = iso_fabric_failure(runtime->fabric);
-    for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
-        if (iso_fault_raised(&runtime->locals[l].fault))
-            status = iso_error(runtime->locals[l].read_status ? runtime->locals[l].read_status : ISO_INVALID,
-                               "%s", runtime->locals[l].fault.text);
-    return iso_agree(runtime->ctx, status);
+    if (status == ISO_OK && o->failed != ISO_OK)
+        status = iso_error(o->failed, "%s", o->message);
+    if (status == ISO_OK)
+        status = iso_results_kernel_fault(runtime, o->ready);
+    iso_status agreed = iso_agree(runtime->ctx, status);
+    iso_function_drop_steps(function); /* they find the fault */
+    iso_agree_later(runtime->ctx, iso_results_clear_faults(runtime));
+    return agreed;
 }
 
 /* Ranks without slots receive the total and the results of the step from the rank of slot 0. */
@@ -414,21 +431,26 @@ static iso_status tell_idle_ranks(iso_runtime *runtime, double *total, double *r
 /* The agreed status of a step that has been run, with its results in `results` [count]. A rank whose messages
  * failed at the very end has changed nothing, but the others do not know it: it reports this in the next step
  * or the next agreement. */
-static iso_status conclude(iso_function *function, outcome *o, double *results, int count)
+static iso_status conclude(iso_function *function, const iso_step_results *o, double *results, int count)
 {
     iso_runtime *runtime = function->runtime;
+    double total = o->memory->total;
     iso_status status = ISO_OK;
     if (runtime->idle_ranks) {
-        o->total += o->lost;
-        status = tell_idle_ranks(runtime, &o->total, results, count);
+        total += o->lost;
+        status = tell_idle_ranks(runtime, &total, results, count);
     }
     if (status != ISO_OK)
         return status;
     if (o->lost)
         iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
-    if (o->total >= ISO_STOP_WEIGHT)
+    if (total >= ISO_STOP_WEIGHT)
         iso_stop_met(runtime->ctx);
-    return iso_step_faults(o->total) != 0 ? agree_on_fault(function, o) : ISO_OK;
+    if (iso_step_faults(total) == 0)
+        return ISO_OK;
+    runtime->steps -= o->counted;
+    take_back_steps(function);
+    return agree_on_fault(function, o);
 }
 
 /* The plan that the other ranks run while this rank refuses its batch: for the batch's number of rows, or
@@ -441,7 +463,7 @@ static iso_executable *plan_of_others(const iso_function *function, const iso_ba
     return ready;
 }
 
-static void function_refuse(outcome *o, iso_status status)
+static void function_refuse(iso_step_results *o, iso_status status)
 {
     if (status == ISO_OK || o->refused != ISO_OK)
         return;
@@ -451,7 +473,7 @@ static void function_refuse(outcome *o, iso_status status)
 
 /* Calls the batch's `prepare`, if any. A rank without slots cannot report its error in the step, so then the
  * ranks agree here. Collective. */
-static iso_status function_prepare_rows(iso_function *function, const iso_batch *batch, outcome *o)
+static iso_status function_prepare_rows(iso_function *function, const iso_batch *batch, iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
     if (!batch || !batch->prepare)
@@ -466,7 +488,7 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
 /* A rank that refuses its batch still takes part, so that the others do not wait for it: its slots raise a
  * fault in the step, which then changes nothing, or it reports its error when the ranks agree on a new plan.
  * A rank without slots takes no part in the step: if there is one, the ranks agree before it. */
-static iso_status function_run(iso_function *function, const iso_batch *batch, outcome *o)
+static iso_status function_run(iso_function *function, const iso_batch *batch, iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
     int64_t rows = batch ? batch->rows : 0;
@@ -488,69 +510,83 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, o
     if (function->recorder)
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
     ISO_TRY(function_prepare_rows(function, batch, o));
-    o->total = iso_step_run(function, o->ready, batch, o->refused == ISO_OK ? NULL : o->message);
+    iso_step_run(function, batch, o);
     ISO_TRY(iso_watch_check(iso_context_watch(runtime->ctx)));
     o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
-    runtime->steps +=
-        function->training && function->program->n_changes > 0 && iso_step_faults(o->total) == 0 && !o->lost;
+    /* If the step turns out to have met a fault, it is not counted. */
+    o->counted = function->training && function->program->n_changes > 0 && !o->lost;
+    runtime->steps += o->counted;
 done:
     return status;
 }
 
-/* The outputs, scalars, from slot 0. An error of the device is reported in the next step. */
-static void read_scalars(const iso_function *function, const iso_executable *ready, double *found)
+static iso_status begin_step(iso_function *function, const iso_batch *batch, iso_status refused, bool scalars)
 {
-    const iso_runtime *runtime = function->runtime;
-    const iso_program *program = function->program;
-    iso_status status = ISO_OK;
-    _Alignas(8) char element[8];
-    for (int i = 0; i < program->n_outputs; i++) {
-        int value = program->output_value[i];
-        iso_dtype dtype = program->values[value].tensor->dtype;
-        ISO_TRY(iso_device_read(runtime->stream, element, iso_executable_value(runtime, ready, 0, value),
-                                iso_dtype_size(dtype)));
-        found[i] = iso_element_get(element, dtype, 0);
-    }
-done:
-    if (status != ISO_OK)
-        iso_agree_later(runtime->ctx, status);
+    iso_step_results *o = iso_results_next(&function->steps);
+    o->refused = refused;
+    o->scalars = scalars;
+    iso_status status = function_run(function, batch, o);
+    function->steps.count += status == ISO_OK;
+    return status;
 }
 
-iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
+/* An error of the device is reported in the next step. */
+static iso_status end_step(iso_function *function, iso_executable **ready, double *results)
 {
-    ISO_NEED(function);
-    iso_runtime *runtime = function->runtime;
+    iso_steps_ahead *steps = &function->steps;
+    const iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
-    outcome o = {0};
+    const iso_step_results *o = &steps->step[steps->first];
     double found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
-    iso_status status = ISO_OK;
+    iso_agree_later(runtime->ctx, iso_results_wait(runtime, o));
+    for (int i = 0; runtime->n_locals > 0 && o->scalars && i < program->n_outputs; i++)
+        found[i] = iso_results_output(program, o, i);
+    steps->first = (steps->first + 1) % ISO_STEPS_AHEAD;
+    steps->count--;
+    iso_status status = conclude(function, o, found, o->scalars ? program->n_outputs : 0);
+    *ready = o->ready;
+    if (status != ISO_OK)
+        iso_function_drop_steps(function);
+    else if (results && o->scalars)
+        memcpy(results, found, (size_t)program->n_outputs * sizeof *results);
+    return status;
+}
+
+bool iso_function_goes_ahead(const iso_function *function)
+{
+    return !function->runtime->device->host_access;
+}
+
+iso_status iso_function_begin_step(iso_function *function, const iso_batch *batch)
+{
+    const iso_program *program = function->program;
     for (int i = 0; i < program->n_outputs; i++)
         if (program->values[program->output_value[i]].tensor->shape.rank != 0)
             return iso_error(ISO_INVALID,
                              "output %d of function '%s' is not a scalar: use iso_function_evaluate", i,
                              function->name);
-    ISO_TRY(function_run(function, batch, &o));
-    if (runtime->n_locals > 0)
-        read_scalars(function, o.ready, found);
-    ISO_TRY(conclude(function, &o, found, program->n_outputs));
-    if (results)
-        memcpy(results, found, (size_t)program->n_outputs * sizeof *results);
-done:
-    return status;
+    return begin_step(function, batch, ISO_OK, true);
+}
+
+iso_status iso_function_end_step(iso_function *function, double *results)
+{
+    iso_executable *ready;
+    return end_step(function, &ready, results);
+}
+
+iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
+{
+    ISO_NEED(function);
+    iso_status status = iso_function_begin_step(function, batch);
+    return status == ISO_OK ? iso_function_end_step(function, results) : status;
 }
 
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
                                   iso_executable **ready)
 {
-    outcome end = {.refused = refused};
-    double none[1] = {0};
-    iso_status status = ISO_OK;
     unmap_parts(function);
-    ISO_TRY(function_run(function, batch, &end));
-    ISO_TRY(conclude(function, &end, none, 0));
-    *ready = end.ready;
-done:
-    return status;
+    iso_status status = begin_step(function, batch, refused, false);
+    return status == ISO_OK ? end_step(function, ready, NULL) : status;
 }
 
 /* Whether a slot is the first of those that hold the same part of a value. */

@@ -3,6 +3,7 @@
 
 #include "collectives/control/watch.h"
 #include "runtime/exec/bind_impl.h"
+#include "runtime/exec/results_impl.h"
 
 struct iso_function {
     iso_graph *graph;
@@ -17,6 +18,7 @@ struct iso_function {
     iso_executable *stepped; /* only with .parts: the plan of the last step */
     iso_mapping
         *part; /* only with .parts: [n_outputs * n_locals] its outputs, mapped while `stepped` is set */
+    iso_steps_ahead steps;
     char name[64];
     iso_watch_name step_name;      /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
@@ -47,11 +49,9 @@ iso_status iso_function_take_step(iso_function *function, const iso_batch *batch
 iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
                              bool refused);
 
-/* step.c: runs a plan on one batch, on all threads of this rank. refusal: NULL, or a message: the step then
- * runs on zeros and all slots of this rank raise this fault. Returns the step's total (0 on a rank without
- * slots). */
-double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
-                    const char *refusal);
+/* step.c: runs results->ready on one batch, on all threads of this rank, and queues its results. If results->refused,
+ * the step runs on zeros and all slots of this rank raise a fault with results->message. */
+void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results);
 /* Sends the new weights that the last step left to the next one, if it did. Collective. */
 void iso_step_send_left_weights(iso_runtime *runtime);
 

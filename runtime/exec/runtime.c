@@ -147,6 +147,8 @@ static void runtime_destroy(iso_runtime *runtime)
     if (!runtime)
         return;
     iso_thread_pool_destroy(runtime->pool);
+    if (runtime->device)
+        iso_runtime_finish(runtime);
     for (iso_function *function = runtime->functions; function; function = function->next)
         function->listed = false;
     while (runtime->updates) {
@@ -425,6 +427,17 @@ static iso_status runtime_grow(const iso_device *device, void **memory, size_t b
     return device->allocate(bytes, what, memory);
 }
 
+iso_status iso_runtime_finish(const iso_runtime *runtime)
+{
+    iso_status status = runtime->stream ? runtime->device->wait(runtime->stream) : ISO_OK;
+    for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
+        iso_stream *stream = runtime->locals[i].stream;
+        iso_status one = stream ? runtime->device->wait(stream) : ISO_OK;
+        status = status == ISO_OK ? one : status;
+    }
+    return status;
+}
+
 /* Bytes between the scratch memories of threads: a core prefetches beyond the end of what it reads, and would
  * evict lines from another core's cache that are written all the time. */
 enum { SCRATCH_GAP = 2048 };
@@ -451,7 +464,8 @@ iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared
 {
     iso_status status = ISO_OK;
     runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
-    ISO_TRY(iso_agree(runtime->ctx, reserve_private(runtime, arena, scratch)));
+    status = iso_runtime_finish(runtime);
+    ISO_TRY(iso_agree(runtime->ctx, status == ISO_OK ? reserve_private(runtime, arena, scratch) : status));
     ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->domain_bytes));
     runtime->generation++;
 done:

@@ -116,6 +116,8 @@ iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_progra
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
 /* Makes sure that slots have at least this much memory. Collective. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
+/* Waits until all that was queued in the slots' memory is done. Local. */
+iso_status iso_runtime_finish(const iso_runtime *runtime);
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
 iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
                                     const iso_bucket_list *buckets, iso_update_state **state);

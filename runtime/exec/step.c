@@ -1,4 +1,5 @@
 /* A step: every thread runs the instruction list for its slots; the threads synchronize at exchanges. */
+#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -12,11 +13,12 @@ typedef struct step {
     iso_runtime *runtime;
     iso_executable *ready;
     const iso_batch *batch;
-    iso_recorder *recorder; /* NULL: this step is not recorded */
-    bool stop;              /* this rank was asked to stop */
-    bool takes_weights;     /* the step before has left its new weights to this one */
-    const atomic_int *lost; /* the watchdog's word; NULL without one */
-    iso_step_info info;
+    iso_recorder *recorder;    /* NULL: this step is not recorded */
+    bool stop;                 /* this rank was asked to stop */
+    bool takes_weights;        /* the step before has left its new weights to this one */
+    int staging;               /* which of its buffers a read uses */
+    const atomic_int *lost;    /* the watchdog's word; NULL without one */
+    const iso_step_info *info; /* pinned */
 } step;
 
 /* ---- recording ---- */
@@ -81,7 +83,7 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
     }
     if (empty)
         return;
-    void *out = bound->staging ? bound->staging : array->data;
+    void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
     iso_status status;
     if (iso_fault_raised(&sp->local->fault)) /* a refused batch is not read */
         status = step_clear(sp->local->stream, array);
@@ -89,8 +91,8 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
         status = s->batch->read(s->batch, bound->input, begin, rows, array->dtype, out);
     else
         status = step_read_part(s, bound, out);
-    if (status == ISO_OK && bound->staging && !iso_fault_raised(&sp->local->fault))
-        status = iso_device_write(sp->local->stream, array->data, out, iso_array_bytes(array));
+    if (status == ISO_OK && staging && !iso_fault_raised(&sp->local->fault))
+        sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
     if (status == ISO_OK)
         return;
     sp->local->read_status = status;
@@ -124,9 +126,7 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
 static void begin_slot(const step *s, int local)
 {
     iso_local_slot *slot = &s->runtime->locals[local];
-    const char zero = 0;
-    slot->stream->device->copy(slot->stream, slot->info, &s->info, sizeof s->info);
-    slot->stream->device->fill(slot->stream, slot->kernel_fault, &zero, 1, sizeof *slot->kernel_fault);
+    slot->stream->device->copy(slot->stream, slot->info, s->info, sizeof *s->info);
 }
 
 /* After the faults are counted, an error is reported when the ranks agree next. */
@@ -175,11 +175,13 @@ static void tell_failures(const step *s)
 static void change_state(const step *s, int local)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
-    if (iso_step_faults(*sp->fault_total) != 0 || iso_fabric_failures(s->runtime->fabric) > 0)
+    bool known = s->runtime->device->host_access; /* else the device finds out when it is there */
+    if ((known && iso_step_faults(*sp->fault_total) != 0) || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
     iso_updates_apply(s->runtime, s->ready, s->function->updates, local);
     s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
-    step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));
+    if (s->runtime->mesh->n_slots > 1) /* others will read what is changed here */
+        step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));
 }
 
 /* An exchange of the end of a step: its event holds the waits before and after. */
@@ -192,10 +194,21 @@ static void step_end_exchange(const step *s, iso_exchange *exchange, int thread,
     note_all(s, first, end, kind, -1, begin);
 }
 
+/* The exchanges read and write the slots' memory at once, so what was queued on it comes first. */
+static void finish_queued(const step *s, int first, int end)
+{
+    for (int l = first; !s->runtime->device->host_access && l < end; l++) {
+        iso_local_slot *slot = &s->runtime->locals[l];
+        if (slot->stream->device->wait(slot->stream) != ISO_OK)
+            iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    }
+}
+
 static void run_weight_gather(const step *s, int thread, int first, int end)
 {
     iso_exchange *weight_gather = s->ready->plan->weight_gather;
     int64_t begin = tick(s);
+    finish_queued(s, first, end);
     iso_exchange_begin(weight_gather, thread);
     note_flight(s, weight_gather, thread, -1);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
@@ -282,16 +295,6 @@ static int next_barrier(const iso_plan *plan, int from)
     return from;
 }
 
-/* The exchanges read and write the slots' memory at once, so what was queued on it comes first. */
-static void finish_queued(const step *s, int first, int end)
-{
-    for (int l = first; !s->runtime->device->host_access && l < end; l++) {
-        iso_local_slot *slot = &s->runtime->locals[l];
-        if (slot->stream->device->wait(slot->stream) != ISO_OK)
-            iso_fault_raise(&slot->fault, "%s", iso_error_message());
-    }
-}
-
 static void run_exchange(const step *s, int number, int thread, int first, int end)
 {
     const iso_instruction *instruction = &s->ready->plan->instructions[number];
@@ -346,63 +349,63 @@ static void run_thread(void *arg, int thread)
     note_all(s, first, end, ISO_EVENT_STEP, -1, step_begin);
 }
 
-/* Reads what the kernels of a slot raised, unless the host has raised a fault. */
-static iso_status take_kernel_fault(const iso_executable *ready, const iso_slot_plan *sp)
+/* The first fault that the host raised on this rank, and copies that failed after the faults were counted. */
+static void note_host_faults(const iso_runtime *runtime, iso_step_results *results)
 {
-    iso_local_slot *slot = sp->local;
-    iso_fault found = {.code = ISO_FAULT_NONE};
-    if (iso_fault_raised(&slot->fault))
-        return ISO_OK;
-    iso_status status = iso_device_read(slot->stream, &found, slot->kernel_fault, sizeof found);
-    slot->fault = found;
-    if (status != ISO_OK || !iso_fault_raised(&found) || found.code == ISO_FAULT_TEXT)
-        return status;
-    const iso_plan *plan = ready->plan;
-    const iso_op *op = plan->program->steps[plan->instructions[found.instruction].step].op;
-    iso_fault_say(&slot->fault, op->type, sp->instruction[found.instruction].call.in);
-    return ISO_OK;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        const iso_local_slot *slot = &runtime->locals[l];
+        if (slot->lost)
+            iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", slot->fault.text));
+        if (!iso_fault_raised(&slot->fault) || results->refused != ISO_OK || results->failed != ISO_OK)
+            continue;
+        results->failed = slot->read_status ? slot->read_status : ISO_INVALID;
+        snprintf(results->message, sizeof results->message, "%s", slot->fault.text);
+    }
 }
 
-/* Words the faults of local slots. */
-static void word_faults(const iso_runtime *runtime, const iso_executable *ready)
+/* A refused batch is a fault of all slots of this rank. So is one of the step before if that is not concluded: until
+ * all ranks know of a fault nothing changes. */
+static void begin_faults(const iso_function *function, const iso_step_results *results)
 {
-    for (int l = 0; l < runtime->n_locals; l++)
-        if (take_kernel_fault(ready, &ready->slot[l]) != ISO_OK)
-            iso_fault_raise(&runtime->locals[l].fault, "%s", iso_error_message());
+    const iso_runtime *runtime = function->runtime;
+    const iso_step_results *before = &function->steps.step[function->steps.first];
+    bool pending = function->steps.count > 0 && (before->refused != ISO_OK || before->failed != ISO_OK);
+    for (int l = 0; l < runtime->n_locals; l++) {
+        iso_local_slot *slot = &runtime->locals[l];
+        iso_fault_clear(&slot->fault);
+        slot->lost = false;
+        slot->read_status = ISO_OK;
+        if (results->refused != ISO_OK || pending)
+            iso_fault_raise(&slot->fault, "%s", pending ? before->message : results->message);
+    }
 }
 
-double iso_step_run(iso_function *function, iso_executable *ready, const iso_batch *batch,
-                    const char *refusal)
+void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results)
 {
     iso_runtime *runtime = function->runtime;
+    iso_executable *ready = results->ready;
     step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
     s.recorder = iso_recorder_of_step(function->recorder);
-    s.info = (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
-    for (int l = 0; l < runtime->n_locals; l++) {
-        iso_fault_clear(&runtime->locals[l].fault);
-        runtime->locals[l].lost = false;
-        runtime->locals[l].read_status = ISO_OK;
-    }
+    results->memory->info =
+        (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
+    results->memory->total = 0;
+    s.info = &results->memory->info;
+    s.staging = results == &function->steps.step[0] ? 0 : 1;
+    begin_faults(function, results);
     s.stop = iso_stop_wanted(runtime->ctx);
-    for (int l = 0; refusal && l < runtime->n_locals; l++)
-        iso_fault_raise(&runtime->locals[l].fault, "%s", refusal);
     iso_watch *watch = iso_context_watch(runtime->ctx);
     s.lost = iso_watch_word(watch);
     iso_status entered = iso_watch_enter(watch, &function->step_name); /* its exchanges wait, not it */
     iso_watch_leave(watch);
     if (runtime->n_locals == 0 || entered != ISO_OK)
-        return 0;
+        return;
     int64_t begun = iso_watch_time(watch);
     s.takes_weights = runtime->left == ready;
     iso_thread_pool_run(runtime->pool, run_thread, &s);
     runtime->left = function->leaves_weights && ready->plan->weight_gather ? ready : NULL;
     iso_watch_step_done(watch, begun);
-    for (int l = 0; l < runtime->n_locals; l++)
-        if (runtime->locals[l].lost)
-            iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", runtime->locals[l].fault.text));
-    if (iso_step_faults(*ready->slot[0].fault_total) != 0)
-        word_faults(runtime, ready);
-    return *ready->slot[0].fault_total;
+    note_host_faults(runtime, results);
+    iso_results_queue(runtime, function->program, results);
 }
 
 static void run_left_thread(void *arg, int thread)

@@ -3,40 +3,65 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/exec/ahead.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
-/* Runs the pass, with a bar if `progress` is not NULL. whole: it does not stop on request. */
-static iso_status pass(iso_model *model, iso_dataset *data, double *values, iso_progress *progress,
-                       bool whole)
+/* One pass over a data set. */
+typedef struct evaluation {
+    iso_model *model;
+    double *values;
+    iso_progress *progress; /* NULL: no bar */
+    bool whole;             /* it does not stop on request */
+    iso_totals totals;
+    int begun; /* steps that are not concluded, and their rows */
+    int64_t rows[ISO_STEPS_AHEAD];
+} evaluation;
+
+static iso_status end_step(evaluation *e)
 {
-    iso_context *ctx = iso_graph_context(model->graph);
-    iso_input_iterator iterator;
-    iso_totals totals = {{0}, {0}};
+    iso_context *ctx = iso_graph_context(e->model->graph);
     double results[ISO_MAX_FUNCTION_OUTPUTS];
     iso_status status = ISO_OK;
-    iso_input_iterator_begin(&iterator, model, data, 0, iso_dataset_batches(data));
+    ISO_TRY(iso_function_end_step(e->model->evaluation, results));
+    if (!e->whole && iso_stop_requested(ctx))
+        ISO_TRY(iso_stopped(ctx, NULL));
+    iso_totals_add(&e->totals, e->model, results, e->rows[0]);
+    e->rows[0] = e->rows[--e->begun];
+    if (e->progress && iso_progress_step(e->progress)) {
+        iso_totals_read(&e->totals, e->model, e->values);
+        iso_progress_draw(e->progress, &(iso_logs){e->model->n_values, e->model->value_name, e->values});
+    }
+done:
+    return status;
+}
+
+static iso_status pass(evaluation *e, iso_dataset *data)
+{
+    iso_input_iterator iterator;
+    int most = iso_function_goes_ahead(e->model->evaluation) ? ISO_STEPS_AHEAD : 1;
+    iso_status status = ISO_OK;
+    iso_input_iterator_begin(&iterator, e->model, data, 0, iso_dataset_batches(data));
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;
          batch = iso_input_iterator_next(&iterator)) {
-        ISO_TRY(iso_function_run(model->evaluation, batch, results));
-        if (!whole && iso_stop_requested(ctx))
-            ISO_TRY(iso_stopped(ctx, NULL));
-        iso_totals_add(&totals, model, results, batch->rows);
-        if (progress && iso_progress_step(progress)) {
-            iso_totals_read(&totals, model, values);
-            iso_progress_draw(progress, &(iso_logs){model->n_values, model->value_name, values});
-        }
+        ISO_TRY(iso_function_begin_step(e->model->evaluation, batch));
+        e->rows[e->begun++] = batch->rows;
+        if (e->begun == most)
+            ISO_TRY(end_step(e));
     }
-    iso_totals_read(&totals, model, values);
-    status = iso_agree(ctx, iso_input_iterator_status(&iterator));
+    while (e->begun > 0)
+        ISO_TRY(end_step(e));
+    iso_totals_read(&e->totals, e->model, e->values);
+    status = iso_agree(iso_graph_context(e->model->graph), iso_input_iterator_status(&iterator));
 done:
+    iso_function_drop_steps(e->model->evaluation);
     return status;
 }
 
 iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *values, bool whole)
 {
-    return pass(model, data, values, NULL, whole);
+    return pass(&(evaluation){.model = model, .values = values, .whole = whole}, data);
 }
 
 iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,
@@ -55,7 +80,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     ISO_TRY(iso_dataset_agree_order(data, "the order of evaluate's data"));
     iso_progress_begin(progress, NULL, iso_dataset_knows_rows(data) ? iso_dataset_batches(data) : 0, 0);
     model->busy++;
-    status = pass(model, data, values, progress, false);
+    status = pass(&(evaluation){.model = model, .values = values, .progress = progress}, data);
     model->busy--;
     if (status != ISO_OK)
         goto done;

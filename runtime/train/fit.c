@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/exec/ahead.h"
 #include "runtime/exec/left_weights.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
@@ -251,23 +252,48 @@ static iso_status after_step(iso_training *t)
     return status == ISO_OK && t->rank_local ? agree_to_stop(t) : status;
 }
 
+/* Concludes the first step that has begun. */
+static iso_status end_step(iso_training *t, int64_t rows)
+{
+    double results[ISO_MAX_FUNCTION_OUTPUTS];
+    iso_status status = iso_function_end_step(t->model->training, results);
+    if (status != ISO_OK)
+        return status;
+    iso_totals_add(&t->cursor.totals, t->model, results, rows);
+    return after_step(t);
+}
+
+/* Whether the next step may begin before the results of the last one are read: nobody looks at them, or at the
+ * variables, in between. */
+static bool goes_ahead(const iso_training *t)
+{
+    return iso_function_goes_ahead(t->model->training) && !t->batch_begin && !t->batch_end &&
+           !t->rank_local && t->replicas.every == 0;
+}
+
 static iso_status run_batches(iso_training *t, iso_input_iterator *iterator)
 {
-    iso_training_cursor *cursor = &t->cursor;
-    double results[ISO_MAX_FUNCTION_OUTPUTS];
+    bool ahead = goes_ahead(t), begun = false; /* a step has begun and is not concluded: of `rows` rows */
+    int64_t rows = 0;
     iso_status status = ISO_OK;
     for (const iso_batch *batch = iso_input_iterator_next(iterator); batch;
          batch = iso_input_iterator_next(iterator)) {
-        t->state.batch = cursor->batch;
+        t->state.batch = t->cursor.batch;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
-        ISO_TRY(iso_function_run(t->model->training, batch, results));
-        iso_totals_add(&cursor->totals, t->model, results, batch->rows);
-        ISO_TRY(after_step(t));
+        int64_t before = rows;
+        rows = batch->rows;
+        ISO_TRY(iso_function_begin_step(t->model->training, batch));
+        if (begun || !ahead)
+            ISO_TRY(end_step(t, begun ? before : rows));
+        begun = ahead;
         if (t->state.stop || is_stopped(t))
             break;
     }
+    if (begun)
+        ISO_TRY(end_step(t, rows));
 done:
+    iso_function_drop_steps(t->model->training);
     return status;
 }
 

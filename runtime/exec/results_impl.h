@@ -1,0 +1,48 @@
+/* What comes out of a step, until the host reads it. For runtime/exec only. */
+#ifndef ISO_EXEC_RESULTS_IMPL_H
+#define ISO_EXEC_RESULTS_IMPL_H
+
+#include "runtime/exec/ahead.h"
+#include "runtime/exec/bind_impl.h"
+
+/* Pinned memory of the host. */
+typedef struct iso_step_memory {
+    iso_step_info info;                      /* what the step gives its kernels */
+    double total;                            /* of the step: faults and requests to stop */
+    double output[ISO_MAX_FUNCTION_OUTPUTS]; /* elements of the outputs' own types */
+} iso_step_memory;
+
+typedef struct iso_step_results {
+    iso_executable *ready;
+    bool scalars;               /* the outputs are in `memory` */
+    bool counted;               /* among the runtime's steps */
+    bool lost;                  /* a message of this rank failed after the faults were counted */
+    iso_status refused, failed; /* why this rank refuses its batch; the first fault that its host raised */
+    char message[512];          /* of either */
+    iso_step_memory *memory;
+    iso_device_event **ended; /* [n_locals] */
+} iso_step_results;
+
+/* The steps of a function that have begun. */
+typedef struct iso_steps_ahead {
+    iso_step_results step[ISO_STEPS_AHEAD];
+    int first, count; /* those that are not concluded: a ring */
+} iso_steps_ahead;
+
+iso_status iso_results_create(const iso_runtime *runtime, iso_steps_ahead *steps);
+/* Waits for the steps. */
+void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps);
+/* The one that begins next, empty. */
+iso_step_results *iso_results_next(iso_steps_ahead *steps);
+/* Queues what the host will read of a step that all local slots have queued. */
+void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results);
+/* Waits until all local slots have ended the step. Local. */
+iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *results);
+/* The value of a scalar output. */
+double iso_results_output(const iso_program *program, const iso_step_results *results, int output);
+/* Records the first fault of the kernels of local slots and returns ISO_INVALID; ISO_OK: there is none. */
+iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_executable *ready);
+/* Lets kernels raise faults again, after those of a step are known. */
+iso_status iso_results_clear_faults(const iso_runtime *runtime);
+
+#endif
