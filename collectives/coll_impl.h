@@ -99,7 +99,8 @@ struct iso_exchange {
                     barriers */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
-    iso_pack_list packs;          /* of this rank, in the order of messages after the commit */
+    bool brought;        /* a method takes pulls of slots of this host, so that all wait for what it brings */
+    iso_pack_list packs; /* of this rank, in the order of messages after the commit */
     iso_pack_list near_packs;     /* of this rank: into the messages between domains of the host */
     bool relays;                  /* what leaves this host reads messages between its domains */
     void *work[ISO_MOST_METHODS]; /* the methods' */

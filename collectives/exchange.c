@@ -460,7 +460,7 @@ static iso_status add_by_method(iso_request *r, int target, const iso_box *targe
     int count;
     iso_exchange *exchange = r->exchange;
     const iso_method *method = iso_methods(&count)[r->method];
-    exchange->active = true;
+    exchange->active = exchange->brought = true;
     r->n_operands = 1;
     r->nodes[0] = (iso_tree_node){0, r->count, 0};
     r->part[0] = -1;

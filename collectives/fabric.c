@@ -273,24 +273,25 @@ static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgo
     return status;
 }
 
-/* Ranks have added the pulls of their own slots alone. All ranks of a host have the same exchanges in the same
+/* Ranks may have added the pulls of their own slots alone. All ranks of a host have the same exchanges in the same
  * order. */
 static iso_status agree_on_active(iso_fabric *fabric)
 {
-    enum { AT_ONCE = 64 };
+    enum { AT_ONCE = 64, ACTIVE = 1, BROUGHT = 2 };
     iso_exchange *list[AT_ONCE], *next = fabric->exchanges;
     iso_status status = ISO_OK;
     while (next && status == ISO_OK) {
-        int active[AT_ONCE], count = 0;
+        int flags[AT_ONCE], count = 0;
         for (; next && count < AT_ONCE; next = next->next)
             if (!next->committed) {
-                active[count] = next->active;
+                flags[count] = (next->active ? ACTIVE : 0) | (next->brought ? BROUGHT : 0);
                 list[count++] = next;
             }
         if (count > 0)
-            status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_INT, active, count);
+            status =
+                iso_comm_reduce(fabric->host, ISO_COMM_OR, ISO_COMM_BYTE, flags, count * (int)sizeof *flags);
         for (int i = 0; i < count; i++)
-            list[i]->active = active[i] != 0;
+            list[i]->active = flags[i] & ACTIVE, list[i]->brought = flags[i] & BROUGHT;
     }
     return status;
 }

@@ -224,10 +224,7 @@ static bool communicates(const iso_exchange *exchange)
 /* Whether slots of this host read what comes from other domains. */
 static bool has_arrivals(const iso_exchange *exchange)
 {
-    bool any = exchange->messages.in.n_messages > 0;
-    for (int m = 0; m < ISO_MOST_METHODS; m++)
-        any = any || exchange->work[m];
-    return any;
+    return exchange->messages.in.n_messages > 0 || exchange->brought;
 }
 
 void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)

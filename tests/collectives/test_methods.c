@@ -1,0 +1,258 @@
+/* What plans tell exchanges about their pulls: the collective, and the groups of slots. A method of this test stands in the
+ * place of MPI's sums: it is asked about each pull, and takes the sums of groups that are in one memory domain. Training
+ * then gives the bits that it gives without it. Ranks: 1, 3
+ * Sanitize: 1 */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/coll_impl.h"
+#include "collectives/method_impl.h"
+#include "runtime/session/session.h"
+#include "tests/support/run_tests.h"
+#include "tests/support/trial.h"
+
+enum { SLOTS = 4, MOST_SEEN = 64, MOST_RESULTS = 4096, ROWS = 11, STEPS = 3 };
+
+static iso_context *ctx;
+
+/* ---- the method ---- */
+
+/* A kind and its groups. */
+typedef struct sight {
+    iso_exchange_kind kind;
+    int group[SLOTS];
+} sight;
+
+static sight seen[MOST_SEEN];
+static int n_seen, n_taken;
+static bool takes_sums;
+
+static iso_status method_open(iso_fabric *fabric, void **use)
+{
+    *use = fabric;
+    return ISO_OK;
+}
+
+static void method_close(void *use)
+{
+    (void)use;
+}
+
+static void note(const iso_request *request)
+{
+    sight now;
+    memset(&now, 0, sizeof now);
+    now.kind = request->kind;
+    ck_assert((request->kind == ISO_EXCHANGE_PULLS) == !request->group);
+    for (int i = 0; request->group && i < SLOTS; i++)
+        now.group[i] = request->group[i];
+    for (int i = 0; i < n_seen; i++)
+        if (!memcmp(&seen[i], &now, sizeof now))
+            return;
+    ck_assert(n_seen < MOST_SEEN);
+    seen[n_seen++] = now;
+}
+
+static bool method_takes(const void *use, const iso_request *request)
+{
+    (void)use;
+    note(request);
+    for (int i = 0; request->group && i < request->count; i++) /* a pull reads from its group alone */
+        ck_assert_int_eq(request->group[request->sources[i].slot], request->group[request->slot]);
+    bool sum = request->kind == ISO_EXCHANGE_ALL_REDUCE || request->kind == ISO_EXCHANGE_REDUCE_SCATTER;
+    for (int i = 0; i < request->count; i++)
+        sum = sum && request->place[i].domain == request->place[0].domain;
+    return takes_sums && sum && request->count > 1;
+}
+
+/* The sums of one exchange. */
+typedef struct work {
+    iso_pack_list packs;
+    char *memory[MOST_RESULTS];
+    int n_results;
+} work;
+
+static iso_status method_add(const void *use, const iso_request *request, void **of, int *result, bool *fresh)
+{
+    (void)use;
+    work *w = *of ? *of : (*of = iso_new(sizeof *w));
+    *result = w->n_results++;
+    *fresh = true;
+    n_taken++;
+    ck_assert(w->n_results <= MOST_RESULTS);
+    w->memory[*result] = iso_new((size_t)iso_box_count(request->region) * iso_dtype_size(request->dtype));
+    return iso_request_pack(request, request->slot, request->sources, request->count,
+                            (iso_pack){.message = *result}, &w->packs);
+}
+
+static iso_status method_allocate(const iso_fabric *fabric, const void *use, void *of)
+{
+    (void)fabric, (void)use, (void)of;
+    return ISO_OK;
+}
+
+static void method_resolve(const iso_exchange *exchange, void *of)
+{
+    work *w = of;
+    for (int i = 0; i < w->packs.count; i++) {
+        iso_exchange_resolve_gather(exchange, &w->packs.packs[i].gather);
+        w->packs.packs[i].gather.out = w->memory[w->packs.packs[i].message];
+    }
+}
+
+static char *method_result(const void *of, int number)
+{
+    return ((const work *)of)->memory[number];
+}
+
+static bool method_travels(const void *use, const void *of)
+{
+    (void)use;
+    return ((const work *)of)->packs.count > 0;
+}
+
+static iso_status method_start(const iso_exchange *exchange, const void *use, void *of)
+{
+    (void)use;
+    iso_packs_run(exchange, &((work *)of)->packs);
+    return ISO_OK;
+}
+
+static iso_status method_test(void *of, int *done)
+{
+    (void)of;
+    *done = 1;
+    return ISO_OK;
+}
+
+static size_t method_bytes(const void *of)
+{
+    (void)of;
+    return 0;
+}
+
+static void method_destroy(void *of)
+{
+    work *w = of;
+    for (int i = 0; i < w->n_results; i++)
+        iso_free(w->memory[i]);
+    iso_packs_free(&w->packs);
+    iso_free(w);
+}
+
+/* These stand in the place of collectives/method.c. */
+const iso_method *const *iso_methods(int *count)
+{
+    static const iso_method method = {"mpi",          method_open,     method_close,   method_takes,
+                                      method_add,     method_allocate, method_resolve, method_result,
+                                      method_travels, method_start,    method_test,    method_bytes,
+                                      method_destroy};
+    static const iso_method *const list[] = {&method};
+    *count = 1;
+    return list;
+}
+
+iso_status iso_fabric_use(iso_fabric *fabric, const char *name)
+{
+    ck_assert_str_eq(name, "mpi");
+    return method_open(fabric, &fabric->methods[0]);
+}
+
+/* ---- training ---- */
+
+typedef struct layout {
+    const char *key, *text;
+} layout;
+
+static double *train(const char *kind, const char *mesh, const layout *layouts, int zero, double *loss,
+                     int64_t *count)
+{
+    trial t;
+    iso_optimizer adam = iso_adam(0.01);
+    n_seen = n_taken = 0;
+    trial_begin(&t, ctx, net_kind_find(kind), ISO_F32, ROWS);
+    trial_mesh(&t, mesh, NULL);
+    t.zero = zero;
+    for (const layout *l = layouts; l && l->key; l++)
+        trial_layout(&t, l->key, l->text);
+    trial_make(&t, layouts ? "data" : NULL, &adam);
+    for (int i = 0; i < STEPS; i++)
+        loss[i] = trial_step(&t, i);
+    double *weights = trial_weights(&t, count);
+    trial_end(&t);
+    return weights;
+}
+
+/* On any rank: each is asked about the pulls of its own slots. */
+static bool was_seen(iso_exchange_kind kind, const int group[SLOTS])
+{
+    int64_t found = 0;
+    for (int i = 0; i < n_seen; i++)
+        found |= seen[i].kind == kind && !memcmp(seen[i].group, group, sizeof seen[i].group);
+    ck_assert(iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_I64, &found, 1) == ISO_OK);
+    return found;
+}
+
+/* On a mesh of four slots; data first. */
+static const int along_data[] = {0, 1, 0, 1}, along_model[] = {0, 0, 2, 2}, all[] = {0, 0, 0, 0};
+
+START_TEST(a_method_takes_sums)
+{
+    for (int k = 0; net_kinds[k].name; k++) {
+        double loss[2][STEPS], *weights[2];
+        int64_t count[2];
+        for (int taken = 0; taken < 2; taken++) {
+            takes_sums = taken;
+            weights[taken] = train(net_kinds[k].name, "data=4", NULL, 0, loss[taken], &count[taken]);
+            ck_assert((n_taken > 0) == taken);
+            ck_assert(was_seen(ISO_EXCHANGE_REDUCE_SCATTER, all));
+            ck_assert(was_seen(ISO_EXCHANGE_ALL_REDUCE, all));
+        }
+        ck_assert_msg(!memcmp(loss[0], loss[1], sizeof loss[0]), "%s: other losses", net_kinds[k].name);
+        ck_assert_msg(!memcmp(weights[0], weights[1], (size_t)count[0] * sizeof *weights[0]),
+                      "%s: other weights", net_kinds[k].name);
+        free(weights[0]);
+        free(weights[1]);
+    }
+    takes_sums = false;
+}
+END_TEST
+
+START_TEST(plans_tell_kinds_and_groups)
+{
+    static const layout pair[] = {{"dense/kernel", "-, model"},
+                                  {"dense/bias", "model"},
+                                  {"dense_1/kernel", "model, -"},
+                                  {NULL, NULL}},
+                        other[] = {{"dense/output", "-, data"}, {NULL, NULL}},
+                        rows[] = {{"image/output", "data, h, -, -"}, {NULL, NULL}};
+    double loss[STEPS];
+    int64_t count;
+    free(train("built-in mlp", "data=2,model=2", pair, 0, loss, &count));
+    ck_assert(was_seen(ISO_EXCHANGE_REDUCE_SCATTER, along_data)); /* gradients */
+    ck_assert(was_seen(ISO_EXCHANGE_ALL_REDUCE, along_model));    /* activations */
+    ck_assert(was_seen(ISO_EXCHANGE_ALL_REDUCE, all));            /* faults */
+    free(train("built-in mlp", "data=4", NULL, 3, loss, &count));
+    ck_assert(was_seen(ISO_EXCHANGE_ALL_GATHER, all)); /* weights */
+    free(train("built-in mlp", "data=4", other, 0, loss, &count));
+    ck_assert(was_seen(ISO_EXCHANGE_ALL_TO_ALL, all));
+    free(train("built-in convnet", "data=2,h=2", rows, 0, loss, &count));
+    ck_assert(was_seen(ISO_EXCHANGE_SHIFT, along_model)); /* halos */
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    char *with_method[64];
+    for (int i = 0; i < argc; i++)
+        with_method[i] = argv[i];
+    with_method[argc++] = "--collectives";
+    with_method[argc++] = "mpi";
+    with_method[argc] = NULL;
+    char **arguments = with_method;
+    iso_status status = iso_init(&argc, &arguments, &ctx);
+    if (status == ISO_OK && RUN_TESTS("methods", 0, a_method_takes_sums, plans_tell_kinds_and_groups))
+        status = iso_error(ISO_FAILED, "a test failed");
+    return iso_finish(ctx, status);
+}
