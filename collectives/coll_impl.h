@@ -95,7 +95,8 @@ struct iso_exchange {
     iso_exchange_kind kind; /* of the pulls that are being added */
     const int *group;       /* [n_slots] and their groups: the fabric's; NULL: kind PULLS */
     bool committed;
-    bool active; /* slots of this host take part, other than by copies within one slot: the host needs
+    bool communicates; /* this rank sends or receives, or a method does, in a run */
+    bool active;       /* slots of this host take part, other than by copies within one slot: the host needs
                     barriers */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;

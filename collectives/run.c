@@ -106,6 +106,23 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
     return iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
 }
 
+/* Whether method m has something to do on this rank in a run. */
+static bool works(const iso_exchange *exchange, int m)
+{
+    int count;
+    const void *work = exchange->work[m];
+    return work && iso_methods(&count)[m]->travels(exchange->fabric->methods[m], work);
+}
+
+/* Whether this rank sends or receives, or a method does. */
+static bool finds_communication(const iso_exchange *exchange)
+{
+    bool any = iso_messages_travel(&exchange->messages);
+    for (int m = 0; m < ISO_MOST_METHODS; m++)
+        any = any || works(exchange, m);
+    return any;
+}
+
 static iso_status allocate_work(const iso_exchange *exchange)
 {
     int count;
@@ -139,6 +156,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     if (exchange->packs.count > 1)
         qsort(exchange->packs.packs, (size_t)exchange->packs.count, sizeof(iso_pack), by_message);
     iso_exchange_resolve(exchange);
+    exchange->communicates = finds_communication(exchange);
     exchange->committed = true;
     return ISO_OK;
 }
@@ -202,23 +220,6 @@ static void send_messages(iso_exchange *exchange)
         if (messages->out.messages[i].from == messages->rank)
             run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
-}
-
-/* Whether method m has something to do on this rank in a run. */
-static bool works(const iso_exchange *exchange, int m)
-{
-    int count;
-    const void *work = exchange->work[m];
-    return work && iso_methods(&count)[m]->travels(exchange->fabric->methods[m], work);
-}
-
-/* Whether this rank sends or receives, or a method does. */
-static bool communicates(const iso_exchange *exchange)
-{
-    bool any = iso_messages_travel(&exchange->messages);
-    for (int m = 0; m < ISO_MOST_METHODS; m++)
-        any = any || works(exchange, m);
-    return any;
 }
 
 /* Whether slots of this host read what comes from other domains. */
@@ -293,11 +294,11 @@ static void run_start(iso_exchange *exchange, int thread)
         return;
     if (!exchange->settled)
         timed_barrier(fabric, thread);
-    if (thread == 0)
+    if (thread == 0 && exchange->near_packs.count > 0)
         iso_packs_run(exchange, &exchange->near_packs);
     if (exchange->relays)
         timed_barrier(fabric, thread);
-    if (thread == 0 && communicates(exchange) && !is_lost(fabric)) {
+    if (thread == 0 && exchange->communicates && !is_lost(fabric)) {
         start_methods(exchange);
         send_messages(exchange);
         exchange->sent = iso_clock_ns();
@@ -327,7 +328,7 @@ static void run_wait(iso_exchange *exchange, int thread)
 {
     if (!exchange->active)
         return;
-    if (thread == 0 && communicates(exchange)) {
+    if (thread == 0 && exchange->communicates) {
         int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
         finish_methods(exchange);
         run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
