@@ -170,6 +170,7 @@ install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $
 	install -m 755 launch/mpirun $(DESTDIR)$(PREFIX)/bin/isogrid-mpirun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/hostfiles hostfiles/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/slurm launch/slurm/*.sbatch
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/layouts models/layouts/*.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c docs/samples/*.cpp
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid LICENSE
 	install -d $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs

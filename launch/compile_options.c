@@ -16,7 +16,7 @@ static bool clips(const iso_train_options *options)
 static bool replaces_optimizer(const iso_train_options *options)
 {
     return options->optimizer || options->learning_rate >= 0 || options->schedule ||
-           options->weight_decay >= 0 || clips(options);
+           options->weight_decay >= 0 || clips(options) || options->accumulate;
 }
 
 static iso_status make_optimizer(const iso_train_options *options, iso_optimizer *result)
@@ -41,6 +41,8 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
         optimizer.global_clip_norm = options->global_clip_norm;
         optimizer.clip_value = options->clip_value;
     }
+    if (options->accumulate)
+        optimizer.accumulation = (int)options->accumulate;
     if (replaces_optimizer(options)) {
         ISO_TRY(iso_compile_options_check_optimizer(&(iso_compile_options){.optimizer = optimizer}));
         ISO_TRY(iso_optimizer_check(&optimizer));

@@ -32,14 +32,15 @@ static const struct {
 };
 enum { SHARED = sizeof shared / sizeof shared[0] };
 
-static const iso_argument shape_row = {"shape",
-                                       ISO_ARGUMENT_TEXT,
-                                       offsetof(convert_options, shape),
-                                       "N,N,...",
-                                       "the shape of a row of a built-in model's input; default 28,28,1",
-                                       0,
-                                       0,
-                                       NULL};
+static const iso_argument shape_row = {
+    "shape",
+    ISO_ARGUMENT_TEXT,
+    offsetof(convert_options, shape),
+    "N,N,...",
+    "the shape of a row of a built-in model's input; default 28,28,1, or a row of tokens",
+    0,
+    0,
+    NULL};
 
 static int convert_make_table(iso_argument rows[SHARED + 1])
 {
@@ -92,8 +93,8 @@ static iso_status convert_check(convert_options *options)
     if (!is_model(options->from) && !options->train.model)
         return iso_error(ISO_INVALID, "'%s' holds weights alone: --model must name their model",
                          options->from);
-    ISO_TRY(iso_argument_shape("--shape", options->shape ? options->shape : "28,28,1", 1, ISO_MAX_RANK - 1,
-                               &options->row));
+    if (options->shape)
+        ISO_TRY(iso_argument_shape("--shape", options->shape, 1, ISO_MAX_RANK - 1, &options->row));
     if (is_model(options->from))
         options->train.model = options->from;
     else

@@ -8,22 +8,6 @@
 
 static const char option[] = "schedule";
 
-/* Reads the settings of the row except the first, which is the optimizer's learning rate. */
-static iso_status read_settings(const iso_schedule_rule *rule, const char *whole, const char *rest,
-                                iso_schedule *schedule)
-{
-    iso_named_value values[ISO_MAX_SCHEDULE_SETTINGS] = {{0}};
-    int count = 0;
-    for (const iso_setting *s = rule->row.setting; s && s[count + 1].name; count++) {
-        void *member = (char *)schedule + s[count + 1].offset;
-        values[count].name = s[count + 1].name;
-        values[count].flag = s[count + 1].kind == ISO_SETTING_FLAG ? member : NULL;
-        values[count].count = s[count + 1].kind == ISO_SETTING_COUNT ? member : NULL;
-        values[count].real = values[count].flag || values[count].count ? NULL : member;
-    }
-    return iso_settings_read(option, whole, rest, values, count, rule->needed);
-}
-
 static iso_status read_piecewise(const char *whole, const char *rest, iso_schedule *schedule)
 {
     char boundary[ISO_LONGEST_SETTING], value[ISO_LONGEST_SETTING];
@@ -60,7 +44,11 @@ iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
         return iso_error_prefix(status, "--schedule '%s': ", text);
     const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)row;
     read.kind = rule->kind;
-    status = rule->piecewise ? read_piecewise(text, rest, &read) : read_settings(rule, text, rest, &read);
+    if (rule->piecewise)
+        status = read_piecewise(text, rest, &read);
+    else /* all settings but the first, which is the optimizer's learning rate */
+        status = iso_settings_read_rows(option, text, rest, rule->row.setting ? rule->row.setting + 1 : NULL,
+                                        rule->needed, &read);
     if (status == ISO_OK)
         *schedule = read;
     return status;

@@ -1,7 +1,9 @@
 /* The model that --model names: a built-in network or a file of Keras. */
+#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "launch/settings.h"
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
@@ -28,9 +30,30 @@ static iso_status check_classes(const iso_train_options *options)
                : ISO_OK;
 }
 
+/* Reads "layers=2,heads=4", what stands behind a model's name. */
+static iso_status read_settings(const iso_train_options *options, const char *text, iso_named_model *named)
+{
+    const iso_builtin_model *model = named->builtin;
+    iso_status status;
+    if (!*text)
+        return ISO_OK;
+    if (!model->settings)
+        return iso_error(ISO_INVALID, "--model '%s': %s has no settings", options->model, model->name);
+    ISO_TRY(iso_settings_read_rows("model", options->model, text, model->settings, 0, &named->settings));
+    for (const iso_setting *s = model->settings; s->name; s++)
+        if (s->kind == ISO_SETTING_COUNT && iso_setting_get(s, &named->settings) < 1)
+            return iso_error(ISO_INVALID, "--model '%s': %s must be at least 1", options->model, s->name);
+done:
+    return status;
+}
+
 static iso_status find_builtin(const iso_train_options *options, iso_named_model *named)
 {
-    iso_status status = iso_builtin_model_find(options->model, &named->builtin);
+    char name[ISO_LONGEST_SETTING];
+    size_t length = strcspn(options->model, ":");
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1),
+             options->model);
+    iso_status status = iso_builtin_model_find(name, &named->builtin);
     if (status != ISO_OK &&
         (iso_file_name_ends(options->model, ".h5") || iso_file_name_ends(options->model, ".hdf5")))
         return iso_error(
@@ -46,7 +69,12 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
                          options->model);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--model: ");
-    named->n_outputs = options->classes ? (int)options->classes : 10;
+    for (const iso_setting *s = named->builtin->settings; s && s->name; s++)
+        iso_setting_set(s, &named->settings, s->fallback);
+    status = read_settings(options, options->model + length + (options->model[length] == ':'), named);
+    if (status != ISO_OK)
+        return status;
+    named->n_outputs = options->classes ? (int)options->classes : named->builtin->outputs;
     named->compile.optimizer = named->builtin->optimizer();
     named->compile.loss = named->builtin->loss;
     memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
@@ -68,12 +96,30 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     return iso_agree(ctx, iso_compile_options_replace(options, &named->compile));
 }
 
+/* Of a model of a file: of its only input, if that is [batch, t] of integers. */
+static int64_t context_of_file(iso_model *model)
+{
+    iso_tensor *x = iso_model_input_count(model) == 1 ? iso_model_input_at(model, 0) : NULL;
+    const iso_shape *shape = x ? iso_tensor_shape(x) : NULL;
+    return shape && shape->rank == 2 && !iso_dtype_is_float(iso_tensor_dtype(x)) ? shape->dim[1] : 0;
+}
+
+int64_t iso_named_model_context(const iso_named_model *named)
+{
+    if (!named->builtin)
+        return context_of_file(named->model);
+    return named->builtin->tokens ? named->settings.gpt.context : 0;
+}
+
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                           iso_named_model *named)
 {
-    if (!named->model)
-        named->model =
-            iso_builtin_model_create(ctx, named->builtin, *row, named->n_outputs, precision_of(options));
+    if (named->model)
+        return;
+    int64_t context = iso_named_model_context(named);
+    iso_shape shape = row->rank ? *row : context ? ISO_SHAPE(context) : ISO_SHAPE(28, 28, 1);
+    named->model = iso_builtin_model_create(ctx, named->builtin, shape, named->n_outputs,
+                                            precision_of(options), &named->settings);
 }
 
 iso_status iso_named_model_compile(const iso_named_model *named, const iso_dataset *data,

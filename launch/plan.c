@@ -15,12 +15,12 @@ static const char *const shared[] = {
     "model",       "classes",    "mesh",      "devices",       "layout",     "strict-layouts",
     "zero",        "batch-size", "optimizer", "learning-rate", "schedule",   "weight-decay",
     "clip-norm",   "loss",       "metrics",   "precision",     "clip-value", "global-clip-norm",
-    "layout-file", "seed",       "threads",   "verbose",       "backend",
+    "layout-file", "seed",       "threads",   "verbose",       "backend",    "accumulate",
 };
 
 static const iso_argument own[] = {
     {"shape", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, shape), "N,...",
-     "the shape of a row of a built-in model's input; default 28,28,1", 0, 0, NULL},
+     "the shape of a row of a built-in model's input; default 28,28,1, or a row of tokens", 0, 0, NULL},
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots_per_host), "N",
      "number of slots on each host, in the order of their ranks; default: all on one host", 1, 0x1p31 - 1,
      NULL},
@@ -103,8 +103,8 @@ static iso_status plan_read_options(int argc, char *const *argv, iso_plan_option
     plan_make_table(rows);
     ISO_TRY(iso_arguments_parse(rows, SHARED + OWN, argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
-    ISO_TRY(
-        iso_argument_shape("--shape", read.shape ? read.shape : "28,28,1", 1, ISO_MAX_RANK - 1, &read.row));
+    if (read.shape)
+        ISO_TRY(iso_argument_shape("--shape", read.shape, 1, ISO_MAX_RANK - 1, &read.row));
     if (read.memory)
         ISO_TRY(read_memory(read.memory, &read));
     if (!read.train.model)

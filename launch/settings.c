@@ -21,6 +21,8 @@ iso_status iso_settings_take(const char *option, const char *whole, const char *
     return ISO_OK;
 }
 
+enum { MOST_ROWS = 16 };
+
 static iso_status set(const char *option, iso_named_value *setting, const char *value)
 {
     char what[2 * ISO_LONGEST_SETTING];
@@ -74,4 +76,19 @@ iso_status iso_settings_read(const char *option, const char *whole, const char *
             ISO_TRY(iso_error(ISO_INVALID, "--%s '%s': needs %s", option, whole, settings[i].name));
 done:
     return status;
+}
+
+iso_status iso_settings_read_rows(const char *option, const char *whole, const char *rest,
+                                  const iso_setting *rows, int needed, void *values)
+{
+    iso_named_value read[MOST_ROWS] = {{0}};
+    int count = 0;
+    for (; rows && rows[count].name && count < MOST_ROWS; count++) {
+        void *member = (char *)values + rows[count].offset;
+        read[count].name = rows[count].name;
+        read[count].flag = rows[count].kind == ISO_SETTING_FLAG ? member : NULL;
+        read[count].count = rows[count].kind == ISO_SETTING_COUNT ? member : NULL;
+        read[count].real = read[count].flag || read[count].count ? NULL : member;
+    }
+    return iso_settings_read(option, whole, rest, read, count, needed);
 }

@@ -3,6 +3,7 @@
 #define ISO_LAUNCH_SETTINGS_H
 
 #include "launch/command_line.h"
+#include "runtime/base/row.h"
 
 enum { ISO_LONGEST_SETTING = 64 };
 
@@ -20,6 +21,9 @@ typedef struct iso_named_value {
  * `whole`, its value, are for messages; rest: the part of it that is read. ISO_INVALID. */
 iso_status iso_settings_read(const char *option, const char *whole, const char *rest,
                              iso_named_value *settings, int count, int needed);
+/* The same for numbers that are members of the struct `values`, as `rows` describes them; NULL: none. */
+iso_status iso_settings_read_rows(const char *option, const char *whole, const char *rest,
+                                  const iso_setting *rows, int needed, void *values);
 /* Removes "name=value" from the front of *rest, for lists with unknown names. name and value have
  * ISO_LONGEST_SETTING bytes each. */
 iso_status iso_settings_take(const char *option, const char *whole, const char **rest, char *name,

@@ -48,15 +48,19 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
 }
 
 /* Noise for a built-in model. */
-static iso_status open_random_images(iso_context *ctx, int64_t rows, uint64_t seed, bool normal,
-                                     const iso_named_model *named, iso_dataset **dataset)
+static iso_status open_random_rows(iso_context *ctx, int64_t rows, uint64_t seed, bool normal,
+                                   const iso_named_model *named, iso_dataset **dataset)
 {
     iso_loss loss = named->compile.loss;
-    iso_random_rows x = {.shape = ISO_SHAPE(28, 28, 1), .normal = normal},
+    int64_t context = iso_named_model_context(named);
+    iso_random_rows x = {.shape = context ? ISO_SHAPE(context) : ISO_SHAPE(28, 28, 1),
+                         .classes = context ? named->n_outputs : 0,
+                         .normal = normal},
                     y = {.shape = ISO_SHAPE(named->n_outputs),
                          .normal = normal && iso_loss_targets_of(loss) == ISO_LOSS_OF_VALUES};
     if (is_sparse(loss))
-        y = (iso_random_rows){.classes = named->n_outputs};
+        y = (iso_random_rows){.shape = context ? ISO_SHAPE(context) : (iso_shape){0},
+                              .classes = named->n_outputs};
     return iso_dataset_random(ctx, rows, dataset, .inputs = 1, .input = {x}, .outputs = 1, .output = {y},
                               .seed = seed);
 }
@@ -86,7 +90,7 @@ static iso_status open_random(iso_context *ctx, const char *after, bool normal, 
     }
     if (!named->builtin)
         return open_random_like(ctx, rows, seed, normal, named, dataset);
-    return open_random_images(ctx, rows, seed, normal, named, dataset);
+    return open_random_rows(ctx, rows, seed, normal, named, dataset);
 }
 
 /* Suggests the names that only this file knows for an unknown name like "randomnormal:10". */
@@ -111,11 +115,13 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
 {
     bool normal;
     const char *after = after_random(name, &normal);
-    if (after &&
-        (normal || *after || options->classes || !(named->builtin && is_sparse(named->compile.loss))))
+    int64_t context = iso_named_model_context(named);
+    if (after && (normal || *after || options->classes || context ||
+                  !(named->builtin && is_sparse(named->compile.loss))))
         return open_random(ctx, after, normal, part, named, dataset);
     iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
-                                         .sample_weight = options->sample_weight, .no_targets = no_targets);
+                                         .sample_weight = options->sample_weight, .no_targets = no_targets,
+                                         .context = context);
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 

@@ -34,6 +34,7 @@ iso_status iso_compile_options_check_optimizer(const iso_compile_options *compil
 typedef struct iso_named_model {
     const iso_builtin_model *builtin; /* NULL: a file */
     int n_outputs;                    /* of a built-in one: --classes */
+    iso_builtin_settings settings;    /* of a built-in one */
     bool weights;                     /* the file has weights too */
     iso_model *model;                 /* NULL: not made yet */
     iso_compile_options compile;      /* the model's own settings, replaced by those of options; without a
@@ -42,7 +43,9 @@ typedef struct iso_named_model {
 /* Finds it, and makes the model of a file. `named` must be zero; after an error it holds what has been made.
  * Collective. */
 iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named);
-/* Makes a built-in model for rows of this shape. Local. */
+/* The number of tokens in a row of its data; 0: its input is no row of tokens. */
+int64_t iso_named_model_context(const iso_named_model *named);
+/* Makes a built-in model for rows of this shape; of rank 0: 28,28,1, or a row of tokens. Local. */
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                           iso_named_model *named);
 /* Compiles it to be evaluated on this data. Collective. */

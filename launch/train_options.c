@@ -52,16 +52,19 @@ static const char *const losses_of_values[] = {
 #define COUNT(member, name, value, low, high, help) ROW(COUNT, member, name, value, help, low, high, NULL)
 #define REAL(member, name, value, low, high, help) ROW(REAL, member, name, value, help, low, high, NULL)
 static const iso_argument table[] = {
-    TEXT(model, "model", "NAME or FILE",
-         "a built-in model (`isogrid models` lists them), or a file of Keras: .keras, whose weights, "
-         "optimizer and losses are loaded too, or config.json"),
+    TEXT(
+        model, "model", "NAME or FILE",
+        "a built-in model (`isogrid models` lists them), perhaps with settings: gpt:layers=6,width=384; or a "
+        "file of Keras: .keras, whose weights, optimizer and losses are loaded too, or config.json"),
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), an HDF5 "
-        "file, or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
+        "file; for a model that takes tokens, text, each byte of which is a token, or a .bin file of 16-bit "
+        "tokens; or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
         "standard normal, also for the targets if the loss is a difference (%s)"),
     COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
-          "number of outputs of a built-in model: the classes of the data; default 10"),
+          "number of outputs of a built-in model: the classes of the data, default 10, or the vocabulary of "
+          "its tokens, default 256"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
     TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
     TEXT(sample_weight, "sample-weight", "NAME,...",
@@ -104,6 +107,8 @@ static const iso_argument table[] = {
     REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
          "the maximum norm of all gradients together"),
     REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the maximum absolute value of a gradient's elements"),
+    COUNT(accumulate, "accumulate", "N", 1, 0x1p31 - 1,
+          "the weights change every N steps, by the mean of their gradients; default: the optimizer's own"),
     NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,

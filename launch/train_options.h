@@ -33,6 +33,7 @@ typedef struct iso_train_options {
     const char *optimizer, *schedule, *loss, *metrics;
     double learning_rate, weight_decay, clip_norm, global_clip_norm,
         clip_value;     /* rate, decay -1: not given */
+    int64_t accumulate; /* 0: not given */
     iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
     const char *precision;
     bool check_data;

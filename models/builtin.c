@@ -1,15 +1,17 @@
-/* The built-in models: networks of guides of Keras and TensorFlow. A new one is a function and a row of the
- * table. */
+/* The built-in models: networks of guides of Keras and TensorFlow, and GPT-2. A new one is a function and a row of
+ * the table. */
 #include <string.h>
 
+#include "models/gpt_impl.h"
 #include "models/models.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
 /* The multi-worker guide of Keras. */
-static iso_tensor *mlp(iso_tensor *x, int outputs)
+static iso_tensor *mlp(iso_tensor *x, int outputs, const void *settings)
 {
+    (void)settings;
     x = iso_flatten(iso_rescaling(x, 1.0 / 255)); /* [batch, 784] */
     x = iso_dense(x, 256, .activation = ISO_RELU);
     x = iso_dense(x, 256, .activation = ISO_RELU);
@@ -17,8 +19,9 @@ static iso_tensor *mlp(iso_tensor *x, int outputs)
 }
 
 /* The guide "Multi-GPU distributed training with JAX". */
-static iso_tensor *convnet(iso_tensor *x, int outputs)
+static iso_tensor *convnet(iso_tensor *x, int outputs, const void *settings)
 {
+    (void)settings;
     x = iso_rescaling(x, 1.0 / 255);
     x = iso_conv2d(x, 12, 3, .padding = ISO_SAME, .no_bias = true);
     x = iso_relu(iso_batch_norm(x, .no_scale = true));
@@ -33,8 +36,9 @@ static iso_tensor *convnet(iso_tensor *x, int outputs)
 }
 
 /* The guide "Distributed training with Keras 3". */
-static iso_tensor *dense(iso_tensor *x, int outputs)
+static iso_tensor *dense(iso_tensor *x, int outputs, const void *settings)
 {
+    (void)settings;
     x = iso_flatten(x); /* [batch, 784] */
     x = iso_dense(x, 200, .no_bias = true, .activation = ISO_RELU, .name = "d1");
     x = iso_dropout(x, 0.4);
@@ -42,11 +46,28 @@ static iso_tensor *dense(iso_tensor *x, int outputs)
 }
 
 /* The tutorial "Using DTensors with Keras". */
-static iso_tensor *dtensor(iso_tensor *x, int outputs)
+static iso_tensor *dtensor(iso_tensor *x, int outputs, const void *settings)
 {
+    (void)settings;
     x = iso_flatten(iso_rescaling(x, 1.0 / 255)); /* [batch, 784] */
     x = iso_dense(x, 128, .activation = ISO_RELU, .name = "d1");
     return iso_dense(x, outputs, .name = "d2"); /* logits: [batch, outputs] */
+}
+
+/* GPT-2, by default on bytes. */
+static iso_tensor *gpt(iso_tensor *x, int outputs, const void *settings)
+{
+    iso_gpt_options options = settings ? *(const iso_gpt_options *)settings : (iso_gpt_options){0};
+    options.x = x;
+    options.vocabulary = outputs;
+    return iso_gpt_with(&options, sizeof options); /* logits: [batch, t, outputs] */
+}
+
+/* As nanoGPT trains it: weight decay on matrices alone, and gradients clipped by their norm. */
+static iso_optimizer gpt_adamw(void)
+{
+    return iso_adamw(6e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
+                     .no_decay = "bias,gamma,beta,embeddings", .global_clip_norm = 1);
 }
 
 static iso_optimizer adam(void)
@@ -65,34 +86,50 @@ static iso_optimizer rmsprop(void)
 }
 
 static const iso_builtin_model models[] = {
-    {"mlp",
-     "784-256-256-10 perceptron of the multi-worker guide; Adam",
-     mlp,
-     adam,
-     ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-     {ISO_METRIC_ACCURACY},
-     32},
-    {"convnet",
-     "three convolutions with batch normalisation, of the multi-GPU guide; Adam",
-     convnet,
-     adam,
-     ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-     {ISO_METRIC_ACCURACY},
-     64},
-    {"dense",
-     "784-200-10 with dropout and softmax of the distribution guide, for 10 numbers a row; RMSprop, mse",
-     dense,
-     rmsprop,
-     ISO_LOSS_MSE,
-     {ISO_METRIC_NONE},
-     16},
-    {"dtensor",
-     "784-128-10 perceptron of the DTensor tutorial; Adam 0.01",
-     dtensor,
-     fast_adam,
-     ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
-     {ISO_METRIC_ACCURACY},
-     250},
+    {.name = "mlp",
+     .description = "784-256-256-10 perceptron of the multi-worker guide; Adam",
+     .build = mlp,
+     .optimizer = adam,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 32,
+     .outputs = 10},
+    {.name = "convnet",
+     .description = "three convolutions with batch normalisation, of the multi-GPU guide; Adam",
+     .build = convnet,
+     .optimizer = adam,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 64,
+     .outputs = 10},
+    {.name = "dense",
+     .description =
+         "784-200-10 with dropout and softmax of the distribution guide, for 10 numbers a row; RMSprop, mse",
+     .build = dense,
+     .optimizer = rmsprop,
+     .loss = ISO_LOSS_MSE,
+     .metrics = {ISO_METRIC_NONE},
+     .batch = 16,
+     .outputs = 10},
+    {.name = "dtensor",
+     .description = "784-128-10 perceptron of the DTensor tutorial; Adam 0.01",
+     .build = dtensor,
+     .optimizer = fast_adam,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 250,
+     .outputs = 10},
+    {.name = "gpt",
+     .description =
+         "GPT-2, on bytes or tokens: gpt:layers=12,heads=12,width=768,context=1024,dropout=0; AdamW",
+     .build = gpt,
+     .tokens = true,
+     .settings = iso_gpt_settings,
+     .optimizer = gpt_adamw,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 12,
+     .outputs = 256},
 };
 
 int iso_builtin_model_count(void)
@@ -125,12 +162,17 @@ iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **mo
 }
 
 iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
-                                    int outputs, iso_dtype precision)
+                                    int outputs, iso_dtype precision, const iso_builtin_settings *settings)
 {
+    char text[160];
     iso_graph *graph = iso_graph_create(ctx);
     if (ISO_NULL_IN(graph, model))
         return iso_model_create(graph, iso_graph_bad_tensor(graph), iso_graph_bad_tensor(graph));
     iso_graph_set_precision(graph, precision);
-    iso_tensor *x = iso_input(graph, "image", ISO_F32, shape);
-    return iso_model_create(graph, x, model->build(x, outputs));
+    if (model->tokens && shape.rank != 1)
+        iso_graph_fail(graph, "the model %s takes rows of tokens, [t]; the data's rows are %s", model->name,
+                       iso_shape_text(&shape, text, sizeof text));
+    iso_tensor *x = model->tokens ? iso_input(graph, "tokens", ISO_I32, shape)
+                                  : iso_input(graph, "image", ISO_F32, shape);
+    return iso_model_create(graph, x, model->build(x, outputs, settings));
 }

@@ -3,7 +3,7 @@
 #ifndef ISO_MODELS_MODELS_H
 #define ISO_MODELS_MODELS_H
 
-#include "models/layers.h"
+#include "models/gpt.h"
 #include "runtime/train/train.h"
 
 #ifdef __cplusplus
@@ -13,24 +13,34 @@ extern "C" {
 typedef struct iso_builtin_model {
     const char *name;        /* "convnet" */
     const char *description; /* one line */
-    /* x: [batch, 28, 28, 1] -> [batch, outputs]; also other shapes that its layers accept */
-    iso_tensor *(*build)(iso_tensor *x, int outputs);
-    iso_optimizer (*optimizer)(void); /* its guide's choices */
+    /* x: [batch, 28, 28, 1] -> [batch, outputs]; also other shapes that its layers accept. With `tokens`, x:
+     * integers [batch, t] -> [batch, t, outputs]. settings: a struct of the model's type; NULL: its defaults */
+    iso_tensor *(*build)(iso_tensor *x, int outputs, const void *settings);
+    bool tokens;
+    const struct iso_setting *settings; /* its numbers, as in "gpt:layers=2"; NULL: none */
+    iso_optimizer (*optimizer)(void);   /* its guide's choices */
     iso_loss loss;
     iso_metric metrics[ISO_MAX_METRICS];
-    int batch; /* its guide's batch size */
+    int batch;   /* its guide's batch size */
+    int outputs; /* its guide's number of outputs */
 } iso_builtin_model;
+
+/* The settings of any built-in model. */
+typedef union iso_builtin_settings {
+    iso_gpt_options gpt;
+} iso_builtin_settings;
 
 ISO_API int iso_builtin_model_count(void);
 /* Constant; NULL outside [0, count). */
 ISO_API const iso_builtin_model *iso_builtin_model_at(int index);
 /* *model is constant. ISO_INVALID suggests similar names. */
 ISO_API iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **model);
-/* The model for rows of this shape (its input is "image") with `outputs` outputs (classes; 10 in its guide),
- * in ISO_F32, ISO_F64 or ISO_BF16 (iso_graph_set_precision), seeded by the context. As iso_model_create: never
- * NULL, errors stay in it; freed with iso_model_destroy(). */
+/* The model for rows of this shape (its input is "image", or "tokens") with `outputs` outputs (classes, or tokens),
+ * in ISO_F32, ISO_F64 or ISO_BF16 (iso_graph_set_precision), seeded by the context. settings: NULL: the defaults. As
+ * iso_model_create: never NULL, errors stay in it; freed with iso_model_destroy(). */
 ISO_API iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
-                                            int outputs, iso_dtype precision);
+                                            int outputs, iso_dtype precision,
+                                            const iso_builtin_settings *settings);
 
 #ifdef __cplusplus
 }

@@ -233,15 +233,15 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
     json_t *nodes = json_array();
     const char *module = json_string_value(json_object_get(layer, "module"));
     bool separate = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
-    const iso_attribute *arguments =
-        operation->kind == ISO_OPERATION_LAYER ? iso_graph_layer(w->graph, operation->record)->call : NULL;
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? iso_no_memory(CONFIG) : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->n_calls; i++) {
         json_t *node = NULL;
         const iso_layer_call *call = &w->net->calls[operation->calls[i]];
         if (operation->kind == ISO_OPERATION_INPUT)
             continue;
-        status = describe_call(w, call, separate, arguments, &node);
+        bool layer_call = operation->kind == ISO_OPERATION_LAYER;
+        status = describe_call(w, call, separate,
+                               layer_call ? iso_graph_layer(w->graph, call->record)->call : NULL, &node);
         if (status == ISO_OK && json_array_append_new(nodes, node))
             status = iso_no_memory(CONFIG);
     }
@@ -284,6 +284,16 @@ static iso_status layer_config(const writer *w, int number, const char **module,
     return *out ? check_activation(operation->name, *out) : iso_no_memory(CONFIG);
 }
 
+/* The names of a class that is not Keras's own. */
+static void note_package(json_t *layer, const char *type)
+{
+    const iso_layer_type *known = iso_layer_type_find(type);
+    if (!known || !known->registered)
+        return;
+    json_object_set_new(layer, "module", json_string(known->module));
+    json_object_set_new(layer, "registered_name", json_string(known->registered));
+}
+
 static iso_status describe_layer(const writer *w, int number, const char **type, json_t **out)
 {
     const iso_operation *operation = &w->net->operations[number];
@@ -308,6 +318,8 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
     }
     json_decref(noted);
     *out = iso_keras_object(module, *type, config);
+    if (*out && operation->kind == ISO_OPERATION_LAYER)
+        note_package(*out, *type);
     return *out ? ISO_OK : iso_no_memory(CONFIG);
 }
 

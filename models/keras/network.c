@@ -48,18 +48,29 @@ iso_status iso_keras_graph_error(const iso_keras_network *net)
 
 /* ---- calls ---- */
 
-/* float32 is the only policy; --precision selects another precision. */
-static iso_status check_policy(iso_keras_arguments *arguments, const json_t *config)
+/* The policy that the graph's layers have. */
+static const char *policy_of(const iso_graph *graph)
+{
+    if (iso_graph_compute_type(graph) == ISO_BF16)
+        return "mixed_bfloat16";
+    return iso_graph_precision(graph) == ISO_F64 ? "float64" : "float32";
+}
+
+/* float32, Keras's default, is computed in any precision; a layer with another policy in that alone. */
+static iso_status check_policy(const iso_graph *graph, iso_keras_arguments *arguments, const json_t *config)
 {
     const json_t *dtype = json_object_get(config, "dtype");
     char text[120];
     iso_keras_arguments_take(arguments, "dtype");
     const char *name = json_is_object(dtype) ? iso_keras_text(json_object_get(dtype, "config"), "name")
                                              : json_string_value(dtype);
-    if (json_is_null(dtype) || !dtype || (name && strcmp(name, "float32") == 0))
+    if (json_is_null(dtype) || !dtype ||
+        (name && (strcmp(name, "float32") == 0 || strcmp(name, policy_of(graph)) == 0)))
         return ISO_OK;
-    return iso_keras_refuse(arguments->reader, "dtype is %s; supported: \"float32\" (see --precision)",
-                            iso_keras_value(dtype, text, sizeof text));
+    return iso_keras_refuse(arguments->reader,
+                            "dtype is %s, and the model is computed in %s; supported: \"float32\", and the "
+                            "policy that --precision names",
+                            iso_keras_value(dtype, text, sizeof text), policy_of(graph));
 }
 
 static iso_status unknown_layer(const iso_keras_network *net, const iso_keras_layer *l, bool custom)
@@ -85,9 +96,13 @@ static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
 {
     const char *module = iso_keras_text(l->entry, "module");
     const char *type = iso_keras_class(l->entry, custom);
+    const char *registered = iso_keras_text(l->entry, "registered_name");
+    const iso_layer_type *found = type ? iso_layer_type_find(type) : NULL;
+    if (found && found->registered)
+        return registered && strcmp(registered, found->registered) == 0 ? found : NULL;
     bool layers =
         !module || strcmp(module, "keras.layers") == 0 || strncmp(module, "keras.src.layers", 16) == 0;
-    return layers && !*custom ? iso_layer_type_find(type) : NULL;
+    return layers && !*custom ? found : NULL;
 }
 
 /* A call of a layer that is not a model. */
@@ -107,7 +122,7 @@ static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, c
     iso_status status = iso_keras_arguments_begin(&arguments);
     if (status != ISO_OK)
         return status;
-    ISO_TRY(check_policy(&arguments, l->config));
+    ISO_TRY(check_policy(net->graph, &arguments, l->config));
     iso_keras_arguments_take(&arguments, "trainable");
     iso_tensor *y = type->build(&arguments.config, in->tensor, in->count);
     ISO_TRY(iso_keras_graph_error(net));
@@ -420,7 +435,7 @@ static iso_status check_members(const iso_keras_network *net)
                                     iso_keras_value(value, text, sizeof text));
     }
     iso_keras_arguments policy = {.reader = net->reader, .left = json_object()};
-    iso_status status = check_policy(&policy, net->config);
+    iso_status status = check_policy(net->graph, &policy, net->config);
     json_decref(policy.left);
     return status;
 }

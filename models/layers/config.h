@@ -29,6 +29,9 @@ struct iso_layer_config {
 
 typedef struct iso_layer_type {
     const char *keras; /* the class in Keras: "Dense" */
+    /* Of a class of another package than Keras: the names under which files have it, "keras_hub.layers" and
+     * "keras_hub>PositionEmbedding". NULL: a class of keras.layers. */
+    const char *module, *registered;
     /* x: the inputs, `count` of them. Errors stay in their graph, and refused arguments in the config. The
      * builder looks up every argument that the layer has: the reader of a file refuses arguments that were not
      * looked up and do not have Keras's default value. */

@@ -1,4 +1,4 @@
-/* Dense, rescaling and embedding.
+/* Dense, rescaling and embeddings.
  * Functions are local unless their comment says otherwise; every rank makes the same calls.
  * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_CORE_H
@@ -54,6 +54,44 @@ typedef struct iso_embedding_options {
 } iso_embedding_options;
 ISO_API iso_tensor *iso_embedding_with(const iso_embedding_options *options, size_t size);
 #define iso_embedding(...) iso_embedding_with(ISO_OPTIONS(iso_embedding_options, __VA_ARGS__))
+
+/* An embedding whose table also gives the logits of a language model (tied weights: Press and Wolf 2016, arXiv
+ * 1608.05859). x: integers [batch, ...] -> [batch, ..., output_dim]; with .reverse, x: [batch, ..., output_dim] ->
+ * x embeddings': [batch, ..., input_dim]. The second call shares the layer and has its name:
+ *     h = iso_reversible_embedding(tokens, 256, 384, .name = "tokens");
+ *     iso_share_begin(g);
+ *     logits = iso_reversible_embedding(h, 256, 384, .reverse = true, .name = "tokens");
+ *     iso_share_end(g); */
+typedef struct iso_reversible_embedding_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t input_dim;
+    int64_t output_dim;
+    bool reverse;
+    double logit_soft_cap;                  /* logits become cap * tanh(logits / cap); 0: none */
+    iso_initializer embeddings_initializer; /* uniform, -0.05 to 0.05 */
+    double embeddings_l1, embeddings_l2;
+    const char *embeddings_layout;
+    const char *name;
+} iso_reversible_embedding_options;
+ISO_API iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options *options,
+                                                  size_t size);
+#define iso_reversible_embedding(...)                                                                        \
+    iso_reversible_embedding_with(ISO_OPTIONS(iso_reversible_embedding_options, __VA_ARGS__))
+
+/* A trained vector for each position, as in keras_hub: x: [batch, ..., t, d] -> rows 0 to t - 1 of embeddings
+ * [sequence_length, d], in the shape of x, to be added to it. t is at most sequence_length. */
+typedef struct iso_position_embedding_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t sequence_length;
+    iso_initializer initializer; /* Glorot uniform */
+    const char *embeddings_layout;
+    const char *name;
+} iso_position_embedding_options;
+ISO_API iso_tensor *iso_position_embedding_with(const iso_position_embedding_options *options, size_t size);
+#define iso_position_embedding(...)                                                                          \
+    iso_position_embedding_with(ISO_OPTIONS(iso_position_embedding_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

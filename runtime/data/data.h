@@ -39,10 +39,14 @@ typedef struct iso_dataset_open_options {
     bool no_targets;     /* HDF5: inputs only */
     size_t memory_limit; /* HDF5: if the datasets have more bytes than this in all, rows are read when needed,
                             else all at once; 0: 1 GiB */
+    int64_t context;     /* text and tokens: the number of tokens of a row */
 } iso_dataset_open_options;
 
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
- * t10k-labels-idx1-ubyte and so on, gzip'd or not), or an HDF5 file (which is one part: `part` is ignored).
+ * t10k-labels-idx1-ubyte and so on, gzip'd or not), a file of tokens (.bin), an HDF5 file, or with .context any
+ * other file as text, gzip'd or not. A file is one part: `part` is ignored. Of text each byte is a token; tokens
+ * are 16-bit numbers, lowest byte first, as nanoGPT and llm.c write them (llm.c with a header). Row r of either has
+ * the tokens [r * context, (r + 1) * context) and, as targets, those one further on; the rest at the end is unused.
  * Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its folder under
  * $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message suggests
  * similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets with

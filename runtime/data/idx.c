@@ -27,21 +27,22 @@ static uint64_t big_endian(const uint8_t *bytes, int count)
     return value;
 }
 
-static iso_status read_all(iso_stream *stream, const char *name, void *out, size_t bytes, const char *what)
+static iso_status read_all(iso_byte_stream *stream, const char *name, void *out, size_t bytes,
+                           const char *what)
 {
     size_t got = 0;
-    iso_status status = iso_stream_read(stream, out, bytes, &got);
+    iso_status status = iso_byte_stream_read(stream, out, bytes, &got);
     if (status == ISO_OK && got < bytes)
         return iso_error(ISO_INVALID, "'%s' is truncated: %zu of the %zu bytes of its %s", name, got, bytes,
                          what);
     return status;
 }
 
-static iso_status read_magic(iso_stream *stream, const char *name, const idx_type **type, int *rank)
+static iso_status read_magic(iso_byte_stream *stream, const char *name, const idx_type **type, int *rank)
 {
     uint8_t magic[MAGIC_BYTES];
     size_t got = 0;
-    iso_status status = iso_stream_read(stream, magic, sizeof magic, &got);
+    iso_status status = iso_byte_stream_read(stream, magic, sizeof magic, &got);
     if (status != ISO_OK)
         return status;
     if (got < sizeof magic)
@@ -63,7 +64,7 @@ static iso_status read_magic(iso_stream *stream, const char *name, const idx_typ
     return ISO_OK;
 }
 
-static iso_status read_shape(iso_stream *stream, const char *name, int rank, iso_shape *shape)
+static iso_status read_shape(iso_byte_stream *stream, const char *name, int rank, iso_shape *shape)
 {
     uint8_t bytes[ISO_MAX_RANK * DIMENSION_BYTES];
     char text[128];
@@ -81,10 +82,11 @@ static iso_status read_shape(iso_stream *stream, const char *name, int rank, iso
 }
 
 /* Bytes of the elements in the file; an error if the file cannot hold as many. */
-static iso_status check_size(const iso_stream *stream, const char *name, const iso_shape *shape,
+static iso_status check_size(const iso_byte_stream *stream, const char *name, const iso_shape *shape,
                              const idx_type *type, size_t *bytes)
 {
-    size_t header = MAGIC_BYTES + (size_t)shape->rank * DIMENSION_BYTES, limit = iso_stream_limit(stream);
+    size_t header = MAGIC_BYTES + (size_t)shape->rank * DIMENSION_BYTES,
+           limit = iso_byte_stream_limit(stream);
     char text[128];
     int64_t elements = 0;
     iso_shape_text(shape, text, sizeof text);
@@ -94,7 +96,7 @@ static iso_status check_size(const iso_stream *stream, const char *name, const i
         return iso_error(ISO_INVALID, "'%s': a shape of %s overflows", name, text);
     if (*bytes > limit || header > limit - *bytes)
         return iso_error(ISO_INVALID, "'%s' is truncated: its header says %s, %zu bytes; it %s %zu", name,
-                         text, header + *bytes, iso_stream_is_gzip(stream) ? "can hold at most" : "has",
+                         text, header + *bytes, iso_byte_stream_is_gzip(stream) ? "can hold at most" : "has",
                          limit);
     return ISO_OK;
 }
@@ -117,13 +119,13 @@ static void to_native(const idx_type *type, int64_t elements, const uint8_t *raw
 }
 
 /* A small gzip'd file may claim to hold a thousand times its size, so memory grows as bytes arrive. */
-static iso_status read_raw(iso_stream *stream, const char *name, size_t bytes, void **raw)
+static iso_status read_raw(iso_byte_stream *stream, const char *name, size_t bytes, void **raw)
 {
     size_t room = bytes < FIRST_ROOM ? bytes : FIRST_ROOM, done = 0, got = 0;
     iso_status status = ISO_OK;
     ISO_TRY(iso_alloc(room, name, raw));
     for (;;) {
-        ISO_TRY(iso_stream_read(stream, (char *)*raw + done, room - done, &got));
+        ISO_TRY(iso_byte_stream_read(stream, (char *)*raw + done, room - done, &got));
         done += got;
         if (done < room)
             return iso_error(ISO_INVALID, "'%s' is truncated: %zu of the %zu bytes of its elements", name,
@@ -140,7 +142,7 @@ done:
     return status;
 }
 
-static iso_status read_elements(iso_stream *stream, const char *name, const idx_type *type, size_t bytes,
+static iso_status read_elements(iso_byte_stream *stream, const char *name, const idx_type *type, size_t bytes,
                                 iso_idx *idx)
 {
     int64_t elements = (int64_t)(bytes / (size_t)type->bytes);
@@ -161,19 +163,19 @@ done:
     return status;
 }
 
-static iso_status check_end(iso_stream *stream, const char *name, const iso_shape *shape)
+static iso_status check_end(iso_byte_stream *stream, const char *name, const iso_shape *shape)
 {
     uint8_t extra;
     size_t got = 0;
     char text[128];
-    iso_status status = iso_stream_read(stream, &extra, 1, &got);
+    iso_status status = iso_byte_stream_read(stream, &extra, 1, &got);
     if (status == ISO_OK && got > 0)
         return iso_error(ISO_INVALID, "'%s' has more bytes than the shape %s in its header says", name,
                          iso_shape_text(shape, text, sizeof text));
     return status;
 }
 
-static iso_status read_idx(iso_stream *stream, const char *name, iso_idx *idx)
+static iso_status read_idx(iso_byte_stream *stream, const char *name, iso_idx *idx)
 {
     const idx_type *type = NULL;
     iso_idx fresh = {0};
@@ -195,11 +197,11 @@ done:
 
 static iso_status open_and_read(const char *name, const void *bytes, size_t size, iso_idx *idx)
 {
-    iso_stream *stream = NULL;
-    iso_status status = iso_stream_open(name, bytes, size, &stream);
+    iso_byte_stream *stream = NULL;
+    iso_status status = iso_byte_stream_open(name, bytes, size, &stream);
     if (status == ISO_OK)
         status = read_idx(stream, name, idx);
-    iso_stream_close(stream);
+    iso_byte_stream_close(stream);
     return status;
 }
 

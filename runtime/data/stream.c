@@ -15,7 +15,7 @@ enum { CHUNK = 256 * 1024, MOST_AT_ONCE = 1 << 30 };
  * for tiny files. */
 enum { DEFLATE_FACTOR = 1032, DEFLATE_SLACK = 4096 };
 
-struct iso_stream {
+struct iso_byte_stream {
     const char *name;
     int fd; /* -1: in memory */
     size_t size;
@@ -29,7 +29,7 @@ struct iso_stream {
     z_stream z;
 };
 
-static iso_status stream_read_file(iso_stream *s)
+static iso_status stream_read_file(iso_byte_stream *s)
 {
     ssize_t count;
     do
@@ -43,7 +43,7 @@ static iso_status stream_read_file(iso_stream *s)
 }
 
 /* Reads more raw bytes if none are left. At the end of the file there are still none. */
-static iso_status refill(iso_stream *s)
+static iso_status refill(iso_byte_stream *s)
 {
     if (s->in_left > 0)
         return ISO_OK;
@@ -56,7 +56,7 @@ static iso_status refill(iso_stream *s)
     return ISO_OK;
 }
 
-static iso_status stream_open_file(iso_stream *s)
+static iso_status stream_open_file(iso_byte_stream *s)
 {
     struct stat about;
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC);
@@ -71,7 +71,7 @@ static iso_status stream_open_file(iso_stream *s)
     return iso_alloc(CHUNK, "a file's buffer", (void **)&s->buffer);
 }
 
-static iso_status stream_begin(iso_stream *s)
+static iso_status stream_begin(iso_byte_stream *s)
 {
     iso_status status = refill(s);
     if (status != ISO_OK)
@@ -83,24 +83,24 @@ static iso_status stream_begin(iso_stream *s)
     return ISO_OK;
 }
 
-iso_status iso_stream_open(const char *name, const void *bytes, size_t size, iso_stream **stream)
+iso_status iso_byte_stream_open(const char *name, const void *bytes, size_t size, iso_byte_stream **stream)
 {
-    iso_stream *s = iso_new(sizeof *s);
+    iso_byte_stream *s = iso_new(sizeof *s);
     if (!s)
         return iso_error(ISO_NO_MEMORY, "no memory to read '%s'", name);
-    *s = (iso_stream){.name = name, .fd = -1, .bytes = bytes, .size = size, .left = size};
+    *s = (iso_byte_stream){.name = name, .fd = -1, .bytes = bytes, .size = size, .left = size};
     iso_status status = bytes ? ISO_OK : stream_open_file(s);
     if (status == ISO_OK)
         status = stream_begin(s);
     if (status != ISO_OK) {
-        iso_stream_close(s);
+        iso_byte_stream_close(s);
         return status;
     }
     *stream = s;
     return ISO_OK;
 }
 
-void iso_stream_close(iso_stream *s)
+void iso_byte_stream_close(iso_byte_stream *s)
 {
     if (!s)
         return;
@@ -113,7 +113,7 @@ void iso_stream_close(iso_stream *s)
 }
 
 /* After a gzip member there may be another one. Other bytes are an error. */
-static iso_status next_member(iso_stream *s)
+static iso_status next_member(iso_byte_stream *s)
 {
     iso_status status = refill(s);
     if (status != ISO_OK)
@@ -127,7 +127,7 @@ static iso_status next_member(iso_stream *s)
     return ISO_OK;
 }
 
-static iso_status inflate_some(iso_stream *s, unsigned char *out, size_t count, size_t *got)
+static iso_status inflate_some(iso_byte_stream *s, unsigned char *out, size_t count, size_t *got)
 {
     size_t most = count < MOST_AT_ONCE ? count : MOST_AT_ONCE;
     iso_status status = refill(s);
@@ -155,7 +155,7 @@ static iso_status inflate_some(iso_stream *s, unsigned char *out, size_t count, 
     return ISO_OK;
 }
 
-static iso_status copy_some(iso_stream *s, unsigned char *out, size_t count, size_t *got)
+static iso_status copy_some(iso_byte_stream *s, unsigned char *out, size_t count, size_t *got)
 {
     iso_status status = refill(s);
     if (status != ISO_OK)
@@ -168,7 +168,7 @@ static iso_status copy_some(iso_stream *s, unsigned char *out, size_t count, siz
     return ISO_OK;
 }
 
-iso_status iso_stream_read(iso_stream *s, void *out, size_t count, size_t *got)
+iso_status iso_byte_stream_read(iso_byte_stream *s, void *out, size_t count, size_t *got)
 {
     size_t done = 0;
     while (done < count && !s->ended) {
@@ -184,7 +184,7 @@ iso_status iso_stream_read(iso_stream *s, void *out, size_t count, size_t *got)
     return ISO_OK;
 }
 
-size_t iso_stream_limit(const iso_stream *s)
+size_t iso_byte_stream_limit(const iso_byte_stream *s)
 {
     size_t limit;
     if (!s->gzip)
@@ -192,7 +192,7 @@ size_t iso_stream_limit(const iso_stream *s)
     return __builtin_mul_overflow(s->size, (size_t)DEFLATE_FACTOR, &limit) ? SIZE_MAX : limit + DEFLATE_SLACK;
 }
 
-bool iso_stream_is_gzip(const iso_stream *s)
+bool iso_byte_stream_is_gzip(const iso_byte_stream *s)
 {
     return s->gzip;
 }

@@ -59,6 +59,7 @@ POINTERS = {
     "iso_model **": "&f->made.model",
     "iso_builtin_model *": "iso_builtin_model_at(0)",
     "iso_builtin_model **": "&f->builtin",
+    "iso_builtin_settings *": "&f->settings",
     "iso_callback *": "NULL",
     "iso_history *": "f->history",
     "iso_logs *": "&f->logs",
@@ -148,7 +149,7 @@ MAY_BE_NULL = {
     ("iso_graph_add_penalty", "variable"), ("iso_by_mode_unless_frozen", "variable"),
     ("iso_layer_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),
     ("iso_batch_norm_op", "beta"), ("iso_reduce_loss", "weights"),
-    ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"),
+    ("iso_builtin_model_create", "settings"), ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"),
     ("iso_error_prefix", "format"), ("iso_no_memory", "format"),
 }
 # Contexts: NULL is a program of one rank.

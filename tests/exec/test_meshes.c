@@ -26,7 +26,7 @@ static void build(net *n, const char *name)
     n->input[1] = iso_input(n->graph, "label", ISO_I32, (iso_shape){0});
     n->classes[1] = 10;
     n->inputs = 2;
-    iso_tensor *logits = model->build(iso_affine(n->input[0], 255, 0), 10);
+    iso_tensor *logits = model->build(iso_affine(n->input[0], 255, 0), 10, NULL);
     n->loss = iso_reduce_loss(iso_sparse_crossentropy(n->input[1], logits, .from_logits = true), NULL);
 }
 

@@ -37,7 +37,7 @@ static void guide(net *n)
 {
     const iso_builtin_model *model;
     check_ok(iso_builtin_model_find("convnet", &model));
-    classify(n, model->build(iso_affine(image_of(n, ISO_SHAPE(28, 28, 1)), 255, 0), 10));
+    classify(n, model->build(iso_affine(image_of(n, ISO_SHAPE(28, 28, 1)), 255, 0), 10, NULL));
 }
 
 /* Windows larger than a part, strides, dilation, groups, kernels of one element that step over others, and

@@ -130,6 +130,8 @@ ARGUMENTS = {
     "Multiply": dict(),
     "Concatenate": dict(axis=-1),
     "Embedding": dict(input_dim=None, output_dim=None),
+    "ReversibleEmbedding": dict(input_dim=None, output_dim=None),
+    "PositionEmbedding": dict(sequence_length=None),
 }
 PAIRS = ("kernel_size", "strides", "dilation_rate", "pool_size")
 
@@ -548,7 +550,8 @@ FILES = {
     "layers_attention.h5": (attention,),
     "layers_activations.h5": (new_activations,),
 }
-for name in sys.argv[1:] or FILES:
-    with common.File(name) as file:
-        for family in FILES[name]:
-            family(Writer(file))
+if __name__ == "__main__":
+    for name in sys.argv[1:] or FILES:
+        with common.File(name) as file:
+            for family in FILES[name]:
+                family(Writer(file))

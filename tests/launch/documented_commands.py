@@ -97,6 +97,8 @@ def prepare(folder, data):
         write_idx(f"{data}/fashion-mnist/{part}-labels-idx1-ubyte.gz", generator.integers(0, 10, rows).astype(np.uint8))
     for name in ("tests", "launch", "docs", "build"):
         os.symlink(f"{ROOT}/{name}", f"{folder}/{name}")
+    with open(f"{folder}/book.txt", "w", encoding="utf-8") as file:
+        file.write("It was the best of times, it was the worst of times. " * 200)
     shutil.copy(f"{ROOT}/tests/keras/table/dense_softmax.keras", f"{folder}/net.keras")
     for name in ("train", "test"):
         with h5py.File(f"{folder}/{name}.h5", "w") as file:

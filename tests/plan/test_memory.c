@@ -38,8 +38,9 @@ static const iso_builtin_model *builtin(const char *name)
 }
 
 /* 12 million parameters. */
-static iso_tensor *large(iso_tensor *x, int outputs)
+static iso_tensor *large(iso_tensor *x, int outputs, const void *settings)
 {
+    (void)settings;
     x = iso_flatten(x);
     x = iso_dense(x, 3000, .activation = ISO_RELU);
     x = iso_dense(x, 3001, .activation = ISO_RELU);
@@ -73,7 +74,7 @@ static void compare(const iso_builtin_model *kind, const char *mesh, const layou
     iso_plan_report *report;
     place p = make_place(mesh, layouts);
     double before = (double)iso_memory_held();
-    iso_model *model = iso_builtin_model_create(ctx, kind, ISO_SHAPE(28, 28, 1), 10, ISO_F32);
+    iso_model *model = iso_builtin_model_create(ctx, kind, ISO_SHAPE(28, 28, 1), 10, ISO_F32, NULL);
     check_ok(iso_compile(model, .optimizer = kind->optimizer(), .loss = kind->loss,
                          .metrics = {kind->metrics[0]}, .distribution = p.distribution));
     check_ok(iso_function_prepare(iso_model_training_function(model), rows));

@@ -237,7 +237,7 @@ static void builtin(net *n, const char *name)
     ck_assert_int_eq(iso_builtin_model_find(name, &model), ISO_OK);
     iso_tensor *image = numbers(n, "image", ISO_SHAPE(13, 12, 1));
     bool for_bytes = model->loss != ISO_LOSS_MSE; /* it divides by 255 */
-    iso_tensor *y = model->build(for_bytes ? iso_affine(image, 255, 0) : image, 10);
+    iso_tensor *y = model->build(for_bytes ? iso_affine(image, 255, 0) : image, 10, NULL);
     if (model->loss == ISO_LOSS_MSE)
         n->loss = iso_reduce_loss(iso_mean_squared_error(numbers(n, "target", ISO_SHAPE(10)), y), NULL);
     else

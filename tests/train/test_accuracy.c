@@ -44,7 +44,7 @@ static double train(const char *network, uint64_t seed, iso_dataset *test)
     iso_graph *graph = iso_graph_create(ctx);
     iso_graph_set_seed(graph, seed);
     iso_tensor *x = iso_input(graph, "image", ISO_F32, ISO_SHAPE(28, 28, 1));
-    iso_model *model = iso_model_create(graph, x, builtin->build(x, 10));
+    iso_model *model = iso_model_create(graph, x, builtin->build(x, 10, NULL));
     check_ok(iso_compile(model, .optimizer = builtin->optimizer(), .loss = builtin->loss,
                          .metrics = {ISO_METRIC_ACCURACY}));
     check_ok(iso_dataset_open(ctx, "fashion-mnist", ISO_TRAIN, &data));

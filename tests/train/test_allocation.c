@@ -101,7 +101,7 @@ static void fit(const char *name, const char *spec)
     check_ok(iso_builtin_model_find(name, &kind));
     check_ok(iso_mesh_create(ctx, spec, &mesh));
     check_ok(iso_data_parallel_create(mesh, &distribution));
-    iso_model *model = iso_builtin_model_create(ctx, kind, ISO_SHAPE(28, 28, 1), 10, ISO_F32);
+    iso_model *model = iso_builtin_model_create(ctx, kind, ISO_SHAPE(28, 28, 1), 10, ISO_F32, NULL);
     check_ok(iso_compile(model, .optimizer = kind->optimizer(), .loss = kind->loss,
                          .metrics = {ISO_METRIC_ACCURACY}, .distribution = distribution));
     check_ok(iso_dataset_random(ctx, ROWS * STEPS, &data, .shape = ISO_SHAPE(28, 28, 1), .classes = 10));

@@ -24,7 +24,7 @@ static iso_tensor *convnet(iso_tensor *x)
 {
     const iso_builtin_model *model;
     check_ok(iso_builtin_model_find("convnet", &model));
-    return model->build(x, 10);
+    return model->build(x, 10, NULL);
 }
 
 /* The mlp of isogrid, with dropout. */

@@ -1,0 +1,95 @@
+#include "models/gpt_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "runtime/base/arguments.h"
+#include "runtime/graph/null_tensor.h"
+#include "runtime/graph/op.h"
+
+const iso_setting iso_gpt_settings[] = {
+    ISO_SETTING(iso_gpt_options, COUNT, layers, 12), ISO_SETTING(iso_gpt_options, COUNT, heads, 12),
+    ISO_SETTING(iso_gpt_options, COUNT, width, 768), ISO_SETTING(iso_gpt_options, COUNT, context, 1024),
+    ISO_SETTING(iso_gpt_options, REAL, dropout, 0),  {0}};
+
+enum { WIDER = 4 }; /* the perceptron's hidden features, times width */
+
+static iso_initializer normal(double deviation)
+{
+    return (iso_initializer){ISO_INIT_RANDOM_NORMAL, .stddev = deviation};
+}
+
+static iso_tensor *gpt_dropout(const iso_gpt_options *o, iso_tensor *x)
+{
+    return o->dropout > 0 ? iso_dropout(x, o->dropout) : x;
+}
+
+static iso_tensor *gpt_attention(const iso_gpt_options *o, iso_tensor *x)
+{
+    iso_tensor *h = iso_layer_norm(x, .epsilon = 1e-5, .name = "attention_norm");
+    h = iso_multi_head_attention(h, h, o->heads, o->width / o->heads, .causal = true, .dropout = o->dropout,
+                                 .kernel_initializer = normal(0.02), .name = "attention");
+    return iso_add(x, gpt_dropout(o, h));
+}
+
+static iso_tensor *gpt_perceptron(const iso_gpt_options *o, iso_tensor *x)
+{
+    iso_tensor *h = iso_layer_norm(x, .epsilon = 1e-5, .name = "norm");
+    h = iso_dense(h, WIDER * o->width, .activation = ISO_GELU, .kernel_initializer = normal(0.02),
+                  .name = "up");
+    h = iso_dense(h, o->width, .kernel_initializer = normal(0.02 / sqrt(2.0 * (double)o->layers)),
+                  .name = "down");
+    return iso_add(x, gpt_dropout(o, h));
+}
+
+static iso_tensor *gpt_block(const iso_gpt_options *o, int64_t number, iso_tensor *x)
+{
+    char name[32];
+    iso_graph *graph = iso_tensor_graph(x);
+    snprintf(name, sizeof name, "block_%lld", (long long)number);
+    iso_name_scope_begin(graph, name);
+    return iso_name_scope_end(graph, gpt_perceptron(o, gpt_attention(o, x)));
+}
+
+static iso_tensor *gpt_embed(const iso_gpt_options *o)
+{
+    iso_tensor *h = iso_reversible_embedding(
+        o->x, o->vocabulary, o->width, .embeddings_initializer = normal(0.02), .name = "token_embedding");
+    iso_tensor *positions =
+        iso_position_embedding(h, o->context, .initializer = normal(0.02), .name = "position_embedding");
+    return gpt_dropout(o, iso_add(h, positions));
+}
+
+static bool gpt_numbers_fit(const iso_gpt_options *o)
+{
+    enum { MOST = 1 << 20 };
+    if (o->layers >= 1 && o->layers <= MOST && o->heads >= 1 && o->width >= 1 && o->width <= MOST &&
+        o->width % o->heads == 0 && o->dropout >= 0 && o->dropout < 1)
+        return true;
+    iso_graph_fail(iso_tensor_graph(o->x),
+                   "gpt: layers is %lld, heads %lld, width %lld, dropout %g: layers, heads and width must be "
+                   "positive, heads must divide width, and dropout is from 0 to below 1",
+                   (long long)o->layers, (long long)o->heads, (long long)o->width, o->dropout);
+    return false;
+}
+
+iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size)
+{
+    iso_gpt_options o = {0};
+    iso_options_copy(&o, sizeof o, options, size);
+    ISO_NEED_TENSORS(o.x);
+    for (const iso_setting *s = iso_gpt_settings; s->name; s++)
+        iso_setting_set(s, &o, iso_setting_option(s, &o));
+    iso_graph *graph = iso_tensor_graph(o.x);
+    if (!gpt_numbers_fit(&o))
+        return iso_graph_bad_tensor(graph);
+    iso_tensor *h = gpt_embed(&o);
+    for (int64_t i = 0; i < o.layers; i++)
+        h = gpt_block(&o, i, h);
+    h = iso_layer_norm(h, .epsilon = 1e-5, .name = "norm");
+    iso_share_begin(graph);
+    h = iso_reversible_embedding(h, o.vocabulary, o.width, .reverse = true,
+                                 .embeddings_initializer = normal(0.02), .name = "token_embedding");
+    iso_share_end(graph);
+    return h;
+}

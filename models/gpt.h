@@ -1,0 +1,34 @@
+/* GPT-2 (Radford et al. 2019): a decoder of pre-normalised blocks of causal attention and a perceptron.
+ * Functions are local unless their comment says otherwise; every rank makes the same calls. */
+#ifndef ISO_MODELS_GPT_H
+#define ISO_MODELS_GPT_H
+
+#include "models/layers.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to
+ * the graph. Weights are drawn with a standard deviation of 0.02, and the last product of each block with
+ * 0.02 / sqrt(2 layers); biases are 0. The table of tokens is also the last product's, and gelu is exact, as in
+ * nanoGPT. Layers: token_embedding, position_embedding, in each block block_0/attention_norm, block_0/attention,
+ * block_0/norm, block_0/up and block_0/down, and at the end norm. Errors stay in the graph: t above `context`, a
+ * width that the heads do not divide. */
+typedef struct iso_gpt_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t vocabulary;
+    int64_t layers;  /* 12 */
+    int64_t heads;   /* 12 */
+    int64_t width;   /* 768 */
+    int64_t context; /* positions that there are vectors for; 1024 */
+    double dropout;  /* 0, after the embeddings, attention and perceptrons, and of the attention's weights */
+} iso_gpt_options;
+ISO_API iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size);
+#define iso_gpt(...) iso_gpt_with(ISO_OPTIONS(iso_gpt_options, __VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

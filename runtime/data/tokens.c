@@ -1,0 +1,158 @@
+/* Files of tokens for language models: text, each byte of which is a token, and .bin files of 16-bit tokens, as
+ * nanoGPT and llm.c write them. Row r has the tokens [r * context, (r + 1) * context), and its targets are those one
+ * further on. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/file.h"
+#include "runtime/base/memory.h"
+#include "runtime/data/open_impl.h"
+#include "runtime/data/stream_impl.h"
+
+enum {
+    FIRST_ROOM = 1 << 20,
+    TOKEN_BYTES = 2,
+    HEADER_BYTES = 1024, /* of llm.c: 256 words of 32 bits, of which the first three are used */
+    HEADER_MAGIC = 20240520,
+    HEADER_VERSION = 1, /* tokens of 16 bits */
+};
+
+/* All bytes of a file, inflated if it is gzip'd; freed with iso_free. */
+static iso_status read_bytes(const char *path, uint8_t **bytes, size_t *count)
+{
+    iso_byte_stream *stream = NULL;
+    size_t room = FIRST_ROOM, got = 0;
+    void *memory = NULL;
+    iso_status status;
+    *count = 0;
+    ISO_TRY(iso_byte_stream_open(path, NULL, 0, &stream));
+    ISO_TRY(iso_alloc(room, path, &memory));
+    for (;;) {
+        ISO_TRY(iso_byte_stream_read(stream, (char *)memory + *count, room - *count, &got));
+        *count += got;
+        if (*count < room)
+            break;
+        void *more = iso_grow(memory, room, 2 * room, 1);
+        if (!more)
+            ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for '%s' (%zu bytes)", path, 2 * room));
+        memory = more;
+        room *= 2;
+    }
+done:
+    iso_byte_stream_close(stream);
+    if (status != ISO_OK)
+        iso_free(memory);
+    else
+        *bytes = memory;
+    return status;
+}
+
+static uint32_t little_endian(const uint8_t *bytes, int count)
+{
+    uint32_t value = 0;
+    for (int i = count - 1; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/* Where the tokens of a .bin file begin, and how many there are. nanoGPT's files have no header. */
+static iso_status find_tokens(const char *path, const uint8_t *bytes, size_t size, size_t *begin,
+                              size_t *count)
+{
+    bool header = size >= HEADER_BYTES && little_endian(bytes, 4) == HEADER_MAGIC;
+    uint32_t version = header ? little_endian(bytes + 4, 4) : HEADER_VERSION;
+    *begin = header ? HEADER_BYTES : 0;
+    *count = (size - *begin) / TOKEN_BYTES;
+    if (version != HEADER_VERSION)
+        return iso_error(ISO_INVALID,
+                         "'%s' has version %" PRIu32 " of llm.c's files of tokens; supported: %d", path,
+                         version, HEADER_VERSION);
+    if (size % TOKEN_BYTES)
+        return iso_error(ISO_INVALID, "'%s' has %zu bytes, which are no whole number of 16-bit tokens", path,
+                         size);
+    if (header && little_endian(bytes + 8, 4) != *count)
+        return iso_error(ISO_INVALID,
+                         "'%s' is truncated or too long: its header says %" PRIu32 " tokens, it has %zu",
+                         path, little_endian(bytes + 8, 4), *count);
+    return ISO_OK;
+}
+
+/* Replaces the bytes of a .bin file by its tokens. */
+static iso_status widen(const char *path, uint8_t **bytes, size_t *count)
+{
+    size_t begin = 0, tokens = 0;
+    void *memory = NULL;
+    iso_status status;
+    ISO_TRY(find_tokens(path, *bytes, *count, &begin, &tokens));
+    ISO_TRY(iso_alloc((tokens ? tokens : 1) * sizeof(int32_t), path, &memory));
+    for (size_t i = 0; i < tokens; i++)
+        ((int32_t *)memory)[i] = (int32_t)little_endian(*bytes + begin + i * TOKEN_BYTES, TOKEN_BYTES);
+    iso_free(*bytes);
+    *bytes = memory;
+    *count = tokens;
+done:
+    return status;
+}
+
+static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, size_t count,
+                            iso_memory_rows *memory, iso_node **node)
+{
+    int64_t rows = count > 0 ? (int64_t)((count - 1) / (size_t)context) : 0;
+    iso_spec spec = {
+        .n_components = 2, .shape = {ISO_SHAPE(context), ISO_SHAPE(context)}, .dtype = {dtype, dtype}};
+    iso_status status;
+    if (rows == 0)
+        return iso_error(ISO_INVALID,
+                         "'%s' has %zu tokens; a row of %" PRId64
+                         " and the target of its last one need %" PRId64,
+                         path, count, context, context + 1);
+    memory->data[0] = memory->owned[0];
+    memory->data[1] = (const char *)memory->owned[0] + iso_dtype_size(dtype);
+    ISO_TRY(iso_spec_finish(&spec, rows, path));
+    iso_spans spans = iso_spans_of_rows(rows);
+    ISO_TRY(iso_memory_node(path, &spec, &spans, memory, node));
+    (*node)->identity = iso_file_identity(path, (uint64_t)context);
+done:
+    return status;
+}
+
+/* Whether a file begins as HDF5 files do. */
+static bool is_hdf5(const char *path)
+{
+    static const char signature[] = "\211HDF\r\n\032\n";
+    char begin[sizeof signature - 1] = "";
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(begin, 1, sizeof begin, file) : 0;
+    if (file)
+        fclose(file);
+    return got == sizeof begin && memcmp(begin, signature, sizeof begin) == 0;
+}
+
+bool iso_is_token_file(const char *path, int64_t context)
+{
+    bool named = iso_file_name_ends(path, ".bin") || iso_file_name_ends(path, ".txt");
+    bool array = iso_file_name_ends(path, ".h5") || iso_file_name_ends(path, ".hdf5");
+    return named || (context > 0 && !array && !is_hdf5(path));
+}
+
+iso_status iso_open_tokens(const char *path, int64_t context, iso_node **node)
+{
+    bool wide = iso_file_name_ends(path, ".bin");
+    uint8_t *bytes = NULL;
+    size_t count = 0;
+    if (context < 1)
+        return iso_error(ISO_INVALID,
+                         "'%s' holds text or tokens: a data set of it needs the number of tokens of a row "
+                         "(context), %" PRId64 " is none",
+                         path, context);
+    iso_status status = read_bytes(path, &bytes, &count);
+    if (status == ISO_OK && wide)
+        status = widen(path, &bytes, &count);
+    iso_memory_rows memory = {.owned = {bytes}};
+    if (status == ISO_OK)
+        status = make_node(path, context, wide ? ISO_I32 : ISO_U8, count, &memory, node);
+    if (status != ISO_OK)
+        iso_free(bytes);
+    return status;
+}

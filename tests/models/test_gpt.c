@@ -1,0 +1,310 @@
+/* The built-in gpt: 200 steps against PyTorch from the same weights on the same tokens (tests/torch), in float64, on
+ * one slot and with layouts for data, tensor, sequence and fully sharded training, whose losses are equal; its data
+ * from text and from files of tokens; what it refuses. Ranks: 1, 3, 4 */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/models.h"
+#include "runtime/data/data.h"
+#include "runtime/session/session.h"
+#include "runtime/train/train.h"
+#include "tests/support/data_parallel.h"
+#include "tests/support/folder.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+enum { VOCABULARY = 64, LAYERS = 2, HEADS = 2, WIDTH = 32, CONTEXT = 16, BATCH = 8, STEPS = 200 };
+enum { TOKENS = BATCH * STEPS * CONTEXT + 1 };
+
+static iso_context *ctx;
+static char folder[64], token_file[96];
+
+/* ---- what make_gpt.py computes too ---- */
+
+static double hashed(uint32_t v, uint32_t i, double limit)
+{
+    uint32_t h = i * 2654435761u + (v + 1) * 2246822519u;
+    h ^= h >> 16;
+    h *= 2146121005u;
+    h ^= h >> 15;
+    h *= 2221713035u;
+    h ^= h >> 16;
+    return (float)((2.0 * h + 1.0 - 4294967296.0) / 4294967296.0 * limit);
+}
+
+static void assign_weights(iso_graph *graph)
+{
+    for (int v = 0, number = 0; v < iso_graph_variable_count(graph); v++) {
+        iso_variable *variable = iso_graph_variable(graph, v);
+        int64_t count = 0;
+        check_ok(iso_shape_count(iso_variable_shape(variable), &count));
+        if (strncmp(iso_variable_path(variable), "optimizer/", 10) == 0)
+            continue;
+        double *values = calloc((size_t)count, sizeof *values);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = hashed((uint32_t)number, (uint32_t)i, 0.1) +
+                        (strstr(iso_variable_path(variable), "gamma") != NULL);
+        check_ok(iso_variable_assign(variable, values, count));
+        free(values);
+        number++;
+    }
+}
+
+/* 16-bit tokens, lowest byte first, as nanoGPT writes them. */
+static void write_tokens(void)
+{
+    uint8_t bytes[2] = {0, 0};
+    uint32_t state = 1;
+    FILE *out = fopen(token_file, "wb");
+    ck_assert_ptr_nonnull(out);
+    for (int written = 0; written < TOKENS;) {
+        state = (state * 1103515245u + 12345u) & 0x7fffffffu;
+        uint32_t word = (state >> 8) % 40, letters = word % 7 + 1;
+        for (uint32_t i = 0; i <= letters && written < TOKENS; i++, written++) {
+            bytes[0] = i == letters ? 0 : (uint8_t)((word * 11 + i * i * 5 + 1) % (VOCABULARY - 1) + 1);
+            fwrite(bytes, 1, sizeof bytes, out);
+        }
+    }
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+static void read_losses(double *losses)
+{
+    char line[160];
+    FILE *in = fopen("tests/torch/gpt.txt", "r");
+    ck_assert_msg(in, "tests/torch/gpt.txt cannot be read");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, in)); /* who computed it */
+    for (int i = 0; i < STEPS; i++) {
+        ck_assert_ptr_nonnull(fgets(line, sizeof line, in));
+        losses[i] = strtod(line, NULL);
+    }
+    fclose(in);
+}
+
+/* ---- training ---- */
+
+/* The losses of single steps, from the running means of an epoch. */
+typedef struct curve {
+    int count;
+    double sum, loss[STEPS];
+} curve;
+
+static iso_status note_loss(void *user, iso_fit_state *state)
+{
+    curve *c = user;
+    ck_assert_int_lt(c->count, STEPS);
+    c->loss[c->count] = iso_logs_get(&state->logs, "loss") * (c->count + 1) - c->sum;
+    c->sum += c->loss[c->count++];
+    return ISO_OK;
+}
+
+typedef struct setting {
+    const char *mesh, *layouts; /* layouts: a file, or NULL */
+    int zero;
+} setting;
+
+static iso_model *make_model(iso_distribution *distribution)
+{
+    const iso_builtin_model *builtin;
+    iso_builtin_settings settings = {
+        .gpt = {.layers = LAYERS, .heads = HEADS, .width = WIDTH, .context = CONTEXT}};
+    check_ok(iso_builtin_model_find("gpt", &builtin));
+    iso_model *model =
+        iso_builtin_model_create(ctx, builtin, ISO_SHAPE(CONTEXT), VOCABULARY, ISO_F64, &settings);
+    iso_optimizer optimizer = builtin->optimizer();
+    optimizer.schedule = iso_cosine_decay(3e-3, STEPS, .alpha = 0.1);
+    check_ok(iso_compile(model, .optimizer = optimizer, .loss = builtin->loss, .distribution = distribution));
+    assign_weights(iso_model_graph(model));
+    return model;
+}
+
+/* `steps` steps on a mesh with layouts. */
+static void train(const setting *s, int steps, curve *c)
+{
+    iso_mesh *mesh = NULL;
+    iso_distribution *distribution = NULL;
+    iso_layout_map *map = NULL;
+    iso_dataset *data = NULL;
+    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = c, .alike = true), NULL};
+    *c = (curve){0};
+    check_ok(iso_mesh_create(ctx, s->mesh, &mesh));
+    check_ok(iso_layout_map_create(mesh, &map));
+    if (s->layouts)
+        check_ok(iso_layout_map_read(map, s->layouts));
+    check_ok(iso_model_parallel_create(map, &distribution));
+    check_ok(iso_distribution_set_zero(distribution, s->zero));
+    check_ok(iso_dataset_open(ctx, token_file, ISO_TRAIN, &data, .context = CONTEXT));
+    check_ok(iso_dataset_batch(data, BATCH));
+    iso_model *model = make_model(distribution);
+    check_ok(iso_fit(model, data, .epochs = 1, .steps_per_epoch = steps, .callbacks = callbacks,
+                     .verbose = ISO_ZERO));
+    ck_assert_int_eq(c->count, steps);
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+    iso_distribution_destroy(distribution);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+
+static void compare(const setting *s, const curve *c, const double *expected, double tolerance)
+{
+    for (int i = 0; i < c->count; i++)
+        ck_assert_msg(fabs(c->loss[i] - expected[i]) <= tolerance,
+                      "mesh %s, layouts %s, zero %d, step %d: loss %.12f, expected %.12f", s->mesh,
+                      s->layouts ? s->layouts : "none", s->zero, i, c->loss[i], expected[i]);
+}
+
+/* Adam's epsilon and the one of clipping stand elsewhere in PyTorch. */
+START_TEST(its_losses_are_those_of_pytorch)
+{
+    const setting s = {.mesh = iso_ranks(ctx) > 1 ? "data=4" : "data=1", .zero = 1};
+    double expected[STEPS];
+    curve c;
+    read_losses(expected);
+    train(&s, STEPS, &c);
+    compare(&s, &c, expected, 1e-4);
+    ck_assert(c.loss[STEPS - 1] < 0.6 * c.loss[0]);
+}
+END_TEST
+
+/* The files beside the model, and ZeRO: other orders of the same sums. */
+START_TEST(layouts_change_no_loss)
+{
+    enum { FEW = 12 };
+    static const setting settings[] = {
+        {"data=4", NULL, 1},
+        {"data=2,model=2", "models/layouts/gpt-tensor.json", 1},
+        {"data=1,model=5", "models/layouts/gpt-tensor.json", 1},
+        {"data=2,model=2", "models/layouts/gpt-sequence.json", 1},
+        {"data=1,model=5", "models/layouts/gpt-sequence.json", 1},
+        {"data=5", NULL, 3},
+        {"data=2,model=2", "models/layouts/gpt-tensor.json", 3},
+    };
+    curve first, c;
+    train(&settings[0], FEW, &first);
+    for (size_t i = 1; i < sizeof settings / sizeof *settings; i++) {
+        train(&settings[i], FEW, &c);
+        compare(&settings[i], &c, first.loss, 1e-10);
+    }
+}
+END_TEST
+
+/* ---- data ---- */
+
+static const char *write_file(const char *name, const void *bytes, size_t count)
+{
+    const char *path = in_folder(folder, name);
+    FILE *out = iso_is_chief(ctx) ? fopen(path, "wb") : NULL;
+    if (out) {
+        ck_assert_int_eq((int)fwrite(bytes, 1, count, out), (int)count);
+        fclose(out);
+    }
+    check_ok(iso_agree(ctx, ISO_OK));
+    return path;
+}
+
+static void check_rows(const char *path, int64_t context, int64_t rows, const int32_t *first)
+{
+    iso_dataset *data = NULL;
+    const iso_batch *batch = NULL;
+    int32_t x[8], y[8];
+    check_ok(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = context));
+    ck_assert_int_eq(iso_dataset_rows(data), rows);
+    check_ok(iso_dataset_batch(data, 1));
+    for (int64_t row = 0; row < rows; row++) {
+        check_ok(iso_dataset_next(data, &batch));
+        check_ok(batch->read(batch, 0, 0, 1, ISO_I32, x));
+        check_ok(batch->read(batch, 1, 0, 1, ISO_I32, y));
+        for (int64_t i = 0; i < context; i++) {
+            ck_assert_int_eq(x[i], first[row * context + i]);
+            ck_assert_int_eq(y[i], first[row * context + i + 1]);
+        }
+    }
+    iso_dataset_destroy(data);
+}
+
+START_TEST(rows_of_text_and_tokens)
+{
+    static const int32_t letters[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 0xfc},
+                         numbers[] = {1, 258, 65535, 4, 0};
+    static const uint8_t tokens[] = {1, 0, 2, 1, 255, 255, 4, 0, 0, 0};
+    uint8_t with_header[1024 + sizeof tokens] = {0};
+    const uint32_t header[] = {20240520, 1, 5};
+    memcpy(with_header, header, sizeof header);
+    memcpy(with_header + 1024, tokens, sizeof tokens);
+    check_rows(write_file("text.md", "abcdefg\xfc", 8), 3, 2, letters);
+    check_rows(write_file("text.txt", "abcdefg\xfc", 8), 7, 1, letters);
+    check_rows(write_file("nano.bin", tokens, sizeof tokens), 2, 2, numbers);
+    check_rows(write_file("llm.bin", with_header, sizeof with_header), 4, 1, numbers);
+}
+END_TEST
+
+static void check_no_data(const char *path, int64_t context, const char *message)
+{
+    iso_dataset *data = NULL;
+    check_refused(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = context), message);
+}
+
+START_TEST(what_is_refused)
+{
+    uint8_t header[1030] = {0};
+    const uint32_t words[] = {20240520, 1, 4}, later[] = {20240520, 7, 3};
+    check_no_data(write_file("short.txt", "abc", 3), 3, "has 3 tokens; a row of 3");
+    check_no_data(write_file("none.txt", "", 0), 3, "has 0 tokens");
+    check_no_data(write_file("some.txt", "abcdef", 6), 0, "needs the number of tokens of a row");
+    check_no_data(write_file("odd.bin", "abc", 3), 1, "no whole number of 16-bit tokens");
+    memcpy(header, words, sizeof words);
+    check_no_data(write_file("cut.bin", header, sizeof header), 1, "its header says 4 tokens, it has 3");
+    memcpy(header, later, sizeof later);
+    check_no_data(write_file("later.bin", header, sizeof header), 1, "version 7");
+}
+END_TEST
+
+static void check_no_model(iso_shape shape, iso_gpt_options options, const char *message)
+{
+    const iso_builtin_model *builtin;
+    iso_builtin_settings settings = {.gpt = options};
+    check_ok(iso_builtin_model_find("gpt", &builtin));
+    iso_model *model = iso_builtin_model_create(ctx, builtin, shape, VOCABULARY, ISO_F32, &settings);
+    check_refused(iso_graph_error(iso_model_graph(model)), message);
+    iso_model_destroy(model);
+}
+
+START_TEST(models_that_cannot_be)
+{
+    check_no_model(ISO_SHAPE(28, 28, 1), (iso_gpt_options){0}, "takes rows of tokens, [t]");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 5}, "heads must divide width");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = -1}, "layers is -1");
+    check_no_model(ISO_SHAPE(9), (iso_gpt_options){.layers = 1, .width = 24, .context = 8},
+                   "has 9 positions, and sequence_length is 8");
+}
+END_TEST
+
+static void set_up(void)
+{
+    check_ok(make_test_folder(ctx, folder));
+    snprintf(token_file, sizeof token_file, "%s", in_folder(folder, "tokens.bin"));
+    if (iso_is_chief(ctx))
+        write_tokens();
+    check_ok(iso_agree(ctx, ISO_OK));
+}
+
+static void tear_down(void)
+{
+    check_ok(remove_test_folder(ctx, folder));
+}
+
+int main(int argc, char **argv)
+{
+    if (iso_init(&argc, &argv, &ctx) != ISO_OK)
+        return iso_finish(ctx, ISO_INVALID);
+    int code =
+        RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch, layouts_change_no_loss,
+                       rows_of_text_and_tokens, what_is_refused, models_that_cannot_be);
+    int end = iso_finish(ctx, ISO_OK);
+    return code ? code : end;
+}
