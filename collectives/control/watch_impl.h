@@ -132,6 +132,12 @@ typedef struct iso_watch_verdict {
 
 typedef struct iso_watch_link iso_watch_link;
 
+/* Bytes of messages; the memory is kept when it is emptied. */
+typedef struct iso_watch_buffer {
+    char *data;
+    size_t count, room;
+} iso_watch_buffer;
+
 struct iso_watch {
     /* of the thread that calls collectives */
     iso_watch_record *mine;
@@ -169,10 +175,11 @@ struct iso_watch {
     int listener;   /* -1: there is one host */
     iso_watch_link **links;
     int n_links;
-    bool urgent;        /* something has happened that cannot wait for the next heartbeat */
-    atomic_bool joined; /* the states of all other hosts have been received */
-    bool warned;        /* of hosts that cannot be reached */
-    double named;       /* the longest wait when slow ranks were last named; 0: not in this wait */
+    iso_watch_buffer states; /* of this host's ranks, as they were last sent */
+    bool urgent;             /* something has happened that cannot wait for the next heartbeat */
+    atomic_bool joined;      /* the states of all other hosts have been received */
+    bool warned;             /* of hosts that cannot be reached */
+    double named;            /* the longest wait when slow ranks were last named; 0: not in this wait */
 };
 
 /* watch_thread.c: starts and ends the thread. The thread blocks all signals and never calls MPI. */

@@ -57,18 +57,13 @@ typedef struct state_entry {
     uint32_t phase, health, n_ring;
 } state_entry;
 
-typedef struct buffer {
-    char *data;
-    size_t count, room;
-} buffer;
-
 struct iso_watch_link {
     int socket;
     int rank;        /* of the other end; -1: not known yet */
     bool connecting; /* the connection is not made yet */
     bool greeted;    /* the other end is a rank of this job */
     double age;
-    buffer in, out;
+    iso_watch_buffer in, out;
 };
 
 /* ---- one connection ---- */
@@ -94,7 +89,7 @@ static void free_link(iso_watch_link *link)
 }
 
 /* Makes room for so many bytes more. */
-static bool make_room(buffer *b, size_t bytes)
+static bool make_room(iso_watch_buffer *b, size_t bytes)
 {
     size_t room = 2 * (b->count + bytes);
     if (b->count + bytes <= b->room)
@@ -107,7 +102,7 @@ static bool make_room(buffer *b, size_t bytes)
     return true;
 }
 
-static bool add_bytes(buffer *b, const void *bytes, size_t count)
+static bool add_bytes(iso_watch_buffer *b, const void *bytes, size_t count)
 {
     if (!make_room(b, count))
         return false;
@@ -116,7 +111,7 @@ static bool add_bytes(buffer *b, const void *bytes, size_t count)
     return true;
 }
 
-static void remove_bytes(buffer *b, size_t count)
+static void remove_bytes(iso_watch_buffer *b, size_t count)
 {
     b->count -= count;
     memmove(b->data, b->data + count, b->count);
@@ -160,7 +155,7 @@ bool iso_watch_is_leader(const iso_watch *w)
     return true;
 }
 
-static bool put_state(const iso_watch *w, int rank, buffer *out)
+static bool put_state(const iso_watch *w, int rank, iso_watch_buffer *out)
 {
     const iso_watch_record *record = &w->page->record[rank];
     const iso_watch_peer *peer = &w->peer[rank];
@@ -186,16 +181,16 @@ static bool put_state(const iso_watch *w, int rank, buffer *out)
 
 static void send_states(iso_watch *w)
 {
-    buffer out = {0};
+    iso_watch_buffer *out = &w->states;
     bool good = true;
+    out->count = 0;
     for (int rank = 0; rank < w->n_ranks && good; rank++)
         if (iso_watch_is_local(w, rank))
-            good = put_state(w, rank, &out);
+            good = put_state(w, rank, out);
     for (int i = 0; i < w->n_links && good; i++)
         if (w->links[i]->greeted &&
             w->links[i]->out.count == 0) /* otherwise the last one is still under way */
-            put_message(w->links[i], STATE, out.data, out.count);
-    iso_free(out.data);
+            put_message(w->links[i], STATE, out->data, out->count);
 }
 
 static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
@@ -571,6 +566,7 @@ void iso_watch_links_close(iso_watch *w)
     for (int i = 0; i < w->n_links; i++)
         free_link(w->links[i]);
     iso_free(w->links);
+    iso_free(w->states.data);
     w->n_links = 0;
     if (w->listener > 0)
         close(w->listener);
