@@ -5,6 +5,7 @@
 
 #include "collectives/coll_impl.h"
 #include "collectives/method_impl.h"
+#include "collectives/staged_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
@@ -164,10 +165,13 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 {
     iso_slot_pulls *pulls = &exchange->slots[exchange->fabric->local[slot]];
-    char *out = exchange->fabric->topology.device->reach(data);
+    const iso_device *device = exchange->fabric->topology.device;
+    char *out = device->reach(data);
     for (int i = 0; i < pulls->n_pulls; i++)
-        if (pulls->pulls[i].target == target)
+        if (pulls->pulls[i].target == target) {
             pulls->pulls[i].gather.out = out ? out + pulls->pulls[i].target_offset : NULL;
+            pulls->pulls[i].gather.device = device->attached_only ? device : NULL;
+        }
 }
 
 /* ---- a run ---- */
@@ -405,7 +409,10 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
             continue;
-        puller->run(&pull->gather);
+        if (pull->gather.device)
+            iso_pull_staged(puller, &pull->gather);
+        else
+            puller->run(&pull->gather);
         run_count(exchange, local, pull, pull->gather.count);
     }
 }

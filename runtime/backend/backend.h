@@ -87,9 +87,9 @@ typedef struct iso_backend {
     const char *(*description)(void); /* "cpu: AVX-512, oneDNN 2.6, OpenBLAS 0.3.21" */
     /* Why this machine cannot use it: "there is no driver"; NULL: it can. A member of NULL: it always can. */
     const char *(*unavailable)(void);
-    /* Loads libraries, when a context begins that uses it, and may set environment variables for this time. NULL:
-     * there are none. */
-    void (*load)(void);
+    /* Loads libraries, when a context begins that uses it, and may set environment variables for this time.
+     * host_rank: the rank's number on its host, by which ranks share out devices. NULL: there is nothing to load. */
+    void (*load)(int host_rank);
     /* Kernels of different levels (instruction sets) give different bits, so all ranks use the lowest level that
      * one of them has. NULL: there is one level. */
     int (*level)(void);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/backend/backend.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
@@ -27,6 +28,11 @@ static iso_status host_error_prefix(iso_status code, const char *text)
     return iso_error_prefix(code, "%s", text);
 }
 
+static void host_prepare(const struct iso_rates_call *call)
+{
+    iso_backend_cpu()->prepare(call, NULL);
+}
+
 static const iso_cuda_host host = {.error = host_error,
                                    .error_prefix = host_error_prefix,
                                    .error_message = iso_error_message,
@@ -35,7 +41,8 @@ static const iso_cuda_host host = {.error = host_error,
                                    .grow = iso_grow,
                                    .duplicate = iso_strdup,
                                    .free = iso_free,
-                                   .room = iso_memory_room};
+                                   .room = iso_memory_room,
+                                   .prepare = host_prepare};
 
 /* ---- opening ---- */
 

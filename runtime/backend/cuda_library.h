@@ -13,7 +13,9 @@
 
 #include "runtime/base/status.h"
 
+struct iso_backend;
 struct iso_device;
+struct iso_rates_call;
 
 /* What the host's library gives: functions with state (status.h, memory.h). Messages are given as text. */
 typedef struct iso_cuda_host {
@@ -26,6 +28,7 @@ typedef struct iso_cuda_host {
     char *(*duplicate)(const char *text);
     void (*free)(void *memory);
     size_t (*room)(const void *memory);
+    void (*prepare)(const struct iso_rates_call *call); /* in memory of the host */
 } iso_cuda_host;
 
 /* What is found when CUDA is asked for: the first of these that is true. */
@@ -78,6 +81,7 @@ typedef struct iso_cuda_library {
      * they see in turn. host_rank: the rank's number on its host. */
     void (*choose)(int host_rank);
     const struct iso_device *(*device)(void);
+    const struct iso_backend *(*backend)(void); /* without `unavailable` and `load` */
 } iso_cuda_library;
 
 /* Opens the library, once. ISO_FAILED: it is missing or does not fit, *state says which (may be NULL), and the

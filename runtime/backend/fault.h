@@ -3,12 +3,13 @@
 #define ISO_BACKEND_FAULT_H
 
 #include "runtime/backend/kernel.h"
+#include "runtime/base/host_device.h"
 #include "runtime/graph/op.h"
 
 /* A step's total over all slots: the number of slots that met a fault, plus this weight for each rank that
  * was asked to stop. Requests to stop thus need no exchange of their own. Exact: below 2^53. */
 #define ISO_STOP_WEIGHT 0x1p32
-static inline double iso_step_faults(double total)
+ISO_HOST_DEVICE static inline double iso_step_faults(double total)
 {
     return total < ISO_STOP_WEIGHT ? total : (double)((int64_t)total & 0xffffffff);
 }

@@ -7,6 +7,7 @@
 #endif
 // clang-format off
 
+BACKEND(cuda)
 BACKEND(cpu)
 BACKEND(reference)
 

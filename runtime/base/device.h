@@ -63,8 +63,10 @@ struct iso_device {
     iso_status (*attach)(void *shared, size_t bytes, void **memory);
     void (*detach)(void *memory);
     /* Where the exchanges of the CPU, which pull in shared memory, find the device's memory. NULL: NULL. The
-     * host's own memory is found where it is. */
+     * host's own memory is found where it is. attached_only: this finds only what `attach` opened; to the rest, the
+     * exchanges copy. */
     void *(*reach)(void *memory);
+    bool attached_only;
 };
 
 /* The CPU: plain memory. */

@@ -281,7 +281,7 @@ static void address_instruction(iso_runtime *runtime, iso_executable *ready, int
         for (int k = 0; k < step->op->n_outputs; k++)
             bound->array[step->op->n_inputs + k].data =
                 iso_executable_value(runtime, ready, local, step->output[k]);
-        bound->call.scratch = runtime->scratch[slot->thread];
+        bound->call.scratch = iso_runtime_scratch(runtime, local);
         bound->call.info = slot->info;
         bound->call.fault = slot->kernel_fault;
         bound->call.stream = slot->stream;

@@ -43,7 +43,7 @@ static void address_product(const iso_runtime *runtime, iso_executable *ready, i
     const iso_program_step *step = &plan->program->steps[fused->step];
     iso_slot_product *product = &ready->slot[local].products[number];
     uint32_t axes = plan->buckets->buckets[fused->bucket].axes;
-    product->blocks = runtime->scratch[runtime->locals[local].thread];
+    product->blocks = iso_runtime_scratch(runtime, local);
     char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
     for (int g = 0; g < product->group; g++) {
         product->call[g].stream = runtime->locals[local].stream;

@@ -56,7 +56,8 @@ static iso_status place_slots(iso_runtime *runtime)
     runtime->n_locals = n;
     runtime->n_threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
     runtime->first_local = iso_new(((size_t)runtime->n_threads + 1) * sizeof *runtime->first_local);
-    runtime->scratch = iso_new((size_t)runtime->n_threads * sizeof *runtime->scratch);
+    runtime->n_scratch = runtime->device->host_access ? runtime->n_threads : runtime->n_locals;
+    runtime->scratch = iso_new((size_t)runtime->n_scratch * sizeof *runtime->scratch + 1);
     if (!runtime->first_local || !runtime->scratch)
         return iso_error(ISO_NO_MEMORY, "no memory for %d threads", runtime->n_threads);
     for (int t = 0; t <= runtime->n_threads; t++)
@@ -169,7 +170,7 @@ static void runtime_destroy(iso_runtime *runtime)
         runtime->device->release(runtime->locals[i].rates);
         runtime->device->destroy_stream(runtime->locals[i].stream);
     }
-    for (int t = 0; runtime->scratch && t < runtime->n_threads; t++)
+    for (int t = 0; runtime->scratch && t < runtime->n_scratch; t++)
         runtime->device->release(runtime->scratch[t]);
     if (runtime->device)
         runtime->device->destroy_stream(runtime->stream);
@@ -451,9 +452,9 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
         runtime->arena_bytes = arena;
     }
     if (scratch > runtime->scratch_bytes) {
-        for (int t = 0; t < runtime->n_threads; t++)
+        for (int t = 0; t < runtime->n_scratch; t++)
             ISO_TRY(runtime_grow(runtime->device, &runtime->scratch[t], scratch + SCRATCH_GAP,
-                                 "the scratch memory of a thread"));
+                                 "the scratch memory of kernels"));
         runtime->scratch_bytes = scratch;
     }
 done:

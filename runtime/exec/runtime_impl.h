@@ -94,7 +94,8 @@ typedef struct iso_runtime {
     iso_stored *variable;
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes, scratch_bytes;
-    void **scratch;        /* [n_threads] */
+    int n_scratch;
+    void **scratch;        /* [n_scratch], see iso_runtime_scratch */
     unsigned generation;   /* counts moves of the memory above: plans are then bound again */
     uint64_t steps;        /* of training so far */
     int failures_reported; /* failed messages that the last step reported to all slots as a fault */
@@ -114,6 +115,12 @@ iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
 /* Allocates and initializes every variable that has no memory yet. Collective. */
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
+/* The scratch memory of a local slot's kernels: that of its thread; or its own where the kernels of a thread's slots
+ * run at the same time, because a device executes them. */
+static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
+{
+    return runtime->scratch[runtime->device->host_access ? runtime->locals[local].thread : local];
+}
 /* Makes sure that slots have at least this much memory. Collective. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
 /* Waits until all that was queued in the slots' memory is done. Local. */

@@ -659,9 +659,9 @@ static const char *kernels_in_use(void)
     return iso_backend_cpu()->kernels();
 }
 
-static void load(void)
+static void load(int host_rank)
 {
-    iso_backend_cpu()->load();
+    iso_backend_cpu()->load(host_rank);
 }
 
 static int level(void)

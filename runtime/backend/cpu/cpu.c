@@ -109,6 +109,12 @@ static const char *cpu_description(void)
     return description;
 }
 
+static void cpu_load(int host_rank)
+{
+    (void)host_rank;
+    iso_cpu_load_openblas();
+}
+
 static int cpu_level(void)
 {
     return (int)iso_cpu_isa();
@@ -129,7 +135,7 @@ const iso_backend *iso_backend_cpu(void)
     static const iso_backend backend = {
         .name = "cpu",
         .description = cpu_description,
-        .load = iso_cpu_load_openblas,
+        .load = cpu_load,
         .level = cpu_level,
         .limit = cpu_limit,
         .kernels = cpu_kernels,

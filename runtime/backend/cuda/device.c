@@ -9,18 +9,18 @@
 
 static const iso_device device;
 
-/* Begins as iso_cuda_stream of launch.h. */
-typedef struct stream {
-    iso_stream base;
-    cudaStream_t cuda;
-    cudaError_t error; /* the first of what was queued since the last wait */
-} stream;
+typedef iso_cuda_queue stream;
 
-static void keep(iso_stream *of, cudaError_t error)
+void iso_cuda_keep(iso_stream *of, cudaError_t error)
 {
     stream *s = (stream *)of;
     if (s->error == cudaSuccess)
         s->error = error;
+}
+
+static void keep(iso_stream *of, cudaError_t error)
+{
+    iso_cuda_keep(of, error);
 }
 
 /* ---- streams ---- */
@@ -48,6 +48,7 @@ static void destroy_stream(iso_stream *of)
         return;
     iso_cuda_enter();
     cudaStreamDestroy(((stream *)of)->cuda);
+    iso_cuda_free_rates((stream *)of);
     iso_free(of);
 }
 
@@ -262,7 +263,8 @@ static const iso_device device = {.name = "cuda",
                                   .wait_event = wait_event,
                                   .attach = attach,
                                   .detach = detach,
-                                  .reach = reach};
+                                  .reach = reach,
+                                  .attached_only = true};
 
 const iso_device *iso_cuda_device(void)
 {

@@ -9,6 +9,19 @@
 /* The GPU of this process (gpu.h). Constant. Local; any thread may call it. */
 const iso_device *iso_cuda_device(void);
 
+/* A stream. It begins as iso_cuda_stream of launch.h. */
+typedef struct iso_cuda_queue {
+    iso_stream base;
+    cudaStream_t cuda;
+    cudaError_t error;                 /* the first of what was queued since the last wait */
+    struct iso_cuda_rates_room *rooms; /* of iso_cuda_prepare */
+} iso_cuda_queue;
+
+/* Keeps an error of what is queued, for the next wait. Local; one thread at a time uses a stream. */
+void iso_cuda_keep(iso_stream *of, cudaError_t error);
+/* step_end.c: frees what iso_cuda_prepare keeps for a stream. Local. */
+void iso_cuda_free_rates(iso_cuda_queue *of);
+
 /* Queues a fill of elements of 2, 4 or 8 bytes (iso_device.fill). Local; one thread at a time uses a stream. */
 cudaError_t iso_cuda_fill(void *to, const void *element, size_t size, size_t count, cudaStream_t stream);
 

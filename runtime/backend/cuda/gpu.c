@@ -8,7 +8,7 @@
 static struct {
     pthread_once_t once;
     int host_rank, gpu;
-    char name[300];
+    char name[300], model[256];
 } chosen = {.once = PTHREAD_ONCE_INIT};
 
 static void choose_once(void)
@@ -18,6 +18,7 @@ static void choose_once(void)
     if (cudaGetDeviceCount(&visible) == cudaSuccess)
         chosen.gpu = iso_cuda_turn(chosen.host_rank, visible);
     cudaGetDeviceProperties(&properties, chosen.gpu);
+    snprintf(chosen.model, sizeof chosen.model, "%s", properties.name);
     snprintf(chosen.name, sizeof chosen.name, "GPU %d (%s)", chosen.gpu, properties.name);
 }
 
@@ -37,6 +38,12 @@ const char *iso_cuda_gpu_name(void)
 {
     pthread_once(&chosen.once, choose_once);
     return chosen.name;
+}
+
+const char *iso_cuda_model_name(void)
+{
+    pthread_once(&chosen.once, choose_once);
+    return chosen.model;
 }
 
 cudaError_t iso_cuda_enter(void)

@@ -19,6 +19,8 @@ void iso_cuda_choose(int host_rank);
 int iso_cuda_chosen(void);
 /* "GPU 0 (NVIDIA H200)". Constant. */
 const char *iso_cuda_gpu_name(void);
+/* "NVIDIA H200". Constant. */
+const char *iso_cuda_model_name(void);
 /* Makes it the GPU of the calling thread, as every call of CUDA expects. */
 cudaError_t iso_cuda_enter(void);
 

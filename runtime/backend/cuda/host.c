@@ -76,6 +76,11 @@ void iso_free(void *memory)
     host->free(memory);
 }
 
+void iso_cuda_host_prepare(const struct iso_rates_call *call)
+{
+    host->prepare(call);
+}
+
 size_t iso_memory_room(const void *memory)
 {
     return host->room(memory);

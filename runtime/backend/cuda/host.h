@@ -7,4 +7,7 @@
 /* Keeps the table, which is lent. Local; one thread calls it, before anything else. */
 void iso_cuda_begin(const iso_cuda_host *given);
 
+/* iso_backend.prepare in memory of the host, at once. Local; any thread may call it. */
+void iso_cuda_host_prepare(const struct iso_rates_call *call);
+
 #endif

@@ -1,0 +1,175 @@
+/* Between slots and at the end of a step: sums, copies of boxes, copies that a fault prevents, and the count of
+ * faults. */
+#include "runtime/backend/cuda/step_end.h"
+
+#include "runtime/backend/cuda/walk.h"
+#include "runtime/backend/fault.h"
+
+namespace iso_cuda
+{
+
+/* ---- sums ---- */
+
+struct sum_of_two {
+    reals a, b, out;
+    template <class C> __device__ void run(int64_t i) const
+    {
+        out.put(i, a.get<C>(i) + b.get<C>(i));
+    }
+};
+
+/* NaN wins, as on the CPU. */
+struct larger_of_two {
+    reals a, b, out;
+    template <class C> __device__ void run(int64_t i) const
+    {
+        C x = a.get<C>(i), y = b.get<C>(i);
+        out.put(i, x > y || x != x ? x : y);
+    }
+};
+
+template <class C, class F> struct computed {
+    F f;
+    __device__ void operator()(int64_t i) const
+    {
+        f.template run<C>(i);
+    }
+};
+
+template <class F>
+void for_two(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, const iso_stream *stream)
+{
+    F f = {{const_cast<void *>(a), dtype}, {const_cast<void *>(b), dtype}, {out, dtype}};
+    with_compute(dtype, [=](auto zero) { for_each(stream, n, computed<decltype(zero), F>{f}); });
+}
+
+/* ---- copies ---- */
+
+template <class T> struct box_copier {
+    walk<2> places;
+    const T *from;
+    T *to;
+    __device__ void operator()(int64_t i) const
+    {
+        int64_t at[2];
+        places.find(i, at);
+        to[at[1]] = from[at[0]];
+    }
+};
+
+/* The element of a box's buffer where a region begins, and the steps of its dimensions. */
+int64_t steps_in_box(const iso_box *box, const iso_box *region, int64_t *step)
+{
+    int64_t first = 0, size = 1;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        step[d] = size;
+        first += (region->offset[d] - box->offset[d]) * size;
+        size *= box->extent[d];
+    }
+    return first;
+}
+
+template <class T> void copy_region(const iso_box_copy *copy, const iso_stream *stream)
+{
+    int64_t from_step[ISO_MAX_RANK], to_step[ISO_MAX_RANK];
+    int64_t from = steps_in_box(&copy->from_box, &copy->region, from_step),
+            to = steps_in_box(&copy->to_box, &copy->region, to_step);
+    walk<2> places;
+    for (int d = 0; d < copy->region.rank; d++) {
+        const int64_t steps[2] = {from_step[d], to_step[d]};
+        places.add(copy->region.extent[d], steps);
+    }
+    for_each(
+        stream, places.count,
+        box_copier<T>{places, static_cast<const T *>(copy->from) + from, static_cast<T *>(copy->to) + to});
+}
+
+int64_t count_of(const iso_box *box)
+{
+    int64_t count = 1;
+    for (int d = 0; d < box->rank; d++)
+        count *= box->extent[d];
+    return count;
+}
+
+/* `faults` is in memory of the host that the GPU reads where it is. */
+template <class T> struct guarded_copy {
+    const T *from;
+    T *to;
+    const double *faults;
+    __device__ void operator()(int64_t i) const
+    {
+        if (!faults || iso_step_faults(*faults) == 0)
+            to[i] = from[i];
+    }
+};
+
+template <class T> void queue_copy(const iso_bytes_copy *one, const double *faults, const iso_stream *stream)
+{
+    for_each(stream, static_cast<int64_t>(one->bytes / sizeof(T)),
+             guarded_copy<T>{static_cast<const T *>(one->from), static_cast<T *>(one->to), faults});
+}
+
+struct fault_counter {
+    const iso_fault *fault;
+    double host;
+    double *out;
+    __device__ void operator()(int64_t) const
+    {
+        *out = host + (fault->code != ISO_FAULT_NONE ? 1 : 0);
+    }
+};
+
+} // namespace iso_cuda
+
+using namespace iso_cuda;
+
+void iso_cuda_sum_slots(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
+                        iso_stream *stream)
+{
+    for_two<sum_of_two>(dtype, n, a, b, out, stream);
+}
+
+void iso_cuda_maximum_slots(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
+                            iso_stream *stream)
+{
+    for_two<larger_of_two>(dtype, n, a, b, out, stream);
+}
+
+void iso_cuda_copy_box(const iso_box_copy *copy, iso_stream *stream)
+{
+    const char zero = 0;
+    size_t bytes = static_cast<size_t>(count_of(&copy->to_box)) * copy->element;
+    if (copy->zero)
+        stream->device->fill(stream, copy->to, &zero, 1, bytes);
+    if (copy->empty)
+        return;
+    if (copy->whole)
+        stream->device->copy(stream, copy->to, copy->from, bytes);
+    else if (copy->element == 1)
+        copy_region<uint8_t>(copy, stream);
+    else if (copy->element == 2)
+        copy_region<uint16_t>(copy, stream);
+    else if (copy->element == 4)
+        copy_region<uint32_t>(copy, stream);
+    else
+        copy_region<uint64_t>(copy, stream);
+}
+
+void iso_cuda_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream)
+{
+    for (int i = 0; i < count; i++) {
+        const iso_bytes_copy *one = &list[i];
+        uintptr_t all =
+            reinterpret_cast<uintptr_t>(one->from) | reinterpret_cast<uintptr_t>(one->to) | one->bytes;
+        if (all % sizeof(uint64_t) == 0)
+            queue_copy<uint64_t>(one, faults, stream);
+        else
+            queue_copy<uint8_t>(one, faults, stream);
+    }
+}
+
+void iso_cuda_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream)
+{
+    for_each(stream, 1, fault_counter{fault, host, out});
+}

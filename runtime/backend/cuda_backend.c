@@ -1,0 +1,58 @@
+/* The backend "cuda": the table of libisogrid_cuda.so, which is opened when somebody asks whether there is a GPU. */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "runtime/backend/cuda_library.h"
+#include "runtime/backend/list.h"
+
+static const char *unavailable(void);
+
+static iso_backend backend = {.name = "cuda", .unavailable = unavailable}; /* all of it once a GPU is found */
+static const iso_backend *on_device;                                       /* the library's table */
+static char reason[400];                                                   /* why there is none */
+
+/* Without a stream it is an exchange of the CPU, which works in the host's memory. */
+static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
+{
+    (stream ? on_device : iso_backend_cpu())->sum(dtype, n, a, b, out, stream);
+}
+
+static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
+{
+    (stream ? on_device : iso_backend_cpu())->maximum(dtype, n, a, b, out, stream);
+}
+
+static const iso_cuda_library *library;
+
+static void load(int host_rank)
+{
+    library->choose(host_rank);
+}
+
+static void open_once(void)
+{
+    iso_cuda_facts facts;
+    iso_cuda_find(false, &facts);
+    if (facts.state != ISO_CUDA_FOUND || iso_cuda_library_open(&library, NULL) != ISO_OK) {
+        snprintf(reason, sizeof reason, "%s", facts.text);
+        return;
+    }
+    on_device = library->backend();
+    backend = *on_device;
+    backend.unavailable = unavailable;
+    backend.load = load;
+    backend.sum = sum;
+    backend.maximum = maximum;
+}
+
+static const char *unavailable(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_once);
+    return on_device ? NULL : reason;
+}
+
+const iso_backend *iso_backend_cuda(void)
+{
+    return &backend;
+}
