@@ -38,6 +38,7 @@ typedef struct fault {
     int step;         /* after which step; 0: none */
     int slot;         /* in the copy of this slot's host */
     const char *path; /* of the variable */
+    int only_domain;  /* 1 + the number of the memory domain whose copy it is; 0: those of the host */
     bool at_epoch_end;
     /* what was found and done */
     int host;
@@ -67,6 +68,12 @@ static int own_host(const training *t)
     return iso_host_of_rank(t->ctx, iso_rank(t->ctx));
 }
 
+static bool is_in(const fault *f, const iso_state_shard *s)
+{
+    return !strcmp(s->path, f->path) && s->copies > 1 &&
+           (f->only_domain == 0 || s->domain == f->only_domain - 1);
+}
+
 /* The last element of the variable that the host's copy has and another host's has too. */
 static void find_element(const training *t, const iso_state_shards *shards, fault *f)
 {
@@ -74,7 +81,7 @@ static void find_element(const training *t, const iso_state_shards *shards, faul
     for (int i = 0; i < shards->count; i++) {
         const iso_state_shard *s = &shards->shards[i];
         int64_t last = iso_box_global_index(&s->box, &s->shape, s->begin + s->count - 1);
-        if (strcmp(s->path, f->path) != 0 || own_host(t) != f->host || s->copies < 2 || last < found[0])
+        if (!is_in(f, s) || own_host(t) != f->host || last < found[0])
             continue;
         found[0] = last;
         found[1] = s->copies;
@@ -97,7 +104,7 @@ static void change_element(const training *t, const iso_state_shards *shards, fa
     for (int i = 0; i < shards->count; i++) {
         const iso_state_shard *s = &shards->shards[i];
         int64_t last = iso_box_global_index(&s->box, &s->shape, s->begin + s->count - 1);
-        if (strcmp(s->path, f->path) != 0 || own_host(t) != f->host || s->copies < 2 || last != f->element)
+        if (!is_in(f, s) || own_host(t) != f->host || last != f->element)
             continue;
         char *values = malloc(iso_shard_bytes(s)),
              *element = values + iso_shard_bytes(s) - iso_dtype_size(s->dtype);
@@ -491,6 +498,23 @@ START_TEST(test_no_majority)
 }
 END_TEST
 
+/* A host with two memory domains has two copies. */
+START_TEST(test_domains_of_a_host)
+{
+    iso_context *ctx = begin(world());
+    training t = {.ctx = ctx, .set = {"data=4", NULL, 0, ISO_F32}, .every = 1};
+    t.fault[0] = (fault){.step = 2, .path = "d1/kernel", .slot = 3, .only_domain = 2};
+    setenv("ISOGRID_SLOTS_PER_DOMAIN", "2", 1);
+    train(&t);
+    unsetenv("ISOGRID_SLOTS_PER_DOMAIN");
+    ck_assert_int_eq(t.status, ISO_FAILED);
+    expect_part(&t, "replica check after step 2: the copies of 'd1/kernel' differ between memory domains: ");
+    expect_part(&t, ": memory domain 1 on host 0 (");
+    expect_part(&t, ", memory domain 0 on host 0 (");
+    end(ctx);
+}
+END_TEST
+
 /* ---- without a fault ---- */
 
 START_TEST(test_nothing_changes)
@@ -587,10 +611,11 @@ int main(int argc, char **argv)
 {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    int failed = RUN_TESTS("replica check", 100, test_each_variable, test_sharded_variables,
-                           test_only_every_n_steps, test_at_the_end, test_no_checkpoint_of_the_step,
-                           test_backup_stays, test_several_faults, test_no_majority, test_nothing_changes,
-                           test_what_is_compared, test_one_host_is_told, test_bad_options);
+    int failed =
+        RUN_TESTS("replica check", 100, test_each_variable, test_sharded_variables, test_only_every_n_steps,
+                  test_at_the_end, test_no_checkpoint_of_the_step, test_backup_stays, test_several_faults,
+                  test_no_majority, test_domains_of_a_host, test_nothing_changes, test_what_is_compared,
+                  test_one_host_is_told, test_bad_options);
     MPI_Finalize();
     return failed;
 }
