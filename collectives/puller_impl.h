@@ -16,6 +16,7 @@ typedef struct iso_puller {
 /* NULL: there is none for this device. */
 const iso_puller *iso_puller_for(const iso_device *device);
 
+extern const iso_puller iso_puller_staged;        /* staged.c */
 extern const iso_puller iso_puller_shared_memory; /* shm/pull.c */
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "collectives/coll_impl.h"
 #include "collectives/method_impl.h"
-#include "collectives/staged_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
@@ -409,10 +408,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
             continue;
-        if (pull->gather.device)
-            iso_pull_staged(puller, &pull->gather);
-        else
-            puller->run(&pull->gather);
+        puller->run(&pull->gather);
         run_count(exchange, local, pull, pull->gather.count);
     }
 }

@@ -1,5 +1,7 @@
-/* Each thread has a stream and a buffer for its pulls, until it ends. */
-#include "collectives/staged_impl.h"
+/* Pulls into memory of a device that the host cannot write: into memory of the host, from where the device copies the
+ * result. It is there when the pull returns. Errors of the device are those of the next wait for any of its streams. Each
+ * thread has a stream and a buffer for its pulls, until it ends. */
+#include "collectives/puller_impl.h"
 
 #include <pthread.h>
 
@@ -99,16 +101,37 @@ static void copy_runs(const iso_gather *gather, const staging *s)
     }
 }
 
-void iso_pull_staged(const iso_puller *puller, const iso_gather *gather)
+static void run_staged(const iso_gather *gather)
 {
-    if (gather->count == 0)
+    if (!gather->device) { /* a message, which is memory of the host */
+        iso_puller_shared_memory.run(gather);
+        return;
+    }
+    if (gather->count == 0 || !gather->out)
         return;
     staging *s = find_staging(gather->device, target_span(gather));
     if (!s)
         return;
     iso_gather here = *gather;
     here.out = s->buffer;
-    puller->run(&here);
+    iso_puller_shared_memory.run(&here);
     copy_runs(gather, s);
     s->device->wait(s->stream);
 }
+
+static void part_staged(const iso_gather *gather, int64_t begin, int64_t n, void *out)
+{
+    iso_puller_shared_memory.part(gather, begin, n, out);
+}
+
+static bool serves_staged(const iso_device *device)
+{
+    return device->attached_only;
+}
+
+const iso_puller iso_puller_staged = {
+    .name = "staged",
+    .serves = serves_staged,
+    .run = run_staged,
+    .part = part_staged,
+};
