@@ -88,7 +88,13 @@ FAULTS := $(patsubst %.c,$(BUILD)/%,$(filter-out tests/faults/injector/% $(TEST_
 # Programs of the guides, which tests/guide and others run.
 GUIDES := $(patsubst %.c,$(BUILD)/%,$(filter-out $(TEST_SOURCES),$(filter tests/guide/%.c,$(SOURCES))))
 
-tests: $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES) $(FAULTS) $(GUIDES) $(if $(INJECTOR),$(BUILD)/tests/faults/injector.so)
+# The program with the test device in its list of backends, for tests/exec/test_on_device.
+ON_DEVICE := $(BUILD)/tests/exec/isogrid_on_device
+$(ON_DEVICE): $(BUILD)/launch/isogrid.o $(BUILD)/tests/support/guarded_device.o $(BUILD)/launch.a $(BUILD)/libisogrid.a $(KEEP_MODULES)
+	@mkdir -p $(@D)
+	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+tests: $(ON_DEVICE) $(TESTS) $(SAMPLES) $(FUZZERS) $(BENCHES) $(FAULTS) $(GUIDES) $(if $(INJECTOR),$(BUILD)/tests/faults/injector.so)
 $(BUILD)/tests/faults/injector.so: $(INJECTOR)
 	$(Q)$(OMPI_CC) -shared -o $@ $^ -ldl
 $(INJECTOR): CFLAGS := $(filter-out -fsanitize=% -fvisibility=%,$(CFLAGS)) -fvisibility=hidden

@@ -91,6 +91,28 @@ static size_t scratch_of(const iso_reporter *r, const iso_instruction *instructi
     return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
 }
 
+/* Where the host cannot work in the device's memory: the slot's summed gradients there and in pinned memory, and two
+ * pinned copies of what it reads of a batch. */
+static int64_t staging_of_slot(const iso_reporter *r)
+{
+    int64_t bytes = 0, begin, part;
+    if (r->plan->site->backend->device()->host_access)
+        return 0;
+    for (int b = 0; b < r->plan->buckets->count; b++) {
+        const iso_bucket *bucket = &r->plan->buckets->buckets[b];
+        iso_bucket_part(bucket, r->mesh, 0, &begin, &part);
+        bytes += 2 * part * (int64_t)iso_dtype_size(bucket->dtype);
+    }
+    for (int i = 0; i < r->plan->n_instructions; i++) {
+        int input = r->plan->instructions[i].input;
+        if (r->plan->instructions[i].kind != ISO_READ)
+            continue;
+        iso_array array = iso_plan_array(r->plan, r->program->input_value[input], 0);
+        bytes += 2 * (int64_t)iso_array_bytes(&array);
+    }
+    return bytes;
+}
+
 static int64_t buffers_of_slot(const iso_reporter *r)
 {
     size_t most = 0;
@@ -104,7 +126,7 @@ static int64_t buffers_of_slot(const iso_reporter *r)
     }
     size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
     size_t pulls = r->mesh->n_slots > 1 ? (size_t)(r->plan->n_moves + r->plan->buckets->count + 1) * PULL : 0;
-    return (int64_t)(most + r->plan->constant_bytes + tables + pulls);
+    return (int64_t)(most + r->plan->constant_bytes + tables + pulls) + staging_of_slot(r);
 }
 
 /* Bytes including the overhead of an allocation: a line before, one after, and half a line for rounding. */
