@@ -8,39 +8,45 @@
 namespace iso_cuda
 {
 
-/* ---- sums ---- */
+/* ---- out = a + b, or the larger one; of bools: or. NaN in either gives NaN ---- */
 
-struct sum_of_two {
-    reals a, b, out;
-    template <class C> __device__ void run(int64_t i) const
+template <class T> struct combination {
+    enum { WIDTH = 16 / sizeof(T) };
+    const T *a, *b;
+    T *out;
+    bool adds, logical;
+    __device__ __forceinline__ void put(T *to, T from_a, T from_b) const
     {
-        out.put(i, a.get<C>(i) + b.get<C>(i));
+        auto x = wide(from_a), y = wide(from_b);
+        if (logical)
+            narrow(to, x != 0 || y != 0 ? decltype(x)(1) : decltype(x)(0));
+        else
+            narrow(to, adds ? static_cast<decltype(x)>(x + y) : x > y || x != x ? x : y);
+    }
+    __device__ __forceinline__ void one(int64_t i) const
+    {
+        put(&out[i], a[i], b[i]);
+    }
+    __device__ __forceinline__ void pack(int64_t i) const
+    {
+        typedef iso_cuda::pack<T, WIDTH> pack_type;
+        pack_type x = *reinterpret_cast<const pack_type *>(a + i),
+                  y = *reinterpret_cast<const pack_type *>(b + i), z;
+        for (int k = 0; k < WIDTH; k++)
+            put(&z.at[k], x.at[k], y.at[k]);
+        *reinterpret_cast<pack_type *>(out + i) = z;
     }
 };
 
-/* NaN wins, as on the CPU. */
-struct larger_of_two {
-    reals a, b, out;
-    template <class C> __device__ void run(int64_t i) const
-    {
-        C x = a.get<C>(i), y = b.get<C>(i);
-        out.put(i, x > y || x != x ? x : y);
-    }
-};
-
-template <class C, class F> struct computed {
-    F f;
-    __device__ void operator()(int64_t i) const
-    {
-        f.template run<C>(i);
-    }
-};
-
-template <class F>
-void for_two(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, const iso_stream *stream)
+void combine(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, bool adds,
+             const iso_stream *stream)
 {
-    F f = {{const_cast<void *>(a), dtype}, {const_cast<void *>(b), dtype}, {out, dtype}};
-    with_compute(dtype, [=](auto zero) { for_each(stream, n, computed<decltype(zero), F>{f}); });
+    with_number(dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_packs(stream, n, aligned({a, b, out}),
+                  combination<T>{static_cast<const T *>(a), static_cast<const T *>(b), static_cast<T *>(out),
+                                 adds, dtype == ISO_BOOL});
+    });
 }
 
 /* ---- copies ---- */
@@ -127,13 +133,13 @@ using namespace iso_cuda;
 void iso_cuda_sum_slots(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
                         iso_stream *stream)
 {
-    for_two<sum_of_two>(dtype, n, a, b, out, stream);
+    combine(dtype, n, a, b, out, true, stream);
 }
 
 void iso_cuda_maximum_slots(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
                             iso_stream *stream)
 {
-    for_two<larger_of_two>(dtype, n, a, b, out, stream);
+    combine(dtype, n, a, b, out, false, stream);
 }
 
 void iso_cuda_copy_box(const iso_box_copy *copy, iso_stream *stream)

@@ -1,0 +1,209 @@
+/* What the CUDA backend does besides the kernels of ops, run by the emulator: updates of the optimizers and
+ * sums have the bits of the reference, copies of boxes and of bytes those of the CPU, in order, backward and
+ * in random orders. Ranks: 1 Sanitize: 1 */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/backend/cuda/step_end.h"
+#include "runtime/backend/fault.h"
+#include "runtime/base/device.h"
+#include "runtime/graph/optimizers/rule.h"
+#include "tests/emulator/emulator.h"
+#include "tests/support/run_tests.h"
+
+enum { RUNS = 70, MOST = 9000, ROOM = RUNS * 40 + 3 * MOST, SLOTS = 3, ORDERS = 4 };
+
+static void set_order(int number)
+{
+    emulator_set_order(number == 0   ? EMULATOR_IN_ORDER
+                       : number == 1 ? EMULATOR_BACKWARD
+                                     : EMULATOR_RANDOM,
+                       (uint64_t)number);
+}
+
+static const struct {
+    const char *kernel;
+    int slots;
+    double hyper[ISO_MAX_HYPER]; /* rate, decay, the rule's own */
+} settings[] = {
+    {"sgd", 0, {0.1, 0.01, 0, 0}},
+    {"sgd", 1, {0.1, 0, 0.9, 1}},
+    {"rmsprop", 1, {0.01, 0.01, 0.9, 0, 1e-7, 0}},
+    {"rmsprop", 3, {0.01, 0, 0.9, 0.5, 1e-3, 1}},
+    {"adam", 2, {0.003, 0.004, 0.1, 0.001, 1e-7, 0}},
+    {"adam", 3, {0.003, 0, 0.1, 0.001, 1e-7, 1}},
+    {"adagrad", 1, {0.01, 0, 0, 1e-7}},
+    {"nadam", 2, {0.003, 0.01, 0.1, 0.001, 1e-7, 0.7, 0.6, 1.5}},
+    {"lion", 1, {0.003, 0.01, 0.9, 0.99, 0.1, 0.01}},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+/* Weights, slots and a gradient, in float32 or float64. */
+typedef struct memory {
+    _Alignas(64) char bytes[2 + SLOTS][ROOM * sizeof(double)];
+} memory;
+
+static void begin(memory *m, iso_dtype dtype)
+{
+    uint64_t random = 9;
+    for (int k = 0; k < 2 + SLOTS; k++)
+        for (int64_t i = 0; i < ROOM; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            double value = (double)(random >> 40) * 0x1p-24;
+            iso_element_set(m->bytes[k], dtype, i, k < 2 ? 2 * value - 1 : value);
+        }
+}
+
+/* A bucket of many runs of different lengths: some of no elements, some that begin at odd addresses. */
+static int make_runs(memory *m, iso_dtype dtype, int slots, iso_optimizer_run *runs)
+{
+    size_t size = iso_dtype_size(dtype), at = 0;
+    for (int r = 0; r < RUNS; r++) {
+        int64_t count = r == 20 ? MOST : r == 50 ? 4096 : r % 37;
+        runs[r] = (iso_optimizer_run){count, m->bytes[0] + at * size, {NULL}, m->bytes[1] + at * size};
+        for (int k = 0; k < slots; k++)
+            runs[r].slots[k] = m->bytes[2 + k] + at * size;
+        at += (size_t)count;
+    }
+    ck_assert_uint_le(at, ROOM);
+    return RUNS;
+}
+
+static void check_rule(int which, iso_dtype dtype, int order)
+{
+    static memory want, got;
+    iso_optimizer_run runs[RUNS];
+    iso_rates rates = {.apply = true};
+    memcpy(rates.hyper, settings[which].hyper, sizeof rates.hyper);
+    begin(&want, dtype), begin(&got, dtype);
+    int count = make_runs(&want, dtype, settings[which].slots, runs);
+    iso_rule_run plain = iso_backend_reference()->optimizer(settings[which].kernel, dtype);
+    for (int r = 0; r < count; r++)
+        plain(runs[r].count, runs[r].weights, runs[r].slots, runs[r].gradient, rates.hyper);
+    make_runs(&got, dtype, settings[which].slots, runs);
+    iso_optimizer_call call = {.rule = iso_cuda_optimizer(settings[which].kernel, dtype),
+                               .rates = &rates,
+                               .n_runs = count,
+                               .runs = runs};
+    set_order(order);
+    iso_cuda_optimize(&call, NULL);
+    ck_assert_ptr_null(emulator_error());
+    ck_assert_msg(memcmp(&want, &got, sizeof want) == 0, "%s of setting %d, order %d: other bits",
+                  settings[which].kernel, which, order);
+}
+
+START_TEST(updates_have_the_bits_of_the_reference)
+{
+    for (int which = 0; which < SETTINGS; which++)
+        for (int order = 0; order < ORDERS; order++)
+            check_rule(which, order % 2 ? ISO_F64 : ISO_F32, order);
+    ck_assert_ptr_null(iso_cuda_optimizer("adamm", ISO_F32));
+    ck_assert_ptr_null(iso_cuda_optimizer("adam", ISO_I32));
+}
+END_TEST
+
+START_TEST(nothing_changes_after_a_fault_or_between_updates)
+{
+    static memory before, after;
+    for (int form = 0; form < 3; form++) {
+        iso_optimizer_run runs[RUNS];
+        iso_rates rates = {.apply = form != 0, .hyper = {0.1, 0.01}};
+        double faults = form == 1 ? 3 : 2 * ISO_STOP_WEIGHT;
+        char from[100], to[100];
+        memset(from, 1, sizeof from), memset(to, 0, sizeof to);
+        begin(&before, ISO_F32), begin(&after, ISO_F32);
+        int count = make_runs(&after, ISO_F32, 0, runs);
+        iso_cuda_optimize(
+            &(iso_optimizer_call){iso_cuda_optimizer("sgd", ISO_F32), &rates, &faults, count, runs}, NULL);
+        iso_cuda_copy_bytes(&(iso_bytes_copy){from, to, sizeof to}, 1, &faults, NULL);
+        ck_assert_ptr_null(emulator_error());
+        ck_assert_int_eq(memcmp(&before, &after, sizeof before) == 0, form != 2);
+        for (size_t i = 0; i < sizeof to; i++)
+            ck_assert_int_eq(to[i], form != 1);
+    }
+}
+END_TEST
+
+START_TEST(sums_and_maxima_have_the_bits_of_the_reference)
+{
+    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_U8, ISO_BOOL, ISO_BF16};
+    enum { N = 300 };
+    _Alignas(64) char a[N * 8 + 64], b[N * 8 + 64], want[N * 8], got[N * 8 + 64];
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        for (int64_t n = 0; n < N; n += n < 40 ? 1 : 97) {
+            size_t shift = n % 3 == 0 ? 0 : iso_dtype_size(types[k]),
+                   bytes = (size_t)n * iso_dtype_size(types[k]);
+            for (int64_t i = 0; i < n; i++) {
+                iso_element_set(a + shift, types[k], i, types[k] == ISO_BOOL ? i % 2 : (double)(i * 7 % 11));
+                iso_element_set(b + shift, types[k], i,
+                                types[k] == ISO_BOOL ? i % 3 == 0 : (double)(i * 5 % 13));
+            }
+            if (n > 9 && iso_dtype_is_float(types[k])) {
+                iso_element_set(a + shift, types[k], 3, NAN);
+                iso_element_set(b + shift, types[k], 9, NAN);
+            }
+            set_order((int)n % ORDERS);
+            iso_backend_reference()->sum(types[k], n, a + shift, b + shift, want, NULL);
+            iso_cuda_sum_slots(types[k], n, a + shift, b + shift, got + shift, NULL);
+            ck_assert_msg(memcmp(want, got + shift, bytes) == 0, "sum of %lld %s", (long long)n,
+                          iso_dtype_name(types[k]));
+            iso_backend_reference()->maximum(types[k], n, a + shift, b + shift, want, NULL);
+            iso_cuda_maximum_slots(types[k], n, a + shift, b + shift, a + shift, NULL);
+            ck_assert_msg(memcmp(want, a + shift, bytes) == 0, "maximum of %lld %s", (long long)n,
+                          iso_dtype_name(types[k]));
+            ck_assert_ptr_null(emulator_error());
+        }
+}
+END_TEST
+
+/* A box of [6, 9, 5] in another one, and the forms without a region. */
+START_TEST(boxes_are_copied)
+{
+    static const size_t sizes[] = {1, 2, 4, 8};
+    for (int form = 0; form < 4; form++)
+        for (int s = 0; s < 4; s++) {
+            char from[8 * 500], want[8 * 500], got[8 * 500];
+            for (size_t i = 0; i < sizeof from; i++)
+                from[i] = (char)(i * 31 % 127), want[i] = got[i] = 77;
+            iso_box_copy copy = {.whole = form == 1,
+                                 .zero = form == 2 || form == 3,
+                                 .empty = form == 3,
+                                 .region = {3, {2, 3, 1}, {3, 2, 4}},
+                                 .from_box = {3, {1, 2, 0}, {5, 6, 5}},
+                                 .to_box = {3, {2, 0, 1}, {3, 9, 4}},
+                                 .from = from,
+                                 .to = want,
+                                 .element = sizes[s]};
+            iso_box_copy_run(&copy);
+            copy.to = got;
+            set_order(form);
+            struct {
+                iso_stream base;
+                void *cuda;
+            } stream = {{iso_device_cpu()}, NULL}; /* begins as those of the device */
+            iso_cuda_copy_box(&copy, &stream.base);
+            ck_assert_ptr_null(emulator_error());
+            ck_assert_mem_eq(want, got, sizeof got);
+        }
+}
+END_TEST
+
+START_TEST(faults_are_counted)
+{
+    iso_fault fault = {.code = ISO_FAULT_NONE};
+    double count = -1;
+    iso_cuda_count_fault(&fault, 5, &count, NULL);
+    ck_assert(count == 5);
+    fault.code = ISO_FAULT_REAL;
+    iso_cuda_count_fault(&fault, 5, &count, NULL);
+    ck_assert(count == 6);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("CUDA updates", 250, updates_have_the_bits_of_the_reference,
+                     nothing_changes_after_a_fault_or_between_updates,
+                     sums_and_maxima_have_the_bits_of_the_reference, boxes_are_copied, faults_are_counted);
+}
