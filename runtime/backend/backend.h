@@ -119,6 +119,9 @@ typedef struct iso_backend {
 /* Finds a backend by its name; "auto": the first of the list that this machine can use. ISO_INVALID names it, those
  * of this build, and why one cannot be used. Local. */
 iso_status iso_backend_find(const char *name, const iso_backend **backend);
+/* Its number in the list, the preferred one first; and the backend of a number, NULL if there is none. Local. */
+int iso_backend_number(const iso_backend *backend);
+const iso_backend *iso_backend_numbered(int number);
 /* Adds one more backend at the end of the list, for tests. It is lent. Before the first context begins. */
 void iso_backend_add(const iso_backend *backend);
 

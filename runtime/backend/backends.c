@@ -22,6 +22,19 @@ static const iso_backend *backend_at(int i)
     return i < BACKENDS ? list[i]() : i == BACKENDS ? added : NULL;
 }
 
+int iso_backend_number(const iso_backend *backend)
+{
+    int number = 0;
+    while (backend_at(number) && backend_at(number) != backend)
+        number++;
+    return number;
+}
+
+const iso_backend *iso_backend_numbered(int number)
+{
+    return backend_at(number);
+}
+
 static const char *why_not(const iso_backend *backend)
 {
     return backend->unavailable ? backend->unavailable() : NULL;

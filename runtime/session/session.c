@@ -254,16 +254,32 @@ void iso_agree_later(iso_context *ctx, iso_status status)
         iso_first_error_keep(&ctx->channel.failed, status);
 }
 
-static iso_status find_backend(const iso_context *ctx, const iso_backend **backend)
+static const char *backend_name(const iso_context *ctx)
 {
     const char *named = ctx ? NULL : getenv("ISOGRID_BACKEND");
-    return iso_backend_find(iso_option(ctx, "backend", named && *named ? named : "auto"), backend);
+    return iso_option(ctx, "backend", named && *named ? named : "auto");
+}
+
+static iso_status find_backend(const iso_context *ctx, const iso_backend **backend)
+{
+    return iso_backend_find(backend_name(ctx), backend);
+}
+
+/* With `auto`, all ranks take what the rank with the least can use: the CPU if one of them has no GPU. */
+static iso_status take_common(iso_context *ctx, const iso_backend **backend)
+{
+    int64_t number = iso_backend_number(*backend);
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_I64, &number, 1);
+    if (status == ISO_OK && strcmp(backend_name(ctx), "auto") == 0)
+        *backend = iso_backend_numbered((int)number);
+    return status;
 }
 
 iso_status iso_agree_backend(iso_context *ctx, const iso_backend **backend)
 {
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, find_backend(ctx, backend)));
+    ISO_TRY(take_common(ctx, backend));
     ISO_TRY(iso_agree_same_text(ctx, "the backend", (*backend)->name));
     int64_t level = (*backend)->level ? (*backend)->level() : 0;
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &level, 1));
