@@ -97,8 +97,8 @@ typedef struct iso_backend {
     const char *(*kernels)(void);      /* the name of the level in use, for checkpoints: "AVX-512" */
     const iso_device *(*device)(void); /* whose memory the kernels work in */
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
-    /* Prepares instructions, in order. What `work` points to stays where it is, and the addresses in it stay the same,
-     * until `discard`. */
+    /* Prepares instructions, in order. `work` and what it points to stay where they are, and the addresses in them stay
+     * the same, until `discard`. */
     iso_status (*capture)(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
     /* Queues instructions [first, first + count) of a sequence, on its stream. */
     void (*launch)(const iso_sequence *sequence, int first, int count);

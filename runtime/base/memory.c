@@ -41,12 +41,16 @@ static block *take_block(size_t size)
     return header ? memset(header, 0, size) : NULL;
 }
 
+size_t iso_memory_taken(size_t bytes)
+{
+    return iso_round_to_lines(bytes) + (size_t)3 * ISO_ALIGN;
+}
+
 static void *allocate(size_t bytes)
 {
-    size_t size;
-    if (__builtin_add_overflow(bytes, (size_t)4 * ISO_ALIGN - 1, &size))
+    if (bytes > SIZE_MAX - (size_t)4 * ISO_ALIGN)
         return NULL;
-    size = size / ISO_ALIGN * ISO_ALIGN;
+    size_t size = iso_memory_taken(bytes);
     block *header = size >= large ? map_block(size) : take_block(size);
     if (!header)
         return NULL;

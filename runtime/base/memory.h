@@ -37,6 +37,9 @@ char *iso_strdup(const char *text);
  * NULL: 0. */
 size_t iso_memory_room(const void *memory);
 
+/* The bytes that a block of `bytes` takes of what is accounted, with its header and the end that may be read. */
+size_t iso_memory_taken(size_t bytes);
+
 /* Counts memory that was not allocated here (its owner mapped it): adds or subtracts bytes. */
 void iso_memory_count(size_t bytes);
 void iso_memory_uncount(size_t bytes);

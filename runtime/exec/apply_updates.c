@@ -193,7 +193,7 @@ static updater updater_of(const iso_runtime *runtime, const iso_executable *read
         .runtime = runtime,
         .exchange = plan->bucket_exchange[b],
         .state = &updates->state[b],
-        .rates = &slot->rates[bucket->kind],
+        .rates = &ready->slot[local].rates[bucket->kind],
         .stream = slot->stream,
         .local = local,
         .slot = slot->slot,

@@ -80,6 +80,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
     const iso_plan *plan = ready->plan;
     iso_status status = ISO_OK;
     iso_array *array = sp->arrays;
+    iso_box_copy *copy = sp->copies;
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
         iso_slot_instruction *bound = &sp->instruction[i];
@@ -94,7 +95,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
             *array = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
             ISO_TRY(make_staging(runtime->device, array++, bound));
         } else if (instruction->kind == ISO_COPY) {
-            bound->copy = &sp->copies[i];
+            bound->copy = copy++;
             ISO_TRY(bind_copy(ready, sp, i));
         }
     }
@@ -139,12 +140,28 @@ static size_t count_arrays(const iso_plan *plan)
     return count;
 }
 
+static size_t count_copies(const iso_plan *plan)
+{
+    size_t count = 0;
+    for (int i = 0; i < plan->n_instructions; i++)
+        count += plan->instructions[i].kind == ISO_COPY;
+    return count;
+}
+
+static size_t rates_bytes(const iso_plan *plan)
+{
+    return (size_t)plan->buckets->kinds * sizeof(iso_rates);
+}
+
 size_t iso_executable_table_bytes(const iso_plan *plan)
 {
-    size_t instructions = (size_t)plan->n_instructions + 1, changes = (size_t)plan->program->n_changes + 1;
-    return instructions * (sizeof(iso_slot_instruction) + sizeof(iso_box_copy) + 2 * sizeof(iso_work)) +
-           count_arrays(plan) * sizeof(iso_array) +
-           changes * (sizeof(iso_weight_run) + sizeof(iso_slot_product) + 2 * sizeof(iso_bytes_copy));
+    size_t instructions = (size_t)plan->n_instructions + 1;
+    return iso_memory_taken(instructions * sizeof(iso_slot_instruction)) +
+           iso_memory_taken(count_arrays(plan) * sizeof(iso_array)) +
+           iso_memory_taken(count_copies(plan) * sizeof(iso_box_copy)) +
+           iso_memory_taken(instructions * sizeof(iso_work)) +
+           iso_memory_taken(instructions * sizeof(iso_sequence *)) + iso_memory_taken(rates_bytes(plan)) +
+           iso_memory_taken(sizeof(double)) + iso_executable_update_bytes(plan);
 }
 
 static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
@@ -155,15 +172,17 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
     sp->local = &runtime->locals[i];
     sp->instruction = iso_new(instructions * sizeof *sp->instruction);
     sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
-    sp->copies = iso_new(instructions * sizeof *sp->copies);
+    sp->copies = iso_new(count_copies(ready->plan) * sizeof *sp->copies);
     sp->work = iso_new(instructions * sizeof *sp->work);
     sp->sequences = iso_new(instructions * sizeof *sp->sequences);
     if (!sp->instruction || !sp->arrays || !sp->copies || !sp->work || !sp->sequences)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
     ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
-    void *total = NULL;
+    void *total = NULL, *rates = NULL;
     ISO_TRY(runtime->device->allocate_pinned(sizeof *sp->fault_total, "the faults of a step", &total));
     sp->fault_total = total;
+    ISO_TRY(runtime->device->allocate(rates_bytes(ready->plan), "the rates of a slot", &rates));
+    sp->rates = rates;
     ISO_TRY(fill_constants(runtime, ready, sp));
     ISO_TRY(bind_slot(runtime, ready, sp));
 done:
@@ -198,6 +217,7 @@ static void executable_free(iso_runtime *runtime, iso_executable *ready)
         iso_free(ready->slot[i].work);
         runtime->device->release(ready->slot[i].constants);
         runtime->device->release_pinned(ready->slot[i].fault_total);
+        runtime->device->release(ready->slot[i].rates);
         iso_executable_free_updates(runtime, &ready->slot[i]);
     }
     iso_free(ready->reads);

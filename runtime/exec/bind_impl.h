@@ -58,12 +58,13 @@ typedef struct iso_slot_plan {
     iso_local_slot *local;
     iso_slot_instruction *instruction; /* [n_instructions] */
     iso_array *arrays;                 /* of all kernels */
-    iso_box_copy *copies;
-    iso_work *work; /* [n_instructions] what the sequences were made of */
+    iso_box_copy *copies;              /* of the instructions that copy */
+    iso_work *work;                    /* [n_instructions] what the sequences are made of */
     iso_sequence **sequences;
     int n_sequences;
     void *constants;
-    double *fault; /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
+    iso_rates *rates; /* [kinds of buckets] of the running step, in the device's memory */
+    double *fault;    /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
     double *fault_total; /* number of slots that met a fault in the step: a result of the last exchange */
     int n_runs, n_assigns, n_gradients, n_products;
     iso_weight_run *runs;
@@ -96,6 +97,8 @@ void *iso_executable_value(const iso_runtime *runtime, const iso_executable *rea
 
 /* bind_updates.c: what a slot changes at the end of a step: allocates the tables, fills in the addresses. */
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
+/* Approximate bytes of the tables of a slot. */
+size_t iso_executable_update_bytes(const iso_plan *plan);
 void iso_executable_free_updates(const iso_runtime *runtime, iso_slot_plan *sp);
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
 

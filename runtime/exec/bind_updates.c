@@ -156,6 +156,27 @@ done:
     return status;
 }
 
+/* A slot's calls of the kernel of a product, one for each slot of the group. */
+static size_t product_bytes(const iso_plan *plan, const iso_fused_update *fused)
+{
+    size_t group = (size_t)plan->buckets->buckets[fused->bucket].group;
+    size_t arrays = (size_t)plan->program->steps[fused->step].op->n_inputs + 1;
+    return iso_memory_taken(group * sizeof(iso_kernel *)) +
+           iso_memory_taken(group * sizeof(iso_kernel_call)) +
+           iso_memory_taken(group * arrays * sizeof(iso_array));
+}
+
+size_t iso_executable_update_bytes(const iso_plan *plan)
+{
+    size_t changes = (size_t)plan->program->n_changes + 1;
+    size_t bytes = iso_memory_taken((count_runs(plan, 0) + 1) * sizeof(iso_weight_run)) +
+                   2 * iso_memory_taken(changes * sizeof(iso_bytes_copy)) +
+                   iso_memory_taken(changes * sizeof(iso_slot_product));
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        bytes += product_bytes(plan, &plan->fused_updates[i]);
+    return bytes;
+}
+
 void iso_executable_free_updates(const iso_runtime *runtime, iso_slot_plan *sp)
 {
     runtime->device->release(sp->sums.memory);

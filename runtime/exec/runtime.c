@@ -167,7 +167,6 @@ static void runtime_destroy(iso_runtime *runtime)
         runtime->device->release(runtime->locals[i].arena);
         runtime->device->release(runtime->locals[i].info);
         runtime->device->release(runtime->locals[i].kernel_fault);
-        runtime->device->release(runtime->locals[i].rates);
         runtime->device->destroy_stream(runtime->locals[i].stream);
     }
     for (int t = 0; runtime->scratch && t < runtime->n_scratch; t++)
@@ -198,14 +197,12 @@ static iso_status make_slots(iso_runtime *runtime)
     ISO_TRY(device->create_stream(&runtime->stream));
     for (int i = 0; i < runtime->n_locals; i++) {
         iso_local_slot *slot = &runtime->locals[i];
-        void *info, *fault, *rates;
+        void *info, *fault;
         ISO_TRY(device->create_stream(&slot->stream));
         ISO_TRY(device->allocate(sizeof *slot->info, "what a slot's kernels know of a step", &info));
         slot->info = info;
         ISO_TRY(device->allocate(sizeof *slot->kernel_fault, "the fault of a slot", &fault));
         slot->kernel_fault = fault;
-        ISO_TRY(device->allocate(ISO_MAX_BUCKETS * sizeof *slot->rates, "the rates of a slot", &rates));
-        slot->rates = rates;
     }
 done:
     return status;

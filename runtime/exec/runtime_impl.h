@@ -37,7 +37,6 @@ typedef struct iso_local_slot {
     double flops;
     double taken;            /* bytes that it read from other slots for fused products */
     iso_step_info *info;     /* of the running step, in the device's memory */
-    iso_rates *rates;        /* [ISO_MAX_BUCKETS] of the kinds of buckets in the running step, likewise */
     iso_fault *kernel_fault; /* what its kernels raised in the running step, in the device's memory */
     iso_fault fault;         /* of the last step: the host's, or else its kernels' */
     bool lost; /* the step's last copies failed, after its faults were counted: `fault` says why */

@@ -149,7 +149,7 @@ static void prepare_end(const step *s, int local)
     backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
     for (int k = 0; k < plan->buckets->kinds; k++)
         iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
-                            plan->program, local, &slot->rates[k]);
+                            plan->program, local, &sp->rates[k]);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
     iso_status status = slot->stream->device->wait(slot->stream);

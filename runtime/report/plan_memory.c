@@ -8,7 +8,8 @@
 /* Estimates of sizes that are not known before a run. */
 enum {
     SAVEPOINTS = 2,       /* of a graph: before compiling, and the state that an error goes back to */
-    SMALL_THINGS = 16384, /* bytes of a process: its model, threads, flags */
+    SMALL_THINGS = 24576, /* bytes of a process: its model, functions, results of steps, threads, flags */
+    OP_BLOCKS = 3,        /* small blocks of an op: its inputs and outputs, its attributes, names */
     PULL = 1152,          /* bytes of an exchange's description of what a slot takes from a few sources */
     LAYOUTS = 8,          /* layouts kept for each variable, by the program, the plan and the executor */
     TEXTS = 6,            /* small blocks of a variable: its names and paths */
@@ -129,29 +130,26 @@ static int64_t buffers_of_slot(const iso_reporter *r)
     return (int64_t)(most + r->plan->constant_bytes + tables + pulls) + staging_of_slot(r);
 }
 
-/* Bytes including the overhead of an allocation: a line before, one after, and half a line for rounding. */
-static size_t block(size_t bytes)
-{
-    return bytes + 2 * ISO_ALIGN + ISO_ALIGN / 2;
-}
-
 /* Bytes of a process's tables: the graph, the program of this function and one for evaluation, the plan,
  * and layouts and names in several tables. */
 static int64_t tables_of_process(const iso_plan *plan)
 {
     const iso_program *program = plan->program;
     const iso_graph *graph = program->graph;
-    size_t ops = (size_t)graph->n_ops * (block(sizeof(iso_op)) + block(ISO_ALIGN)) +
-                 (size_t)graph->n_tensors * block(sizeof(iso_tensor));
+    size_t ops =
+        (size_t)graph->n_ops * (iso_memory_taken(sizeof(iso_op)) + OP_BLOCKS * iso_memory_taken(ISO_ALIGN)) +
+        (size_t)graph->n_tensors * iso_memory_taken(sizeof(iso_tensor));
     size_t steps = iso_memory_room(program->values) + iso_memory_room(program->steps);
     size_t locations =
         (size_t)program->n_values * (sizeof(iso_location) + sizeof(iso_live_range) + sizeof(int)) +
         iso_memory_room(plan->instructions);
-    size_t variables = (size_t)graph->n_variables * (LAYOUTS * sizeof(iso_layout) + TEXTS * block(ISO_ALIGN) +
-                                                     BUCKETS * sizeof(iso_bucket_member));
+    size_t variables =
+        (size_t)graph->n_variables * (LAYOUTS * sizeof(iso_layout) + TEXTS * iso_memory_taken(ISO_ALIGN) +
+                                      BUCKETS * sizeof(iso_bucket_member));
     /* A savepoint's note of a tensor has three words, of a variable four; and there are the tables of names. */
-    size_t notes = SAVEPOINTS * ((size_t)graph->n_tensors * 3 * sizeof(void *) +
-                                 (size_t)graph->n_variables * (4 * sizeof(void *) + block(ISO_ALIGN)));
+    size_t notes =
+        SAVEPOINTS * ((size_t)graph->n_tensors * 3 * sizeof(void *) +
+                      (size_t)graph->n_variables * (4 * sizeof(void *) + iso_memory_taken(ISO_ALIGN)));
     return (int64_t)(ops + PROGRAMS * steps + locations + variables + notes + SMALL_THINGS);
 }
 

@@ -9,19 +9,16 @@
 /* ---- instructions ---- */
 
 struct iso_sequence {
-    int count;
-    iso_work work[];
+    const iso_work *work;
 };
 
 iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
 {
     (void)stream;
-    size_t bytes = (size_t)count * sizeof *work;
-    iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
+    iso_sequence *sequence = iso_new(sizeof *sequence);
     if (!sequence)
         return iso_no_memory("a list of %d instructions", count);
-    sequence->count = count;
-    memcpy(sequence->work, work, bytes);
+    sequence->work = work;
     *out = sequence;
     return ISO_OK;
 }
