@@ -1,7 +1,7 @@
 /* The memory that a plan states for a host is what a run takes there: all that the host's processes hold,
  * accounted, from before the model is built until its first step could begin. Within 2%: for the built-in
- * models, of a few megabytes, in one process; for a large one on any number of processes and hosts. Ranks: 1,
- * 2, 3 */
+ * models, of a few megabytes, in one process; for a large one on any number of processes and hosts.
+ * Ranks: 1, 2, 3 */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
