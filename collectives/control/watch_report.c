@@ -49,7 +49,7 @@ static void add_health(iso_text *report, const iso_watch *w, int rank)
 {
     static const struct {
         const char *text;
-        bool silent; /* when it was last heard of follows */
+        bool silent; /* when it was last heard of follows, if that is known here */
         const char *cause;
     } texts[] = {
         [ISO_WATCH_ALIVE] = {"is alive", false, ""},
@@ -61,9 +61,10 @@ static void add_health(iso_text *report, const iso_watch *w, int rank)
                            ": its host or the network has failed, or all ranks there are stopped"},
     };
     iso_watch_health health = w->peer[rank].health;
+    unsigned seconds = seconds_silent(w, rank); /* 0 if another host watches the rank and answers */
     iso_text_add(report, "%s", texts[health].text);
-    if (texts[health].silent)
-        iso_text_add(report, ", last heard of %u s ago", seconds_silent(w, rank));
+    if (texts[health].silent && seconds > 0)
+        iso_text_add(report, ", last heard of %u s ago", seconds);
     iso_text_add(report, "%s", texts[health].cause);
 }
 

@@ -173,16 +173,16 @@ static iso_status begin_and_open(iso_context *ctx, iso_status status)
 iso_status iso_init(int *argc, char ***argv, iso_context **out)
 {
     ISO_NEED_AS("ctx", out);
-    int running, over;
+    int running;
     bool launched;
     iso_status status = session_create(1, argc, argv, out);
     if (!*out)
         return status;
-    MPI_Initialized(&running); /* these two are valid at any time and do not fail */
-    MPI_Finalized(&over);
+    MPI_Initialized(&running); /* valid at any time, and does not fail */
     if (running)
-        return over ? iso_error(ISO_INVALID, "iso_init: MPI has been finalized; it cannot begin again")
-                    : open_context(*out, MPI_COMM_WORLD, true, status);
+        return iso_mpi_ended()
+                   ? iso_error(ISO_INVALID, "iso_init: MPI has been finalized; it cannot begin again")
+                   : open_context(*out, MPI_COMM_WORLD, true, status);
     if (status == ISO_OK)
         status = iso_launcher_check();
     iso_status found = iso_launcher_find(&launched);
@@ -218,6 +218,8 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
     MPI_Initialized(&running);
     if (!running)
         return iso_error(ISO_INVALID, "iso_init_on: MPI is not running");
+    if (iso_mpi_ended())
+        return iso_error(ISO_INVALID, "iso_init_on: MPI has been finalized");
     iso_status allowed = check_thread();
     if (allowed != ISO_OK)
         return allowed;

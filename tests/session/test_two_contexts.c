@@ -1,6 +1,7 @@
 /* Two threads of a process, each with a context on a communicator of its own, train at once: the bits of both
  * are those of a thread that trains alone. After the first context of the process nothing sets an environment
- * variable, not even training in float64, whose products are OpenBLAS's. Ranks: 1, 3 */
+ * variable, not even training in float64, whose products are OpenBLAS's. After MPI_Finalize a context is refused.
+ * Ranks: 1, 3 */
 #include <check.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -111,6 +112,16 @@ START_TEST(contexts_of_two_threads_train_at_once)
 }
 END_TEST
 
+/* A context that is asked for after MPI_Finalize is an error; MPI itself would end the process. */
+static bool is_refused_after_mpi(void)
+{
+    iso_context *late;
+    bool refused = iso_init_on(MPI_COMM_WORLD, NULL, NULL, &late) == ISO_INVALID &&
+                   !strcmp(iso_error_message(), "iso_init_on: MPI has been finalized");
+    iso_finish(late, ISO_OK);
+    return refused;
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -118,5 +129,5 @@ int main(int argc, char **argv)
     int failed = provided < MPI_THREAD_MULTIPLE ||
                  RUN_TESTS("two contexts", 60, contexts_of_two_threads_train_at_once);
     MPI_Finalize();
-    return failed;
+    return failed || !is_refused_after_mpi();
 }
