@@ -19,8 +19,11 @@ static inline bool iso_fault_raised(const iso_fault *fault)
     return fault->code != ISO_FAULT_NONE;
 }
 void iso_fault_clear(iso_fault *fault);
-/* Makes the text of a fault from its numbers: "label 12 of row 512 is not one of the 10 classes". type, in: of
- * the op whose kernel raised it, and the arrays of its inputs, whose data is not read. */
-void iso_fault_say(iso_fault *fault, const iso_op_type *type, const iso_array *in);
+/* The row, in the global tensor, of the element of a fault. in: the arrays of the op's inputs, whose data is not
+ * read. */
+int64_t iso_fault_row(const iso_fault *fault, const iso_array *in);
+/* Makes the text of a fault from its numbers: "label 12 of row 512 is not one of the 10 classes". type: of the op
+ * whose kernel raised it; source: what follows the row, " of the batch", or "". */
+void iso_fault_say(iso_fault *fault, const iso_op_type *type, const iso_array *in, const char *source);
 
 #endif

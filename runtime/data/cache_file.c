@@ -90,6 +90,26 @@ static iso_status cache_file_take(const request *w, iso_node **node)
     return status;
 }
 
+static bool moves_rows(const iso_order *order)
+{
+    for (int i = 0; i < order->n_ops; i++)
+        if (order->ops[i].kind == ISO_ORDER_SHUFFLE ||
+            (order->ops[i].kind == ISO_ORDER_TAKE && order->ops[i].n > 0))
+            return true;
+    return false;
+}
+
+/* Whether the rows that come out are numbered otherwise than those of the source. */
+static bool is_reordered(const iso_node *top, const iso_order *order)
+{
+    for (const iso_node *node = top; node; node = node->up) {
+        if (moves_rows(order) || node->reordered)
+            return true;
+        order = &node->in;
+    }
+    return false;
+}
+
 iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, const iso_order *order,
                           iso_node **node)
 {
@@ -106,6 +126,7 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, con
     /* Hosts that do not see the chief's file system make their own file. */
     ISO_TRY(provide(ctx, &w, rank > 0 && iso_leads_host(ctx)));
     ISO_TRY(iso_agree(ctx, cache_file_take(&w, &fresh)));
+    fresh->reordered = is_reordered(top, order);
     *node = fresh;
     return ISO_OK;
 done:

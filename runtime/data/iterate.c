@@ -64,6 +64,23 @@ static iso_status read_part(const iso_batch *batch, int component, int64_t begin
     return read_rows(batch, component, begin, count, &of_row, dtype, out);
 }
 
+/* Maps and caches give as many rows as they take. The order of another epoch is not kept. */
+static int64_t source_row(const iso_batch *batch, int64_t position, int64_t row)
+{
+    const iso_dataset *ds = batch->impl;
+    const iso_order *order = &ds->order;
+    if (!ds->started || position / order->spans.elements != ds->epoch)
+        return -1;
+    int64_t at = iso_span_begin(&order->spans, position % order->spans.elements) + row;
+    for (const iso_node *node = ds->top; at < order->spans.rows && !node->reordered; node = node->up) {
+        at = order->index ? order->index[at] : order->begin + at;
+        if (!node->up)
+            return at;
+        order = &node->in;
+    }
+    return -1;
+}
+
 /* ---- rows of other ranks ---- */
 
 static uint64_t hash_ranges(const iso_row_range *ranges, int count)
@@ -149,6 +166,7 @@ static void describe_batch(iso_dataset *ds)
     batch->read = read_whole;
     batch->read_part = read_part;
     batch->prepare = ds->window ? iterate_prepare : NULL;
+    batch->source_row = ds->generator ? NULL : source_row;
 }
 
 /* Whether the order depends on the epoch and must be computed again. */
@@ -236,6 +254,7 @@ iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
         iso_prefetcher_advance(ds->prefetcher, ds->next, ds->epoch);
     ds->begin = iso_span_begin(spans, ds->next);
     ds->batch.rows = iso_span_rows(spans, ds->next);
+    ds->batch.position = iso_dataset_position(ds);
     ds->next++;
     *batch = &ds->batch;
     return ISO_OK;

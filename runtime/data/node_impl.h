@@ -42,12 +42,14 @@ struct iso_node {
     _Atomic int references;
     char *name; /* for messages */
     iso_spec spec;
-    iso_spans spans;   /* of the rows that it gives, in the current epoch */
-    iso_node *up;      /* NULL for a source; held */
-    iso_order in;      /* from up's rows to this node's */
-    int64_t epoch;     /* of `in` */
-    int n_threads;     /* background threads that the maps in and above it may use */
-    bool cheap;        /* a gather costs no more than a copy */
+    iso_spans spans; /* of the rows that it gives, in the current epoch */
+    iso_node *up;    /* NULL for a source; held */
+    iso_order in;    /* from up's rows to this node's */
+    int64_t epoch;   /* of `in` */
+    int n_threads;   /* background threads that the maps in and above it may use */
+    bool cheap;      /* a gather costs no more than a copy */
+    bool
+        reordered; /* its rows are not numbered as those of the source: a cache file after a shuffle or a split */
     uint64_t identity; /* of a source: changes when its content may have changed; 0: hash the content */
     void *impl;
 };

@@ -174,6 +174,12 @@ static iso_status call_prepare_rows(const iso_batch *batch, const iso_row_range 
     return c->options.batch->prepare(c->options.batch, ranges, count);
 }
 
+static int64_t call_source_row(const iso_batch *batch, int64_t position, int64_t row)
+{
+    const call *c = batch->impl;
+    return c->options.batch->source_row(c->options.batch, position, row);
+}
+
 static void make_batch(call *c, int64_t rows)
 {
     const iso_program *program = c->function->program;
@@ -184,11 +190,13 @@ static void make_batch(call *c, int64_t rows)
     c->batch.read = call_read_rows;
     c->batch.read_part = read_part_of_rows;
     c->batch.prepare = c->options.batch && c->options.batch->prepare ? call_prepare_rows : NULL;
+    c->batch.source_row = c->options.batch && c->options.batch->source_row ? call_source_row : NULL;
     c->batch.impl = c;
     for (int i = 0; i < program->n_inputs; i++)
         if (c->options.inputs[i]) {
             c->batch.dtype[i] = program->inputs[i]->dtype;
             c->batch.shape[i] = iso_input_row(program->inputs[i]);
+            c->batch.source_row = NULL; /* a row of the value may be the wrong one */
         }
 }
 

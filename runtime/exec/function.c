@@ -408,7 +408,7 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     if (status == ISO_OK && o->failed != ISO_OK)
         status = iso_error(o->failed, "%s", o->message);
     if (status == ISO_OK)
-        status = iso_results_kernel_fault(runtime, o->ready);
+        status = iso_results_kernel_fault(runtime, o);
     iso_status agreed = iso_agree(runtime->ctx, status);
     iso_function_drop_steps(function); /* they find the fault */
     iso_agree_later(runtime->ctx, iso_results_clear_faults(runtime));
@@ -525,6 +525,8 @@ static iso_status begin_step(iso_function *function, const iso_batch *batch, iso
     iso_step_results *o = iso_results_next(&function->steps);
     o->refused = refused;
     o->scalars = scalars;
+    o->batch = batch && batch->source_row ? batch : NULL;
+    o->position = o->batch ? batch->position : 0;
     iso_status status = function_run(function, batch, o);
     function->steps.count += status == ISO_OK;
     return status;

@@ -1,5 +1,8 @@
 #include "runtime/exec/results_impl.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "runtime/backend/fault.h"
 #include "runtime/base/memory.h"
 
@@ -90,24 +93,40 @@ double iso_results_output(const iso_program *program, const iso_step_results *re
 
 /* ---- faults ---- */
 
-/* Reads what the kernels of a slot raised; its text is made here. */
-static iso_status read_fault(const iso_executable *ready, const iso_slot_plan *sp, iso_fault *found)
+/* Which row of the data set a row of the batch is: " of the batch (row 4711 of the data set)". */
+static void say_source(const iso_step_results *results, int64_t row, char *text, size_t size)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_batch *batch = results->batch;
+    int64_t source = batch ? batch->source_row(batch, results->position, row) : -1;
+    if (source < 0)
+        snprintf(text, size, " of the batch");
+    else
+        snprintf(text, size, " of the batch (row %" PRId64 " of the data set)", source);
+}
+
+/* Reads what the kernels of a slot raised; its text is made here. */
+static iso_status read_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
+{
+    const iso_plan *plan = results->ready->plan;
+    char source[80] = "";
     iso_status status = iso_device_read(sp->local->stream, found, sp->local->kernel_fault, sizeof *found);
     if (status != ISO_OK || !iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
         return status;
     const iso_op *op = plan->program->steps[plan->instructions[found->instruction].step].op;
-    iso_fault_say(found, op->type, sp->instruction[found->instruction].call.in);
+    const iso_array *in = sp->instruction[found->instruction].call.in;
+    const iso_shape *shape = &op->inputs[found->input]->shape;
+    if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
+        say_source(results, iso_fault_row(found, in), source, sizeof source);
+    iso_fault_say(found, op->type, in, source);
     return ISO_OK;
 }
 
-iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_executable *ready)
+iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results)
 {
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
         iso_fault found = {.code = ISO_FAULT_NONE};
-        status = read_fault(ready, &ready->slot[l], &found);
+        status = read_fault(results, &results->ready->slot[l], &found);
         if (status == ISO_OK && iso_fault_raised(&found))
             status = iso_error(ISO_INVALID, "%s", found.text);
     }

@@ -19,6 +19,8 @@ typedef struct iso_step_results {
     bool lost;                  /* a message of this rank failed after the faults were counted */
     iso_status refused, failed; /* why this rank refuses its batch; the first fault that its host raised */
     char message[512];          /* of either */
+    const iso_batch *batch;     /* that can name rows of the data set; NULL: there is none */
+    int64_t position;           /* of the batch */
     iso_step_memory *memory;
     iso_device_event **ended; /* [n_locals] */
 } iso_step_results;
@@ -41,7 +43,7 @@ iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *
 /* The value of a scalar output. */
 double iso_results_output(const iso_program *program, const iso_step_results *results, int output);
 /* Records the first fault of the kernels of local slots and returns ISO_INVALID; ISO_OK: there is none. */
-iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_executable *ready);
+iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results);
 /* Lets kernels raise faults again, after those of a step are known. */
 iso_status iso_results_clear_faults(const iso_runtime *runtime);
 

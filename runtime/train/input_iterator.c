@@ -172,6 +172,7 @@ static void fail(iso_input_iterator *iterator, iso_status status)
     iterator->failed.read = read_failed;
     iterator->failed.read_part = read_part_failed;
     iterator->failed.prepare = prepare_failed;
+    iterator->failed.source_row = NULL;
 }
 
 /* Reads from the lent batch; its rows have the same number of elements. */
@@ -210,6 +211,12 @@ static iso_status read_part_of_lent(const iso_batch *batch, int component, int64
     if (iso_box_count(part) == 0)
         return ISO_OK;
     return lent->read_part(lent, theirs, begin, count, &box, dtype, out);
+}
+
+static int64_t source_row_of_lent(const iso_batch *batch, int64_t position, int64_t row)
+{
+    const iso_input_iterator *iterator = batch->impl;
+    return iterator->lent->source_row(iterator->lent, position, row);
 }
 
 static iso_status prepare_lent(const iso_batch *batch, const iso_row_range *ranges, int count)
@@ -292,6 +299,8 @@ const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator)
     iterator->lent = batch;
     iterator->reshaped.rows = batch->rows;
     iterator->reshaped.prepare = batch->prepare ? prepare_lent : NULL;
+    iterator->reshaped.source_row = batch->source_row ? source_row_of_lent : NULL;
+    iterator->reshaped.position = batch->position;
     return &iterator->reshaped;
 }
 

@@ -319,8 +319,8 @@ START_TEST(labels_outside_the_classes_are_reported)
             begin(&n, meshes[m].mesh, meshes[m].layout, ISO_F32, ISO_F64);
             iso_function *function = make_function(&n, true);
             ck_assert_int_eq(iso_function_run(function, &d.batch.batch, sums), ISO_INVALID);
-            ck_assert_msg(strstr(iso_error_message(), "of row 6 is not one of the 10 classes"), "%s",
-                          iso_error_message());
+            ck_assert_msg(strstr(iso_error_message(), "of row 6 of the batch is not one of the 10 classes"),
+                          "%s", iso_error_message());
             iso_function_destroy(function);
             end(&n);
         }
@@ -347,7 +347,7 @@ START_TEST(indices_outside_a_table_in_rows_are_reported)
         memory_batch_begin(&batch, ROWS);
         memory_batch_add(&batch, (iso_shape){0}, words);
         ck_assert_int_eq(iso_function_run(function, &batch.batch, &sum), ISO_INVALID);
-        ck_assert_msg(strstr(iso_error_message(), "of row 5 is not one of the 11 rows"), "%s",
+        ck_assert_msg(strstr(iso_error_message(), "of row 5 of the batch is not one of the 11 rows"), "%s",
                       iso_error_message());
         ck_assert(sum == 7);
         words[5] = 6;
