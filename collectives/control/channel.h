@@ -43,6 +43,15 @@ iso_status iso_watch_create(const iso_channel *channel, const iso_watch_settings
                             iso_watch **watch);
 enum { ISO_WATCH_LOST = 74 }; /* exit code of a program that lost a rank */
 
+/* The name of a job in the file names of reports, ISO_WATCH_JOB characters at most with the end: ISOGRID_JOB, else
+ * SLURM_JOB_ID, else `other`. Local. */
+enum { ISO_WATCH_JOB = 40 };
+void iso_watch_name_job(const char *other, char job[ISO_WATCH_JOB]);
+/* Writes a report into the file isogrid-report.JOB.HOST.txt in ISOGRID_REPORTS, else the current folder, else
+ * TMPDIR, else /tmp, and its name into `path`. False, with errno, if it cannot be written. Local. */
+bool iso_watch_write_report(const char *job, const char *host, const char *text, size_t length, char *path,
+                            size_t size);
+
 /* Calls tell(user, first line of the report) once, when the watchdog has reported; at once if it has already.
  * tell: NULL for none. Does nothing with a NULL watch. Local. */
 void iso_watch_set_tell(iso_watch *watch, void (*tell)(void *user, const char *text), void *user);

@@ -207,15 +207,11 @@ static iso_status share_job(iso_watch *w, const iso_comm *all)
     iso_status status = iso_comm_broadcast(all, 0, &w->token, sizeof w->token);
     if (status != ISO_OK)
         return status;
-    static const char *const names[] = {"ISOGRID_JOB", "SLURM_JOB_ID"};
+    char moment[ISO_WATCH_JOB];
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(w->job, sizeof w->job, "%lld.%ld", (long long)now.tv_sec, (long)getpid());
-    for (int i = 1; i >= 0; i--) {
-        const char *value = getenv(names[i]);
-        if (value && *value && strlen(value) < sizeof w->job && !strpbrk(value, "/ \n"))
-            snprintf(w->job, sizeof w->job, "%s", value);
-    }
+    snprintf(moment, sizeof moment, "%lld.%ld", (long long)now.tv_sec, (long)getpid());
+    iso_watch_name_job(moment, w->job);
     return iso_comm_broadcast(all, 0, w->job, sizeof w->job);
 }
 

@@ -16,7 +16,6 @@
 enum {
     ISO_WATCH_WORDS = ISO_WATCH_TEXT / 8,
     ISO_WATCH_RING = 32,  /* collectives whose signatures are remembered */
-    ISO_WATCH_JOB = 40,   /* bytes of the job's name */
     ISO_WATCH_LINE = 512, /* bytes of the first line of the report */
     ISO_WATCH_TICK = 500, /* ms between heartbeats */
 };

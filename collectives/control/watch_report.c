@@ -136,10 +136,17 @@ static void compose(iso_text *report, const iso_watch *w)
     add_ranks(report, w, false);
 }
 
-static bool write_file(const char *folder, const iso_watch *w, const char *text, size_t length, char *path,
-                       size_t size)
+void iso_watch_name_job(const char *other, char job[ISO_WATCH_JOB])
 {
-    snprintf(path, size, "%s/isogrid-report.%s.%s.txt", folder, w->job, w->identity[w->rank].host);
+    const char *names[] = {getenv("ISOGRID_JOB"), getenv("SLURM_JOB_ID"), other};
+    *job = 0;
+    for (int i = 0; i < 3 && !*job; i++)
+        if (names[i] && strlen(names[i]) < ISO_WATCH_JOB && !strpbrk(names[i], "/ \n"))
+            snprintf(job, ISO_WATCH_JOB, "%s", names[i]);
+}
+
+static bool write_file(const char *path, const char *text, size_t length)
+{
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file < 0)
         return false;
@@ -150,14 +157,23 @@ static bool write_file(const char *folder, const iso_watch *w, const char *text,
     return good;
 }
 
-/* Writes the text into ISOGRID_REPORTS, else the current folder, else TMPDIR, else /tmp. */
-static bool store(const iso_watch *w, const char *text, size_t length, char *path, size_t size)
+bool iso_watch_write_report(const char *job, const char *host, const char *text, size_t length, char *path,
+                            size_t size)
 {
     const char *folders[] = {getenv("ISOGRID_REPORTS"), ".", getenv("TMPDIR"), "/tmp"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (folders[i] && *folders[i] && write_file(folders[i], w, text, length, path, size))
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        if (!folders[i] || !*folders[i])
+            continue;
+        snprintf(path, size, "%s/isogrid-report.%s.%s.txt", folders[i], job, host);
+        if (write_file(path, text, length))
             return true;
+    }
     return false;
+}
+
+static bool store(const iso_watch *w, const char *text, size_t length, char *path, size_t size)
+{
+    return iso_watch_write_report(w->job, w->identity[w->rank].host, text, length, path, size);
 }
 
 void iso_watch_store_report(const iso_watch *w, const char *text, size_t length)

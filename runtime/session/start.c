@@ -4,16 +4,20 @@
  * So each rank announces itself, before it begins MPI, in a file that the ranks of a host share: in the folder that
  * the launcher made for this job on this host, and removes. There it says at which stage it is. A thread looks at
  * the other ranks of the host. If one has died or is stopped, the lowest one reports that, and the ranks of the host
- * end with exit code 74; then the launcher ends the ranks of the other hosts. A rank that takes long is named in a
+ * end with exit code 74; then the launcher ends the ranks of the other hosts. A rank that is alone on its host has a
+ * process beside it, its guard, which does the same if the rank is stopped. A rank that takes long is named in a
  * warning. What happens on other hosts is not known before the watchdog starts: their own ranks tell it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -66,6 +70,8 @@ struct iso_start {
     pthread_t thread;
     int wake; /* eventfd */
     atomic_bool over;
+    pid_t guard;   /* the process beside a rank that may be alone on its host; 0: none */
+    int guard_end; /* a pipe: the guard ends when this is closed */
 };
 
 /* ---- what is seen of the other ranks ---- */
@@ -188,11 +194,17 @@ static void add_late(iso_text *text, const iso_start *s)
         add_elsewhere(text, s);
 }
 
-/* Prints the report; then all ranks of the host end. */
-static void start_conclude(iso_start *s, const iso_text *report)
+/* Prints the report and writes it to a file; then all ranks of the host end. */
+static void start_conclude(iso_start *s, iso_text *report)
 {
+    char job[ISO_WATCH_JOB], path[1024];
     if (atomic_exchange(&s->board->claimed, 1))
         return;
+    iso_watch_name_job(getenv("PMIX_NAMESPACE"), job);
+    if (iso_watch_write_report(job, s->host, iso_text_get(report), report->length, path, sizeof path))
+        iso_text_add(report, "isogrid:   this report is also in %s\n", path);
+    else
+        iso_text_add(report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
     iso_file_write(STDERR_FILENO, iso_text_get(report), report->length);
     atomic_store(&s->board->reported, 1);
 }
@@ -264,6 +276,67 @@ static void *start_run(void *arg)
     return NULL;
 }
 
+/* ---- a rank that is alone on its host ---- */
+
+/* The rank goes on after that, sees the report and ends with its exit code. */
+static void guard_report(iso_start *s)
+{
+    int announced, lost = start_count_lost(s, &announced);
+    if (announced > 1 || lost == 0) /* other ranks of the host look at it, or it is over the start */
+        return;
+    start_report(s, lost, announced);
+    kill(s->board->entry[s->self].pid, SIGCONT);
+}
+
+/* Looks at the rank until that has been stopped for long, or has closed its end of the pipe, also by ending. */
+static void guard_run(iso_start *s, int end)
+{
+    struct pollfd ended = {.fd = end, .events = POLLIN};
+    int rank = s->board->entry[s->self].pid;
+    s->clock = iso_clock();
+    while (poll(&ended, 1, TICK) <= 0 && s->stopped[s->self] < stopped_after) {
+        double now = iso_clock(), passed = now - s->clock < 1 ? now - s->clock : 1;
+        s->clock = now;
+        s->stopped[s->self] = iso_process_state(rank) == 'T' ? s->stopped[s->self] + passed : 0;
+    }
+    if (s->stopped[s->self] >= stopped_after)
+        guard_report(s);
+}
+
+/* srun does not say how many ranks a host has: the first one has a guard. Without memory for another process there
+ * is none. */
+static void guard_begin(iso_start *s)
+{
+    int ends[2];
+    if ((s->counted ? s->count > 1 : s->self > 0) || pipe2(ends, O_CLOEXEC))
+        return;
+    s->guard = fork();
+    if (s->guard == 0) {
+        close(ends[1]);
+        guard_run(s, ends[0]);
+        _exit(0);
+    }
+    close(ends[0]);
+    s->guard_end = ends[1];
+    if (s->guard < 0) {
+        s->guard = 0;
+        close(ends[1]);
+    }
+}
+
+/* The guard may be stopped itself. If it has said that the job ends, it does. */
+static void guard_finish(const iso_start *s)
+{
+    if (!s->guard)
+        return;
+    close(s->guard_end);
+    kill(s->guard, SIGKILL);
+    while (waitpid(s->guard, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (atomic_load(&s->board->claimed))
+        _exit(ISO_WATCH_LOST);
+}
+
 /* ---- begin and end ---- */
 
 /* The file of this host's ranks, of zeros at first; NULL if there is no place for it. */
@@ -312,8 +385,10 @@ iso_start *iso_start_begin(const iso_launcher_place *place, double timeout, bool
     iso_host_name(s->host);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     announce(s, place->rank);
+    guard_begin(s);
     if (s->wake >= 0 && !iso_thread_start(&s->thread, start_run, s))
         return s;
+    guard_finish(s);
     iso_start_enter(s, ISO_START_OVER);
     munmap(s->board, sizeof *s->board);
     if (s->wake >= 0)
@@ -339,6 +414,7 @@ void iso_start_end(iso_start **start)
     atomic_store(&s->over, true);
     eventfd_write(s->wake, 1);
     pthread_join(s->thread, NULL);
+    guard_finish(s);
     munmap(s->board, sizeof *s->board);
     close(s->wake);
     iso_free(s);

@@ -19,8 +19,8 @@ static int calls, victim_call = -1, victim = -1, number;
 
 static int own_rank(void)
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    return rank ? atoi(rank) : 0;
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *other = getenv("PMIX_RANK"); /* of srun */
+    return rank ? atoi(rank) : other ? atoi(other) : 0;
 }
 
 static void make_call(void)
