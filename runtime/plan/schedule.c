@@ -276,6 +276,26 @@ static bool is_last_reader(const scheduler *s, int value, int number)
  * long if every slot adds the whole; the work of that is elements x slots^2 instead of elements x slots. */
 enum { CHUNKS_FROM = 16384 };
 
+/* The same in two memory domains, each of which sends no more in one exchange than in two if it holds a complete
+ * subtree: the least product of elements and slots^2. Measured by tests/bench/collectives on two simulated hosts of
+ * two ranks, on two cores with other load: with 4 slots, one exchange and two took 60 and 153 us for 4096 elements, 81
+ * and 161 for 16384, 148 and 218 for 65536, 787 and 746 for 262144 (in another run 704 and 548); with 16 slots they
+ * took as long for about 24000. */
+enum { CHUNKS_FROM_IN_TWO = 1 << 21 };
+
+static bool is_in_two_domains(const iso_plan *plan)
+{
+    int first = iso_plan_domain_of(plan, 0), second = first;
+    for (int slot = 0; slot < plan->program->mesh->n_slots; slot++) {
+        int domain = iso_plan_domain_of(plan, slot);
+        if (second == first)
+            second = domain;
+        if (domain != first && domain != second)
+            return false;
+    }
+    return true;
+}
+
 /* Whether an all-reduce of a value of this shape over this many slots is done in chunks. Of two slots on two hosts
  * each sends the same bytes in one exchange. */
 static bool goes_in_chunks(const scheduler *s, int value, int group, const iso_shape *shape)
@@ -285,7 +305,10 @@ static bool goes_in_chunks(const scheduler *s, int value, int group, const iso_s
         return true;
     if (iso_plan_in_one_domain(s->plan))
         return group > 1 && elements >= CHUNKS_FROM / group;
-    return group > 2 && elements >= ISO_SMALL_SUM; /* it is two exchanges, with fewer bytes between hosts */
+    if (group <= 2 || elements < ISO_SMALL_SUM)
+        return false;
+    /* it is two exchanges, with fewer bytes between more than two domains */
+    return elements * group * group >= CHUNKS_FROM_IN_TWO || !is_in_two_domains(s->plan);
 }
 
 /* The move of a reshard step. Among few slots only sums in place are done in chunks. */

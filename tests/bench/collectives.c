@@ -26,6 +26,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/session/session.h"
 
+enum {
+    LEAST_IN_TWO = 1 << 21
+}; /* of runtime/plan/schedule.c, as the other bounds of a plan's choice below */
 enum { MOST_ROUNDS = 99, MOST_SLOTS = 256, KINDS = 5 };
 typedef enum kind { WHOLE, CHUNKS, SHARED, MPI_INPLACE, MPI_PLAIN } kind;
 
@@ -225,7 +228,10 @@ static int find_repeats(bench *b)
 static void print_line(const bench *b)
 {
     double us[KINDS];
-    bool chunks = b->count >= 4096 && (b->hosts == 1 || b->ranks > 2);
+    int64_t slots = b->slots;
+    bool chunks = b->hosts == 1 ? b->count * slots >= 16384
+                                : slots > 2 && b->count >= 4096 &&
+                                      (b->hosts > 2 || b->count * slots * slots >= LEAST_IN_TWO);
     for (int k = 0; k < KINDS; k++)
         us[k] = 1e6 * least(b->seconds[k], b->rounds);
     double mpi = us[MPI_INPLACE] < us[MPI_PLAIN] ? us[MPI_INPLACE] : us[MPI_PLAIN];
