@@ -1,10 +1,10 @@
 /* Collectives: the slots of a job, the memory they share, and exchanges of boxes between them.
  *
  * A fabric is the set of all slots of one mesh. Slots that can load each other's memory form a memory domain: on the
- * CPU the slots of a host. Each domain has a window: in it every slot has an area of equal size, a buffer has the same
- * offset in every slot's area, and there is one area that all slots of the domain share (replicated weights). Slots of
- * one domain read each other's memory directly. Between the domains of a host, data is packed into memory that the
- * host's ranks share; between hosts, thread 0 of each rank sends messages.
+ * CPU the slots of a host. Each domain has a window: in it every slot has an area of equal size, a buffer has the
+ * same offset in every slot's area, and there is one area that all slots of the domain share (replicated weights).
+ * Slots of one domain read each other's memory directly. Between the domains of a host, data is packed into memory
+ * that the host's ranks share; between hosts, thread 0 of each rank sends messages.
  *
  * An exchange is one step of communication, fixed while planning: each slot pulls regions from the buffers of
  * other slots. If a region has several sources, they are combined in a fixed binary tree over slot numbers.
@@ -36,8 +36,8 @@ typedef enum iso_shared_memory {
     ISO_SHARED_NONE,
 } iso_shared_memory;
 
-/* Tries it with one page. host: the ranks of a host (collectives/comm.h). The same result on all of them. Collective over
- * `host`. */
+/* Tries it with one page. host: the ranks of a host (collectives/comm.h). The same result on all of them. Collective
+ * over `host`. */
 iso_status iso_shared_memory_find(const iso_comm *host, iso_shared_memory *kind);
 
 /* The order in which sources are combined is one binary tree over their positions. Returns how many of
@@ -52,8 +52,8 @@ typedef struct iso_topology {
     int n_threads;              /* threads of this rank that run slots, at least 1 */
     iso_watch *watch;           /* records exchanges and agreements; NULL: none */
     const iso_device *device;   /* of the slots: targets and areas are in its memory; NULL: the CPU */
-    /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may have
-     * slots in several. */
+    /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may
+     * have slots in several. */
     const int *domain_of_slot;
 } iso_topology;
 
@@ -65,9 +65,10 @@ typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const voi
  * The topology is copied. n_threads may differ between ranks. Collective. */
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
                              iso_combine maximum, iso_fabric **fabric);
-/* From now on the method of this name takes the pulls that it can do (--collectives): "mpi": MPI adds sums between hosts
- * in an order of its own, if slots of all hosts have a part of them, so that their bits depend on the number of hosts;
- * within a host sums follow the tree. ISO_INVALID: there is none. To be called before exchanges are made. Collective. */
+/* From now on the method of this name takes the pulls that it can do (--collectives): "mpi": MPI adds sums between
+ * hosts in an order of its own, if slots of all hosts have a part of them, so that their bits depend on the number of
+ * hosts; within a host sums follow the tree. ISO_INVALID: there is none. To be called before exchanges are made.
+ * Collective. */
 iso_status iso_fabric_use(iso_fabric *fabric, const char *method);
 /* To be called after its exchanges are destroyed. Does nothing with NULL. Local, so that a rank that fails
  * alone can clean up. */
@@ -108,8 +109,8 @@ typedef struct iso_source {
 /* Every rank must make the same calls in the same order, for every slot, so that senders know what to send. A
  * rank keeps the pulls of its own slots, and the messages. So that the work of a rank does not grow with the square
  * of the slots, some calls may be left out if iso_fabric_reserve_messages is called before the commit: those for
- * slots of other ranks if all slots are in one domain (iso_exchange_needs), and those that repeat, for another slot of
- * the same domain, what an earlier call for that domain asks for: messages carry it once. */
+ * slots of other ranks if all slots are in one domain (iso_exchange_needs), and those that repeat, for another slot
+ * of the same domain, what an earlier call for that domain asks for: messages carry it once. */
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
 /* Does nothing with NULL. Local, so that a rank that fails alone can clean up. */
 void iso_exchange_destroy(iso_exchange *exchange);
@@ -123,8 +124,8 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
                             iso_dtype dtype, iso_reduce reduce, const iso_box *region,
                             const iso_source *sources, int count, int *pull);
 /* Slot `slot` combines elements [begin, begin + n) of the sources, as with iso_exchange_add, and writes the result
- * over these elements of every source in its own domain. The sources are `total` elements each, in slots' areas at one
- * offset, and the slot is one of them. To be called for all slots of the group, with ranges that do not overlap.
+ * over these elements of every source in its own domain. The sources are `total` elements each, in slots' areas at
+ * one offset, and the slot is one of them. To be called for all slots of the group, with ranges that do not overlap.
  * Target number `target` is the slot's own source: it must be bound to that address. */
 iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,
                                      iso_reduce reduce, int64_t total, int64_t begin, int64_t n,
@@ -140,9 +141,9 @@ typedef enum iso_exchange_kind {
 } iso_exchange_kind;
 /* Whether something other than pulls may use it: else iso_exchange_set_kind need not be called. */
 bool iso_exchange_wants_kind(const iso_exchange *exchange);
-/* What the pulls do that are added from now on, so that a method that has a better way can take them. group: [n_slots] the
- * lowest slot of each slot's group; it is copied. NULL: of ISO_EXCHANGE_PULLS, which is what new exchanges do. The same
- * calls on every rank, between the same pulls. */
+/* What the pulls do that are added from now on, so that a method that has a better way can take them. group:
+ * [n_slots] the lowest slot of each slot's group; it is copied. NULL: of ISO_EXCHANGE_PULLS, which is what new
+ * exchanges do. The same calls on every rank, between the same pulls. */
 iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind, const int *group);
 /* States that no slot writes the sources in a step in which the exchange runs. They are written between
  * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called

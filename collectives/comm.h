@@ -24,8 +24,8 @@ typedef enum iso_comm_type { ISO_COMM_INT, ISO_COMM_I64, ISO_COMM_U64, ISO_COMM_
 typedef enum iso_comm_op { ISO_COMM_SUM, ISO_COMM_MAX, ISO_COMM_MIN, ISO_COMM_OR } iso_comm_op;
 
 /* New communicators, owned by the caller: of the ranks of an MPI_Comm, to which `mpi` points; of the ranks that pass
- * the same color, in the order of `key`; of the ranks that share memory. On an error *made is NULL. The first has this
- * watchdog, which may be NULL, the others that of `comm`. */
+ * the same color, in the order of `key`; of the ranks that share memory. On an error *made is NULL. The first has
+ * this watchdog, which may be NULL, the others that of `comm`. */
 iso_status iso_comm_dup(const void *mpi, const iso_watch *watch, iso_comm **made);
 iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made);
 iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made);

@@ -4,8 +4,8 @@
  * messages to, from and within its host, what it packs if it is the sender, and whether its host takes part at all
  * and so needs barriers. Sources are grouped into operands (tree_impl.h). Those in the slot's domain are read
  * in place. The others arrive combined, as far as one domain of the slot's host, or one other host, can combine them,
- * and each such node is sent to a host once. What a host combines for another is itself a pull by one of its slots, which
- * may get parts from other domains. Any rank of a host can combine a node, and any can receive it; slot numbers
+ * and each such node is sent to a host once. What a host combines for another is itself a pull by one of its slots,
+ * which may get parts from other domains. Any rank of a host can combine a node, and any can receive it; slot numbers
  * distribute this work over the ranks. */
 #include <string.h>
 
@@ -246,8 +246,8 @@ static int rank_that_receives(const iso_request *r, const iso_tree_node *node)
     return fabric->rank_of_slot[fabric->by_host[first + turn]];
 }
 
-/* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or from
- * it. */
+/* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or
+ * from it. */
 static iso_status find_fragment(const iso_request *r, int i)
 {
     const iso_tree_node *node = &r->nodes[i];
@@ -375,7 +375,8 @@ static iso_status add_pull(const iso_request *r, int target, const iso_box *targ
 
 /* ---- the sender's side ---- */
 
-/* What slot `reader` of this host reads to combine the sources of a list, all of this host. *own gets room of its own.
+/* What slot `reader` of this host reads to combine the sources of a list, all of this host. *own gets room of its
+ * own.
  */
 static iso_status begin_part(const iso_request *r, int reader, const iso_source *sources, int count,
                              iso_request *own)

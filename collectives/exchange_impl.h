@@ -41,9 +41,9 @@ typedef struct iso_pack_list {
 
 /* Identifies the value of all sources of a request together. */
 iso_hash_key iso_request_key(const iso_request *request);
-/* Adds to a list what slot `reader` of this host reads to combine sources, all of this host, for the request's region,
- * unless another rank hosts that slot. Called on all ranks of the host, because messages between its domains may be
- * needed. Such a pack is run when they have been written. */
+/* Adds to a list what slot `reader` of this host reads to combine sources, all of this host, for the request's
+ * region, unless another rank hosts that slot. Called on all ranks of the host, because messages between its domains
+ * may be needed. Such a pack is run when they have been written. */
 iso_status iso_request_pack(const iso_request *request, int reader, const iso_source *sources, int count,
                             iso_pack fresh, iso_pack_list *list);
 void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list);

@@ -1,6 +1,6 @@
-/* Methods: what carries out pulls better than gathers from the memory of the sources. A fabric uses those that it is told
- * to use (iso_fabric_use). The first one that takes a pull brings its result into memory that the slot can load, and the
- * slot's pull only reads it. The list is in method.c: a method is one file and one line there. */
+/* Methods: what carries out pulls better than gathers from the memory of the sources. A fabric uses those that it is
+ * told to use (iso_fabric_use). The first one that takes a pull brings its result into memory that the slot can load,
+ * and the slot's pull only reads it. The list is in method.c: a method is one file and one line there. */
 #ifndef ISO_METHOD_IMPL_H
 #define ISO_METHOD_IMPL_H
 

@@ -1,5 +1,5 @@
-/* Pullers: how gathers read, add and write one kind of memory. The list is in puller.c: a puller is one file and one line
- * there. A fabric uses the first one that serves the device of its slots. */
+/* Pullers: how gathers read, add and write one kind of memory. The list is in puller.c: a puller is one file and one
+ * line there. A fabric uses the first one that serves the device of its slots. */
 #ifndef ISO_PULLER_IMPL_H
 #define ISO_PULLER_IMPL_H
 

@@ -1,6 +1,6 @@
 /* Pulls into memory of a device that the host cannot write: into memory of the host, from where the device copies the
- * result. It is there when the pull returns. Errors of the device are those of the next wait for any of its streams. Each
- * thread has a stream and a buffer for its pulls, until it ends. */
+ * result. It is there when the pull returns. Errors of the device are those of the next wait for any of its streams.
+ * Each thread has a stream and a buffer for its pulls, until it ends. */
 #include "collectives/puller_impl.h"
 
 #include <pthread.h>

@@ -19,8 +19,8 @@ typedef struct iso_transport {
     iso_status (*open)(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
                        void **lines);
     void (*close)(void *lines);
-    /* In each run, by one thread: receive, then send for each message of `messages->out` that this rank has packed, then
-     * test until *done: all have been sent and received. After an error the others are called all the same. */
+    /* In each run, by one thread: receive, then send for each message of `messages->out` that this rank has packed,
+     * then test until *done: all have been sent and received. After an error the others are called all the same. */
     iso_status (*receive)(void *lines);
     iso_status (*send)(void *lines, int message);
     iso_status (*test)(void *lines, int *done);

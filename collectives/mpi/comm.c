@@ -25,8 +25,8 @@ void *iso_mpi_address(iso_comm *comm)
 
 /* ---- making ---- */
 
-/* Takes over a communicator that was made. status: of the call that made it. Without memory it is left, because freeing
- * it is collective. */
+/* Takes over a communicator that was made. status: of the call that made it. Without memory it is left, because
+ * freeing it is collective. */
 static iso_status adopt(iso_status status, MPI_Comm mpi, const iso_watch *watch, iso_comm **made)
 {
     iso_comm *comm = status == ISO_OK ? iso_new(sizeof *comm) : NULL;

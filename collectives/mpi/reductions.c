@@ -1,6 +1,6 @@
-/* Sums between hosts that MPI adds, in its own order (--collectives mpi), if slots of all hosts have a part of them: their
- * bits depend on the number of hosts. One rank of each host, its leader, takes part: it contributes the sums of its host,
- * and receives the results into memory that the host's ranks share. */
+/* Sums between hosts that MPI adds, in its own order (--collectives mpi), if slots of all hosts have a part of them:
+ * their bits depend on the number of hosts. One rank of each host, its leader, takes part: it contributes the sums of
+ * its host, and receives the results into memory that the host's ranks share. */
 #include "collectives/coll_impl.h"
 #include "collectives/method_impl.h"
 
@@ -302,7 +302,8 @@ static bool takes(const void *use, const iso_request *request)
     return hosts == l->count && hosts > 1;
 }
 
-/* What this host adds: its own sources, in the order of a tree over them. The leader reads them with its first slot. */
+/* What this host adds: its own sources, in the order of a tree over them. The leader reads them with its first
+ * slot. */
 static iso_status add_contribution(const iso_request *request, reductions *r, int region)
 {
     const iso_fabric *fabric = request->exchange->fabric;

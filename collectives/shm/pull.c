@@ -1,6 +1,6 @@
-/* Pulls in memory that the CPU's kernels load and store. A run with several operands is combined by blocks that stay in the
- * L1 cache. Operands are combined in the order of their tree: partial results are kept in a small stack of blocks, and the
- * last combination writes to the target. */
+/* Pulls in memory that the CPU's kernels load and store. A run with several operands is combined by blocks that stay
+ * in the L1 cache. Operands are combined in the order of their tree: partial results are kept in a small stack of
+ * blocks, and the last combination writes to the target. */
 #include <string.h>
 
 #include "collectives/puller_impl.h"

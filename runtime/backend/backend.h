@@ -76,8 +76,8 @@ typedef struct iso_work {
     const iso_box_copy *copy; /* NULL: the kernel */
 } iso_work;
 
-/* Instructions that a backend has prepared to be executed in each step: on the CPU a list, on a device that can record
- * them a recorded sequence. */
+/* Instructions that a backend has prepared to be executed in each step: on the CPU a list, on a device that can
+ * record them a recorded sequence. */
 typedef struct iso_sequence iso_sequence;
 
 /* All that the rest of Isogrid knows of a kind of device. To add a backend: one file that gives this table, and
@@ -97,8 +97,8 @@ typedef struct iso_backend {
     const char *(*kernels)(void);      /* the name of the level in use, for checkpoints: "AVX-512" */
     const iso_device *(*device)(void); /* whose memory the kernels work in */
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
-    /* Prepares instructions, in order. `work` and what it points to stay where they are, and the addresses in them stay
-     * the same, until `discard`. */
+    /* Prepares instructions, in order. `work` and what it points to stay where they are, and the addresses in them
+     * stay the same, until `discard`. */
     iso_status (*capture)(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
     /* Queues instructions [first, first + count) of a sequence, on its stream. */
     void (*launch)(const iso_sequence *sequence, int first, int count);

@@ -1,7 +1,7 @@
 /* Which slots of a mesh can load each other's memory.
  *
- * On the CPU these are the slots of a host. ISOGRID_SLOTS_PER_DOMAIN=k divides the slots of every host into domains of k
- * slots instead, so that one host can test what several devices without access to each other do. */
+ * On the CPU these are the slots of a host. ISOGRID_SLOTS_PER_DOMAIN=k divides the slots of every host into domains
+ * of k slots instead, so that one host can test what several devices without access to each other do. */
 #include <stdlib.h>
 
 #include "collectives/control/control.h"

@@ -1,5 +1,6 @@
 /* After the replica check has found a difference: in which variables, on which hosts, and the first element
- * with its values. A copy is that of a memory domain; where each host is one domain, hosts are named, else domains too. Nothing here is done unless copies differ. */
+ * with its values. A copy is that of a memory domain; where each host is one domain, hosts are named, else domains
+ * too. Nothing here is done unless copies differ. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* The exchanges of a plan: which slot takes which boxes from which.
  *
- * A rank adds what its own slots take. If slots are in several memory domains, it also adds what the others take, because
- * senders and the ranks of one host must agree on messages; of the slots of a domain that take the same from the same
- * slots, one is enough. So the work of a rank grows with the slots, and with the square only for reduce-scatters and
- * all-to-alls between domains, where every slot takes something else from every other. */
+ * A rank adds what its own slots take. If slots are in several memory domains, it also adds what the others take,
+ * because senders and the ranks of one host must agree on messages; of the slots of a domain that take the same from
+ * the same slots, one is enough. So the work of a rank grows with the slots, and with the square only for
+ * reduce-scatters and all-to-alls between domains, where every slot takes something else from every other. */
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"

@@ -96,8 +96,8 @@ typedef struct iso_site {
     /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;
      * NULL: unknown. */
     size_t (*slot_tables)(const struct iso_plan *plan);
-    /* The offset in the area that its domain shares, in bytes, of the copy of a variable that this slot (of any domain)
-     * uses. */
+    /* The offset in the area that its domain shares, in bytes, of the copy of a variable that this slot (of any
+     * domain) uses. */
     size_t (*variable_offset)(const void *arg, const iso_variable *variable, int slot);
     const void *arg;
 } iso_site;

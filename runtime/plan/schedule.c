@@ -278,9 +278,9 @@ enum { CHUNKS_FROM = 16384 };
 
 /* The same in two memory domains, each of which sends no more in one exchange than in two if it holds a complete
  * subtree: the least product of elements and slots^2. Measured by tests/bench/collectives on two simulated hosts of
- * two ranks, on two cores with other load: with 4 slots, one exchange and two took 60 and 153 us for 4096 elements, 81
- * and 161 for 16384, 148 and 218 for 65536, 787 and 746 for 262144 (in another run 704 and 548); with 16 slots they
- * took as long for about 24000. */
+ * two ranks, on two cores with other load: with 4 slots, one exchange and two took 60 and 153 us for 4096 elements,
+ * 81 and 161 for 16384, 148 and 218 for 65536, 787 and 746 for 262144 (in another run 704 and 548); with 16 slots
+ * they took as long for about 24000. */
 enum { CHUNKS_FROM_IN_TWO = 1 << 21 };
 
 static bool is_in_two_domains(const iso_plan *plan)

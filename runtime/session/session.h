@@ -120,8 +120,8 @@ ISO_API iso_status iso_stop_before_limit(iso_context *ctx, double seconds);
  * programs with a loop of their own. */
 ISO_API bool iso_stop_requested(const iso_context *ctx);
 /* The status of a program that stops on request, for iso_finish. saved: the file from which a new run
- * continues (ISO_STOPPED), "": there was nothing to save yet (ISO_STOPPED), NULL: none (ISO_INTERRUPTED). Records the message, which names the request.
- * ISO_INVALID if nothing asked to stop. Collective. */
+ * continues (ISO_STOPPED), "": there was nothing to save yet (ISO_STOPPED), NULL: none (ISO_INTERRUPTED). Records the
+ * message, which names the request. ISO_INVALID if nothing asked to stop. Collective. */
 ISO_API iso_status iso_stopped(iso_context *ctx, const char *saved);
 
 /* A pointer to the MPI_Comm of this role's ranks, which belongs to the context; NULL without MPI (void *, so that

@@ -10,8 +10,8 @@
  * `shared` is what a plan makes for gradients: every slot adds its chunk, and writes it where all slots of its
  * host read it. Open MPI's is the faster of MPI_Allreduce with MPI_IN_PLACE and with two buffers.
  *
- * With --count ELEMENTS --only whole|chunks|shared --times N nothing is measured: it runs one kind N times, and prints
- * the bytes that cross between hosts in each.
+ * With --count ELEMENTS --only whole|chunks|shared --times N nothing is measured: it runs one kind N times, and
+ * prints the bytes that cross between hosts in each.
  *
  * Each line gives the least of all rounds of the slowest rank's time, and the ratios of these: what else runs on the
  * machine only adds. */

@@ -136,8 +136,8 @@ static void draw_scene(random_state *r, scene *s, int per_host, int threads, int
 
 /* ---- values ---- */
 
-/* Of a source's element; what lies in an area that slots share is the area's. Sizes differ widely, so that sums depend
- * on their order. */
+/* Of a source's element; what lies in an area that slots share is the area's. Sizes differ widely, so that sums
+ * depend on their order. */
 static double value_of(const scene *s, const iso_source *source, int64_t element, int run)
 {
     int owner = source->space == ISO_SPACE_SLOT ? source->slot

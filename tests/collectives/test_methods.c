@@ -1,6 +1,6 @@
-/* What plans tell exchanges about their pulls: the collective, and the groups of slots. A method of this test stands in the
- * place of MPI's sums: it is asked about each pull, and takes the sums of groups that are in one memory domain. Training
- * then gives the bits that it gives without it. Ranks: 1, 3
+/* What plans tell exchanges about their pulls: the collective, and the groups of slots. A method of this test stands
+ * in the place of MPI's sums: it is asked about each pull, and takes the sums of groups that are in one memory
+ * domain. Training then gives the bits that it gives without it. Ranks: 1, 3
  * Sanitize: 1 */
 #include <check.h>
 #include <stdlib.h>

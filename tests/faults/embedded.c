@@ -6,8 +6,8 @@
  * CALL: fit, save (fit that saves after each batch), evaluate, compile, gather, agree, finish, or outside, where the
  * others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in fit and save in the fifth batch, or so many
  * microseconds after the first one if they are given; otherwise instead of the call. Each survivor writes what the
- * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder ANSWERS:
- * mpirun may lose what a rank prints while it ends a job.
+ * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder
+ * ANSWERS: mpirun may lose what a rank prints while it ends a job.
  *
  * END: exit ends the survivor with 40 + its rank; abort calls MPI_Abort with 42; handler has a function for losses,
  * which calls MPI_Abort with 43.
