@@ -6,9 +6,9 @@
 
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
-#include "collectives/exchange_impl.h"
 #include "collectives/messages_impl.h"
 #include "collectives/puller_impl.h"
+#include "collectives/request_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
 #include "collectives/tree_impl.h"
@@ -114,7 +114,7 @@ struct iso_exchange {
 };
 
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
-iso_place iso_fabric_place_of_slot(const iso_fabric *fabric, int slot);
+iso_memory_location iso_fabric_location_of_slot(const iso_fabric *fabric, int slot);
 /* domains.c: numbers the slots of each domain, and lists those in which this rank takes part. Local. */
 iso_status iso_fabric_find_domains(iso_fabric *fabric);
 /* Makes their communicators. Collective over the host. */

@@ -284,7 +284,7 @@ int iso_fabric_domains(const iso_fabric *fabric)
     return fabric->n_domains;
 }
 
-iso_place iso_fabric_place_of_slot(const iso_fabric *fabric, int slot)
+iso_memory_location iso_fabric_location_of_slot(const iso_fabric *fabric, int slot)
 {
-    return (iso_place){iso_fabric_host_of_slot(fabric, slot), fabric->domain_of_slot[slot]};
+    return (iso_memory_location){iso_fabric_host_of_slot(fabric, slot), fabric->domain_of_slot[slot]};
 }

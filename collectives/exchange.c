@@ -270,7 +270,8 @@ static iso_status add_pack(const iso_request *r, int i);
 static iso_status place_part(const iso_request *r, int i)
 {
     const iso_fabric *fabric = r->exchange->fabric;
-    iso_place from = r->place[r->nodes[i].begin], to = iso_fabric_place_of_slot(fabric, r->slot);
+    iso_memory_location from = r->location[r->nodes[i].begin],
+                        to = iso_fabric_location_of_slot(fabric, r->slot);
     int here = fabric->host_number;
     r->part[i] = -1;
     r->near[i] = from.host == to.host;
@@ -285,8 +286,8 @@ static iso_status place_part(const iso_request *r, int i)
 /* Divides the sources into operands and finds where they come from. */
 static iso_status find_operands(iso_request *r)
 {
-    r->n_operands =
-        iso_tree_cut(r->place, r->count, iso_fabric_place_of_slot(r->exchange->fabric, r->slot), r->nodes);
+    r->n_operands = iso_tree_cut(r->location, r->count,
+                                 iso_fabric_location_of_slot(r->exchange->fabric, r->slot), r->nodes);
     iso_status status = ISO_OK;
     for (int i = 0; i < r->n_operands && status == ISO_OK; i++)
         status = place_part(r, i);
@@ -296,12 +297,12 @@ static iso_status find_operands(iso_request *r)
 static iso_status make_room(iso_request *r)
 {
     size_t count = (size_t)r->count;
-    r->place = iso_new(count * sizeof *r->place);
+    r->location = iso_new(count * sizeof *r->location);
     r->nodes = iso_new(count * sizeof *r->nodes);
     r->part = iso_new(count * sizeof *r->part);
     r->fresh = iso_new(count * sizeof *r->fresh);
     r->near = iso_new(count * sizeof *r->near);
-    return r->place && r->nodes && r->part && r->fresh && r->near
+    return r->location && r->nodes && r->part && r->fresh && r->near
                ? ISO_OK
                : iso_no_memory("the exchange '%s'", r->exchange->what);
 }
@@ -312,7 +313,7 @@ static void free_room(iso_request *r)
     iso_free(r->fresh);
     iso_free(r->part);
     iso_free(r->nodes);
-    iso_free(r->place);
+    iso_free(r->location);
 }
 
 /* ---- the slot's side ---- */
@@ -388,7 +389,7 @@ static iso_status begin_part(const iso_request *r, int reader, const iso_source 
     own->result = -1;
     iso_status status = make_room(own);
     for (int i = 0; i < count && status == ISO_OK; i++)
-        own->place[i] = iso_fabric_place_of_slot(r->exchange->fabric, sources[i].slot);
+        own->location[i] = iso_fabric_location_of_slot(r->exchange->fabric, sources[i].slot);
     return status == ISO_OK ? find_operands(own) : status;
 }
 
@@ -492,10 +493,10 @@ bool iso_exchange_needs(const iso_exchange *exchange, int slot)
 static iso_status exchange_add(iso_request *r, int target, const iso_box *target_box, int *number)
 {
     const iso_fabric *fabric = r->exchange->fabric;
-    iso_place here = iso_fabric_place_of_slot(fabric, r->slot);
+    iso_memory_location here = iso_fabric_location_of_slot(fabric, r->slot);
     bool empty = iso_box_count(r->region) == 0;
     for (int i = 0; i < r->count; i++)
-        r->place[i] = empty ? here : iso_fabric_place_of_slot(fabric, r->sources[i].slot);
+        r->location[i] = empty ? here : iso_fabric_location_of_slot(fabric, r->sources[i].slot);
     r->method = empty ? -1 : method_that_takes(r);
     if (r->method >= 0)
         return add_by_method(r, target, target_box, number);

@@ -4,7 +4,7 @@
 #ifndef ISO_METHOD_IMPL_H
 #define ISO_METHOD_IMPL_H
 
-#include "collectives/exchange_impl.h"
+#include "collectives/request_impl.h"
 
 /* use: its data of the fabric. work: its data of an exchange; NULL until it takes a pull. */
 typedef struct iso_method {

@@ -14,27 +14,27 @@ int iso_tree_left(int count)
 }
 
 typedef struct cutter {
-    const iso_place *place;
-    iso_place here;
+    const iso_memory_location *location;
+    iso_memory_location here;
     iso_tree_node *nodes;
     int made;
 } cutter;
 
 /* Whether the reader gets the node's value from elsewhere: from another host, or another domain of its own. */
-static bool comes_combined(const iso_place *place, int count, iso_place here)
+static bool comes_combined(const iso_memory_location *location, int count, iso_memory_location here)
 {
-    bool away = place[0].host != here.host;
-    if (!away && place[0].domain == here.domain)
+    bool away = location[0].host != here.host;
+    if (!away && location[0].domain == here.domain)
         return false;
     for (int i = 1; i < count; i++)
-        if (place[i].host != place[0].host || (!away && place[i].domain != place[0].domain))
+        if (location[i].host != location[0].host || (!away && location[i].domain != location[0].domain))
             return false;
     return true;
 }
 
 static void tree_cut(cutter *c, int begin, int count)
 {
-    if (count == 1 || comes_combined(c->place + begin, count, c->here)) {
+    if (count == 1 || comes_combined(c->location + begin, count, c->here)) {
         c->nodes[c->made++] = (iso_tree_node){begin, count, 0};
         return;
     }
@@ -44,9 +44,10 @@ static void tree_cut(cutter *c, int begin, int count)
     c->nodes[c->made - 1].n_folds++;
 }
 
-int iso_tree_cut(const iso_place *place, int count, iso_place here, iso_tree_node *nodes)
+int iso_tree_cut(const iso_memory_location *location, int count, iso_memory_location here,
+                 iso_tree_node *nodes)
 {
-    cutter c = {place, here, nodes, 0};
+    cutter c = {location, here, nodes, 0};
     tree_cut(&c, 0, count);
     return c.made;
 }

@@ -12,13 +12,14 @@ typedef struct iso_tree_node {
 } iso_tree_node;
 
 /* Where sources are: in a memory domain, which is on a host. */
-typedef struct iso_place {
+typedef struct iso_memory_location {
     int host, domain;
-} iso_place;
+} iso_memory_location;
 
-/* Divides the tree over `count` sources, whose places are given, into as few operands as possible for a reader at
+/* Divides the tree over `count` sources, whose locations are given, into as few operands as possible for a reader at
  * `here`: single sources of its own domain, and the largest complete nodes whose sources are in one other domain of
  * its host, or on one other host, where they are combined. nodes: [count]. Returns the number of operands. */
-int iso_tree_cut(const iso_place *place, int count, iso_place here, iso_tree_node *nodes);
+int iso_tree_cut(const iso_memory_location *location, int count, iso_memory_location here,
+                 iso_tree_node *nodes);
 
 #endif

@@ -147,7 +147,7 @@ struct iso_watch {
     pthread_mutex_t telling; /* held while these three are used */
     void (*tell)(void *user, const char *text);
     void *tell_user;
-    bool told;
+    bool notified;
     atomic_bool misses;
 
     int rank, n_ranks, n_hosts;

@@ -198,7 +198,7 @@ static void flush_output(void)
 static void tell_program(iso_watch *w)
 {
     pthread_mutex_lock(&w->telling);
-    w->told = true;
+    w->notified = true;
     if (w->tell)
         w->tell(w->tell_user, w->page->loss);
     pthread_mutex_unlock(&w->telling);
@@ -211,7 +211,7 @@ void iso_watch_set_tell(iso_watch *w, void (*tell)(void *user, const char *text)
     pthread_mutex_lock(&w->telling);
     w->tell = tell;
     w->tell_user = user;
-    if (w->told && tell)
+    if (w->notified && tell)
         tell(user, w->page->loss);
     pthread_mutex_unlock(&w->telling);
 }
@@ -261,7 +261,7 @@ static void look(iso_watch *w)
     atomic_store(&w->misses, any_missing(w));
     if (w->times && w->identity[w->rank].group_rank == 0)
         iso_watch_print_times(w);
-    if (w->told)
+    if (w->notified)
         return;
     if (atomic_load(&w->page->reported)) {
         end(w);
@@ -306,7 +306,7 @@ static void *watch_run(void *arg)
              left = next - iso_clock())
             wait_for_event(w, polled, 1 + (int)(1e3 * left));
     }
-    if (atomic_load(&w->page->reported) && !w->told && !w->ends_process) /* since the last look */
+    if (atomic_load(&w->page->reported) && !w->notified && !w->ends_process) /* since the last look */
         tell_program(w);
     iso_free(polled);
     return NULL;

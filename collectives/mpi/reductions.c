@@ -294,11 +294,11 @@ static bool takes(const void *use, const iso_request *request)
     if (request->count < l->count || type_of(request->dtype) == MPI_DATATYPE_NULL)
         return false;
     for (int i = 0; i < request->count; i++) {
-        hosts += !l->seen[request->place[i].host];
-        l->seen[request->place[i].host] = true;
+        hosts += !l->seen[request->location[i].host];
+        l->seen[request->location[i].host] = true;
     }
     for (int i = 0; i < request->count; i++)
-        l->seen[request->place[i].host] = false;
+        l->seen[request->location[i].host] = false;
     return hosts == l->count && hosts > 1;
 }
 
@@ -312,7 +312,7 @@ static iso_status add_contribution(const iso_request *request, reductions *r, in
     if (!own)
         return iso_no_memory(REGIONS);
     for (int i = 0; i < request->count; i++)
-        if (request->place[i].host == fabric->host_number)
+        if (request->location[i].host == fabric->host_number)
             own[count++] = request->sources[i];
     iso_status status =
         iso_request_pack(request, first_slot(fabric), own, count, (iso_pack){.message = region}, &r->packs);

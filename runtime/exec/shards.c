@@ -34,18 +34,18 @@ static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
 /* Those that hold one box of one variable: ranks, once in each domain. */
 typedef struct holders {
     int count;
-    int *slot;    /* [count] the first slot of each (iso_domains), in the order of the mesh */
-    size_t slots; /* all */
-    bool *seen;   /* [slots] */
-    int domains;  /* number of their domains */
-    int before;   /* of these: those before `own` */
-    int own;      /* the domain of the copy that is listed */
+    int *slot;      /* [count] the first slot of each (iso_domains), in the order of the mesh */
+    size_t n_slots; /* all */
+    bool *seen;     /* [n_slots] */
+    int domains;    /* number of their domains */
+    int before;     /* of these: those before `own` */
+    int own;        /* the domain of the copy that is listed */
 } holders;
 
 /* Counts the domains of the holders that were found. */
 static void count_domains(const iso_runtime *runtime, holders *h)
 {
-    memset(h->seen, 0, h->slots);
+    memset(h->seen, 0, h->n_slots);
     h->domains = h->before = 0;
     for (int i = 0; i < h->count; i++) {
         int domain = runtime->domains.of_slot[h->slot[i]];
@@ -60,7 +60,7 @@ static void count_domains(const iso_runtime *runtime, holders *h)
 static void shards_find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
                                 holders *h)
 {
-    memset(h->seen, 0, h->slots);
+    memset(h->seen, 0, h->n_slots);
     h->count = 0;
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
         int holder = runtime->domains.holder_of_slot[s];
@@ -187,7 +187,7 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
 {
     size_t slots = (size_t)runtime->mesh->n_slots;
     holders h = {
-        .slots = slots, .slot = iso_new(slots * sizeof *h.slot), .seen = iso_new(slots * sizeof *h.seen)};
+        .n_slots = slots, .slot = iso_new(slots * sizeof *h.slot), .seen = iso_new(slots * sizeof *h.seen)};
     iso_status status = ISO_OK;
     if (!h.slot || !h.seen)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the holders of a variable on %zu slots", slots));

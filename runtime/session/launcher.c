@@ -94,13 +94,13 @@ int iso_launcher_ranks(void)
     return 0;
 }
 
-iso_launcher_place iso_launcher_find_place(void)
+iso_launcher_location iso_launcher_find_location(void)
 {
     const long rank = launcher_number_of("PMIX_RANK", -1), local = launcher_number_of("SLURM_LOCALID", -1);
-    return (iso_launcher_place){.rank = (int)launcher_number_of("OMPI_COMM_WORLD_RANK", rank),
-                                .n_ranks = iso_launcher_ranks(),
-                                .local_rank = (int)launcher_number_of("OMPI_COMM_WORLD_LOCAL_RANK", local),
-                                .n_local = (int)launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1)};
+    return (iso_launcher_location){.rank = (int)launcher_number_of("OMPI_COMM_WORLD_RANK", rank),
+                                   .n_ranks = iso_launcher_ranks(),
+                                   .local_rank = (int)launcher_number_of("OMPI_COMM_WORLD_LOCAL_RANK", local),
+                                   .n_local = (int)launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1)};
 }
 
 /* Whether all ranks were started on one machine. */

@@ -161,8 +161,8 @@ static iso_status begin_mpi(iso_context *ctx)
 /* status: of this rank so far. */
 static iso_status begin_and_open(iso_context *ctx, iso_status status)
 {
-    iso_launcher_place place = iso_launcher_find_place();
-    ctx->start = iso_start_begin(&place, ctx->timeout, iso_option(ctx, "timeout-abort", NULL) != NULL);
+    iso_launcher_location location = iso_launcher_find_location();
+    ctx->start = iso_start_begin(&location, ctx->timeout, iso_option(ctx, "timeout-abort", NULL) != NULL);
     iso_status begun = begin_mpi(ctx);
     if (begun == ISO_OK)
         begun = open_context(ctx, MPI_COMM_WORLD, true, status);

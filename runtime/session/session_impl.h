@@ -35,9 +35,9 @@ typedef enum iso_start_stage {
 } iso_start_stage;
 
 /* What the launcher says of this process; -1: nothing. */
-typedef struct iso_launcher_place {
+typedef struct iso_launcher_location {
     int rank, n_ranks, local_rank, n_local; /* local: of this host */
-} iso_launcher_place;
+} iso_launcher_location;
 
 struct iso_context {
     iso_channel channel; /* for collectives/control */
@@ -79,11 +79,11 @@ iso_status iso_launcher_find(bool *found);
 void iso_launcher_prepare(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
-iso_launcher_place iso_launcher_find_place(void);
+iso_launcher_location iso_launcher_find_location(void);
 
 /* Announces this rank to the others of its host, and watches them. timeout: seconds after which those that are late
  * are named; aborts: and the job ends. NULL if there is no way to do it. Local, as all three. */
-iso_start *iso_start_begin(const iso_launcher_place *place, double timeout, bool aborts);
+iso_start *iso_start_begin(const iso_launcher_location *location, double timeout, bool aborts);
 /* This rank is at a stage. Does nothing with NULL. */
 void iso_start_enter(iso_start *start, iso_start_stage stage);
 /* *start becomes NULL. Does nothing if it is. */

@@ -339,7 +339,7 @@ static void guard_finish(const iso_start *s)
 
 /* ---- begin and end ---- */
 
-/* The file of this host's ranks, of zeros at first; NULL if there is no place for it. */
+/* The file of this host's ranks, of zeros at first; NULL if there is no location for it. */
 static start_board *open_board(void)
 {
     const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");
@@ -366,25 +366,25 @@ static void announce(iso_start *s, int rank)
     iso_start_enter(s, ISO_START_MPI);
 }
 
-iso_start *iso_start_begin(const iso_launcher_place *place, double timeout, bool aborts)
+iso_start *iso_start_begin(const iso_launcher_location *location, double timeout, bool aborts)
 {
     iso_start *s = iso_new(sizeof *s);
-    int count = place->n_local > 0 ? place->n_local : MOST_RANKS;
-    if (!s || place->n_ranks == 1 || place->local_rank < 0 || place->local_rank >= count ||
+    int count = location->n_local > 0 ? location->n_local : MOST_RANKS;
+    if (!s || location->n_ranks == 1 || location->local_rank < 0 || location->local_rank >= count ||
         count > MOST_RANKS)
         goto give_up;
     s->board = open_board();
     if (!s->board)
         goto give_up;
-    s->self = place->local_rank;
+    s->self = location->local_rank;
     s->count = count;
-    s->counted = place->n_local > 0;
-    s->n_ranks = place->n_ranks;
+    s->counted = location->n_local > 0;
+    s->n_ranks = location->n_ranks;
     s->timeout = timeout;
     s->aborts = aborts;
     iso_host_name(s->host);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    announce(s, place->rank);
+    announce(s, location->rank);
     guard_begin(s);
     if (s->wake >= 0 && !iso_thread_start(&s->thread, start_run, s))
         return s;

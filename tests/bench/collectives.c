@@ -13,8 +13,8 @@
  * With --count ELEMENTS --only whole|chunks|shared --times N nothing is measured: it runs one kind N times, and
  * prints the bytes that cross between hosts in each.
  *
- * Each line gives the least of all rounds of the slowest rank's time, and the ratios of these: what else runs on the
- * machine only adds. */
+ * Each line gives the least of all rounds of the slowest rank's time, and the ratios of these: what else runs
+ * on the machine only adds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -375,15 +375,15 @@ START_TEST(the_tree_splits_at_powers_of_two)
     const int left[] = {0, 0, 1, 2, 2, 4, 4, 4, 4, 8, 8};
     for (int count = 2; count <= 10; count++)
         ck_assert_int_eq(iso_tree_left(count), left[count]);
-    iso_place places[] = {{0, 0}, {0, 0}, {1, 1}, {1, 2}, {1, 1}, {1, 1},
-                          {2, 3}, {2, 4}, {2, 4}, {0, 0}, {0, 0}};
+    iso_memory_location locations[] = {{0, 0}, {0, 0}, {1, 1}, {1, 2}, {1, 1}, {1, 1},
+                                       {2, 3}, {2, 4}, {2, 4}, {0, 0}, {0, 0}};
     iso_tree_node nodes[11];
     /* 8 + 3 sources, the 3 being 2 + 1. Host 0 sees its own one by one: 0, 1, 2-3, 4-5, 6-7, 8, 9, 10. */
-    ck_assert_int_eq(iso_tree_cut(places, 11, (iso_place){0, 0}, nodes), 8);
+    ck_assert_int_eq(iso_tree_cut(locations, 11, (iso_memory_location){0, 0}, nodes), 8);
     /* A domain of host 1 sees 2 and 3 one by one: 3 is its own. 4-5 is in one other domain: 0-1, 2, 3, 4-5, ... */
-    ck_assert_int_eq(iso_tree_cut(places, 11, (iso_place){1, 2}, nodes), 8);
+    ck_assert_int_eq(iso_tree_cut(locations, 11, (iso_memory_location){1, 2}, nodes), 8);
     ck_assert(nodes[1].begin == 2 && nodes[1].count == 1 && nodes[3].begin == 4 && nodes[3].count == 2);
-    ck_assert_int_eq(iso_tree_cut(places, 11, (iso_place){5, 5}, nodes), 7);
+    ck_assert_int_eq(iso_tree_cut(locations, 11, (iso_memory_location){5, 5}, nodes), 7);
     ck_assert(nodes[0].begin == 0 && nodes[0].count == 2 && nodes[1].begin == 2 && nodes[1].count == 2 &&
               nodes[1].n_folds == 1);
 }

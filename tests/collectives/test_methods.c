@@ -62,7 +62,7 @@ static bool method_takes(const void *use, const iso_request *request)
         ck_assert_int_eq(request->group[request->sources[i].slot], request->group[request->slot]);
     bool sum = request->kind == ISO_EXCHANGE_ALL_REDUCE || request->kind == ISO_EXCHANGE_REDUCE_SCATTER;
     for (int i = 0; i < request->count; i++)
-        sum = sum && request->place[i].domain == request->place[0].domain;
+        sum = sum && request->location[i].domain == request->location[0].domain;
     return takes_sums && sum && request->count > 1;
 }
 

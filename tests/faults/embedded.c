@@ -9,9 +9,8 @@
  * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder
  * ANSWERS: mpirun may lose what a rank prints while it ends a job.
  *
- * END: exit ends the survivor with 40 + its rank; abort calls MPI_Abort with 42; handler has a function for losses,
- * which calls MPI_Abort with 43.
- */
+ * END: exit ends the survivor with 40 + its rank; abort calls MPI_Abort with 42; handler has a function for
+ * losses, which calls MPI_Abort with 43. */
 #include <isogrid_mpi.h>
 #include <pthread.h>
 #include <signal.h>

@@ -35,7 +35,7 @@ template <class C> size_t product_scratch(const product_shape &s)
 
 /* One step of a tile: TILE rows (or columns) by DEPTH of k. Neighbouring threads take neighbours along k or
  * across. */
-template <bool ALONG_K> struct tile_place {
+template <bool ALONG_K> struct tile_position {
     __device__ static int of_k(int part)
     {
         int i = static_cast<int>(threadIdx.x) + part * BLOCK;
@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(BLOCK)
         C sum[EACH][EACH] = {};
         for (int64_t k = first; k < end; k += DEPTH) {
             for (int part = 0; part < TILE * DEPTH / BLOCK; part++) {
-                int ka = tile_place<A::ALONG_K>::of_k(part), i = tile_place<A::ALONG_K>::across(part);
+                int ka = tile_position<A::ALONG_K>::of_k(part), i = tile_position<A::ALONG_K>::across(part);
                 as[ka][i] = row + i < s.m && k + ka < end ? a.get(batch, row + i, k + ka) : C(0);
-                int kb = tile_place<B::ALONG_K>::of_k(part), j = tile_place<B::ALONG_K>::across(part);
+                int kb = tile_position<B::ALONG_K>::of_k(part), j = tile_position<B::ALONG_K>::across(part);
                 bs[kb][j] = column + j < s.n && k + kb < end ? b.get(batch, column + j, k + kb) : C(0);
             }
             __syncthreads();

@@ -1,6 +1,6 @@
 /* What an exchange is made of while pulls are added to it. */
-#ifndef ISO_EXCHANGE_IMPL_H
-#define ISO_EXCHANGE_IMPL_H
+#ifndef ISO_REQUEST_IMPL_H
+#define ISO_REQUEST_IMPL_H
 
 #include "collectives/gather_impl.h"
 #include "collectives/tree_impl.h"
@@ -15,16 +15,16 @@ typedef struct iso_request {
     const iso_box *region;
     const iso_source *sources;
     int count;
-    iso_exchange_kind kind; /* what it is a part of */
-    const int *group;       /* [n_slots] the lowest slot of each slot's group; NULL: kind PULLS */
-    iso_place *place;       /* [count] of each source */
-    iso_tree_node *nodes;   /* [count] */
-    int n_operands;         /* number of operands, and so of nodes */
-    int *part;              /* [count] the message fragment that carries a node; -1: not in a message of this
+    iso_exchange_kind kind;        /* what it is a part of */
+    const int *group;              /* [n_slots] the lowest slot of each slot's group; NULL: kind PULLS */
+    iso_memory_location *location; /* [count] of each source */
+    iso_tree_node *nodes;          /* [count] */
+    int n_operands;                /* number of operands, and so of nodes */
+    int *part;          /* [count] the message fragment that carries a node; -1: not in a message of this
                              host */
-    bool *fresh;            /* [count] it is the first request for this node */
-    bool *near;             /* [count] the fragment comes from another domain of the slot's host */
-    int method, result;     /* result: what a method brings; -1: the sources are gathered */
+    bool *fresh;        /* [count] it is the first request for this node */
+    bool *near;         /* [count] the fragment comes from another domain of the slot's host */
+    int method, result; /* result: what a method brings; -1: the sources are gathered */
 } iso_request;
 
 /* What this rank combines for one fragment of a message, or for a method. */
