@@ -9,6 +9,7 @@
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/initializers.h"
 #include "runtime/graph/null_tensor.h"
+#include "runtime/graph/ops/ops_impl.h"
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
 #include "runtime/graph/registered.h"
@@ -349,22 +350,41 @@ static void widen_sums(iso_op *op)
     }
 }
 
-iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
-                          const void *attrs)
+/* NULL: the graph has an error. */
+static iso_op *make_op(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
+                       const void *attrs)
 {
     if (graph->status != ISO_OK || !iso_op_type_check(graph, type) ||
         !check_inputs(graph, type, inputs, count))
-        return &graph->bad;
+        return NULL;
     iso_op *op = new_op(graph, type, inputs, count, attrs);
     if (!op || !type->infer(op) || !iso_registered_op_check(op)) {
         iso_graph_fail(graph, "%s: the inputs do not fit", type->name);
-        return &graph->bad;
+        return NULL;
     }
     widen_sums(op);
     op->id = graph->n_ops;
-    if (!iso_graph_append(graph, graph->ops, graph->n_ops, op) || !add_outputs(op))
-        return &graph->bad;
-    return op->widened & 1 ? iso_cast(op->outputs[0], ISO_BF16) : op->outputs[0];
+    return iso_graph_append(graph, graph->ops, graph->n_ops, op) && add_outputs(op) ? op : NULL;
+}
+
+static iso_tensor *result_of(const iso_op *op, int output)
+{
+    return op->widened & 1u << output ? iso_cast(op->outputs[output], ISO_BF16) : op->outputs[output];
+}
+
+iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
+                          const void *attrs)
+{
+    iso_op *op = make_op(graph, type, inputs, count, attrs);
+    return op ? result_of(op, 0) : &graph->bad;
+}
+
+void iso_op_create_several(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
+                           const void *attrs, iso_tensor **results)
+{
+    iso_op *op = make_op(graph, type, inputs, count, attrs);
+    for (int i = 0; i < (op ? op->n_outputs : type->n_outputs); i++)
+        results[i] = op ? result_of(op, i) : &graph->bad;
 }
 
 /* ---- tensors ---- */

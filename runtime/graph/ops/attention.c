@@ -130,11 +130,7 @@ static void attention_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **d
     iso_tensor *inputs[ISO_MAX_INPUTS];
     memcpy(inputs, op->inputs, (size_t)op->n_inputs * sizeof *inputs);
     inputs[op->n_inputs] = dy[0];
-    iso_tensor *first = iso_op_create(op->graph, &iso_op_attention_grad, inputs, op->n_inputs + 1, op->attrs);
-    if (!iso_tensor_good(first))
-        return;
-    for (int i = QUERY; i <= VALUE; i++)
-        dx[i] = first->producer->outputs[i];
+    iso_op_create_several(op->graph, &iso_op_attention_grad, inputs, op->n_inputs + 1, op->attrs, dx);
 }
 
 /* Two operations for each product and sum, and 5 for each weight, of the pairs of a query and a key that the

@@ -57,14 +57,14 @@ static void layer_norm_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **
     dx[0] = iso_op_create(op->graph, &iso_op_layer_norm_grad, inputs, attrs->has_gamma ? 3 : 2, attrs);
     if (op->n_inputs == 1)
         return;
-    iso_tensor *sum = iso_op_2(&iso_op_layer_norm_grad_sums, op->inputs[0], dy[0], attrs);
-    if (!iso_tensor_good(sum))
-        return;
+    iso_tensor *sums[2];
+    iso_op_create_several(op->graph, &iso_op_layer_norm_grad_sums, (iso_tensor *[]){op->inputs[0], dy[0]}, 2,
+                          attrs, sums);
     int next = 1;
     if (attrs->has_gamma)
-        dx[next++] = sum;
+        dx[next++] = sums[0];
     if (attrs->has_beta)
-        dx[next] = sum->producer->outputs[1];
+        dx[next] = sums[1];
 }
 
 static void whole_channels(const iso_op *op, iso_rule *rule)

@@ -52,4 +52,9 @@ void iso_rule_clear(const iso_op *op, iso_rule *rule);
 /* A new factor. */
 int8_t iso_rule_factor(iso_rule *rule);
 
+/* iso_op_create for an op of several outputs: results receives all of them, each rounded if it is a sum of
+ * bfloat16 numbers. */
+void iso_op_create_several(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
+                           const void *attrs, iso_tensor **results);
+
 #endif
