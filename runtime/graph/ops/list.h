@@ -13,6 +13,10 @@ const iso_op_type *iso_op_type_find(const char *name);
 extern const iso_op_type iso_op_input, iso_op_variable, iso_op_constant, iso_op_by_mode, iso_op_gate,
     iso_op_apply_optimizer;
 #endif
+/* An op whose result is its input's memory, so that no kernel computes it. */
+#ifndef OP_ALIAS
+#define OP_ALIAS OP
+#endif
 // clang-format off
 
 /* arithmetic, reductions, shapes, products */
@@ -45,7 +49,7 @@ OP(reduce_max)
 OP(reduce_min)
 OP(argmax)
 OP(in_top_k)
-OP(reshape)
+OP_ALIAS(reshape)
 OP(transpose)
 OP(slice)
 OP(pad)
@@ -106,3 +110,4 @@ OP(gaussian_noise)
 
 // clang-format on
 #undef OP
+#undef OP_ALIAS
