@@ -87,26 +87,21 @@ static iso_tensor *or_zeros(iso_tensor *dy, iso_tensor *like)
 static void finish_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_tensor *mean = op->outputs[0], *dmean = or_zeros(dy[0], mean), *dvariance = or_zeros(dy[1], mean);
-    dx[0] = iso_op_3(&iso_op_moments_finish_grad, mean, dmean, dvariance, op->attrs);
-    if (iso_tensor_good(dx[0]))
-        dx[1] = dx[0]->producer->outputs[1];
+    iso_op_create_several(op->graph, &iso_op_moments_finish_grad, (iso_tensor *[]){mean, dmean, dvariance}, 3,
+                          op->attrs, dx);
 }
 
 void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance)
 {
     if (ISO_ANY_NULL(x) || ISO_NULL_IN(x->graph, mean, variance))
         return;
-    *mean = *variance = iso_graph_bad_tensor(x->graph);
-    iso_tensor *sum = iso_op_1(&iso_op_batch_moments, x, NULL);
-    if (!iso_tensor_good(sum))
-        return;
+    iso_tensor *sums[2], *moments[2];
     iso_moments_attrs attrs;
     attrs.per_row = iso_shape_product(&x->shape, 0, x->shape.rank - 1, &attrs.times_rows);
-    iso_tensor *finished = iso_op_2(&iso_op_moments_finish, sum, sum->producer->outputs[1], &attrs);
-    if (!iso_tensor_good(finished))
-        return;
-    *mean = finished;
-    *variance = finished->producer->outputs[1];
+    iso_op_create_several(x->graph, &iso_op_batch_moments, &x, 1, NULL, sums);
+    iso_op_create_several(x->graph, &iso_op_moments_finish, sums, 2, &attrs, moments);
+    *mean = moments[0];
+    *variance = moments[1];
 }
 
 /* ---- normalisation ---- */

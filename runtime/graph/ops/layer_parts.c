@@ -140,8 +140,7 @@ const iso_op_type iso_op_layer_weight_sums = {
 /* Sum and sum of squares of each row. */
 static void moments_of(iso_tensor *x, iso_tensor **moments)
 {
-    moments[0] = iso_op_1(&iso_op_layer_moments, x, NULL);
-    moments[1] = iso_tensor_good(moments[0]) ? moments[0]->producer->outputs[1] : moments[0];
+    iso_op_create_several(x->graph, &iso_op_layer_moments, &x, 1, NULL, moments);
 }
 
 void iso_layer_split(const iso_op *op, iso_tensor *const *in, iso_tensor **out)
@@ -160,9 +159,8 @@ void iso_layer_split_gradient(const iso_op *op, iso_tensor *const *in, iso_tenso
     moments_of(in[0], inputs + 2);
     if (has_gamma(op))
         inputs[4] = in[2];
-    iso_tensor *sum = iso_op_create(graph, &iso_op_layer_grad_sums, inputs, has_gamma(op) ? 5 : 4, op->attrs);
-    inputs[4] = sum;
-    inputs[5] = iso_tensor_good(sum) ? sum->producer->outputs[1] : sum;
+    iso_op_create_several(graph, &iso_op_layer_grad_sums, inputs, has_gamma(op) ? 5 : 4, op->attrs,
+                          inputs + 4);
     if (has_gamma(op))
         inputs[6] = in[2];
     out[0] = iso_op_create(graph, &iso_op_layer_grad, inputs, has_gamma(op) ? 7 : 6, op->attrs);
@@ -172,6 +170,5 @@ void iso_layer_split_sums(const iso_op *op, iso_tensor *const *in, iso_tensor **
 {
     iso_tensor *inputs[4] = {in[0], in[1]};
     moments_of(in[0], inputs + 2);
-    out[0] = iso_op_create(in[0]->graph, &iso_op_layer_weight_sums, inputs, 4, op->attrs);
-    out[1] = iso_tensor_good(out[0]) ? out[0]->producer->outputs[1] : out[0];
+    iso_op_create_several(in[0]->graph, &iso_op_layer_weight_sums, inputs, 4, op->attrs, out);
 }
