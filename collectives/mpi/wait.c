@@ -102,14 +102,19 @@ iso_status iso_mpi_broadcast(const iso_watch *watch, void *data, int count, MPI_
     return end(&s, ISO_MPI(MPI_Ibcast(s.out, count, type, root, communicator, &s.request)));
 }
 
+/* The size of a communicator, unless a rank is lost. */
+static iso_status count_ranks(const iso_watch *watch, MPI_Comm communicator, int *ranks)
+{
+    iso_status status = iso_watch_check(watch);
+    return status == ISO_OK ? ISO_MPI(MPI_Comm_size(communicator, ranks)) : status;
+}
+
 iso_status iso_mpi_gather_all(const iso_watch *watch, const void *in, int bytes, void *out,
                               MPI_Comm communicator)
 {
     staged s;
     int ranks = 0;
-    iso_status status = iso_watch_check(watch);
-    if (status == ISO_OK)
-        status = ISO_MPI(MPI_Comm_size(communicator, &ranks));
+    iso_status status = count_ranks(watch, communicator, &ranks);
     if (status != ISO_OK)
         return status;
     if (!begin(watch, in, (size_t)bytes, out, (size_t)ranks * (size_t)bytes, &s))
@@ -149,9 +154,7 @@ iso_status iso_mpi_swap_counts(const iso_watch *watch, const int *in, int *out, 
 {
     staged s;
     int ranks = 0;
-    iso_status status = iso_watch_check(watch);
-    if (status == ISO_OK)
-        status = ISO_MPI(MPI_Comm_size(communicator, &ranks));
+    iso_status status = count_ranks(watch, communicator, &ranks);
     if (status != ISO_OK)
         return status;
     if (!begin(watch, in, (size_t)ranks * sizeof *in, out, (size_t)ranks * sizeof *out, &s))
@@ -168,15 +171,13 @@ static size_t most(const int *count, const int *at, int ranks)
     return bytes;
 }
 
-/* Open MPI copies counts and places when the call starts. */
+/* Open MPI copies counts and offsets when the call starts. */
 iso_status iso_mpi_all_to_all(const iso_watch *watch, const void *in, const int *in_count, const int *in_at,
                               void *out, const int *out_count, const int *out_at, MPI_Comm communicator)
 {
     staged s;
     int ranks = 0;
-    iso_status status = iso_watch_check(watch);
-    if (status == ISO_OK)
-        status = ISO_MPI(MPI_Comm_size(communicator, &ranks));
+    iso_status status = count_ranks(watch, communicator, &ranks);
     if (status != ISO_OK)
         return status;
     if (!begin(watch, in, most(in_count, in_at, ranks), out, most(out_count, out_at, ranks), &s))

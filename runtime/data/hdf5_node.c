@@ -265,3 +265,12 @@ iso_status iso_open_hdf5(const char *path, const iso_dataset_open_options *optio
     iso_hdf5_leave(&scope);
     return status;
 }
+
+bool iso_is_hdf5(const char *path)
+{
+    iso_hdf5_scope scope;
+    iso_hdf5_enter(&scope);
+    bool is = H5Fis_hdf5(path) > 0;
+    iso_hdf5_leave(&scope);
+    return is;
+}

@@ -2,8 +2,6 @@
  * nanoGPT and llm.c write them. Row r has the tokens [r * context, (r + 1) * context), and its targets are those one
  * further on. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
@@ -117,23 +115,11 @@ done:
     return status;
 }
 
-/* Whether a file begins as HDF5 files do. */
-static bool is_hdf5(const char *path)
-{
-    static const char signature[] = "\211HDF\r\n\032\n";
-    char begin[sizeof signature - 1] = "";
-    FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(begin, 1, sizeof begin, file) : 0;
-    if (file)
-        fclose(file);
-    return got == sizeof begin && memcmp(begin, signature, sizeof begin) == 0;
-}
-
 bool iso_is_token_file(const char *path, int64_t context)
 {
     bool named = iso_file_name_ends(path, ".bin") || iso_file_name_ends(path, ".txt");
     bool array = iso_file_name_ends(path, ".h5") || iso_file_name_ends(path, ".hdf5");
-    return named || (context > 0 && !array && !is_hdf5(path));
+    return named || (context > 0 && !array && !iso_is_hdf5(path));
 }
 
 iso_status iso_open_tokens(const char *path, int64_t context, iso_node **node)

@@ -13,6 +13,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/isa.h"
+#include "runtime/backend/index.h"
 #include "runtime/base/bf16.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -144,24 +145,6 @@ static inline void fill(const iso_array *array, bool whole, double low, double h
     }
 }
 
-static inline double element(const iso_array *array, int64_t i)
-{
-    switch (array->dtype) {
-    case ISO_F32:
-        return ((const float *)array->data)[i];
-    case ISO_F64:
-        return ((const double *)array->data)[i];
-    case ISO_I32:
-        return ((const int32_t *)array->data)[i];
-    case ISO_I64:
-        return (double)((const int64_t *)array->data)[i];
-    case ISO_BF16:
-        return iso_bf16_to_float(((const uint16_t *)array->data)[i]);
-    default:
-        return ((const uint8_t *)array->data)[i];
-    }
-}
-
 /* ---- running ---- */
 typedef struct result {
     iso_array out[4];
@@ -252,9 +235,9 @@ static inline void compare(const trial *t, const result *want, const result *got
         double largest = 0;
         int64_t n = iso_array_count(&t->out[k]);
         for (int64_t i = 0; i < n; i++)
-            largest = fmax(largest, fabs(element(&want->out[k], i)));
+            largest = fmax(largest, fabs(iso_index_element(&want->out[k], i)));
         for (int64_t i = 0; i < n; i++) {
-            double a = element(&got->out[k], i), b = element(&want->out[k], i);
+            double a = iso_index_element(&got->out[k], i), b = iso_index_element(&want->out[k], i);
             bool near = fabs(a - b) <= t->tolerance.relative * fabs(b) + t->tolerance.absolute * largest;
             CHECK(near || a == b || (isnan(a) && isnan(b)),
                   "%s, %s: kernel %s gave %.9g for element %lld of output %d, the reference %.9g",

@@ -15,6 +15,7 @@
 #include "tests/support/data_parallel.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
+#include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"
 
 enum { VOCABULARY = 64, LAYERS = 2, HEADS = 2, WIDTH = 32, CONTEXT = 16, BATCH = 8, STEPS = 200 };
@@ -24,17 +25,6 @@ static iso_context *ctx;
 static char folder[64], token_file[96];
 
 /* ---- what make_gpt.py computes too ---- */
-
-static double hashed(uint32_t v, uint32_t i, double limit)
-{
-    uint32_t h = i * 2654435761u + (v + 1) * 2246822519u;
-    h ^= h >> 16;
-    h *= 2146121005u;
-    h ^= h >> 15;
-    h *= 2221713035u;
-    h ^= h >> 16;
-    return (float)((2.0 * h + 1.0 - 4294967296.0) / 4294967296.0 * limit);
-}
 
 static void assign_weights(iso_graph *graph)
 {
@@ -46,7 +36,7 @@ static void assign_weights(iso_graph *graph)
             continue;
         double *values = calloc((size_t)count, sizeof *values);
         for (int64_t i = 0; i < count; i++)
-            values[i] = hashed((uint32_t)number, (uint32_t)i, 0.1) +
+            values[i] = oracle_weight((uint32_t)number, (uint32_t)i, 0.1) +
                         (strstr(iso_variable_path(variable), "gamma") != NULL);
         check_ok(iso_variable_assign(variable, values, count));
         free(values);

@@ -178,3 +178,14 @@ bool oracle_is_integer(const oracle *file, const char *name, const char *dataset
     H5Dclose(id);
     return integer;
 }
+
+double oracle_weight(uint32_t v, uint32_t i, double limit)
+{
+    uint32_t h = i * 2654435761u + (v + 1) * 2246822519u;
+    h ^= h >> 16;
+    h *= 2146121005u;
+    h ^= h >> 15;
+    h *= 2221713035u;
+    h ^= h >> 16;
+    return (float)((2.0 * h + 1.0 - 4294967296.0) / 4294967296.0 * limit);
+}

@@ -21,5 +21,7 @@ double oracle_number(const oracle *file, const char *name, const char *attribute
 /* NULL if it is absent. Belongs to the file. */
 const char *oracle_text(oracle *file, const char *name, const char *attribute);
 int64_t oracle_elements(const iso_shape *shape);
+/* Element i of variable v of the weights that both sides begin with: the formula of tests/keras/README.md. */
+double oracle_weight(uint32_t v, uint32_t i, double limit);
 
 #endif

@@ -90,18 +90,6 @@ static iso_tensor *network(const char *name, iso_tensor *x)
 
 /* ---- numbers ---- */
 
-/* The formula of tests/keras/README.md. */
-static double hashed(uint32_t v, uint32_t i, double limit)
-{
-    uint32_t h = i * 2654435761u + (v + 1) * 2246822519u;
-    h ^= h >> 16;
-    h *= 2146121005u;
-    h ^= h >> 15;
-    h *= 2221713035u;
-    h ^= h >> 16;
-    return (float)((2.0 * h + 1.0 - 4294967296.0) / 4294967296.0 * limit);
-}
-
 static void read_rows_of_fashion_mnist(int64_t rows)
 {
     iso_dataset *data = NULL;
@@ -139,9 +127,9 @@ static void make_rows(const char *name, int64_t rows)
         return;
     }
     for (int64_t i = 0; i < rows * PIXELS; i++)
-        images[i] = hashed(1000, (uint32_t)i, 1);
+        images[i] = oracle_weight(1000, (uint32_t)i, 1);
     for (int64_t i = 0; i < rows * 10; i++)
-        labels[i] = hashed(1001, (uint32_t)i, 1);
+        labels[i] = oracle_weight(1001, (uint32_t)i, 1);
 }
 
 /* ---- a run ---- */
@@ -233,7 +221,7 @@ static void assign_weights(const run *r)
         double *values = calloc((size_t)count, sizeof *values);
         for (int64_t i = 0; i < count; i++)
             values[i] = shape->rank > 1
-                            ? hashed((uint32_t)v, (uint32_t)i, limit_of(shape))
+                            ? oracle_weight((uint32_t)v, (uint32_t)i, limit_of(shape))
                             : strstr(iso_variable_path(r->variable[v]), "moving_variance") != NULL ||
                                   strstr(iso_variable_path(r->variable[v]), "/gamma") != NULL;
         check_ok(iso_variable_assign(r->variable[v], values, count));

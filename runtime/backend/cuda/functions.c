@@ -29,18 +29,22 @@ typedef struct version {
     int major, minor, patch;
 } version;
 
+/* Two digits for each of the last two parts; of numbers below `first` one and two, as releases before had them. */
+static version version_of(int number, int first)
+{
+    return number >= first ? (version){number / 10000, number / 100 % 100, number % 100}
+                           : (version){number / 1000, number / 100 % 10, number % 100};
+}
+
 static version cublaslt_version(void)
 {
-    int number = (int)iso_cuda_call.cublasLtGetVersion();
-    return (version){number / 10000, number / 100 % 100, number % 100};
+    return version_of((int)iso_cuda_call.cublasLtGetVersion(), 0);
 }
 
 #if ISO_WITH_CUDNN
 static version cudnn_version(void)
 {
-    int number = (int)iso_cuda_call.cudnnGetVersion();
-    return number >= 90000 ? (version){number / 10000, number / 100 % 100, number % 100}
-                           : (version){number / 1000, number / 100 % 10, number % 100};
+    return version_of((int)iso_cuda_call.cudnnGetVersion(), 90000);
 }
 #define CUDNN_FILE "libcudnn.so." ISO_TEXT_OF(CUDNN_MAJOR)
 #define CUDNN_NEEDS                                                                                          \
@@ -61,8 +65,7 @@ static version nccl_version(void)
 {
     int number = 0;
     iso_cuda_call.ncclGetVersion(&number);
-    return number >= 10000 ? (version){number / 10000, number / 100 % 100, number % 100}
-                           : (version){number / 1000, number / 100 % 10, number % 100};
+    return version_of(number, 10000);
 }
 #define NCCL_FILE "libnccl.so." ISO_TEXT_OF(NCCL_MAJOR)
 #define NCCL_NEEDS                                                                                           \
