@@ -13,7 +13,8 @@
 enum { HANDLED = 3 };
 static const int handled[HANDLED] = {SIGTERM, SIGINT, SIGUSR1};
 static const char *const handled_name[HANDLED] = {"SIGTERM", "SIGINT", "SIGUSR1"};
-static struct sigaction before[HANDLED];
+static struct sigaction before[HANDLED], pipe_before;
+static bool pipe_ignored;
 static _Atomic int users; /* contexts that handle signals */
 /* Written by the handler alone while it is installed. */
 static volatile sig_atomic_t received; /* the first signal; 0: none */
@@ -54,6 +55,14 @@ static void install(void)
     }
 }
 
+/* When a host is lost, mpirun closes the output of the ranks that are left. A line of output must not end them
+ * before the watchdog has reported the loss. */
+static void ignore_broken_pipe(void)
+{
+    struct sigaction action = {.sa_handler = SIG_IGN};
+    pipe_ignored = sigaction(SIGPIPE, &action, &pipe_before) == 0;
+}
+
 static iso_status check_owner(const iso_context *ctx)
 {
     if (!ctx->channel.communicator || ctx->began_mpi)
@@ -71,6 +80,8 @@ iso_status iso_stop_on_signals(iso_context *ctx)
     ctx->stop.on_signals = true;
     if (users++ == 0)
         install();
+    if (iso_ranks(ctx) > 1 && !pipe_ignored)
+        ignore_broken_pipe();
     return ISO_OK;
 }
 
@@ -80,6 +91,9 @@ void iso_stop_end(void)
         return;
     for (int i = 0; i < HANDLED; i++)
         sigaction(handled[i], &before[i], NULL);
+    if (pipe_ignored)
+        sigaction(SIGPIPE, &pipe_before, NULL);
+    pipe_ignored = false;
 }
 
 /* ---- the time limit ---- */
