@@ -18,10 +18,22 @@ def options(**extra):
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=("mlp", "convnet"), required=True)
     parser.add_argument("--batch", type=int, required=True)
+    return with_choices(parser, extra)
+
+
+def with_choices(parser, extra):
     parser.add_argument("--epochs", type=int, default=3)
     for name, choices in extra.items():
         parser.add_argument(f"--{name}", choices=choices, default=choices[0], type=type(choices[0]))
     return parser.parse_args()
+
+
+def network_options(**extra):
+    """--folder, --name (of networks.py), --epochs, and one option for each keyword, as above."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--name", required=True)
+    return with_choices(parser, extra)
 
 
 def idx(name):
@@ -61,7 +73,8 @@ class Clock:
     def __exit__(self, *_):
         self.epochs.append(time.perf_counter() - self.begin)
 
-    def report(self, rows, accuracy):
-        """The first epoch compiles and warms up; the rate is the median of the others."""
+    def report(self, rows, **more):
+        """The first epoch compiles and warms up; the rate is the median of the others. more: numbers."""
         rate = statistics.median(rows / seconds for seconds in self.epochs[1:])
-        print(json.dumps({"rate": rate, "first_step": self.first_step, "accuracy": float(accuracy)}), flush=True)
+        more = {name: float(value) for name, value in more.items()}
+        print(json.dumps({"rate": rate, "first_step": self.first_step} | more), flush=True)

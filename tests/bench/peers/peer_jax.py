@@ -127,4 +127,4 @@ clock, random = job.Clock(), np.random.default_rng(0)
 train = one_device if args.devices == 1 else several_devices
 state = train(start(), x, y, lambda: random.permutation(len(x)).reshape(-1, args.batch), clock)
 right = sum(int(hits(state, tx[i:i + 500], ty[i:i + 500])) for i in range(0, len(tx), 500))
-clock.report(len(x), right / len(tx))
+clock.report(len(x), accuracy=right / len(tx))

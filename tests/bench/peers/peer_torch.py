@@ -81,6 +81,6 @@ model.eval()
 with torch.no_grad():
     right = sum(int((model(a).argmax(1) == b).sum()) for a, b in zip(tx.split(500), ty.split(500)))
 if rank == 0:
-    clock.report(len(x), right / len(tx))
+    clock.report(len(x), accuracy=right / len(tx))
 if world > 1:
     torch.distributed.destroy_process_group()

@@ -1,0 +1,149 @@
+"""A network of networks.py in PyTorch, eager or compiled, in float32 or under autocast in bfloat16; started by torch.distributed.run it is
+data parallel (DDP over gloo): network_torch.py --folder FOLDER --name NAME [--mode compile] [--dtype bfloat16] [--threads N]"""
+
+import contextlib
+import os
+
+import job
+import networks
+
+args = job.network_options(mode=("eager", "compile"), dtype=("float32", "bfloat16"), threads=(2, 1))
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+n = networks.NETWORKS[args.name]
+world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+torch.set_num_threads(args.threads)
+torch.manual_seed(0)
+if world > 1:
+    torch.distributed.init_process_group("gloo")
+
+
+class Block(nn.Module):
+    def __init__(self, epsilon):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(n.width, eps=epsilon), nn.LayerNorm(n.width, eps=epsilon)
+        self.qkv, self.out = nn.Linear(n.width, 3 * n.width), nn.Linear(n.width, n.width)
+        self.up, self.down = nn.Linear(n.width, 4 * n.width), nn.Linear(4 * n.width, n.width)
+
+    def forward(self, x):
+        rows, tokens, width = x.shape
+        q, k, v = (p.view(rows, tokens, n.heads, -1).transpose(1, 2) for p in self.qkv(self.norm1(x)).split(width, 2))
+        h = F.scaled_dot_product_attention(q, k, v, is_causal=n.vocabulary > 0)
+        x = x + self.out(h.transpose(1, 2).reshape(rows, tokens, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Embedding(n.vocabulary, n.width) if n.vocabulary else nn.Linear(n.features, n.width)
+        self.blocks = nn.Sequential(*[Block(1e-3) for _ in range(n.layers)])
+        self.norm, self.out = nn.LayerNorm(n.width, eps=1e-3), nn.Linear(n.width, n.vocabulary or 10)
+
+    def forward(self, x):
+        h = self.norm(self.blocks(self.first(x)))
+        return self.out(h if n.vocabulary else h.mean(1))
+
+
+class GPT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token, self.position = nn.Embedding(n.vocabulary, n.width), nn.Embedding(n.tokens, n.width)
+        self.blocks, self.norm = nn.Sequential(*[Block(1e-5) for _ in range(n.layers)]), nn.LayerNorm(n.width)
+        for weights in self.parameters():
+            if weights.dim() > 1:
+                nn.init.normal_(weights, std=0.02)
+
+    def forward(self, x):
+        return F.linear(self.norm(self.blocks(self.token(x) + self.position.weight)), self.token.weight)
+
+
+class Average(nn.Module):
+    def forward(self, x):
+        return x.mean((2, 3))
+
+
+def convolved(before, filters, stride=1, size=3):
+    return [nn.Conv2d(before, filters, size, stride, size // 2, bias=False), nn.BatchNorm2d(filters, eps=1e-3, momentum=0.01)]
+
+
+class Residual(nn.Module):
+    def __init__(self, before, filters, stride):
+        super().__init__()
+        self.long = nn.Sequential(*convolved(before, filters, stride), nn.ReLU(), *convolved(filters, filters))
+        self.short = nn.Sequential(*convolved(before, filters, stride, 1)) if stride == 2 else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.long(x) + self.short(x))
+
+
+def mlp():
+    sizes = [784] + [n.width] * n.layers
+    return nn.Sequential(*[layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())], nn.Linear(sizes[-1], 10))
+
+
+def dense():
+    return nn.Sequential(nn.Linear(784, n.width, bias=False), nn.ReLU(), nn.Dropout(0.4), nn.Linear(n.width, 10), nn.Softmax(1))
+
+
+def convnet():
+    layers, before = [], 1
+    for filters, kernel, stride, padding in ((12, 3, 1, 1), (24, 6, 2, 0), (32, 6, 2, 2)):
+        layers += [nn.Conv2d(before, filters, kernel, stride, padding, bias=False), nn.BatchNorm2d(filters, eps=1e-3, momentum=0.01), nn.ReLU()]
+        before = filters
+    return nn.Sequential(*layers, Average(), nn.Linear(32, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 10))
+
+
+def vgg():
+    layers = [*convolved(3, 64), nn.ReLU(), *convolved(64, 64), nn.ReLU()]
+    for before in (64, 128):
+        layers += [nn.MaxPool2d(2), *convolved(before, 2 * before), nn.ReLU(), *convolved(2 * before, 2 * before), nn.ReLU()]
+    return nn.Sequential(*layers, Average(), nn.Linear(256, 10))
+
+
+def resnet():
+    blocks = [Residual(64, 64, 1), Residual(64, 64, 1)]
+    for before in (64, 128, 256):
+        blocks += [Residual(before, 2 * before, 2), Residual(2 * before, 2 * before, 1)]
+    return nn.Sequential(*convolved(3, 64), nn.ReLU(), *blocks, Average(), nn.Linear(512, 10))
+
+
+model = {"transformer": Transformer, "gpt": GPT, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
+x, y = (torch.from_numpy(array) for array in networks.data(args.folder, args.name))
+if x.dim() == 4:
+    x, model = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)
+if n.kind == "dense":
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.9, eps=1e-7, foreach=True)
+elif n.kind == "gpt":
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
+else:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7, fused=True)
+wrapped = nn.parallel.DistributedDataParallel(model) if world > 1 else model
+
+
+def forward(xs, ys):
+    half = args.dtype == "bfloat16"
+    with torch.autocast("cpu", torch.bfloat16) if half else contextlib.nullcontext():
+        out = wrapped(xs)
+    return F.mse_loss(out, ys) if n.kind == "dense" else F.cross_entropy(out.flatten(0, -2).float(), ys.flatten().long())
+
+
+if args.mode == "compile":
+    forward = torch.compile(forward)
+clock = job.Clock()
+for epoch in range(args.epochs):
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(epoch)).view(-1, n.batch)
+    with clock:
+        for rows in order.chunk(world, 1)[rank]:
+            optimizer.zero_grad(set_to_none=True)
+            loss = forward(x[rows], y[rows])
+            loss.backward()
+            optimizer.step()
+            clock.step_done()
+if rank == 0:
+    clock.report(len(x), loss=loss.item())
+if world > 1:
+    torch.distributed.destroy_process_group()
