@@ -10,7 +10,7 @@
 typedef bool maker(trial *t, int index);
 
 static const tolerance exact = {0, 0}, one_rounding = {2e-7, 0}, few_roundings = {1e-6, 2e-7},
-                       sums = {0, 2e-6}, products = {0, 1e-5};
+                       sums = {0, 2e-6}, products = {0, 1e-5}, one_narrow_rounding = {0x1p-7, 0};
 
 /* ---- element by element ---- */
 static const int64_t lengths[] = {0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 100, 1000, 4099};
@@ -35,6 +35,8 @@ enum { UNARIES = sizeof unaries / sizeof *unaries };
 
 static bool unary(trial *t, int index)
 {
+    iso_dtype dtype = index % 2 ? ISO_BF16 : ISO_F32;
+    index /= 2;
     int kind = 0, form = index / LENGTHS; /* gelu has two */
     while (kind < UNARIES && (strcmp(unaries[kind].name, t->op) != 0 || form-- > 0))
         kind++;
@@ -42,9 +44,24 @@ static bool unary(trial *t, int index)
         return false;
     index %= LENGTHS;
     t->attrs.unary = (iso_unary_attrs){unaries[kind].kind, unaries[kind].alpha};
-    input(t, ISO_F32, unaries[kind].low, unaries[kind].high, DIMS(lengths[index]));
-    output(t, ISO_F32, DIMS(lengths[index]));
-    t->tolerance = (tolerance){1e-6, 3e-8};
+    input(t, dtype, unaries[kind].low, unaries[kind].high, DIMS(lengths[index]));
+    output(t, dtype, DIMS(lengths[index]));
+    t->tolerance = dtype == ISO_BF16 ? one_narrow_rounding : (tolerance){1e-6, 3e-8};
+    return true;
+}
+
+/* The plain kernel has these conversions itself. */
+static bool narrow_cast(trial *t, int index)
+{
+    static const double ranges[] = {3, 1e-39, 3.4e38};
+    if (index == LENGTHS * 6)
+        return false;
+    iso_dtype from = index % 2 ? ISO_F32 : ISO_BF16, to = index % 2 ? ISO_BF16 : ISO_F32;
+    double range = ranges[index / 2 % 3];
+    t->attrs.cast.dtype = to;
+    input(t, from, -range, range, DIMS(lengths[index / 6]));
+    output(t, to, DIMS(lengths[index / 6]));
+    t->fixed_types = true;
     return true;
 }
 
@@ -103,17 +120,21 @@ static const struct {
     {0, 1, 1, {0}, {77}, {77}},
     {3, 3, 3, {4, 1, 6}, {1, 5, 6}, {4, 5, 6}},
     {3, 2, 3, {2, 3, 1}, {1, 19}, {2, 3, 19}},
+    {2, 1, 2, {7, 2100}, {2100}, {7, 2100}},
+    {3, 2, 3, {5, 40, 33}, {40, 33}, {5, 40, 33}},
 };
 
 static bool binary(trial *t, int index)
 {
-    if (index == sizeof broadcasts / sizeof *broadcasts)
+    int which = index / 2;
+    iso_dtype dtype = index % 2 ? ISO_BF16 : ISO_F32;
+    if (which == sizeof broadcasts / sizeof *broadcasts)
         return false;
     bool divides = strcmp(t->op, "divide") == 0;
-    input(t, ISO_F32, -1, 1, broadcasts[index].rank_a, broadcasts[index].a);
-    input(t, ISO_F32, divides ? 0.5 : -1, 1.5, broadcasts[index].rank_b, broadcasts[index].b);
-    output(t, ISO_F32, broadcasts[index].rank, broadcasts[index].out);
-    t->tolerance = divides ? one_rounding : exact;
+    input(t, dtype, -1, 1, broadcasts[which].rank_a, broadcasts[which].a);
+    input(t, dtype, divides ? 0.5 : -1, 1.5, broadcasts[which].rank_b, broadcasts[which].b);
+    output(t, dtype, broadcasts[which].rank, broadcasts[which].out);
+    t->tolerance = !divides ? exact : index % 2 ? one_narrow_rounding : one_rounding;
     return true;
 }
 
@@ -159,10 +180,11 @@ enum { PRODUCTS = sizeof product_sizes / sizeof *product_sizes };
 
 static bool matmul(trial *t, int index)
 {
-    int which = index / 10, form = index % 5;
+    int which = index / 20, form = index % 5;
     if (which == PRODUCTS)
         return false;
-    iso_dtype dtype = index % 10 < 5 ? ISO_F32 : ISO_F64;
+    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_BF16, ISO_BF16};
+    iso_dtype dtype = types[index / 5 % 4], to = index % 20 < 15 && dtype == ISO_BF16 ? ISO_F32 : dtype;
     int64_t m = product_sizes[which][0], n = product_sizes[which][1], k = product_sizes[which][2];
     bool ta = form == 1 || form == 3, tb = form == 2 || form == 3, contract = form == 4;
     t->attrs.matmul = (iso_matmul_attrs){ta, tb, contract};
@@ -173,14 +195,15 @@ static bool matmul(trial *t, int index)
         input(t, dtype, -1, 1, 2, ta ? (int64_t[]){k, m} : (int64_t[]){m, k});
         input(t, dtype, -1, 1, 2, tb ? (int64_t[]){n, k} : (int64_t[]){k, n});
     }
-    output(t, dtype, DIMS(m, n));
-    if (index % 10 == 5) { /* batches of products */
+    output(t, to, DIMS(m, n));
+    if (index % 20 == 5 || index % 20 == 10) { /* batches of products */
         t->inputs = t->outputs = 0;
-        input(t, ISO_F32, -1, 1, DIMS(3, m, k));
-        input(t, ISO_F32, -1, 1, DIMS(3, k, n));
+        dtype = dtype == ISO_F64 ? ISO_F32 : dtype;
+        input(t, dtype, -1, 1, DIMS(3, m, k));
+        input(t, dtype, -1, 1, DIMS(3, k, n));
         output(t, ISO_F32, DIMS(3, m, n));
     }
-    t->tolerance = products;
+    t->tolerance = to == ISO_BF16 ? (tolerance){0x1p-7, 1e-5} : products;
     return true;
 }
 
@@ -413,6 +436,7 @@ static const struct {
     {"maximum", binary},
     {"minimum", binary},
     {"reduce_sum", reduce_sum},
+    {"cast", narrow_cast},
     {"matmul", matmul},
     {"conv2d", convolution},
     {"conv2d_grad_input", convolution},

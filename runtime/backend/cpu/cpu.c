@@ -44,7 +44,9 @@ bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
 
 static const iso_kernel *cpu_find(const char *op, const iso_kernel_call *call)
 {
-    const iso_kernel *narrow = iso_narrow_has(call) ? iso_narrow_find(op, call, cpu_find) : NULL;
+    const iso_kernel *narrow = iso_narrow_has(call) ? iso_narrow_own(op, call) : NULL;
+    if (!narrow && iso_narrow_has(call))
+        narrow = iso_narrow_find(op, call, cpu_find);
     if (narrow)
         return narrow;
     for (int i = 0; kernels[i]; i++)

@@ -59,3 +59,20 @@ const iso_kernel iso_cpu_scale_by_count = {.op = "scale_by_count",
                                            .fits = single_fits,
                                            .run = elementwise_run_scale_by_count,
                                            .in_place = true};
+
+/* Between float32 and bfloat16; other types are the plain kernel's. */
+static bool cast_fits(const iso_kernel_call *call)
+{
+    iso_dtype from = call->in[0].dtype, to = call->out[0].dtype;
+    return (from == ISO_F32 && to == ISO_BF16) || (from == ISO_BF16 && to == ISO_F32);
+}
+
+static void run_cast(const iso_kernel_call *call)
+{
+    int64_t n = iso_array_count(&call->out[0]);
+    if (call->out[0].dtype == ISO_BF16)
+        iso_cpu_functions()->bf16_of_f32(n, call->in[0].data, call->out[0].data);
+    else
+        iso_cpu_functions()->f32_of_bf16(n, call->in[0].data, call->out[0].data);
+}
+const iso_kernel iso_cpu_cast = {.op = "cast", .name = "vector", .fits = cast_fits, .run = run_cast};

@@ -163,6 +163,50 @@ void ISO_SIMD(affine_f32)(int64_t n, float scale, float shift, const float *x, f
     MAP(v * scale + shift);
 }
 
+/* ---- bfloat16: the upper half of a float ---- */
+
+typedef uint16_t vh __attribute__((vector_size(2 * VL)));
+
+/* The nearest, ties to even; a NaN stays one. */
+INLINE vh vh_of_float(vf v)
+{
+    vu bits = (vu)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
+    vu is_nan = (vu)((bits & 0x7fffffff) > 0x7f800000);
+    return __builtin_convertvector((is_nan & nan) | (~is_nan & rounded), vh);
+}
+
+INLINE vf vh_to_float(vh v)
+{
+    return (vf)(__builtin_convertvector(v, vu) << 16);
+}
+
+void ISO_SIMD(bf16_of_f32)(int64_t n, const float *x, uint16_t *y)
+{
+    int64_t i = 0;
+    for (vh half; i + VL <= n; i += VL) {
+        half = vh_of_float(vf_load(x + i));
+        memcpy(y + i, &half, sizeof half);
+    }
+    if (i < n) {
+        vh half = vh_of_float(vf_load_n(x + i, n - i));
+        memcpy(y + i, &half, (size_t)(n - i) * sizeof *y);
+    }
+}
+
+void ISO_SIMD(f32_of_bf16)(int64_t n, const uint16_t *x, float *y)
+{
+    int64_t i = 0;
+    for (vh half; i + VL <= n; i += VL) {
+        memcpy(&half, x + i, sizeof half);
+        vf_store(y + i, vh_to_float(half));
+    }
+    if (i < n) {
+        vh half = {0};
+        memcpy(&half, x + i, (size_t)(n - i) * sizeof *x);
+        vf_store_n(y + i, vh_to_float(half), n - i);
+    }
+}
+
 /* One operand may be a single number. */
 #define MAP_BINARY(EXPRESSION)                                                                               \
     do {                                                                                                     \

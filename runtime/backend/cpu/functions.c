@@ -15,5 +15,7 @@ const iso_cpu_functions_table *iso_cpu_functions(void)
         {ISO_CPU_FUNCTIONS(FUNCTION)},
 #undef FUNCTION
     };
-    return &tables[iso_cpu_isa()];
+    iso_isa isa = iso_cpu_isa();
+    return &tables[isa < ISO_ISA_AVX512 ? isa
+                                        : ISO_ISA_AVX512]; /* bfloat16's instructions are the library's */
 }

@@ -65,6 +65,9 @@ typedef struct iso_row_moments {
     FUNCTION(void, unary_gradient_f32,                                                                       \
              (iso_unary_kind kind, float alpha, int64_t n, const float *s, const float *dy, float *dx))      \
     FUNCTION(void, affine_f32, (int64_t n, float scale, float shift, const float *x, float *y))              \
+    /* To bfloat16, rounded as by iso_bf16_of_float, and back */                                             \
+    FUNCTION(void, bf16_of_f32, (int64_t n, const float *x, uint16_t *y))                                    \
+    FUNCTION(void, f32_of_bf16, (int64_t n, const uint16_t *x, float *y))                                    \
     /* y[i] = a[i * a_step] op b[i * b_step], steps 0 or 1 */                                                \
     FUNCTION(                                                                                                \
         void, binary_f32,                                                                                    \

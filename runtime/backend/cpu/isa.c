@@ -10,7 +10,7 @@ static iso_isa detect(void)
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return ISO_ISA_AVX512;
+        return __builtin_cpu_supports("avx512bf16") ? ISO_ISA_AVX512_BF16 : ISO_ISA_AVX512;
     if (avx2)
         return ISO_ISA_AVX2;
 #endif
@@ -40,6 +40,6 @@ void iso_cpu_limit_isa(iso_isa isa)
 
 const char *iso_isa_name(iso_isa isa)
 {
-    static const char *const names[] = {"base", "AVX2", "AVX-512"};
+    static const char *const names[] = {"base", "AVX2", "AVX-512", "AVX-512 with bfloat16"};
     return names[isa];
 }

@@ -10,7 +10,7 @@
 #define UNARY(name, KIND, gradient, linear) KERNEL(name)
 #include "runtime/graph/ops/unary.h"
 KERNEL(unary_gradient)
-KERNEL(affine) KERNEL(scale_by_count)
+KERNEL(affine) KERNEL(scale_by_count) KERNEL(cast)
 KERNEL(add) KERNEL(subtract) KERNEL(multiply) KERNEL(divide) KERNEL(maximum) KERNEL(minimum)
 KERNEL(reduce_sum)
 KERNEL(batch_moments) KERNEL(batch_norm) KERNEL(batch_norm_grad_sums) KERNEL(batch_norm_grad)
@@ -26,7 +26,7 @@ KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average
 KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_im2col)
 KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_depthwise) KERNEL(conv2d_grad_input_im2col)
 KERNEL(conv2d_grad_kernel) KERNEL(conv2d_grad_kernel_depthwise) KERNEL(conv2d_grad_kernel_im2col)
-KERNEL(matmul_few) KERNEL(matmul_transposed) KERNEL(matmul_onednn) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
+KERNEL(matmul_bf16) KERNEL(matmul_few) KERNEL(matmul_transposed) KERNEL(matmul_onednn) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on
 #undef KERNEL

@@ -207,6 +207,43 @@ static void run_transposed(const iso_kernel_call *call)
                                                  (float *)call->out[0].data + i * p->m * p->n, call->scratch);
 }
 
+/* ---- bfloat16 ---- */
+
+static bool bf16_fits(const iso_kernel_call *call)
+{
+    iso_dtype to = call->out[0].dtype;
+    return call->in[0].dtype == ISO_BF16 && call->in[1].dtype == ISO_BF16 &&
+           (to == ISO_F32 || to == ISO_BF16) && iso_onednn_has_bf16();
+}
+
+static bool matmul_is_empty(const layout *l)
+{
+    return l->count == 0 || l->product.m == 0 || l->product.n == 0 || l->product.k == 0;
+}
+
+static size_t bf16_scratch(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    return matmul_is_empty(&l) ? 0 : iso_onednn_bf16_scratch(&l.product, call->out[0].dtype);
+}
+
+static void run_bf16(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    const uint16_t *a = call->in[0].data, *b = call->in[1].data;
+    char *c = call->out[0].data;
+    if (matmul_is_empty(&l)) {
+        matmul_empty(call);
+        return;
+    }
+    size_t bytes = (size_t)(p->m * p->n) * iso_dtype_size(call->out[0].dtype);
+    for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += bytes)
+        if (!iso_onednn_bf16_gemm(p, a, b, call->out[0].dtype, c, call->scratch))
+            iso_fault_raise(call->fault, "oneDNN failed on a product in bfloat16 of %lld x %lld x %lld",
+                            (long long)p->m, (long long)p->n, (long long)p->k);
+}
+
 static bool double_fits(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
@@ -227,6 +264,8 @@ static void run_double(const iso_kernel_call *call)
                            (double *)call->out[0].data + i * p->m * p->n);
 }
 
+const iso_kernel iso_cpu_matmul_bf16 = {
+    .op = "matmul", .name = "dnnl_matmul", .fits = bf16_fits, .scratch = bf16_scratch, .run = run_bf16};
 const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
                                        .name = "tiles",
                                        .fits = few_fit,

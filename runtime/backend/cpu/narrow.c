@@ -2,11 +2,12 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/list.h"
 #include "runtime/backend/cpu/reference/list.h"
 #include "runtime/backend/cpu/reference/reference.h"
-#include "runtime/base/bf16.h"
 
 enum { LINE = 64 };
 
@@ -54,21 +55,15 @@ static void widen_call(const iso_kernel_call *call, widened *w)
 
 static void to_float(const iso_array *narrow, const iso_array *wide)
 {
-    const uint16_t *from = narrow->data;
-    float *to = wide->data;
-    for (int64_t i = 0, count = iso_array_count(narrow); i < count; i++)
-        to[i] = iso_bf16_to_float(from[i]);
+    iso_cpu_functions()->f32_of_bf16(iso_array_count(narrow), narrow->data, wide->data);
 }
 
 static void round_off(const iso_array *wide, const iso_array *narrow)
 {
-    const float *from = wide->data;
-    uint16_t *to = narrow->data;
-    for (int64_t i = 0, count = iso_array_count(narrow); i < count; i++)
-        to[i] = iso_bf16_of_float(from[i]);
+    iso_cpu_functions()->bf16_of_f32(iso_array_count(narrow), wide->data, narrow->data);
 }
 
-static void narrow_run(const iso_kernel *kernel, const iso_kernel_call *call)
+static void run_whole(const iso_kernel *kernel, const iso_kernel_call *call)
 {
     widened w;
     widen_call(call, &w);
@@ -81,11 +76,115 @@ static void narrow_run(const iso_kernel *kernel, const iso_kernel_call *call)
             round_off(&w.out[i], &call->out[i]);
 }
 
-static size_t narrow_scratch(const iso_kernel *kernel, const iso_kernel_call *call)
+/* ---- ops element by element: some rows at a time, which stay in the cache; plain kernels do without ---- */
+
+enum { BLOCK = 2048 /* elements */ };
+
+/* The output as [rows, columns]. Every input has its shape, or is a row that all rows have in common. */
+typedef struct rows_of {
+    int64_t rows, columns, step; /* step: rows of a block */
+    bool common[ISO_MAX_INPUTS];
+} rows_of;
+
+static bool is_elementwise(const char *op)
+{
+    static const char *const ops[] = {
+        "unary_gradient", "affine", "scale_by_count", "add",     "subtract",
+        "multiply",       "divide", "maximum",        "minimum",
+#define UNARY(name, KIND, gradient, linear) #name,
+#include "runtime/graph/ops/unary.h"
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(ops[i], op) == 0)
+            return true;
+    return false;
+}
+
+static bool ends_with(const iso_array *array, const iso_array *end)
+{
+    size_t bytes = (size_t)end->rank * sizeof *end->dim;
+    return end->rank > 0 && end->rank <= array->rank &&
+           memcmp(array->dim + (array->rank - end->rank), end->dim, bytes) == 0;
+}
+
+static bool splits(const iso_kernel *kernel, const iso_kernel_call *call, rows_of *r)
+{
+    const iso_array *out = &call->out[0];
+    int64_t count = iso_array_count(out);
+    *r = (rows_of){.columns = 1};
+    if (!is_elementwise(kernel->op) || count == 0)
+        return false;
+    for (int i = 0; i < call->n_inputs; i++) {
+        int64_t own = iso_array_count(&call->in[i]);
+        r->common[i] = own != count;
+        if (!ends_with(out, &call->in[i]) || (r->common[i] && r->columns != 1 && r->columns != own))
+            return false;
+        r->columns = r->common[i] ? own : r->columns;
+    }
+    r->rows = count / r->columns;
+    r->step = r->columns < BLOCK ? BLOCK / r->columns : 1;
+    return true;
+}
+
+/* `rows` rows from `first` of an operand. */
+static iso_array rows_from(const iso_array *array, const rows_of *r, bool common, int64_t first, int64_t rows)
+{
+    iso_array part = *array;
+    part.rank = common || r->columns == 1 ? 1 : 2;
+    part.dim[0] = common ? r->columns : rows;
+    part.dim[1] = r->columns;
+    if (!common && part.data)
+        part.data = (char *)part.data + (size_t)(first * r->columns) * iso_dtype_size(array->dtype);
+    return part;
+}
+
+/* The call of the rows [first, first + step), in `in` and `out`. */
+static iso_kernel_call block_of(const iso_kernel_call *call, const rows_of *r, int64_t first, iso_array *in,
+                                iso_array *out)
+{
+    iso_kernel_call block = *call;
+    int64_t rows = r->rows - first < r->step ? r->rows - first : r->step;
+    for (int i = 0; i < call->n_inputs; i++)
+        in[i] = rows_from(&call->in[i], r, r->common[i], first, rows);
+    out[0] = rows_from(&call->out[0], r, false, first, rows);
+    block.in = in;
+    block.out = out;
+    return block;
+}
+
+static void run_blocks(const iso_kernel *kernel, const iso_kernel_call *call, const rows_of *r)
+{
+    iso_array in[ISO_MAX_INPUTS], out[1];
+    for (int64_t first = 0; first < r->rows; first += r->step) {
+        iso_kernel_call block = block_of(call, r, first, in, out);
+        run_whole(kernel, &block);
+    }
+}
+
+static void narrow_run(const iso_kernel *kernel, const iso_kernel_call *call)
+{
+    rows_of r;
+    if (splits(kernel, call, &r))
+        run_blocks(kernel, call, &r);
+    else
+        run_whole(kernel, call);
+}
+
+static size_t whole_scratch(const iso_kernel *kernel, const iso_kernel_call *call)
 {
     widened w;
     widen_call(call, &w);
     return w.bytes + (kernel->scratch ? kernel->scratch(&w.call) : 0);
+}
+
+static size_t narrow_scratch(const iso_kernel *kernel, const iso_kernel_call *call)
+{
+    rows_of r;
+    iso_array in[ISO_MAX_INPUTS], out[1];
+    if (!splits(kernel, call, &r))
+        return whole_scratch(kernel, call);
+    iso_kernel_call block = block_of(call, &r, 0, in, out);
+    return whole_scratch(kernel, &block);
 }
 
 /* ---- one function of each kind for each kernel: a kernel's functions are not given the kernel ---- */
@@ -104,11 +203,11 @@ static size_t narrow_scratch(const iso_kernel *kernel, const iso_kernel_call *ca
 #define KERNEL(name)                                                                                         \
     static void run_reference_##name(const iso_kernel_call *call)                                            \
     {                                                                                                        \
-        narrow_run(&iso_reference_##name, call);                                                             \
+        run_whole(&iso_reference_##name, call);                                                              \
     }                                                                                                        \
     static size_t scratch_reference_##name(const iso_kernel_call *call)                                      \
     {                                                                                                        \
-        return narrow_scratch(&iso_reference_##name, call);                                                  \
+        return whole_scratch(&iso_reference_##name, call);                                                   \
     }
 #include "runtime/backend/cpu/reference/list.h"
 
@@ -141,6 +240,15 @@ static void fill_in(void)
             .in_place = true, /* the inputs are copied first */
         };
     }
+}
+
+const iso_kernel *iso_narrow_own(const char *op, const iso_kernel_call *call)
+{
+    static const iso_kernel *const own[] = {&iso_cpu_cast, &iso_cpu_matmul_bf16};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i]->op, op) == 0 && own[i]->fits(call))
+            return own[i];
+    return NULL;
 }
 
 const iso_kernel *iso_narrow_find(const char *op, const iso_kernel_call *call, iso_kernel_find find)

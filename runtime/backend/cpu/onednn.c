@@ -27,24 +27,38 @@ static void find_openmp(void)
     }
 }
 
-bool iso_onednn_sgemm(const iso_product *p, const float *a, const float *b, float *c)
+int iso_onednn_threads_begin(void)
 {
     pthread_once(&openmp.once, find_openmp);
-    int threads = openmp.most ? openmp.most() : 1;
-    if (threads != 1)
+    int before = openmp.most ? openmp.most() : 1;
+    if (before != 1)
         openmp.set(1);
+    return before;
+}
+
+void iso_onednn_threads_end(int before)
+{
+    if (before != 1)
+        openmp.set(before);
+}
+
+bool iso_onednn_sgemm(const iso_product *p, const float *a, const float *b, float *c)
+{
+    int threads = iso_onednn_threads_begin();
     dnnl_status_t status =
         dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', p->m, p->n, p->k, 1, a,
                    p->transpose_a ? p->m : p->k, b, p->transpose_b ? p->k : p->n, 0, c, p->n);
-    if (threads != 1)
-        openmp.set(threads);
+    iso_onednn_threads_end(threads);
     return status == dnnl_success;
 }
 
 void iso_onednn_limit_isa(iso_isa isa)
 {
+    static const dnnl_cpu_isa_t most[] = {[ISO_ISA_BASE] = dnnl_cpu_isa_sse41,
+                                          [ISO_ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                          [ISO_ISA_AVX512] = dnnl_cpu_isa_avx512_core_vnni};
     if (isa < iso_cpu_isa())
-        dnnl_set_max_cpu_isa(isa == ISO_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
+        dnnl_set_max_cpu_isa(most[isa]);
 }
 
 void iso_onednn_find(iso_libraries *libraries)
@@ -58,8 +72,8 @@ static const struct {
     iso_isa suits;
     const char *name;
 } isas[] = {
-    {dnnl_cpu_isa_avx512_core_amx, ISO_ISA_AVX512, "AVX-512 with AMX"},
-    {dnnl_cpu_isa_avx512_core_bf16, ISO_ISA_AVX512, "AVX-512 with bfloat16"},
+    {dnnl_cpu_isa_avx512_core_amx, ISO_ISA_AVX512_BF16, "AVX-512 with AMX"},
+    {dnnl_cpu_isa_avx512_core_bf16, ISO_ISA_AVX512_BF16, "AVX-512 with bfloat16"},
     {dnnl_cpu_isa_avx512_core_vnni, ISO_ISA_AVX512, "AVX-512 with VNNI"},
     {dnnl_cpu_isa_avx512_core, ISO_ISA_AVX512, "AVX-512"},
     {dnnl_cpu_isa_avx2, ISO_ISA_AVX2, "AVX2"},

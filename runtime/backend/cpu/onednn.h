@@ -14,6 +14,16 @@ typedef struct iso_product {
 
 /* oneDNN. Returns false and does nothing if the build has no oneDNN. */
 bool iso_onednn_sgemm(const iso_product *product, const float *a, const float *b, float *c);
+/* Products of bfloat16 with sums in float32, by oneDNN; c is of type `to`, float32 or bfloat16 (rounded once).
+ * has_bf16: the ranks agreed on instructions for bfloat16, and oneDNN has and uses them. scratch: its bytes,
+ * aligned to 64. m, n, k > 0. gemm returns false if oneDNN failed. */
+bool iso_onednn_has_bf16(void);
+size_t iso_onednn_bf16_scratch(const iso_product *product, iso_dtype to);
+bool iso_onednn_bf16_gemm(const iso_product *product, const uint16_t *a, const uint16_t *b, iso_dtype to,
+                          void *c, void *scratch);
+/* Between these calls oneDNN uses the calling thread alone; end takes what begin returned. */
+int iso_onednn_threads_begin(void);
+void iso_onednn_threads_end(int before);
 /* OpenBLAS. takes: it could be loaded, and the product is within its 32-bit sizes. */
 bool iso_openblas_takes(const iso_product *product);
 void iso_openblas_sgemm(const iso_product *product, const float *a, const float *b, float *c);
