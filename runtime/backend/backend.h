@@ -107,7 +107,8 @@ typedef struct iso_backend {
      * CPU call it (iso_device.reach), and it is done at once. */
     void (*sum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream);
     void (*maximum)(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream);
-    iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype); /* "adam", ...; NULL: unknown */
+    /* rule: iso_optimizer_kernel of an optimizer: "adam", ...; NULL: unknown. */
+    iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype);
     void (*prepare)(const iso_rates_call *call, iso_stream *stream);
     void (*optimize)(const iso_optimizer_call *call, iso_stream *stream);
     /* faults: as in iso_optimizer_call. */

@@ -4,7 +4,8 @@
 #include <malloc.h>
 
 #include "runtime/backend/cuda/kernels.h"
-#include "tests/backend/cases_more.h"
+#include "tests/backend/faults.h"
+#include "tests/backend/other_types.h"
 #include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"
 
@@ -49,25 +50,6 @@ static void check_orders(const trial *t, const result *want)
     check_in_place(t, emulated(), &got);
     check_no_error(t);
     free_result(t, &got);
-}
-
-/* The same with another type in place of float32. Sums and functions of float64 are exact to its roundings;
- * a result in bfloat16 is rounded once, so it may be the neighbour. */
-static bool in_type(const trial *t, iso_dtype dtype, trial *other)
-{
-    bool any = false;
-    *other = *t;
-    for (int i = 0; i < t->inputs + t->outputs; i++) {
-        iso_array *array = i < t->inputs ? &other->in[i] : &other->out[i - t->inputs];
-        any |= array->dtype == ISO_F32;
-        array->dtype = array->dtype == ISO_F32 ? dtype : array->dtype;
-    }
-    bool exactly = t->tolerance.relative == 0 && t->tolerance.absolute == 0;
-    if (dtype == ISO_F64)
-        other->tolerance = (tolerance){t->tolerance.relative * 1e-6, t->tolerance.absolute * 1e-6};
-    else if (!exactly)
-        other->tolerance.relative = 0x1p-7;
-    return any && !t->fixed_types;
 }
 
 static void check_type(const trial *t, iso_dtype dtype)
@@ -126,63 +108,11 @@ END_TEST
 
 /* ---- faults ---- */
 
-enum { ROWS = 70, CLASSES_OF_FAULTS = 9 };
-
-/* Runs an op of labels [ROWS] on the reference or the emulator; the labels at `wrong` are none. */
-static iso_fault fault_of(const char *op, bool reference, iso_dtype dtype, const int *wrong, int32_t earlier)
-{
-    trial t = {.op = op};
-    bool gradient = strstr(op, "grad"), table = strstr(op, "embedding"), part = strstr(op, "class_");
-    t.attrs.embedding.rows = CLASSES_OF_FAULTS;
-    if (part)
-        t.attrs.classes = (iso_class_attrs){1, 0};
-    if (table && !gradient)
-        input(&t, ISO_F32, -1, 1, DIMS(CLASSES_OF_FAULTS, 3));
-    int labels = t.inputs;
-    input(&t, dtype, 0, CLASSES_OF_FAULTS, DIMS(ROWS));
-    t.whole = 1u << labels;
-    if (!table)
-        input(&t, ISO_F32, -1, 1, DIMS(ROWS, CLASSES_OF_FAULTS));
-    if (table ? gradient : gradient && !part)
-        input(&t, ISO_F32, -1, 1, 1 + table, (int64_t[]){ROWS, 3});
-    for (int i = 0; part && gradient && i < 3; i++) /* max, sum, dloss */
-        input(&t, ISO_F32, 2, 3, 2 - (i == 2), (int64_t[]){ROWS, 1});
-    output(&t, ISO_F32, 2,
-           table ? gradient ? (int64_t[]){CLASSES_OF_FAULTS, 3} : (int64_t[]){ROWS, 3}
-                 : (int64_t[]){ROWS, gradient ? CLASSES_OF_FAULTS : 1});
-    void *owner[MOST_ARRAYS];
-    place_inputs(&t, 0, NULL, owner);
-    for (int i = 0; wrong[i] >= 0; i++)
-        iso_element_set(t.in[labels].data, dtype, wrong[i], dtype == ISO_I64 ? -7 - i : 2.5 + i);
-    void *memory;
-    t.out[0].data = room_for(&t.out[0], 0, &memory);
-    iso_fault fault = {.code = earlier ? ISO_FAULT_INTEGER : ISO_FAULT_NONE, .instruction = earlier};
-    iso_kernel_call call = {.attrs = &t.attrs,
-                            .n_inputs = t.inputs,
-                            .n_outputs = 1,
-                            .in = t.in,
-                            .out = t.out,
-                            .info = &step_info,
-                            .fault = &fault,
-                            .instruction = 12};
-    const iso_kernel *kernel = (reference ? iso_backend_reference() : emulated())->find(op, &call);
-    call.scratch = kernel->scratch ? aligned_alloc(64, (kernel->scratch(&call) + 63) / 64 * 64) : NULL;
-    kernel->run(&call);
-    check_no_error(&t);
-    free(call.scratch);
-    free(memory);
-    free_all(owner, t.inputs);
-    return fault;
-}
-
 /* The fault of the lowest element stays, in any order of threads; that of an earlier instruction too. */
 START_TEST(faults_are_the_first)
 {
-    static const char *const ops[] = {"sparse_crossentropy", "sparse_crossentropy_grad",
-                                      "class_pick",          "class_sparse_grad",
-                                      "embedding",           "embedding_grad"};
     static const int wrong[] = {69, 33, 5, 41, -1}, none[] = {-1};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    for (int i = 0; i < FAULTY_OPS; i++)
         for (int order = 0; order < 6; order++) {
             iso_dtype dtype = order % 2 ? ISO_I64 : ISO_F32;
             emulator_set_order(order == 0   ? EMULATOR_IN_ORDER
@@ -190,15 +120,17 @@ START_TEST(faults_are_the_first)
                                             : EMULATOR_RANDOM,
                                (uint64_t)order);
             random_state = 1;
-            iso_fault want = fault_of(ops[i], true, dtype, wrong, 0);
+            iso_fault want = fault_of(faulty_ops[i], iso_backend_reference(), dtype, wrong, 0);
             random_state = 1;
-            iso_fault got = fault_of(ops[i], false, dtype, wrong, 0);
+            iso_fault got = fault_of(faulty_ops[i], emulated(), dtype, wrong, 0);
             ck_assert_int_eq(want.element, 5);
             ck_assert_msg(memcmp(&want, &got, sizeof want) == 0,
-                          "%s, order %d: code %d, element %lld, %lld, %g of %lld", ops[i], order, got.code,
-                          (long long)got.element, (long long)got.integer, got.real, (long long)got.count);
-            ck_assert_int_eq(fault_of(ops[i], false, dtype, wrong, 4).instruction, 4);
-            ck_assert_int_eq(fault_of(ops[i], false, dtype, none, 0).code, ISO_FAULT_NONE);
+                          "%s, order %d: code %d, element %lld, %lld, %g of %lld", faulty_ops[i], order,
+                          got.code, (long long)got.element, (long long)got.integer, got.real,
+                          (long long)got.count);
+            ck_assert_int_eq(fault_of(faulty_ops[i], emulated(), dtype, wrong, 4).instruction, 4);
+            ck_assert_int_eq(fault_of(faulty_ops[i], emulated(), dtype, none, 0).code, ISO_FAULT_NONE);
+            check_no_error(&(trial){.op = faulty_ops[i]});
         }
 }
 END_TEST

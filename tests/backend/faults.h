@@ -1,0 +1,62 @@
+/* Calls of ops that take indices, with some that are wrong. */
+#ifndef ISO_TESTS_BACKEND_FAULTS_H
+#define ISO_TESTS_BACKEND_FAULTS_H
+
+#include "tests/backend/harness.h"
+
+static const char *const faulty_ops[] = {"sparse_crossentropy", "sparse_crossentropy_grad",
+                                         "class_pick",          "class_sparse_grad",
+                                         "embedding",           "embedding_grad"};
+enum { FAULTY_OPS = sizeof faulty_ops / sizeof *faulty_ops };
+
+enum { ROWS = 70, CLASSES_OF_FAULTS = 9 };
+
+/* Runs an op of labels [ROWS]; the labels at `wrong`, which ends with -1, are none. earlier: the instruction
+ * that has met a fault before; 0: none. */
+static inline iso_fault fault_of(const char *op, const iso_backend *backend, iso_dtype dtype,
+                                 const int *wrong, int32_t earlier)
+{
+    trial t = {.op = op};
+    bool gradient = strstr(op, "grad"), table = strstr(op, "embedding"), part = strstr(op, "class_");
+    t.attrs.embedding.rows = CLASSES_OF_FAULTS;
+    if (part)
+        t.attrs.classes = (iso_class_attrs){1, 0};
+    if (table && !gradient)
+        input(&t, ISO_F32, -1, 1, DIMS(CLASSES_OF_FAULTS, 3));
+    int labels = t.inputs;
+    input(&t, dtype, 0, CLASSES_OF_FAULTS, DIMS(ROWS));
+    t.whole = 1u << labels;
+    if (!table)
+        input(&t, ISO_F32, -1, 1, DIMS(ROWS, CLASSES_OF_FAULTS));
+    if (table ? gradient : gradient && !part)
+        input(&t, ISO_F32, -1, 1, 1 + table, (int64_t[]){ROWS, 3});
+    for (int i = 0; part && gradient && i < 3; i++) /* max, sum, dloss */
+        input(&t, ISO_F32, 2, 3, 2 - (i == 2), (int64_t[]){ROWS, 1});
+    output(&t, ISO_F32, 2,
+           table ? gradient ? (int64_t[]){CLASSES_OF_FAULTS, 3} : (int64_t[]){ROWS, 3}
+                 : (int64_t[]){ROWS, gradient ? CLASSES_OF_FAULTS : 1});
+    void *owner[MOST_ARRAYS];
+    place_inputs(&t, 0, NULL, owner);
+    for (int i = 0; wrong[i] >= 0; i++)
+        iso_element_set(t.in[labels].data, dtype, wrong[i], dtype == ISO_I64 ? -7 - i : 2.5 + i);
+    void *memory;
+    t.out[0].data = room_for(&t.out[0], 0, &memory);
+    iso_fault fault = {.code = earlier ? ISO_FAULT_INTEGER : ISO_FAULT_NONE, .instruction = earlier};
+    iso_kernel_call call = {.attrs = &t.attrs,
+                            .n_inputs = t.inputs,
+                            .n_outputs = 1,
+                            .in = t.in,
+                            .out = t.out,
+                            .info = &step_info,
+                            .fault = &fault,
+                            .instruction = 12};
+    const iso_kernel *kernel = backend->find(op, &call);
+    call.scratch = kernel->scratch ? aligned_alloc(64, (kernel->scratch(&call) + 63) / 64 * 64) : NULL;
+    kernel->run(&call);
+    free(call.scratch);
+    free(memory);
+    free_all(owner, t.inputs);
+    return fault;
+}
+
+#endif
