@@ -228,7 +228,11 @@ static const struct {
     {2, 8, 8, 4, 6, 2, 2, {3, 3}, {1, 1}, {0, 0}}, /* as long with zeros in front as what the windows reach */
     {1, 3, 3, 5, 3, 1, 2, {1, 3}, {0, 4}, {0, 5}}, /* places on zeros alone */
     {2, 1, 1, 3, 4, 1, 1, {2, 4}, {3, 1}, {2, 4}},
-    {3, 8, 6, 1, 12, 3, 3, {2, 2}, {0, 0}, {1, 1}}, /* few taps, with zeros below and none above */
+    {3, 8, 6, 1, 12, 3, 3, {2, 2}, {0, 0}, {1, 1}},    /* few taps, with zeros below and none above */
+    {3, 3, 5, 150, 201, 3, 3, {1, 1}, {1, 1}, {1, 1}}, /* many channels */
+    {2, 7, 5, 49, 50, 3, 3, {2, 3}, {1, 2}, {1, 1}},
+    {2, 4, 4, 520, 530, 1, 1, {2, 2}, {0, 0}, {0, 0}},  /* elements of x that no window has */
+    {40, 4, 4, 1100, 48, 1, 1, {2, 2}, {0, 0}, {0, 0}}, /* several blocks of sums in the gradient of x */
 };
 
 /* Each of them in float32, in float64 where that is small, with groups and dilation where these fit, and with
@@ -269,6 +273,7 @@ static bool convolution(trial *t, int index)
     output(t, dtype, 4, of_input ? x : of_kernel ? kernel : y);
     t->attrs.conv.shape = (iso_shape){4, {0}};
     memcpy(t->attrs.conv.shape.dim, of_input ? x : kernel, sizeof x);
+    t->by_rows = of_input ? 2 : of_kernel ? 0 : 1;
     t->tolerance = form == DOUBLE ? (tolerance){0, 1e-14} : products;
     return true;
 }

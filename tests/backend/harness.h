@@ -66,7 +66,9 @@ typedef struct trial {
     int inputs, outputs;
     double low[MOST_ARRAYS], high[MOST_ARRAYS]; /* values of the inputs; integers: low included, high not */
     uint32_t whole;                             /* bit i: input i has whole numbers */
-    bool fixed_types;                           /* the op has this form only for these types */
+    uint32_t by_rows; /* bit i: input i has a row for each row of the output, whose bits are
+                                                   those of the row alone; 0: not compared */
+    bool fixed_types; /* the op has this form only for these types */
     tolerance tolerance;
 } trial;
 
@@ -353,6 +355,20 @@ static inline void check_parts(const trial *t, const result *want)
     free(call.scratch);
 }
 
+/* The first half of the batch alone: the bits of these rows of the whole. */
+static inline void check_rows(const trial *t, const result *want)
+{
+    trial half = *t;
+    half.out[0].dim[0] /= 2;
+    for (int i = 0; i < t->inputs; i++)
+        if (t->by_rows >> i & 1)
+            half.in[i].dim[0] /= 2;
+    result got = run_trial(&half, iso_backend_cpu(), 0);
+    CHECK(memcmp(got.out[0].data, want->out[0].data, bytes_of(&half.out[0])) == 0,
+          "%s: kernel %s gave other bits for half of the batch", describe(t), got.kernel);
+    free_result(&half, &got);
+}
+
 /* `used` of each kernel that did it is raised. */
 static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *used)
 {
@@ -363,6 +379,8 @@ static inline void check_trial(trial *t, const iso_kernel *const *kernels, int *
     compare(t, &want, &got);
     check_in_place(t, iso_backend_cpu(), &got);
     check_parts(t, &got);
+    if (t->by_rows)
+        check_rows(t, &got);
     trial moved = *t;
     place_inputs(&moved, 192, t, moved_owner);
     result again = run_trial(&moved, iso_backend_cpu(), 320);

@@ -1,5 +1,6 @@
 /* Convolutions as tiles (tile.h) that read x in place, without im2col. They are products in which one index
  * runs over the channels of a few neighbouring positions, which are contiguous in memory. See functions.h. */
+#include "runtime/backend/cpu/conv_wide_body.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"
 
@@ -192,7 +193,7 @@ INLINE void conv_few_taps_grad(const iso_conv *p, const float *x, const float *d
 size_t ISO_SIMD(conv_scratch)(const iso_conv *p)
 {
     border b = has_few_taps(p) ? border_around_x(p) : border_of_x(p);
-    return border_is_empty(&b) ? 0 : (size_t)border_image(&b) * sizeof(float);
+    return border_is_empty(&b) || conv_is_wide(p) ? 0 : (size_t)border_image(&b) * sizeof(float);
 }
 
 /* Rows of the tile: positions of a row of outputs; k: a row of the window; segments: its rows. */
@@ -200,6 +201,10 @@ void ISO_SIMD(conv)(const iso_conv *p, const float *x, const float *kernel, floa
 {
     if (has_few_taps(p)) {
         conv_few_taps(p, x, kernel, y, scratch);
+        return;
+    }
+    if (conv_is_wide(p)) {
+        conv_wide(p, x, kernel, y);
         return;
     }
     border b = border_of_x(p);
@@ -261,6 +266,8 @@ INLINE int64_t cell_row(const cells *g)
 
 size_t ISO_SIMD(conv_grad_input_scratch)(const iso_conv *p)
 {
+    if (conv_grad_input_is_wide(p))
+        return 0;
     cells g = cells_of(p);
     int64_t dy = border_is_empty(&g.dy) ? 0 : border_image(&g.dy);
     return (size_t)(packed_size(p, &g) + up(dy, 16) + cell_row(&g)) * sizeof(float) + 128;
@@ -300,6 +307,10 @@ INLINE void unpack_cells(const iso_conv *p, const cells *g, int64_t cell, const 
 void ISO_SIMD(conv_grad_input)(const iso_conv *p, const float *kernel, const float *dy, float *dx,
                                void *scratch)
 {
+    if (conv_grad_input_is_wide(p)) {
+        conv_wide_grad_input(p, kernel, dy, dx);
+        return;
+    }
     cells g = cells_of(p);
     float *packed = scratch, *row = packed + packed_size(p, &g), *room = row + up(cell_row(&g), 16);
     pack_kernel(p, &g, kernel, packed);

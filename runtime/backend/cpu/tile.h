@@ -19,8 +19,9 @@ typedef struct iso_tile {
     int64_t k;
     int64_t segments, a_segment, b_segment;
     int64_t planes, a_plane, b_plane;
-    int last; /* lanes of the last vector that are stored, 1 to VL */
-    bool add; /* adds to C instead of overwriting it */
+    int last;   /* lanes of the last vector that are stored, 1 to VL */
+    bool add;   /* adds to C instead of overwriting it */
+    bool start; /* the sums begin with C: the bits are those of one sum over all such calls */
 } iso_tile;
 
 #endif

@@ -83,6 +83,19 @@ INLINE int tile_width(int64_t rows, int64_t vectors)
             BODY(4);                                                                                         \
     } while (0)
 
+INLINE void tile_load(const iso_tile *t, const int rows, const int vectors, vf acc[][5])
+{
+    const int last = t->last, end = vectors - 1;
+    const float *c = t->c;
+#define LOAD(j) acc[i][j] = vf_load(c + (j)*VL)
+    UNROLL
+    for (int i = 0; i < rows; i++, c += t->c_row) {
+        EACH_VECTOR(end, LOAD);
+        acc[i][end] = vf_get(c + end * VL, last);
+    }
+#undef LOAD
+}
+
 INLINE void tile_store(const iso_tile *t, const int rows, const int vectors, vf acc[][5])
 {
     const int last = t->last, end = vectors - 1;
@@ -112,6 +125,8 @@ INLINE void tile_run(const iso_tile *t, const int rows, const int vectors)
 #define LOAD(j) y[j] = vf_load(b + (j)*VL)
 #define FMA(j) acc[i][j] = vf_fma(x, y[j], acc[i][j])
     vf acc[16][5] = {{{0}}};
+    if (t->start)
+        tile_load(t, rows, vectors, acc);
     const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k, count = t->k;
     for (int64_t p = 0; p < t->planes; p++)
         for (int64_t s = 0; s < t->segments; s++) {
