@@ -55,6 +55,8 @@ typedef struct iso_topology {
     /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may
      * have slots in several. */
     const int *domain_of_slot;
+    /* [n_slots] of this rank's slots, on which pulls are queued, if the device gathers; NULL: it does not. */
+    iso_stream *const *stream_of_slot;
 } iso_topology;
 
 /* The sum routines of the backend in use. */
@@ -114,6 +116,9 @@ typedef struct iso_source {
 iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchange **exchange);
 /* Does nothing with NULL. Local, so that a rank that fails alone can clean up. */
 void iso_exchange_destroy(iso_exchange *exchange);
+/* Whether slots of this host wait for each other in a run. After the commit. On a device that gathers, what slots
+ * have queued must then be done before they start and before they end it. */
+bool iso_exchange_is_active(const iso_exchange *exchange);
 /* Whether this rank hosts the slot, or there are several domains. */
 bool iso_exchange_needs(const iso_exchange *exchange, int slot);
 /* Slot `slot` pulls `region` (global coordinates): the combination of `count` sources, given in increasing
@@ -204,6 +209,9 @@ int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, 
 void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                           void *out);
 
+/* On a device that gathers: queues the same on the slot's stream, for any n. out: the device's memory. */
+void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
+                                void *out);
 /* The same without a copy: the address of these elements if the pull has only one source (or they arrived
  * combined), else NULL. */
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n);

@@ -29,7 +29,10 @@ typedef struct iso_domain {
     iso_comm *own;         /* the same; NULL: they are those of the host, or there is no MPI */
     int n_slots;
     iso_window memory;
-    char *areas; /* the device's address of `memory` */
+    char *areas;              /* the device's address of `memory`, or its own memory if it gathers */
+    const iso_device *device; /* whose memory that is, if it gathers */
+    bool imported;            /* it is of another rank */
+    bool reserved;
     size_t slot_bytes, shared_bytes;
 } iso_domain;
 
@@ -54,8 +57,10 @@ struct iso_fabric {
     int *host_begin;             /* [n_hosts + 1] where a host's slots begin in by_host */
     iso_window flags, own_flags; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
-    int first_flag;        /* number of this rank's first thread in the host's barrier */
-    bool reserved;         /* the domains have their windows */
+    int first_flag; /* number of this rank's first thread in the host's barrier */
+    bool reserved;  /* the domains have their windows */
+    iso_stream *
+        *pack_streams;     /* [local slots] for what this rank packs, on a device that gathers; else NULL */
     iso_counter *counters; /* [local slots] */
     iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */

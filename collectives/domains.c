@@ -181,16 +181,18 @@ static iso_status window_bytes(const iso_domain *domain, const uint64_t bytes[2]
     return status;
 }
 
+/* ---- in memory of the host ---- */
+
 static void destroy_areas(const iso_fabric *fabric, iso_domain *domain)
 {
     if (domain->areas)
-        fabric->topology.device->detach(domain->areas);
+        fabric->topology.device->detach(fabric->topology.device, domain->areas);
     domain->areas = NULL;
     iso_window_destroy(&domain->memory);
 }
 
 /* bytes: for each slot, and for what they share. */
-static iso_status grow_window(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
+static iso_status grow_on_host(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
 {
     size_t total;
     iso_window fresh;
@@ -202,12 +204,12 @@ static iso_status grow_window(const iso_fabric *fabric, iso_domain *domain, cons
         return status;
     if (iso_comm_rank(domain->ranks) == 0 && domain->memory.base)
         memcpy(fresh.base, domain->memory.base, domain->shared_bytes);
-    status = fabric->topology.device->attach(fresh.base, total, &areas);
+    status = fabric->topology.device->attach(fabric->topology.device, fresh.base, total, &areas);
     iso_status met = iso_comm_barrier(domain->ranks); /* no rank unmaps or uses it before it is copied */
     status = status == ISO_OK ? met : status;
     if (status != ISO_OK) {
         if (areas)
-            fabric->topology.device->detach(areas);
+            fabric->topology.device->detach(fabric->topology.device, areas);
         iso_window_destroy(&fresh);
         return status;
     }
@@ -219,6 +221,120 @@ static iso_status grow_window(const iso_fabric *fabric, iso_domain *domain, cons
     return ISO_OK;
 }
 
+/* ---- in the device's memory ---- */
+
+/* The stream of the first of this rank's slots in a domain; NULL: it has none there. */
+static iso_stream *stream_in_domain(const iso_fabric *fabric, const iso_domain *domain)
+{
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++)
+        if (fabric->local[slot] >= 0 && fabric->domain_of_slot[slot] == domain->number)
+            return fabric->topology.stream_of_slot[slot];
+    return NULL;
+}
+
+/* The rank that has the domain's first slot allocates: its number among the domain's. Collective. */
+static iso_status find_owner(const iso_fabric *fabric, const iso_domain *domain, int *owner)
+{
+    int slot = 0;
+    while (fabric->domain_of_slot[slot] != domain->number)
+        slot++;
+    *owner = fabric->local[slot] >= 0 ? iso_comm_rank(domain->ranks) : 0;
+    return iso_comm_reduce(domain->ranks, ISO_COMM_MAX, ISO_COMM_INT, owner, 1);
+}
+
+static void drop_areas(iso_domain *domain)
+{
+    if (domain->areas && domain->imported)
+        domain->device->drop_memory(domain->device, domain->areas);
+    else if (domain->areas)
+        domain->device->release(domain->device, domain->areas);
+    domain->areas = NULL;
+}
+
+/* The owner's part: memory for the areas, with what the slots share copied, and its handle if others import it. */
+static iso_status make_areas(iso_stream *stream, const iso_domain *domain, size_t total, bool alone,
+                             unsigned char *handle, void **areas)
+{
+    const iso_device *device = stream->device;
+    iso_status status = device->allocate(device, total, "buffers that slots share", areas);
+    if (status == ISO_OK && domain->areas) {
+        device->copy(stream, *areas, domain->areas, domain->shared_bytes);
+        status = device->wait(stream);
+    }
+    if (status == ISO_OK && !alone)
+        status = device->export_memory(device, *areas, handle);
+    return status;
+}
+
+static void replace_areas(iso_domain *domain, void *areas, bool imported)
+{
+    drop_areas(domain);
+    domain->areas = areas;
+    domain->imported = imported;
+}
+
+/* Other ranks of the domain import the memory that one allocates. It gives the old memory back when they have dropped
+ * it. A rank without slots takes part, and has no memory. */
+static iso_status grow_on_device(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
+{
+    struct {
+        int good;
+        unsigned char handle[ISO_DEVICE_HANDLE];
+    } made = {0};
+    size_t total;
+    int owner = 0, good;
+    void *areas = NULL;
+    iso_stream *stream = stream_in_domain(fabric, domain);
+    iso_status status = ISO_OK;
+    domain->device = stream ? stream->device : NULL;
+    ISO_TRY(window_bytes(domain, bytes, &total));
+    ISO_TRY(find_owner(fabric, domain, &owner));
+    bool mine = iso_comm_rank(domain->ranks) == owner;
+    if (mine)
+        status = make_areas(stream, domain, total, iso_comm_size(domain->ranks) == 1, made.handle, &areas);
+    made.good = status == ISO_OK;
+    iso_status met = iso_comm_broadcast(domain->ranks, owner, &made, sizeof made);
+    status = status == ISO_OK ? met : status;
+    if (status == ISO_OK && made.good && !mine && stream)
+        status = stream->device->import_memory(stream->device, made.handle, &areas);
+    good = made.good && status == ISO_OK;
+    met = iso_comm_reduce(domain->ranks, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+    if (!good || met != ISO_OK) {
+        iso_domain failed = {.device = domain->device, .areas = areas, .imported = !mine};
+        drop_areas(&failed);
+        return status != ISO_OK ? status
+               : met != ISO_OK
+                   ? met
+                   : iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that "
+                                              "slots share");
+    }
+    if (!mine)
+        replace_areas(domain, areas, true);
+    ISO_TRY(iso_comm_barrier(domain->ranks));
+    if (mine)
+        replace_areas(domain, areas, false);
+    domain->slot_bytes = (size_t)bytes[0];
+    domain->shared_bytes = (size_t)bytes[1];
+done:
+    return status;
+}
+
+/* ---- both ---- */
+
+static void free_areas(const iso_fabric *fabric, iso_domain *domain)
+{
+    if (fabric->topology.device->gather)
+        drop_areas(domain);
+    else
+        destroy_areas(fabric, domain);
+}
+
+static iso_status grow_window(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
+{
+    return fabric->topology.device->gather ? grow_on_device(fabric, domain, bytes)
+                                           : grow_on_host(fabric, domain, bytes);
+}
+
 static iso_status reserve_domain(const iso_fabric *fabric, iso_domain *domain, size_t slot_bytes,
                                  size_t shared_bytes)
 {
@@ -226,8 +342,9 @@ static iso_status reserve_domain(const iso_fabric *fabric, iso_domain *domain, s
                          shared_bytes > domain->shared_bytes ? shared_bytes : domain->shared_bytes};
     iso_status status = iso_comm_reduce(domain->ranks, ISO_COMM_MAX, ISO_COMM_U64, bytes, 2);
     if (status == ISO_OK &&
-        (!domain->memory.base || bytes[0] > domain->slot_bytes || bytes[1] > domain->shared_bytes))
+        (!domain->reserved || bytes[0] > domain->slot_bytes || bytes[1] > domain->shared_bytes))
         status = grow_window(fabric, domain, bytes);
+    domain->reserved |= status == ISO_OK;
     return status;
 }
 
@@ -267,7 +384,7 @@ void *iso_fabric_slot_area(const iso_fabric *fabric, int slot)
 void iso_fabric_free_domains(iso_fabric *fabric)
 {
     for (int i = 0; i < fabric->n_own_domains; i++) {
-        destroy_areas(fabric, &fabric->domains[i]);
+        free_areas(fabric, &fabric->domains[i]);
         iso_comm_free(&fabric->domains[i].own);
     }
     iso_free(fabric->domains);

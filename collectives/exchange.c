@@ -12,6 +12,7 @@
 #include "collectives/coll_impl.h"
 #include "collectives/method_impl.h"
 #include "collectives/tree_impl.h"
+#include "runtime/base/device.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -76,7 +77,7 @@ void iso_exchange_destroy(iso_exchange *exchange)
     destroy_work(exchange);
     iso_packs_free(&exchange->packs);
     iso_packs_free(&exchange->near_packs);
-    iso_messages_free(&exchange->messages);
+    iso_messages_free(&exchange->messages, exchange->fabric->topology.device);
     iso_free(exchange->slots);
     iso_free(exchange->what);
     iso_free(exchange);
@@ -214,13 +215,27 @@ static iso_operand operand_in_window(const iso_request *r, const iso_source *sou
     };
 }
 
+/* A device takes a limited number of operands, or of places for the result, in one gather. */
+static iso_status check_gathered(const iso_exchange *exchange, int slot, int count)
+{
+    const iso_device *device = exchange->fabric->topology.device;
+    if (!device->gather || count <= ISO_MOST_GATHERED)
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "exchange '%s': slot %d reads or writes %d parts at once; on the device '%s' at most %d",
+                     exchange->what, slot, count, device->name, ISO_MOST_GATHERED);
+}
+
 /* A gather of `operands` operands, not planned yet. */
 static iso_status begin_gather(const iso_request *r, int operands, iso_gather *gather)
 {
-    *gather = (iso_gather){
-        .dtype = r->dtype, .combine = r->exchange->fabric->combine[r->reduce], .n_operands = operands};
+    *gather = (iso_gather){.dtype = r->dtype,
+                           .combine = r->exchange->fabric->combine[r->reduce],
+                           .maximum = r->reduce == ISO_MAX,
+                           .n_operands = operands};
     gather->operands = iso_new((size_t)operands * sizeof *gather->operands);
-    return gather->operands ? ISO_OK : iso_no_memory("the exchange '%s'", r->exchange->what);
+    return gather->operands ? check_gathered(r->exchange, r->slot, operands)
+                            : iso_no_memory("the exchange '%s'", r->exchange->what);
 }
 
 /* Allocates *boxes for the operands' boxes and, last, the target's. */
@@ -413,6 +428,7 @@ iso_status iso_request_pack(const iso_request *r, int reader, const iso_source *
     ISO_TRY(begin_part(r, reader, sources, count, &part));
     exchange->relays |= reads_messages(&part);
     if (mine) {
+        fresh.reader = reader;
         ISO_TRY(iso_list_add(list->packs, list->count, fresh, "the messages of an exchange"));
         ISO_TRY(make_gather(&part, part.region, &list->packs[list->count - 1].gather));
     }
@@ -547,7 +563,7 @@ static iso_status add_copies(iso_exchange *exchange, iso_gather *gather, int slo
         if (sources[i].slot != slot && domain[sources[i].slot] == domain[slot])
             gather->copies[gather->n_copies++] = (iso_operand){
                 .area = ISO_AREA_SLOT, .number = sources[i].slot, .offset = sources[i].offset + skip};
-    return ISO_OK;
+    return check_gathered(exchange, slot, gather->n_copies);
 }
 
 iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,

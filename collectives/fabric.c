@@ -42,6 +42,9 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     fabric->topology = *topology;
     if (!topology->device)
         fabric->topology.device = iso_device_cpu();
+    if (fabric->topology.device->gather && !topology->stream_of_slot)
+        return iso_error(ISO_INVALID, "a topology without streams on the device '%s'",
+                         fabric->topology.device->name);
     fabric->puller = iso_puller_for(fabric->topology.device);
     if (!fabric->puller)
         return iso_error(ISO_INVALID, "exchanges cannot pull from the memory of the device '%s'",
@@ -78,6 +81,23 @@ static iso_status fabric_list_slots(iso_fabric *fabric)
     return ISO_OK;
 }
 
+/* Thread 0 packs, while other threads queue work on the slots' own streams. */
+static iso_status make_pack_streams(iso_fabric *fabric)
+{
+    iso_status status = ISO_OK;
+    iso_stream *const *of = fabric->topology.stream_of_slot;
+    if (!fabric->topology.device->gather)
+        return ISO_OK;
+    fabric->pack_streams = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->pack_streams);
+    if (!fabric->pack_streams)
+        return iso_no_memory("the streams of %d slots", fabric->n_local_slots);
+    for (int slot = 0; slot < fabric->topology.n_slots && status == ISO_OK; slot++)
+        if (fabric->local[slot] >= 0)
+            status =
+                of[slot]->device->create_stream(of[slot]->device, &fabric->pack_streams[fabric->local[slot]]);
+    return status;
+}
+
 static iso_status number_slots(iso_fabric *fabric)
 {
     fabric->host_number = fabric->host_of_rank[fabric->topology.rank];
@@ -88,7 +108,9 @@ static iso_status number_slots(iso_fabric *fabric)
     fabric->counters = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->counters);
     if (!fabric->counters)
         return iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->n_local_slots);
-    iso_status status = fabric_list_slots(fabric);
+    iso_status status = make_pack_streams(fabric);
+    if (status == ISO_OK)
+        status = fabric_list_slots(fabric);
     return status == ISO_OK ? iso_fabric_find_domains(fabric) : status;
 }
 
@@ -205,6 +227,14 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     return status;
 }
 
+static void destroy_pack_streams(const iso_fabric *fabric)
+{
+    const iso_device *device = fabric->topology.device;
+    for (int i = 0; fabric->pack_streams && i < fabric->n_local_slots; i++)
+        device->destroy_stream(fabric->pack_streams[i]);
+    iso_free(fabric->pack_streams);
+}
+
 static void close_methods(iso_fabric *fabric)
 {
     int count;
@@ -223,8 +253,11 @@ void iso_fabric_destroy(iso_fabric *fabric)
         iso_free(fabric->groups[i]);
     iso_free(fabric->groups);
     iso_fabric_free_domains(fabric);
-    iso_window_destroy(&fabric->landing);
-    iso_free(fabric->outgoing);
+    destroy_pack_streams(fabric);
+    if (fabric->topology.device) {
+        iso_buffer_destroy(fabric->topology.device, &fabric->landing);
+        fabric->topology.device->release_pinned(fabric->topology.device, fabric->outgoing);
+    }
     iso_window_destroy(&fabric->flags);
     iso_window_destroy(&fabric->own_flags);
     iso_comm_free(&fabric->host);
@@ -249,27 +282,29 @@ const iso_topology *iso_fabric_topology(const iso_fabric *fabric)
 /* Either all hosts get their buffers, or none does. */
 static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
 {
+    const iso_device *device = fabric->topology.device;
     iso_window window = {0};
     void *memory = NULL;
     iso_status status = ISO_OK;
     if (landing > fabric->landing.bytes)
-        status = iso_window_create(fabric->host, landing, "the receive buffers of exchanges", &window);
+        status =
+            iso_buffer_create(fabric->host, device, landing, "the receive buffers of exchanges", &window);
     if (status == ISO_OK && outgoing > fabric->outgoing_bytes)
-        status = iso_alloc(outgoing, "the send buffers of exchanges", &memory);
+        status = device->allocate_pinned(device, outgoing, "the send buffers of exchanges", &memory);
     status = iso_channel_agree(&fabric->channel, status);
     if (status == ISO_OK && window.bytes) {
-        iso_window_destroy(&fabric->landing);
+        iso_buffer_destroy(device, &fabric->landing);
         fabric->landing = window;
         window = (iso_window){0};
     }
     if (status == ISO_OK && memory) {
-        iso_free(fabric->outgoing);
+        device->release_pinned(device, fabric->outgoing);
         fabric->outgoing = memory;
         fabric->outgoing_bytes = outgoing;
         memory = NULL;
     }
-    iso_window_destroy(&window);
-    iso_free(memory);
+    iso_buffer_destroy(device, &window);
+    device->release_pinned(device, memory);
     return status;
 }
 

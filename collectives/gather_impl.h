@@ -21,6 +21,7 @@ typedef struct iso_gather {
     iso_dtype dtype;
     size_t size; /* of an element */
     iso_combine combine;
+    bool maximum;  /* what it does; else the sum */
     int64_t count; /* elements of the region */
     int n_operands;
     iso_operand *operands;
@@ -30,7 +31,6 @@ typedef struct iso_gather {
     int64_t *stride;              /* [rank - 1][n_operands + 1] bytes; the target's is the last */
     const char **cursor;          /* [n_operands] for the walk */
     char *out;                    /* the region's first element in the target; NULL: no target address */
-    const iso_device *device;     /* whose memory the target is, which the host cannot write; NULL: it can */
     int n_copies;                 /* other places for the result; only if rank is 1 */
     iso_operand *copies;          /* [n_copies] n_folds is unused */
 } iso_gather;

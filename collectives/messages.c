@@ -114,18 +114,18 @@ bool iso_messages_travel(const iso_messages *messages)
     return any;
 }
 
-iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host)
+iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, const iso_device *device)
 {
     iso_status status = ISO_OK;
     messages->bytes = messages->bytes_out;
     for (int i = 0; i < messages->in.n_messages; i++)
         messages->bytes += messages->in.messages[i].to == messages->rank ? messages->in.messages[i].bytes : 0;
     if (messages->bytes_in > 0)
-        status = iso_window_create(host, messages->bytes_in, "the receive buffer of an exchange",
+        status = iso_buffer_create(host, device, messages->bytes_in, "the receive buffer of an exchange",
                                    &messages->landing);
     if (status == ISO_OK)
-        status =
-            iso_alloc(messages->bytes_out, "the send buffer of an exchange", (void **)&messages->outgoing);
+        status = device->allocate_pinned(device, messages->bytes_out, "the send buffer of an exchange",
+                                         (void **)&messages->outgoing);
     return status;
 }
 
@@ -176,11 +176,11 @@ static void free_mailbox(iso_mailbox *box)
     iso_table_free(&box->index);
 }
 
-void iso_messages_free(iso_messages *messages)
+void iso_messages_free(iso_messages *messages, const iso_device *device)
 {
     close_lines(messages);
-    iso_window_destroy(&messages->landing);
-    iso_free(messages->outgoing);
+    iso_buffer_destroy(device, &messages->landing);
+    device->release_pinned(device, messages->outgoing);
     free_mailbox(&messages->in);
     free_mailbox(&messages->out);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collectives/shm/window_impl.h"
+#include "collectives/buffers.h"
 #include "collectives/transport_impl.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/table.h"
@@ -59,12 +59,12 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transpor
 
 /* To be called after the last fragment: computes bytes, and which transports travel. */
 void iso_messages_close(iso_messages *messages, int rank);
-/* Then allocates its own buffers. Collective over host, except for errors. */
-iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host);
+/* Then allocates its own buffers, for the slots of a device. Collective over host, except for errors. */
+iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, const iso_device *device);
 /* Places received and sent messages in these buffers and opens the lines, also again for other buffers. */
 iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
                              int tag);
-void iso_messages_free(iso_messages *messages);
+void iso_messages_free(iso_messages *messages, const iso_device *device);
 /* Whether this rank sends or receives any. */
 bool iso_messages_travel(const iso_messages *messages);
 

@@ -8,15 +8,16 @@
 typedef struct iso_puller {
     const char *name;
     bool (*serves)(const iso_device *device);
-    void (*run)(const iso_gather *gather);
-    /* Combines elements [begin, begin + n) of a region that is one run into out; n is at most 4096. */
-    void (*part)(const iso_gather *gather, int64_t begin, int64_t n, void *out);
+    /* On the stream of a slot of the device that it serves, or at once: then the stream is not used. */
+    void (*run)(const iso_gather *gather, iso_stream *stream);
+    /* Combines elements [begin, begin + n) of a region that is one run into out. At once: n is at most 4096. */
+    void (*part)(const iso_gather *gather, int64_t begin, int64_t n, void *out, iso_stream *stream);
 } iso_puller;
 
 /* NULL: there is none for this device. */
 const iso_puller *iso_puller_for(const iso_device *device);
 
-extern const iso_puller iso_puller_staged;        /* staged.c */
+extern const iso_puller iso_puller_queued;        /* queued.c */
 extern const iso_puller iso_puller_shared_memory; /* shm/pull.c */
 
 #endif

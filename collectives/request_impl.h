@@ -30,6 +30,7 @@ typedef struct iso_request {
 /* What this rank combines for one fragment of a message, or for a method. */
 typedef struct iso_pack {
     iso_gather gather;
+    int reader; /* the slot of this rank that reads */
     int message; /* of those that are sent; within the host: of those that are received; or the method's number */
     size_t offset;
 } iso_pack;

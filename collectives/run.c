@@ -75,6 +75,11 @@ void iso_exchange_resolve(iso_exchange *exchange)
             methods[m]->resolve(exchange, exchange->work[m]);
 }
 
+bool iso_exchange_is_active(const iso_exchange *exchange)
+{
+    return exchange->active;
+}
+
 void iso_exchange_set_settled(iso_exchange *exchange)
 {
     exchange->settled = true;
@@ -145,7 +150,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
     iso_messages_close(&exchange->messages, fabric->topology.rank);
     if (status == ISO_OK && !exchange->shared)
-        status = iso_messages_allocate(&exchange->messages, fabric->host);
+        status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device);
     if (status == ISO_OK)
         status = allocate_work(exchange);
     if (status == ISO_OK)
@@ -167,10 +172,8 @@ void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
     const iso_device *device = exchange->fabric->topology.device;
     char *out = device->reach(data);
     for (int i = 0; i < pulls->n_pulls; i++)
-        if (pulls->pulls[i].target == target) {
+        if (pulls->pulls[i].target == target)
             pulls->pulls[i].gather.out = out ? out + pulls->pulls[i].target_offset : NULL;
-            pulls->pulls[i].gather.device = device->attached_only ? device : NULL;
-        }
 }
 
 /* ---- a run ---- */
@@ -210,6 +213,19 @@ static void run_check(iso_fabric *fabric, iso_status status)
         note_failure(fabric, status);
 }
 
+static void run_pack(const iso_fabric *fabric, const iso_pack *pack)
+{
+    iso_stream *stream = fabric->pack_streams ? fabric->pack_streams[fabric->local[pack->reader]] : NULL;
+    fabric->puller->run(&pack->gather, stream);
+}
+
+/* Waits until what was packed can be sent, or read by other slots. */
+static void finish_packs(iso_fabric *fabric)
+{
+    for (int i = 0; fabric->pack_streams && i < fabric->n_local_slots; i++)
+        run_check(fabric, fabric->topology.device->wait(fabric->pack_streams[i]));
+}
+
 /* Packs and sends, message by message. */
 static void send_messages(iso_exchange *exchange)
 {
@@ -219,7 +235,8 @@ static void send_messages(iso_exchange *exchange)
     int pack = 0;
     for (int i = 0; i < messages->out.n_messages; i++) {
         for (; pack < packs->count && packs->packs[pack].message == i; pack++)
-            exchange->fabric->puller->run(&packs->packs[pack].gather);
+            run_pack(exchange->fabric, &packs->packs[pack]);
+        finish_packs(exchange->fabric);
         if (messages->out.messages[i].from == messages->rank)
             run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
@@ -234,7 +251,8 @@ static bool has_arrivals(const iso_exchange *exchange)
 void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
 {
     for (int i = 0; i < list->count; i++)
-        exchange->fabric->puller->run(&list->packs[i].gather);
+        run_pack(exchange->fabric, &list->packs[i]);
+    finish_packs(exchange->fabric);
 }
 
 static void start_methods(iso_exchange *exchange)
@@ -398,17 +416,24 @@ static void run_count(const iso_exchange *exchange, int local, const iso_pull *p
     traffic->crossed += bytes * (uint64_t)pull->crossed;
 }
 
+/* NULL: pulls are done at once. */
+static iso_stream *stream_of_slot(const iso_fabric *fabric, int slot)
+{
+    return fabric->topology.device->gather ? fabric->topology.stream_of_slot[slot] : NULL;
+}
+
 void iso_exchange_pull(iso_exchange *exchange, int slot)
 {
     int local = exchange->fabric->local[slot];
     const iso_slot_pulls *pulls = &exchange->slots[local];
     const iso_puller *puller = exchange->fabric->puller;
+    iso_stream *stream = stream_of_slot(exchange->fabric, slot);
     exchange->fabric->counters[local].traffic.pulled += pulls->given;
     for (int i = 0; i < pulls->n_pulls; i++) {
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
             continue;
-        puller->run(&pull->gather);
+        puller->run(&pull->gather, stream);
         run_count(exchange, local, pull, pull->gather.count);
     }
 }
@@ -429,8 +454,17 @@ void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int6
 {
     int local = exchange->fabric->local[slot];
     const iso_pull *p = &exchange->slots[local].pulls[pull];
-    exchange->fabric->puller->part(&p->gather, begin, n, out);
+    exchange->fabric->puller->part(&p->gather, begin, n, out, NULL);
     run_count(exchange, local, p, n);
+}
+
+void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
+                                void *out)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    const iso_pull *p = &exchange->slots[fabric->local[slot]].pulls[pull];
+    fabric->puller->part(&p->gather, begin, n, out, stream_of_slot(fabric, slot));
+    run_count(exchange, fabric->local[slot], p, n);
 }
 
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n)

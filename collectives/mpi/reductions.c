@@ -49,9 +49,10 @@ typedef struct reductions {
     MPI_Request requests[CALLS];
     int n_calls;
     size_t contribution_bytes, result_bytes;
-    char *contribution;  /* of a leader */
-    iso_pack_list packs; /* of a leader: what its host adds to each region */
-    iso_window results;  /* of the host */
+    const iso_device *device; /* NULL until memory is allocated */
+    char *contribution;       /* of a leader */
+    iso_pack_list packs;      /* of a leader: what its host adds to each region */
+    iso_window results;       /* of the host */
 } reductions;
 
 static const char REGIONS[] = "the sums that MPI adds";
@@ -199,11 +200,12 @@ static iso_status allocate(const iso_fabric *fabric, const void *use, void *work
 {
     const leaders *l = use;
     reductions *r = work;
+    const iso_device *device = r->device = fabric->topology.device;
     iso_status status = place_all(r, l);
     if (status == ISO_OK && l->communicator)
-        status = iso_alloc(r->contribution_bytes, REGIONS, (void **)&r->contribution);
+        status = device->allocate_pinned(device, r->contribution_bytes, REGIONS, (void **)&r->contribution);
     /* all ranks of the host, whether or not one has failed */
-    iso_status window = iso_window_create(fabric->host, r->result_bytes + 1, REGIONS, &r->results);
+    iso_status window = iso_buffer_create(fabric->host, device, r->result_bytes + 1, REGIONS, &r->results);
     return status != ISO_OK ? status : window;
 }
 
@@ -212,9 +214,11 @@ static void destroy(void *work)
     reductions *r = work;
     for (int i = 0; i < r->n_calls; i++)
         iso_free(r->calls[i].counts);
-    iso_window_destroy(&r->results);
+    if (r->device) {
+        iso_buffer_destroy(r->device, &r->results);
+        r->device->release_pinned(r->device, r->contribution);
+    }
     iso_packs_free(&r->packs);
-    iso_free(r->contribution);
     iso_free(r->regions);
     iso_table_free(&r->index);
     iso_free(r);

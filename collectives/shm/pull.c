@@ -97,8 +97,9 @@ static void combine_and_copy(const iso_gather *gather, char *out)
 }
 
 /* All loops except the inner two, as an odometer. */
-static void pull_run(const iso_gather *gather)
+static void pull_run(const iso_gather *gather, iso_stream *stream)
 {
+    (void)stream;
     int64_t index[ISO_MAX_RANK] = {0};
     char *out = gather->out;
     if (gather->count == 0 || !out)
@@ -126,8 +127,9 @@ static void pull_run(const iso_gather *gather)
     }
 }
 
-static void pull_part(const iso_gather *gather, int64_t begin, int64_t n, void *out)
+static void pull_part(const iso_gather *gather, int64_t begin, int64_t n, void *out, iso_stream *stream)
 {
+    (void)stream;
     const iso_operand *operand = gather->operands;
     size_t skip = (size_t)begin * gather->size;
     if (gather->n_operands == 2) {

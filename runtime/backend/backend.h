@@ -88,14 +88,16 @@ typedef struct iso_backend {
     /* Why this machine cannot use it: "there is no driver"; NULL: it can. A member of NULL: it always can. */
     const char *(*unavailable)(void);
     /* Loads libraries, when a context begins that uses it, and may set environment variables for this time.
-     * host_rank: the rank's number on its host, by which ranks share out devices. NULL: there is nothing to load. */
-    void (*load)(int host_rank);
+     * NULL: there is nothing to load. */
+    void (*load)(void);
     /* Kernels of different levels (instruction sets) give different bits, so all ranks use the lowest level that
      * one of them has. NULL: there is one level. */
     int (*level)(void);
     void (*limit)(int level);
-    const char *(*kernels)(void);      /* the name of the level in use, for checkpoints: "AVX-512" */
-    const iso_device *(*device)(void); /* whose memory the kernels work in */
+    const char *(*kernels)(void); /* the name of the level in use, for checkpoints: "AVX-512" */
+    /* In whose memory the kernels of slot number `turn` among those of its host work: the slots take the devices
+     * that this process sees in turn. They are of one kind. */
+    const iso_device *(*device)(int turn);
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
     /* Prepares instructions, in order. `work` and what it points to stay where they are, and the addresses in them
      * stay the same, until `discard`. */

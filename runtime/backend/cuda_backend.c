@@ -22,15 +22,9 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
     (stream ? on_device : iso_backend_cpu())->maximum(dtype, n, a, b, out, stream);
 }
 
-static const iso_cuda_library *library;
-
-static void load(int host_rank)
-{
-    library->choose(host_rank);
-}
-
 static void open_once(void)
 {
+    const iso_cuda_library *library;
     iso_cuda_facts facts;
     iso_cuda_find(false, &facts);
     if (facts.state != ISO_CUDA_FOUND || iso_cuda_library_open(&library, NULL) != ISO_OK) {
@@ -40,7 +34,6 @@ static void open_once(void)
     on_device = library->backend();
     backend = *on_device;
     backend.unavailable = unavailable;
-    backend.load = load;
     backend.sum = sum;
     backend.maximum = maximum;
 }

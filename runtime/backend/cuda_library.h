@@ -77,10 +77,8 @@ typedef struct iso_cuda_library {
     void (*begin)(const iso_cuda_host *host);
     void (*find)(bool free_memory, iso_cuda_facts *facts);
     void (*find_part)(iso_cuda_part part, iso_cuda_part_facts *facts);
-    /* Chooses the GPU of this process, before anything else is asked of it: the ranks of a host take the GPUs that
-     * they see in turn. host_rank: the rank's number on its host. */
-    void (*choose)(int host_rank);
-    const struct iso_device *(*device)(void);
+    /* The GPU of slot number `turn` among those of its host (iso_backend.device). */
+    const struct iso_device *(*device)(int turn);
     const struct iso_backend *(*backend)(void); /* without `unavailable` and `load` */
 } iso_cuda_library;
 

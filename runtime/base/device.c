@@ -9,8 +9,21 @@
 
 static iso_stream cpu_stream;
 
-static iso_status cpu_create_stream(iso_stream **stream)
+static iso_status cpu_allocate(const iso_device *device, size_t bytes, const char *what, void **memory)
 {
+    (void)device;
+    return iso_alloc(bytes, what, memory);
+}
+
+static void cpu_release(const iso_device *device, void *memory)
+{
+    (void)device;
+    iso_free(memory);
+}
+
+static iso_status cpu_create_stream(const iso_device *device, iso_stream **stream)
+{
+    (void)device;
     *stream = &cpu_stream;
     return ISO_OK;
 }
@@ -46,8 +59,9 @@ static iso_status cpu_wait(iso_stream *stream)
 /* All that was queued is done: one event serves all. */
 static iso_device_event cpu_event;
 
-static iso_status cpu_create_event(iso_device_event **event)
+static iso_status cpu_create_event(const iso_device *device, iso_device_event **event)
 {
+    (void)device;
     *event = &cpu_event;
     return ISO_OK;
 }
@@ -79,16 +93,16 @@ static iso_status cpu_wait_event(const iso_device_event *event)
     return ISO_OK;
 }
 
-static iso_status cpu_attach(void *shared, size_t bytes, void **memory)
+static iso_status cpu_attach(const iso_device *device, void *shared, size_t bytes, void **memory)
 {
-    (void)bytes;
+    (void)device, (void)bytes;
     *memory = shared;
     return ISO_OK;
 }
 
-static void cpu_detach(void *memory)
+static void cpu_detach(const iso_device *device, void *memory)
 {
-    (void)memory;
+    (void)device, (void)memory;
 }
 
 static void *cpu_reach(void *memory)
@@ -98,10 +112,10 @@ static void *cpu_reach(void *memory)
 
 static const iso_device cpu = {.name = "cpu",
                                .host_access = true,
-                               .allocate = iso_alloc,
-                               .release = iso_free,
-                               .allocate_pinned = iso_alloc,
-                               .release_pinned = iso_free,
+                               .allocate = cpu_allocate,
+                               .release = cpu_release,
+                               .allocate_pinned = cpu_allocate,
+                               .release_pinned = cpu_release,
                                .create_stream = cpu_create_stream,
                                .destroy_stream = cpu_destroy_stream,
                                .copy = cpu_copy,
@@ -167,7 +181,8 @@ static iso_status begin_mapping(iso_stream *stream, void *memory, size_t bytes, 
     *mapping = (iso_mapping){memory, stream, memory, bytes, changed};
     if (!is_copied(mapping))
         return ISO_OK;
-    iso_status status = stream->device->allocate_pinned(bytes, "a copy of a device's memory", &mapping->data);
+    iso_status status =
+        stream->device->allocate_pinned(stream->device, bytes, "a copy of a device's memory", &mapping->data);
     if (status != ISO_OK)
         *mapping = (iso_mapping){0};
     return status;
@@ -195,7 +210,7 @@ iso_status iso_unmap(iso_status done, iso_mapping *mapping)
         return status;
     if (status == ISO_OK && mapping->changed)
         status = iso_device_write(mapping->stream, mapping->memory, mapping->data, mapping->bytes);
-    mapping->stream->device->release_pinned(mapping->data);
+    mapping->stream->device->release_pinned(mapping->stream->device, mapping->data);
     *mapping = (iso_mapping){0};
     return status;
 }

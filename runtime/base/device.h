@@ -27,20 +27,38 @@ typedef struct iso_device_event {
     const iso_device *device;
 } iso_device_event;
 
-/* What a kind of device does. */
+/* A region of a device's memory that becomes the combination of operands, in postfix order: operand i is pushed, then
+ * folds[i] times the last two are combined. */
+typedef struct iso_device_gather {
+    iso_dtype dtype;
+    bool maximum; /* else the sum */
+    int n_operands;
+    const void *const *operand; /* [n_operands] the region's first element in each */
+    const unsigned char *folds; /* [n_operands] */
+    int rank;                   /* of the loop nest, outermost loop first; the last is a run without gaps */
+    const int64_t *extent;      /* [rank] */
+    const int64_t *stride;      /* [rank - 1][n_operands + 1] bytes; the target's is the last */
+    void *out;
+    int n_copies; /* other places for the result; only if rank is 1 */
+    void *const *copies;
+} iso_device_gather;
+
+enum { ISO_DEVICE_HANDLE = 64, ISO_DEVICE_IDENTITY = 16, ISO_MOST_GATHERED = 128 };
+
+/* A device: what it does. A machine may have several of a kind. */
 struct iso_device {
     const char *name;
     bool host_access; /* the host may load and store the device's memory; copies and fills are done at once */
     /* Zeroed memory as from iso_alloc (memory.h), for which `release` is called. ISO_NO_MEMORY names `what` and
      * the bytes. `release` does nothing with NULL. */
-    iso_status (*allocate)(size_t bytes, const char *what, void **memory);
-    void (*release)(void *memory);
+    iso_status (*allocate)(const iso_device *device, size_t bytes, const char *what, void **memory);
+    void (*release)(const iso_device *device, void *memory);
     /* The same for pinned memory: memory of the host from and to which the device copies directly. */
-    iso_status (*allocate_pinned)(size_t bytes, const char *what, void **memory);
-    void (*release_pinned)(void *memory);
-    iso_status (*create_stream)(iso_stream **stream);
+    iso_status (*allocate_pinned)(const iso_device *device, size_t bytes, const char *what, void **memory);
+    void (*release_pinned)(const iso_device *device, void *memory);
+    iso_status (*create_stream)(const iso_device *device, iso_stream **stream);
     void (*destroy_stream)(iso_stream *stream); /* does nothing with NULL */
-    /* Queues a copy between any two of: the device's memory, the host's. The regions do not overlap. Until the
+    /* Queues a copy between any two of: the memory of devices of this kind, the host's. The regions do not overlap. Until the
      * next wait, the host must not write `from`, read `to` or free them. */
     void (*copy)(iso_stream *stream, void *to, const void *from, size_t bytes);
     /* Queues a fill: `count` elements at `to` become copies of the one at `element`, of `size` bytes (1, 2, 4 or
@@ -48,9 +66,10 @@ struct iso_device {
     void (*fill)(iso_stream *stream, void *to, const void *element, size_t size, size_t count);
     /* Waits until all that was queued is done. Returns the first error since the last wait. */
     iso_status (*wait)(iso_stream *stream);
-    iso_status (*create_event)(iso_device_event **event);
+    iso_status (*create_event)(const iso_device *device, iso_device_event **event);
     void (*destroy_event)(iso_device_event *event); /* does nothing with NULL */
-    /* The event is from now on the present end of the stream's queue. Before the first `record` it has passed. */
+    /* The event is from now on the present end of the stream's queue, of the event's own device. Before the first
+     * `record` it has passed. */
     void (*record)(iso_device_event *event, iso_stream *stream);
     /* What is queued on the stream from now on begins after the event, as it is recorded now; the host does not
      * wait. */
@@ -60,13 +79,24 @@ struct iso_device {
     iso_status (*wait_event)(const iso_device_event *event);
     /* Opens to the device the memory that the ranks of a host share, mapped at `shared` in this process:
      * *memory is its address on the device, until `detach`. */
-    iso_status (*attach)(void *shared, size_t bytes, void **memory);
-    void (*detach)(void *memory);
+    iso_status (*attach)(const iso_device *device, void *shared, size_t bytes, void **memory);
+    void (*detach)(const iso_device *device, void *memory);
     /* Where the exchanges of the CPU, which pull in shared memory, find the device's memory. NULL: NULL. The
-     * host's own memory is found where it is. attached_only: this finds only what `attach` opened; to the rest, the
-     * exchanges copy. */
+     * host's own memory is found where it is. A device that gathers finds it at its own address. */
     void *(*reach)(void *memory);
-    bool attached_only;
+    /* Queues a gather of at most ISO_MOST_GATHERED operands and copies, in the memory of the stream's device and in
+     * what is attached. The slots' windows are then in the device's memory, and those of one domain on one device.
+     * NULL: the exchanges gather in memory of the host, and the members below are NULL. */
+    void (*gather)(iso_stream *stream, const iso_device_gather *gather);
+    /* The same for all processes of a host, for the same device alone. */
+    iso_status (*identify)(const iso_device *device, unsigned char identity[ISO_DEVICE_IDENTITY]);
+    /* Opens memory from `allocate` to another process: `handle` is for that process's `import_memory`, which
+     * gives its address there until `drop_memory`. The memory must not be released before. */
+    iso_status (*export_memory)(const iso_device *device, void *memory,
+                                unsigned char handle[ISO_DEVICE_HANDLE]);
+    iso_status (*import_memory)(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
+                                void **memory);
+    void (*drop_memory)(const iso_device *device, void *memory);
 };
 
 /* The CPU: plain memory. */

@@ -149,6 +149,19 @@ static void update_from_product(const updater *u, const iso_slot_product *produc
 
 /* ---- where the host cannot work in the device's memory ---- */
 
+/* On a device that gathers: where the sum of the slot's part of a run's gradients will be. */
+static const void *queue_sum(const updater *u, const iso_weight_run *run, const iso_slot_sums *sums,
+                             size_t offset)
+{
+    int64_t first = run->begin - u->part_begin;
+    const void *sum = iso_exchange_view(u->exchange, u->slot, u->pull, first, run->count);
+    if (sum)
+        return sum;
+    void *memory = (char *)sums->memory + offset;
+    iso_exchange_queue_combine(u->exchange, u->slot, u->pull, first, run->count, memory);
+    return memory;
+}
+
 /* Sums the slot's part of a run's gradients in pinned memory, and queues its copy to the device. */
 static void *sum_to_device(const updater *u, const iso_weight_run *run, const iso_slot_sums *sums,
                            size_t offset)
@@ -167,7 +180,8 @@ static void *sum_to_device(const updater *u, const iso_weight_run *run, const is
 static void update_bucket(const updater *u, const iso_slot_plan *sp, int first, int end, size_t *offset)
 {
     for (int i = first; i < end; i++) {
-        void *sum = sum_to_device(u, &sp->runs[i], &sp->sums, *offset);
+        const void *sum = u->stream->device->gather ? queue_sum(u, &sp->runs[i], &sp->sums, *offset)
+                                                    : sum_to_device(u, &sp->runs[i], &sp->sums, *offset);
         sp->sums.runs[i] = part_of_run(u, &sp->runs[i], 0, sp->runs[i].count, sum);
         *offset += iso_aligned((size_t)sp->runs[i].count * u->element);
     }

@@ -71,7 +71,8 @@ static iso_status make_staging(const iso_device *device, const iso_array *array,
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < ISO_STEPS_AHEAD && !device->host_access && status == ISO_OK; i++)
-        status = device->allocate_pinned(iso_array_bytes(array), "a slot's input", &bound->staging[i]);
+        status =
+            device->allocate_pinned(device, iso_array_bytes(array), "a slot's input", &bound->staging[i]);
     return status;
 }
 
@@ -93,7 +94,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
         } else if (instruction->kind == ISO_READ) {
             bound->input = instruction->input;
             *array = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
-            ISO_TRY(make_staging(runtime->device, array++, bound));
+            ISO_TRY(make_staging(sp->local->device, array++, bound));
         } else if (instruction->kind == ISO_COPY) {
             bound->copy = copy++;
             ISO_TRY(bind_copy(ready, sp, i));
@@ -105,13 +106,13 @@ done:
 
 /* ---- constants ---- */
 
-static iso_status fill_constants(const iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
+static iso_status fill_constants(const iso_executable *ready, iso_slot_plan *sp)
 {
     const iso_plan *plan = ready->plan;
     iso_mapping mapping;
     iso_status status = ISO_OK;
-    ISO_TRY(runtime->device->allocate(plan->constant_bytes, "the constants of a plan", &sp->constants));
-    ISO_TRY(iso_map_to_write(runtime->stream, sp->constants, plan->constant_bytes, &mapping));
+    ISO_TRY(iso_local_allocate(sp->local, plan->constant_bytes, "the constants of a plan", &sp->constants));
+    ISO_TRY(iso_map_to_write(sp->local->stream, sp->constants, plan->constant_bytes, &mapping));
     for (int v = 0; v < plan->program->n_values; v++) {
         const iso_program_value *value = &plan->program->values[v];
         if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
@@ -164,6 +165,22 @@ size_t iso_executable_table_bytes(const iso_plan *plan)
            iso_memory_taken(sizeof(double)) + iso_executable_update_bytes(plan);
 }
 
+/* The number of faults: where the exchanges write it. */
+static iso_status allocate_total(const iso_local_slot *slot, void **total)
+{
+    return slot->device->gather
+               ? iso_local_allocate(slot, sizeof(double), "the faults of a step", total)
+               : iso_local_allocate_pinned(slot, sizeof(double), "the faults of a step", total);
+}
+
+static void release_total(const iso_local_slot *slot, void *total)
+{
+    if (slot->device->gather)
+        iso_local_release(slot, total);
+    else
+        iso_local_release_pinned(slot, total);
+}
+
 static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
 {
     iso_status status = ISO_OK;
@@ -179,11 +196,11 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
     ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
     void *total = NULL, *rates = NULL;
-    ISO_TRY(runtime->device->allocate_pinned(sizeof *sp->fault_total, "the faults of a step", &total));
+    ISO_TRY(allocate_total(sp->local, &total));
     sp->fault_total = total;
-    ISO_TRY(runtime->device->allocate(rates_bytes(ready->plan), "the rates of a slot", &rates));
+    ISO_TRY(iso_local_allocate(sp->local, rates_bytes(ready->plan), "the rates of a slot", &rates));
     sp->rates = rates;
-    ISO_TRY(fill_constants(runtime, ready, sp));
+    ISO_TRY(fill_constants(ready, sp));
     ISO_TRY(bind_slot(runtime, ready, sp));
 done:
     return status;
@@ -201,24 +218,25 @@ static void free_staging(const iso_device *device, const iso_slot_instruction *i
 {
     for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
         for (int k = 0; k < ISO_STEPS_AHEAD; k++)
-            device->release_pinned(instruction[i].staging[k]);
+            device->release_pinned(device, instruction[i].staging[k]);
 }
 
 /* All but the plan. */
 static void executable_free(iso_runtime *runtime, iso_executable *ready)
 {
     for (int i = 0; i < runtime->n_locals; i++) {
-        free_staging(runtime->device, ready->slot[i].instruction, ready->plan);
+        free_staging(runtime->locals[i].device, ready->slot[i].instruction, ready->plan);
         iso_free(ready->slot[i].instruction);
         iso_free(ready->slot[i].arrays);
         iso_free(ready->slot[i].copies);
         discard_sequences(runtime, &ready->slot[i]);
         iso_free(ready->slot[i].sequences);
         iso_free(ready->slot[i].work);
-        runtime->device->release(ready->slot[i].constants);
-        runtime->device->release_pinned(ready->slot[i].fault_total);
-        runtime->device->release(ready->slot[i].rates);
-        iso_executable_free_updates(runtime, &ready->slot[i]);
+        iso_local_release(&runtime->locals[i], ready->slot[i].constants);
+        release_total(&runtime->locals[i], ready->slot[i].fault_total);
+        iso_local_release(&runtime->locals[i], ready->slot[i].rates);
+        if (ready->slot[i].local)
+            iso_executable_free_updates(&ready->slot[i]);
     }
     iso_free(ready->reads);
     iso_free(ready->slot);

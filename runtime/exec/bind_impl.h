@@ -50,7 +50,7 @@ typedef struct iso_slot_product {
 
 /* The slot's part of a bucket's gradients, summed, where the host cannot do this in the device's memory. */
 typedef struct iso_slot_sums {
-    void *staging, *memory; /* pinned; the device's */
+    void *staging, *memory; /* pinned (NULL if the device gathers); the device's */
     iso_optimizer_run *runs;
 } iso_slot_sums;
 
@@ -99,7 +99,7 @@ void *iso_executable_value(const iso_runtime *runtime, const iso_executable *rea
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
 /* Approximate bytes of the tables of a slot. */
 size_t iso_executable_update_bytes(const iso_plan *plan);
-void iso_executable_free_updates(const iso_runtime *runtime, iso_slot_plan *sp);
+void iso_executable_free_updates(iso_slot_plan *sp);
 void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
 
 /* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange

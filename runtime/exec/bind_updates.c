@@ -118,7 +118,7 @@ static iso_status add_run_bytes(void *arg, const iso_bucket_run *run)
     return ISO_OK;
 }
 
-static iso_status make_sums(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
+static iso_status make_sums(const iso_plan *plan, iso_slot_plan *sp)
 {
     run_bytes of = {0};
     iso_status status = ISO_OK;
@@ -132,8 +132,11 @@ static iso_status make_sums(const iso_runtime *runtime, const iso_plan *plan, is
     sp->sums.runs = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->sums.runs);
     if (!sp->sums.runs)
         return iso_no_memory("the runs of an optimizer");
-    ISO_TRY(runtime->device->allocate(of.bytes, "the summed gradients of a slot", &sp->sums.memory));
-    ISO_TRY(runtime->device->allocate_pinned(of.bytes, "the summed gradients of a slot", &sp->sums.staging));
+    const iso_device *device = sp->local->device;
+    ISO_TRY(device->allocate(device, of.bytes, "the summed gradients of a slot", &sp->sums.memory));
+    if (!device->gather)
+        ISO_TRY(
+            device->allocate_pinned(device, of.bytes, "the summed gradients of a slot", &sp->sums.staging));
 done:
     return status;
 }
@@ -151,7 +154,7 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
     for (int i = 0; i < plan->n_fused_updates; i++)
         ISO_TRY(make_product(runtime, plan, &plan->fused_updates[i], sp));
     if (!runtime->device->host_access)
-        ISO_TRY(make_sums(runtime, plan, sp));
+        ISO_TRY(make_sums(plan, sp));
 done:
     return status;
 }
@@ -177,10 +180,10 @@ size_t iso_executable_update_bytes(const iso_plan *plan)
     return bytes;
 }
 
-void iso_executable_free_updates(const iso_runtime *runtime, iso_slot_plan *sp)
+void iso_executable_free_updates(iso_slot_plan *sp)
 {
-    runtime->device->release(sp->sums.memory);
-    runtime->device->release_pinned(sp->sums.staging);
+    iso_local_release(sp->local, sp->sums.memory);
+    iso_local_release_pinned(sp->local, sp->sums.staging);
     iso_free(sp->sums.runs);
     for (int i = 0; i < sp->n_products; i++) {
         iso_free(sp->products[i].kernel);

@@ -1,7 +1,7 @@
 /* Which slots of a mesh can load each other's memory.
  *
- * On the CPU these are the slots of a host. ISOGRID_SLOTS_PER_DOMAIN=k divides the slots of every host into domains
- * of k slots instead, so that one host can test what several devices without access to each other do. */
+ * On the CPU these are the slots of a host, on GPUs those of one GPU. ISOGRID_SLOTS_PER_DOMAIN=k divides them into
+ * domains of k slots instead, so that one host can test what several devices without access to each other do. */
 #include <stdlib.h>
 
 #include "collectives/control/control.h"
@@ -24,20 +24,54 @@ static iso_status slots_per_domain(int *slots)
     return ISO_OK;
 }
 
-/* Numbers the domains host by host. */
-static void number_domains(iso_domains *d, const iso_mesh *mesh, iso_context *ctx, int per_domain)
+/* A number for the device of each slot: the same for slots that are on one device. Collective. */
+static iso_status find_devices(iso_context *ctx, const iso_mesh *mesh, iso_stream *const *stream_of_slot,
+                               uint64_t *device)
 {
-    for (int host = 0; host < iso_hosts(ctx); host++) {
-        int here = 0;
+    iso_status status = ISO_OK;
+    for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++) {
+        unsigned char identity[ISO_DEVICE_IDENTITY];
+        if (!stream_of_slot[s])
+            continue;
+        status = stream_of_slot[s]->device->identify(stream_of_slot[s]->device, identity);
+        if (status == ISO_OK)
+            device[s] = iso_hash_bytes(1, identity, sizeof identity) | 1;
+    }
+    ISO_TRY(iso_agree(ctx, status));
+    status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, device, (size_t)mesh->n_slots);
+done:
+    return status;
+}
+
+/* The domain of the last slot before s that is on the same device, if it has room; else -1. here: [n_slots] the slots
+ * before s in its domain. */
+static int domain_with_room(const iso_domains *d, const iso_mesh *mesh, iso_context *ctx,
+                            const uint64_t *device, int s, int per_domain, int *here)
+{
+    int host = iso_host_of_rank(ctx, mesh->rank_of_slot[s]);
+    for (int before = s - 1; before >= 0; before--) {
+        if (device[before] != device[s] || iso_host_of_rank(ctx, mesh->rank_of_slot[before]) != host)
+            continue;
+        here[s] = here[before] + 1;
+        return per_domain > 0 && here[s] % per_domain == 0 ? -1 : d->of_slot[before];
+    }
+    return -1;
+}
+
+/* Numbers the domains host by host. */
+static void number_domains(iso_domains *d, const iso_mesh *mesh, iso_context *ctx, const uint64_t *device,
+                           int per_domain, int *here)
+{
+    for (int host = 0; host < iso_hosts(ctx); host++)
         for (int s = 0; s < mesh->n_slots; s++) {
             if (iso_host_of_rank(ctx, mesh->rank_of_slot[s]) != host)
                 continue;
-            if (here == 0 || (per_domain > 0 && here % per_domain == 0))
+            d->of_slot[s] = domain_with_room(d, mesh, ctx, device, s, per_domain, here);
+            if (d->of_slot[s] < 0) {
+                d->of_slot[s] = d->count;
                 d->host[d->count++] = host;
-            d->of_slot[s] = d->count - 1;
-            here++;
+            }
         }
-    }
 }
 
 static iso_status find_holders(iso_domains *d, const iso_mesh *mesh)
@@ -51,23 +85,30 @@ static iso_status find_holders(iso_domains *d, const iso_mesh *mesh)
     return room ? ISO_OK : iso_no_memory("the memory domains of %d slots", mesh->n_slots);
 }
 
-iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, iso_domains *out)
+iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_device *device,
+                              iso_stream *const *stream_of_slot, iso_domains *out)
 {
     size_t slots = (size_t)mesh->n_slots;
-    int *room = iso_new(3 * slots * sizeof *room), per_domain = 0;
+    int *room = iso_new(3 * slots * sizeof *room), *here = iso_new(slots * sizeof *here), per_domain = 0;
+    uint64_t *number = iso_new(slots * sizeof *number);
     iso_domains d = {.of_slot = room,
                      .holder_of_slot = room ? room + slots : NULL,
                      .host = room ? room + 2 * slots : NULL};
-    iso_status status =
-        room ? slots_per_domain(&per_domain) : iso_no_memory("the memory domains of %zu slots", slots);
+    iso_status status = room && here && number ? slots_per_domain(&per_domain)
+                                               : iso_no_memory("the memory domains of %zu slots", slots);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree_same(ctx, "ISOGRID_SLOTS_PER_DOMAIN", (uint64_t)per_domain, NULL));
-    number_domains(&d, mesh, ctx, per_domain);
+    if (device->identify)
+        ISO_TRY(find_devices(ctx, mesh, stream_of_slot, number));
+    number_domains(&d, mesh, ctx, number, per_domain, here);
     ISO_TRY(iso_agree(ctx, find_holders(&d, mesh)));
-    *out = d;
-    return ISO_OK;
 done:
-    iso_domains_destroy(&d);
+    iso_free(here);
+    iso_free(number);
+    if (status == ISO_OK)
+        *out = d;
+    else
+        iso_domains_destroy(&d);
     return status;
 }
 

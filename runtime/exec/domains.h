@@ -2,6 +2,7 @@
 #ifndef ISO_EXEC_DOMAINS_H
 #define ISO_EXEC_DOMAINS_H
 
+#include "runtime/base/device.h"
 #include "runtime/spmd/spmd_impl.h"
 
 typedef struct iso_domains {
@@ -12,8 +13,10 @@ typedef struct iso_domains {
     int *host; /* [count] */
 } iso_domains;
 
-/* ISO_INVALID if ISOGRID_SLOTS_PER_DOMAIN has an invalid value. Collective. */
-iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, iso_domains *domains);
+/* device: of any slot. stream_of_slot: [n_slots] of this rank's slots: their devices. ISO_INVALID if
+ * ISOGRID_SLOTS_PER_DOMAIN has an invalid value. Collective. */
+iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_device *device,
+                              iso_stream *const *stream_of_slot, iso_domains *domains);
 void iso_domains_destroy(iso_domains *domains);
 
 #endif

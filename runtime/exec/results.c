@@ -13,13 +13,13 @@ static iso_status make_step(const iso_runtime *runtime, iso_step_results *step)
     const iso_device *device = runtime->device;
     iso_status status = ISO_OK;
     void *memory;
-    ISO_TRY(device->allocate_pinned(sizeof *step->memory, "the results of a step", &memory));
+    ISO_TRY(device->allocate_pinned(device, sizeof *step->memory, "the results of a step", &memory));
     step->memory = memory;
     step->ended = iso_new(((size_t)runtime->n_locals + 1) * sizeof *step->ended);
     if (!step->ended)
         ISO_TRY(iso_no_memory("the events of %d slots", runtime->n_locals));
     for (int l = 0; l < runtime->n_locals; l++)
-        ISO_TRY(device->create_event(&step->ended[l]));
+        ISO_TRY(device->create_event(runtime->locals[l].device, &step->ended[l]));
 done:
     return status;
 }
@@ -37,7 +37,7 @@ static void free_step(const iso_runtime *runtime, iso_step_results *step)
     for (int l = 0; step->ended && l < runtime->n_locals; l++)
         runtime->device->destroy_event(step->ended[l]);
     iso_free(step->ended);
-    runtime->device->release_pinned(step->memory);
+    runtime->device->release_pinned(runtime->device, step->memory);
 }
 
 void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps)

@@ -42,17 +42,21 @@ static iso_status find_idle_ranks(iso_runtime *runtime)
     return ISO_OK;
 }
 
-/* Local slots in the order of the mesh, in contiguous blocks on the threads. */
+/* Local slots in the order of the mesh, in contiguous blocks on the threads. The slots of a host take devices in
+ * turn. */
 static iso_status place_slots(iso_runtime *runtime)
 {
     const iso_mesh *mesh = runtime->mesh;
-    int me = iso_rank(runtime->ctx), n = 0;
+    int me = iso_rank(runtime->ctx), host = iso_host_of_rank(runtime->ctx, me), n = 0;
     runtime->locals = iso_new(((size_t)mesh->n_slots + 1) * sizeof *runtime->locals);
     if (!runtime->locals)
         return iso_error(ISO_NO_MEMORY, "no memory for %d slots", mesh->n_slots);
-    for (int s = 0; s < mesh->n_slots; s++)
+    for (int s = 0, turn = 0; s < mesh->n_slots; s++) {
         if (mesh->rank_of_slot[s] == me)
-            runtime->locals[n++].slot = s;
+            runtime->locals[n++] = (iso_local_slot){.slot = s, .device = runtime->backend->device(turn)};
+        turn += iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]) == host;
+    }
+    runtime->device = n > 0 ? runtime->locals[0].device : runtime->backend->device(0);
     runtime->n_locals = n;
     runtime->n_threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
     runtime->first_local = iso_new(((size_t)runtime->n_threads + 1) * sizeof *runtime->first_local);
@@ -85,6 +89,7 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .n_threads = runtime->n_threads,
                              .watch = iso_context_watch(runtime->ctx),
                              .device = runtime->device,
+                             .stream_of_slot = runtime->stream_of_slot,
                              .domain_of_slot = runtime->domains.of_slot};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
@@ -132,7 +137,7 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
     for (int b = 0; updates->state && b < updates->n_buckets; b++) {
         int count = updates->state[b].n_slots * runtime->n_locals;
         for (int i = 0; updates->state[b].data && i < count; i++)
-            runtime->device->release(updates->state[b].data[i]);
+            iso_local_release(&runtime->locals[i / updates->state[b].n_slots], updates->state[b].data[i]);
         iso_free(updates->state[b].data);
         iso_free(updates->state[b].paths);
         iso_free(updates->buckets[b].members);
@@ -141,6 +146,12 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
     iso_free(updates->state);
     iso_free(updates->applies);
     iso_free(updates);
+}
+
+/* Of a scratch memory (iso_runtime_scratch). */
+static const iso_device *device_of_scratch(const iso_runtime *runtime, int number)
+{
+    return runtime->device->host_access ? runtime->device : runtime->locals[number].device;
 }
 
 static void runtime_destroy(iso_runtime *runtime)
@@ -164,13 +175,14 @@ static void runtime_destroy(iso_runtime *runtime)
         iso_free(runtime->variable[i].first_of_all);
     }
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
-        runtime->device->release(runtime->locals[i].arena);
-        runtime->device->release(runtime->locals[i].info);
-        runtime->device->release(runtime->locals[i].kernel_fault);
-        runtime->device->destroy_stream(runtime->locals[i].stream);
+        const iso_local_slot *slot = &runtime->locals[i];
+        iso_local_release(slot, slot->arena);
+        iso_local_release(slot, slot->info);
+        iso_local_release(slot, slot->kernel_fault);
+        slot->device->destroy_stream(slot->stream);
     }
     for (int t = 0; runtime->scratch && t < runtime->n_scratch; t++)
-        runtime->device->release(runtime->scratch[t]);
+        device_of_scratch(runtime, t)->release(device_of_scratch(runtime, t), runtime->scratch[t]);
     if (runtime->device)
         runtime->device->destroy_stream(runtime->stream);
     iso_fabric_destroy(runtime->fabric);
@@ -182,6 +194,7 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_free(runtime->domain_bytes);
     iso_domains_destroy(&runtime->domains);
     iso_free(runtime->host_of_slot);
+    iso_free(runtime->stream_of_slot);
     for (int i = 0; i < runtime->n_spares; i++)
         iso_free(runtime->spares[i].offset);
     iso_free(runtime->spares);
@@ -192,16 +205,19 @@ static void runtime_destroy(iso_runtime *runtime)
 /* Local. */
 static iso_status make_slots(iso_runtime *runtime)
 {
-    const iso_device *device = runtime->device;
     iso_status status = ISO_OK;
-    ISO_TRY(device->create_stream(&runtime->stream));
+    ISO_TRY(runtime->device->create_stream(runtime->device, &runtime->stream));
+    runtime->stream_of_slot = iso_new((size_t)runtime->mesh->n_slots * sizeof *runtime->stream_of_slot);
+    if (!runtime->stream_of_slot)
+        return iso_no_memory("the streams of %d slots", runtime->mesh->n_slots);
     for (int i = 0; i < runtime->n_locals; i++) {
         iso_local_slot *slot = &runtime->locals[i];
         void *info, *fault;
-        ISO_TRY(device->create_stream(&slot->stream));
-        ISO_TRY(device->allocate(sizeof *slot->info, "what a slot's kernels know of a step", &info));
+        ISO_TRY(slot->device->create_stream(slot->device, &slot->stream));
+        runtime->stream_of_slot[slot->slot] = slot->stream;
+        ISO_TRY(iso_local_allocate(slot, sizeof *slot->info, "what a slot's kernels know of a step", &info));
         slot->info = info;
-        ISO_TRY(device->allocate(sizeof *slot->kernel_fault, "the fault of a slot", &fault));
+        ISO_TRY(iso_local_allocate(slot, sizeof *slot->kernel_fault, "the fault of a slot", &fault));
         slot->kernel_fault = fault;
     }
 done:
@@ -213,10 +229,10 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     iso_status status = ISO_OK;
     ISO_TRY(find_distribution(runtime));
     ISO_TRY(iso_agree_backend(runtime->ctx, &runtime->backend));
-    runtime->device = runtime->backend->device();
     ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
     ISO_TRY(iso_agree(runtime->ctx, make_slots(runtime)));
-    ISO_TRY(iso_domains_create(runtime->ctx, runtime->mesh, &runtime->domains));
+    ISO_TRY(iso_domains_create(runtime->ctx, runtime->mesh, runtime->device, runtime->stream_of_slot,
+                               &runtime->domains));
     ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
@@ -420,9 +436,9 @@ done:
 
 static iso_status runtime_grow(const iso_device *device, void **memory, size_t bytes, const char *what)
 {
-    device->release(*memory);
+    device->release(device, *memory);
     *memory = NULL;
-    return device->allocate(bytes, what, memory);
+    return device->allocate(device, bytes, what, memory);
 }
 
 iso_status iso_runtime_finish(const iso_runtime *runtime)
@@ -445,12 +461,13 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
     iso_status status = ISO_OK;
     if (arena > runtime->arena_bytes) {
         for (int i = 0; i < runtime->n_locals; i++)
-            ISO_TRY(runtime_grow(runtime->device, &runtime->locals[i].arena, arena, "the arena of a slot"));
+            ISO_TRY(runtime_grow(runtime->locals[i].device, &runtime->locals[i].arena, arena,
+                                 "the arena of a slot"));
         runtime->arena_bytes = arena;
     }
     if (scratch > runtime->scratch_bytes) {
         for (int t = 0; t < runtime->n_scratch; t++)
-            ISO_TRY(runtime_grow(runtime->device, &runtime->scratch[t], scratch + SCRATCH_GAP,
+            ISO_TRY(runtime_grow(device_of_scratch(runtime, t), &runtime->scratch[t], scratch + SCRATCH_GAP,
                                  "the scratch memory of kernels"));
         runtime->scratch_bytes = scratch;
     }
@@ -521,12 +538,12 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
         iso_bucket_part(bucket, runtime->mesh, runtime->locals[i].slot, &begin, &count);
         for (int k = 0; k < state->n_slots; k++) {
             void **data = &state->data[i * state->n_slots + k];
-            ISO_TRY(runtime->device->allocate((size_t)count * iso_dtype_size(bucket->dtype),
-                                              "the optimizer's state", data));
-            runtime_fill(runtime->stream, *data, bucket->dtype, count, initial[k]);
+            ISO_TRY(iso_local_allocate(&runtime->locals[i], (size_t)count * iso_dtype_size(bucket->dtype),
+                                       "the optimizer's state", data));
+            runtime_fill(runtime->locals[i].stream, *data, bucket->dtype, count, initial[k]);
         }
+        ISO_TRY(runtime->device->wait(runtime->locals[i].stream));
     }
-    status = runtime->device->wait(runtime->stream);
 done:
     return status;
 }

@@ -32,6 +32,7 @@ typedef struct iso_spare {
 typedef struct iso_local_slot {
     int slot;
     int thread;
+    const iso_device *device;
     void *arena;        /* large enough for the largest plan */
     iso_stream *stream; /* its copies and fills in steps */
     double flops;
@@ -79,8 +80,8 @@ typedef struct iso_runtime {
     const iso_mesh *mesh;
     iso_fabric *fabric;
     const iso_backend *backend;
-    const iso_device *device; /* of the slots, the backend's */
-    iso_stream *stream;       /* for what the host does between steps */
+    const iso_device *device; /* of the first slot; all are of its kind */
+    iso_stream *stream;       /* for copies of the host's between steps, of all slots' memory */
     iso_site site;
     iso_thread_pool *pool;
     int n_threads;
@@ -88,6 +89,7 @@ typedef struct iso_runtime {
     iso_local_slot *locals;
     int *first_local;  /* [n_threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
     int *host_of_slot; /* [n_slots] */
+    iso_stream **stream_of_slot; /* [n_slots] of the local ones */
     iso_domains domains;
     int stored;
     iso_stored *variable;
@@ -107,6 +109,26 @@ typedef struct iso_runtime {
     iso_spare *spares;
     iso_replicas replicas;
 } iso_runtime;
+
+/* Memory for a local slot on its device, or pinned. */
+static inline iso_status iso_local_allocate(const iso_local_slot *slot, size_t bytes, const char *what,
+                                            void **memory)
+{
+    return slot->device->allocate(slot->device, bytes, what, memory);
+}
+static inline void iso_local_release(const iso_local_slot *slot, void *memory)
+{
+    slot->device->release(slot->device, memory);
+}
+static inline iso_status iso_local_allocate_pinned(const iso_local_slot *slot, size_t bytes, const char *what,
+                                                   void **memory)
+{
+    return slot->device->allocate_pinned(slot->device, bytes, what, memory);
+}
+static inline void iso_local_release_pinned(const iso_local_slot *slot, void *memory)
+{
+    slot->device->release_pinned(slot->device, memory);
+}
 
 /* The graph's runtime, made with its first function. Collective. */
 iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);

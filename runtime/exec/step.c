@@ -138,6 +138,14 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
+/* Whether what is queued must be done before an exchange begins: exchanges read and write the slots' memory at once,
+ * or slots read each other's memory. */
+static bool waits_for_queued(const step *s, const iso_exchange *exchange)
+{
+    const iso_device *device = s->runtime->device;
+    return !device->host_access && (!device->gather || iso_exchange_is_active(exchange));
+}
+
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
  * change. */
 static void prepare_end(const step *s, int local)
@@ -152,12 +160,38 @@ static void prepare_end(const step *s, int local)
                             plan->program, local, &sp->rates[k]);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
+    if (!waits_for_queued(s, plan->epilogue))
+        return;
     iso_status status = slot->stream->device->wait(slot->stream);
     if (status == ISO_OK)
         return;
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
     stop += 1;
     step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
+}
+
+static void finish_queued(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    for (int l = first; waits_for_queued(s, exchange) && l < end; l++) {
+        iso_local_slot *slot = &s->runtime->locals[l];
+        if (slot->stream->device->wait(slot->stream) != ISO_OK)
+            iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    }
+}
+
+/* The same before it ends, of what pulls have queued; after the faults are counted, if it is of the end of a step. */
+static void finish_pulls(const step *s, const iso_exchange *exchange, int first, int end, bool counted)
+{
+    if (!s->runtime->device->gather || !iso_exchange_is_active(exchange))
+        return;
+    for (int l = first; l < end; l++) {
+        iso_local_slot *slot = &s->runtime->locals[l];
+        iso_status status = slot->stream->device->wait(slot->stream);
+        if (counted)
+            step_note_lost(slot, status);
+        else if (status != ISO_OK)
+            iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    }
 }
 
 /* Failed messages are a fault of the step on all ranks. Called by thread 0. */
@@ -180,7 +214,8 @@ static void change_state(const step *s, int local)
         return;
     iso_updates_apply(s->runtime, s->ready, s->function->updates, local);
     s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
-    if (s->runtime->mesh->n_slots > 1) /* others will read what is changed here */
+    if (s->runtime->mesh->n_slots > 1 &&
+        !s->runtime->device->gather) /* others will read what is changed here */
         step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));
 }
 
@@ -194,21 +229,11 @@ static void step_end_exchange(const step *s, iso_exchange *exchange, int thread,
     note_all(s, first, end, kind, -1, begin);
 }
 
-/* The exchanges read and write the slots' memory at once, so what was queued on it comes first. */
-static void finish_queued(const step *s, int first, int end)
-{
-    for (int l = first; !s->runtime->device->host_access && l < end; l++) {
-        iso_local_slot *slot = &s->runtime->locals[l];
-        if (slot->stream->device->wait(slot->stream) != ISO_OK)
-            iso_fault_raise(&slot->fault, "%s", iso_error_message());
-    }
-}
-
 static void run_weight_gather(const step *s, int thread, int first, int end)
 {
     iso_exchange *weight_gather = s->ready->plan->weight_gather;
     int64_t begin = tick(s);
-    finish_queued(s, first, end);
+    finish_queued(s, weight_gather, first, end);
     iso_exchange_begin(weight_gather, thread);
     note_flight(s, weight_gather, thread, -1);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
@@ -217,6 +242,7 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
         iso_exchange_pull(weight_gather, s->runtime->locals[l].slot);
         step_note(s, l, ISO_EVENT_PULL, -1, pull);
     }
+    finish_pulls(s, weight_gather, first, end, true);
     step_end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
 }
 
@@ -228,6 +254,7 @@ static void run_faults(const step *s, int thread, int first, int end)
     iso_exchange_begin(faults, thread);
     for (int l = first; l < end; l++)
         iso_exchange_pull(faults, s->runtime->locals[l].slot);
+    finish_pulls(s, faults, first, end, true);
     iso_exchange_end(faults, thread);
     note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
 }
@@ -278,6 +305,7 @@ static void run_end(const step *s, int thread, int first, int end)
         change_state(s, l);
         step_note(s, l, ISO_EVENT_UPDATE, -1, update);
     }
+    finish_pulls(s, plan->epilogue, first, end, true);
     end_buckets(s, thread);
     step_end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
     if (plan->weight_gather && !s->function->leaves_weights)
@@ -302,7 +330,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
         return;
     int64_t begin = tick(s);
-    finish_queued(s, first, end);
+    finish_queued(s, exchange, first, end);
     if (instruction->kind == ISO_BEGIN || instruction->begin == number)
         iso_exchange_start(exchange, thread);
     if (instruction->kind == ISO_BEGIN) {
@@ -317,6 +345,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
         iso_exchange_pull(exchange, s->runtime->locals[l].slot);
         step_note(s, l, ISO_EVENT_PULL, number, pull);
     }
+    finish_pulls(s, exchange, first, end, false);
     int64_t done = tick(s);
     iso_exchange_end(exchange, thread);
     note_all(s, first, end, ISO_EVENT_RELEASE, number, done);

@@ -48,7 +48,7 @@ static iso_status value_site_make_fabric(iso_value_site *site)
     iso_domains domains = {0};
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(site->ctx, hosts ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks)));
-    ISO_TRY(iso_domains_create(site->ctx, site->mesh, &domains));
+    ISO_TRY(iso_domains_create(site->ctx, site->mesh, iso_device_cpu(), NULL, &domains));
     for (int r = 0; r < ranks; r++)
         hosts[r] = iso_host_of_rank(site->ctx, r);
     iso_topology topology = {.n_slots = site->mesh->n_slots,

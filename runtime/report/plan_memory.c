@@ -92,17 +92,18 @@ static size_t scratch_of(const iso_reporter *r, const iso_instruction *instructi
     return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
 }
 
-/* Where the host cannot work in the device's memory: the slot's summed gradients there and in pinned memory, and two
- * pinned copies of what it reads of a batch. */
+/* Where the host cannot work in the device's memory: the slot's summed gradients there (and in pinned memory, unless
+ * the device gathers), and two pinned copies of what it reads of a batch. */
 static int64_t staging_of_slot(const iso_reporter *r)
 {
     int64_t bytes = 0, begin, part;
-    if (r->plan->site->backend->device()->host_access)
+    const iso_device *device = r->plan->site->backend->device(0);
+    if (device->host_access)
         return 0;
     for (int b = 0; b < r->plan->buckets->count; b++) {
         const iso_bucket *bucket = &r->plan->buckets->buckets[b];
         iso_bucket_part(bucket, r->mesh, 0, &begin, &part);
-        bytes += 2 * part * (int64_t)iso_dtype_size(bucket->dtype);
+        bytes += (device->gather ? 1 : 2) * part * (int64_t)iso_dtype_size(bucket->dtype);
     }
     for (int i = 0; i < r->plan->n_instructions; i++) {
         int input = r->plan->instructions[i].input;

@@ -98,15 +98,6 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
     return status;
 }
 
-/* This rank's number among those of its host. */
-static int number_on_host(const iso_context *ctx)
-{
-    int number = 0;
-    for (int rank = 0; rank < ctx->channel.rank; rank++)
-        number += ctx->host_of_rank[rank] == ctx->host_of_rank[ctx->channel.rank];
-    return number;
-}
-
 /* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
  * Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool environment, iso_status status)
@@ -133,7 +124,7 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     if (status == ISO_OK)
         status = iso_agree_backend(ctx, &ctx->backend);
     if (status == ISO_OK && ctx->backend->load)
-        ctx->backend->load(number_on_host(ctx));
+        ctx->backend->load();
     return status;
 }
 

@@ -1,10 +1,11 @@
 /* What the CUDA backend does besides the kernels of ops, run by the emulator: updates of the optimizers and
- * sums have the bits of the reference, copies of boxes and of bytes those of the CPU, in order, backward and
- * in random orders. Ranks: 1 Sanitize: 1 */
+ * sums and the gathers of exchanges have the bits of the reference, copies of boxes and of bytes those of the CPU, in
+ * order, backward and in random orders. Ranks: 1 Sanitize: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>
 
+#include "runtime/backend/cuda/gather.h"
 #include "runtime/backend/cuda/step_end.h"
 #include "runtime/backend/fault.h"
 #include "runtime/base/device.h"
@@ -105,6 +106,110 @@ START_TEST(sums_and_maxima_have_the_bits_of_the_reference)
 }
 END_TEST
 
+/* ---- gathers: the tree over operands ---- */
+
+enum { OPERANDS = 21, ELEMENTS = 6 * 70 };
+
+typedef struct gathering {
+    iso_dtype dtype;
+    bool maximum;
+    int n_operands;
+    unsigned char folds[OPERANDS];
+    _Alignas(64) char data[OPERANDS][ELEMENTS * 8 + 64];
+} gathering;
+
+/* Combines operands [begin, begin + count) in the order of the fixed tree, by the reference's sums, into `out`; lists
+ * the folds in postfix order. */
+static void combine_by_reference(gathering *g, int begin, int count, size_t shift, char *out)
+{
+    char right[ELEMENTS * 8];
+    if (count == 1) {
+        memcpy(out, g->data[begin] + shift, ELEMENTS * iso_dtype_size(g->dtype));
+        return;
+    }
+    int left = 1;
+    while (left * 2 < count)
+        left *= 2;
+    combine_by_reference(g, begin, left, shift, out);
+    combine_by_reference(g, begin + left, count - left, shift, right);
+    g->folds[begin + count - 1]++;
+    (g->maximum ? iso_backend_reference()->maximum : iso_backend_reference()->sum)(g->dtype, ELEMENTS, out,
+                                                                                   right, out, NULL);
+}
+
+static void fill_operands(gathering *g, size_t shift)
+{
+    uint64_t random = 17;
+    memset(g->folds, 0, sizeof g->folds);
+    for (int k = 0; k < g->n_operands; k++)
+        for (int64_t i = 0; i < ELEMENTS; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            double value = (double)(random >> 40) * 0x1p-20 - 8;
+            iso_element_set(g->data[k] + shift, g->dtype, i,
+                            iso_dtype_is_float(g->dtype) ? value : (int)value & 1);
+        }
+}
+
+/* As one run with a copy elsewhere, in place of the first operand; and as loops whose target has its columns
+ * first. */
+static void check_gather(gathering *g, size_t shift, const char *want)
+{
+    char copy[ELEMENTS * 8 + 64], turned[ELEMENTS * 8 + 64];
+    const void *operand[OPERANDS];
+    void *copies[] = {copy + shift};
+    int64_t size = (int64_t)iso_dtype_size(g->dtype), extent[] = {70, 6, 1}, stride[2 * (OPERANDS + 1)];
+    struct {
+        iso_stream base;
+        void *cuda;
+    } stream = {{iso_device_cpu()}, NULL}; /* begins as those of the device */
+    for (int k = 0; k < g->n_operands; k++) {
+        operand[k] = g->data[k] + shift;
+        stride[k] = 6 * size, stride[g->n_operands + 1 + k] = size;
+    }
+    stride[g->n_operands] = size, stride[2 * g->n_operands + 1] = 70 * size;
+    iso_device_gather gather = {.dtype = g->dtype,
+                                .maximum = g->maximum,
+                                .n_operands = g->n_operands,
+                                .operand = operand,
+                                .folds = g->folds,
+                                .rank = 3,
+                                .extent = extent,
+                                .stride = stride,
+                                .out = turned + shift};
+    iso_cuda_gather(&stream.base, &gather);
+    for (int64_t row = 0; row < 70; row++)
+        for (int64_t column = 0; column < 6; column++)
+            ck_assert_mem_eq(turned + shift + (column * 70 + row) * size, want + (row * 6 + column) * size,
+                             size);
+    gather.rank = 1;
+    extent[0] = ELEMENTS;
+    gather.out = g->data[0] + shift;
+    gather.n_copies = 1;
+    gather.copies = copies;
+    iso_cuda_gather(&stream.base, &gather);
+    ck_assert_mem_eq(g->data[0] + shift, want, ELEMENTS * size);
+    ck_assert_mem_eq(copy + shift, want, ELEMENTS * size);
+    ck_assert_ptr_null(emulator_error());
+}
+
+START_TEST(gathers_have_the_bits_of_the_tree_of_the_reference)
+{
+    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_U8, ISO_BOOL, ISO_BF16};
+    static const int counts[] = {1, 2, 3, 8, 9, OPERANDS};
+    static gathering g;
+    char want[ELEMENTS * 8];
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            size_t shift = c % 2 ? iso_dtype_size(types[t]) : 0;
+            g = (gathering){.dtype = types[t], .maximum = (t + c) % 3 == 0, .n_operands = counts[c]};
+            fill_operands(&g, shift);
+            combine_by_reference(&g, 0, g.n_operands, shift, want);
+            set_order((int)(t + c) % ORDERS);
+            check_gather(&g, shift, want);
+        }
+}
+END_TEST
+
 /* A box of [6, 9, 5] in another one, and the forms without a region. */
 START_TEST(boxes_are_copied)
 {
@@ -151,7 +256,8 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("CUDA updates", 250, updates_have_the_bits_of_the_reference,
-                     nothing_changes_after_a_fault_or_between_updates,
-                     sums_and_maxima_have_the_bits_of_the_reference, boxes_are_copied, faults_are_counted);
+    return RUN_TESTS(
+        "CUDA updates", 250, updates_have_the_bits_of_the_reference,
+        nothing_changes_after_a_fault_or_between_updates, sums_and_maxima_have_the_bits_of_the_reference,
+        gathers_have_the_bits_of_the_tree_of_the_reference, boxes_are_copied, faults_are_counted);
 }

@@ -22,9 +22,9 @@ static void find_devices(void)
 {
     const iso_cuda_library *cuda = test_cuda_library();
     devices[n_devices++] = iso_device_cpu();
-    devices[n_devices++] = test_device();
+    devices[n_devices++] = test_device(0);
     if (cuda)
-        devices[n_devices++] = cuda->device();
+        devices[n_devices++] = cuda->device(0);
     else
         report_skipped("the device of CUDA", "this build has no headers of CUDA");
 }
@@ -37,8 +37,8 @@ START_TEST(copies_and_fills_are_done_when_the_host_has_waited)
     void *memory = NULL;
     for (int i = 0; i < 37; i++)
         from[i] = i + 0.5;
-    check_ok(device->create_stream(&stream));
-    check_ok(device->allocate(sizeof from, "numbers", &memory));
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->allocate(device, sizeof from, "numbers", &memory));
     check_ok(iso_device_read(stream, back, memory, sizeof back));
     for (int i = 0; i < 37; i++)
         ck_assert(back[i] == 0);
@@ -48,7 +48,7 @@ START_TEST(copies_and_fills_are_done_when_the_host_has_waited)
     check_ok(device->wait(stream));
     for (int i = 0; i < 37; i++)
         ck_assert(back[i] == (i == 1 || i == 2 ? from[36] : from[i]));
-    device->release(memory);
+    device->release(device, memory);
     device->destroy_stream(stream);
 }
 END_TEST
@@ -59,8 +59,8 @@ START_TEST(a_fill_repeats_elements_of_any_size)
     const unsigned char element[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     iso_stream *stream = NULL;
     void *memory = NULL;
-    check_ok(device->create_stream(&stream));
-    check_ok(device->allocate(100, "bytes", &memory));
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->allocate(device, 100, "bytes", &memory));
     for (size_t size = 1; size <= 8; size *= 2)
         for (size_t count = 0; count <= 11; count++) {
             unsigned char back[100], blank[100] = {0};
@@ -70,7 +70,7 @@ START_TEST(a_fill_repeats_elements_of_any_size)
             for (size_t i = 0; i < 100; i++)
                 ck_assert_int_eq(back[i], i < size * count ? element[i % size] : 0);
         }
-    device->release(memory);
+    device->release(device, memory);
     device->destroy_stream(stream);
 }
 END_TEST
@@ -81,8 +81,8 @@ START_TEST(what_is_written_to_a_mapping_is_in_the_memory_after_it)
     iso_stream *stream = NULL;
     void *memory = NULL;
     iso_mapping mapping;
-    check_ok(device->create_stream(&stream));
-    check_ok(device->allocate(64, "bytes", &memory));
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->allocate(device, 64, "bytes", &memory));
     check_ok(iso_map_to_write(stream, (char *)memory + 8, 8, &mapping));
     ck_assert_int_eq(mapping.data == (char *)memory + 8, device->host_access);
     memcpy(mapping.data, "written", 8);
@@ -91,7 +91,7 @@ START_TEST(what_is_written_to_a_mapping_is_in_the_memory_after_it)
     ck_assert_str_eq((char *)mapping.data + 8, "written");
     ck_assert_int_eq(*(char *)mapping.data, 0);
     ck_assert_int_eq(iso_unmap(ISO_FAILED, &mapping), ISO_FAILED);
-    device->release(memory);
+    device->release(device, memory);
     device->destroy_stream(stream);
 }
 END_TEST
@@ -102,8 +102,8 @@ START_TEST(memory_that_ranks_share_is_one_for_both_sides)
     char shared[64] = "shared", back[64];
     iso_stream *stream = NULL;
     void *memory = NULL;
-    check_ok(device->create_stream(&stream));
-    check_ok(device->attach(shared, sizeof shared, &memory));
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->attach(device, shared, sizeof shared, &memory));
     ck_assert_ptr_eq(device->reach((char *)memory + 3), shared + 3);
     ck_assert_ptr_eq(device->reach(back), back);
     ck_assert_ptr_null(device->reach(NULL));
@@ -111,7 +111,7 @@ START_TEST(memory_that_ranks_share_is_one_for_both_sides)
     ck_assert_str_eq(back, "shared");
     check_ok(iso_device_write(stream, memory, "written", 8));
     ck_assert_str_eq(shared, "written");
-    device->detach(memory);
+    device->detach(device, memory);
     device->destroy_stream(stream);
 }
 END_TEST
@@ -123,10 +123,10 @@ START_TEST(a_stream_goes_on_when_an_event_of_another_has_passed)
     iso_device_event *event = NULL;
     void *memory = NULL;
     double from = 1.5, back = 0, later = 2.5;
-    check_ok(device->create_stream(&one));
-    check_ok(device->create_stream(&other));
-    check_ok(device->create_event(&event));
-    check_ok(device->allocate(sizeof from, "a number", &memory));
+    check_ok(device->create_stream(device, &one));
+    check_ok(device->create_stream(device, &other));
+    check_ok(device->create_event(device, &event));
+    check_ok(device->allocate(device, sizeof from, "a number", &memory));
     ck_assert(device->passed(event)); /* it was never recorded */
     device->copy(one, memory, &from, sizeof from);
     device->record(event, one);
@@ -143,7 +143,7 @@ START_TEST(a_stream_goes_on_when_an_event_of_another_has_passed)
     check_ok(iso_device_read(other, &back, memory, sizeof back));
     ck_assert(back == 2.5);
     check_ok(device->wait(one));
-    device->release(memory);
+    device->release(device, memory);
     device->destroy_event(event);
     device->destroy_event(NULL);
     device->destroy_stream(one);
@@ -153,19 +153,19 @@ END_TEST
 
 START_TEST(the_test_device_shows_a_missing_event)
 {
-    const iso_device *device = test_device();
+    const iso_device *device = test_device(0);
     iso_stream *one = NULL, *other = NULL;
     void *memory = NULL;
     double from = 1.5, back = 3;
-    check_ok(device->create_stream(&one));
-    check_ok(device->create_stream(&other));
-    check_ok(device->allocate(sizeof from, "a number", &memory));
+    check_ok(device->create_stream(device, &one));
+    check_ok(device->create_stream(device, &other));
+    check_ok(device->allocate(device, sizeof from, "a number", &memory));
     device->copy(one, memory, &from, sizeof from);
     device->copy(other, &back, memory, sizeof back);
     check_ok(device->wait(other));
     ck_assert(back == 0);
     check_ok(device->wait(one));
-    device->release(memory);
+    device->release(device, memory);
     device->destroy_stream(one);
     device->destroy_stream(other);
 }
@@ -195,12 +195,12 @@ START_TEST(the_host_cannot_touch_the_test_device)
 {
     void *memory = NULL;
     char out[400];
-    check_ok(test_device()->allocate(1000, "the weights", &memory));
+    check_ok(test_device(0)->allocate(test_device(0), 1000, "the weights", &memory));
     int code = touch((char *)memory + 12, out, sizeof out);
     ck_assert_msg(WIFSIGNALED(code) && WTERMSIG(code) == SIGSEGV, "the process ended with %d", code);
     ck_assert_msg(strstr(out, "the host touched byte 12 of the weights (1000 bytes)") != NULL,
                   "the report is '%s'", out);
-    test_device()->release(memory);
+    test_device(0)->release(test_device(0), memory);
 }
 END_TEST
 
@@ -209,16 +209,16 @@ START_TEST(the_test_device_copies_nothing_before_the_wait)
     char value = 1, back = 0;
     iso_stream *stream = NULL;
     void *memory = NULL;
-    check_ok(test_device()->create_stream(&stream));
-    check_ok(test_device()->allocate(1, "a byte", &memory));
-    test_device()->copy(stream, memory, &value, 1);
-    test_device()->copy(stream, &back, memory, 1);
+    check_ok(test_device(0)->create_stream(test_device(0), &stream));
+    check_ok(test_device(0)->allocate(test_device(0), 1, "a byte", &memory));
+    test_device(0)->copy(stream, memory, &value, 1);
+    test_device(0)->copy(stream, &back, memory, 1);
     ck_assert_int_eq(back, 0);
     value = 2; /* too early: this is what is copied */
-    check_ok(test_device()->wait(stream));
+    check_ok(test_device(0)->wait(stream));
     ck_assert_int_eq(back, 2);
-    test_device()->release(memory);
-    test_device()->destroy_stream(stream);
+    test_device(0)->release(test_device(0), memory);
+    test_device(0)->destroy_stream(stream);
 }
 END_TEST
 

@@ -34,8 +34,12 @@ static iso_topology topology_of(int slots_per_rank, int ranks_per_host, int thre
     pretend_hosts(ctx, ranks_per_host, host_of_rank);
     for (int slot = 0; slot < ranks * slots_per_rank; slot++)
         rank_of_slot[slot] = slot / slots_per_rank;
-    return (iso_topology){
-        ranks * slots_per_rank, ranks, iso_rank(ctx), rank_of_slot, host_of_rank, threads, NULL, NULL, NULL};
+    return (iso_topology){.n_slots = ranks * slots_per_rank,
+                          .n_ranks = ranks,
+                          .rank = iso_rank(ctx),
+                          .rank_of_slot = rank_of_slot,
+                          .host_of_rank = host_of_rank,
+                          .n_threads = threads};
 }
 
 static iso_fabric *make(const iso_topology *topology)

@@ -60,6 +60,9 @@ static const struct {
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
 };
@@ -140,6 +143,11 @@ static int count(void)
 {
     long gpus = standin_number("STANDIN_GPUS", 1);
     return gpus < STANDIN_MOST_GPUS ? (int)gpus : STANDIN_MOST_GPUS;
+}
+
+bool standin_peers(void)
+{
+    return standin_number("STANDIN_PEERS", 0) != 0;
 }
 
 size_t standin_total_bytes(void)

@@ -2,6 +2,7 @@
 #include "tests/emulator/cuda_runtime.h"
 
 #include <functional>
+#include <mutex>
 
 /* Of standin.h, which is written for CUDA's own header. */
 extern "C" {
@@ -14,7 +15,11 @@ int standin_enqueue(cudaStream_t stream, const standin_work *work, const void *a
 int standin_enter(const char *function);
 int standin_ordered(const char *function);
 void standin_raise(int error);
-void standin_open(void);
+void standin_open(int gpu);
+bool standin_peers(void);
+int standin_stream_gpu(cudaStream_t stream);
+int standin_gpu(void);
+int standin_error(int error);
 }
 
 namespace
@@ -29,7 +34,11 @@ void run_kernel(void *argument)
 {
     const launched *of = *static_cast<launched **>(argument);
     int error = standin_ordered("kernel");
-    standin_open();
+    static std::mutex one_at_a_time;
+    std::unique_lock<std::mutex> lock(one_at_a_time, std::defer_lock);
+    if (!standin_peers())
+        lock.lock();
+    standin_open(standin_stream_gpu(of->config.stream));
     if (error == 0)
         error = emulator::run_grid(of->config, of->thread);
     if (error != 0)
@@ -46,6 +55,8 @@ cudaError_t enqueue(const cudaLaunchConfig_t &config, const std::function<void()
     static const standin_work work = {run_kernel, drop_kernel, "a kernel"};
     if (int error = standin_enter("cudaLaunchKernelExC"))
         return static_cast<cudaError_t>(error);
+    if (config.stream && standin_stream_gpu(config.stream) != standin_gpu())
+        return static_cast<cudaError_t>(standin_error(400)); /* cudaErrorInvalidResourceHandle */
     launched *fresh = new launched{config, thread};
     return static_cast<cudaError_t>(standin_enqueue(config.stream, &work, &fresh, sizeof fresh));
 }

@@ -1,5 +1,6 @@
 /* Memory of the GPUs. An allocation is mapped twice: at the device's address, where nobody may touch it but while
  * streams have work, and where the stand-in reaches it. A freed address is not given out again. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ typedef struct allocation {
     size_t bytes;
     char *pages, *data_pages; /* the mappings */
     size_t room;
-    int gpu;
+    int gpu, file; /* file: -1, unless it is memory of this process's device */
     bool freed, registered;
 } allocation;
 
@@ -25,7 +26,13 @@ static allocation all[MOST];
 static int count;
 static size_t used[STANDIN_MOST_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_open;
+enum { NONE = -1, ALL = -2 };
+static int is_open = NONE; /* to kernels of this GPU */
+
+static int access_of(const allocation *a)
+{
+    return is_open == ALL || is_open == a->gpu ? PROT_READ | PROT_WRITE : PROT_NONE;
+}
 
 /* The newest allocation that has the address, freed or not. */
 static allocation *find(const void *address)
@@ -85,23 +92,30 @@ static allocation *fresh_allocation(void)
     return &all[count++];
 }
 
-/* Maps new pages twice. The memory ends with the last page that is mapped, but for READ_PAST bytes that kernels may
- * read past its end. */
-static void map_twice(allocation *a, size_t bytes)
+static size_t room_of(size_t bytes)
+{
+    return ((bytes + READ_PAST + ALIGN - 1) / ALIGN * ALIGN + PAGE - 1) / PAGE * PAGE;
+}
+
+static int make_file(size_t bytes)
+{
+    int file = memfd_create("device", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)room_of(bytes)) != 0)
+        standin_stop("no memory file of %zu bytes", bytes);
+    return file;
+}
+
+/* Maps the pages of a file twice. The memory ends with the last page that is mapped, but for READ_PAST bytes that
+ * kernels may read past its end. */
+static void map_twice(allocation *a, int file, size_t bytes)
 {
     size_t padded = (bytes + READ_PAST + ALIGN - 1) / ALIGN * ALIGN;
-    a->room = (padded + PAGE - 1) / PAGE * PAGE;
-    int file = memfd_create("device", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, (off_t)a->room) != 0)
-        standin_stop("no memory file of %zu bytes", a->room);
+    a->room = room_of(bytes);
     a->pages = mmap(NULL, a->room + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     a->data_pages = mmap(NULL, a->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (a->pages == MAP_FAILED || a->data_pages == MAP_FAILED ||
-        mmap(a->pages, a->room, is_open ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_FIXED, file,
-             0) == MAP_FAILED)
+        mmap(a->pages, a->room, access_of(a), MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
         standin_stop("no addresses for %zu bytes", a->room);
-    close(file);
-    memset(a->data_pages, 0xff, a->room); /* NaN */
     a->device = a->pages + (a->room - padded);
     a->data = a->data_pages + (a->room - padded);
     a->bytes = bytes;
@@ -117,8 +131,9 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     bool fits = bytes <= standin_total_bytes() - used[gpu];
     if (fits) {
         allocation *a = fresh_allocation();
-        *a = (allocation){.gpu = gpu};
-        map_twice(a, bytes);
+        *a = (allocation){.gpu = gpu, .file = make_file(bytes)};
+        map_twice(a, a->file, bytes);
+        memset(a->data_pages, 0xff, a->room); /* NaN */
         used[gpu] += bytes;
         *memory = a->device;
     }
@@ -133,7 +148,10 @@ static void unmap(allocation *a)
     if (mmap(a->pages, a->room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
         MAP_FAILED)
         standin_stop("a mapping cannot be undone");
-    used[a->gpu] -= a->bytes;
+    if (a->file >= 0) {
+        close(a->file);
+        used[a->gpu] -= a->bytes;
+    }
 }
 
 cudaError_t cudaFree(void *memory)
@@ -143,8 +161,74 @@ cudaError_t cudaFree(void *memory)
     cudaDeviceSynchronize(); /* as CUDA does */
     pthread_mutex_lock(&lock);
     allocation *a = find(memory);
-    if (!a || !a->data || a->freed || a->device != memory)
+    if (!a || !a->data || a->freed || a->device != memory || a->file < 0)
         standin_stop("cudaFree of %p, which cudaMalloc did not give, or twice", memory);
+    unmap(a);
+    a->freed = true;
+    pthread_mutex_unlock(&lock);
+    return standin_enter(__func__);
+}
+
+/* ---- memory of other processes ---- */
+
+typedef struct ipc_handle {
+    int process, file, gpu; /* gpu: of the host */
+    size_t bytes;
+} ipc_handle;
+
+static int number_on_host(int gpu)
+{
+    return gpu + (int)standin_number("STANDIN_FIRST_GPU", 0);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
+{
+    STANDIN_ENTER();
+    pthread_mutex_lock(&lock);
+    const allocation *a = find(memory);
+    bool good = a && a->data && !a->freed && a->file >= 0 && a->device == memory;
+    ipc_handle made = {0};
+    if (good)
+        made = (ipc_handle){(int)getpid(), a->file, number_on_host(a->gpu), a->bytes};
+    pthread_mutex_unlock(&lock);
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle, &made, sizeof made);
+    return standin_error(good ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+/* As in CUDA, a process may not open what is its own. */
+cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    (void)flags;
+    STANDIN_ENTER();
+    ipc_handle of;
+    char path[64];
+    memcpy(&of, &handle, sizeof of);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", of.process, of.file);
+    if (of.process == (int)getpid())
+        return standin_error(cudaErrorInvalidResourceHandle);
+    if (of.gpu != number_on_host(standin_gpu()) && !standin_peers())
+        return standin_error(cudaErrorPeerAccessUnsupported);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return standin_error(cudaErrorInvalidResourceHandle);
+    pthread_mutex_lock(&lock);
+    allocation *a = fresh_allocation();
+    *a = (allocation){.gpu = standin_gpu(), .file = -1};
+    map_twice(a, file, of.bytes);
+    *memory = a->device;
+    pthread_mutex_unlock(&lock);
+    close(file);
+    return cudaSuccess;
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+    cudaDeviceSynchronize();
+    pthread_mutex_lock(&lock);
+    allocation *a = find(memory);
+    if (!a || !a->data || a->freed || a->device != memory || a->file >= 0)
+        standin_stop("%p is closed, which is not another process's", memory);
     unmap(a);
     a->freed = true;
     pthread_mutex_unlock(&lock);
@@ -247,27 +331,27 @@ void *standin_reach(const void *memory, size_t bytes)
 }
 
 /* Called with the lock. */
-static void set_access(bool open)
+static void set_access(int gpu)
 {
+    is_open = gpu;
     for (int i = 0; i < count; i++)
-        if (all[i].data && !all[i].freed &&
-            mprotect(all[i].pages, all[i].room, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0)
+        if (all[i].data && !all[i].freed && mprotect(all[i].pages, all[i].room, access_of(&all[i])) != 0)
             standin_stop("the access to device memory cannot be changed");
-    is_open = open;
 }
 
-void standin_open(void)
+void standin_open(int gpu)
 {
+    int wanted = standin_peers() ? ALL : gpu;
     pthread_mutex_lock(&lock);
-    if (!is_open)
-        set_access(true);
+    if (is_open != wanted)
+        set_access(wanted);
     pthread_mutex_unlock(&lock);
 }
 
 bool standin_is_open(void)
 {
     pthread_mutex_lock(&lock);
-    bool open = is_open;
+    bool open = is_open != NONE;
     pthread_mutex_unlock(&lock);
     return open;
 }
@@ -275,7 +359,7 @@ bool standin_is_open(void)
 void standin_close(bool (*busy)(void))
 {
     pthread_mutex_lock(&lock);
-    if (is_open && !busy())
-        set_access(false);
+    if (is_open != NONE && !busy())
+        set_access(NONE);
     pthread_mutex_unlock(&lock);
 }

@@ -10,6 +10,7 @@
  *
  * Variables of the environment make the machine, and its faults:
  *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0)
+ *   STANDIN_PEERS=1        the GPUs reach each other's memory (0: a kernel that touches another's ends the process)
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
@@ -66,9 +67,13 @@ typedef enum standin_kind { STANDIN_PAGEABLE, STANDIN_PINNED, STANDIN_DEVICE } s
 standin_kind standin_kind_of(const void *memory, size_t bytes);
 /* Where the code of the stand-in finds the bytes, whether the device's memory is open or not. */
 void *standin_reach(const void *memory, size_t bytes);
-/* Opens the memory of the devices to this process until no stream has work; called by work on a stream. */
-void standin_open(void);
+/* Opens the memory of a GPU to this process, and closes that of the others unless it may reach it, until no stream
+ * has work; called by a kernel on a stream of this GPU, one at a time unless all may reach all (standin_peers). */
+void standin_open(int gpu);
 bool standin_is_open(void);
+/* Whether the GPUs reach each other's memory. */
+bool standin_peers(void);
+int standin_stream_gpu(cudaStream_t stream);
 /* Closes it. busy: whether a stream has work, asked under the lock that standin_open takes. */
 void standin_close(bool (*busy)(void));
 

@@ -11,6 +11,11 @@ pthread_cond_t standin_change = PTHREAD_COND_INITIALIZER;
 
 static cudaStream_t streams;
 
+int standin_stream_gpu(cudaStream_t stream)
+{
+    return stream->gpu;
+}
+
 cudaStream_t standin_streams(void)
 {
     return streams;
@@ -207,6 +212,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     (void)flags;
     STANDIN_ENTER();
     *event = calloc(1, sizeof **event);
+    if (*event)
+        (*event)->gpu = standin_gpu();
     return standin_error(*event ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
@@ -220,6 +227,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     STANDIN_ENTER();
+    if (event->gpu != stream->gpu)
+        return standin_error(cudaErrorInvalidResourceHandle);
     hold();
     event->stream = stream;
     event->position = stream->pushed;

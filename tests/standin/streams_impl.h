@@ -45,6 +45,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+    int gpu;
     cudaStream_t stream; /* recorded there, after so many items; NULL: never */
     uint64_t position;
     cudaGraph_t graph; /* or in a capture, after these nodes */

@@ -1,5 +1,5 @@
 /* The CUDA device on the stand-in: what goes wrong on a GPU is an error with the GPU's name and CUDA's number, out of
- * memory with the bytes that were asked for and those that are free; the ranks of a host take GPUs in turn.
+ * memory with the bytes that were asked for and those that are free; the slots of a host take GPUs in turn.
  * (tests/base/test_device.c has what it does as every device.) Ranks: 1   Sanitize: 1 */
 #include <check.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void has_message(const char *text)
     ck_assert_msg(strstr(iso_error_message(), text) != NULL, "the message is '%s'", iso_error_message());
 }
 
-/* Each case has a process of its own, because the library chooses its GPU once. */
+/* Each case has a process of its own, because the library looks at its GPUs once. */
 static void in_child(void (*run)(void))
 {
     int code;
@@ -36,23 +36,25 @@ static void run_out_of_memory(void)
 {
     void *memory = NULL;
     setenv("STANDIN_MEGABYTES", "3", 1);
-    check_ok(cuda->device()->allocate(1000000, "the weights", &memory));
-    ck_assert_int_eq(cuda->device()->allocate(5000000, "the arena of a slot", &memory), ISO_NO_MEMORY);
+    check_ok(cuda->device(0)->allocate(cuda->device(0), 1000000, "the weights", &memory));
+    ck_assert_int_eq(cuda->device(0)->allocate(cuda->device(0), 5000000, "the arena of a slot", &memory),
+                     ISO_NO_MEMORY);
     has_message(
         "GPU 0 (Stand-in): no memory for the arena of a slot: 5 MB are needed (5000000 bytes), 2.15 MB of "
         "3.15 MB are free");
-    check_ok(cuda->device()->allocate(1000000, "what fits", &memory)); /* the error is over */
+    check_ok(
+        cuda->device(0)->allocate(cuda->device(0), 1000000, "what fits", &memory)); /* the error is over */
 }
 
 static void fail_in_a_kernel(void)
 {
-    const iso_device *device = cuda->device();
+    const iso_device *device = cuda->device(0);
     const double element = 1.5;
     iso_stream *stream = NULL;
     void *memory = NULL;
     setenv("STANDIN_FAIL", "kernel:719", 1);
-    check_ok(device->create_stream(&stream));
-    check_ok(device->allocate(800, "numbers", &memory));
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->allocate(device, 800, "numbers", &memory));
     device->fill(stream, memory, &element, 8, 100);
     ck_assert_int_eq(device->wait(stream), ISO_FAILED);
     has_message(
@@ -61,13 +63,13 @@ static void fail_in_a_kernel(void)
 
 static void fail_in_a_copy(void)
 {
-    const iso_device *device = cuda->device();
+    const iso_device *device = cuda->device(0);
     iso_stream *stream = NULL;
     void *memory = NULL;
     char host[8] = {0};
     setenv("STANDIN_FAIL", "cudaMemcpyAsync:1:2", 1);
-    check_ok(device->create_stream(&stream));
-    check_ok(device->allocate(8, "numbers", &memory));
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->allocate(device, 8, "numbers", &memory));
     device->copy(stream, memory, host, 8);
     check_ok(device->wait(stream));
     device->copy(stream, memory, host, 8);
@@ -82,19 +84,22 @@ static void fail_at_a_stream(void)
 {
     iso_stream *stream = NULL;
     setenv("STANDIN_FAIL", "cudaStreamCreateWithFlags:2", 1);
-    ck_assert_int_eq(cuda->device()->create_stream(&stream), ISO_FAILED);
+    ck_assert_int_eq(cuda->device(0)->create_stream(cuda->device(0), &stream), ISO_FAILED);
     has_message("GPU 0 (Stand-in): a stream cannot be made: out of memory (CUDA error 2)");
 }
 
-static void take_the_second(void)
+static void take_turns(void)
 {
     void *memory = NULL;
     setenv("STANDIN_GPUS", "3", 1);
     setenv("STANDIN_MEGABYTES", "1", 1);
-    cuda->choose(4);
-    cuda->choose(0); /* it is too late to change it */
-    ck_assert_int_eq(cuda->device()->allocate(5000000, "the arena of a slot", &memory), ISO_NO_MEMORY);
+    const iso_device *device = cuda->device(4);
+    ck_assert_ptr_eq(device, cuda->device(1));
+    ck_assert_ptr_ne(device, cuda->device(0));
+    ck_assert_int_eq(device->allocate(device, 5000000, "the arena of a slot", &memory), ISO_NO_MEMORY);
     has_message("GPU 1 (Stand-in): no memory");
+    check_ok(cuda->device(0)->allocate(cuda->device(0), 800000, "what fits", &memory));
+    check_ok(device->allocate(device, 800000, "what fits on another GPU", &memory));
 }
 
 START_TEST(out_of_memory_names_the_bytes_that_are_needed_and_free)
@@ -111,9 +116,9 @@ START_TEST(work_that_fails_is_an_error_of_the_next_wait)
 }
 END_TEST
 
-START_TEST(ranks_of_a_host_take_the_gpus_in_turn)
+START_TEST(slots_of_a_host_take_the_gpus_in_turn)
 {
-    in_child(take_the_second);
+    in_child(take_turns);
 }
 END_TEST
 
@@ -125,5 +130,5 @@ int main(void)
         return 77;
     }
     return RUN_TESTS("the device of CUDA", 60, out_of_memory_names_the_bytes_that_are_needed_and_free,
-                     work_that_fails_is_an_error_of_the_next_wait, ranks_of_a_host_take_the_gpus_in_turn);
+                     work_that_fails_is_an_error_of_the_next_wait, slots_of_a_host_take_the_gpus_in_turn);
 }

@@ -1,7 +1,8 @@
 /* The stand-in for the CUDA runtime does what it is for: a pipeline of two streams is right with every seed of
  * delays, directly and as a graph; where a wait for an event is missing, some seeds give a wrong result. Memory of a
  * device that the host or a kernel touches wrongly ends the process with a report; errors come when they are ordered;
- * what may not be captured is refused. Ranks: 1   Sanitize: 1 */
+ * what may not be captured is refused; a GPU does not reach the memory of another, unless they are peers.
+ * Ranks: 1   Sanitize: 1 */
 #include <stdio.h>
 
 #ifdef TESTS_HAVE_CUDA
@@ -284,6 +285,90 @@ static int scale_too_much(void)
     return 0;
 }
 
+/* A kernel of GPU 1 on memory of GPU 0. */
+static int scale_of_another(void)
+{
+    pipeline p;
+    cudaStream_t other = NULL;
+    set("STANDIN_GPUS", 2);
+    make(&p, 1);
+    cudaSetDevice(1);
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    test_scale(p.batch, N, 0, 1, other);
+    return cudaStreamSynchronize(other) == cudaSuccess ? 5 : 6;
+}
+
+static int scale_of_a_peer(void)
+{
+    set("STANDIN_PEERS", 1);
+    return scale_of_another();
+}
+
+/* Work on a stream of GPU 0 while GPU 1 is the thread's. */
+static int use_the_wrong_gpu(void)
+{
+    pipeline p;
+    cudaEvent_t event = NULL;
+    set("STANDIN_GPUS", 2);
+    make(&p, 1);
+    cudaSetDevice(1);
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    return test_scale(p.batch, N, 0, 1, p.compute) == cudaErrorInvalidResourceHandle &&
+                   cudaEventRecord(event, p.compute) == cudaErrorInvalidResourceHandle
+               ? 7
+               : 0;
+}
+
+/* Adds to memory of the process at the other end, which sends the handle. */
+static int add_to_the_parents(int from)
+{
+    cudaIpcMemHandle_t handle;
+    cudaStream_t stream = NULL;
+    void *memory = NULL;
+    if (read(from, &handle, sizeof handle) != sizeof handle ||
+        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess ||
+        cudaIpcOpenMemHandle(&memory, handle, 0) != cudaSuccess)
+        return 2;
+    test_scale(memory, N, 3, 4, stream);
+    return cudaStreamSynchronize(stream) != cudaSuccess || cudaIpcCloseMemHandle(memory) != cudaSuccess;
+}
+
+/* The other process is made before this one has streams, whose threads it would lack. */
+static int open_from_a_child(void)
+{
+    cudaIpcMemHandle_t handle;
+    void *own = NULL;
+    pipeline p;
+    int code = 0, ends[2];
+    if (pipe(ends) != 0)
+        return 1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(add_to_the_parents(ends[0]));
+    make(&p, 1);
+    for (int i = 0; i < N; i++)
+        p.to[i] = 1;
+    cudaMemcpyAsync(p.batch, p.to, N * sizeof(float), cudaMemcpyHostToDevice, p.compute);
+    cudaStreamSynchronize(p.compute);
+    if (cudaIpcGetMemHandle(&handle, p.batch) != cudaSuccess ||
+        cudaIpcOpenMemHandle(&own, handle, 0) != cudaErrorInvalidResourceHandle || /* it is its own */
+        write(ends[1], &handle, sizeof handle) != sizeof handle)
+        return 1;
+    waitpid(pid, &code, 0);
+    cudaMemcpyAsync(p.to, p.batch, N * sizeof(float), cudaMemcpyDeviceToHost, p.compute);
+    cudaStreamSynchronize(p.compute);
+    return code == 0 && p.to[0] == 7 && p.to[N - 1] == 7 ? 8 : 3;
+}
+
+START_TEST(gpus_are_told_apart)
+{
+    ends_with(scale_of_another, SIGSEGV, "closed memory of GPU 0 was touched at byte 0 of 4000");
+    exits_with(scale_of_a_peer, 5);
+    exits_with(use_the_wrong_gpu, 7);
+    exits_with(open_from_a_child, 8);
+}
+END_TEST
+
 START_TEST(wrong_accesses_end_with_a_report)
 {
     ends_with(touch_memory, SIGSEGV, "closed memory of GPU 0 was touched at byte 12 of 4000");
@@ -358,6 +443,7 @@ int main(void)
     tcase_add_loop_test(tests, a_wait_that_is_missing_in_a_graph_shows, 1, 3);
     tcase_add_test(tests, what_cannot_be_captured_is_refused);
     tcase_add_test(tests, wrong_accesses_end_with_a_report);
+    tcase_add_test(tests, gpus_are_told_apart);
     tcase_add_test(tests, errors_come_when_they_are_ordered);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -130,26 +130,30 @@ static bool chosen(void)
     return name && strcmp(name, "test") == 0;
 }
 
-static iso_status allocate(size_t bytes, const char *what, void **memory)
+static iso_status allocate(const iso_device *of, size_t bytes, const char *what, void **memory)
 {
+    (void)of;
     void *data;
     iso_status status = iso_alloc(bytes, what, &data);
     return status == ISO_OK ? add_block(data, bytes, what, memory) : status;
 }
 
-static void release(void *memory)
+static void release(const iso_device *of, void *memory)
 {
+    (void)of;
     if (memory)
         iso_free(remove_block(memory));
 }
 
-static iso_status attach(void *shared, size_t bytes, void **memory)
+static iso_status attach(const iso_device *of, void *shared, size_t bytes, void **memory)
 {
+    (void)of;
     return add_block(shared, bytes, "memory that ranks share", memory);
 }
 
-static void detach(void *memory)
+static void detach(const iso_device *of, void *memory)
 {
+    (void)of;
     remove_block(memory);
 }
 
@@ -201,12 +205,12 @@ static void execute(stream *s, uint64_t number)
     }
 }
 
-static iso_status create_stream(iso_stream **out)
+static iso_status create_stream(const iso_device *of, iso_stream **out)
 {
     stream *fresh = iso_new(sizeof *fresh);
     if (!fresh)
         return iso_error(ISO_NO_MEMORY, "no memory for a stream");
-    fresh->base.device = &device;
+    fresh->base.device = of;
     fresh->end = &fresh->first;
     *out = &fresh->base;
     return ISO_OK;
@@ -307,12 +311,12 @@ static iso_status wait(iso_stream *of)
 
 /* ---- events ---- */
 
-static iso_status create_event(iso_device_event **out)
+static iso_status create_event(const iso_device *of, iso_device_event **out)
 {
     event *fresh = iso_new(sizeof *fresh);
     if (!fresh)
         return iso_error(ISO_NO_MEMORY, "no memory for an event");
-    fresh->base.device = &device;
+    fresh->base.device = of;
     *out = &fresh->base;
     return ISO_OK;
 }
@@ -365,11 +369,23 @@ static bool passed(const iso_device_event *of)
     return is;
 }
 
+static iso_status allocate_pinned(const iso_device *of, size_t bytes, const char *what, void **memory)
+{
+    (void)of;
+    return iso_alloc(bytes, what, memory);
+}
+
+static void release_pinned(const iso_device *of, void *memory)
+{
+    (void)of;
+    iso_free(memory);
+}
+
 static const iso_device device = {.name = "test",
                                   .allocate = allocate,
                                   .release = release,
-                                  .allocate_pinned = iso_alloc,
-                                  .release_pinned = iso_free,
+                                  .allocate_pinned = allocate_pinned,
+                                  .release_pinned = release_pinned,
                                   .create_stream = create_stream,
                                   .destroy_stream = destroy_stream,
                                   .copy = copy,
@@ -385,8 +401,9 @@ static const iso_device device = {.name = "test",
                                   .detach = detach,
                                   .reach = reach};
 
-const iso_device *test_device(void)
+const iso_device *test_device(int turn)
 {
+    (void)turn;
     return &device;
 }
 
@@ -397,7 +414,8 @@ void test_shard_place(iso_state_shard *shard)
     void *host = shard->data, *memory = NULL;
     if (!chosen())
         return;
-    if (create_stream(&shard->stream) || allocate(iso_shard_bytes(shard), "a shard of a test", &memory))
+    if (create_stream(&device, &shard->stream) ||
+        allocate(&device, iso_shard_bytes(shard), "a shard of a test", &memory))
         stop("no memory for a shard");
     shard->data = memory;
     iso_shard_write(shard, host);
@@ -410,7 +428,7 @@ void test_shard_free(iso_state_shard *shard)
         free(shard->data);
         return;
     }
-    release(shard->data);
+    release(&device, shard->data);
     destroy_stream(shard->stream);
 }
 
@@ -659,9 +677,9 @@ static const char *kernels_in_use(void)
     return iso_backend_cpu()->kernels();
 }
 
-static void load(int host_rank)
+static void load(void)
 {
-    iso_backend_cpu()->load(host_rank);
+    iso_backend_cpu()->load();
 }
 
 static int level(void)

@@ -14,7 +14,8 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/shards.h"
 
-const iso_device *test_device(void);
+/* One for all slots. */
+const iso_device *test_device(int turn);
 /* The CPU's kernels, sums and optimizers on the device's memory. */
 const iso_backend *test_device_backend(void);
 

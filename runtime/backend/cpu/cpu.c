@@ -111,9 +111,8 @@ static const char *cpu_description(void)
     return description;
 }
 
-static void cpu_load(int host_rank)
+static void cpu_load(void)
 {
-    (void)host_rank;
     iso_cpu_load_openblas();
 }
 

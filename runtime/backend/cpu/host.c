@@ -6,6 +6,12 @@
 #include "runtime/base/memory.h"
 #include "runtime/graph/optimizers/rule.h"
 
+const iso_device *iso_host_device(int turn)
+{
+    (void)turn;
+    return iso_device_cpu();
+}
+
 /* ---- instructions ---- */
 
 struct iso_sequence {

@@ -4,6 +4,7 @@
 
 #include "runtime/backend/backend.h"
 
+const iso_device *iso_host_device(int turn);
 iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
 void iso_host_launch(const iso_sequence *sequence, int first, int count);
 void iso_host_discard(iso_sequence *sequence);
@@ -14,7 +15,7 @@ void iso_host_count_fault(const iso_fault *fault, double host, double *out, iso_
 
 /* The members of iso_backend. */
 #define ISO_HOST_BACKEND                                                                                     \
-    .device = iso_device_cpu, .capture = iso_host_capture, .launch = iso_host_launch,                        \
+    .device = iso_host_device, .capture = iso_host_capture, .launch = iso_host_launch,                       \
     .discard = iso_host_discard, .prepare = iso_host_prepare, .optimize = iso_host_optimize,                 \
     .copy_bytes = iso_host_copy_bytes, .count_fault = iso_host_count_fault
 

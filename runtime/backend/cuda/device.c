@@ -1,13 +1,34 @@
-/* The device seam on a GPU. */
+/* The device seam on GPUs. */
 #include "runtime/backend/cuda/device.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "runtime/backend/cuda/gather.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/base/memory.h"
 
-static const iso_device device;
+/* One of the GPUs. */
+typedef struct gpu_device {
+    iso_device base;
+    int number;
+} gpu_device;
+
+int iso_cuda_gpu_of(const iso_device *device)
+{
+    return ((const gpu_device *)device)->number;
+}
+
+cudaError_t iso_cuda_enter_stream(const iso_stream *stream)
+{
+    return iso_cuda_enter(iso_cuda_gpu_of(stream->device));
+}
+
+static cudaError_t enter(const iso_device *device)
+{
+    return iso_cuda_enter(iso_cuda_gpu_of(device));
+}
 
 typedef iso_cuda_queue stream;
 
@@ -25,13 +46,13 @@ static void keep(iso_stream *of, cudaError_t error)
 
 /* ---- streams ---- */
 
-static iso_status create_stream(iso_stream **out)
+static iso_status create_stream(const iso_device *device, iso_stream **out)
 {
     stream *fresh = iso_new(sizeof *fresh);
     if (!fresh)
         return iso_no_memory("a stream");
-    fresh->base.device = &device;
-    cudaError_t error = iso_cuda_enter();
+    fresh->base.device = device;
+    cudaError_t error = enter(device);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&fresh->cuda, cudaStreamNonBlocking);
     if (error != cudaSuccess) {
@@ -46,7 +67,7 @@ static void destroy_stream(iso_stream *of)
 {
     if (!of)
         return;
-    iso_cuda_enter();
+    enter(of->device);
     cudaStreamDestroy(((stream *)of)->cuda);
     iso_cuda_free_rates((stream *)of);
     iso_free(of);
@@ -56,7 +77,7 @@ static void destroy_stream(iso_stream *of)
 static iso_status wait(iso_stream *of)
 {
     stream *s = (stream *)of;
-    keep(of, iso_cuda_enter());
+    keep(of, enter(of->device));
     keep(of, cudaGetLastError());
     keep(of, cudaStreamSynchronize(s->cuda));
     cudaError_t error = s->error;
@@ -66,7 +87,7 @@ static iso_status wait(iso_stream *of)
 
 static void copy(iso_stream *of, void *to, const void *from, size_t bytes)
 {
-    keep(of, iso_cuda_enter());
+    keep(of, enter(of->device));
     if (bytes > 0)
         keep(of, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, ((stream *)of)->cuda));
 }
@@ -83,7 +104,7 @@ static void fill(iso_stream *of, void *to, const void *element, size_t size, siz
 {
     cudaStream_t cuda = ((stream *)of)->cuda;
     const unsigned char *bytes = element;
-    keep(of, iso_cuda_enter());
+    keep(of, enter(of->device));
     if (count > 0)
         keep(of, is_uniform(bytes, size) ? cudaMemsetAsync(to, bytes[0], size * count, cuda)
                                          : iso_cuda_fill(to, element, size, count, cuda));
@@ -97,13 +118,13 @@ typedef struct event {
     cudaError_t error; /* of the last record */
 } event;
 
-static iso_status create_event(iso_device_event **out)
+static iso_status create_event(const iso_device *device, iso_device_event **out)
 {
     event *fresh = iso_new(sizeof *fresh);
     if (!fresh)
         return iso_no_memory("an event");
-    fresh->base.device = &device;
-    cudaError_t error = iso_cuda_enter();
+    fresh->base.device = device;
+    cudaError_t error = enter(device);
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&fresh->cuda, cudaEventDisableTiming);
     if (error != cudaSuccess) {
@@ -118,7 +139,7 @@ static void destroy_event(iso_device_event *of)
 {
     if (!of)
         return;
-    iso_cuda_enter();
+    enter(of->device);
     cudaEventDestroy(((event *)of)->cuda);
     iso_free(of);
 }
@@ -126,7 +147,7 @@ static void destroy_event(iso_device_event *of)
 static void record(iso_device_event *of, iso_stream *at)
 {
     event *e = (event *)of;
-    e->error = iso_cuda_enter();
+    e->error = enter(at->device);
     if (e->error == cudaSuccess)
         e->error = cudaEventRecord(e->cuda, ((stream *)at)->cuda);
     keep(at, e->error);
@@ -134,20 +155,20 @@ static void record(iso_device_event *of, iso_stream *at)
 
 static void await(iso_stream *of, const iso_device_event *recorded)
 {
-    keep(of, iso_cuda_enter());
+    keep(of, enter(of->device));
     keep(of, cudaStreamWaitEvent(((stream *)of)->cuda, ((const event *)recorded)->cuda, 0));
 }
 
 /* An event that fails has passed: wait_event says why. */
 static bool passed(const iso_device_event *of)
 {
-    return iso_cuda_enter() != cudaSuccess || cudaEventQuery(((const event *)of)->cuda) != cudaErrorNotReady;
+    return enter(of->device) != cudaSuccess || cudaEventQuery(((const event *)of)->cuda) != cudaErrorNotReady;
 }
 
 static iso_status wait_event(const iso_device_event *of)
 {
     const event *e = (const event *)of;
-    cudaError_t error = iso_cuda_enter();
+    cudaError_t error = enter(of->device);
     if (error == cudaSuccess)
         error = cudaEventSynchronize(e->cuda);
     return iso_cuda_status(e->error != cudaSuccess ? e->error : error, "the work that was queued failed");
@@ -167,10 +188,10 @@ static cudaError_t clear(void *memory, size_t bytes)
 }
 
 /* Kernels may read up to ISO_ALIGN bytes past the end. */
-static iso_status allocate(size_t bytes, const char *what, void **memory)
+static iso_status allocate(const iso_device *device, size_t bytes, const char *what, void **memory)
 {
     void *fresh = NULL;
-    cudaError_t error = iso_cuda_enter();
+    cudaError_t error = enter(device);
     if (error == cudaSuccess)
         error =
             bytes > SIZE_MAX - ISO_ALIGN ? cudaErrorMemoryAllocation : cudaMalloc(&fresh, bytes + ISO_ALIGN);
@@ -186,16 +207,16 @@ static iso_status allocate(size_t bytes, const char *what, void **memory)
     return ISO_OK;
 }
 
-static void release(void *memory)
+static void release(const iso_device *device, void *memory)
 {
-    iso_cuda_enter();
+    enter(device);
     cudaFree(memory);
 }
 
-static iso_status allocate_pinned(size_t bytes, const char *what, void **memory)
+static iso_status allocate_pinned(const iso_device *device, size_t bytes, const char *what, void **memory)
 {
     void *fresh = NULL;
-    cudaError_t error = iso_cuda_enter();
+    cudaError_t error = enter(device);
     if (error == cudaSuccess)
         error = bytes > SIZE_MAX - ISO_ALIGN
                     ? cudaErrorMemoryAllocation
@@ -211,16 +232,16 @@ static iso_status allocate_pinned(size_t bytes, const char *what, void **memory)
     return ISO_OK;
 }
 
-static void release_pinned(void *memory)
+static void release_pinned(const iso_device *device, void *memory)
 {
-    iso_cuda_enter();
+    enter(device);
     cudaFreeHost(memory);
 }
 
-/* The window stays in the host's memory, which the GPU reaches over the bus. */
-static iso_status attach(void *shared, size_t bytes, void **memory)
+/* Memory of the host for messages, which all GPUs reach over the bus. */
+static iso_status attach(const iso_device *device, void *shared, size_t bytes, void **memory)
 {
-    cudaError_t error = iso_cuda_enter();
+    cudaError_t error = enter(device);
     if (error == cudaSuccess && bytes > 0)
         error = cudaHostRegister(shared, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error == cudaSuccess && bytes > 0)
@@ -232,41 +253,105 @@ static iso_status attach(void *shared, size_t bytes, void **memory)
     return ISO_OK;
 }
 
-static void detach(void *memory)
+static void detach(const iso_device *device, void *memory)
 {
-    iso_cuda_enter();
+    enter(device);
     if (cudaHostUnregister(memory) != cudaSuccess)
         cudaGetLastError();
 }
 
-/* The windows of attach are memory of the host, at the same address for both. */
+/* ---- memory of other processes ---- */
+
+static iso_status identify(const iso_device *device, unsigned char identity[ISO_DEVICE_IDENTITY])
+{
+    struct cudaDeviceProp of;
+    cudaError_t error = enter(device);
+    if (error == cudaSuccess)
+        error = cudaGetDeviceProperties(&of, iso_cuda_gpu_of(device));
+    if (error == cudaSuccess)
+        memcpy(identity, &of.uuid, ISO_DEVICE_IDENTITY);
+    return iso_cuda_status(error, "its UUID is not known");
+}
+
+static iso_status export_memory(const iso_device *device, void *memory,
+                                unsigned char handle[ISO_DEVICE_HANDLE])
+{
+    cudaIpcMemHandle_t made;
+    _Static_assert(sizeof made == ISO_DEVICE_HANDLE, "the size of CUDA's handles");
+    cudaError_t error = enter(device);
+    if (error == cudaSuccess)
+        error = cudaIpcGetMemHandle(&made, memory);
+    if (error == cudaSuccess)
+        memcpy(handle, &made, sizeof made);
+    return iso_cuda_status(error, "memory cannot be opened to other processes of the host");
+}
+
+static iso_status import_memory(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
+                                void **memory)
+{
+    cudaIpcMemHandle_t made;
+    cudaError_t error = enter(device);
+    memcpy(&made, handle, sizeof made);
+    if (error == cudaSuccess)
+        error = cudaIpcOpenMemHandle(memory, made, cudaIpcMemLazyEnablePeerAccess);
+    return iso_cuda_status(error, "memory of another process of the host cannot be opened");
+}
+
+static void drop_memory(const iso_device *device, void *memory)
+{
+    enter(device);
+    if (cudaIpcCloseMemHandle(memory) != cudaSuccess)
+        cudaGetLastError();
+}
+
+static void gather(iso_stream *of, const iso_device_gather *call)
+{
+    keep(of, enter(of->device));
+    iso_cuda_gather(of, call);
+}
+
+/* Memory of the host that is attached has one address for all. */
 static void *reach(void *memory)
 {
     return memory;
 }
 
-static const iso_device device = {.name = "cuda",
-                                  .allocate = allocate,
-                                  .release = release,
-                                  .allocate_pinned = allocate_pinned,
-                                  .release_pinned = release_pinned,
-                                  .create_stream = create_stream,
-                                  .destroy_stream = destroy_stream,
-                                  .copy = copy,
-                                  .fill = fill,
-                                  .wait = wait,
-                                  .create_event = create_event,
-                                  .destroy_event = destroy_event,
-                                  .record = record,
-                                  .await = await,
-                                  .passed = passed,
-                                  .wait_event = wait_event,
-                                  .attach = attach,
-                                  .detach = detach,
-                                  .reach = reach,
-                                  .attached_only = true};
+static const iso_device functions = {.name = "cuda",
+                                     .allocate = allocate,
+                                     .release = release,
+                                     .allocate_pinned = allocate_pinned,
+                                     .release_pinned = release_pinned,
+                                     .create_stream = create_stream,
+                                     .destroy_stream = destroy_stream,
+                                     .copy = copy,
+                                     .fill = fill,
+                                     .wait = wait,
+                                     .create_event = create_event,
+                                     .destroy_event = destroy_event,
+                                     .record = record,
+                                     .await = await,
+                                     .passed = passed,
+                                     .wait_event = wait_event,
+                                     .attach = attach,
+                                     .detach = detach,
+                                     .reach = reach,
+                                     .gather = gather,
+                                     .identify = identify,
+                                     .export_memory = export_memory,
+                                     .import_memory = import_memory,
+                                     .drop_memory = drop_memory};
 
-const iso_device *iso_cuda_device(void)
+static gpu_device devices[ISO_CUDA_GPUS];
+
+static void make_devices(void)
 {
-    return &device;
+    for (int i = 0; i < ISO_CUDA_GPUS; i++)
+        devices[i] = (gpu_device){.base = functions, .number = i};
+}
+
+const iso_device *iso_cuda_device(int turn)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_devices);
+    return &devices[iso_cuda_turn(turn, iso_cuda_visible())].base;
 }

@@ -3,7 +3,6 @@
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/facts.h"
 #include "runtime/backend/cuda/functions.h"
-#include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/host.h"
 
 extern const iso_cuda_library iso_cuda_exports;
@@ -13,6 +12,5 @@ const iso_cuda_library iso_cuda_exports = {.version = iso_version,
                                            .begin = iso_cuda_begin,
                                            .find = iso_cuda_find_gpus,
                                            .find_part = iso_cuda_find_opened,
-                                           .choose = iso_cuda_choose,
                                            .device = iso_cuda_device,
                                            .backend = iso_cuda_backend};

@@ -2,56 +2,73 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/base/text.h"
 
 static struct {
     pthread_once_t once;
-    int host_rank, gpu;
-    char name[300], model[256];
-} chosen = {.once = PTHREAD_ONCE_INIT};
+    int visible;
+    char name[ISO_CUDA_GPUS][300], model[ISO_CUDA_GPUS][256], all[300];
+} seen = {.once = PTHREAD_ONCE_INIT};
 
-static void choose_once(void)
+static void look_once(void)
 {
-    struct cudaDeviceProp properties = {.name = "unknown"};
-    int visible = 0;
-    if (cudaGetDeviceCount(&visible) == cudaSuccess)
-        chosen.gpu = iso_cuda_turn(chosen.host_rank, visible);
-    cudaGetDeviceProperties(&properties, chosen.gpu);
-    snprintf(chosen.model, sizeof chosen.model, "%s", properties.name);
-    snprintf(chosen.name, sizeof chosen.name, "GPU %d (%s)", chosen.gpu, properties.name);
+    int count = 0;
+    bool alike = true;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    count = error != cudaSuccess || count < 1 ? 1 : count;
+    seen.visible = count < ISO_CUDA_GPUS ? count : ISO_CUDA_GPUS;
+    for (int i = 0; i < seen.visible; i++) {
+        struct cudaDeviceProp properties = {.name = "unknown"};
+        cudaGetDeviceProperties(&properties, i);
+        snprintf(seen.model[i], sizeof seen.model[i], "%s", properties.name);
+        snprintf(seen.name[i], sizeof seen.name[i], "GPU %d (%s)", i, seen.model[i]);
+        alike &= strcmp(seen.model[i], seen.model[0]) == 0;
+    }
+    if (seen.visible == 1)
+        snprintf(seen.all, sizeof seen.all, "%s", seen.name[0]);
+    else
+        snprintf(seen.all, sizeof seen.all, "%d GPUs (%s%s)", seen.visible, seen.model[0],
+                 alike ? "" : " and others");
 }
 
-void iso_cuda_choose(int host_rank)
+static void look(void)
 {
-    chosen.host_rank = host_rank;
-    pthread_once(&chosen.once, choose_once);
+    pthread_once(&seen.once, look_once);
 }
 
-int iso_cuda_chosen(void)
+int iso_cuda_visible(void)
 {
-    pthread_once(&chosen.once, choose_once);
-    return chosen.gpu;
+    look();
+    return seen.visible;
 }
 
-const char *iso_cuda_gpu_name(void)
+const char *iso_cuda_gpu_names(void)
 {
-    pthread_once(&chosen.once, choose_once);
-    return chosen.name;
+    look();
+    return seen.all;
 }
 
 const char *iso_cuda_model_name(void)
 {
-    pthread_once(&chosen.once, choose_once);
-    return chosen.model;
+    look();
+    return seen.model[0];
 }
 
-cudaError_t iso_cuda_enter(void)
+static _Thread_local int entered = -1;
+
+cudaError_t iso_cuda_enter(int gpu)
 {
-    static _Thread_local bool entered;
-    cudaError_t error = entered ? cudaSuccess : cudaSetDevice(iso_cuda_chosen());
-    entered = error == cudaSuccess;
+    cudaError_t error = entered == gpu ? cudaSuccess : cudaSetDevice(gpu);
+    entered = error == cudaSuccess ? gpu : -1;
     return error;
+}
+
+static const char *name_of_entered(void)
+{
+    look();
+    return seen.name[entered >= 0 && entered < seen.visible ? entered : 0];
 }
 
 iso_status iso_cuda_status(cudaError_t error, const char *what)
@@ -59,7 +76,7 @@ iso_status iso_cuda_status(cudaError_t error, const char *what)
     if (error == cudaSuccess)
         return ISO_OK;
     cudaGetLastError(); /* it is reported here */
-    return iso_error(ISO_FAILED, "%s: %s: %s (CUDA error %d)", iso_cuda_gpu_name(), what,
+    return iso_error(ISO_FAILED, "%s: %s: %s (CUDA error %d)", name_of_entered(), what,
                      cudaGetErrorString(error), (int)error);
 }
 
@@ -70,7 +87,7 @@ iso_status iso_cuda_no_memory(size_t bytes, const char *what)
     cudaGetLastError();
     cudaMemGetInfo(&free_bytes, &total);
     return iso_error(ISO_NO_MEMORY, "%s: no memory for %s: %s are needed (%zu bytes), %s of %s are free",
-                     iso_cuda_gpu_name(), what, iso_text_scaled((double)bytes, "B", planned, sizeof planned),
+                     name_of_entered(), what, iso_text_scaled((double)bytes, "B", planned, sizeof planned),
                      bytes, iso_text_scaled((double)free_bytes, "B", unused, sizeof unused),
                      iso_text_scaled((double)total, "B", all, sizeof all));
 }

@@ -1,4 +1,4 @@
-/* The GPU that this process uses, and CUDA's errors as statuses.
+/* The GPUs that this process sees, and CUDA's errors as statuses.
  * Functions are local; any thread may call them. */
 #ifndef ISO_BACKEND_CUDA_GPU_H
 #define ISO_BACKEND_CUDA_GPU_H
@@ -13,20 +13,19 @@ static inline int iso_cuda_turn(int index, int visible)
     return visible > 0 ? index % visible : 0;
 }
 
-/* Chooses the GPU of this process: that of the rank's number among those of its host. Later calls change nothing,
- * since memory is allocated by then. Without a call it is the first. */
-void iso_cuda_choose(int host_rank);
-int iso_cuda_chosen(void);
-/* "GPU 0 (NVIDIA H200)". Constant. */
-const char *iso_cuda_gpu_name(void);
-/* "NVIDIA H200". Constant. */
+/* How many there are, at least 1 and at most ISO_CUDA_GPUS; the same in every call. */
+int iso_cuda_visible(void);
+/* "GPU 0 (NVIDIA H200)", "4 GPUs (NVIDIA H200)". Constant. */
+const char *iso_cuda_gpu_names(void);
+/* "NVIDIA H200": that of the first. Constant. */
 const char *iso_cuda_model_name(void);
 /* Makes it the GPU of the calling thread, as every call of CUDA expects. */
-cudaError_t iso_cuda_enter(void);
+cudaError_t iso_cuda_enter(int gpu);
 
-/* ISO_OK, or ISO_FAILED: "GPU 0 (NVIDIA H200): <what>: <CUDA's text> (CUDA error 719)". */
+/* ISO_OK, or ISO_FAILED: "GPU 0 (NVIDIA H200): <what>: <CUDA's text> (CUDA error 719)". The GPU is that which the
+ * thread has entered last. */
 iso_status iso_cuda_status(cudaError_t error, const char *what);
-/* ISO_NO_MEMORY, with the bytes that were asked for and those that are free. */
+/* ISO_NO_MEMORY, with the bytes that were asked for and those that are free there. */
 iso_status iso_cuda_no_memory(size_t bytes, const char *what);
 
 #endif

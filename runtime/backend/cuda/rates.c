@@ -20,7 +20,8 @@ typedef struct iso_cuda_rates_room {
 static iso_status make_room(iso_cuda_queue *stream, const iso_rates_call *call, room **out)
 {
     void *memory = NULL;
-    iso_status status = stream->base.device->allocate_pinned(sizeof(room), "the rates of a slot", &memory);
+    iso_status status = stream->base.device->allocate_pinned(stream->base.device, sizeof(room),
+                                                             "the rates of a slot", &memory);
     if (status != ISO_OK)
         return status;
     room *fresh = memory;
@@ -43,7 +44,7 @@ void iso_cuda_free_rates(iso_cuda_queue *of)
 {
     for (room *r = of->rooms, *next; r; r = next) {
         next = r->next;
-        of->base.device->release_pinned(r);
+        of->base.device->release_pinned(of->base.device, r);
     }
 }
 
@@ -62,6 +63,7 @@ void iso_cuda_prepare(const iso_rates_call *call, iso_stream *of)
         iso_cuda_keep(of, cudaErrorMemoryAllocation);
         return;
     }
+    iso_cuda_keep(of, iso_cuda_enter_stream(of));
     r->call = *call;
     r->call.iteration = &r->iteration;
     r->call.rate = &r->rate;

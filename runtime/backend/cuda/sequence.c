@@ -28,7 +28,7 @@ static cudaError_t capture_graph(iso_sequence *sequence)
 {
     cudaStream_t stream = ((iso_cuda_queue *)sequence->stream)->cuda;
     cudaGraph_t graph = NULL;
-    cudaError_t error = iso_cuda_enter();
+    cudaError_t error = iso_cuda_enter_stream(sequence->stream);
     if (error == cudaSuccess)
         error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess)
@@ -64,7 +64,7 @@ iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream,
 
 void iso_cuda_launch(const iso_sequence *sequence, int first, int count)
 {
-    iso_cuda_keep(sequence->stream, iso_cuda_enter());
+    iso_cuda_keep(sequence->stream, iso_cuda_enter_stream(sequence->stream));
     if (count == sequence->count)
         iso_cuda_keep(sequence->stream,
                       cudaGraphLaunch(sequence->graph, ((iso_cuda_queue *)sequence->stream)->cuda));
@@ -76,7 +76,7 @@ void iso_cuda_discard(iso_sequence *sequence)
 {
     if (!sequence)
         return;
-    iso_cuda_enter();
+    iso_cuda_enter_stream(sequence->stream);
     if (sequence->graph)
         cudaGraphExecDestroy(sequence->graph);
     iso_free(sequence);

@@ -2,38 +2,30 @@
  * faults. */
 #include "runtime/backend/cuda/step_end.h"
 
+#include "runtime/backend/cuda/combine.h"
 #include "runtime/backend/cuda/walk.h"
 #include "runtime/backend/fault.h"
 
 namespace iso_cuda
 {
 
-/* ---- out = a + b, or the larger one; of bools: or. NaN in either gives NaN ---- */
+/* ---- combinations of two arrays ---- */
 
 template <class T> struct combination {
     enum { WIDTH = 16 / sizeof(T) };
     const T *a, *b;
     T *out;
-    bool adds, logical;
-    __device__ __forceinline__ void put(T *to, T from_a, T from_b) const
-    {
-        auto x = wide(from_a), y = wide(from_b);
-        if (logical)
-            narrow(to, x != 0 || y != 0 ? decltype(x)(1) : decltype(x)(0));
-        else
-            narrow(to, adds ? static_cast<decltype(x)>(x + y) : x > y || x != x ? x : y);
-    }
+    combiner with;
     __device__ __forceinline__ void one(int64_t i) const
     {
-        put(&out[i], a[i], b[i]);
+        with.put(&out[i], a[i], b[i]);
     }
     __device__ __forceinline__ void pack(int64_t i) const
     {
         typedef iso_cuda::pack<T, WIDTH> pack_type;
         pack_type x = *reinterpret_cast<const pack_type *>(a + i),
                   y = *reinterpret_cast<const pack_type *>(b + i), z;
-        for (int k = 0; k < WIDTH; k++)
-            put(&z.at[k], x.at[k], y.at[k]);
+        with.put(&z, x, y);
         *reinterpret_cast<pack_type *>(out + i) = z;
     }
 };
@@ -44,8 +36,10 @@ void combine(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out
     with_number(dtype, [=](auto zero) {
         typedef decltype(zero) T;
         for_packs(stream, n, aligned({a, b, out}),
-                  combination<T>{static_cast<const T *>(a), static_cast<const T *>(b), static_cast<T *>(out),
-                                 adds, dtype == ISO_BOOL});
+                  combination<T>{static_cast<const T *>(a),
+                                 static_cast<const T *>(b),
+                                 static_cast<T *>(out),
+                                 {adds, dtype == ISO_BOOL}});
     });
 }
 
@@ -98,7 +92,6 @@ int64_t count_of(const iso_box *box)
     return count;
 }
 
-/* `faults` is in memory of the host that the GPU reads where it is. */
 template <class T> struct guarded_copy {
     const T *from;
     T *to;
