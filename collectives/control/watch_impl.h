@@ -204,6 +204,7 @@ int iso_watch_links_poll(const iso_watch *watch, struct pollfd *polled);
 void iso_watch_links_serve(iso_watch *watch, const struct pollfd *polled);
 /* To be called for each heartbeat: judges other hosts, and sends this host's state. */
 void iso_watch_links_look(iso_watch *watch, double passed);
+/* Sends the report to all hosts that can be reached. */
 void iso_watch_links_report(iso_watch *watch, const char *text, size_t length);
 
 /* watch_judge.c: finds two ranks that have called different collectives. */
@@ -217,7 +218,7 @@ void iso_watch_warn_of_slow(const iso_watch *watch);
 /* Prints the times of steps of the group's ranks, if all have done enough since the last time. */
 void iso_watch_print_times(const iso_watch *watch);
 
-/* watch_report.c: prints the report and writes it to a file. */
+/* watch_report.c: prints the report, writes it to a file, and sends it to the other hosts. */
 void iso_watch_report(iso_watch *watch);
 /* Writes a report of another host to a file. */
 void iso_watch_store_report(const iso_watch *watch, const char *text, size_t length);

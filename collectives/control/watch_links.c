@@ -35,7 +35,7 @@ enum {
 };
 /* Seconds. */
 static const double suspect_after = 2, cut_after = 7, cut_after_end = 3, connect_within = 2, warn_after = 30,
-                    flush_within = 1, await_within = 5;
+                    flush_within = 1, await_within = 5, reach_within = 1.5;
 
 typedef enum message_kind { HELLO = 1, STATE, REPORT } message_kind;
 
@@ -235,14 +235,20 @@ static void take_states(iso_watch *w, const char *data, size_t bytes)
     }
 }
 
-/* The report of another host, whose text is not terminated. */
-static void take_report(iso_watch *w, const char *data, size_t bytes)
+/* The report of another host, whose text is not terminated. It is passed on, because the rank that has printed it may
+ * not be connected to all hosts. */
+static void take_report(iso_watch *w, const iso_watch_link *from, const char *data, size_t bytes)
 {
     char line[ISO_WATCH_LINE];
     snprintf(line, sizeof line, "%.*s", (int)(bytes < sizeof line ? bytes : sizeof line - 1), data);
     iso_watch_keep_loss(w, line);
     iso_watch_store_report(w, data, bytes);
     atomic_store(&w->page->reported, 1);
+    for (int i = 0; i < w->n_links; i++)
+        if (w->links[i] != from && w->links[i]->greeted) {
+            put_message(w->links[i], REPORT, data, bytes);
+            send_some(w->links[i]);
+        }
 }
 
 /* ---- messages ---- */
@@ -266,7 +272,7 @@ static bool take_message(iso_watch *w, iso_watch_link *link, const message_head 
         w->urgent |= !atomic_load(&w->joined);
     }
     if (head->kind == REPORT && !atomic_load(&w->page->reported))
-        take_report(w, data, head->bytes);
+        take_report(w, link, data, head->bytes);
     w->urgent |= head->kind == REPORT;
     return true;
 }
@@ -508,8 +514,44 @@ static void flush_links(iso_watch *w)
             poll(&(struct pollfd){.fd = w->links[i]->socket, .events = POLLOUT}, 1, 50);
 }
 
+/* Whether a rank of this host that is left is connected, or there is none that was ever heard of. */
+static bool reaches_host(const iso_watch *w, int host)
+{
+    bool left = false;
+    for (int rank = 0; rank < w->n_ranks; rank++)
+        left |= w->host_of_rank[rank] == host && !iso_watch_is_lost(w, rank) &&
+                atomic_load(&w->page->record[rank].beats) > 0;
+    for (int i = 0; i < w->n_links && left; i++)
+        left = !w->links[i]->greeted || w->host_of_rank[w->links[i]->rank] != host ||
+               iso_watch_is_lost(w, w->links[i]->rank);
+    return !left;
+}
+
+static bool reaches_all(const iso_watch *w)
+{
+    bool all = true;
+    for (int host = 0; host < w->n_hosts && all; host++)
+        all = host == w->host_of_rank[w->rank] || reaches_host(w, host);
+    return all;
+}
+
+/* A rank that has just become the leader, or is none, is not connected yet to the hosts that are left. Without its report
+ * they would report its end as a loss of its own. */
+static void reach_all(iso_watch *w)
+{
+    struct pollfd *polled = iso_new((2 * (size_t)w->n_ranks + 17) * sizeof *polled);
+    double end = iso_clock() + reach_within;
+    while (polled && w->listener >= 0 && !reaches_all(w) && iso_clock() < end) {
+        call_leaders(w);
+        if (poll(polled, (nfds_t)iso_watch_links_poll(w, polled), 20) >= 0)
+            iso_watch_links_serve(w, polled);
+    }
+    iso_free(polled);
+}
+
 void iso_watch_links_report(iso_watch *w, const char *text, size_t length)
 {
+    reach_all(w);
     for (int i = 0; i < w->n_links; i++)
         if (w->links[i]->greeted)
             put_message(w->links[i], REPORT, text, length);

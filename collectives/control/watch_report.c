@@ -205,6 +205,7 @@ void iso_watch_report(iso_watch *w)
     else
         iso_text_add(&report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
     iso_file_write(STDERR_FILENO, iso_text_get(&report), report.length);
+    atomic_store(&w->page->reported, 1);
     iso_watch_links_report(w, iso_text_get(&report), length);
     iso_text_free(&report);
 }

@@ -233,10 +233,8 @@ static void conclude(iso_watch *w, double overdue)
                 (overdue >= report_follows && iso_watch_is_leader(w));
     if (!mine && !atomic_load(&w->page->reported))
         return;
-    if (!atomic_load(&w->page->reported)) {
+    if (!atomic_load(&w->page->reported))
         iso_watch_report(w);
-        atomic_store(&w->page->reported, 1);
-    }
     end(w);
 }
 

@@ -4,9 +4,9 @@
  * So each rank announces itself, before it begins MPI, in a file that the ranks of a host share: in the folder that
  * the launcher made for this job on this host, and removes. There it says at which stage it is. A thread looks at
  * the other ranks of the host. If one has died or is stopped, the lowest one reports that, and the ranks of the host
- * end with exit code 74; then the launcher ends the ranks of the other hosts. A rank that is alone on its host has a
- * process beside it, its guard, which does the same if the rank is stopped. A rank that takes long is named in a
- * warning. What happens on other hosts is not known before the watchdog starts: their own ranks tell it. */
+ * end with exit code 74; then the launcher ends the ranks of the other hosts. Where all ranks of a host may be stopped
+ * while the job waits for them, on one of several hosts, the first has a process beside it, its guard, which does the
+ * same if no rank is left. A rank that takes long is named in a warning. What happens on other hosts is not known before the watchdog starts: their own ranks tell it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -70,8 +70,9 @@ struct iso_start {
     pthread_t thread;
     int wake; /* eventfd */
     atomic_bool over;
-    pid_t guard;   /* the process beside a rank that may be alone on its host; 0: none */
+    pid_t guard;   /* the process beside the first rank of a host; 0: none */
     int guard_end; /* a pipe: the guard ends when this is closed */
+    bool guards;   /* this process is the guard */
 };
 
 /* ---- what is seen of the other ranks ---- */
@@ -95,7 +96,8 @@ static bool start_is_lost(const iso_start *s, int i)
 static void start_look_at(iso_start *s, int i, double passed)
 {
     const start_entry *entry = &s->board->entry[i], *own = &s->board->entry[s->self];
-    bool seen = i != s->self && is_starting(s, i) && entry->pid_space == own->pid_space && own->pid_space;
+    bool seen = (i != s->self || s->guards) && is_starting(s, i) && entry->pid_space == own->pid_space &&
+                own->pid_space;
     char state = seen ? iso_process_state(entry->pid) : '?';
     s->gone[i] = state == 0 || state == 'Z' || state == 'X' ? s->gone[i] + passed : 0;
     s->stopped[i] = state == 'T' ? s->stopped[i] + passed : 0;
@@ -276,39 +278,54 @@ static void *start_run(void *arg)
     return NULL;
 }
 
-/* ---- a rank that is alone on its host ---- */
+/* ---- the guard of a host ---- */
 
-/* The rank goes on after that, sees the report and ends with its exit code. */
+/* Whether all ranks that are known here are lost. */
+static bool none_is_left(const iso_start *s)
+{
+    int starting = 0, announced, lost = start_count_lost(s, &announced);
+    for (int i = 0; i < s->count; i++)
+        starting += is_starting(s, i);
+    return lost > 0 && lost == starting && starting == announced;
+}
+
+/* The ranks go on after that, see the report and end with its exit code. */
 static void guard_report(iso_start *s)
 {
     int announced, lost = start_count_lost(s, &announced);
-    if (announced > 1 || lost == 0) /* other ranks of the host look at it, or it is over the start */
-        return;
     start_report(s, lost, announced);
-    kill(s->board->entry[s->self].pid, SIGCONT);
+    for (int i = 0; i < s->count; i++)
+        if (start_is_lost(s, i) && s->stopped[i] > 0)
+            kill(s->board->entry[i].pid, SIGCONT);
 }
 
-/* Looks at the rank until that has been stopped for long, or has closed its end of the pipe, also by ending. */
+/* Looks at the ranks until all of them are lost, or the first has closed its end of the pipe, also by ending. */
 static void guard_run(iso_start *s, int end)
 {
     struct pollfd ended = {.fd = end, .events = POLLIN};
-    int rank = s->board->entry[s->self].pid;
+    s->guards = true;
     s->clock = iso_clock();
-    while (poll(&ended, 1, TICK) <= 0 && s->stopped[s->self] < stopped_after) {
+    while (poll(&ended, 1, TICK) <= 0 && !none_is_left(s)) {
         double now = iso_clock(), passed = now - s->clock < 1 ? now - s->clock : 1;
         s->clock = now;
-        s->stopped[s->self] = iso_process_state(rank) == 'T' ? s->stopped[s->self] + passed : 0;
+        for (int i = 0; i < s->count; i++)
+            start_look_at(s, i, passed);
     }
-    if (s->stopped[s->self] >= stopped_after)
+    if (none_is_left(s))
         guard_report(s);
 }
 
-/* srun does not say how many ranks a host has: the first one has a guard. Without memory for another process there
- * is none. */
+/* Ranks that are all stopped on the only host of a job keep nobody waiting, unless there is one. srun does not say how
+ * many ranks a host has. Without memory for another process there is no guard. */
+static bool needs_guard(const iso_start *s)
+{
+    return s->self == 0 && (!s->counted || s->count == 1 || s->count < s->n_ranks);
+}
+
 static void guard_begin(iso_start *s)
 {
     int ends[2];
-    if ((s->counted ? s->count > 1 : s->self > 0) || pipe2(ends, O_CLOEXEC))
+    if (!needs_guard(s) || pipe2(ends, O_CLOEXEC))
         return;
     s->guard = fork();
     if (s->guard == 0) {

@@ -17,7 +17,16 @@ long=${ISOGRID_TEST_LONG:-}
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 
-# Ends a job that took too long. 124, or 137 where a rank was killed and none is left, but mpirun still there: it hangs itself then (about
+# Waits until a process ends; false if the log of calls has not changed for 120 seconds: then it hangs. What moves on may be as slow as the machine is.
+lives_on() { # PID CALLS
+    local now last='' same=0
+    until timeout 10 tail -s 0.02 --pid="$1" -f /dev/null; do
+        now=$(stat -c '%s %Y' "$2" 2>/dev/null || true)
+        [ "$now" = "$last" ] || { last=$now && same=0; }
+        [ $((++same)) -le 12 ] || return 1
+    done
+}
+# Ends a job that hangs. 124, or 137 where a rank was killed and none is left, but mpirun still there: it hangs itself then (about
 # one time in 2000: in PMIx_server_finalize).
 end_late() { # PID CALLS
     local code=124
@@ -27,8 +36,8 @@ end_late() { # PID CALLS
     return $code
 }
 
-# injected RANKS BELOW COMMAND...: runs it on so many ranks under the injector, which looks at what lies below a folder, for $limit
-# seconds at most. The log goes to $log, where that is set; $faults says what goes wrong.
+# injected RANKS BELOW COMMAND...: runs it on so many ranks under the injector, which looks at what lies below a folder, and ends it when no call was
+# seen for 120 seconds. The log goes to $log, where that is set; $faults says what goes wrong.
 injected() {
     local ranks=$1 below=$2
     shift 2
@@ -39,7 +48,7 @@ injected() {
     timeout --kill-after=5 3600 "${launch[@]}" env LD_PRELOAD="$PWD/$BUILD/tests/faults/injector.so" \
         ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 FAULTS_BELOW="$below" FAULTS="${faults:-}" FAULTS_LOG="$calls" "$@" &
     job=$!
-    if timeout "${limit:-120}" tail -s 0.02 --pid="$job" -f /dev/null; then
+    if lives_on "$job" "$calls"; then
         wait "$job" || code=$?
     else
         end_late "$job" "$calls" || code=$?

@@ -7,8 +7,9 @@ trap 'end_all; rm -rf "$work"' EXIT
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp ISOGRID_REPORTS=$work/reports ISOGRID_THREADS=1
 unset ISOGRID_MPIRUN_QUIET ISOGRID_JOB # launch/mpirun tells the folder of the job
-# After a rank has died, the others have this many seconds for their report.
-export OMPI_MCA_odls_base_sigkill_timeout=2
+# After a rank has died, the others have twice this many seconds for their report, also on a machine with much else to do. Where all have ended, nothing
+# waits for that (launch/mpirun).
+export OMPI_MCA_odls_base_sigkill_timeout=7
 # shellcheck disable=SC2034  # for those who source this
 long=${ISOGRID_TEST_LONG:-}
 mpirun=(launch/mpirun)

@@ -2,12 +2,13 @@
  *
  *   starts CALL VICTIM SIGNAL ARGUMENT...
  *
- * VICTIM sends itself the SIGNAL (KILL, STOP or none) before it calls iso_init (CALL 0), or when iso_init makes its
- * CALL-th call of MPI: 1 is MPI_Init, the others are collective. If there are fewer, "only so many calls" is printed.
+ * VICTIM, a rank or "2-3" for several, sends itself the SIGNAL (KILL, STOP or none) before it calls iso_init (CALL 0),
+ * or when iso_init makes its CALL-th call of MPI: 1 is MPI_Init, the others are collective. If there are fewer, "only so many calls" is printed.
  * Further arguments are Isogrid's. The calls are stood in for, as in tests/session/test_mpi_errors.c.
  */
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 #include "runtime/isogrid.h"
 
-static int calls, victim_call = -1, victim = -1, number;
+static int calls, victim_call = -1, victim = -1, last_victim, number;
 
 static int own_rank(void)
 {
@@ -23,9 +24,14 @@ static int own_rank(void)
     return rank ? atoi(rank) : other ? atoi(other) : 0;
 }
 
+static bool is_victim(void)
+{
+    return own_rank() >= victim && own_rank() <= last_victim;
+}
+
 static void make_call(void)
 {
-    if (calls++ == victim_call && own_rank() == victim)
+    if (calls++ == victim_call && is_victim())
         kill(getpid(), number);
 }
 
@@ -50,7 +56,8 @@ int main(int argc, char **argv)
     if (argc < 4)
         return 2;
     victim_call = atoi(argv[1]);
-    victim = atoi(argv[2]);
+    if (sscanf(argv[2], "%d-%d", &victim, &last_victim) == 1)
+        last_victim = victim;
     number = !strcmp(argv[3], "KILL") ? SIGKILL : !strcmp(argv[3], "STOP") ? SIGSTOP : 0;
     make_call();
     argc -= 3;
@@ -58,7 +65,7 @@ int main(int argc, char **argv)
     argv += 3;
     iso_context *ctx;
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (own_rank() == victim && calls <= victim_call)
+    if (is_victim() && calls <= victim_call)
         printf("only %d calls\n", calls - 1);
     return iso_finish(ctx, status);
 }
