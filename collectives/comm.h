@@ -4,8 +4,8 @@
  * calls do nothing and return ISO_OK.
  *
  * A call waits for all ranks. With a watchdog, in a program that goes on after a loss (iso_watch_goes_on), it
- * returns ISO_FAILED with the first line of the report when a rank is lost, also if it already waits. Only a rank
- * that is lost while a communicator is made is waited for. */
+ * returns ISO_FAILED with the first line of the report when a rank is lost, also if it already waits, and also if it
+ * makes a communicator. */
 #ifndef ISO_COLL_COMM_H
 #define ISO_COLL_COMM_H
 

@@ -15,16 +15,20 @@ iso_status iso_mpi_error(int code, const char *call)
                      (int)strcspn(call, "( "), call, text);
 }
 
-/* status: of the call that created *made. */
-static iso_status return_errors_of(iso_status status, MPI_Comm *made)
+iso_status iso_mpi_return_errors_of(MPI_Comm *made)
 {
-    if (status == ISO_OK)
-        status = ISO_MPI(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN));
-    else
-        *made = MPI_COMM_NULL;
+    iso_status status = ISO_MPI(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN));
     if (status != ISO_OK)
         iso_mpi_free(made);
     return status;
+}
+
+/* status: of the call that created *made. */
+static iso_status return_errors_of(iso_status status, MPI_Comm *made)
+{
+    if (status != ISO_OK)
+        *made = MPI_COMM_NULL;
+    return status == ISO_OK ? iso_mpi_return_errors_of(made) : status;
 }
 
 iso_status iso_mpi_dup(MPI_Comm communicator, MPI_Comm *made)

@@ -4,13 +4,18 @@
 #include <string.h>
 
 #include "collectives/mpi/call.h"
+#include "collectives/mpi/part.h"
 #include "collectives/mpi/wait.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/host.h"
 #include "runtime/base/memory.h"
 
 struct iso_comm {
-    MPI_Comm mpi;
+    MPI_Comm mpi; /* MPI_COMM_NULL if there is a part */
     int rank, size;
     const iso_watch *watch;
+    iso_mpi_part *part; /* these ranks have no communicator of MPI; or NULL */
+    MPI_Comm whole;     /* that in which they are a part */
 };
 
 MPI_Comm iso_mpi_of(const iso_comm *comm)
@@ -47,9 +52,7 @@ done:
 iso_status iso_comm_dup(const void *mpi, const iso_watch *watch, iso_comm **made)
 {
     MPI_Comm fresh;
-    iso_status status = iso_mpi_gate(watch, *(const MPI_Comm *)mpi);
-    if (status == ISO_OK)
-        status = iso_mpi_dup(*(const MPI_Comm *)mpi, &fresh);
+    iso_status status = iso_mpi_dup_on(watch, *(const MPI_Comm *)mpi, &fresh);
     return adopt(status, fresh, watch, made);
 }
 
@@ -60,15 +63,80 @@ iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm 
     return adopt(status, fresh, NULL, made);
 }
 
-iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made)
+/* choices: [size], of all ranks. */
+static iso_status adopt_part(const iso_comm *comm, const iso_mpi_choice *choices, iso_comm **made)
 {
-    *made = NULL;
-    iso_status status = comm ? iso_mpi_gate(comm->watch, comm->mpi) : ISO_OK;
-    if (comm && status == ISO_OK)
-        status = iso_mpi_split_as(comm->mpi, color, key, made);
+    iso_comm *part = iso_new(sizeof *part);
+    if (!part)
+        return iso_no_memory("a communicator");
+    *part =
+        (iso_comm){.mpi = MPI_COMM_NULL, .watch = comm->watch, .whole = comm->part ? comm->whole : comm->mpi};
+    part->part = iso_mpi_part_create(part->whole, choices, comm->size, comm->rank);
+    if (!part->part) {
+        iso_free(part);
+        return iso_no_memory("a communicator");
+    }
+    part->rank = iso_mpi_part_rank(part->part);
+    part->size = iso_mpi_part_size(part->part);
+    *made = part;
+    return ISO_OK;
+}
+
+/* A part instead of a communicator of MPI. Without memory at one rank there is none on any. */
+static iso_status split_off(const iso_comm *comm, int color, int key, iso_comm **made)
+{
+    iso_mpi_choice mine = {color, key, comm->part ? iso_mpi_part_member(comm->part, comm->rank) : comm->rank};
+    iso_mpi_choice *choices = iso_new((size_t)comm->size * sizeof *choices);
+    int room = choices != NULL;
+    iso_status status = iso_comm_reduce(comm, ISO_COMM_MIN, ISO_COMM_INT, &room, 1);
+    if (status == ISO_OK && !room)
+        status = iso_no_memory("the choices of ranks");
+    if (status == ISO_OK)
+        status = iso_comm_gather_all(comm, &mine, sizeof mine, choices);
+    iso_status adopted = status == ISO_OK ? adopt_part(comm, choices, made) : status;
+    room = adopted == ISO_OK;
+    if (status == ISO_OK)
+        status = iso_comm_reduce(comm, ISO_COMM_MIN, ISO_COMM_INT, &room, 1);
+    if (status == ISO_OK && !room)
+        status = adopted != ISO_OK ? adopted : iso_no_memory("a communicator");
+    if (status != ISO_OK)
+        iso_comm_free(made);
+    iso_free(choices);
+    return status;
+}
+
+static iso_status split_mpi(const iso_comm *comm, int color, int key, iso_comm **made)
+{
+    iso_status status = iso_mpi_split_as(comm->mpi, color, key, made);
     if (*made)
         (*made)->watch = comm->watch;
     return status;
+}
+
+iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made)
+{
+    *made = NULL;
+    if (!comm)
+        return ISO_OK;
+    return iso_watch_goes_on(comm->watch) ? split_off(comm, color, key, made)
+                                          : split_mpi(comm, color, key, made);
+}
+
+iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_comm **made)
+{
+    *made = NULL;
+    if (!comm)
+        return ISO_OK;
+    iso_status status = iso_mpi_gate(comm->watch, comm->mpi);
+    return status == ISO_OK ? split_mpi(comm, color, key, made) : status;
+}
+
+/* Ranks share memory on machines of the same name, as for MPI. */
+static int machine_color(void)
+{
+    char name[ISO_HOST_NAME];
+    iso_host_name(name);
+    return (int)(iso_hash_text(0, name) & INT_MAX);
 }
 
 iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
@@ -77,9 +145,9 @@ iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
     *made = NULL;
     if (!comm)
         return ISO_OK;
-    iso_status status = iso_mpi_gate(comm->watch, comm->mpi);
-    if (status == ISO_OK)
-        status = iso_mpi_split_shared(comm->mpi, key, &fresh);
+    if (iso_watch_goes_on(comm->watch))
+        return split_off(comm, machine_color(), key, made);
+    iso_status status = iso_mpi_split_shared(comm->mpi, key, &fresh);
     return adopt(status, fresh, comm->watch, made);
 }
 
@@ -87,6 +155,7 @@ void iso_comm_free(iso_comm **comm)
 {
     if (!*comm)
         return;
+    iso_mpi_part_free(&(*comm)->part);
     iso_mpi_free(&(*comm)->mpi);
     iso_free(*comm);
     *comm = NULL;
@@ -118,7 +187,10 @@ static iso_status check_bytes(size_t bytes)
 
 iso_status iso_comm_barrier(const iso_comm *comm)
 {
-    return comm ? iso_mpi_barrier(comm->watch, comm->mpi) : ISO_OK;
+    if (!comm)
+        return ISO_OK;
+    return comm->part ? iso_mpi_part_gather_all(comm->part, comm->watch, NULL, 0, NULL)
+                      : iso_mpi_barrier(comm->watch, comm->mpi);
 }
 
 iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t bytes)
@@ -126,7 +198,8 @@ iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t
     iso_status status = check_bytes(bytes);
     if (!comm || status != ISO_OK)
         return status;
-    return iso_mpi_broadcast(comm->watch, data, (int)bytes, MPI_BYTE, root, comm->mpi);
+    return comm->part ? iso_mpi_part_broadcast(comm->part, comm->watch, root, data, bytes)
+                      : iso_mpi_broadcast(comm->watch, data, (int)bytes, MPI_BYTE, root, comm->mpi);
 }
 
 iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all)
@@ -134,6 +207,8 @@ iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t by
     iso_status status = check_bytes(bytes);
     if (status != ISO_OK)
         return status;
+    if (comm && comm->part)
+        return iso_mpi_part_gather_all(comm->part, comm->watch, mine, bytes, all);
     if (comm)
         return iso_mpi_gather_all(comm->watch, mine, (int)bytes, all, comm->mpi);
     memcpy(all, mine, bytes);
@@ -160,8 +235,10 @@ iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type t
 {
     if (!comm)
         return ISO_OK;
-    return iso_mpi_all_reduce(comm->watch, MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op),
-                              comm->mpi);
+    return comm->part
+               ? iso_mpi_part_reduce(comm->part, comm->watch, mpi_op(op), mpi_type(type), values, count)
+               : iso_mpi_all_reduce(comm->watch, MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op),
+                                    comm->mpi);
 }
 
 /* MPI leaves the result of rank 0 undefined. */
@@ -170,6 +247,8 @@ iso_status iso_comm_sum_before(const iso_comm *comm, int value, int *before)
     *before = 0;
     if (!comm)
         return ISO_OK;
+    if (comm->part)
+        return iso_mpi_part_sum_before(comm->part, comm->watch, value, before);
     iso_status status = iso_mpi_sum_before(comm->watch, &value, before, comm->mpi);
     if (comm->rank == 0)
         *before = 0;

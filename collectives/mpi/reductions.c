@@ -266,7 +266,7 @@ static iso_status join(iso_fabric *fabric, leaders *l)
 {
     bool leads = l->here >= 0 && fabric->local[first_slot(fabric)] >= 0;
     iso_status status =
-        iso_comm_split(fabric->channel.communicator, leads, fabric->host_number, &l->communicator);
+        iso_comm_split_for_mpi(fabric->channel.communicator, leads, fabric->host_number, &l->communicator);
     if (!leads)
         iso_comm_free(&l->communicator);
     return iso_channel_agree(&fabric->channel, status);

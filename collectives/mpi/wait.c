@@ -150,6 +150,26 @@ iso_status iso_mpi_gate(const iso_watch *watch, MPI_Comm communicator)
     return iso_watch_goes_on(watch) ? iso_mpi_barrier(watch, communicator) : ISO_OK;
 }
 
+/* MPI may still write the communicator after a loss, so it has memory of its own. */
+iso_status iso_mpi_dup_on(const iso_watch *watch, MPI_Comm communicator, MPI_Comm *made)
+{
+    if (!iso_watch_goes_on(watch))
+        return iso_mpi_dup(communicator, made);
+    MPI_Comm *own = iso_new(sizeof *own), *fresh = own ? own : made;
+    MPI_Request request = MPI_REQUEST_NULL;
+    *made = *fresh = MPI_COMM_NULL;
+    iso_status status = iso_watch_check(watch);
+    if (status == ISO_OK)
+        status = ISO_MPI(MPI_Comm_idup(communicator, fresh, &request));
+    if (status == ISO_OK)
+        status = iso_mpi_await(watch, 1, &request, MPI_STATUSES_IGNORE);
+    if (status == ISO_OK)
+        *made = *fresh;
+    if (request == MPI_REQUEST_NULL)
+        iso_free(own);
+    return status == ISO_OK ? iso_mpi_return_errors_of(made) : status;
+}
+
 iso_status iso_mpi_swap_counts(const iso_watch *watch, const int *in, int *out, MPI_Comm communicator)
 {
     staged s;

@@ -1,11 +1,12 @@
 /* A program with MPI of its own that loses a rank while the others wait in a call of Isogrid, for
  * tests/faults/test_embedded.
  *
- *   embedded CALL VICTIM SIGNAL END [MICROSECONDS]
+ *   embedded CALL VICTIM SIGNAL END [NUMBER]
  *
- * CALL: fit, save (fit that saves after each batch), evaluate, compile, gather, agree, finish, or outside, where the
- * others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in fit and save in the fifth batch, or so many
- * microseconds after the first one if they are given; otherwise instead of the call. Each survivor writes what the
+ * CALL: fit, save (fit that saves after each batch), evaluate, compile, setup, gather, agree, finish, or outside, where the
+ * others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in fit and save in the fifth batch, or NUMBER
+ * microseconds after the first one if it is given; in setup when it makes its NUMBER-th call, from 1, that takes part in the
+ * making of communicators; otherwise instead of the call. Each survivor writes what the
  * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder
  * ANSWERS: mpirun may lose what a rank prints while it ends a job.
  *
@@ -26,6 +27,7 @@ enum { ROWS = 60, WIDTH = 7 };
 static iso_context *ctx;
 static const char *call;
 static int victim, number, delay = -1;
+static int making_calls = -1; /* counted from 0 on */
 
 /* mpirun lets a stopped rank go on when it ends the job. */
 static void lose(void)
@@ -39,6 +41,27 @@ static void *lose_later(void *arg)
     lose();
     return arg;
 }
+
+/* Calls of MPI that wait for others while a model is compiled and trained for the first time; what is sent in steps, too. */
+static void make_call(void)
+{
+    if (making_calls >= 0 && ++making_calls == delay && iso_rank(ctx) == victim)
+        lose();
+}
+
+#define BEFORE(name, parameters, arguments)                                                                  \
+    int MPI_##name parameters                                                                                \
+    {                                                                                                        \
+        make_call();                                                                                         \
+        return PMPI_##name arguments;                                                                        \
+    }
+BEFORE(Comm_split, (MPI_Comm c, int color, int key, MPI_Comm *made), (c, color, key, made))
+BEFORE(Comm_split_type, (MPI_Comm c, int type, int key, MPI_Info info, MPI_Comm *made),
+       (c, type, key, info, made))
+BEFORE(Comm_dup, (MPI_Comm c, MPI_Comm *made), (c, made))
+BEFORE(Comm_idup, (MPI_Comm c, MPI_Comm *made, MPI_Request *request), (c, made, request))
+BEFORE(Isend, (const void *data, int n, MPI_Datatype t, int to, int tag, MPI_Comm c, MPI_Request *request),
+       (data, n, t, to, tag, c, request))
 
 static bool is_victim(void)
 {
@@ -100,7 +123,10 @@ static iso_status do_call(void)
     bool now = is_victim() && delay < 0;
     if (now && !strcmp(call, "compile"))
         lose();
+    making_calls = !strcmp(call, "setup") ? 0 : -1;
     ISO_TRY(compile(&model));
+    while (!strcmp(call, "setup")) /* until the victim is lost */
+        ISO_TRY(iso_fit(model, data));
     if (!strcmp(call, "fit") || !strcmp(call, "save"))
         ISO_TRY(fit(model, data, !strcmp(call, "save")));
     if (now)

@@ -70,9 +70,8 @@ static iso_status join_ranks(iso_saver *saver)
     void *communicator = iso_communicator(saver->ctx);
     if (!communicator)
         return ISO_OK;
-    iso_status status = iso_mpi_gate(iso_context_watch(saver->ctx), *(MPI_Comm *)communicator);
-    if (status == ISO_OK)
-        status = iso_mpi_dup(*(MPI_Comm *)communicator, &saver->communicator);
+    iso_status status =
+        iso_mpi_dup_on(iso_context_watch(saver->ctx), *(MPI_Comm *)communicator, &saver->communicator);
     return status != ISO_OK ? status : ISO_MPI(MPI_Op_create(join_reports, 1, &saver->join));
 }
 

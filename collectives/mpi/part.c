@@ -1,0 +1,205 @@
+#include "collectives/mpi/part.h"
+
+#include <string.h>
+
+#include "collectives/mpi/call.h"
+#include "collectives/mpi/wait.h"
+#include "runtime/base/memory.h"
+
+enum {
+    TAG = 32767, /* no exchange has it (exchange.c) */
+    PIECE = 512, /* bytes that each rank sends at once */
+};
+
+struct iso_mpi_part {
+    MPI_Comm communicator;
+    int rank, size;
+    int *member;           /* [size] ranks of the communicator */
+    MPI_Request *requests; /* [2 size] */
+    char *room;            /* [size][PIECE] */
+    bool abandoned;        /* MPI may still use this memory */
+};
+
+/* ---- making ---- */
+
+/* Whether choice a stands before b. */
+static bool precedes(const iso_mpi_choice *choices, int a, int b)
+{
+    return choices[a].key != choices[b].key ? choices[a].key < choices[b].key : a < b;
+}
+
+/* The number of choices of the color that stand before this one. */
+static int place_of(const iso_mpi_choice *choices, int count, int at)
+{
+    int place = 0;
+    for (int i = 0; i < count; i++)
+        place += choices[i].color == choices[at].color && precedes(choices, i, at);
+    return place;
+}
+
+iso_mpi_part *iso_mpi_part_create(MPI_Comm communicator, const iso_mpi_choice *choices, int count, int own)
+{
+    iso_mpi_part *part = iso_new(sizeof *part);
+    int size = 0;
+    if (!part)
+        return NULL;
+    for (int i = 0; i < count; i++)
+        size += choices[i].color == choices[own].color;
+    part->communicator = communicator;
+    part->size = size;
+    part->rank = place_of(choices, count, own);
+    part->member = iso_new((size_t)size * sizeof *part->member);
+    part->requests = iso_new(2 * (size_t)size * sizeof *part->requests);
+    part->room = iso_new((size_t)size * PIECE);
+    for (int i = 0; i < count && part->member; i++)
+        if (choices[i].color == choices[own].color)
+            part->member[place_of(choices, count, i)] = choices[i].rank;
+    if (!part->member || !part->requests || !part->room)
+        iso_mpi_part_free(&part);
+    return part;
+}
+
+void iso_mpi_part_free(iso_mpi_part **of)
+{
+    iso_mpi_part *part = *of;
+    *of = NULL;
+    if (!part)
+        return;
+    iso_free(part->member);
+    if (!part->abandoned) {
+        iso_free(part->requests);
+        iso_free(part->room);
+    }
+    iso_free(part);
+}
+
+int iso_mpi_part_rank(const iso_mpi_part *part)
+{
+    return part->rank;
+}
+
+int iso_mpi_part_size(const iso_mpi_part *part)
+{
+    return part->size;
+}
+
+int iso_mpi_part_member(const iso_mpi_part *part, int rank)
+{
+    return part->member[rank];
+}
+
+/* ---- calls ---- */
+
+/* Adds the messages of one piece to and from another rank. sends, receives: whether this rank does. */
+static iso_status start_pair(iso_mpi_part *part, int other, int bytes, bool sends, bool receives, int *count)
+{
+    iso_status status = ISO_OK;
+    if (receives) {
+        ISO_TRY(ISO_MPI(MPI_Irecv(part->room + (size_t)other * PIECE, bytes, MPI_BYTE, part->member[other],
+                                  TAG, part->communicator, &part->requests[*count])));
+        ++*count;
+    }
+    if (sends) {
+        ISO_TRY(ISO_MPI(MPI_Isend(part->room + (size_t)part->rank * PIECE, bytes, MPI_BYTE,
+                                  part->member[other], TAG, part->communicator, &part->requests[*count])));
+        ++*count;
+    }
+done:
+    return status;
+}
+
+/* One piece, from `root` or (-1) from all ranks: from the own place in `room`, into those of the others. */
+static iso_status pass_piece(iso_mpi_part *part, const iso_watch *watch, int root, int bytes)
+{
+    int count = 0;
+    iso_status status = part->abandoned ? iso_error(ISO_FAILED, "a call of these ranks has failed before")
+                                        : iso_watch_check(watch);
+    bool sends = root < 0 || root == part->rank;
+    if (status != ISO_OK)
+        return status;
+    for (int other = 0; other < part->size && status == ISO_OK; other++)
+        if (other != part->rank)
+            status = start_pair(part, other, bytes, sends, root < 0 || root == other, &count);
+    if (status == ISO_OK)
+        status = iso_mpi_await(watch, count, part->requests, MPI_STATUSES_IGNORE);
+    part->abandoned = status != ISO_OK;
+    return status;
+}
+
+static size_t piece_at(size_t at, size_t bytes)
+{
+    return bytes - at < PIECE ? bytes - at : PIECE;
+}
+
+iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, const void *mine, size_t bytes,
+                                   void *all)
+{
+    size_t at = 0;
+    do {
+        size_t piece = piece_at(at, bytes);
+        if (piece > 0)
+            memcpy(part->room + (size_t)part->rank * PIECE, (const char *)mine + at, piece);
+        iso_status status = pass_piece(part, watch, -1, (int)piece);
+        if (status != ISO_OK)
+            return status;
+        for (int rank = 0; rank < part->size && piece > 0; rank++)
+            memcpy((char *)all + (size_t)rank * bytes + at, part->room + (size_t)rank * PIECE, piece);
+        at += piece;
+    } while (at < bytes);
+    return ISO_OK;
+}
+
+iso_status iso_mpi_part_broadcast(iso_mpi_part *part, const iso_watch *watch, int root, void *data,
+                                  size_t bytes)
+{
+    char *room = part->room + (size_t)root * PIECE;
+    for (size_t at = 0; at < bytes;) {
+        size_t piece = piece_at(at, bytes);
+        memcpy(room, (char *)data + at, piece); /* the others' is replaced */
+        iso_status status = pass_piece(part, watch, root, (int)piece);
+        if (status != ISO_OK)
+            return status;
+        memcpy((char *)data + at, room, piece);
+        at += piece;
+    }
+    return ISO_OK;
+}
+
+/* values: of this rank on entry, their reduction afterwards. */
+static iso_status reduce_piece(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
+                               void *values, int count, size_t bytes)
+{
+    memcpy(part->room + (size_t)part->rank * PIECE, values, bytes);
+    iso_status status = pass_piece(part, watch, -1, (int)bytes);
+    if (status == ISO_OK)
+        memcpy(values, part->room, bytes);
+    for (int rank = 1; rank < part->size && status == ISO_OK; rank++)
+        status = ISO_MPI(MPI_Reduce_local(part->room + (size_t)rank * PIECE, values, count, type, op));
+    return status;
+}
+
+iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
+                               void *values, int count)
+{
+    int size;
+    iso_status status = ISO_MPI(MPI_Type_size(type, &size));
+    for (int at = 0; at < count && status == ISO_OK;) {
+        int some = count - at < PIECE / size ? count - at : PIECE / size;
+        status = reduce_piece(part, watch, op, type, (char *)values + (size_t)at * (size_t)size, some,
+                              (size_t)some * (size_t)size);
+        at += some;
+    }
+    return status;
+}
+
+iso_status iso_mpi_part_sum_before(iso_mpi_part *part, const iso_watch *watch, int value, int *before)
+{
+    memcpy(part->room + (size_t)part->rank * PIECE, &value, sizeof value);
+    iso_status status = pass_piece(part, watch, -1, sizeof value);
+    *before = 0;
+    for (int rank = 0; rank < part->rank && status == ISO_OK; rank++) {
+        memcpy(&value, part->room + (size_t)rank * PIECE, sizeof value);
+        *before += value;
+    }
+    return status;
+}
