@@ -36,6 +36,11 @@ iso_status iso_mpi_dup(MPI_Comm communicator, MPI_Comm *made)
     return return_errors_of(ISO_MPI(MPI_Comm_dup(communicator, made)), made);
 }
 
+iso_status iso_mpi_begin_dup(MPI_Comm communicator, MPI_Comm *made, MPI_Request *request)
+{
+    return ISO_MPI(MPI_Comm_idup(communicator, made, request));
+}
+
 iso_status iso_mpi_split(MPI_Comm communicator, int color, int key, MPI_Comm *made)
 {
     return return_errors_of(ISO_MPI(MPI_Comm_split(communicator, color, key, made)), made);

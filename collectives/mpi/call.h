@@ -32,14 +32,16 @@ enum { ISO_MPI_TRIES = 100 };
 iso_status iso_mpi_dup(MPI_Comm communicator, MPI_Comm *made);
 iso_status iso_mpi_split(MPI_Comm communicator, int color, int key, MPI_Comm *made);
 iso_status iso_mpi_split_shared(MPI_Comm communicator, int key, MPI_Comm *made);
+/* As MPI_Comm_idup: *made may be used, and is the communicator of the next function, when the request has ended. */
+iso_status iso_mpi_begin_dup(MPI_Comm communicator, MPI_Comm *made, MPI_Request *request);
 /* Errors on a communicator of ours are returned from now on. On an error it is freed. Local. */
 iso_status iso_mpi_return_errors_of(MPI_Comm *made);
 /* As MPI_Comm_free; does nothing with MPI_COMM_NULL. */
 void iso_mpi_free(MPI_Comm *communicator);
 /* As iso_comm_split, of an MPI_Comm. */
 iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm **made);
-/* As iso_comm_split, and iso_mpi_of is the MPI_Comm also in a program that goes on after a loss; a rank that is lost in this
- * very call is waited for. Collective. */
+/* As iso_comm_split, and iso_mpi_of is the MPI_Comm also in a program that goes on after a loss; a rank that is
+ * lost in this very call is waited for. Collective. */
 iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_comm **made);
 /* The MPI_Comm of a communicator, and its address (NULL of NULL), lent. MPI_COMM_NULL of NULL and of what iso_comm_split
  * makes in a program that goes on after a loss. */

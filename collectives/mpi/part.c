@@ -90,36 +90,59 @@ int iso_mpi_part_member(const iso_mpi_part *part, int rank)
 
 /* ---- calls ---- */
 
-/* Adds the messages of one piece to and from another rank. sends, receives: whether this rank does. */
-static iso_status start_pair(iso_mpi_part *part, int other, int bytes, bool sends, bool receives, int *count)
+/* The other ranks wait for this one, so a call that fails is made again. tries: so far. */
+static bool again(iso_status status, int *tries)
+{
+    return status != ISO_OK && ++*tries < ISO_MPI_TRIES;
+}
+
+static iso_status send_piece(iso_mpi_part *part, int to, int bytes, MPI_Request *request)
+{
+    iso_status status;
+    int tries = 0;
+    do
+        status = ISO_MPI(MPI_Isend(part->room + (size_t)part->rank * PIECE, bytes, MPI_BYTE, part->member[to],
+                                   TAG, part->communicator, request));
+    while (again(status, &tries));
+    return status;
+}
+
+static iso_status receive_piece(iso_mpi_part *part, int from, int bytes, MPI_Request *request)
+{
+    iso_status status;
+    int tries = 0;
+    do
+        status = ISO_MPI(MPI_Irecv(part->room + (size_t)from * PIECE, bytes, MPI_BYTE, part->member[from],
+                                   TAG, part->communicator, request));
+    while (again(status, &tries));
+    return status;
+}
+
+/* Begins to pass one piece, from `root` or (-1) from all ranks, and counts the requests. */
+static iso_status start_piece(iso_mpi_part *part, int root, int bytes, int *count)
 {
     iso_status status = ISO_OK;
-    if (receives) {
-        ISO_TRY(ISO_MPI(MPI_Irecv(part->room + (size_t)other * PIECE, bytes, MPI_BYTE, part->member[other],
-                                  TAG, part->communicator, &part->requests[*count])));
-        ++*count;
-    }
-    if (sends) {
-        ISO_TRY(ISO_MPI(MPI_Isend(part->room + (size_t)part->rank * PIECE, bytes, MPI_BYTE,
-                                  part->member[other], TAG, part->communicator, &part->requests[*count])));
-        ++*count;
+    *count = 0;
+    for (int other = 0; other < part->size; other++) {
+        if (other != part->rank && (root < 0 || root == other))
+            ISO_TRY(receive_piece(part, other, bytes, &part->requests[(*count)++]));
+        if (other != part->rank && (root < 0 || root == part->rank))
+            ISO_TRY(send_piece(part, other, bytes, &part->requests[(*count)++]));
     }
 done:
     return status;
 }
 
-/* One piece, from `root` or (-1) from all ranks: from the own place in `room`, into those of the others. */
+/* From the own place in `room` into those of the others. */
 static iso_status pass_piece(iso_mpi_part *part, const iso_watch *watch, int root, int bytes)
 {
-    int count = 0;
-    iso_status status = part->abandoned ? iso_error(ISO_FAILED, "a call of these ranks has failed before")
-                                        : iso_watch_check(watch);
-    bool sends = root < 0 || root == part->rank;
+    int count;
+    iso_status status = iso_watch_check(watch);
+    if (part->abandoned)
+        status = iso_error(ISO_FAILED, "an earlier call of these ranks has failed");
     if (status != ISO_OK)
         return status;
-    for (int other = 0; other < part->size && status == ISO_OK; other++)
-        if (other != part->rank)
-            status = start_pair(part, other, bytes, sends, root < 0 || root == other, &count);
+    status = start_piece(part, root, bytes, &count);
     if (status == ISO_OK)
         status = iso_mpi_await(watch, count, part->requests, MPI_STATUSES_IGNORE);
     part->abandoned = status != ISO_OK;
@@ -173,16 +196,22 @@ static iso_status reduce_piece(iso_mpi_part *part, const iso_watch *watch, MPI_O
     iso_status status = pass_piece(part, watch, -1, (int)bytes);
     if (status == ISO_OK)
         memcpy(values, part->room, bytes);
+    int tries = 0;
     for (int rank = 1; rank < part->size && status == ISO_OK; rank++)
-        status = ISO_MPI(MPI_Reduce_local(part->room + (size_t)rank * PIECE, values, count, type, op));
+        do
+            status = ISO_MPI(MPI_Reduce_local(part->room + (size_t)rank * PIECE, values, count, type, op));
+        while (again(status, &tries));
     return status;
 }
 
 iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
                                void *values, int count)
 {
-    int size;
-    iso_status status = ISO_MPI(MPI_Type_size(type, &size));
+    int size, tries = 0;
+    iso_status status;
+    do
+        status = ISO_MPI(MPI_Type_size(type, &size));
+    while (again(status, &tries));
     for (int at = 0; at < count && status == ISO_OK;) {
         int some = count - at < PIECE / size ? count - at : PIECE / size;
         status = reduce_piece(part, watch, op, type, (char *)values + (size_t)at * (size_t)size, some,

@@ -1,9 +1,9 @@
 /* Some ranks of a communicator that call collectives together, without a communicator of their own.
  *
- * MPI makes a communicator of some ranks only with calls that wait (MPI_Comm_split, MPI_Comm_create_group); MPI_Comm_idup,
- * which does not, takes all ranks. A rank that is lost in such a call makes the others wait for ever. So in a program
- * that goes on after a loss (iso_watch_goes_on) these ranks are a list, and their calls are messages that are polled
- * (wait.h). They are for set-up: each rank sends to each. */
+ * MPI makes a communicator of some ranks only with calls that wait (MPI_Comm_split, MPI_Comm_create_group);
+ * MPI_Comm_idup, which does not, takes all ranks. A rank that is lost in such a call makes the others wait for
+ * ever. So in a program that goes on after a loss (iso_watch_goes_on) these ranks are a list, and their calls are
+ * messages that are polled (wait.h). They are for set-up: each rank sends to each. */
 #ifndef ISO_MPI_PART_H
 #define ISO_MPI_PART_H
 
@@ -19,8 +19,8 @@ typedef struct iso_mpi_choice {
     int color, key, rank; /* rank: in the communicator of MPI */
 } iso_mpi_choice;
 
-/* The ranks whose choice has this rank's color, in the order of their keys, else of `choices` [count]. own: the index of
- * this rank's choice. communicator: lent until the part is freed. NULL without memory. Local. */
+/* The ranks whose choice has this rank's color, in the order of their keys, else of `choices` [count]. own: the
+ * index of this rank's choice. communicator: lent until the part is freed. NULL without memory. Local. */
 iso_mpi_part *iso_mpi_part_create(MPI_Comm communicator, const iso_mpi_choice *choices, int count, int own);
 /* *part becomes NULL. Does nothing if it is. Local. */
 void iso_mpi_part_free(iso_mpi_part **part);

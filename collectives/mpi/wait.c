@@ -160,7 +160,7 @@ iso_status iso_mpi_dup_on(const iso_watch *watch, MPI_Comm communicator, MPI_Com
     *made = *fresh = MPI_COMM_NULL;
     iso_status status = iso_watch_check(watch);
     if (status == ISO_OK)
-        status = ISO_MPI(MPI_Comm_idup(communicator, fresh, &request));
+        status = iso_mpi_begin_dup(communicator, fresh, &request);
     if (status == ISO_OK)
         status = iso_mpi_await(watch, 1, &request, MPI_STATUSES_IGNORE);
     if (status == ISO_OK)

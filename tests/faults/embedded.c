@@ -3,10 +3,10 @@
  *
  *   embedded CALL VICTIM SIGNAL END [NUMBER]
  *
- * CALL: fit, save (fit that saves after each batch), evaluate, compile, setup, gather, agree, finish, or outside, where the
- * others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in fit and save in the fifth batch, or NUMBER
- * microseconds after the first one if it is given; in setup when it makes its NUMBER-th call, from 1, that takes part in the
- * making of communicators; otherwise instead of the call. Each survivor writes what the
+ * CALL: fit, save (fit that saves after each batch), evaluate, compile, setup, gather, agree, finish, or outside,
+ * where the others wait in MPI. VICTIM sends itself the SIGNAL (KILL or STOP): in fit and save in the fifth batch,
+ * or NUMBER microseconds after the first one if it is given; in setup when it makes its NUMBER-th call, from 1,
+ * that takes part in the making of communicators; otherwise instead of the call. Each survivor writes what the
  * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder
  * ANSWERS: mpirun may lose what a rank prints while it ends a job.
  *
@@ -42,7 +42,7 @@ static void *lose_later(void *arg)
     return arg;
 }
 
-/* Calls of MPI that wait for others while a model is compiled and trained for the first time; what is sent in steps, too. */
+/* Calls with which communicators are made; what is sent in steps, too. */
 static void make_call(void)
 {
     if (making_calls >= 0 && ++making_calls == delay && iso_rank(ctx) == victim)

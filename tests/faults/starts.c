@@ -2,9 +2,10 @@
  *
  *   starts CALL VICTIM SIGNAL ARGUMENT...
  *
- * VICTIM, a rank or "2-3" for several, sends itself the SIGNAL (KILL, STOP or none) before it calls iso_init (CALL 0),
- * or when iso_init makes its CALL-th call of MPI: 1 is MPI_Init, the others are collective. If there are fewer, "only so many calls" is printed.
- * Further arguments are Isogrid's. The calls are stood in for, as in tests/session/test_mpi_errors.c.
+ * VICTIM, a rank or "2-3" for several, sends itself the SIGNAL (KILL, STOP or none) before it calls iso_init (CALL
+ * 0), or when iso_init makes its CALL-th call of MPI: 1 is MPI_Init, the others are collective. If there are
+ * fewer, "only so many calls" is printed. Further arguments are Isogrid's. The calls are stood in for, as in
+ * tests/session/test_mpi_errors.c.
  */
 #include <mpi.h>
 #include <signal.h>

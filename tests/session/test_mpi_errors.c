@@ -69,9 +69,12 @@ static int play(bool fails, int code)
 }
 
 #define BETWEEN(name, communicator, parameters, arguments)                                                   \
+    BETWEEN_AS("MPI_" #name, name, communicator, parameters, arguments)
+/* called: what the plan calls it. */
+#define BETWEEN_AS(called, name, communicator, parameters, arguments)                                        \
     int MPI_##name parameters                                                                                \
     {                                                                                                        \
-        bool fails = must_fail("MPI_" #name, communicator);                                                  \
+        bool fails = must_fail(called, communicator);                                                        \
         return play(fails, fails && plan.kind != DONE ? MPI_SUCCESS : PMPI_##name arguments);                \
     }
 /* The same of those that make and free. */
@@ -138,17 +141,24 @@ BETWEEN(Testall, MPI_COMM_WORLD, (int n, MPI_Request r[], int *done, MPI_Status 
 BETWEEN(Test, MPI_COMM_WORLD, (MPI_Request * r, int *done, MPI_Status *s), (r, done, s))
 BETWEEN(Wait, MPI_COMM_WORLD, (MPI_Request * r, MPI_Status *s), (r, s))
 BETWEEN(Waitall, MPI_COMM_WORLD, (int n, MPI_Request r[], MPI_Status s[]), (n, r, s))
-BETWEEN(Isend, c, (const void *a, int n, MPI_Datatype t, int to, int tag, MPI_Comm c, MPI_Request *r),
-        (a, n, t, to, tag, c, r))
+/* Those between ranks that have no communicator of their own (collectives/mpi/part.h) have this tag. */
+#define CALLED(name, tag) ((tag) == 32767 ? "MPI_" #name " of a part" : "MPI_" #name)
+BETWEEN_AS(CALLED(Isend, tag), Isend, c,
+           (const void *a, int n, MPI_Datatype t, int to, int tag, MPI_Comm c, MPI_Request *r),
+           (a, n, t, to, tag, c, r))
 BETWEEN(Issend, c, (const void *a, int n, MPI_Datatype t, int to, int tag, MPI_Comm c, MPI_Request *r),
         (a, n, t, to, tag, c, r))
-BETWEEN(Irecv, c, (void *a, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Request *r),
-        (a, n, t, from, tag, c, r))
+BETWEEN_AS(CALLED(Irecv, tag), Irecv, c,
+           (void *a, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Request *r),
+           (a, n, t, from, tag, c, r))
 BETWEEN(Recv, c, (void *a, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Status *s),
         (a, n, t, from, tag, c, s))
 BETWEEN(Iprobe, c, (int from, int tag, MPI_Comm c, int *there, MPI_Status *s), (from, tag, c, there, s))
 BETWEEN(Get_count, MPI_COMM_WORLD, (const MPI_Status *s, MPI_Datatype t, int *n), (s, t, n))
+BETWEEN(Reduce_local, MPI_COMM_WORLD, (const void *a, void *b, int n, MPI_Datatype t, MPI_Op o),
+        (a, b, n, t, o))
 MAKES(Comm_dup, communicators, c, (MPI_Comm c, MPI_Comm *m), (c, m))
+MAKES(Comm_idup, communicators, c, (MPI_Comm c, MPI_Comm *m, MPI_Request *r), (c, m, r))
 MAKES(Comm_split, communicators, c, (MPI_Comm c, int color, int key, MPI_Comm *m), (c, color, key, m))
 MAKES(Comm_split_type, communicators, c, (MPI_Comm c, int t, int key, MPI_Info i, MPI_Comm *m),
       (c, t, key, i, m))
@@ -322,6 +332,7 @@ START_TEST(collective_calls_fail)
                                             "MPI_Comm_size",
                                             "MPI_Comm_split",
                                             "MPI_Comm_dup",
+                                            "MPI_Comm_idup",
                                             "MPI_Comm_set_errhandler",
                                             "MPI_Comm_split_type",
                                             "MPI_Allreduce",
@@ -362,6 +373,17 @@ START_TEST(calls_of_one_rank_fail)
     static const char *const answers[] = {"MPI_Isend", NULL}; /* who asked for rows may tell of it first */
     fail_all(functions, ON_ONE, NAMED);
     fail_all(answers, ON_ONE, FAILS);
+}
+END_TEST
+
+/* They are made again. */
+START_TEST(calls_of_parts_fail)
+{
+    static const char *const functions[] = {"MPI_Isend of a part", "MPI_Irecv of a part", "MPI_Reduce_local",
+                                            NULL};
+    for (int i = 0; functions[i]; i++)
+        for (int number = 1; number <= 41; number += 10)
+            fail_call(functions[i], ON_ONE, number, ANYTHING);
 }
 END_TEST
 
@@ -436,8 +458,8 @@ int main(int argc, char **argv)
     bool made = rank > 0 || mkdtemp(folder);
     PMPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
     int code = !made || RUN_TESTS("mpi errors", 0, nothing_fails, collective_calls_fail, calls_of_a_host_fail,
-                                  calls_of_one_rank_fail, messages_fail_when_sent, tests_of_requests_fail,
-                                  what_is_freed_may_fail, handlers_stay);
+                                  calls_of_one_rank_fail, calls_of_parts_fail, messages_fail_when_sent,
+                                  tests_of_requests_fail, what_is_freed_may_fail, handlers_stay);
     PMPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         remove_test_folder(NULL, folder);
