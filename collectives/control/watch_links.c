@@ -535,8 +535,8 @@ static bool reaches_all(const iso_watch *w)
     return all;
 }
 
-/* A rank that has just become the leader, or is none, is not connected yet to the hosts that are left. Without its report
- * they would report its end as a loss of its own. */
+/* A rank that has just become the leader, or is none, is not connected yet to the hosts that are left. Without its
+ * report they would report its end as a loss of its own. */
 static void reach_all(iso_watch *w)
 {
     struct pollfd *polled = iso_new((2 * (size_t)w->n_ranks + 17) * sizeof *polled);

@@ -43,8 +43,8 @@ iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm 
 /* As iso_comm_split, and iso_mpi_of is the MPI_Comm also in a program that goes on after a loss; a rank that is
  * lost in this very call is waited for. Collective. */
 iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_comm **made);
-/* The MPI_Comm of a communicator, and its address (NULL of NULL), lent. MPI_COMM_NULL of NULL and of what iso_comm_split
- * makes in a program that goes on after a loss. */
+/* The MPI_Comm of a communicator, and its address (NULL of NULL), lent. MPI_COMM_NULL of NULL and of what
+ * iso_comm_split makes in a program that goes on after a loss. */
 MPI_Comm iso_mpi_of(const iso_comm *comm);
 void *iso_mpi_address(iso_comm *comm);
 /* Whether MPI has been finalized. Objects that are destroyed after iso_finish() must not free MPI objects. */

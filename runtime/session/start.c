@@ -4,9 +4,10 @@
  * So each rank announces itself, before it begins MPI, in a file that the ranks of a host share: in the folder that
  * the launcher made for this job on this host, and removes. There it says at which stage it is. A thread looks at
  * the other ranks of the host. If one has died or is stopped, the lowest one reports that, and the ranks of the host
- * end with exit code 74; then the launcher ends the ranks of the other hosts. Where all ranks of a host may be stopped
- * while the job waits for them, on one of several hosts, the first has a process beside it, its guard, which does the
- * same if no rank is left. A rank that takes long is named in a warning. What happens on other hosts is not known before the watchdog starts: their own ranks tell it. */
+ * end with exit code 74; then the launcher ends the ranks of the other hosts. On one of several hosts all ranks may be
+ * stopped while the job waits for them: there the first has a process beside it, its guard, which reports that if no
+ * rank of the host is left. A rank that takes long is named in a warning. What happens on other hosts is not known
+ * before the watchdog starts: their own ranks tell it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -315,8 +316,8 @@ static void guard_run(iso_start *s, int end)
         guard_report(s);
 }
 
-/* Ranks that are all stopped on the only host of a job keep nobody waiting, unless there is one. srun does not say how
- * many ranks a host has. Without memory for another process there is no guard. */
+/* Ranks that are all stopped on the only host of a job keep nobody waiting, unless there is one. srun does not say
+ * how many ranks a host has. Without memory for another process there is no guard. */
 static bool needs_guard(const iso_start *s)
 {
     return s->self == 0 && (!s->counted || s->count == 1 || s->count < s->n_ranks);
