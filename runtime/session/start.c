@@ -4,9 +4,9 @@
  * So each rank announces itself, before it begins MPI, in a file that the ranks of a host share: in the folder that
  * the launcher made for this job on this host, and removes. There it says at which stage it is. A thread looks at
  * the other ranks of the host. If one has died or is stopped, the lowest one reports that, and the ranks of the host
- * end with exit code 74; then the launcher ends the ranks of the other hosts. On one of several hosts all ranks may be
- * stopped while the job waits for them: there the first has a process beside it, its guard, which reports that if no
- * rank of the host is left. A rank that takes long is named in a warning. What happens on other hosts is not known
+ * end with exit code 74; then the launcher ends the ranks of the other hosts. On one of several hosts all ranks may
+ * be stopped while the job waits for them: there the first has a process beside it, its guard, which reports that if
+ * no rank of the host is left. A rank that takes long is named in a warning. What happens on other hosts is not known
  * before the watchdog starts: their own ranks tell it. */
 #include <errno.h>
 #include <fcntl.h>
