@@ -191,6 +191,8 @@ bool iso_watch_in_group(const iso_watch *watch, int rank);
 bool iso_watch_is_leader(const iso_watch *watch);
 /* Whether a rank has died, is stopped or cannot be reached. */
 bool iso_watch_is_lost(const iso_watch *watch, int rank);
+/* Whether a rank of this host is stopped now. It is lost only after some seconds. */
+bool iso_watch_is_paused(const iso_watch *watch, int rank);
 
 /* watch_links.c: other hosts. Opens the socket on which this rank listens, and writes where into *mine. */
 iso_status iso_watch_links_open(iso_watch *watch, iso_watch_identity *mine);

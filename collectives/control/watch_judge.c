@@ -130,18 +130,33 @@ double iso_watch_longest_wait(const iso_watch *w)
     return rank < 0 ? 0 : w->peer[rank].still;
 }
 
-void iso_watch_add_slow(const iso_watch *w, iso_text *text)
+static uint64_t least_progress(const iso_watch *w)
 {
-    int waiting = longest_waiting(w), count = 0;
     uint64_t least = progress_of(w, w->rank);
     for (int rank = 0; rank < w->n_ranks; rank++)
         if (iso_watch_in_group(w, rank) && progress_of(w, rank) < least)
             least = progress_of(w, rank);
-    for (int rank = 0; rank < w->n_ranks; rank++)
-        if (iso_watch_in_group(w, rank) && progress_of(w, rank) == least && count++ < MOST_NAMED) {
-            iso_text_add(text, "%s", count > 1 ? "; " : "");
-            iso_watch_add_rank(text, w, rank);
-        }
+    return least;
+}
+
+/* Ranks of the group with this progress that are alive, or are not. *count: those that were added before. */
+static void add_slow_ranks(const iso_watch *w, uint64_t progress, bool alive, int *count, iso_text *text)
+{
+    for (int rank = 0; rank < w->n_ranks; rank++) {
+        if (!iso_watch_in_group(w, rank) || progress_of(w, rank) != progress ||
+            (w->peer[rank].health == ISO_WATCH_ALIVE) != alive || (*count)++ >= MOST_NAMED)
+            continue;
+        iso_text_add(text, "%s", *count > 1 ? "; " : "");
+        iso_watch_add_rank(text, w, rank);
+    }
+}
+
+void iso_watch_add_slow(const iso_watch *w, iso_text *text)
+{
+    int waiting = longest_waiting(w), count = 0;
+    uint64_t least = least_progress(w);
+    add_slow_ranks(w, least, false, &count, text); /* these are likely to be the cause */
+    add_slow_ranks(w, least, true, &count, text);
     if (count > MOST_NAMED)
         iso_text_add(text, " and %d more", count - MOST_NAMED);
     if (progress_of(w, waiting) == least)

@@ -61,6 +61,8 @@ static void add_health(iso_text *report, const iso_watch *w, int rank)
                            ": its host or the network has failed, or all ranks there are stopped"},
     };
     iso_watch_health health = w->peer[rank].health;
+    if (health == ISO_WATCH_SUSPECT && iso_watch_is_paused(w, rank))
+        health = ISO_WATCH_STOPPED;
     unsigned seconds = seconds_silent(w, rank); /* 0 if another host watches the rank and answers */
     iso_text_add(report, "%s", texts[health].text);
     if (texts[health].silent && seconds > 0)

@@ -57,6 +57,11 @@ static char process_state(const iso_watch *w, int rank)
     return same ? iso_process_state(w->identity[rank].pid) : '?';
 }
 
+bool iso_watch_is_paused(const iso_watch *w, int rank)
+{
+    return iso_watch_is_local(w, rank) && process_state(w, rank) == 'T';
+}
+
 static void judge_silent(const iso_watch *w, int rank)
 {
     iso_watch_peer *peer = &w->peer[rank];

@@ -10,11 +10,17 @@
 #include "runtime/exec/domains.h"
 #include "runtime/session/session.h"
 
-static iso_status slots_per_domain(int *slots)
+static const char *domains_stated(void)
 {
     const char *text = getenv("ISOGRID_SLOTS_PER_DOMAIN");
+    return text && *text ? text : NULL;
+}
+
+static iso_status slots_per_domain(int *slots)
+{
+    const char *text = domains_stated();
     *slots = 0;
-    if (!text || !*text)
+    if (!text)
         return ISO_OK;
     char *end;
     long value = strtol(text, &end, 10);
@@ -97,7 +103,8 @@ iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_
     iso_status status = room && here && number ? slots_per_domain(&per_domain)
                                                : iso_no_memory("the memory domains of %zu slots", slots);
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_agree_same(ctx, "ISOGRID_SLOTS_PER_DOMAIN", (uint64_t)per_domain, NULL));
+    ISO_TRY(iso_agree_same(ctx, "ISOGRID_SLOTS_PER_DOMAIN", (uint64_t)per_domain,
+                           per_domain ? domains_stated() : "no value"));
     if (device->identify)
         ISO_TRY(find_devices(ctx, mesh, stream_of_slot, number));
     number_domains(&d, mesh, ctx, number, per_domain, here);

@@ -37,6 +37,13 @@ static bool in_parallel_step(void)
            is_set("SLURM_PROCID");
 }
 
+/* True in a task of srun --mpi=pmi2. */
+static bool has_pmi_alone(void)
+{
+    return is_set("PMI_RANK") && !is_set("PMIX_RANK") && !is_set("OMPI_COMM_WORLD_RANK") &&
+           is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID");
+}
+
 /* ---- environment ---- */
 
 static bool is_switch(const char *name)
@@ -83,7 +90,17 @@ iso_status iso_launcher_find(bool *found)
                          "srun started %s tasks without a way for MPI to start; try srun --mpi=pmix (srun "
                          "--mpi=list shows what there is)",
                          getenv("SLURM_STEP_NUM_TASKS"));
+    if (has_pmi_alone())
+        return iso_error(ISO_INVALID,
+                         "srun --mpi=pmi2 tells the tasks their ranks by PMI-2, which Open MPI seldom "
+                         "knows; use srun --mpi=pmix (srun --mpi=list shows what there is), or set "
+                         "ISOGRID_MPI=1 where this MPI was built with PMI-2");
     return ISO_OK;
+}
+
+bool iso_launcher_hands_on_signals(void)
+{
+    return is_set("OMPI_MCA_isogrid_launcher");
 }
 
 int iso_launcher_ranks(void)

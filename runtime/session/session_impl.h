@@ -77,6 +77,8 @@ iso_status iso_launcher_check(void);
 iso_status iso_launcher_find(bool *found);
 /* Sets defaults for Open MPI, except those that the user has set. Call before MPI_Init. */
 void iso_launcher_prepare(void);
+/* Whether the launcher gives the ranks SIGUSR1 for any signal that asks the job to stop. */
+bool iso_launcher_hands_on_signals(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
 iso_launcher_location iso_launcher_find_location(void);

@@ -131,9 +131,9 @@ static bool look_around(iso_start *s, double passed)
 static void add_entry(iso_text *text, const iso_start *s, int i)
 {
     const start_entry *entry = &s->board->entry[i];
-    const char *health = !start_is_lost(s, i) ? "is alive"
-                         : s->stopped[i] > 0  ? "is stopped (by SIGSTOP or SIGTSTP)"
-                                              : "has ended without iso_finish";
+    const char *health = s->stopped[i] > 0 ? "is stopped (by SIGSTOP or SIGTSTP)"
+                         : s->gone[i] > 0  ? "has ended without iso_finish"
+                                           : "is alive";
     iso_text_add(text, "rank %d on %s (process %d) %s, in %s", (int)entry->rank, s->host, (int)entry->pid,
                  health, stage_names[stage_of(s, i)]);
 }

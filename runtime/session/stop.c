@@ -170,8 +170,11 @@ bool iso_stop_requested(const iso_context *ctx)
 
 /* ---- the end ---- */
 
+/* launch/mpirun hands on each signal as SIGUSR1, so who asked is not known. */
 static const char *reason(int signal_number)
 {
+    if (signal_number == SIGUSR1 && iso_launcher_hands_on_signals())
+        return "on request";
     for (int i = 0; i < HANDLED; i++)
         if (signal_number == handled[i])
             return handled_name[i];

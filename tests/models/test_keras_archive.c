@@ -1,6 +1,6 @@
 /* The zip container of .keras files: what is in it is read whole or refused with the reason; nothing is left
- * in TMPDIR. Files that Python's zipfile made (tests/fuzz/corpus/keras_archive), and damaged ones. Ranks: 1,
- * 3
+ * in TMPDIR. Files that Python's zipfile made (tests/fuzz/corpus/keras_archive), and damaged ones.
+ * Ranks: 1, 3
  * Sanitize: 1 */
 #include <check.h>
 #include <dirent.h>
