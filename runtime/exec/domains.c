@@ -80,6 +80,38 @@ static void number_domains(iso_domains *d, const iso_mesh *mesh, iso_context *ct
         }
 }
 
+/* Numbers the domains as number_domains does on the CPU. first: [slots] zeros, memory of the caller. */
+static void number_abstract(int slots, const int *host_of_slot, int per_domain, int *first,
+                            int *domain_of_slot)
+{
+    for (int s = 0; s < slots; s++)
+        domain_of_slot[s] = first[host_of_slot[s]]++; /* its place on the host */
+    for (int h = 0, domains = 0; h < slots; h++) {
+        int here = per_domain > 0 ? (first[h] + per_domain - 1) / per_domain : first[h] > 0;
+        first[h] = domains;
+        domains += here;
+    }
+    for (int s = 0; s < slots; s++)
+        domain_of_slot[s] = first[host_of_slot[s]] + (per_domain > 0 ? domain_of_slot[s] / per_domain : 0);
+}
+
+iso_status iso_domains_abstract(int slots, const int *host_of_slot, int *domain_of_slot, bool *one)
+{
+    int per_domain, *first;
+    iso_status status = slots_per_domain(&per_domain);
+    if (status != ISO_OK)
+        return status;
+    first = iso_new((size_t)slots * sizeof *first);
+    if (!first)
+        return iso_no_memory("the memory domains of %d slots", slots);
+    number_abstract(slots, host_of_slot, per_domain, first, domain_of_slot);
+    iso_free(first);
+    *one = true;
+    for (int s = 0; s < slots; s++)
+        *one &= domain_of_slot[s] == domain_of_slot[0];
+    return ISO_OK;
+}
+
 static iso_status find_holders(iso_domains *d, const iso_mesh *mesh)
 {
     iso_hash_key *key = iso_new((size_t)mesh->n_slots * sizeof *key);

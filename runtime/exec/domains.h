@@ -17,6 +17,8 @@ typedef struct iso_domains {
  * ISOGRID_SLOTS_PER_DOMAIN has an invalid value. Collective. */
 iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_device *device,
                               iso_stream *const *stream_of_slot, iso_domains *domains);
+/* For a mesh without ranks: the domain of each slot, [slots], as if on the CPU. *one: they are all in one. Local. */
+iso_status iso_domains_abstract(int slots, const int *host_of_slot, int *domain_of_slot, bool *one);
 void iso_domains_destroy(iso_domains *domains);
 
 #endif

@@ -5,27 +5,31 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/domains.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/report/report.h"
 
+/* *hosts: the memory of the site's tables; also written on errors. */
 static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, int slots_per_host,
                                  iso_site *site, int **hosts)
 {
-    *hosts = iso_new((size_t)mesh->n_slots * sizeof **hosts);
+    *hosts = iso_new(2 * (size_t)mesh->n_slots * sizeof **hosts);
     if (!*hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
     iso_status status = ISO_OK;
-    bool one = true;
+    bool one = true, one_domain;
+    int *domains = *hosts + mesh->n_slots;
     ISO_TRY(iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts));
+    ISO_TRY(iso_domains_abstract(mesh->n_slots, *hosts, domains, &one_domain));
     for (int s = 0; s < mesh->n_slots; s++)
         one &= (*hosts)[s] == (*hosts)[0];
     *site = (iso_site){.backend = iso_context_backend(graph->ctx),
                        .host_of_slot = *hosts,
-                       .domain_of_slot = *hosts,
+                       .domain_of_slot = domains,
                        .slot_tables = iso_executable_table_bytes,
                        .one_host = one,
-                       .one_domain = one};
+                       .one_domain = one_domain};
 done:
     return status;
 }

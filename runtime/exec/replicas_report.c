@@ -102,8 +102,10 @@ static iso_status replicas_make_room(report *r, int64_t most, part **mine)
     r->holds = iso_new(domains * sizeof *r->holds);
     return *mine && r->parts && r->names && r->digest && r->holds
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "copies of variables differ between hosts; there is no memory to "
-                                          "find out which");
+               : iso_error(ISO_NO_MEMORY,
+                           "copies of variables differ between %s; there is no memory to find "
+                           "out which",
+                           holders_of(r));
 }
 
 /* Gathers the parts of all ranks, sorted by key, and the names of their machines. */
@@ -323,24 +325,33 @@ static void add_index(iso_text *text, const description *d, int64_t i)
     iso_text_add(text, d->shape.rank > 0 ? "]" : "");
 }
 
-/* "host 1 (node2, ranks 2, 3)"; "memory domain 3 on host 1 (node2, ranks 2, 3)" */
+/* Whether a rank is on the host of a domain and, where hosts have several, stores parts in this one. */
+static bool is_of(const report *r, int rank, int domain)
+{
+    if (iso_host_of_rank(r->ctx, rank) != r->domains->host[domain])
+        return false;
+    for (int i = 0; is_split(r) && i < r->n_parts; i++)
+        if (r->parts[i].rank == rank && r->parts[i].domain == domain)
+            return true;
+    return !is_split(r);
+}
+
+/* "host 1 (node2, ranks 2, 3)"; "memory domain 3 of host 1 (node2, ranks 2, 3)" */
 static void add_host(const report *r, int domain, iso_text *text)
 {
-    int count = 0, host = r->domains->host[domain];
+    int count = 0, first = 0;
+    for (int rank = iso_ranks(r->ctx) - 1; rank >= 0; rank--)
+        if (is_of(r, rank, domain)) {
+            first = rank;
+            count++;
+        }
     if (is_split(r))
-        iso_text_add(text, "memory domain %d on ", domain);
-    for (int rank = 0; rank < iso_ranks(r->ctx); rank++) {
-        if (iso_host_of_rank(r->ctx, rank) != host)
-            continue;
-        const char *name = r->names + (size_t)rank * ISO_HOST_NAME;
-        if (count == 0)
-            iso_text_add(text, "host %d (%s, rank%s ", host, name,
-                         rank + 1 < iso_ranks(r->ctx) && iso_host_of_rank(r->ctx, rank + 1) == host ? "s"
-                                                                                                    : "");
-        if (count < 8)
-            iso_text_add(text, "%s%d", count ? ", " : "", rank);
-        count++;
-    }
+        iso_text_add(text, "memory domain %d of ", domain);
+    iso_text_add(text, "host %d (%s, rank%s ", r->domains->host[domain],
+                 r->names + (size_t)first * ISO_HOST_NAME, count > 1 ? "s" : "");
+    for (int rank = first, listed = 0; rank < iso_ranks(r->ctx) && listed < 8; rank++)
+        if (is_of(r, rank, domain))
+            iso_text_add(text, "%s%d", listed++ ? ", " : "", rank);
     iso_text_add(text, count > 8 ? ", ...)" : ")");
 }
 

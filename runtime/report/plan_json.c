@@ -105,13 +105,14 @@ static json_t *ranks(const iso_plan_report *r)
 
 static json_t *whole(const iso_plan_report *r)
 {
-    json_t *object = json_pack(
-        "{si ss ss si si si sI ss sI so so so so so so}", "version", 1, "function",
-        r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->n_slots, "hosts", r->n_hosts,
-        "slots_per_host", r->n_host_slots, "rows", (json_int_t)r->rows, "backend", r->backend, "parameters",
-        (json_int_t)r->parameters, "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes),
-        "hidden_bytes", json_real(r->hidden), "slot_memory", memory(&r->slot), "host_memory",
-        memory(&r->host), "peak", json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
+    json_t *object =
+        json_pack("{si ss ss si si si si sI ss sI so so so so so so}", "version", 1, "function",
+                  r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->n_slots, "hosts",
+                  r->n_hosts, "slots_per_host", r->n_host_slots, "domains", r->n_domains, "rows",
+                  (json_int_t)r->rows, "backend", r->backend, "parameters", (json_int_t)r->parameters,
+                  "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes), "hidden_bytes",
+                  json_real(r->hidden), "slot_memory", memory(&r->slot), "host_memory", memory(&r->host),
+                  "peak", json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)
         json_object_set_new(object, "heaviest", heaviest(r));
     if (object && r->rank_of_slot)

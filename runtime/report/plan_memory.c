@@ -15,7 +15,7 @@ enum {
     TEXTS = 6,            /* small blocks of a variable: its names and paths */
     BUCKETS = 2,          /* with room for a variable in their lists */
     PROGRAMS = 2,         /* of a model that is trained: training and evaluation */
-    MANY = 256 /* copies of one variable on a host; if there are more, the loss to alignment is estimated */
+    MANY = 256 /* copies of one variable in a domain; if there are more, the loss to alignment is estimated */
 };
 
 /* ---- weights ---- */
@@ -31,8 +31,8 @@ static int64_t weights_of_slot(const iso_reporter *r)
     return bytes;
 }
 
-/* All copies on a host, from the boxes themselves. */
-static int64_t weights_of_host(const iso_reporter *r, int host)
+/* All copies in a domain, from the boxes themselves. */
+static int64_t weights_of_domain(const iso_reporter *r, int domain)
 {
     int64_t bytes = 0;
     for (int i = 0; i < r->program->n_variables; i++) {
@@ -40,13 +40,13 @@ static int64_t weights_of_host(const iso_reporter *r, int host)
         const iso_layout *layout = &r->program->variable_layout[i];
         const iso_copies *copies = &r->copies[iso_layout_sharded_axes(layout)];
         int64_t elements;
-        int holders = copies->first[host + 1] - copies->first[host];
-        if (r->n_hosts == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
+        int holders = copies->first[domain + 1] - copies->first[domain];
+        if (r->n_domains == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
             bytes +=
                 elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
             continue;
         }
-        for (int k = copies->first[host]; k < copies->first[host + 1]; k++) {
+        for (int k = copies->first[domain]; k < copies->first[domain + 1]; k++) {
             iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holders[k]);
             bytes += (int64_t)iso_plan_copy_bytes(variable, iso_box_count(&box));
         }
@@ -162,42 +162,50 @@ static void add_up(iso_report_memory *memory)
         memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->buffers;
 }
 
+static int slots_of(const iso_reporter *r, int domain)
+{
+    return r->domain_begin[domain + 1] - r->domain_begin[domain];
+}
+
 /* A slot's share of the messages is among its buffers already. */
-static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
+static void add_domain(const iso_reporter *r, int domain, iso_report_memory *memory)
 {
     const iso_report_memory *slot = &r->report->slot;
-    int64_t slots = r->host_begin[host + 1] - r->host_begin[host];
-    *memory = (iso_report_memory){.weights = weights_of_host(r, host),
-                                  .gradients = slot->gradients * slots,
-                                  .activations = slot->activations * slots,
-                                  .buffers = slot->buffers * slots};
-    for (int i = r->host_begin[host]; i < r->host_begin[host + 1]; i++)
-        memory->optimizer += state_of_slot(r, r->by_host[i]);
+    int64_t slots = slots_of(r, domain);
+    memory->weights += weights_of_domain(r, domain);
+    memory->gradients += slot->gradients * slots;
+    memory->activations += slot->activations * slots;
+    memory->buffers += slot->buffers * slots;
+    for (int i = r->domain_begin[domain]; i < r->domain_begin[domain + 1]; i++)
+        memory->optimizer += state_of_slot(r, r->by_domain[i]);
+}
+
+static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
+{
+    *memory = (iso_report_memory){0};
+    for (int d = 0; d < r->n_domains; d++)
+        if (r->domain_host[d] == host)
+            add_domain(r, d, memory);
     memory->buffers += tables_of_process(r->plan);
     add_up(memory);
 }
 
-/* The host that has the most slots; among these, the one that holds the most copies. */
-static int fullest_host(const iso_reporter *r)
+/* The domain that has the most slots, and its host; among these, the one that holds the most copies. */
+static int fullest_domain(const iso_reporter *r)
 {
     int best = 0;
     int64_t most = -1;
-    for (int h = 0; h < r->n_hosts; h++) {
+    for (int d = 0; d < r->n_domains; d++) {
         int64_t copies = 0;
         for (int c = 0; c < 1 << ISO_MAX_AXES; c++)
-            copies += r->copies[c].holders ? r->copies[c].first[h + 1] - r->copies[c].first[h] : 0;
-        int64_t weight = (int64_t)(r->host_begin[h + 1] - r->host_begin[h]) * INT32_MAX + copies;
+            copies += r->copies[c].holders ? r->copies[c].first[d + 1] - r->copies[c].first[d] : 0;
+        int64_t weight = ((int64_t)r->host_slots[d] + slots_of(r, d)) * INT32_MAX + copies;
         if (weight > most) {
             most = weight;
-            best = h;
+            best = d;
         }
     }
     return best;
-}
-
-static int slots_of(const iso_reporter *r, int host)
-{
-    return r->host_begin[host + 1] - r->host_begin[host];
 }
 
 static bool has_halos(const iso_reporter *r)
@@ -211,32 +219,32 @@ static bool has_halos(const iso_reporter *r)
     return false;
 }
 
-/* Host number i to examine, -1 after the last: every host if there are few, else one near the edge and one
+/* Domain number i to examine, -1 after the last: every domain if there are few, else one near the edge and one
  * in the middle. */
-static int host_to_look_at(const iso_reporter *r, int i)
+static int domain_to_look_at(const iso_reporter *r, int i)
 {
-    if (r->n_hosts <= ISO_REPORT_FEW_HOSTS)
-        return i < r->n_hosts ? i : -1;
-    return i == 0 ? 1 : i == 1 ? r->n_hosts / 2 : -1;
+    if (r->n_domains <= ISO_REPORT_FEW_DOMAINS)
+        return i < r->n_domains ? i : -1;
+    return i == 0 ? 1 : i == 1 ? r->n_domains / 2 : -1;
 }
 
-/* The host that needs the most memory. With halos, it is the host with the largest messages among those
+/* The domain that needs the most memory. With halos, it is the domain with the largest messages among those
  * with the most slots: in the middle of the mesh halos are taken from both sides. */
-static iso_status host_with_most(const iso_reporter *r, int *host, double *messages)
+static iso_status domain_with_most(const iso_reporter *r, int *domain, double *messages)
 {
-    int first = *host = fullest_host(r), other;
+    int first = *domain = fullest_domain(r), other;
     iso_status status = ISO_OK;
     ISO_TRY(iso_report_messages(r, first, messages));
-    double theirs, most = *messages + (double)weights_of_host(r, first);
+    double theirs, most = *messages + (double)weights_of_domain(r, first);
     bool halos = has_halos(r);
-    for (int i = 0; halos && (other = host_to_look_at(r, i)) >= 0; i++) {
+    for (int i = 0; halos && (other = domain_to_look_at(r, i)) >= 0; i++) {
         if (other == first || slots_of(r, other) != slots_of(r, first))
             continue;
         ISO_TRY(iso_report_messages(r, other, &theirs));
-        double weight = theirs + (double)weights_of_host(r, other);
+        double weight = theirs + (double)weights_of_domain(r, other);
         if (weight > most) {
             most = weight;
-            *host = other;
+            *domain = other;
             *messages = theirs;
         }
     }
@@ -322,18 +330,18 @@ static void weigh_all(const iso_reporter *r)
 iso_status iso_report_memory_of(iso_reporter *r)
 {
     iso_report_memory *slot = &r->report->slot;
-    int host;
+    int domain;
     double messages;
-    iso_status status = host_with_most(r, &host, &messages);
+    iso_status status = domain_with_most(r, &domain, &messages);
     if (status != ISO_OK)
         return status;
     slot->weights = weights_of_slot(r);
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
-    slot->buffers = buffers_of_slot(r) + (int64_t)messages / slots_of(r, host);
+    slot->buffers = buffers_of_slot(r) + (int64_t)messages / slots_of(r, domain);
     add_up(slot);
-    sum_host(r, host, &r->report->host);
+    sum_host(r, r->domain_host[domain], &r->report->host);
     find_live(r);
     find_peak(r);
     weigh_all(r);

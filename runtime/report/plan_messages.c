@@ -1,6 +1,6 @@
-/* A plan's report: the buffers of messages between hosts. The bytes that one host receives are counted as
- * exchanges find them: every pull of its slots, each partial sum of another host once. If there are many
- * hosts, each is assumed to send as much as it receives. */
+/* A plan's report: the buffers of messages between memory domains. The bytes that one domain receives are counted as
+ * exchanges find them: every pull of its slots, each partial sum of another domain once. If there are many
+ * domains, each is assumed to send as much as it receives. */
 #include <string.h>
 
 #include "runtime/base/hash.h"
@@ -9,21 +9,21 @@
 #include "runtime/plan/memory_plan.h"
 #include "runtime/report/plan_report_impl.h"
 
-/* Number of slots of the host that are examined, on meshes of up to MANY slots and on larger ones; the
+/* Number of slots of the domain that are examined, on meshes of up to MANY slots and on larger ones; the
  * others are assumed to be like the last of these. */
 enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, NO_BUCKETS = -1 };
 
 typedef struct messages {
     const iso_reporter *r;
-    int host, from;        /* counts what `host` receives from `from` (-1: from any) */
-    int *source, *host_of; /* [slots] room */
-    iso_table known;       /* pulls of the exchange */
+    int domain, from;        /* counts what `domain` receives from `from` (-1: from any) */
+    int *source, *domain_of; /* [slots] room */
+    iso_table known;         /* pulls of the exchange */
     iso_status status;
     size_t element;
     double bytes; /* of this exchange, of the examined slots */
 } messages;
 
-/* True if the host has not requested this yet. */
+/* True if the domain has not requested this yet. */
 static bool is_fresh(messages *m, uint64_t key)
 {
     if (iso_table_find(&m->known, key, NULL, NULL) >= 0)
@@ -32,21 +32,21 @@ static bool is_fresh(messages *m, uint64_t key)
     return m->status == ISO_OK;
 }
 
-/* A slot of the host pulls a region: the sum of `count` sources, in m->source. */
+/* A slot of the domain pulls a region: the sum of `count` sources, in m->source. */
 static void pull(messages *m, const iso_box *region, int count)
 {
     for (int i = 0; i < count; i++)
-        m->host_of[i] = m->r->plan->site->host_of_slot[m->source[i]];
-    int inter_host = iso_exchange_inter_host(m->host_of, count, m->from, m->host);
+        m->domain_of[i] = m->r->plan->site->domain_of_slot[m->source[i]];
+    int operands = iso_exchange_inter_host(m->domain_of, count, m->from, m->domain);
     int64_t elements = iso_box_count(region);
-    if (!inter_host || !elements)
+    if (!operands || !elements)
         return;
     uint64_t key = iso_hash_bytes(0, m->source, (size_t)count * sizeof *m->source);
     key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
     key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
     size_t bytes = (size_t)elements * m->element;
     if (is_fresh(m, key))
-        m->bytes += (double)iso_exchange_operand_bytes(bytes) * inter_host;
+        m->bytes += (double)iso_exchange_operand_bytes(bytes) * operands;
 }
 
 static iso_status pull_region(void *arg, const iso_region *region)
@@ -103,12 +103,12 @@ static void pull_bucket(messages *m, int number, int slot)
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }
 
-/* The bytes that the host's slots pull in one exchange: of these moves, and of the gradients of the buckets that
+/* The bytes that the domain's slots pull in one exchange: of these moves, and of the gradients of the buckets that
  * begin with instruction `begins` (NO_BUCKETS: none). */
 static double received(messages *m, int first, int count, int begins)
 {
-    const int *slot = m->r->by_host + m->r->host_begin[m->host];
-    int slots = m->r->host_begin[m->host + 1] - m->r->host_begin[m->host];
+    const int *slot = m->r->by_domain + m->r->domain_begin[m->domain];
+    int slots = m->r->domain_begin[m->domain + 1] - m->r->domain_begin[m->domain];
     int looked_at = m->r->mesh->n_slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
     double before = 0;
     looked_at = slots < looked_at ? slots : looked_at;
@@ -125,11 +125,11 @@ static double received(messages *m, int first, int count, int begins)
     return m->bytes + (slots - looked_at) * (m->bytes - before);
 }
 
-/* Adds what `host` receives from another (-1: from all others) to the blocks of the exchanges. */
-static void in_all_exchanges(messages *m, int host, int from, iso_block *block)
+/* Adds what `domain` receives from another (-1: from all others) to the blocks of the exchanges. */
+static void in_all_exchanges(messages *m, int domain, int from, iso_block *block)
 {
     const iso_plan *plan = m->r->plan;
-    m->host = host;
+    m->domain = domain;
     m->from = from;
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
@@ -155,50 +155,50 @@ static void set_times(const iso_plan *plan, iso_block *block)
     }
 }
 
-static iso_status buffers(messages *m, int host, iso_block *in, iso_block *out, double *bytes)
+static iso_status buffers(messages *m, int domain, iso_block *in, iso_block *out, double *bytes)
 {
     const iso_reporter *r = m->r;
     int end = r->plan->n_instructions, blocks = end + 2;
     size_t landing = 0, outgoing = 0;
     set_times(r->plan, in);
     set_times(r->plan, out);
-    in_all_exchanges(m, host, -1, in);
-    for (int h = 0; m->status == ISO_OK && r->n_hosts <= ISO_REPORT_FEW_HOSTS && h < r->n_hosts; h++)
-        if (h != host)
-            in_all_exchanges(m, h, host, out);
+    in_all_exchanges(m, domain, -1, in);
+    for (int d = 0; m->status == ISO_OK && r->n_domains <= ISO_REPORT_FEW_DOMAINS && d < r->n_domains; d++)
+        if (d != domain)
+            in_all_exchanges(m, d, domain, out);
     for (int b = 0; b < r->plan->buckets->count; b++)
         if (r->plan->bucket_gather_end[b] >= 0)
             in[r->plan->bucket_gather_end[b]].bytes = out[r->plan->bucket_gather_end[b]].bytes =
-                (size_t)(r->bucket_weights[b] / r->report->n_hosts);
-    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->report->n_hosts);
+                (size_t)(r->bucket_weights[b] / r->n_domains);
+    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->n_domains);
     iso_status status = ISO_OK;
     ISO_TRY(m->status);
     ISO_TRY(iso_memory_plan(in, blocks, &landing));
     ISO_TRY(iso_memory_plan(out, blocks, &outgoing));
-    *bytes = (double)landing + (double)(r->n_hosts > ISO_REPORT_FEW_HOSTS ? landing : outgoing);
+    *bytes = (double)landing + (double)(r->n_domains > ISO_REPORT_FEW_DOMAINS ? landing : outgoing);
 done:
     return status;
 }
 
-iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes)
+iso_status iso_report_messages(const iso_reporter *r, int domain, double *bytes)
 {
     size_t slots = (size_t)r->mesh->n_slots, blocks = (size_t)r->plan->n_instructions + 2;
-    messages m = {.r = r, .host = host};
+    messages m = {.r = r, .domain = domain};
     iso_status status = ISO_OK;
     *bytes = 0;
-    if (r->plan->site->one_host)
+    if (r->plan->site->one_domain)
         return ISO_OK;
     iso_block *in = iso_new(blocks * sizeof *in), *out = iso_new(blocks * sizeof *out);
     m.source = iso_new(slots * sizeof *m.source);
-    m.host_of = iso_new(slots * sizeof *m.host_of);
-    if (!in || !out || !m.source || !m.host_of)
+    m.domain_of = iso_new(slots * sizeof *m.domain_of);
+    if (!in || !out || !m.source || !m.domain_of)
         status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
     else
-        status = buffers(&m, host, in, out, bytes);
+        status = buffers(&m, domain, in, out, bytes);
     iso_free(in);
     iso_free(out);
     iso_free(m.source);
-    iso_free(m.host_of);
+    iso_free(m.domain_of);
     iso_table_free(&m.known);
     return status;
 }

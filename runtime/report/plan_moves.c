@@ -211,7 +211,7 @@ static void describe_product(iso_reporter *r, const iso_fused_update *fused)
 
 /* ---- new weights ---- */
 
-/* Elements of all copies of a variable: each host has one copy of every box that its slots hold. */
+/* Elements of all copies of a variable: each domain has one copy of every box that its slots hold. */
 static double count_copies(const iso_reporter *r, const iso_variable *variable)
 {
     const iso_layout *layout = &r->program->variable_layout[variable->id];
@@ -226,7 +226,7 @@ static double count_copies(const iso_reporter *r, const iso_variable *variable)
     return elements;
 }
 
-/* Each copy takes the parts that slots of other hosts updated. */
+/* Each copy takes the parts that slots of other domains updated. */
 static void describe_weights(iso_reporter *r, int number)
 {
     const iso_bucket *bucket = &r->plan->buckets->buckets[number];

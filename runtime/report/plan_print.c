@@ -59,6 +59,8 @@ static void print_head(const printer *p)
     else
         iso_text_add(p->text, " on %d hosts, %s%d on each", r->n_hosts,
                      r->n_hosts * r->n_host_slots == r->n_slots ? "" : "up to ", r->n_host_slots);
+    if (r->n_domains != r->n_hosts)
+        iso_text_add(p->text, ", in %d memory domains", r->n_domains);
     iso_text_add(p->text, "; backend %s\n", r->backend);
     if (r->rank_of_slot)
         print_ranks(p);
@@ -253,7 +255,7 @@ static void print_totals(const printer *p)
                  (long long)r->parameters, iso_text_scaled(r->flops, "FLOP", a, sizeof a),
                  iso_text_scaled(r->flops / r->n_slots, "FLOP", b, sizeof b), bytes_text(r->bytes, c),
                  bytes_text(r->bytes / r->n_slots, d));
-    if (r->n_hosts > 1 && r->bytes > 0)
+    if (r->n_domains > 1 && r->bytes > 0)
         iso_text_add(p->text, ", %.0f%% while slots compute", 100 * r->hidden / r->bytes);
     iso_text_add(p->text, "\n");
 }

@@ -94,6 +94,7 @@ typedef struct iso_plan_report {
     char mesh[256];
     bool training;
     int n_slots, n_hosts, n_host_slots; /* n_host_slots: of the fullest host */
+    int n_domains;                      /* memory domains of all hosts; a variable has a copy in each */
     const int *rank_of_slot; /* [n_slots] if the caller listed them, lent from the mesh; NULL: in blocks */
     int64_t rows;
     const char *backend;

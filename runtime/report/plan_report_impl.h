@@ -5,14 +5,14 @@
 #include "runtime/plan/plan_impl.h"
 #include "runtime/report/report.h"
 
-/* The copies of variables that are sharded over a set of axes: each host has one of every box that its
+/* The copies of variables that are sharded over a set of axes: each memory domain has one of every box that its
  * slots hold. */
 typedef struct iso_copies {
-    int n_holders; /* of all hosts */
-    int *holders; /* [n_holders] the first slot on its host that holds a copy, host by host; NULL: no variable
-                     has this layout */
-    int *first;   /* [n_hosts + 1] the range of a host's holders */
-    double even;  /* number of hosts that have a copy of each box, if it is the same for every box; else 0 */
+    int n_holders; /* of all domains */
+    int *holders;  /* [n_holders] the first slot in its domain that holds a copy, domain by domain; NULL: no
+                     variable has this layout */
+    int *first;    /* [n_domains + 1] the range of a domain's holders */
+    double even; /* number of domains that have a copy of each box, if it is the same for every box; else 0 */
 } iso_copies;
 
 typedef struct iso_reporter {
@@ -26,14 +26,15 @@ typedef struct iso_reporter {
     int *kernels_before;        /* [n_instructions + 1] kernels among the instructions before */
     int *instruction_of;        /* [n_steps] -1: the step has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
-    double new_weights;         /* bytes of weights sent between hosts after a step */
+    double new_weights;         /* bytes of weights sent between domains after a step */
     double *bucket_weights;     /* [n_buckets] those of each bucket */
-    int n_hosts;
-    int *host_begin, *by_host;            /* [n_hosts + 1], [n_slots]: the slots of each host, in order */
+    int n_domains;
+    int *domain_begin, *by_domain;        /* [n_domains + 1], [n_slots]: the slots of each domain, in order */
+    int *domain_host, *host_slots;        /* [n_domains]: its host, the slots of that */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
 } iso_reporter;
 
-enum { ISO_REPORT_FEW_HOSTS = 8 }; /* each of which is examined */
+enum { ISO_REPORT_FEW_DOMAINS = 8 }; /* each of which is examined */
 
 /* plan_report.c */
 iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op);
@@ -42,13 +43,13 @@ void iso_report_axes(const iso_mesh *mesh, uint32_t axes, char *text, size_t siz
 int64_t iso_report_value_bytes(const iso_reporter *r, int value);
 /* Slots of state that the optimizer of a bucket keeps. */
 int iso_report_state_slots(const iso_bucket *bucket);
-/* plan_hosts.c: which slots are on which host, and what they hold */
+/* plan_hosts.c: which slots are on which host and in which domain, and what they hold */
 iso_status iso_report_hosts(iso_reporter *r);
 void iso_report_free_hosts(iso_reporter *r);
 /* plan_moves.c: what moves between slots */
 iso_status iso_report_moves(iso_reporter *r);
-/* plan_messages.c: bytes of a host's buffers for messages from and to others */
-iso_status iso_report_messages(const iso_reporter *r, int host, double *bytes);
+/* plan_messages.c: bytes of a domain's buffers for messages from and to others */
+iso_status iso_report_messages(const iso_reporter *r, int domain, double *bytes);
 /* plan_memory.c: memory by use, and its peak */
 iso_status iso_report_memory_of(iso_reporter *r);
 

@@ -509,8 +509,8 @@ START_TEST(test_domains_of_a_host)
     unsetenv("ISOGRID_SLOTS_PER_DOMAIN");
     ck_assert_int_eq(t.status, ISO_FAILED);
     expect_part(&t, "replica check after step 2: the copies of 'd1/kernel' differ between memory domains: ");
-    expect_part(&t, ": memory domain 1 on host 0 (");
-    expect_part(&t, ", memory domain 0 on host 0 (");
+    expect_part(&t, ": memory domain 1 of host 0 (");
+    expect_part(&t, ", memory domain 0 of host 0 (");
     end(ctx);
 }
 END_TEST
