@@ -120,8 +120,8 @@ static const iso_builtin_model models[] = {
      .batch = 250,
      .outputs = 10},
     {.name = "gpt",
-     .description =
-         "GPT-2, on bytes or tokens: gpt:layers=12,heads=12,width=768,context=1024,dropout=0; AdamW",
+     .description = "GPT-2, on bytes or tokens: "
+                    "gpt:layers=12,heads=12,width=768,context=1024,dropout=0,recompute=0; AdamW",
      .build = gpt,
      .tokens = true,
      .settings = iso_gpt_settings,

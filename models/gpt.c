@@ -7,10 +7,13 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
-const iso_setting iso_gpt_settings[] = {
-    ISO_SETTING(iso_gpt_options, COUNT, layers, 12), ISO_SETTING(iso_gpt_options, COUNT, heads, 12),
-    ISO_SETTING(iso_gpt_options, COUNT, width, 768), ISO_SETTING(iso_gpt_options, COUNT, context, 1024),
-    ISO_SETTING(iso_gpt_options, REAL, dropout, 0),  {0}};
+const iso_setting iso_gpt_settings[] = {ISO_SETTING(iso_gpt_options, COUNT, layers, 12),
+                                        ISO_SETTING(iso_gpt_options, COUNT, heads, 12),
+                                        ISO_SETTING(iso_gpt_options, COUNT, width, 768),
+                                        ISO_SETTING(iso_gpt_options, COUNT, context, 1024),
+                                        ISO_SETTING(iso_gpt_options, REAL, dropout, 0),
+                                        ISO_SETTING(iso_gpt_options, FLAG, recompute, 0),
+                                        {0}};
 
 enum { WIDER = 4 }; /* the perceptron's hidden features, times width */
 
@@ -48,7 +51,12 @@ static iso_tensor *gpt_block(const iso_gpt_options *o, int64_t number, iso_tenso
     iso_graph *graph = iso_tensor_graph(x);
     snprintf(name, sizeof name, "block_%lld", (long long)number);
     iso_name_scope_begin(graph, name);
-    return iso_name_scope_end(graph, gpt_perceptron(o, gpt_attention(o, x)));
+    if (o->recompute)
+        iso_recompute_begin(graph);
+    iso_tensor *y = gpt_perceptron(o, gpt_attention(o, x));
+    if (o->recompute)
+        iso_recompute_end(graph);
+    return iso_name_scope_end(graph, y);
 }
 
 static iso_tensor *gpt_embed(const iso_gpt_options *o)

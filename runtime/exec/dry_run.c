@@ -46,18 +46,18 @@ static iso_status dry_run_check(const iso_graph *graph, int64_t rows, int slots_
     return iso_graph_error(graph);
 }
 
-iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
-                             const iso_function_options *options, iso_plan_report **report)
+/* keeps_all: as if nothing was computed again for the backward pass. */
+static iso_status plan_hypothetical(iso_graph *graph, int64_t rows, int slots_per_host,
+                                    const iso_function_options *options, bool keeps_all,
+                                    iso_plan_report **report)
 {
-    ISO_NEED(graph, options, report);
     iso_status status;
     iso_program *program = NULL;
     iso_bucket_list buckets = {0};
     iso_plan *plan = NULL;
     iso_site site;
     int *hosts = NULL;
-    ISO_TRY(dry_run_check(graph, rows, slots_per_host));
-    ISO_TRY(iso_function_program(graph, graph->distribution, options, &program));
+    ISO_TRY(iso_function_program(graph, graph->distribution, options, keeps_all, &program));
     ISO_TRY(abstract_hosts(graph, program->mesh, slots_per_host, &site, &hosts));
     ISO_TRY(iso_function_buckets(program, site.one_domain, &buckets));
     ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));
@@ -67,5 +67,25 @@ done:
     iso_buckets_destroy(&buckets);
     iso_program_destroy(program);
     iso_free(hosts);
+    return status;
+}
+
+iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
+                             const iso_function_options *options, iso_plan_report **report)
+{
+    ISO_NEED(graph, options, report);
+    iso_status status;
+    iso_plan_report *made = NULL, *kept = NULL;
+    ISO_TRY(dry_run_check(graph, rows, slots_per_host));
+    ISO_TRY(plan_hypothetical(graph, rows, slots_per_host, options, false, &made));
+    if (made->flops_again > 0) {
+        ISO_TRY(plan_hypothetical(graph, rows, slots_per_host, options, true, &kept));
+        made->activations_kept = kept->slot.activations;
+    }
+    *report = made;
+    made = NULL;
+done:
+    iso_plan_report_destroy(kept);
+    iso_plan_report_destroy(made);
     return status;
 }

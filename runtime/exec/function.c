@@ -66,12 +66,13 @@ done:
 }
 
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
-                                const iso_function_options *options, iso_program **program)
+                                const iso_function_options *options, bool keeps_all, iso_program **program)
 {
     iso_status status = ISO_OK;
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
     iso_program_request request = {.training = options->training,
                                    .parts = options->parts,
+                                   .keeps_all = keeps_all,
                                    .inputs = options->inputs,
                                    .outputs = outputs};
     request.updates = options->updates;
@@ -84,7 +85,8 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     ISO_TRY(iso_program_create(graph, distribution, &request, program));
     if (graph->runtime)
         ISO_TRY(iso_runtime_check_placed(graph->runtime, *program));
-    ISO_TRY(iso_program_report_unmatched_keys(*program, iso_is_chief(graph->ctx)));
+    if (!keeps_all)
+        ISO_TRY(iso_program_report_unmatched_keys(*program, iso_is_chief(graph->ctx)));
 done:
     return status;
 }
@@ -150,8 +152,8 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     ISO_TRY(agree_registered_ops(ctx));
     ISO_TRY(iso_agree(ctx, iso_graph_take_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
-    status =
-        iso_function_program(function->graph, function->runtime->distribution, options, &function->program);
+    status = iso_function_program(function->graph, function->runtime->distribution, options, false,
+                                  &function->program);
     if (status == ISO_OK)
         status =
             iso_function_buckets(function->program, function->runtime->site.one_domain, &function->buckets);

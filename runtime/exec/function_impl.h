@@ -26,9 +26,10 @@ struct iso_function {
 };
 
 /* The partitioned program of what the options ask of a graph. The arguments stay the caller's, also after an
- * error. */
+ * error. keeps_all: as if nothing was computed again for the backward pass; keys that match nothing are not
+ * reported then. */
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
-                                const iso_function_options *options, iso_program **program);
+                                const iso_function_options *options, bool keeps_all, iso_program **program);
 /* The buckets of its updates: split by size if the mesh crosses hosts. */
 iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso_bucket_list *buckets);
 

@@ -56,7 +56,7 @@ static void name_kernel(const iso_report_op *op, iso_text *name)
     if (op->origin.layer[0])
         iso_text_add(name, " %s", op->origin.layer);
     if (op->origin.backward)
-        iso_text_add(name, ", gradient");
+        iso_text_add(name, op->origin.again ? ", again" : ", gradient");
 }
 
 /* "reduce-scatter gradient of dense_1/kernel and 3 more" */

@@ -11,6 +11,7 @@ typedef struct backward {
     int n_tensors;        /* tensors that existed when the pass began */
     bool *depends;        /* [tensors] on one of the requested tensors */
     iso_tensor **adjoint; /* [tensors] the gradient accumulated so far */
+    iso_op **again;       /* [ops] the op that computes it again; NULL: none yet */
 } backward;
 
 static void mark_dependents(backward *pass, iso_tensor *const *of, int count, int ops)
@@ -44,6 +45,45 @@ static void autodiff_gather(backward *pass, iso_tensor *tensor, iso_tensor *grad
     autodiff_note(pass, *sum, tensor);
 }
 
+/* ---- recomputation ---- */
+
+/* An input of an op of a recomputation: computed again if it was computed within it. */
+static iso_tensor *input_again(const backward *pass, int recomputation, iso_tensor *x)
+{
+    const iso_op *producer = x->producer;
+    const iso_op *again = producer->recomputation == recomputation ? pass->again[producer->id] : NULL;
+    return again ? again->outputs[x->output] : x;
+}
+
+/* Inputs, variables and constants are there all the time. */
+static bool is_computed(const iso_op *op)
+{
+    return op->type != &iso_op_input && op->type != &iso_op_variable && op->type != &iso_op_constant &&
+           op->type != &iso_op_apply_optimizer;
+}
+
+/* Computes the ops of a recomputation again, up to `last`; functions leave out those that nothing reads. */
+static void compute_again(const backward *pass, const iso_op *last)
+{
+    iso_tensor *inputs[ISO_MAX_INPUTS];
+    for (int k = 0; k <= last->id; k++) {
+        const iso_op *op = pass->graph->ops[k];
+        if (op->recomputation != last->recomputation || !is_computed(op))
+            continue;
+        for (int i = 0; i < op->n_inputs; i++)
+            inputs[i] = input_again(pass, op->recomputation, op->inputs[i]);
+        pass->again[k] = iso_op_again(op, inputs);
+    }
+}
+
+/* The op whose inputs and outputs its gradient reads. */
+static iso_op *for_gradient(const backward *pass, iso_op *op)
+{
+    if (op->recomputation > 0 && is_computed(op) && !pass->again[op->id])
+        compute_again(pass, op);
+    return pass->again[op->id] ? pass->again[op->id] : op;
+}
+
 static void through(backward *pass, iso_op *op)
 {
     iso_tensor *dy[ISO_MAX_OUTPUTS] = {0}, *dx[ISO_MAX_INPUTS] = {0};
@@ -62,11 +102,12 @@ static void through(backward *pass, iso_op *op)
             op->backward_of ? op->backward_of->type->name : op->type->name);
     if (!op->type->gradient || pass->graph->status != ISO_OK)
         return;
+    iso_op *read = for_gradient(pass, op);
     int first = pass->graph->n_ops;
     for (int i = 0; i < op->n_outputs; i++)
         if (dy[i] && op->widened & 1u << i)
             dy[i] = iso_cast_back(dy[i], ISO_BF16);
-    op->type->gradient(op, dy, dx);
+    op->type->gradient(read, dy, dx);
     for (int i = 0; i < op->n_inputs; i++)
         if (dx[i] && pass->depends[op->inputs[i]->id])
             autodiff_gather(pass, op->inputs[i], dx[i]);
@@ -115,13 +156,16 @@ void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tenso
     if (!check_sources(loss->graph, of, count) || !differentiable(loss))
         return;
     iso_graph *graph = loss->graph;
-    int ops = graph->n_ops;
+    int ops = graph->n_ops, recomputing = graph->recomputing;
     backward pass = {.graph = graph, .n_tensors = graph->n_tensors};
     pass.depends = iso_new((size_t)pass.n_tensors * sizeof *pass.depends);
     pass.adjoint = iso_new((size_t)pass.n_tensors * sizeof *pass.adjoint);
-    if (!pass.depends || !pass.adjoint) {
+    pass.again = iso_new(((size_t)ops + 1) * sizeof *pass.again);
+    graph->recomputing = 0;
+    if (!pass.depends || !pass.adjoint || !pass.again) {
         iso_graph_fail_memory(graph, "the gradients of tensors",
-                              (size_t)pass.n_tensors * (sizeof *pass.depends + sizeof *pass.adjoint));
+                              (size_t)pass.n_tensors * (sizeof *pass.depends + sizeof *pass.adjoint) +
+                                  (size_t)ops * sizeof *pass.again);
     } else {
         mark_dependents(&pass, of, count, ops);
         pass.adjoint[loss->id] = iso_number(graph, loss->dtype, 1);
@@ -130,6 +174,8 @@ void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tenso
         for (int i = 0; i < count && graph->status == ISO_OK; i++)
             gradients[i] = pass.depends[of[i]->id] ? pass.adjoint[of[i]->id] : NULL;
     }
+    graph->recomputing = recomputing;
     iso_free(pass.depends);
     iso_free(pass.adjoint);
+    iso_free(pass.again);
 }

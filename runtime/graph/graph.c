@@ -363,8 +363,17 @@ static iso_op *make_op(iso_graph *graph, const iso_op_type *type, iso_tensor *co
         return NULL;
     }
     widen_sums(op);
+    op->recomputation = graph->recomputing > 0 ? graph->recomputations : 0;
     op->id = graph->n_ops;
     return iso_graph_append(graph, graph->ops, graph->n_ops, op) && add_outputs(op) ? op : NULL;
+}
+
+iso_op *iso_op_again(const iso_op *op, iso_tensor *const *inputs)
+{
+    iso_op *copy = make_op(op->graph, op->type, inputs, op->n_inputs, op->attrs);
+    if (copy)
+        copy->again = copy->backward_of = op;
+    return copy;
 }
 
 static iso_tensor *result_of(const iso_op *op, int output)
@@ -583,6 +592,24 @@ void iso_freeze_end(iso_graph *graph)
         iso_graph_fail(graph, "iso_freeze_end without iso_freeze_begin");
     else
         graph->frozen--;
+}
+
+void iso_recompute_begin(iso_graph *graph)
+{
+    if (ISO_ANY_NULL(graph))
+        return;
+    if (graph->recomputing++ == 0)
+        graph->recomputations++;
+}
+
+void iso_recompute_end(iso_graph *graph)
+{
+    if (ISO_ANY_NULL(graph))
+        return;
+    if (graph->recomputing == 0)
+        iso_graph_fail(graph, "iso_recompute_end without iso_recompute_begin");
+    else
+        graph->recomputing--;
 }
 
 static bool is_within(const char *path, const char *name)

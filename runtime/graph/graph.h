@@ -168,6 +168,13 @@ ISO_API void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *out
  *     iso_share_end(g); */
 ISO_API void iso_share_begin(iso_graph *graph);
 ISO_API void iso_share_end(iso_graph *graph);
+/* Activation checkpointing, Keras's RematScope: what is computed between these calls is not kept for the backward
+ * pass, which computes it again from the tensors that come from outside, just before it needs it. A step takes
+ * less memory and more time; no number changes, and dropout drops the same elements. Keep the scopes small, one
+ * for each block of a network: the backward pass holds what is within one scope at a time. Tensors that are used
+ * outside of the scope are kept. A scope within a scope is a part of the outer one. */
+ISO_API void iso_recompute_begin(iso_graph *graph);
+ISO_API void iso_recompute_end(iso_graph *graph);
 /* Until iso_freeze_end, new variables are not trainable: Keras's `trainable = False`. BatchNormalization
  * then uses its moving statistics in training as well and does not update them; regularisation of weights
  * is not counted. Nests. */

@@ -99,6 +99,8 @@ struct iso_graph {
     const char *name;     /* of the whole network; NULL: it has none */
     iso_sharing *sharing; /* the innermost open one; NULL: none */
     int frozen;           /* number of iso_freeze_begin() that are open */
+    int recomputing;      /* number of iso_recompute_begin() that are open */
+    int recomputations;   /* the number of the last one that was not within another */
     int kept;
     void **keep; /* everything to free with the graph */
     int n_layers;
@@ -123,6 +125,9 @@ struct iso_graph {
 
 /* Zeroed memory that lives as long as the graph; NULL (and an error in the graph) when out of memory. */
 void *iso_graph_keep(iso_graph *graph, size_t bytes);
+
+/* A copy of an op on these inputs (op->n_inputs), which computes it again; NULL: the graph has an error. */
+iso_op *iso_op_again(const iso_op *op, iso_tensor *const *inputs);
 
 /* Whether the tensor, or the variable, is one of the graph's now. */
 bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor);

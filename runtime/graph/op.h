@@ -45,6 +45,9 @@ struct iso_op {
     void *attrs;      /* type->attr_size bytes of plain data, owned by the graph */
     uint32_t widened; /* bit i: output i is the float32 of a bfloat16 sum; what uses it takes a cast of it */
     const iso_op *backward_of; /* the op whose gradient this op is a part of; NULL: none */
+    const iso_op
+        *again; /* the op that this one computes again, for its gradient; NULL: none. It is backward_of too */
+    int recomputation; /* the number of the outermost iso_recompute_begin() around it; 0: none */
 };
 
 /* ---- the sharding rule ----

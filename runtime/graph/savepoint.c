@@ -27,7 +27,7 @@ typedef struct variable_note {
 /* Members of a graph that are not lists. */
 typedef struct scalars {
     iso_name_table layer_names, variable_paths;
-    int n_scopes, frozen;
+    int n_scopes, frozen, recomputing;
     iso_sharing *sharing;
     iso_update *training_update;
 } scalars;
@@ -65,6 +65,7 @@ static scalars scalars_of(const iso_graph *graph)
                      .variable_paths = graph->variable_paths,
                      .n_scopes = graph->n_scopes,
                      .frozen = graph->frozen,
+                     .recomputing = graph->recomputing,
                      .sharing = graph->sharing,
                      .training_update = graph->training_update};
 }
@@ -172,6 +173,7 @@ static void swap_scalars(iso_savepoint *point)
     graph->variable_paths = to->variable_paths;
     graph->n_scopes = to->n_scopes;
     graph->frozen = to->frozen;
+    graph->recomputing = to->recomputing;
     graph->training_update = to->training_update;
     *to = now;
 }

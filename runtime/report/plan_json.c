@@ -30,7 +30,8 @@ static json_t *origin(const iso_report_origin *o)
 {
     if (!o->op)
         return json_null();
-    return json_pack("{ss so sb}", "op", o->op, "layer", text_or_null(o->layer), "backward", o->backward);
+    return json_pack("{ss so sb sb}", "op", o->op, "layer", text_or_null(o->layer), "backward", o->backward,
+                     "again", o->again);
 }
 
 static json_t *op(const iso_report_op *o)
@@ -115,6 +116,10 @@ static json_t *whole(const iso_plan_report *r)
                   "peak", json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)
         json_object_set_new(object, "heaviest", heaviest(r));
+    if (object && r->flops_again > 0)
+        json_object_set_new(object, "again",
+                            json_pack("{so sI}", "flops", json_real(r->flops_again), "activations_kept",
+                                      (json_int_t)r->activations_kept));
     if (object && r->rank_of_slot)
         json_object_set_new(object, "rank_of_slot", ranks(r));
     return object ? lists_of(r, object) : NULL;

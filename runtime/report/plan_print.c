@@ -104,7 +104,7 @@ static void print_variables(const printer *p)
 
 /* ---- ops ---- */
 
-/* "matmul of d1", "matmul of d1, backward" */
+/* "matmul of d1", "matmul of d1, backward", "matmul of d1, again" */
 static void add_origin(iso_text *text, const iso_report_origin *origin, const char *nothing)
 {
     if (!origin->op) {
@@ -112,7 +112,9 @@ static void add_origin(iso_text *text, const iso_report_origin *origin, const ch
         return;
     }
     iso_text_add(text, "%s%s%s%s", origin->op, *origin->layer ? " of " : "", origin->layer,
-                 origin->backward ? ", backward" : "");
+                 origin->again      ? ", again"
+                 : origin->backward ? ", backward"
+                                    : "");
 }
 
 static void name_op(const iso_report_op *op, iso_text *name)
@@ -247,6 +249,21 @@ static void print_memory(const printer *p)
     iso_text_free(&name);
 }
 
+/* What recomputation costs and saves. */
+static void print_again(const printer *p)
+{
+    const iso_plan_report *r = p->report;
+    char a[32], b[32], c[32];
+    if (r->flops_again <= 0)
+        return;
+    iso_text_add(p->text, "  computed again in the backward pass: %s (%.1f%% of a step)",
+                 iso_text_scaled(r->flops_again, "FLOP", a, sizeof a), 100 * r->flops_again / r->flops);
+    if (r->activations_kept > 0)
+        iso_text_add(p->text, "; activations of a slot: %s instead of %s",
+                     bytes_text((double)r->slot.activations, b), bytes_text((double)r->activations_kept, c));
+    iso_text_add(p->text, "\n");
+}
+
 static void print_totals(const printer *p)
 {
     const iso_plan_report *r = p->report;
@@ -270,5 +287,6 @@ void iso_plan_report_print(const iso_plan_report *report, iso_text *text)
     print_ops(&p);
     print_collectives(&p);
     print_memory(&p);
+    print_again(&p);
     print_totals(&p);
 }

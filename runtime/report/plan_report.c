@@ -49,7 +49,8 @@ iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op)
 {
     if (!op)
         return (iso_report_origin){.layer = ""};
-    iso_report_origin origin = {.op = op->type->name, .backward = op->backward_of != NULL};
+    iso_report_origin origin = {
+        .op = op->type->name, .backward = op->backward_of != NULL, .again = op->again != NULL};
     while (op->backward_of)
         op = op->backward_of;
     origin.layer = r->layer[op->id];
@@ -214,6 +215,8 @@ static void describe_ops(iso_reporter *r)
         describe_op(r, plan->fused_updates[i].step, out);
         r->instruction_of[plan->fused_updates[i].step] = plan->n_instructions + i;
     }
+    for (int i = 0; i < report->n_ops; i++)
+        report->flops_again += report->ops[i].origin.again ? report->ops[i].flops : 0;
     report->ops[report->n_ops - 1] = (iso_report_op){.kind = ISO_REPORT_END, .origin.layer = ""};
     report->flops = plan->flops;
 }

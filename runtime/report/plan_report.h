@@ -19,6 +19,7 @@ typedef struct iso_report_origin {
     const char *op;    /* the op's type, "matmul"; NULL: an input, a variable or a result of the step */
     const char *layer; /* the layer of the op; "" for ops outside of layers */
     bool backward;     /* part of the gradient */
+    bool again;        /* and it computes an activation again (iso_recompute_begin) */
 } iso_report_origin;
 
 typedef struct iso_report_variable {
@@ -110,6 +111,10 @@ typedef struct iso_plan_report {
     int64_t parameters;                           /* elements of trainable variables, global */
     double flops, bytes;                          /* of a step, of all slots; without the optimizers' */
     double hidden;                                /* of these bytes, those that travel while slots compute */
+    double flops_again; /* of `flops`, those that compute activations again (iso_recompute_begin) */
+    int64_t
+        activations_kept; /* slot.activations if they were kept instead; 0: nothing is computed again, or the
+                                 report is of a run */
 } iso_plan_report;
 
 ISO_API void iso_plan_report_destroy(iso_plan_report *report);

@@ -25,23 +25,53 @@ done:
     return status;
 }
 
+/* The op whose outputs the layouts of the distribution name. */
+static const iso_op *named_by(const iso_op *op)
+{
+    return op->again ? op->again : op;
+}
+
 /* Ops that the mode resolves are not computed, but the tensor that replaces their output gets its layout. */
 static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
 {
     iso_tensor *real = p->resolved[op->outputs[0]->id];
     if (op->type != &iso_op_by_mode || !real || p->first_value[real->id] < 0)
         return ISO_OK;
-    return iso_partition_constrain(p, op->outputs[0], real);
+    return iso_partition_constrain(p, named_by(op)->outputs[0], real);
+}
+
+/* The step that computes an op of the graph; NULL: none does. */
+static const iso_program_step *step_of(const iso_program *program, const iso_op *op)
+{
+    for (int k = program->n_steps - 1; op && k >= 0; k--)
+        if (program->steps[k].op == op)
+            return &program->steps[k];
+    return NULL;
+}
+
+/* An op that is computed again takes the strategy of the first time, so that it gives the same bits. */
+static void choose_strategy(const iso_partitioner *p, const iso_op *op, iso_strategy *chosen)
+{
+    const iso_program_step *before = step_of(p->program, op->again);
+    if (!before) {
+        iso_partition_choose_strategy(p, op, chosen);
+        return;
+    }
+    *chosen = (iso_strategy){.share = before->replicas / p->mesh->n_slots};
+    for (int i = 0; i < op->n_inputs; i++)
+        chosen->input[i] = p->program->values[before->input[i]].layout;
+    for (int o = 0; o < op->n_outputs; o++)
+        chosen->output[o] = p->program->values[before->output[o]].layout;
 }
 
 static iso_status partition_op(iso_partitioner *p, const iso_op *op)
 {
     iso_strategy chosen;
     iso_status status = ISO_OK;
-    iso_partition_choose_strategy(p, op, &chosen);
+    choose_strategy(p, op, &chosen);
     ISO_TRY(emit(p, op, &chosen));
     for (int o = 0; o < op->n_outputs; o++)
-        ISO_TRY(iso_partition_constrain(p, op->outputs[o], op->outputs[o]));
+        ISO_TRY(iso_partition_constrain(p, named_by(op)->outputs[o], op->outputs[o]));
 done:
     return status;
 }
@@ -249,10 +279,22 @@ done:
     return status;
 }
 
+/* What would be computed again is what was computed the first time. */
+static void keep_all(const iso_partitioner *p)
+{
+    for (int k = 0; k < p->graph->n_ops; k++) {
+        const iso_op *op = p->graph->ops[k];
+        for (int o = 0; op->again && o < op->n_outputs; o++)
+            p->resolved[op->outputs[o]->id] = p->resolved[op->again->outputs[o]->id];
+    }
+}
+
 static iso_status partition(iso_partitioner *p, const iso_program_request *request, const iso_update *update)
 {
     iso_status status = ISO_OK;
     iso_resolve(p->graph, request->training, p->resolved);
+    if (request->keeps_all)
+        keep_all(p);
     mark_needed(p, request, update);
     ISO_TRY(check_inputs(p));
     ISO_TRY(lay_out_variables(p));

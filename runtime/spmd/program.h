@@ -64,6 +64,7 @@ typedef struct iso_program {
 
 typedef struct iso_program_request {
     bool training;
+    bool keeps_all; /* nothing is computed again for the backward pass: for comparing plans */
     bool parts; /* outputs stay sharded instead of whole on every slot, without partial sums and overlaps */
     int n_inputs, n_outputs, n_updates;
     iso_tensor *const *inputs;
