@@ -122,6 +122,11 @@ def run_peer(command, row, options):
     return json.loads([text for text in out.splitlines() if text.startswith("{")][-1])["rate"], memory
 
 
+def chosen(peers, options):
+    """Those peers whose names have one of the words of --peers."""
+    return {name: how for name, how in peers.items() if any(word in name.lower() for word in options.peers.lower().split(","))}
+
+
 def has(peer, kind):
     """Whether a peer has a kind of network: plain JAX perceptrons and GPTs, Keras all but GPTs."""
     return {"JAX": kind in ("mlp", "gpt"), "Keras on JAX": kind != "gpt"}.get(peer, True)
@@ -131,7 +136,7 @@ def runners_of(row, options):
     network = NETWORKS[ROWS[row][0]]
     half = ROWS[row][1] != "float32"
     runners = {f"Isogrid, {name}": (run_ours, how) for name, how in ours_of(network).items()}
-    for name, (needs, command) in ({} if options.no_peers else HALF if half else PEERS).items():
+    for name, (needs, command) in chosen(HALF if half else PEERS, options).items():
         missing = [module for module in needs if not importlib.util.find_spec(module)]
         if missing:
             print(f"{row}: {name}: skipped, {missing[0]} is not installed", file=sys.stderr)
@@ -179,20 +184,24 @@ def judge(row, medians, limit):
         return True
     fastest, default = max(peers, key=peers.get), ours.get("Isogrid, by default", 0)
     multiple, by_default = ours[best] / peers[fastest], default / peers[fastest]
+    of_slot = default / ours.get("Isogrid, one slot", default or 1)
+    memory = {name: medians[name][1] for name in (best, "PyTorch, eager") if name in medians}
     met = multiple >= best_wanted and by_default >= default_wanted or share_wanted is not None and share >= share_wanted
     print(f"  {multiple:.2f} times {fastest} (wanted {best_wanted:.1f}), by default {by_default:.2f}"
-          + (f" (wanted {default_wanted:.1f})" if default_wanted else "") + f": {'met' if met else 'NOT MET'}", flush=True)
+          + (f" (wanted {default_wanted:.1f})" if default_wanted else "") + f": {'met' if met else 'NOT MET'}")
+    print(f"  by default {of_slot:.2f} times one slot; peak memory {memory[best] / memory.get('PyTorch, eager', memory[best]):.2f} times PyTorch's, eager",
+          flush=True)
     return met
 
 
 def judge_job(row, options):
     """A whole job of compare.py, from start to exit."""
     options.epochs, options.limit = 3, max(options.limit, 600)
+    compare.PEERS = chosen(compare.PEERS, options)
     medians = compare.measure(*JOBS[row], options)
     compare.print_table(*JOBS[row], medians)
-    seconds = {whose: min(line["job"] for name, line in medians.items() if (name in compare.PEERS) == (whose == "peers"))
-               for whose in ("peers", "ours")}
-    return compare.ratio(f"{row}: seconds of the whole job, the fastest peer's to ours", seconds["peers"] / seconds["ours"], JOB)
+    ours, peers = (min((line["job"] for name, line in medians.items() if (name in compare.PEERS) == theirs), default=0) for theirs in (False, True))
+    return not peers or compare.ratio(f"{row}: seconds of the whole job, the fastest peer's to ours", peers / ours, JOB)
 
 
 def describe(prefix):
@@ -217,7 +226,7 @@ def main():
     parser.add_argument("--folder", help="of the networks' files; those that it has are kept")
     parser.add_argument("--program", default=str(compare.ROOT / "build/isogrid"))
     parser.add_argument("--prefix", default="", help="goes before every command, such as 'nice -n -20'")
-    parser.add_argument("--no-peers", action="store_true", help="without the peers")
+    parser.add_argument("--peers", default="jax,pytorch", help="words with commas: peers whose names have one of them; none: no peers")
     options = parser.parse_args()
     rows = options.networks.split(",")
     unknown = [row for row in rows if row not in ROWS and row not in JOBS]
