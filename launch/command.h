@@ -19,6 +19,7 @@ extern const iso_command iso_command_evaluate;
 extern const iso_command iso_command_predict;
 extern const iso_command iso_command_follow;
 extern const iso_command iso_command_plan;
+extern const iso_command iso_command_calibrate;
 extern const iso_command iso_command_visualize;
 extern const iso_command iso_command_inspect;
 extern const iso_command iso_command_convert;

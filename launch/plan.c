@@ -32,6 +32,14 @@ static const iso_argument own[] = {
      0, 0, NULL},
     {"slots", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots), "N",
      "with --suggest, instead of --mesh: also searches for the best mesh of N slots", 1, 0x1p24, NULL},
+    {"time", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, time), "FILE",
+     "estimates the time of a step from what `isogrid calibrate` measured; --suggest then looks for the "
+     "shortest",
+     0, 0, NULL},
+    {"network", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, network), "FILE",
+     "with --time: the network between hosts, as docs/plan.md describes it; default: the one that was "
+     "measured",
+     0, 0, NULL},
     {"json", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, json), NULL,
      "prints JSON, as docs/plan.md describes it", 0, 0, NULL},
 };
@@ -40,12 +48,20 @@ enum { SHARED = sizeof shared / sizeof shared[0], OWN = sizeof own / sizeof own[
 /* Fills `rows` with the table. */
 static void plan_make_table(iso_argument rows[SHARED + OWN])
 {
-    for (int i = 0; i < SHARED; i++) {
-        rows[i] = *iso_train_argument(shared[i]);
-        rows[i].offset += offsetof(iso_plan_options, train);
-    }
+    for (int i = 0; i < SHARED; i++)
+        rows[i] = iso_plan_argument(shared[i]);
     for (int i = 0; i < OWN; i++)
         rows[SHARED + i] = own[i];
+}
+
+iso_argument iso_plan_argument(const char *name)
+{
+    for (int i = 0; i < OWN; i++)
+        if (!strcmp(own[i].name, name))
+            return own[i];
+    iso_argument row = *iso_train_argument(name);
+    row.offset += offsetof(iso_plan_options, train);
+    return row;
 }
 
 static void plan_print_help(iso_text *text)
@@ -109,6 +125,8 @@ static iso_status plan_read_options(int argc, char *const *argv, iso_plan_option
         ISO_TRY(read_memory(read.memory, &read));
     if (!read.train.model)
         ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models"));
+    if (read.network && !read.time)
+        ISO_TRY(iso_error(ISO_INVALID, "--network %s: needs --time", read.network));
     ISO_TRY(check_suggest(&read));
     *options = read;
 done:
@@ -126,13 +144,11 @@ static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, 
     return iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
 }
 
-static iso_status plan_make(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+static iso_status plan_make(const iso_plan_options *options, iso_dry_run *p)
 {
-    iso_status status = plan_build(ctx, options, p);
-    if (status != ISO_OK)
-        return status;
-    return iso_function_plan(iso_model_graph(p->named.model), options->train.batch_size,
-                             (int)options->slots_per_host, &p->training, &p->report);
+    return iso_function_plan_timed(iso_model_graph(p->named.model), options->train.batch_size,
+                                   (int)options->slots_per_host, &p->training,
+                                   p->time.calibration ? &p->time : NULL, &p->report);
 }
 
 static iso_status print(iso_context *ctx, const iso_plan_options *options, const iso_plan_report *report)
@@ -175,13 +191,53 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
     return status;
 }
 
-static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+static iso_status find_model(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_status status;
+    ISO_TRY(iso_named_model_find(ctx, &options->train, &p->named));
+    ISO_TRY(iso_agree(ctx, iso_compile_options_check(&options->train, &p->named.compile)));
+    ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&p->named.compile)));
+done:
+    return status;
+}
+
+iso_status iso_dry_run_prepare(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+{
+    iso_status status;
+    ISO_TRY(find_model(ctx, options, p));
     ISO_TRY(iso_mesh_abstract_on(ctx, options->train.mesh ? options->train.mesh : "data=*",
                                  options->train.devices, &p->setup.mesh));
     ISO_TRY(iso_distribution_setup_lay_out(ctx, &options->train, &p->setup));
-    ISO_TRY(iso_agree(ctx, plan_make(ctx, options, p)));
+    ISO_TRY(iso_agree(ctx, plan_build(ctx, options, p)));
+done:
+    return status;
+}
+
+void iso_dry_run_free(iso_dry_run *p)
+{
+    iso_plan_report_destroy(p->report);
+    iso_calibration_destroy(p->calibration);
+    iso_named_model_free(&p->named);
+    iso_distribution_setup_free(&p->setup);
+}
+
+static iso_status read_time(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+{
+    iso_status status = ISO_OK;
+    if (options->time)
+        ISO_TRY(iso_calibration_read(ctx, "--time", options->time, &p->calibration));
+    if (options->network)
+        ISO_TRY(iso_network_read(ctx, "--network", options->network, &p->time.network));
+    p->time.calibration = p->calibration;
+done:
+    return status;
+}
+
+static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+{
+    iso_status status;
+    ISO_TRY(iso_dry_run_prepare(ctx, options, p));
+    ISO_TRY(iso_agree(ctx, plan_make(options, p)));
     ISO_TRY(iso_agree(ctx, print(ctx, options, p->report)));
     ISO_TRY(iso_agree(ctx, check_memory(options, p->report)));
 done:
@@ -194,19 +250,16 @@ static iso_status plan_run(iso_context *ctx, int argc, char *const *argv)
     iso_dry_run p = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, plan_read_options(argc, argv, &options)));
-    ISO_TRY(iso_named_model_find(ctx, &options.train, &p.named));
-    ISO_TRY(iso_agree(ctx, iso_compile_options_check(&options.train, &p.named.compile)));
-    ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&p.named.compile)));
+    ISO_TRY(read_time(ctx, &options, &p));
     if (options.suggest) {
+        ISO_TRY(find_model(ctx, &options, &p));
         ISO_TRY(iso_agree(ctx, plan_build(ctx, &options, &p)));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));
     } else {
         ISO_TRY(plan(ctx, &options, &p));
     }
 done:
-    iso_plan_report_destroy(p.report);
-    iso_named_model_free(&p.named);
-    iso_distribution_setup_free(&p.setup);
+    iso_dry_run_free(&p);
     return status;
 }
 

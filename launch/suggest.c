@@ -102,6 +102,7 @@ static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_
                                .slots_per_host = (int)options->slots_per_host,
                                .memory = options->limit,
                                .memory_of_slot = options->limit_of_slot,
+                               .time = p->time.calibration ? &p->time : NULL,
                                .starts_only = searches == 0,
                                .searches = searches};
     if (iso_is_chief(ctx) && isatty(STDERR_FILENO)) {
@@ -155,7 +156,7 @@ static int find_best(const found *list, int count)
     return better(list[best].suggestion, list[0].suggestion, 1 - CLEARLY) ? best : 0;
 }
 
-static void print_found(const found *f)
+static void print_found(const found *f, bool timed)
 {
     char flops[32], bytes[32], slot[32], host[32];
     const iso_suggestion *s = f->suggestion;
@@ -167,6 +168,8 @@ static void print_found(const found *f)
             iso_text_scaled((double)s->slot_bytes, "B", slot, sizeof slot),
             iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
             s->tried);
+    if (timed)
+        fprintf(stderr, "mesh %s: a step takes %.3g ms\n", f->mesh, 1e3 * s->cost);
 }
 
 static iso_status no_fit(const iso_plan_options *options, const found *best)
@@ -207,7 +210,7 @@ iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, i
         ISO_TRY(search(ctx, options, p, &list[i], 0));
     ISO_TRY(search_promising(ctx, options, p, list, count));
     for (int i = 0; i < count && iso_is_chief(ctx); i++)
-        print_found(&list[i]);
+        print_found(&list[i], p->time.calibration != NULL);
     best = find_best(list, count);
     if (!list[best].suggestion->fits)
         ISO_TRY(no_fit(options, &list[best]));

@@ -47,19 +47,17 @@ static iso_status note_region(void *arg, const iso_region *region)
     return ISO_OK;
 }
 
-static iso_status bind_copy(iso_executable *ready, iso_slot_plan *sp, int i)
+iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_box_copy *copy)
 {
-    const iso_plan *plan = ready->plan;
-    const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
+    const iso_program_step *step = &plan->program->steps[step_number];
     const iso_program_value *from = &plan->program->values[step->input[0]],
                             *to = &plan->program->values[step->output[0]];
     iso_shape shape = iso_plan_shape(plan, step->input[0]);
-    iso_box_copy *copy = sp->instruction[i].copy;
     copy->empty = true;
     copy->element = iso_dtype_size(from->tensor->dtype);
-    copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, sp->local->slot);
-    iso_status status = iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape,
-                                          sp->local->slot, note_region, copy);
+    copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, slot);
+    iso_status status =
+        iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape, slot, note_region, copy);
     copy->zero = iso_box_count(&copy->to_box) > (copy->empty ? 0 : iso_box_count(&copy->region));
     copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) &&
                   iso_box_equal(&copy->region, &copy->to_box);
@@ -97,7 +95,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
             ISO_TRY(make_staging(sp->local->device, array++, bound));
         } else if (instruction->kind == ISO_COPY) {
             bound->copy = copy++;
-            ISO_TRY(bind_copy(ready, sp, i));
+            ISO_TRY(iso_bind_copy(plan, sp->local->slot, instruction->step, bound->copy));
         }
     }
 done:
@@ -106,6 +104,20 @@ done:
 
 /* ---- constants ---- */
 
+void iso_bind_constants(const iso_plan *plan, int slot, void *data)
+{
+    for (int v = 0; v < plan->program->n_values; v++) {
+        const iso_program_value *value = &plan->program->values[v];
+        if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
+            continue;
+        const iso_constant_attrs *attrs = value->tensor->producer->attrs;
+        iso_box box = iso_plan_box(plan, v, slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            iso_element_set((char *)data + plan->location[v].offset, attrs->dtype, i,
+                            attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
+    }
+}
+
 static iso_status fill_constants(const iso_executable *ready, iso_slot_plan *sp)
 {
     const iso_plan *plan = ready->plan;
@@ -113,16 +125,7 @@ static iso_status fill_constants(const iso_executable *ready, iso_slot_plan *sp)
     iso_status status = ISO_OK;
     ISO_TRY(iso_local_allocate(sp->local, plan->constant_bytes, "the constants of a plan", &sp->constants));
     ISO_TRY(iso_map_to_write(sp->local->stream, sp->constants, plan->constant_bytes, &mapping));
-    for (int v = 0; v < plan->program->n_values; v++) {
-        const iso_program_value *value = &plan->program->values[v];
-        if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
-            continue;
-        const iso_constant_attrs *attrs = value->tensor->producer->attrs;
-        iso_box box = iso_plan_box(plan, v, sp->local->slot);
-        for (int64_t i = 0; i < iso_box_count(&box); i++)
-            iso_element_set((char *)mapping.data + plan->location[v].offset, attrs->dtype, i,
-                            attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
-    }
+    iso_bind_constants(plan, sp->local->slot, mapping.data);
     status = iso_unmap(ISO_OK, &mapping);
 done:
     return status;

@@ -86,6 +86,10 @@ typedef struct iso_executable {
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */
 iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **ready);
 void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
+/* The boxes of a step of the program that a slot computes by a copy; the addresses are left as they are. */
+iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_box_copy *copy);
+/* Writes a slot's constants to `data`, of the plan's constant_bytes. */
+void iso_bind_constants(const iso_plan *plan, int slot, void *data);
 /* Approximate bytes of the tables that a slot has for a plan. */
 size_t iso_executable_table_bytes(const iso_plan *plan);
 /* Bytes of scratch memory that the plan's kernels need. */

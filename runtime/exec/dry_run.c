@@ -6,8 +6,11 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/domains.h"
+#include "runtime/exec/dry_run_impl.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/exec/plan_timed.h"
+#include "runtime/report/plan_time.h"
 #include "runtime/report/report.h"
 
 /* *hosts: the memory of the site's tables; also written on errors. */
@@ -46,27 +49,42 @@ static iso_status dry_run_check(const iso_graph *graph, int64_t rows, int slots_
     return iso_graph_error(graph);
 }
 
-/* keeps_all: as if nothing was computed again for the backward pass. */
-static iso_status plan_hypothetical(iso_graph *graph, int64_t rows, int slots_per_host,
-                                    const iso_function_options *options, bool keeps_all,
-                                    iso_plan_report **report)
+void iso_dry_plan_free(iso_dry_plan *dry)
+{
+    iso_plan_destroy(dry->plan);
+    iso_buckets_destroy(&dry->buckets);
+    iso_program_destroy(dry->program);
+    iso_free(dry->hosts);
+    *dry = (iso_dry_plan){0};
+}
+
+iso_status iso_dry_plan_make(iso_graph *graph, int64_t rows, int slots_per_host,
+                             const iso_function_options *options, bool keeps_all, iso_dry_plan *dry)
 {
     iso_status status;
-    iso_program *program = NULL;
-    iso_bucket_list buckets = {0};
-    iso_plan *plan = NULL;
-    iso_site site;
-    int *hosts = NULL;
-    ISO_TRY(iso_function_program(graph, graph->distribution, options, keeps_all, &program));
-    ISO_TRY(abstract_hosts(graph, program->mesh, slots_per_host, &site, &hosts));
-    ISO_TRY(iso_function_buckets(program, site.one_domain, &buckets));
-    ISO_TRY(iso_plan_create(program, &buckets, &site, rows, &plan));
-    ISO_TRY(iso_plan_report_create(plan, report));
+    *dry = (iso_dry_plan){0};
+    ISO_TRY(dry_run_check(graph, rows, slots_per_host));
+    ISO_TRY(iso_function_program(graph, graph->distribution, options, keeps_all, &dry->program));
+    ISO_TRY(abstract_hosts(graph, dry->program->mesh, slots_per_host, &dry->site, &dry->hosts));
+    ISO_TRY(iso_function_buckets(dry->program, dry->site.one_domain, &dry->buckets));
+    ISO_TRY(iso_plan_create(dry->program, &dry->buckets, &dry->site, rows, &dry->plan));
 done:
-    iso_plan_destroy(plan);
-    iso_buckets_destroy(&buckets);
-    iso_program_destroy(program);
-    iso_free(hosts);
+    return status;
+}
+
+/* The activations of a slot, as if nothing was computed again for the backward pass. */
+static iso_status find_kept(iso_graph *graph, int64_t rows, int slots_per_host,
+                            const iso_function_options *options, int64_t *bytes)
+{
+    iso_status status;
+    iso_dry_plan dry;
+    iso_plan_report *report = NULL;
+    ISO_TRY(iso_dry_plan_make(graph, rows, slots_per_host, options, true, &dry));
+    ISO_TRY(iso_plan_report_create(dry.plan, &report));
+    *bytes = report->slot.activations;
+done:
+    iso_plan_report_destroy(report);
+    iso_dry_plan_free(&dry);
     return status;
 }
 
@@ -74,18 +92,27 @@ iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
                              const iso_function_options *options, iso_plan_report **report)
 {
     ISO_NEED(graph, options, report);
+    return iso_function_plan_timed(graph, rows, slots_per_host, options, NULL, report);
+}
+
+iso_status iso_function_plan_timed(iso_graph *graph, int64_t rows, int slots_per_host,
+                                   const iso_function_options *options, const iso_time_model *model,
+                                   iso_plan_report **out)
+{
+    ISO_NEED_AS("graph, options, report", graph, options, out);
     iso_status status;
-    iso_plan_report *made = NULL, *kept = NULL;
-    ISO_TRY(dry_run_check(graph, rows, slots_per_host));
-    ISO_TRY(plan_hypothetical(graph, rows, slots_per_host, options, false, &made));
-    if (made->flops_again > 0) {
-        ISO_TRY(plan_hypothetical(graph, rows, slots_per_host, options, true, &kept));
-        made->activations_kept = kept->slot.activations;
-    }
-    *report = made;
-    made = NULL;
+    iso_dry_plan dry;
+    iso_plan_report *report = NULL;
+    ISO_TRY(iso_dry_plan_make(graph, rows, slots_per_host, options, false, &dry));
+    ISO_TRY(iso_plan_report_create(dry.plan, &report));
+    if (report->flops_again > 0)
+        ISO_TRY(find_kept(graph, rows, slots_per_host, options, &report->activations_kept));
+    if (model)
+        ISO_TRY(iso_plan_time_create(dry.plan, report, model, &report->time));
+    *out = report;
+    report = NULL;
 done:
-    iso_plan_report_destroy(kept);
-    iso_plan_report_destroy(made);
+    iso_plan_report_destroy(report);
+    iso_dry_plan_free(&dry);
     return status;
 }

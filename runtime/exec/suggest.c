@@ -12,6 +12,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/table.h"
 #include "runtime/exec/function_impl.h"
+#include "runtime/exec/plan_timed.h"
 
 enum {
     MOST_ITEMS = 64,
@@ -332,7 +333,7 @@ static iso_status set_key(void *arg, const char *path, const iso_layout *layout)
 static void suggest_weigh(const search *s, const iso_plan_report *r, outcome *out)
 {
     const iso_suggest_options *o = s->options;
-    *out = (outcome){.cost = iso_suggest_cost(r),
+    *out = (outcome){.cost = r->time ? r->time->step : iso_suggest_cost(r),
                      .flops = r->flops / r->n_slots,
                      .bytes = r->bytes / r->n_slots,
                      .slot_bytes = r->slot.total,
@@ -352,7 +353,8 @@ static iso_status plan_it(search *s, outcome *out)
     ISO_TRY(visit_layouts(s, set_key, &(setter){s, map}));
     ISO_TRY(iso_model_parallel_create(map, &distribution));
     s->graph->distribution = distribution;
-    ISO_TRY(iso_function_plan(s->graph, s->options->rows, s->options->slots_per_host, s->function, &report));
+    ISO_TRY(iso_function_plan_timed(s->graph, s->options->rows, s->options->slots_per_host, s->function,
+                                    s->options->time, &report));
     suggest_weigh(s, report, out);
     s->tried++;
     s->work += report->n_ops;

@@ -11,14 +11,16 @@ extern "C" {
 #endif
 
 typedef struct iso_plan_report iso_plan_report; /* isogrid_extend.h */
+typedef struct iso_time_model iso_time_model;
 
 typedef struct iso_suggest_options {
     int64_t rows;       /* of the global batch */
     int slots_per_host; /* 0: one host has all slots */
     double memory;      /* limit in bytes for a host (or for each slot); 0: none */
     bool memory_of_slot;
-    bool starts_only; /* only data parallel and the common tensor parallel patterns are compared */
-    int searches;     /* the number of searches that share the time limit; 0: 1 */
+    bool starts_only;           /* only data parallel and the common tensor parallel patterns are compared */
+    const iso_time_model *time; /* plans are compared by the time of a step; NULL: by iso_suggest_cost */
+    int searches;               /* the number of searches that share the time limit; 0: 1 */
     void (*progress)(void *user, int tried); /* after each plan; NULL: none */
     void *user;
 } iso_suggest_options;
@@ -37,7 +39,7 @@ typedef struct iso_suggestion {
     bool fits;                      /* within the memory limit */
     double flops, bytes;            /* of a slot in a step: the mean */
     int64_t slot_bytes, host_bytes; /* of memory */
-    double cost;                    /* iso_suggest_cost */
+    double cost;                    /* iso_suggest_cost, or with a time model the seconds of a step */
 } iso_suggestion;
 
 /* The estimated cost of a step for a slot, in operations of a product at full speed. It sums the operations
@@ -46,7 +48,7 @@ typedef struct iso_suggestion {
  * that another slot of the host updates. Repeated work counts on every slot that does it. */
 ISO_API double iso_suggest_cost(const iso_plan_report *report);
 
-/* Looks for the layouts with the lowest iso_suggest_cost that fit into the memory limit. The search begins
+/* Looks for the layouts with the lowest cost that fit into the memory limit. The search begins
  * with the best of data parallel and the common tensor parallel patterns. It then changes the layout of one
  * tensor (and of the like tensors of other layers) at a time, the heaviest first, as long as that helps. Data
  * parallel is suggested if it fits and no other layouts cost at least a tenth less. Every trial is a plan

@@ -96,6 +96,27 @@ static json_t *lists_of(const iso_plan_report *r, json_t *object)
     return object;
 }
 
+static json_t *works(const iso_report_time *t)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < t->n_works; i++)
+        json_array_append_new(list,
+                              json_pack("{ss so si sf sb}", "op", t->works[i].op, "from",
+                                        origin(&t->works[i].origin), "count", t->works[i].count, "seconds",
+                                        t->works[i].seconds, "measured", t->works[i].measured));
+    return list;
+}
+
+static json_t *time_of(const iso_plan_report *r)
+{
+    const iso_report_time *t = r->time;
+    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so}", "step", t->step, "rows_per_second",
+                     (double)r->rows / t->step, "computation", t->computation, "update", t->update, "here",
+                     t->here, "waits", t->waits, "travels", t->travels, "hidden", t->hidden, "measured",
+                     t->measured, "machine", t->machine, "network", text_or_null(t->network), "works",
+                     works(t));
+}
+
 static json_t *ranks(const iso_plan_report *r)
 {
     json_t *list = json_array();
@@ -120,6 +141,8 @@ static json_t *whole(const iso_plan_report *r)
         json_object_set_new(object, "again",
                             json_pack("{so sI}", "flops", json_real(r->flops_again), "activations_kept",
                                       (json_int_t)r->activations_kept));
+    if (object && r->time)
+        json_object_set_new(object, "time", time_of(r));
     if (object && r->rank_of_slot)
         json_object_set_new(object, "rank_of_slot", ranks(r));
     return object ? lists_of(r, object) : NULL;

@@ -20,7 +20,9 @@ typedef struct messages {
     iso_table known;         /* pulls of the exchange */
     iso_status status;
     size_t element;
-    double bytes; /* of this exchange, of the examined slots */
+    double bytes;          /* of this exchange, of the examined slots */
+    int *met;              /* [slots] the number of the exchange in which the domain was last met */
+    int exchange, senders; /* the number of this exchange, and the domains that it is pulled from */
 } messages;
 
 /* True if the domain has not requested this yet. */
@@ -32,6 +34,16 @@ static bool is_fresh(messages *m, uint64_t key)
     return m->status == ISO_OK;
 }
 
+/* The other domains among those of m->domain_of. */
+static void meet(messages *m, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int domain = m->domain_of[i];
+        m->senders += domain != m->domain && m->met[domain] != m->exchange;
+        m->met[domain] = m->exchange;
+    }
+}
+
 /* A slot of the domain pulls a region: the sum of `count` sources, in m->source. */
 static void pull(messages *m, const iso_box *region, int count)
 {
@@ -41,6 +53,7 @@ static void pull(messages *m, const iso_box *region, int count)
     int64_t elements = iso_box_count(region);
     if (!operands || !elements)
         return;
+    meet(m, count);
     uint64_t key = iso_hash_bytes(0, m->source, (size_t)count * sizeof *m->source);
     key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
     key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
@@ -114,6 +127,8 @@ static double received(messages *m, int first, int count, int begins)
     looked_at = slots < looked_at ? slots : looked_at;
     iso_table_clear(&m->known);
     m->bytes = 0;
+    m->senders = 0;
+    m->exchange++;
     for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
         before = m->bytes;
         for (int i = first; i < first + count; i++)
@@ -123,6 +138,15 @@ static double received(messages *m, int first, int count, int begins)
                 pull_bucket(m, b, slot[s]);
     }
     return m->bytes + (slots - looked_at) * (m->bytes - before);
+}
+
+/* What arrives from all others, at the domain that gets the most. */
+static void note_arrivals(const messages *m, iso_report_op *op, const iso_block *block)
+{
+    if (m->from >= 0)
+        return;
+    op->arrives = (double)block->bytes > op->arrives ? (double)block->bytes : op->arrives;
+    op->senders = m->senders > op->senders ? m->senders : op->senders;
 }
 
 /* Adds what `domain` receives from another (-1: from all others) to the blocks of the exchanges. */
@@ -137,9 +161,13 @@ static void in_all_exchanges(messages *m, int domain, int from, iso_block *block
             block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, NO_BUCKETS);
         else if (instruction->kind == ISO_BEGIN && instruction->cargo == ISO_CARGO_GRADIENTS)
             block[i].bytes += (size_t)received(m, 0, 0, i);
+        else
+            continue;
+        note_arrivals(m, &m->r->report->ops[i], &block[i]);
     }
     block[plan->n_instructions].bytes +=
         (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, plan->n_instructions);
+    note_arrivals(m, &m->r->report->ops[m->r->report->n_ops - 1], &block[plan->n_instructions]);
 }
 
 /* One block for each instruction, for the end of the step and for the new weights: the time during which
@@ -152,6 +180,22 @@ static void set_times(const iso_plan *plan, iso_block *block)
             block[i].begin = plan->instructions[i].begin;
         else if (i < plan->n_instructions && plan->instructions[i].cargo == ISO_CARGO_GRADIENTS)
             block[i].end = plan->n_instructions;
+    }
+}
+
+/* The new weights of a bucket that a domain receives, from those that share its update. */
+static void note_weights(const iso_reporter *r, int number, iso_block *in, iso_block *out)
+{
+    const iso_bucket *bucket = &r->plan->buckets->buckets[number];
+    const int *domain = r->plan->site->domain_of_slot;
+    iso_report_op *op = &r->report->ops[r->plan->bucket_gather_end[number]];
+    in->bytes = out->bytes = (size_t)(r->bucket_weights[number] / r->n_domains);
+    op->arrives = (double)in->bytes;
+    op->senders = 0;
+    for (int i = 0, last = domain[0]; i < bucket->group; i++) {
+        int of = domain[iso_group_slot(r->mesh, bucket->axes, 0, i)];
+        op->senders += of != last && of != domain[0];
+        last = of;
     }
 }
 
@@ -168,8 +212,7 @@ static iso_status buffers(messages *m, int domain, iso_block *in, iso_block *out
             in_all_exchanges(m, d, domain, out);
     for (int b = 0; b < r->plan->buckets->count; b++)
         if (r->plan->bucket_gather_end[b] >= 0)
-            in[r->plan->bucket_gather_end[b]].bytes = out[r->plan->bucket_gather_end[b]].bytes =
-                (size_t)(r->bucket_weights[b] / r->n_domains);
+            note_weights(r, b, &in[r->plan->bucket_gather_end[b]], &out[r->plan->bucket_gather_end[b]]);
     in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->n_domains);
     iso_status status = ISO_OK;
     ISO_TRY(m->status);
@@ -191,7 +234,8 @@ iso_status iso_report_messages(const iso_reporter *r, int domain, double *bytes)
     iso_block *in = iso_new(blocks * sizeof *in), *out = iso_new(blocks * sizeof *out);
     m.source = iso_new(slots * sizeof *m.source);
     m.domain_of = iso_new(slots * sizeof *m.domain_of);
-    if (!in || !out || !m.source || !m.domain_of)
+    m.met = iso_new(slots * sizeof *m.met);
+    if (!in || !out || !m.source || !m.domain_of || !m.met)
         status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
     else
         status = buffers(&m, domain, in, out, bytes);
@@ -199,6 +243,7 @@ iso_status iso_report_messages(const iso_reporter *r, int domain, double *bytes)
     iso_free(out);
     iso_free(m.source);
     iso_free(m.domain_of);
+    iso_free(m.met);
     iso_table_free(&m.known);
     return status;
 }

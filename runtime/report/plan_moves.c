@@ -76,6 +76,8 @@ static void describe_move(iso_reporter *r, const iso_move *move, int begin, int 
     name_moved(r, move, out);
     out->from = maker_of(r, move->from);
     out->bytes = what.total * dtype_bytes(r, move->from);
+    iso_report_op *op = &r->report->ops[end < r->plan->n_instructions ? end : r->report->n_ops - 1];
+    op->taken += out->bytes / r->report->n_slots;
     out->begin = begin;
     out->end = end;
     out->overlaps = count_kernels(r, begin, end);

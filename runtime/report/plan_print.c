@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
-#include "runtime/report/plan_report.h"
+#include "runtime/report/plan_time.h"
 
 typedef struct printer {
     const iso_plan_report *report;
@@ -289,4 +289,6 @@ void iso_plan_report_print(const iso_plan_report *report, iso_text *text)
     print_memory(&p);
     print_again(&p);
     print_totals(&p);
+    if (report->time)
+        iso_report_time_print(report, text);
 }

@@ -307,5 +307,6 @@ void iso_plan_report_destroy(iso_plan_report *report)
     iso_free(report->variables);
     iso_free(report->ops);
     iso_free(report->collectives);
+    iso_free(report->time);
     iso_free(report);
 }

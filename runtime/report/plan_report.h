@@ -58,6 +58,10 @@ typedef struct iso_report_op {
     double flops;    /* on all slots */
     double repeated; /* slots that do the same work */
     int64_t live;    /* bytes of activations and gradients that a slot must keep while it runs */
+    double
+        taken; /* of an exchange, or at the end of the step: bytes that a slot takes from others, the mean */
+    double arrives; /* of what begins or is an exchange: bytes that a host receives from other hosts */
+    int senders;    /* how many hosts they come from */
 } iso_report_op;
 
 typedef struct iso_report_collective {
@@ -70,6 +74,32 @@ typedef struct iso_report_collective {
     int overlaps;   /* ops that run between */
     bool next_step; /* new weights that a training loop sends in the next step; begin and end are ops of it */
 } iso_report_collective;
+
+/* Works of one kind, and their time in a step of slot 0. */
+typedef struct iso_report_work {
+    const char *op;           /* the op's type, "read", "copy", "update" */
+    iso_report_origin origin; /* of the first of them, if it is an op */
+    int count;
+    double seconds; /* of all of them */
+    bool measured;  /* on these shapes; else estimated from other ones */
+} iso_report_work;
+
+enum { ISO_REPORT_LARGEST = 10 };
+
+/* Where the time of a step goes, in seconds. step = computation + update + here + waits. */
+typedef struct iso_report_time {
+    double step;
+    double computation; /* of kernels and copies */
+    double update;      /* of the optimizers, with the sums of gradients */
+    double here;        /* exchanges within a host: waiting for each other, and taking what others hold */
+    double waits;       /* for messages of other hosts */
+    double travels;     /* messages of the host are on their way; hidden is what is not waited for */
+    double hidden;
+    double measured; /* the part of computation and update that was measured on the same shapes, in [0, 1] */
+    int n_works;
+    iso_report_work works[ISO_REPORT_LARGEST];               /* the largest first */
+    char machine[ISO_REPORT_TEXT], network[ISO_REPORT_TEXT]; /* what was measured, and when; "" on one host */
+} iso_report_time;
 
 /* Bytes by use. */
 typedef struct iso_report_memory {
@@ -113,8 +143,9 @@ typedef struct iso_plan_report {
     double hidden;                                /* of these bytes, those that travel while slots compute */
     double flops_again; /* of `flops`, those that compute activations again (iso_recompute_begin) */
     int64_t
-        activations_kept; /* slot.activations if they were kept instead; 0: nothing is computed again, or the
+        activations_kept;  /* slot.activations if they were kept instead; 0: nothing is computed again, or the
                                  report is of a run */
+    iso_report_time *time; /* the time of a step, if it was asked for; else NULL */
 } iso_plan_report;
 
 ISO_API void iso_plan_report_destroy(iso_plan_report *report);

@@ -1,0 +1,191 @@
+/* isogrid calibrate: measures this machine, and the works of a model on it, for `isogrid plan --time`. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "launch/command.h"
+#include "launch/plan_impl.h"
+#include "runtime/backend/backend.h"
+#include "runtime/session/facts.h"
+
+/* ---- options ---- */
+
+typedef struct calibrate_options {
+    iso_plan_options plan;
+    const char *out;
+    int64_t rounds;
+} calibrate_options;
+
+/* Those of `isogrid plan` that change the plan. */
+static const char *const shared_rows[] = {
+    "model",        "classes",    "mesh",      "layout",         "strict-layouts",   "zero",
+    "batch-size",   "loss",       "optimizer", "clip-norm",      "metrics",          "precision",
+    "weight-decay", "clip-value", "shape",     "slots-per-host", "global-clip-norm", "layout-file",
+    "seed",         "threads",    "backend",   "devices",        "accumulate",       "verbose"};
+
+static const iso_argument own_rows[] = {
+    {"out", ISO_ARGUMENT_TEXT, offsetof(calibrate_options, out), "FILE",
+     "a JSON file that gets the measurements; if it is there, the new ones are added to it", 0, 0, NULL},
+    {"rounds", ISO_ARGUMENT_COUNT, offsetof(calibrate_options, rounds), "N",
+     "how often a step of the model is rehearsed; default 20", 1, 1e6, NULL},
+};
+enum { SHARED = sizeof shared_rows / sizeof shared_rows[0], OWN = sizeof own_rows / sizeof own_rows[0] };
+
+static void calibrate_make_table(iso_argument rows[SHARED + OWN])
+{
+    for (int i = 0; i < SHARED; i++) {
+        rows[i] = iso_plan_argument(shared_rows[i]);
+        rows[i].offset += offsetof(calibrate_options, plan);
+    }
+    for (int i = 0; i < OWN; i++)
+        rows[SHARED + i] = own_rows[i];
+}
+
+static void calibrate_print_help(iso_text *text)
+{
+    iso_argument rows[SHARED + OWN];
+    calibrate_make_table(rows);
+    iso_arguments_help(rows, SHARED + OWN, text);
+}
+
+static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_options *options)
+{
+    iso_argument rows[SHARED + OWN];
+    calibrate_options read = {.plan.train = iso_train_options_default(), .rounds = 20};
+    iso_status status;
+    calibrate_make_table(rows);
+    ISO_TRY(iso_arguments_parse(rows, SHARED + OWN, argc, argv, &read));
+    ISO_TRY(iso_train_options_check(&read.plan.train));
+    if (read.plan.shape)
+        ISO_TRY(iso_argument_shape("--shape", read.plan.shape, 1, ISO_MAX_RANK - 1, &read.plan.row));
+    if (!read.out)
+        ISO_TRY(iso_error(ISO_INVALID, "--out is missing: the file for the measurements"));
+    ISO_TRY(iso_target_check("--out ", read.out, ISO_TARGET_REPLACED));
+    *options = read;
+done:
+    return status;
+}
+
+/* ---- the file ---- */
+
+/* What is in the file already. Collective. */
+static iso_status read_before(iso_context *ctx, const char *path, iso_calibration **calibration)
+{
+    iso_status status = ISO_OK;
+    unsigned char there = access(path, F_OK) == 0;
+    ISO_TRY(iso_broadcast(ctx, &there, sizeof there));
+    if (there)
+        return iso_calibration_read(ctx, "--out", path, calibration);
+    *calibration = iso_calibration_create();
+    ISO_TRY(iso_agree(ctx, *calibration ? ISO_OK : iso_no_memory("a calibration")));
+done:
+    return status;
+}
+
+static iso_status describe_machine(iso_context *ctx, iso_calibration *calibration)
+{
+    char model[ISO_CALIBRATION_TEXT], date[32];
+    time_t now = time(NULL);
+    struct tm parts;
+    iso_processor_model(model, sizeof model);
+    const char *backend = iso_context_backend(ctx)->description();
+    int cores = iso_threads(ctx) * iso_host_ranks(ctx);
+    if (calibration->n_works && (strcmp(calibration->processor, model) || calibration->cores != cores ||
+                                 strcmp(calibration->backend, backend)))
+        return iso_error(
+            ISO_INVALID,
+            "the file holds measurements of another machine ('%s', %d cores, %s; here '%s', %d, %s): "
+            "name another file with --out",
+            calibration->processor, calibration->cores, calibration->backend, model, cores, backend);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime_r(&now, &parts));
+    snprintf(calibration->processor, sizeof calibration->processor, "%s", model);
+    snprintf(calibration->backend, sizeof calibration->backend, "%s", backend);
+    snprintf(calibration->date, sizeof calibration->date, "%s", date);
+    calibration->cores = cores;
+    return ISO_OK;
+}
+
+static iso_status write_file(const char *path, const iso_calibration *calibration)
+{
+    char other[4096];
+    iso_text text = {0};
+    iso_calibration_print(calibration, &text);
+    if (text.failed)
+        return iso_no_memory("the text of a calibration");
+    snprintf(other, sizeof other, "%s.new", path);
+    FILE *file = fopen(other, "w");
+    bool written = file && fputs(iso_text_get(&text), file) >= 0;
+    written &= file && fclose(file) == 0;
+    iso_text_free(&text);
+    if (written && rename(other, path) == 0)
+        return ISO_OK;
+    iso_status status = iso_error(ISO_IO, "--out '%s' cannot be written: %s", path, strerror(errno));
+    unlink(other);
+    return status;
+}
+
+/* ---- measuring ---- */
+
+static double memory_of_machine(void)
+{
+    return 0.7 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* All ranks at the same time, so that simulated hosts of one machine share its cores as in a run. Collective. */
+static iso_status rehearse(iso_context *ctx, const calibrate_options *options, iso_calibration *into)
+{
+    iso_dry_run p = {0};
+    iso_status status;
+    ISO_TRY(iso_dry_run_prepare(ctx, &options->plan, &p));
+    const iso_rehearsal_options how = {.rows = options->plan.train.batch_size,
+                                       .slots_per_host = (int)options->plan.slots_per_host,
+                                       .threads = iso_threads(ctx),
+                                       .repetitions = (int)options->rounds,
+                                       .memory = memory_of_machine() / iso_host_ranks(ctx)};
+    ISO_TRY(iso_agree(ctx, iso_function_rehearse(iso_model_graph(p.named.model), &p.training, &how, into)));
+done:
+    iso_dry_run_free(&p);
+    return status;
+}
+
+static iso_status calibrate(iso_context *ctx, const calibrate_options *options, iso_calibration *calibration)
+{
+    iso_status status = ISO_OK;
+    if (iso_host_ranks(ctx) > 1)
+        status = iso_error(ISO_INVALID, "calibrate runs as one process on each host, and this one has %d",
+                           iso_host_ranks(ctx));
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_agree(ctx, describe_machine(ctx, calibration)));
+    if (!options->plan.train.model || calibration->rates.flops == 0 || iso_hosts(ctx) > 1)
+        ISO_TRY(iso_machine_measure(ctx, iso_threads(ctx), calibration));
+    if (options->plan.train.model)
+        ISO_TRY(rehearse(ctx, options, calibration));
+    if (iso_is_chief(ctx))
+        status = write_file(options->out, calibration);
+    ISO_TRY(iso_agree(ctx, status));
+    if (iso_is_chief(ctx))
+        printf("%s: %d works on %s, %d cores\n", options->out, calibration->n_works, calibration->processor,
+               calibration->cores);
+done:
+    return status;
+}
+
+static iso_status calibrate_run(iso_context *ctx, int argc, char *const *argv)
+{
+    calibrate_options options;
+    iso_calibration *calibration = NULL;
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, calibrate_read_options(argc, argv, &options)));
+    ISO_TRY(read_before(ctx, options.out, &calibration));
+    ISO_TRY(calibrate(ctx, &options, calibration));
+done:
+    iso_calibration_destroy(calibration);
+    return status;
+}
+
+const iso_command iso_command_calibrate = {"calibrate", "--out FILE [--model NAME or FILE] [OPTION...]",
+                                           "measures this machine for `isogrid plan --time`", calibrate_run,
+                                           calibrate_print_help};

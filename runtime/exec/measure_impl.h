@@ -1,0 +1,17 @@
+/* The measurements of a machine. For runtime/exec only. */
+#ifndef ISO_EXEC_MEASURE_IMPL_H
+#define ISO_EXEC_MEASURE_IMPL_H
+
+#include "runtime/backend/backend.h"
+#include "runtime/exec/plan_timed.h"
+#include "runtime/exec/thread_pool.h"
+
+/* The least seconds of some runs of a job on all threads. */
+double iso_measure_least(iso_thread_pool *pool, iso_job job, void *arg);
+/* measure_exchanges.c: barrier and pull. Local. */
+iso_status iso_measure_exchanges(const iso_backend *backend, iso_thread_pool *pool, int threads,
+                                 iso_machine_rates *rates);
+/* The network between the hosts of the job. Collective. */
+iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_network *network);
+
+#endif

@@ -1,0 +1,341 @@
+/* The files of calibrations and networks. */
+#include "runtime/report/calibration.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/base/json.h"
+#include "runtime/base/list.h"
+#include "runtime/base/memory.h"
+
+/* ---- the list ---- */
+
+static uint64_t hash_of(const char *key)
+{
+    return iso_hash_bytes(0, key, strlen(key));
+}
+
+typedef struct looked_up {
+    const iso_calibration *calibration;
+    const char *key;
+} looked_up;
+
+static bool has_key(const void *arg, int number)
+{
+    const looked_up *l = arg;
+    return !strcmp(l->calibration->work[number].key, l->key);
+}
+
+static int find_work(const iso_calibration *c, const char *key)
+{
+    return iso_table_find(&c->by_key, hash_of(key), has_key, &(looked_up){c, key});
+}
+
+const iso_calibrated *iso_calibration_find(const iso_calibration *calibration, const char *key)
+{
+    int number = find_work(calibration, key);
+    return number < 0 ? NULL : &calibration->work[number];
+}
+
+iso_calibration *iso_calibration_create(void)
+{
+    return iso_new(sizeof(iso_calibration));
+}
+
+void iso_calibration_destroy(iso_calibration *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->n_works; i++) {
+        iso_free(c->work[i].key);
+        iso_free(c->work[i].op);
+    }
+    iso_free(c->work);
+    iso_table_free(&c->by_key);
+    iso_free(c);
+}
+
+iso_status iso_calibration_put(iso_calibration *c, const iso_calibrated *work)
+{
+    static const char what[] = "the works of a calibration";
+    iso_status status = ISO_OK;
+    int known = find_work(c, work->key);
+    iso_calibrated copy = *work;
+    if (known >= 0) {
+        copy.key = c->work[known].key;
+        copy.op = c->work[known].op;
+        c->work[known] = copy;
+        return ISO_OK;
+    }
+    copy.key = iso_strdup(work->key);
+    copy.op = iso_strdup(work->op);
+    if (!copy.key || !copy.op)
+        ISO_TRY(iso_no_memory(what));
+    ISO_TRY(iso_list_add(c->work, c->n_works, copy, what));
+    return iso_table_add(&c->by_key, hash_of(copy.key), c->n_works - 1, what);
+done:
+    iso_free(copy.key);
+    iso_free(copy.op);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    const char *file;
+    const char *in; /* the object in the file: "rates." */
+    const json_t *object;
+} reader;
+
+/* A value as messages show it. */
+static const char *shown(const json_t *value, char *text, size_t size)
+{
+    char *all = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    snprintf(text, size, "%s%.60s%s", value ? "is " : "is missing", all ? all : "",
+             all && strlen(all) > 60 ? "..." : "");
+    free(all);
+    return text;
+}
+
+static iso_status wrong(const reader *r, const char *name, const char *should, const json_t *value)
+{
+    char is[96];
+    return iso_error(ISO_INVALID, "%s: '%s%s' should be %s, and %s", r->file, r->in, name, should,
+                     shown(value, is, sizeof is));
+}
+
+/* A finite number of at least `least`; positive if that is 0 and `zero` is false. */
+static iso_status number(const reader *r, const char *name, double least, bool zero, double *out)
+{
+    const json_t *value = json_object_get(r->object, name);
+    double found = json_is_number(value) ? json_number_value(value) : NAN;
+    if (!isfinite(found) || found < least || (found == 0 && !zero))
+        return wrong(r, name, zero ? "a number that is not negative" : "a positive number", value);
+    *out = found;
+    return ISO_OK;
+}
+
+static iso_status whole_number(const reader *r, const char *name, int most, int *out)
+{
+    const json_t *value = json_object_get(r->object, name);
+    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > most) {
+        char should[64];
+        snprintf(should, sizeof should, "a whole number from 1 to %d", most);
+        return wrong(r, name, should, value);
+    }
+    *out = (int)json_integer_value(value);
+    return ISO_OK;
+}
+
+static iso_status string(const reader *r, const char *name, const char **out)
+{
+    const json_t *value = json_object_get(r->object, name);
+    if (!json_is_string(value) || !json_string_value(value)[0])
+        return wrong(r, name, "a text that is not empty", value);
+    *out = json_string_value(value);
+    return ISO_OK;
+}
+
+static iso_status short_text(const reader *r, const char *name, char out[ISO_CALIBRATION_TEXT])
+{
+    const char *text = "";
+    iso_status status = string(r, name, &text);
+    if (status == ISO_OK)
+        snprintf(out, ISO_CALIBRATION_TEXT, "%s", text);
+    return status;
+}
+
+static iso_status object(const reader *r, const char *name, const char *in, reader *out)
+{
+    const json_t *value = json_object_get(r->object, name);
+    if (!json_is_object(value))
+        return wrong(r, name, "an object", value);
+    *out = (reader){r->file, in, value};
+    return ISO_OK;
+}
+
+/* The members of a network; unknown ones are errors, because a misspelt one would be left out. */
+static iso_status read_network(const reader *r, iso_network *out)
+{
+    static const char *const names[] = {"name", "latency_us", "gbit_per_second", "message_us"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    iso_network network = {.known = true};
+    double microseconds = 0, gigabits = 0, each = 0;
+    iso_status status = ISO_OK;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)r->object, name, value)
+    {
+        bool known = false;
+        for (int i = 0; i < NAMES; i++)
+            known |= !strcmp(name, names[i]);
+        if (known)
+            continue;
+        iso_text near = {0};
+        iso_text_add_nearest(&near, name, names, NAMES);
+        status = iso_error(ISO_INVALID, "%s: a network has no '%s%s'%s", r->file, r->in, name,
+                           iso_text_get(&near));
+        iso_text_free(&near);
+        return status;
+    }
+    ISO_TRY(short_text(r, "name", network.name));
+    ISO_TRY(number(r, "latency_us", 0, true, &microseconds));
+    ISO_TRY(number(r, "gbit_per_second", 0, false, &gigabits));
+    if (json_object_get(r->object, "message_us"))
+        ISO_TRY(number(r, "message_us", 0, true, &each));
+    network.latency = microseconds * 1e-6;
+    network.bandwidth = gigabits * 1e9 / 8;
+    network.message = each * 1e-6;
+    *out = network;
+done:
+    return status;
+}
+
+iso_status iso_network_parse(const char *file, const char *text, size_t size, iso_network *network)
+{
+    json_t *root = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_json_parse(file, text, size, &root));
+    if (!json_is_object(root))
+        ISO_TRY(iso_error(ISO_INVALID, "%s: should be an object", file));
+    ISO_TRY(read_network(&(reader){file, "", root}, network));
+done:
+    json_decref(root);
+    return status;
+}
+
+static iso_status read_rates(const reader *top, iso_machine_rates *rates)
+{
+    reader r;
+    iso_status status;
+    ISO_TRY(object(top, "rates", "rates.", &r));
+    ISO_TRY(number(&r, "flops", 0, false, &rates->flops));
+    ISO_TRY(number(&r, "bytes_one", 0, false, &rates->bytes_one));
+    ISO_TRY(number(&r, "bytes_all", 0, false, &rates->bytes_all));
+    ISO_TRY(number(&r, "barrier", 0, true, &rates->barrier));
+    ISO_TRY(number(&r, "pull", 0, false, &rates->pull));
+done:
+    return status;
+}
+
+static iso_status read_machine(const reader *top, iso_calibration *c)
+{
+    reader r;
+    iso_status status;
+    ISO_TRY(object(top, "machine", "machine.", &r));
+    ISO_TRY(short_text(&r, "processor", c->processor));
+    ISO_TRY(short_text(&r, "backend", c->backend));
+    ISO_TRY(short_text(&r, "date", c->date));
+    ISO_TRY(whole_number(&r, "cores", 1 << 20, &c->cores));
+done:
+    return status;
+}
+
+static iso_status read_work(const char *file, const json_t *value, size_t index, iso_calibration *c)
+{
+    char in[48];
+    const char *key = "", *op = "";
+    iso_calibrated work = {0};
+    iso_status status = ISO_OK;
+    snprintf(in, sizeof in, "works[%zu].", index);
+    reader r = {file, in, value};
+    if (!json_is_object(value))
+        ISO_TRY(iso_error(ISO_INVALID, "%s: works[%zu] should be an object", file, index));
+    ISO_TRY(string(&r, "key", &key));
+    ISO_TRY(string(&r, "op", &op));
+    ISO_TRY(whole_number(&r, "busy", 1 << 20, &work.busy));
+    ISO_TRY(number(&r, "flops", 0, true, &work.flops));
+    ISO_TRY(number(&r, "bytes", 0, true, &work.bytes));
+    ISO_TRY(number(&r, "seconds", 0, true, &work.seconds));
+    if (iso_calibration_find(c, key))
+        ISO_TRY(wrong(&r, "key", "the key of one work", json_object_get(value, "key")));
+    work.key = (char *)key;
+    work.op = (char *)op;
+    ISO_TRY(iso_calibration_put(c, &work));
+done:
+    return status;
+}
+
+static iso_status read_all(const char *file, const json_t *root, iso_calibration *c)
+{
+    reader top = {file, "", root}, network;
+    const json_t *works = json_object_get(root, "works"), *version = json_object_get(root, "version");
+    iso_status status = ISO_OK;
+    if (!json_is_object(root))
+        ISO_TRY(iso_error(ISO_INVALID, "%s: should be an object", file));
+    if (!json_is_integer(version) || json_integer_value(version) != ISO_CALIBRATION_VERSION)
+        ISO_TRY(wrong(&top, "version", ISO_TEXT_OF(1) ", as this program writes it", version));
+    ISO_TRY(read_machine(&top, c));
+    ISO_TRY(read_rates(&top, &c->rates));
+    if (json_object_get(root, "network")) {
+        ISO_TRY(object(&top, "network", "network.", &network));
+        ISO_TRY(read_network(&network, &c->network));
+    }
+    if (!json_is_array(works))
+        ISO_TRY(wrong(&top, "works", "a list", works));
+    for (size_t i = 0; i < json_array_size(works); i++)
+        ISO_TRY(read_work(file, json_array_get(works, i), i, c));
+done:
+    return status;
+}
+
+iso_status iso_calibration_parse(const char *file, const char *text, size_t size, iso_calibration **out)
+{
+    json_t *root = NULL;
+    iso_calibration *c = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_json_parse(file, text, size, &root));
+    if (!(c = iso_calibration_create()))
+        ISO_TRY(iso_no_memory("a calibration"));
+    ISO_TRY(read_all(file, root, c));
+    *out = c;
+    c = NULL;
+done:
+    json_decref(root);
+    iso_calibration_destroy(c);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static void print_network(const iso_network *network, iso_text *text)
+{
+    iso_text_add(text, ",\n\"network\": {");
+    iso_json_put_text(text, "name", network->name);
+    iso_json_put(text, "latency_us", "%.6g", network->latency * 1e6);
+    iso_json_put(text, "gbit_per_second", "%.6g", network->bandwidth * 8e-9);
+    iso_json_put(text, "message_us", "%.6g", network->message * 1e6);
+    iso_text_add(text, "}");
+}
+
+void iso_calibration_print(const iso_calibration *c, iso_text *text)
+{
+    iso_text_add(text, "{\"version\": %d,\n\"machine\": {", ISO_CALIBRATION_VERSION);
+    iso_json_put_text(text, "processor", c->processor);
+    iso_json_put_text(text, "backend", c->backend);
+    iso_json_put(text, "cores", "%d", c->cores);
+    iso_json_put_text(text, "date", c->date);
+    iso_text_add(text, "},\n\"rates\": {");
+    iso_json_put(text, "flops", "%.6g", c->rates.flops);
+    iso_json_put(text, "bytes_one", "%.6g", c->rates.bytes_one);
+    iso_json_put(text, "bytes_all", "%.6g", c->rates.bytes_all);
+    iso_json_put(text, "barrier", "%.6g", c->rates.barrier);
+    iso_json_put(text, "pull", "%.6g", c->rates.pull);
+    iso_text_add(text, "}");
+    if (c->network.known)
+        print_network(&c->network, text);
+    iso_text_add(text, ",\n\"works\": [");
+    for (int i = 0; i < c->n_works; i++) {
+        iso_text_add(text, "%s\n{", i ? "," : "");
+        iso_json_put_text(text, "key", c->work[i].key);
+        iso_json_put_text(text, "op", c->work[i].op);
+        iso_json_put(text, "busy", "%d", c->work[i].busy);
+        iso_json_put(text, "flops", "%.6g", c->work[i].flops);
+        iso_json_put(text, "bytes", "%.6g", c->work[i].bytes);
+        iso_json_put(text, "seconds", "%.6g", c->work[i].seconds);
+        iso_text_add(text, "}");
+    }
+    iso_text_add(text, "\n]}\n");
+}

@@ -1,0 +1,65 @@
+/* What `isogrid calibrate` has measured on a machine, and the network that connects such machines. Both are JSON
+ * files, which docs/plan.md describes.
+ * Functions are local unless their comment says otherwise. */
+#ifndef ISO_REPORT_CALIBRATION_H
+#define ISO_REPORT_CALIBRATION_H
+
+#include "runtime/base/table.h"
+#include "runtime/base/text.h"
+#include "runtime/base/types.h"
+
+enum { ISO_CALIBRATION_VERSION = 1, ISO_CALIBRATION_TEXT = 160 };
+
+/* The time of one piece of work of a slot: a kernel on parts of known shapes, a copy, an update. */
+typedef struct iso_calibrated {
+    char *key;           /* tells works apart: plan_work.h makes it */
+    char *op;            /* the op's type, "copy", "read", "update" */
+    int busy;            /* threads of the host that worked at the same time */
+    double flops, bytes; /* operations, and bytes of all inputs and outputs */
+    double seconds;
+} iso_calibrated;
+
+typedef struct iso_machine_rates {
+    double flops;     /* operations of float32 products in a second, of one core while all work */
+    double bytes_one; /* bytes that a core reads and writes in a second (triad) if it works alone */
+    double bytes_all; /* the same of all cores together */
+    double barrier;   /* seconds of a barrier of a host's threads */
+    double pull;      /* bytes that a slot takes from another one of its host in a second */
+} iso_machine_rates;
+
+/* The network between hosts. A message of n bytes takes `message` of the sender's time, then n / bandwidth on the
+ * link of the host, and arrives `latency` later (LogGP: Alexandrov et al., SPAA 1995). */
+typedef struct iso_network {
+    bool known;
+    char name[ISO_CALIBRATION_TEXT];
+    double latency;   /* seconds */
+    double bandwidth; /* bytes a second of each host, in each direction */
+    double message;   /* seconds */
+} iso_network;
+
+typedef struct iso_calibration {
+    char processor[ISO_CALIBRATION_TEXT], backend[ISO_CALIBRATION_TEXT], date[ISO_CALIBRATION_TEXT];
+    int cores; /* threads that the slots of a host share */
+    iso_machine_rates rates;
+    iso_network network; /* between the hosts that it was measured on, if these were several */
+    int n_works;
+    iso_calibrated *work;
+    iso_table by_key;
+} iso_calibration;
+
+/* Reads the text of a calibration file. ISO_INVALID names the file, the member and its value. The caller frees it. */
+ISO_API iso_status iso_calibration_parse(const char *file, const char *text, size_t size,
+                                         iso_calibration **calibration);
+/* The same for a network file. */
+ISO_API iso_status iso_network_parse(const char *file, const char *text, size_t size, iso_network *network);
+/* Empty, without any rates. NULL: no memory. */
+ISO_API iso_calibration *iso_calibration_create(void);
+ISO_API void iso_calibration_destroy(iso_calibration *calibration);
+/* Adds a measured work, in place of an earlier one of the same key. The texts are copied. */
+iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated *work);
+/* NULL: there is none. */
+const iso_calibrated *iso_calibration_find(const iso_calibration *calibration, const char *key);
+/* The text of the file. */
+ISO_API void iso_calibration_print(const iso_calibration *calibration, iso_text *text);
+
+#endif

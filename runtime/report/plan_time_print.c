@@ -1,0 +1,53 @@
+/* The time of a step for people. */
+#include <stdio.h>
+
+#include "runtime/report/plan_time.h"
+
+/* "12.3 ms" */
+static const char *seconds_text(double seconds, char text[32])
+{
+    static const char *const unit[] = {"s", "ms", "us"};
+    int i = 0;
+    for (; seconds < 0.9995 && i < 2; i++)
+        seconds *= 1000;
+    snprintf(text, 32, "%.3g %s", seconds, unit[i]);
+    return text;
+}
+
+static void print_line(const iso_report_time *t, const char *name, double seconds, const char *more,
+                       iso_text *text)
+{
+    char scaled[32];
+    iso_text_add(text, "  %-24s  %9s  %5.1f%%%s\n", name, seconds_text(seconds, scaled),
+                 100 * seconds / t->step, more);
+}
+
+static void print_work(const iso_report_time *t, const iso_report_work *work, iso_text *text)
+{
+    char scaled[32];
+    const char *layer = work->origin.layer && work->origin.layer[0] ? work->origin.layer : NULL;
+    iso_text_add(text, "  %9s  %5.1f%%  %5d  %s%s%s%s%s\n", seconds_text(work->seconds, scaled),
+                 100 * work->seconds / t->step, work->count, work->op, layer ? " of " : "",
+                 layer ? layer : "", work->origin.backward ? ", backward" : "",
+                 work->measured ? "" : " (estimated)");
+}
+
+void iso_report_time_print(const iso_plan_report *report, iso_text *text)
+{
+    const iso_report_time *t = report->time;
+    char step[32], hidden[64], scaled[32];
+    iso_text_add(text,
+                 "\nstep %s, %.0f rows a second; %.0f%% of computation and update were measured, the rest is "
+                 "estimated\n  kernels: %s\n",
+                 seconds_text(t->step, step), (double)report->rows / t->step, 100 * t->measured, t->machine);
+    if (t->network[0])
+        iso_text_add(text, "  network: %s\n", t->network);
+    print_line(t, "computation", t->computation, "", text);
+    print_line(t, "update", t->update, "", text);
+    print_line(t, "exchanges within a host", t->here, "", text);
+    snprintf(hidden, sizeof hidden, "; and %s hidden by work", seconds_text(t->hidden, scaled));
+    print_line(t, "waits for other hosts", t->waits, t->network[0] ? hidden : "", text);
+    iso_text_add(text, "\n  %9s  %6s  %5s  largest works\n", "a step", "", "times");
+    for (int i = 0; i < t->n_works; i++)
+        print_work(t, &t->works[i], text);
+}

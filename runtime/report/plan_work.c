@@ -1,0 +1,259 @@
+/* The works of a step and their keys. */
+#include "runtime/report/plan_work.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/base/list.h"
+#include "runtime/base/memory.h"
+#include "runtime/plan/plan_impl.h"
+
+typedef struct lister {
+    const iso_plan *plan;
+    int slot, busy;
+    iso_plan_works *works;
+} lister;
+
+/* ---- keys ---- */
+
+static void add_array(iso_text *key, const iso_array *array)
+{
+    iso_text_add(key, " %s[", iso_dtype_name(array->dtype));
+    for (int d = 0; d < array->rank; d++)
+        iso_text_add(key, "%s%" PRId64, d ? "," : "", array->dim[d]);
+    iso_text_add(key, "]");
+}
+
+/* The attributes that an op names: strides, whether an operand is transposed. */
+static void add_attributes(iso_text *key, const iso_op *op)
+{
+    for (const iso_setting *s = op->type->settings; s && s->name && op->attrs; s++)
+        iso_text_add(key, " %s=%g", s->name, iso_setting_get(s, op->attrs));
+}
+
+static iso_status add_work(const lister *l, iso_plan_work *work, iso_text *key)
+{
+    iso_status status = ISO_OK;
+    if (key) {
+        iso_text_add(key, " @%d", l->busy);
+        work->key = key->failed ? NULL : iso_strdup(iso_text_get(key));
+        iso_text_free(key);
+        if (!work->key)
+            return iso_no_memory("the works of a plan");
+    }
+    status = iso_list_add(l->works->work, l->works->count, *work, "the works of a plan");
+    if (status != ISO_OK)
+        iso_free(work->key);
+    return status;
+}
+
+/* ---- instructions ---- */
+
+/* A kernel's call of a slot, with the text of its key. */
+static void describe_call(const lister *l, int step, iso_plan_work *work, iso_text *key)
+{
+    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
+    iso_kernel_call call;
+    const iso_op *op = l->plan->program->steps[step].op;
+    iso_plan_call(l->plan, step, l->slot, in, out, &call);
+    const iso_kernel *kernel = l->plan->site->backend->find(op->type->name, &call);
+    work->op = op->type->name;
+    work->flops = iso_plan_flops(l->plan, &l->plan->program->steps[step], l->slot, false);
+    iso_text_add(key, "%s %s", op->type->name, kernel ? kernel->name : "none");
+    add_attributes(key, op);
+    for (int i = 0; i < op->n_inputs; i++) {
+        add_array(key, &in[i]);
+        work->bytes += (double)iso_array_bytes(&in[i]);
+    }
+    iso_text_add(key, " >");
+    for (int i = 0; i < op->n_outputs; i++) {
+        add_array(key, &out[i]);
+        work->bytes += (double)iso_array_bytes(&out[i]);
+    }
+}
+
+static iso_status list_kernel(const lister *l, int i)
+{
+    iso_text key = {0};
+    iso_plan_work work = {.kind = ISO_WORK_KERNEL, .index = i};
+    describe_call(l, l->plan->instructions[i].step, &work, &key);
+    return add_work(l, &work, &key);
+}
+
+static iso_status list_copied(const lister *l, iso_work_kind kind, int i, const char *op, double bytes)
+{
+    iso_text key = {0};
+    iso_plan_work work = {.kind = kind, .index = i, .op = op, .bytes = 2 * bytes};
+    iso_text_add(&key, "%s %.0f bytes", op, bytes);
+    return add_work(l, &work, &key);
+}
+
+static double plan_work_bytes(const lister *l, int value)
+{
+    iso_box box = iso_plan_box(l->plan, value, l->slot);
+    return (double)iso_box_count(&box) *
+           (double)iso_dtype_size(l->plan->program->values[value].tensor->dtype);
+}
+
+static iso_status list_instruction(const lister *l, int i)
+{
+    const iso_instruction *instruction = &l->plan->instructions[i];
+    const iso_program *program = l->plan->program;
+    switch (instruction->kind) {
+    case ISO_KERNEL:
+        return list_kernel(l, i);
+    case ISO_READ:
+        return list_copied(l, ISO_WORK_READ, i, "read",
+                           plan_work_bytes(l, program->input_value[instruction->input]));
+    case ISO_COPY:
+        return list_copied(l, ISO_WORK_COPY, i, "copy",
+                           plan_work_bytes(l, program->steps[instruction->step].output[0]));
+    default:
+        return add_work(
+            l,
+            &(iso_plan_work){.kind = instruction->kind == ISO_BEGIN ? ISO_WORK_BEGIN : ISO_WORK_EXCHANGE,
+                             .index = i},
+            NULL);
+    }
+}
+
+/* ---- the end of a step ---- */
+
+int iso_plan_fused_of(const iso_plan *plan, int bucket, int member)
+{
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        if (plan->fused_updates[i].bucket == bucket && plan->fused_updates[i].member == member)
+            return i;
+    return -1;
+}
+
+void iso_plan_operands(const iso_plan *plan, int number, int slot, int *here, int *away)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[number];
+    const int *domain = plan->site->domain_of_slot;
+    int group = bucket->group, in_a_row = 0, mine = domain[slot];
+    *here = *away = 0;
+    for (int i = 0, last = -1; i < group; i++) {
+        int now = domain[iso_group_slot(plan->program->mesh, bucket->axes, slot, i)];
+        in_a_row = now == last ? in_a_row + 1 : 1;
+        last = now;
+        *here += now == mine;
+        *away += now != mine && in_a_row == 1; /* a host sends the sum of the slots that follow one another */
+    }
+}
+
+static iso_status count_elements(void *arg, const iso_bucket_run *run)
+{
+    *(int64_t *)arg += run->count;
+    return ISO_OK;
+}
+
+int64_t iso_plan_update_count(const iso_plan *plan, int number, int slot)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[number];
+    int64_t count = 0;
+    for (int m = 0; m < bucket->n_members; m++)
+        if (iso_plan_fused_of(plan, number, m) < 0)
+            iso_bucket_visit_runs(bucket, &bucket->members[m], plan->program->mesh, slot, count_elements,
+                                  &count);
+    return count;
+}
+
+/* The optimizer reads each operand and writes weights and slots, which it has read. */
+static double update_bytes(const iso_bucket *bucket, int64_t count, int operands)
+{
+    const char *names[ISO_MAX_OPTIMIZER_SLOTS];
+    double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
+    int slots = iso_optimizer_slots(bucket->optimizer, names, initial);
+    return (double)count * (operands + 2 * (slots + 1)) * (double)iso_dtype_size(bucket->dtype);
+}
+
+static iso_status list_update(const lister *l, int number)
+{
+    const iso_bucket *bucket = &l->plan->buckets->buckets[number];
+    int64_t count = iso_plan_update_count(l->plan, number, l->slot);
+    int here, away;
+    iso_text key = {0};
+    if (count == 0)
+        return ISO_OK;
+    iso_plan_operands(l->plan, number, l->slot, &here, &away);
+    iso_text_add(&key, "update %s %s[%" PRId64 "] of %d here, %d from other hosts", bucket->optimizer->rule,
+                 iso_dtype_name(bucket->dtype), count, here, away);
+    iso_plan_work work = {.kind = ISO_WORK_UPDATE,
+                          .index = number,
+                          .op = "update",
+                          .flops = (double)count * (here + away + 9),
+                          .bytes = update_bytes(bucket, count, here + away)};
+    return add_work(l, &work, &key);
+}
+
+static iso_status list_product(const lister *l, int number)
+{
+    const iso_fused_update *fused = &l->plan->fused_updates[number];
+    const iso_bucket *bucket = &l->plan->buckets->buckets[fused->bucket];
+    int64_t count = 0;
+    iso_text key = {0};
+    iso_plan_work work = {.kind = ISO_WORK_PRODUCT, .index = number};
+    iso_bucket_visit_runs(bucket, &bucket->members[fused->member], l->plan->program->mesh, l->slot,
+                          count_elements, &count);
+    if (count == 0)
+        return ISO_OK;
+    iso_text_add(&key, "update %s %" PRId64 " of %d x ", bucket->optimizer->rule, count, bucket->group);
+    describe_call(l, fused->step, &work, &key);
+    iso_box box = iso_plan_box(l->plan, l->plan->program->steps[fused->step].output[0], l->slot);
+    work.flops *= bucket->group * (double)count / (double)iso_box_count(&box);
+    work.bytes += update_bytes(bucket, count, 0);
+    return add_work(l, &work, &key);
+}
+
+/* False: no slot copies gradients. */
+static bool copied_gradients(const lister *l, double *bytes)
+{
+    bool copied = false;
+    *bytes = 0;
+    for (int b = 0; b < l->plan->buckets->count; b++)
+        for (int m = 0; m < l->plan->buckets->buckets[b].n_members; m++)
+            if (l->plan->member_copied[b][m]) {
+                copied = true;
+                *bytes += plan_work_bytes(
+                    l, l->plan->program->changes[l->plan->buckets->buckets[b].members[m].change].value);
+            }
+    return copied;
+}
+
+static iso_status list_end(const lister *l)
+{
+    iso_status status = ISO_OK;
+    double copied;
+    if (copied_gradients(l, &copied))
+        ISO_TRY(list_copied(l, ISO_WORK_PREPARE, 0, "copy", copied));
+    ISO_TRY(add_work(l, &(iso_plan_work){.kind = ISO_WORK_END}, NULL));
+    for (int i = 0; i < l->plan->n_fused_updates; i++)
+        ISO_TRY(list_product(l, i));
+    for (int b = 0; b < l->plan->buckets->count; b++)
+        ISO_TRY(list_update(l, b));
+done:
+    return status;
+}
+
+iso_status iso_plan_works_list(const iso_plan *plan, int slot, int busy, iso_plan_works *works)
+{
+    lister l = {plan, slot, busy, works};
+    iso_status status = ISO_OK;
+    *works = (iso_plan_works){0};
+    for (int i = 0; i < plan->n_instructions && status == ISO_OK; i++)
+        status = list_instruction(&l, i);
+    if (status == ISO_OK)
+        status = list_end(&l);
+    if (status != ISO_OK)
+        iso_plan_works_free(works);
+    return status;
+}
+
+void iso_plan_works_free(iso_plan_works *works)
+{
+    for (int i = 0; i < works->count; i++)
+        iso_free(works->work[i].key);
+    iso_free(works->work);
+    *works = (iso_plan_works){0};
+}

@@ -1,0 +1,45 @@
+/* The works of a step: what one slot does, in the order in which it does it, with keys that name no layer. Whoever
+ * measures works and whoever adds their times uses this list. */
+#ifndef ISO_REPORT_PLAN_WORK_H
+#define ISO_REPORT_PLAN_WORK_H
+
+#include "runtime/plan/plan.h"
+
+typedef enum iso_work_kind {
+    ISO_WORK_READ,     /* rows of the batch */
+    ISO_WORK_KERNEL,   /* an instruction's */
+    ISO_WORK_COPY,     /* an instruction's */
+    ISO_WORK_BEGIN,    /* an instruction that begins an exchange */
+    ISO_WORK_EXCHANGE, /* an instruction that ends one */
+    ISO_WORK_PREPARE,  /* gradients are copied into their buckets */
+    ISO_WORK_END,      /* the exchange of the end of a step */
+    ISO_WORK_PRODUCT, /* the optimizer computes a gradient part by part, and updates the part of its weights */
+    ISO_WORK_UPDATE, /* the optimizer adds the gradients of a bucket and updates the slot's part of its weights */
+} iso_work_kind;
+
+typedef struct iso_plan_work {
+    iso_work_kind kind;
+    int index;           /* of the instruction, the fused update, the bucket */
+    char *key;           /* NULL: it has no time of its own (exchanges) */
+    const char *op;      /* the op's type, "read", "copy", "update" */
+    double flops, bytes; /* operations; bytes of inputs and outputs */
+} iso_plan_work;
+
+typedef struct iso_plan_works {
+    int count;
+    iso_plan_work *work;
+} iso_plan_works;
+
+/* The works of a slot, while `busy` threads of its host work. ISO_NO_MEMORY. The caller frees them. */
+iso_status iso_plan_works_list(const iso_plan *plan, int slot, int busy, iso_plan_works *works);
+void iso_plan_works_free(iso_plan_works *works);
+
+/* The slots of `slot`'s group that share the update of a bucket: how many are on its host, and how many partial sums
+ * arrive from other hosts. */
+void iso_plan_operands(const iso_plan *plan, int bucket, int slot, int *here, int *away);
+/* Elements of the bucket that a slot updates from summed gradients: those that no fused update computes. */
+int64_t iso_plan_update_count(const iso_plan *plan, int bucket, int slot);
+/* The fused update of a bucket's member; -1: none. */
+int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
+
+#endif

@@ -1,0 +1,230 @@
+/* The time of a step: schedules worked out by hand, works estimated from others, and files of measurements with
+ * something wrong in them. Ranks: 1 */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/report/plan_time.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+/* A byte takes a second on the link, and arrives half a second later. */
+static const iso_network slow = {.known = true, .latency = 0.5, .bandwidth = 1};
+
+static iso_time_event work(double seconds)
+{
+    return (iso_time_event){.kind = ISO_TIME_WORK, .seconds = seconds};
+}
+static iso_time_event update(double seconds)
+{
+    return (iso_time_event){.kind = ISO_TIME_UPDATE, .seconds = seconds};
+}
+static iso_time_event here(double seconds)
+{
+    return (iso_time_event){.kind = ISO_TIME_HERE, .seconds = seconds};
+}
+static iso_time_event start(int transfer, double bytes)
+{
+    return (iso_time_event){.kind = ISO_TIME_START, .transfer = transfer, .bytes = bytes, .messages = 1};
+}
+static iso_time_event wait_for(int transfer)
+{
+    return (iso_time_event){.kind = ISO_TIME_WAIT, .transfer = transfer};
+}
+
+/* Checks the times of a step of these events: step, computation, update, here, waits, travels, hidden. */
+static void expect(const iso_time_event *events, int count, const iso_network *network,
+                   const double expected[7])
+{
+    iso_report_time t = {0};
+    check_ok(iso_time_simulate(events, count, 2, network, &t));
+    const double found[7] = {t.step, t.computation, t.update, t.here, t.waits, t.travels, t.hidden};
+    check_near("step, computation, update, here, waits, travels, hidden", found, expected, 7, 1e-12);
+}
+#define EXPECT(network, expected, ...)                                                                       \
+    expect((const iso_time_event[]){__VA_ARGS__},                                                            \
+           (int)(sizeof((const iso_time_event[]){__VA_ARGS__}) / sizeof(iso_time_event)), network, expected)
+#define TIMES(...) ((const double[7]){__VA_ARGS__})
+
+START_TEST(works_add_up)
+{
+    EXPECT(&slow, TIMES(6.25, 3, 2, 1.25, 0, 0, 0), work(1), here(1.25), work(2), update(2));
+}
+END_TEST
+
+START_TEST(work_hides_messages)
+{
+    /* sent at 0, on the link until 3, there at 3.5: after the work of 4 */
+    EXPECT(&slow, TIMES(4, 4, 0, 0, 0, 3.5, 3.5), start(0, 3), work(4), wait_for(0));
+    /* the work ends at 2: 1.5 are waited for, 2 are hidden */
+    EXPECT(&slow, TIMES(3.5, 2, 0, 0, 1.5, 3.5, 2), start(0, 3), work(2), wait_for(0));
+}
+END_TEST
+
+START_TEST(the_link_takes_one_transfer_after_the_other)
+{
+    /* the first is on the link from 0 to 3, the second until 5, there at 5.5 */
+    EXPECT(&slow, TIMES(5.5, 1, 0, 0, 4.5, 6, 1.5), start(0, 3), start(1, 2), work(1), wait_for(0),
+           wait_for(1));
+    /* the second is smaller, and is waited for first: its own 5.5 all the same */
+    EXPECT(&slow, TIMES(5.5, 1, 0, 0, 4.5, 6, 1.5), start(0, 3), start(1, 2), work(1), wait_for(1),
+           wait_for(0));
+}
+END_TEST
+
+START_TEST(the_second_step_counts)
+{
+    /* The first step waits for nothing at its begin; the second for what the first has sent at its end: 3.5. */
+    EXPECT(&slow, TIMES(5.5, 2, 0, 0, 3.5, 3.5, 0), wait_for(0), work(2), start(0, 3));
+    /* The link has the transfer of the step before until 3 after its end; then this step's 3, and 0.5. */
+    EXPECT(&slow, TIMES(6.5, 2, 0, 0, 4.5, 7, 2.5), start(1, 3), work(2), wait_for(1), start(0, 3));
+}
+END_TEST
+
+START_TEST(messages_take_time_of_the_sender)
+{
+    const iso_network busy = {.known = true, .latency = 0, .bandwidth = 10, .message = 0.25};
+    iso_time_event many = start(0, 5);
+    many.messages = 8; /* sent from 0 to 2, on the link until 2.5 */
+    EXPECT(&busy, TIMES(3, 1, 0, 0, 2, 0.5, 0), many, work(1), wait_for(0));
+    many.messages = 0; /* nothing to send */
+    EXPECT(&busy, TIMES(1, 1, 0, 0, 0, 0, 0), many, work(1), wait_for(0));
+}
+END_TEST
+
+/* ---- works that were not measured ---- */
+
+#define HEAD                                                                                                 \
+    "{\"version\": 1, \"machine\": {\"processor\": \"p\", \"backend\": \"b\", \"cores\": 2, \"date\": "      \
+    "\"d\"},"                                                                                                \
+    "\"rates\": {\"flops\": 1e9, \"bytes_one\": 1e30, \"bytes_all\": 1e30, \"barrier\": 0, \"pull\": 1}"
+
+static iso_calibration *read_good(const char *text)
+{
+    iso_calibration *c = NULL;
+    check_ok(iso_calibration_parse("cal.json", text, strlen(text), &c));
+    return c;
+}
+
+static double seconds_of(const iso_calibration *c, const char *op, const char *key, double flops,
+                         bool measured)
+{
+    bool found;
+    double seconds = iso_time_of_work(
+        c, &(iso_calibrated){.key = (char *)key, .op = (char *)op, .busy = 1, .flops = flops}, &found);
+    ck_assert_int_eq(found, measured);
+    return seconds;
+}
+
+START_TEST(works_are_estimated_from_the_nearest)
+{
+    static const double call = 2e-7; /* of a kernel that does nothing */
+    iso_calibration *c = read_good(
+        HEAD
+        ", \"works\": ["
+        "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 1, \"flops\": 1e9, \"bytes\": 0, \"seconds\": 3},"
+        "{\"key\": \"k2\", \"op\": \"matmul\", \"busy\": 1, \"flops\": 1e6, \"bytes\": 0, \"seconds\": 0.5},"
+        "{\"key\": \"k3\", \"op\": \"relu\", \"busy\": 1, \"flops\": 2e9, \"bytes\": 0, \"seconds\": 7}]}");
+    ck_assert_double_eq(seconds_of(c, "matmul", "k1", 1e9, true), 3);
+    /* 2e9 operations: as k1, in proportion to 2 s + call and 1 s + call */
+    ck_assert_double_eq_tol(seconds_of(c, "matmul", "other", 2e9, false), 3 * (2 + call) / (1 + call), 1e-12);
+    ck_assert_double_eq_tol(seconds_of(c, "matmul", "small", 2e6, false), 0.5 * (2e-3 + call) / (1e-3 + call),
+                            1e-12);
+    /* no other work of this op: the rates */
+    ck_assert_double_eq_tol(seconds_of(c, "softmax", "k9", 5e9, false), 5 + call, 1e-12);
+    iso_calibration_destroy(c);
+}
+END_TEST
+
+START_TEST(files_are_read_as_written)
+{
+    iso_text text = {0};
+    iso_calibration *c = read_good(
+        HEAD
+        ", \"network\": {\"name\": \"n\", \"latency_us\": 25, \"gbit_per_second\": 8}, \"works\": ["
+        "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 3, \"flops\": 5, \"bytes\": 6, \"seconds\": 7}]}");
+    ck_assert_double_eq_tol(c->network.latency, 25e-6, 1e-12);
+    ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1); /* 8 Gbit/s are 10^9 bytes a second */
+    iso_calibration_print(c, &text);
+    iso_calibration_destroy(c);
+    c = read_good(iso_text_get(&text));
+    iso_text_free(&text);
+    ck_assert_int_eq(c->n_works, 1);
+    ck_assert_str_eq(c->work[0].op, "matmul");
+    ck_assert_int_eq(c->work[0].busy, 3);
+    ck_assert_double_eq(c->work[0].seconds, 7);
+    ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1);
+    iso_calibration_destroy(c);
+}
+END_TEST
+
+/* ---- wrong files ---- */
+
+START_TEST(wrong_calibrations_are_refused)
+{
+    static const char *const wrong[][2] = {
+        {"", "cal.json, line 1"},
+        {"[]", "cal.json: should be an object"},
+        {"{}", "cal.json: 'version' should be 1, as this program writes it, and is missing"},
+        {"{\"version\": 2}", "and is 2"},
+        {"{\"version\": 1}", "cal.json: 'machine' should be an object, and is missing"},
+        {"{\"version\": 1, \"machine\": {\"processor\": 7}}",
+         "'machine.processor' should be a text that is not empty, and is 7"},
+        {"{\"version\": 1, \"machine\": {\"processor\": \"p\", \"backend\": \"b\", \"cores\": 0, \"date\": "
+         "\"d\"}}",
+         "'machine.cores' should be a whole number from 1 to 1048576, and is 0"},
+        {"{\"version\": 1, \"machine\": {\"processor\": \"p\", \"backend\": \"b\", \"cores\": 1, \"date\": "
+         "\"d\"},"
+         "\"rates\": {\"flops\": -1}}",
+         "cal.json: 'rates.flops' should be a positive number, and is -1"},
+        {HEAD "}", "cal.json: 'works' should be a list, and is missing"},
+        {HEAD ", \"works\": [3]}", "cal.json: works[0] should be an object"},
+        {HEAD ", \"works\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
+              "\"seconds\": "
+              "\"1\"}]}",
+         "cal.json: 'works[0].seconds' should be a number that is not negative, and is \"1\""},
+        {HEAD ", \"works\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
+              "\"seconds\": 1},"
+              "{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, \"seconds\": 1}]}",
+         "cal.json: 'works[1].key' should be the key of one work, and is \"k\""},
+        {HEAD ", \"network\": {\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 0}, \"works\": []}",
+         "cal.json: 'network.gbit_per_second' should be a positive number, and is 0"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        iso_calibration *c = NULL;
+        check_refused(iso_calibration_parse("cal.json", wrong[i][0], strlen(wrong[i][0]), &c), wrong[i][1]);
+        ck_assert_ptr_null(c);
+    }
+}
+END_TEST
+
+START_TEST(wrong_networks_are_refused)
+{
+    static const char *const wrong[][2] = {
+        {"[]", "net.json: should be an object"},
+        {"{\"name\": \"n\", \"latency_us\": 1}",
+         "net.json: 'gbit_per_second' should be a positive number, and is missing"},
+        {"{\"name\": \"n\", \"latency_us\": -1, \"gbit_per_second\": 1}",
+         "net.json: 'latency_us' should be a number that is not negative, and is -1"},
+        {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"message_us\": null}",
+         "net.json: 'message_us' should be a number that is not negative, and is null"},
+        {"{\"name\": \"n\", \"latency\": 1, \"gbit_per_second\": 1}",
+         "net.json: a network has no 'latency'; did you mean 'latency_us'?"},
+        {"{\"name\": \"\", \"latency_us\": 1, \"gbit_per_second\": 1}",
+         "net.json: 'name' should be a text that is not empty, and is \"\""},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        iso_network network = {0};
+        check_refused(iso_network_parse("net.json", wrong[i][0], strlen(wrong[i][0]), &network), wrong[i][1]);
+        ck_assert(!network.known);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_TESTS("plan time", 0, works_add_up, work_hides_messages,
+                     the_link_takes_one_transfer_after_the_other, the_second_step_counts,
+                     messages_take_time_of_the_sender, works_are_estimated_from_the_nearest,
+                     files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
+}
