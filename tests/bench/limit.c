@@ -1,5 +1,6 @@
-/* What the cores reach together: products of 2048 x 2048 x 2048 (dnnl_sgemm), one on each core, in GFLOP/s; and the
- * triad a = b + 3 c over arrays that no cache holds, in GB/s. Prints a line of JSON: the medians of the rounds.
+/* What the cores reach together: products of 2048 x 2048 x 2048 by oneDNN, one on each core, in float32 and in bfloat16
+ * with sums in float32, in GFLOP/s; and the triad a = b + 3 c over arrays that no cache holds, in GB/s. Prints a line
+ * of JSON: the medians of the rounds; 0 for bfloat16 where the processor has no instructions for it.
  *     build/tests/bench/limit [ROUNDS] */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,11 +11,12 @@
 #include "runtime/backend/cpu/onednn.h"
 #include "runtime/base/clock.h"
 
-enum { SIZE = 2048, ELEMENTS = 16 << 20, MOST_CORES = 256, MOST_ROUNDS = 99, KINDS = 2 };
+enum { SIZE = 2048, ELEMENTS = 16 << 20, MOST_CORES = 256, MOST_ROUNDS = 99, KINDS = 3 };
 static const double BURST = 0.15; /* seconds at least of each core in a round */
 
 typedef struct core {
     float *a, *b, *c;
+    void *scratch;
     pthread_barrier_t *begin;
     int rounds;
     double rate[KINDS][MOST_ROUNDS];
@@ -23,6 +25,15 @@ typedef struct core {
 static double product(core *x)
 {
     iso_onednn_sgemm(&(iso_product){.m = SIZE, .n = SIZE, .k = SIZE}, x->a, x->b, x->c);
+    return 2e-9 * SIZE * SIZE * SIZE;
+}
+
+static double half_product(core *x)
+{
+    const iso_product p = {.m = SIZE, .n = SIZE, .k = SIZE};
+    if (!x->scratch ||
+        !iso_onednn_bf16_gemm(&p, (uint16_t *)x->a, (uint16_t *)x->b, ISO_F32, x->c, x->scratch))
+        return 0;
     return 2e-9 * SIZE * SIZE * SIZE;
 }
 
@@ -46,7 +57,7 @@ static double measure(core *x, double (*work)(core *))
 
 static void *run_core(void *at)
 {
-    static double (*const works[KINDS])(core *) = {product, triad};
+    static double (*const works[KINDS])(core *) = {product, half_product, triad};
     core *x = at;
     for (int round = 0; round < x->rounds; round++)
         for (int kind = 0; kind < KINDS; kind++)
@@ -63,7 +74,11 @@ static bool prepare(core *x)
             return false;
         memset(*arrays[i], 0, ELEMENTS * sizeof(float));
     }
-    return true;
+    const iso_product p = {.m = SIZE, .n = SIZE, .k = SIZE};
+    if (!iso_onednn_has_bf16())
+        return true;
+    x->scratch = aligned_alloc(64, (iso_onednn_bf16_scratch(&p, ISO_F32) + 63) / 64 * 64 + 64);
+    return x->scratch != NULL;
 }
 
 static int compare(const void *a, const void *b)
@@ -102,7 +117,8 @@ int main(int argc, char **argv)
         pthread_create(&threads[i], NULL, run_core, &cores[i]);
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    printf("{\"cores\": %d, \"gflops\": %.1f, \"triad\": %.1f}\n", count, together(cores, count, rounds, 0),
-           together(cores, count, rounds, 1));
+    printf("{\"cores\": %d, \"gflops\": %.1f, \"half_gflops\": %.1f, \"triad\": %.1f}\n", count,
+           together(cores, count, rounds, 0), together(cores, count, rounds, 1),
+           together(cores, count, rounds, 2));
     return 0;
 }

@@ -1,6 +1,6 @@
 """The networks that people train: Isogrid beside its peers, in turn, medians of rounds, on all cores. Each network prints samples/s, the
 multiple of the fastest peer, the share of the machine's limit, and the peak memory. The limit of a step: its FLOPs over the rate of the cores'
-products (float32, also for bfloat16), plus the bytes of weights and optimizer state over the rate of their triad, both measured in this run.
+products (float32, or bfloat16 for mixed_bfloat16), plus the bytes of weights and optimizer state over the rate of their triad, both measured in this run.
 A row is met by its multiple or by its share. A peer that is not installed is skipped. Started by tests/bench/run networks."""
 
 import argparse
@@ -21,16 +21,16 @@ sys.path.insert(0, str(compare.HERE / "peers"))
 from networks import NETWORKS  # noqa: E402
 
 PYTHON, MPIRUN = [sys.executable], compare.MPIRUN
+DEFAULT, EAGER = "by default", "PyTorch, eager"
 # name: (modules that it needs, command)
 PEERS = {
     "JAX": (("jax",), PYTHON + ["network_jax.py"]),
     "Keras on JAX": (("keras", "jax"), PYTHON + ["network_keras.py"]),
-    "PyTorch, eager": (("torch",), PYTHON + ["network_torch.py"]),
+    EAGER: (("torch",), PYTHON + ["network_torch.py"]),
     "PyTorch, compiled": (("torch",), PYTHON + ["network_torch.py", "--mode", "compile"]),
     "PyTorch, DDP on two processes": (("torch",), compare.DDP + ["network_torch.py", "--threads", "1"]),
 }
 HALF = {name: (needs, command + ["--dtype", "bfloat16"]) for name, (needs, command) in PEERS.items() if name.startswith("PyTorch, c")}
-DEFAULT = "by default"
 OURS = {DEFAULT: ([], []), "one slot": ([], ["--mesh", "data=1"]), "two slots": ([], ["--mesh", "data=2"]),
         "two ranks": (MPIRUN, ["--mesh", "data=2"])}
 
@@ -40,8 +40,8 @@ ROWS = {
     "gpt": ("gpt", "float32", 1.4, 0, 0.75),
     "gpt-384": ("gpt-384", "float32", 1.4, 0, 0.75),
     "gpt-124m": ("gpt-124m", "float32", 1.6, 0, 0.75),
-    "gpt-384-bf16": ("gpt-384", "mixed_bfloat16", 1.3, 0, None),
-    "gpt-124m-bf16": ("gpt-124m", "mixed_bfloat16", 1.3, 0, None),
+    "gpt-384-bf16": ("gpt-384", "mixed_bfloat16", 1.3, 0, 0.60),
+    "gpt-124m-bf16": ("gpt-124m", "mixed_bfloat16", 1.3, 0, 0.60),
     "vgg": ("vgg", "float32", 1.2, 0, 0.80),
     "resnet18": ("resnet18", "float32", 1.2, 0, 0.80),
     "mlp4096": ("mlp4096", "float32", 1.1, 0, 0.90),
@@ -166,7 +166,8 @@ def limit_of(row, machine, options):
     amount, prefix = re.search(r"a step: ([\d.e+]+) ([kMGT]?)FLOP", plan).groups()
     bytes_of = {what: float(number) * unit[scale] for what, number, scale in
                 re.findall(r"^  (weights|optimizer) +([\d.e+]+) ([kMGT]?)B", plan, re.MULTILINE)}
-    seconds = float(amount) * unit[prefix] / (1e9 * machine["gflops"]) + sum(bytes_of.values()) / (1e9 * machine["triad"])
+    rate = machine["half_gflops" if precision != "float32" else "gflops"] or machine["gflops"]
+    seconds = float(amount) * unit[prefix] / (1e9 * rate) + sum(bytes_of.values()) / (1e9 * machine["triad"])
     return NETWORKS[name].batch / seconds
 
 
@@ -182,15 +183,14 @@ def judge(row, medians, limit):
     print(f"  limit {limit:.1f}; {best} is {share:.2f} of it" + (f" (wanted {share_wanted:.2f})" if share_wanted else ""))
     if not peers:
         return True
-    fastest, default = max(peers, key=peers.get), ours.get("Isogrid, by default", 0)
+    fastest, default = max(peers, key=peers.get), ours.get(f"Isogrid, {DEFAULT}", 0)
     multiple, by_default = ours[best] / peers[fastest], default / peers[fastest]
     of_slot = default / ours.get("Isogrid, one slot", default or 1)
-    memory = {name: medians[name][1] for name in (best, "PyTorch, eager") if name in medians}
     met = multiple >= best_wanted and by_default >= default_wanted or share_wanted is not None and share >= share_wanted
     print(f"  {multiple:.2f} times {fastest} (wanted {best_wanted:.1f}), by default {by_default:.2f}"
           + (f" (wanted {default_wanted:.1f})" if default_wanted else "") + f": {'met' if met else 'NOT MET'}")
-    print(f"  by default {of_slot:.2f} times one slot; peak memory {memory[best] / memory.get('PyTorch, eager', memory[best]):.2f} times PyTorch's, eager",
-          flush=True)
+    memory = f"; peak memory {medians[best][1] / medians[EAGER][1]:.2f} times that of {EAGER}" if EAGER in medians else ""
+    print(f"  by default {of_slot:.2f} times one slot{memory}", flush=True)
     return met
 
 
@@ -213,7 +213,7 @@ def describe(prefix):
                           env=dict(os.environ, OMP_NUM_THREADS="1"))
     machine = json.loads(done.stdout)
     print(f"{name}, {os.cpu_count()} cores, {' '.join(made)}, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}: "
-          f"{machine['gflops']:.0f} GFLOP/s in products of 2048, triad {machine['triad']:.0f} GB/s", flush=True)
+          f"{machine['gflops']:.0f} GFLOP/s in products of 2048 ({machine['half_gflops']:.0f} in bfloat16), triad {machine['triad']:.0f} GB/s", flush=True)
     return machine
 
 
