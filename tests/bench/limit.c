@@ -1,6 +1,6 @@
-/* What the cores reach together: products of 2048 x 2048 x 2048 by oneDNN, one on each core, in float32 and in bfloat16
- * with sums in float32, in GFLOP/s; and the triad a = b + 3 c over arrays that no cache holds, in GB/s. Prints a line
- * of JSON: the medians of the rounds; 0 for bfloat16 where the processor has no instructions for it.
+/* What the cores reach together: products of 2048 x 2048 x 2048 by oneDNN, one on each core, in float32 and in
+ * bfloat16 with sums in float32, in GFLOP/s; and the triad a = b + 3 c over arrays that no cache holds, in GB/s.
+ * Prints a line of JSON: the medians of the rounds; 0 for bfloat16 where the processor has no instructions for it.
  *     build/tests/bench/limit [ROUNDS] */
 #include <pthread.h>
 #include <stdio.h>
