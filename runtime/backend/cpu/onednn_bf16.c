@@ -1,5 +1,6 @@
 /* Products of bfloat16 by oneDNN's primitive "matmul". Its sums are in float32, in an order that depends on the
- * shape alone: the number of threads is 1. */
+ * shape alone: the number of threads is 1. Cutting the rows of a transposed a into several calls changes the bits,
+ * so a slot's product is one call. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ typedef struct arguments {
     struct arguments *next;
 } arguments;
 
-/* A product of one shape. Made when it is planned, and kept to the end of the process. */
+/* A product of one shape. Made when it is planned, and kept to the end of the process: as oneDNN's own memory it
+ * belongs to no model, and is not accounted. */
 typedef struct primitive {
     iso_product product;
     iso_dtype to;
