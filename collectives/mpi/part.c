@@ -8,7 +8,7 @@
 
 enum {
     TAG = 32767, /* no exchange has it (exchange.c) */
-    PIECE = 512, /* bytes that each rank sends at once */
+    CHUNK = 512, /* bytes that each rank sends at once */
 };
 
 struct iso_mpi_part {
@@ -16,7 +16,7 @@ struct iso_mpi_part {
     int rank, size;
     int *member;           /* [size] ranks of the communicator */
     MPI_Request *requests; /* [2 size] */
-    char *room;            /* [size][PIECE] */
+    char *room;            /* [size][CHUNK] */
     bool abandoned;        /* MPI may still use this memory */
 };
 
@@ -29,12 +29,12 @@ static bool precedes(const iso_mpi_choice *choices, int a, int b)
 }
 
 /* The number of choices of the color that stand before this one. */
-static int place_of(const iso_mpi_choice *choices, int count, int at)
+static int index_of(const iso_mpi_choice *choices, int count, int at)
 {
-    int place = 0;
+    int index = 0;
     for (int i = 0; i < count; i++)
-        place += choices[i].color == choices[at].color && precedes(choices, i, at);
-    return place;
+        index += choices[i].color == choices[at].color && precedes(choices, i, at);
+    return index;
 }
 
 iso_mpi_part *iso_mpi_part_create(MPI_Comm communicator, const iso_mpi_choice *choices, int count, int own)
@@ -47,13 +47,13 @@ iso_mpi_part *iso_mpi_part_create(MPI_Comm communicator, const iso_mpi_choice *c
         size += choices[i].color == choices[own].color;
     part->communicator = communicator;
     part->size = size;
-    part->rank = place_of(choices, count, own);
+    part->rank = index_of(choices, count, own);
     part->member = iso_new((size_t)size * sizeof *part->member);
     part->requests = iso_new(2 * (size_t)size * sizeof *part->requests);
-    part->room = iso_new((size_t)size * PIECE);
+    part->room = iso_new((size_t)size * CHUNK);
     for (int i = 0; i < count && part->member; i++)
         if (choices[i].color == choices[own].color)
-            part->member[place_of(choices, count, i)] = choices[i].rank;
+            part->member[index_of(choices, count, i)] = choices[i].rank;
     if (!part->member || !part->requests || !part->room)
         iso_mpi_part_free(&part);
     return part;
@@ -96,45 +96,45 @@ static bool again(iso_status status, int *tries)
     return status != ISO_OK && ++*tries < ISO_MPI_TRIES;
 }
 
-static iso_status send_piece(iso_mpi_part *part, int to, int bytes, MPI_Request *request)
+static iso_status send_chunk(iso_mpi_part *part, int to, int bytes, MPI_Request *request)
 {
     iso_status status;
     int tries = 0;
     do
-        status = ISO_MPI(MPI_Isend(part->room + (size_t)part->rank * PIECE, bytes, MPI_BYTE, part->member[to],
+        status = ISO_MPI(MPI_Isend(part->room + (size_t)part->rank * CHUNK, bytes, MPI_BYTE, part->member[to],
                                    TAG, part->communicator, request));
     while (again(status, &tries));
     return status;
 }
 
-static iso_status receive_piece(iso_mpi_part *part, int from, int bytes, MPI_Request *request)
+static iso_status receive_chunk(iso_mpi_part *part, int from, int bytes, MPI_Request *request)
 {
     iso_status status;
     int tries = 0;
     do
-        status = ISO_MPI(MPI_Irecv(part->room + (size_t)from * PIECE, bytes, MPI_BYTE, part->member[from],
+        status = ISO_MPI(MPI_Irecv(part->room + (size_t)from * CHUNK, bytes, MPI_BYTE, part->member[from],
                                    TAG, part->communicator, request));
     while (again(status, &tries));
     return status;
 }
 
-/* Begins to pass one piece, from `root` or (-1) from all ranks, and counts the requests. */
-static iso_status start_piece(iso_mpi_part *part, int root, int bytes, int *count)
+/* Begins to pass one chunk, from `root` or (-1) from all ranks, and counts the requests. */
+static iso_status start_chunk(iso_mpi_part *part, int root, int bytes, int *count)
 {
     iso_status status = ISO_OK;
     *count = 0;
     for (int other = 0; other < part->size; other++) {
         if (other != part->rank && (root < 0 || root == other))
-            ISO_TRY(receive_piece(part, other, bytes, &part->requests[(*count)++]));
+            ISO_TRY(receive_chunk(part, other, bytes, &part->requests[(*count)++]));
         if (other != part->rank && (root < 0 || root == part->rank))
-            ISO_TRY(send_piece(part, other, bytes, &part->requests[(*count)++]));
+            ISO_TRY(send_chunk(part, other, bytes, &part->requests[(*count)++]));
     }
 done:
     return status;
 }
 
-/* From the own place in `room` into those of the others. */
-static iso_status pass_piece(iso_mpi_part *part, const iso_watch *watch, int root, int bytes)
+/* From the own row of `room` into those of the others. */
+static iso_status pass_chunk(iso_mpi_part *part, const iso_watch *watch, int root, int bytes)
 {
     int count;
     iso_status status = iso_watch_check(watch);
@@ -142,16 +142,16 @@ static iso_status pass_piece(iso_mpi_part *part, const iso_watch *watch, int roo
         status = iso_error(ISO_FAILED, "an earlier call of these ranks has failed");
     if (status != ISO_OK)
         return status;
-    status = start_piece(part, root, bytes, &count);
+    status = start_chunk(part, root, bytes, &count);
     if (status == ISO_OK)
         status = iso_mpi_await(watch, count, part->requests, MPI_STATUSES_IGNORE);
     part->abandoned = status != ISO_OK;
     return status;
 }
 
-static size_t piece_at(size_t at, size_t bytes)
+static size_t chunk_at(size_t at, size_t bytes)
 {
-    return bytes - at < PIECE ? bytes - at : PIECE;
+    return bytes - at < CHUNK ? bytes - at : CHUNK;
 }
 
 iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, const void *mine, size_t bytes,
@@ -159,15 +159,15 @@ iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, c
 {
     size_t at = 0;
     do {
-        size_t piece = piece_at(at, bytes);
-        if (piece > 0)
-            memcpy(part->room + (size_t)part->rank * PIECE, (const char *)mine + at, piece);
-        iso_status status = pass_piece(part, watch, -1, (int)piece);
+        size_t chunk = chunk_at(at, bytes);
+        if (chunk > 0)
+            memcpy(part->room + (size_t)part->rank * CHUNK, (const char *)mine + at, chunk);
+        iso_status status = pass_chunk(part, watch, -1, (int)chunk);
         if (status != ISO_OK)
             return status;
-        for (int rank = 0; rank < part->size && piece > 0; rank++)
-            memcpy((char *)all + (size_t)rank * bytes + at, part->room + (size_t)rank * PIECE, piece);
-        at += piece;
+        for (int rank = 0; rank < part->size && chunk > 0; rank++)
+            memcpy((char *)all + (size_t)rank * bytes + at, part->room + (size_t)rank * CHUNK, chunk);
+        at += chunk;
     } while (at < bytes);
     return ISO_OK;
 }
@@ -175,31 +175,31 @@ iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, c
 iso_status iso_mpi_part_broadcast(iso_mpi_part *part, const iso_watch *watch, int root, void *data,
                                   size_t bytes)
 {
-    char *room = part->room + (size_t)root * PIECE;
+    char *room = part->room + (size_t)root * CHUNK;
     for (size_t at = 0; at < bytes;) {
-        size_t piece = piece_at(at, bytes);
-        memcpy(room, (char *)data + at, piece); /* the others' is replaced */
-        iso_status status = pass_piece(part, watch, root, (int)piece);
+        size_t chunk = chunk_at(at, bytes);
+        memcpy(room, (char *)data + at, chunk); /* the others' is replaced */
+        iso_status status = pass_chunk(part, watch, root, (int)chunk);
         if (status != ISO_OK)
             return status;
-        memcpy((char *)data + at, room, piece);
-        at += piece;
+        memcpy((char *)data + at, room, chunk);
+        at += chunk;
     }
     return ISO_OK;
 }
 
 /* values: of this rank on entry, their reduction afterwards. */
-static iso_status reduce_piece(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
+static iso_status reduce_chunk(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
                                void *values, int count, size_t bytes)
 {
-    memcpy(part->room + (size_t)part->rank * PIECE, values, bytes);
-    iso_status status = pass_piece(part, watch, -1, (int)bytes);
+    memcpy(part->room + (size_t)part->rank * CHUNK, values, bytes);
+    iso_status status = pass_chunk(part, watch, -1, (int)bytes);
     if (status == ISO_OK)
         memcpy(values, part->room, bytes);
     int tries = 0;
     for (int rank = 1; rank < part->size && status == ISO_OK; rank++)
         do
-            status = ISO_MPI(MPI_Reduce_local(part->room + (size_t)rank * PIECE, values, count, type, op));
+            status = ISO_MPI(MPI_Reduce_local(part->room + (size_t)rank * CHUNK, values, count, type, op));
         while (again(status, &tries));
     return status;
 }
@@ -213,8 +213,8 @@ iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watch *watch, MPI_O
         status = ISO_MPI(MPI_Type_size(type, &size));
     while (again(status, &tries));
     for (int at = 0; at < count && status == ISO_OK;) {
-        int some = count - at < PIECE / size ? count - at : PIECE / size;
-        status = reduce_piece(part, watch, op, type, (char *)values + (size_t)at * (size_t)size, some,
+        int some = count - at < CHUNK / size ? count - at : CHUNK / size;
+        status = reduce_chunk(part, watch, op, type, (char *)values + (size_t)at * (size_t)size, some,
                               (size_t)some * (size_t)size);
         at += some;
     }
@@ -223,11 +223,11 @@ iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watch *watch, MPI_O
 
 iso_status iso_mpi_part_sum_before(iso_mpi_part *part, const iso_watch *watch, int value, int *before)
 {
-    memcpy(part->room + (size_t)part->rank * PIECE, &value, sizeof value);
-    iso_status status = pass_piece(part, watch, -1, sizeof value);
+    memcpy(part->room + (size_t)part->rank * CHUNK, &value, sizeof value);
+    iso_status status = pass_chunk(part, watch, -1, sizeof value);
     *before = 0;
     for (int rank = 0; rank < part->rank && status == ISO_OK; rank++) {
-        memcpy(&value, part->room + (size_t)rank * PIECE, sizeof value);
+        memcpy(&value, part->room + (size_t)rank * CHUNK, sizeof value);
         *before += value;
     }
     return status;
