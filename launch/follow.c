@@ -46,6 +46,7 @@ static const struct {
     {"verbose", NULL, "0: silent; 1 (the default): a line for each checkpoint"},
     {"threads", NULL, NULL},
     {"backend", NULL, NULL},
+    {"tf32", NULL, NULL},
 };
 enum { SHARED = sizeof shared / sizeof *shared };
 

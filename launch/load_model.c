@@ -33,6 +33,7 @@ static const struct {
     {"devices", false, NULL},
     {"collectives", false, NULL},
     {"backend", false, NULL},
+    {"tf32", false, NULL},
     {"layout", false, NULL},
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},

@@ -16,6 +16,7 @@ static const char *const shared[] = {
     "zero",        "batch-size", "optimizer", "learning-rate", "schedule",   "weight-decay",
     "clip-norm",   "loss",       "metrics",   "precision",     "clip-value", "global-clip-norm",
     "layout-file", "seed",       "threads",   "verbose",       "backend",    "accumulate",
+    "tf32",
 };
 
 static const iso_argument own[] = {

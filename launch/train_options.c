@@ -81,6 +81,7 @@ static const iso_argument table[] = {
     SESSION(devices),
     SESSION(collectives),
     SESSION(backend),
+    SESSION(tf32),
     LIST(layouts, "layout", "KEY=LAYOUT",
          "the layout of tensors whose path matches KEY (exactly, or as a regular expression): weights "
          "(dense/kernel='-, model'), outputs of layers (dense/output), inputs (image/output); may be "

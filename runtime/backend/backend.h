@@ -74,11 +74,17 @@ typedef struct iso_work {
     const iso_kernel *kernel;
     const iso_kernel_call *call;
     const iso_box_copy *copy; /* NULL: the kernel */
+    const char *layer;        /* of the kernel's op, for messages; NULL: none */
 } iso_work;
 
 /* Instructions that a backend has prepared to be executed in each step: on the CPU a list, on a device that can
  * record them a recorded sequence. */
 typedef struct iso_sequence iso_sequence;
+
+/* What a user may choose of kernels. */
+typedef struct iso_backend_settings {
+    bool tf32; /* products of float32 multiply as TF32, with 10 bits of the fraction */
+} iso_backend_settings;
 
 /* All that the rest of Isogrid knows of a kind of device. To add a backend: one file that gives this table, and
  * one line in list.h. Members that may be NULL say what that means. */
@@ -90,6 +96,8 @@ typedef struct iso_backend {
     /* Loads libraries, when a context begins that uses it, and may set environment variables for this time.
      * NULL: there is nothing to load. */
     void (*load)(void);
+    /* After `load`, before the first plan. NULL: there is nothing to choose. */
+    void (*set)(const iso_backend_settings *settings);
     /* Kernels of different levels (instruction sets) give different bits, so all ranks use the lowest level that
      * one of them has. NULL: there is one level. */
     int (*level)(void);

@@ -1,6 +1,8 @@
 /* The backend "cuda": the table of libisogrid_cuda.so, which is opened when somebody asks whether there is a GPU. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "runtime/backend/cuda_library.h"
 #include "runtime/backend/list.h"
@@ -22,6 +24,18 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
     (stream ? on_device : iso_backend_cpu())->maximum(dtype, n, a, b, out, stream);
 }
 
+/* Without cuBLASLt products would be slow and their bits other ones: that must be asked for. */
+static bool lacks_products(const iso_cuda_library *library)
+{
+    const char *given = getenv("ISOGRID_CUBLASLT_LIBRARY");
+    iso_cuda_part_facts products;
+    library->find_part(ISO_CUDA_CUBLASLT, &products);
+    if (products.found || (given && strcmp(given, "none") == 0))
+        return false;
+    snprintf(reason, sizeof reason, "%s", products.text);
+    return true;
+}
+
 static void open_once(void)
 {
     const iso_cuda_library *library;
@@ -31,6 +45,8 @@ static void open_once(void)
         snprintf(reason, sizeof reason, "%s", facts.text);
         return;
     }
+    if (lacks_products(library))
+        return;
     on_device = library->backend();
     backend = *on_device;
     backend.unavailable = unavailable;

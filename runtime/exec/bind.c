@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/graph/graph_impl.h"
 
 /* ---- choosing kernels ---- */
 
@@ -359,14 +360,35 @@ static iso_status capture(const iso_runtime *runtime, iso_slot_plan *sp, int fir
     return ISO_OK;
 }
 
-/* Between exchanges and reads of the batch. */
-static iso_status capture_all(const iso_runtime *runtime, iso_slot_plan *sp, int n_instructions)
+/* The first layer whose output is computed by the op or by a later one; of a gradient's op that of its forward op. */
+static const char *layer_of(const iso_op *op)
 {
+    const iso_graph *graph = op->graph;
+    while (op->backward_of)
+        op = op->backward_of;
+    for (int i = 0; i < graph->n_layers; i++)
+        if (graph->layers[i]->output->producer->id >= op->id)
+            return graph->layers[i]->name;
+    return NULL;
+}
+
+static const iso_op *op_of(const iso_plan *plan, int instruction)
+{
+    return plan->program->steps[plan->instructions[instruction].step].op;
+}
+
+/* Between exchanges and reads of the batch. */
+static iso_status capture_all(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
+{
+    int n_instructions = plan->n_instructions;
     iso_status status = ISO_OK;
     discard_sequences(runtime, sp);
     for (int i = 0; i < n_instructions; i++) {
         const iso_slot_instruction *bound = &sp->instruction[i];
-        sp->work[i] = (iso_work){.kernel = bound->kernel, .call = &bound->call, .copy = bound->copy};
+        sp->work[i] = (iso_work){.kernel = bound->kernel,
+                                 .call = &bound->call,
+                                 .copy = bound->copy,
+                                 .layer = bound->kernel ? layer_of(op_of(plan, i)) : NULL};
     }
     for (int first = 0, end; first < n_instructions && status == ISO_OK; first = end + 1) {
         for (end = first; end < n_instructions && is_captured(&sp->instruction[end]);)
@@ -412,7 +434,7 @@ iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
             address_instruction(runtime, ready, l, i);
         iso_executable_bind_updates(runtime, ready, l);
         if (status == ISO_OK)
-            status = capture_all(runtime, &ready->slot[l], plan->n_instructions);
+            status = capture_all(runtime, plan, &ready->slot[l]);
         iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
         if (plan->faults)

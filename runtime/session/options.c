@@ -52,6 +52,10 @@ static const iso_session_option options[] = {
      "whose kernels compute; auto (the default): the first of the list that this machine can use; reference: "
      "plain loops, the oracle of the others",
      "the name of a backend", NULL},
+    {"tf32", true, true, true, 1, 1, NULL,
+     "on GPUs, matrix products of float32 multiply as TF32: faster, and with errors of 1e-3 instead of 1e-7. "
+     "Elsewhere it changes nothing",
+     "given without a value", NULL},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

@@ -125,6 +125,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         status = iso_agree_backend(ctx, &ctx->backend);
     if (status == ISO_OK && ctx->backend->load)
         ctx->backend->load();
+    if (status == ISO_OK && ctx->backend->set)
+        ctx->backend->set(&(iso_backend_settings){.tf32 = iso_option(ctx, "tf32", NULL) != NULL});
     return status;
 }
 

@@ -16,7 +16,8 @@
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
  *   STANDIN_SEED=N         for delays and orders (1)
  *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
- *                          F may be `kernel`: kernel number N fails while it runs */
+ *                          F may be `kernel`: kernel number N fails while it runs
+ *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it */
 #ifndef ISO_TESTS_STANDIN_H
 #define ISO_TESTS_STANDIN_H
 
@@ -32,6 +33,9 @@ enum { STANDIN_MOST_GPUS = 8 };
 
 /* A number from the environment. */
 long standin_number(const char *variable, long otherwise);
+
+/* Adds a line to the file STANDIN_NOTES, if that is set. */
+__attribute__((format(printf, 1, 2))) void standin_note(const char *format, ...);
 
 /* Ends the process with a report: the caller did what CUDA leaves undefined. */
 __attribute__((noreturn, format(printf, 1, 2))) void standin_stop(const char *format, ...);

@@ -4,21 +4,37 @@
 
 #include <stdio.h>
 
+#include "runtime/backend/cuda/cublaslt.h"
 #include "runtime/backend/cuda/device.h"
+#include "runtime/backend/cuda/functions.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/kernels.h"
+#include "runtime/backend/cuda/products.h"
 #include "runtime/backend/cuda/sequence.h"
 #include "runtime/backend/cuda/step_end.h"
 
-/* "cuda: GPU 0 (NVIDIA H200), CUDA 13.0"; "cuda: 4 GPUs (NVIDIA H200), CUDA 13.0" */
+/* "cuda: GPU 0 (NVIDIA H200), CUDA 13.0, cuBLASLt 13.1.0 (libcublasLt.so.13)"; "cuda: 4 GPUs (NVIDIA H200), ..." */
 static const char *description(void)
 {
-    static char text[400];
+    static char text[1000];
     int version = 0;
+    iso_cuda_part_facts products;
     cudaRuntimeGetVersion(&version);
-    snprintf(text, sizeof text, "cuda: %s, CUDA %d.%d", iso_cuda_gpu_names(), version / 1000,
-             version % 1000 / 10);
+    iso_cuda_find_opened(ISO_CUDA_CUBLASLT, &products);
+    snprintf(text, sizeof text, "cuda: %s, CUDA %d.%d, %s%s", iso_cuda_gpu_names(), version / 1000,
+             version % 1000 / 10, products.text, iso_cuda_allows_tf32() ? ", TF32" : "");
     return text;
+}
+
+static void set(const iso_backend_settings *settings)
+{
+    iso_cuda_allow_tf32(settings->tf32);
+}
+
+static const iso_kernel *find(const char *op, const iso_kernel_call *call)
+{
+    const iso_kernel *kernel = iso_cuda_library_kernel(op, call);
+    return kernel ? kernel : iso_cuda_kernel_find(op, call);
 }
 
 /* ---- on the stream's GPU ---- */
@@ -57,9 +73,10 @@ const iso_backend *iso_cuda_backend(void)
 {
     static const iso_backend backend = {.name = "cuda",
                                         .description = description,
+                                        .set = set,
                                         .kernels = iso_cuda_model_name,
                                         .device = iso_cuda_device,
-                                        .find = iso_cuda_kernel_find,
+                                        .find = find,
                                         .capture = iso_cuda_capture,
                                         .launch = iso_cuda_launch,
                                         .discard = iso_cuda_discard,

@@ -199,6 +199,12 @@ static void take(iso_cuda_part part, void *library, const char *path)
                  parts[part].variable);
 }
 
+bool iso_cuda_wants_part(iso_cuda_part part)
+{
+    const char *given = getenv(parts[part].variable);
+    return !given || strcmp(given, "none") != 0;
+}
+
 static bool is_substituted(iso_cuda_part part)
 {
     const char *given = getenv(parts[part].variable);
@@ -212,6 +218,11 @@ static void try_part(iso_cuda_part part)
     found[part].tried = true;
     if (!parts[part].version) {
         snprintf(found[part].text, sizeof found[part].text, "Isogrid was built without %s", parts[part].name);
+        return;
+    }
+    if (!iso_cuda_wants_part(part)) {
+        snprintf(found[part].text, sizeof found[part].text, "without %s (%s is none)", parts[part].name,
+                 parts[part].variable);
         return;
     }
     if (is_substituted(part)) {

@@ -20,7 +20,7 @@
     F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) \
     F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) \
     F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
-    F(cublasLtMatmulAlgoGetHeuristic)
+    F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoConfigGetAttribute)
 #if ISO_WITH_CUDNN
 #define ISO_CUDNN_FUNCTIONS(F) \
     F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream) \
@@ -50,6 +50,8 @@ typedef struct iso_cuda_functions {
 /* The functions of a part may be called once iso_cuda_open_part has returned ISO_OK for it. */
 extern iso_cuda_functions iso_cuda_call;
 
+/* False: the variable of the environment that names its file is "none", the wish to do without. */
+bool iso_cuda_wants_part(iso_cuda_part part);
 /* Opens a library of NVIDIA's, once, and fills its part of the table. Tried are the file that the environment names
  * (ISOGRID_CUBLASLT_LIBRARY, ISOGRID_CUDNN_LIBRARY, ISOGRID_NCCL_LIBRARY), else the one that the system's loader
  * finds, else those of Python's packages (nvidia/.../lib, which PyTorch brings along). ISO_FAILED: none can be

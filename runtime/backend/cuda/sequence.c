@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "runtime/backend/cuda/cublaslt.h"
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/gpu.h"
+#include "runtime/backend/cuda/products.h"
 #include "runtime/backend/cuda/step_end.h"
 #include "runtime/base/memory.h"
 
@@ -12,54 +14,99 @@ struct iso_sequence {
     iso_stream *stream;
     cudaGraphExec_t graph;
     int count;
+    int *
+        fused; /* how many instructions from each one on are done as one; 0: it is done with an earlier one */
     iso_work work[];
 };
 
-static void queue(const iso_sequence *sequence, int first, int count)
+static void queue_one(const iso_sequence *sequence, int at)
 {
-    for (const iso_work *w = &sequence->work[first], *end = w + count; w < end; w++)
-        if (w->copy)
-            iso_cuda_copy_box(w->copy, sequence->stream);
-        else
-            w->kernel->run(w->call);
+    const iso_work *w = &sequence->work[at];
+    if (sequence->fused[at] > 1)
+        iso_cuda_run_fused(w, sequence->fused[at]);
+    else if (w->copy)
+        iso_cuda_copy_box(w->copy, sequence->stream);
+    else if (sequence->fused[at] == 1)
+        w->kernel->run(w->call);
 }
 
-static cudaError_t capture_graph(iso_sequence *sequence)
+static void queue(const iso_sequence *sequence, int first, int count)
 {
-    cudaStream_t stream = ((iso_cuda_queue *)sequence->stream)->cuda;
+    for (int at = first; at < first + count; at++)
+        queue_one(sequence, at);
+}
+
+static void fuse(iso_sequence *sequence)
+{
+    for (int at = 0; at < sequence->count; at += sequence->fused[at])
+        sequence->fused[at] = iso_cuda_fused_count(&sequence->work[at], sequence->count - at);
+}
+
+/* What a library refused: its text is made where it is called. */
+static iso_status library_status(const iso_sequence *sequence, int at)
+{
+    const char *error = iso_cuda_product_error();
+    const iso_work *w = &sequence->work[at];
+    return !error ? ISO_OK
+                  : iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_gpu_names(),
+                              w->kernel->op, w->layer ? w->layer : "", error);
+}
+
+static iso_status queue_checked(const iso_sequence *sequence)
+{
+    iso_status status = ISO_OK;
+    for (int at = 0; at < sequence->count && status == ISO_OK; at++) {
+        queue_one(sequence, at);
+        status = library_status(sequence, at);
+    }
+    return status;
+}
+
+static const char *const refused = "a sequence of instructions cannot be captured";
+
+/* A capture that has begun ends in any case. */
+static iso_status end_capture(iso_sequence *sequence, iso_status queued)
+{
     cudaGraph_t graph = NULL;
-    cudaError_t error = iso_cuda_enter_stream(sequence->stream);
-    if (error == cudaSuccess)
-        error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-    if (error != cudaSuccess)
-        return error;
-    queue(sequence, 0, sequence->count);
-    cudaError_t refused = cudaGetLastError(); /* of a launch */
-    error = cudaStreamEndCapture(stream, &graph);
-    error = refused != cudaSuccess ? refused : error;
-    if (error == cudaSuccess)
+    cudaError_t launched = cudaGetLastError();
+    cudaError_t error = cudaStreamEndCapture(((iso_cuda_queue *)sequence->stream)->cuda, &graph);
+    error = launched != cudaSuccess ? launched : error;
+    if (queued == ISO_OK && error == cudaSuccess)
         error = cudaGraphInstantiate(&sequence->graph, graph, 0);
     if (graph)
         cudaGraphDestroy(graph);
-    return error;
+    return queued != ISO_OK ? queued : iso_cuda_status(error, refused);
+}
+
+static iso_status capture_graph(iso_sequence *sequence)
+{
+    cudaError_t error = iso_cuda_enter_stream(sequence->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamBeginCapture(((iso_cuda_queue *)sequence->stream)->cuda,
+                                       cudaStreamCaptureModeThreadLocal);
+    return error == cudaSuccess ? end_capture(sequence, queue_checked(sequence))
+                                : iso_cuda_status(error, refused);
 }
 
 iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
 {
     size_t bytes = (size_t)count * sizeof *work;
     iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
-    if (!sequence)
+    int *fused = iso_new((size_t)count * sizeof *fused);
+    if (!sequence || !fused) {
+        iso_free(sequence);
+        iso_free(fused);
         return iso_no_memory("a sequence of %d instructions", count);
-    sequence->stream = stream;
-    sequence->count = count;
-    memcpy(sequence->work, work, bytes);
-    cudaError_t error = capture_graph(sequence);
-    if (error != cudaSuccess) {
-        iso_cuda_discard(sequence);
-        return iso_cuda_status(error, "a sequence of instructions cannot be captured");
     }
-    *out = sequence;
-    return ISO_OK;
+    *sequence = (iso_sequence){.stream = stream, .count = count, .fused = fused};
+    memcpy(sequence->work, work, bytes);
+    fuse(sequence);
+    iso_status status = capture_graph(sequence);
+    if (status == ISO_OK)
+        *out = sequence;
+    else
+        iso_cuda_discard(sequence);
+    return status;
 }
 
 void iso_cuda_launch(const iso_sequence *sequence, int first, int count)
@@ -79,5 +126,6 @@ void iso_cuda_discard(iso_sequence *sequence)
     iso_cuda_enter_stream(sequence->stream);
     if (sequence->graph)
         cudaGraphExecDestroy(sequence->graph);
+    iso_free(sequence->fused);
     iso_free(sequence);
 }

@@ -1,0 +1,326 @@
+/* cuBLASLt's matrices are column-major, so a row-major c = a b is computed as the transpose: c' = b' a'. */
+#include "runtime/backend/cuda/cublaslt.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/backend/cuda/device.h"
+#include "runtime/backend/cuda/functions.h"
+#include "runtime/backend/cuda/gpu.h"
+#include "runtime/base/memory.h"
+
+/* NVIDIA recommends 32 MiB on Hopper (cuBLAS 13, "cublasSetWorkspace"); earlier GPUs ask for less. */
+enum { ADDRESS_MULTIPLE = 16, WORKSPACE_MULTIPLE = 256, MOST_WORKSPACE = 32 << 20, PROPOSALS = 16 };
+
+/* a, b, c: of the row-major product; the library's A is b, and its B is a. */
+struct iso_cuda_found_product {
+    iso_cuda_product product;
+    bool usable; /* false: the library has no algorithm */
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace;
+    struct iso_cuda_found_product *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static iso_cuda_found_product *all;
+static cublasLtHandle_t handles[ISO_CUDA_GPUS]; /* one for each GPU that this process uses */
+static bool tf32;
+
+void iso_cuda_allow_tf32(bool allow)
+{
+    tf32 = allow;
+}
+
+bool iso_cuda_allows_tf32(void)
+{
+    return tf32;
+}
+
+/* ---- errors ---- */
+
+static _Thread_local char error_text[400];
+
+const char *iso_cuda_product_error(void)
+{
+    static _Thread_local char taken[sizeof error_text];
+    memcpy(taken, error_text, sizeof taken);
+    error_text[0] = 0;
+    return *taken ? taken : NULL;
+}
+
+/* "float32 [8, 128, 784]" */
+static void matrix_text(int32_t dtype, int64_t batch, int64_t rows, int64_t columns, char text[120])
+{
+    if (batch > 1)
+        snprintf(text, 120, "%s [%lld, %lld, %lld]", iso_dtype_name((iso_dtype)dtype), (long long)batch,
+                 (long long)rows, (long long)columns);
+    else
+        snprintf(text, 120, "%s [%lld, %lld]", iso_dtype_name((iso_dtype)dtype), (long long)rows,
+                 (long long)columns);
+}
+
+static void keep_error(const iso_cuda_product *p, cublasStatus_t status)
+{
+    char a[120], b[120];
+    matrix_text(p->dtype, p->batch, p->m, p->k, a);
+    matrix_text(p->dtype, p->batch, p->k, p->n, b);
+    if (!error_text[0])
+        snprintf(error_text, sizeof error_text, "cuBLASLt refuses the product of %s and %s: %s (%d)", a, b,
+                 iso_cuda_call.cublasLtGetStatusString(status), (int)status);
+}
+
+/* ---- descriptors ---- */
+
+#define KEEP(status, call)                                                                                   \
+    do {                                                                                                     \
+        if ((status) == CUBLAS_STATUS_SUCCESS)                                                               \
+            (status) = (call);                                                                               \
+    } while (0)
+
+static cudaDataType_t type_of(int32_t dtype)
+{
+    return dtype == ISO_F64 ? CUDA_R_64F : dtype == ISO_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static bool is_real(int32_t dtype)
+{
+    return dtype == ISO_F32 || dtype == ISO_F64 || dtype == ISO_BF16;
+}
+
+static cublasStatus_t set_desc(cublasLtMatmulDescOpaque_t *desc, cublasLtMatmulDescAttributes_t attribute,
+                               const void *value, size_t size)
+{
+    return iso_cuda_call.cublasLtMatmulDescSetAttribute(desc, attribute, value, size);
+}
+
+static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
+{
+    static const cublasLtEpilogue_t of[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
+                                            CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS};
+    return of[epilogue];
+}
+
+static cublasStatus_t make_desc(const iso_cuda_product *p, cublasLtMatmulDescOpaque_t *desc)
+{
+    cublasComputeType_t compute = p->dtype == ISO_F64 ? CUBLAS_COMPUTE_64F
+                                  : p->tf32           ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                      : CUBLAS_COMPUTE_32F;
+    cublasOperation_t of_a = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      of_b = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
+    cublasLtMatmulDesc_t made = NULL;
+    cublasStatus_t status =
+        iso_cuda_call.cublasLtMatmulDescCreate(&made, compute, p->dtype == ISO_F64 ? CUDA_R_64F : CUDA_R_32F);
+    KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a));
+    KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_TRANSB, &of_b, sizeof of_b));
+    KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    if (made) {
+        *desc = *made; /* plain data, as the header says */
+        iso_cuda_call.cublasLtMatmulDescDestroy(made);
+    }
+    return status;
+}
+
+/* A matrix that is stored as [batch, rows, columns] in row-major order: column-major it is [columns, rows]. */
+static cublasStatus_t make_layout(int32_t dtype, int64_t batch, int64_t rows, int64_t columns,
+                                  cublasLtMatrixLayoutOpaque_t *layout)
+{
+    cublasLtMatrixLayout_t made = NULL;
+    int32_t count = (int32_t)batch;
+    int64_t stride = rows * columns;
+    cublasStatus_t status = iso_cuda_call.cublasLtMatrixLayoutCreate(&made, type_of(dtype), (uint64_t)columns,
+                                                                     (uint64_t)rows, columns);
+    KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                                &count, sizeof count));
+    KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(
+                     made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    if (made) {
+        *layout = *made;
+        iso_cuda_call.cublasLtMatrixLayoutDestroy(made);
+    }
+    return status;
+}
+
+static cublasStatus_t make_layouts(iso_cuda_found_product *f)
+{
+    const iso_cuda_product *p = &f->product;
+    cublasStatus_t status =
+        make_layout(p->dtype, p->batch, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, &f->a);
+    KEEP(status,
+         make_layout(p->dtype, p->batch, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, &f->b));
+    KEEP(status, make_layout(p->out_dtype, p->batch, p->m, p->n, &f->c));
+    return status;
+}
+
+/* ---- the algorithm ---- */
+
+/* The largest power of two, up to that of addresses, of which all rows and matrices begin at a multiple. */
+static uint32_t alignment(int32_t dtype, int64_t batch, int64_t rows, int64_t columns)
+{
+    int64_t size = (int64_t)iso_dtype_size((iso_dtype)dtype);
+    uint32_t multiple = ADDRESS_MULTIPLE;
+    while (columns * size % multiple || (batch > 1 && rows * columns * size % multiple))
+        multiple /= 2;
+    return multiple;
+}
+
+/* Parts of a sum may be added in a step of their own: its order is always the same. In place it need not be. */
+static const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+static cublasStatus_t make_preference(const iso_cuda_product *p, cublasLtMatmulPreference_t *preference)
+{
+    const uint64_t workspace = MOST_WORKSPACE;
+    const uint32_t a = alignment(p->dtype, p->batch, p->transpose_b ? p->n : p->k,
+                                 p->transpose_b ? p->k : p->n),
+                   b = alignment(p->dtype, p->batch, p->transpose_a ? p->k : p->m,
+                                 p->transpose_a ? p->m : p->k),
+                   c = alignment(p->out_dtype, p->batch, p->m, p->n);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t size;
+    } set[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+               {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+    cublasStatus_t status = iso_cuda_call.cublasLtMatmulPreferenceCreate(preference);
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        KEEP(status, iso_cuda_call.cublasLtMatmulPreferenceSetAttribute(*preference, set[i].attribute,
+                                                                        set[i].value, set[i].size));
+    return status;
+}
+
+/* The library's mask filters the proposals; this makes sure. */
+static bool has_fixed_order(const cublasLtMatmulAlgo_t *algorithm)
+{
+    uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_MASK;
+    size_t written;
+    return iso_cuda_call.cublasLtMatmulAlgoConfigGetAttribute(
+               algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme, &written) ==
+               CUBLAS_STATUS_SUCCESS &&
+           (scheme & ~schemes) == 0;
+}
+
+static void take_algorithm(iso_cuda_found_product *f, const cublasLtMatmulHeuristicResult_t *proposal,
+                           int count)
+{
+    for (int i = 0; i < count && !f->usable; i++)
+        if (proposal[i].state == CUBLAS_STATUS_SUCCESS && proposal[i].workspaceSize <= MOST_WORKSPACE &&
+            has_fixed_order(&proposal[i].algo)) {
+            f->algorithm = proposal[i].algo;
+            f->workspace = proposal[i].workspaceSize;
+            f->usable = true;
+        }
+}
+
+/* Of the GPU that the thread has entered. Called with the lock. NULL: there is none. */
+static cublasLtHandle_t handle_here(void)
+{
+    int gpu = 0;
+    if (iso_cuda_open_part(ISO_CUDA_CUBLASLT) != ISO_OK || cudaGetDevice(&gpu) != cudaSuccess ||
+        gpu >= ISO_CUDA_GPUS)
+        return NULL;
+    if (!handles[gpu] && iso_cuda_call.cublasLtCreate(&handles[gpu]) != CUBLAS_STATUS_SUCCESS)
+        handles[gpu] = NULL;
+    return handles[gpu];
+}
+
+static void find_algorithm(iso_cuda_found_product *f)
+{
+    cublasLtHandle_t handle = handle_here();
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t proposal[PROPOSALS];
+    int count = 0;
+    if (!handle)
+        return;
+    cublasStatus_t status = make_desc(&f->product, &f->desc);
+    KEEP(status, make_layouts(f));
+    KEEP(status, make_preference(&f->product, &preference));
+    KEEP(status, iso_cuda_call.cublasLtMatmulAlgoGetHeuristic(handle, &f->desc, &f->b, &f->a, &f->c, &f->c,
+                                                              preference, PROPOSALS, proposal, &count));
+    if (status == CUBLAS_STATUS_SUCCESS)
+        take_algorithm(f, proposal, count);
+    if (preference)
+        iso_cuda_call.cublasLtMatmulPreferenceDestroy(preference);
+}
+
+/* ---- products that were found ---- */
+
+static bool is_possible(const iso_cuda_product *p)
+{
+    return p->batch > 0 && p->m > 0 && p->n > 0 && p->k > 0 && p->batch <= INT32_MAX && is_real(p->dtype) &&
+           (p->out_dtype == p->dtype || (p->dtype == ISO_BF16 && p->out_dtype == ISO_F32));
+}
+
+/* Called with the lock. */
+static iso_cuda_found_product *look_up(const iso_cuda_product *product)
+{
+    for (iso_cuda_found_product *f = all; f; f = f->next)
+        if (memcmp(&f->product, product, sizeof *product) == 0)
+            return f;
+    iso_cuda_found_product *fresh = iso_new(sizeof *fresh);
+    if (!fresh)
+        return NULL;
+    fresh->product = *product;
+    find_algorithm(fresh);
+    fresh->next = all;
+    all = fresh;
+    return fresh;
+}
+
+const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product)
+{
+    if (!is_possible(&product))
+        return NULL;
+    product.tf32 = tf32 && product.dtype == ISO_F32;
+    pthread_mutex_lock(&lock);
+    const iso_cuda_found_product *found = look_up(&product);
+    pthread_mutex_unlock(&lock);
+    return found && found->usable ? found : NULL;
+}
+
+size_t iso_cuda_product_workspace(const iso_cuda_found_product *found)
+{
+    return found->workspace > 0 ? found->workspace + WORKSPACE_MULTIPLE : 0;
+}
+
+/* ---- running ---- */
+
+bool iso_cuda_product_aligned(const iso_cuda_operands *operands)
+{
+    return ((uintptr_t)operands->a | (uintptr_t)operands->b | (uintptr_t)operands->c |
+            (uintptr_t)operands->bias) %
+               ADDRESS_MULTIPLE ==
+           0;
+}
+
+void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_operands *operands,
+                          const iso_stream *stream)
+{
+    static const float one_f32 = 1, zero_f32 = 0;
+    static const double one_f64 = 1, zero_f64 = 0;
+    bool wide = found->product.dtype == ISO_F64;
+    const void *one = wide ? (const void *)&one_f64 : &one_f32,
+               *zero = wide ? (const void *)&zero_f64 : &zero_f32;
+    iso_cuda_found_product f = *found; /* the descriptors are the caller's: another thread may run the same */
+    uintptr_t workspace = (uintptr_t)operands->workspace;
+    workspace = (workspace + WORKSPACE_MULTIPLE - 1) / WORKSPACE_MULTIPLE * WORKSPACE_MULTIPLE;
+    pthread_mutex_lock(&lock);
+    cublasLtHandle_t handle = handle_here();
+    pthread_mutex_unlock(&lock);
+    cublasStatus_t status = handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+    if (f.product.epilogue & ISO_CUDA_ADD_BIAS)
+        KEEP(status,
+             set_desc(&f.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands->bias, sizeof operands->bias));
+    KEEP(status, iso_cuda_call.cublasLtMatmul(handle, &f.desc, one, operands->b, &f.b, operands->a, &f.a,
+                                              zero, operands->c, &f.c, operands->c, &f.c, &f.algorithm,
+                                              f.workspace > 0 ? (void *)workspace : NULL, f.workspace,
+                                              ((const iso_cuda_queue *)stream)->cuda));
+    if (status != CUBLAS_STATUS_SUCCESS)
+        keep_error(&f.product, status);
+}

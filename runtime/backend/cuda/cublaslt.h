@@ -1,0 +1,51 @@
+/* Products of matrices by cuBLASLt. What is made for a product (descriptors, and the algorithm that the library
+ * proposes) is made once, when a plan first asks for it, and kept until the process ends: a step only queues it.
+ * Functions are local; any thread may call them. */
+#ifndef ISO_BACKEND_CUDA_CUBLASLT_H
+#define ISO_BACKEND_CUDA_CUBLASLT_H
+
+#include <cuda_runtime_api.h>
+
+#include "runtime/backend/backend.h"
+
+/* What is done with each element of the result before it is stored: iso_op_add of a vector [n], iso_op_relu. */
+enum { ISO_CUDA_ADD_BIAS = 1, ISO_CUDA_RELU = 2 };
+
+/* c [batch, m, n] = sum over k of a(batch, m, k) b(batch, k, n): dense matrices, row-major. a is stored as
+ * [batch, m, k], or transposed as [batch, k, m]; b as [batch, k, n], or transposed as [batch, n, k]. Elements of bf16
+ * are multiplied and summed as float32. */
+typedef struct iso_cuda_product {
+    int64_t batch, m, n, k;
+    int32_t dtype, out_dtype; /* iso_dtype of a and b, and of c and the bias */
+    int32_t transpose_a, transpose_b;
+    int32_t epilogue; /* ISO_CUDA_ADD_BIAS + ISO_CUDA_RELU */
+    int32_t tf32;     /* set by iso_cuda_product_find: float32 is multiplied as TF32 */
+} iso_cuda_product;
+
+typedef struct iso_cuda_operands {
+    const void *a, *b, *bias;
+    void *c, *workspace;
+} iso_cuda_operands;
+
+typedef struct iso_cuda_found_product iso_cuda_found_product;
+
+/* How cuBLASLt does a product; NULL: it does not (an empty one, types or an epilogue that it lacks, no algorithm for
+ * its shapes whose sums have one order), or the library is not in use. */
+const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product);
+/* Bytes of workspace, whose address may be any multiple of 16. */
+size_t iso_cuda_product_workspace(const iso_cuda_found_product *found);
+/* Whether the addresses are as aligned as cuBLASLt was told: multiples of 16. */
+bool iso_cuda_product_aligned(const iso_cuda_operands *operands);
+/* Queues a product. Does not wait, and may be captured. An error is kept for iso_cuda_product_error. */
+void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_operands *operands,
+                          const iso_stream *stream);
+
+/* The first error of this thread since the last call: "cuBLASLt refuses the product of float32 [128, 784] and
+ * [784, 10]: CUBLAS_STATUS_EXECUTION_FAILED (13)"; NULL: none. It is valid until the thread's next error. */
+const char *iso_cuda_product_error(void);
+
+/* Whether float32 may be multiplied as TF32 from now on. Before the first plan. */
+void iso_cuda_allow_tf32(bool allow);
+bool iso_cuda_allows_tf32(void);
+
+#endif

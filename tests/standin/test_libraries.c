@@ -1,0 +1,340 @@
+/* What the CUDA backend computes by NVIDIA's libraries, on the stand-ins for them: every case of these ops in
+ * float32, float64 and bfloat16 gives the numbers of the reference, at addresses that the libraries take and at
+ * others; a bias and a relu that follow a product in place are fused with it, and give the bits of three
+ * instructions; sums have one order; an error names the op, its layer, the shapes and the library's number. Ranks: 1
+ * Sanitize: 1 */
+#include <unistd.h>
+
+#include "runtime/base/device.h"
+#include "tests/backend/cases.h"
+#include "tests/support/cuda_library.h"
+#include "tests/support/once.h"
+#include "tests/support/run_tests.h"
+
+static const iso_cuda_library *cuda;
+static const iso_backend *backend;
+static const iso_device *device;
+static iso_stream *stream;
+
+/* ---- a call on the device ---- */
+
+enum { ARENA = 64 << 20, APART = 4096 };
+static char *arena; /* what the calls of a case use */
+static size_t used;
+
+static void *take(size_t bytes, size_t offset)
+{
+    size_t at = used;
+    used += (bytes + offset) / APART * APART + APART;
+    ck_assert_uint_le(used, ARENA);
+    return arena + at + offset;
+}
+
+/* An array on the device, at `offset` from an aligned address. */
+static void place(iso_array *array, const void *from, size_t offset)
+{
+    array->data = take(iso_array_bytes(array), offset);
+    if (from && iso_array_bytes(array) > 0)
+        device->copy(stream, array->data, from, iso_array_bytes(array));
+}
+
+static void fetch(const iso_array *array, void *to)
+{
+    if (iso_array_bytes(array) > 0)
+        device->copy(stream, to, array->data, iso_array_bytes(array));
+    check_ok(device->wait(stream));
+}
+
+/* A call with arrays of its own. */
+typedef struct placed {
+    iso_kernel_call call;
+    const iso_kernel *kernel;
+    iso_array in[MOST_ARRAYS], out[4];
+} placed;
+
+static void begin(placed *p, const trial *t, size_t offset)
+{
+    *p = (placed){0};
+    for (int i = 0; i < t->inputs; i++) {
+        p->in[i] = t->in[i];
+        place(&p->in[i], t->in[i].data, offset);
+    }
+    for (int i = 0; i < t->outputs; i++) {
+        p->out[i] = t->out[i];
+        place(&p->out[i], NULL, offset);
+    }
+    p->call = (iso_kernel_call){.attrs = &t->attrs,
+                                .n_inputs = t->inputs,
+                                .n_outputs = t->outputs,
+                                .in = p->in,
+                                .out = p->out,
+                                .stream = stream};
+    p->kernel = backend->find(t->op, &p->call);
+    ck_assert_ptr_nonnull(p->kernel);
+    size_t bytes = p->kernel->scratch ? p->kernel->scratch(&p->call) : 0;
+    p->call.scratch = bytes > 0 ? take(bytes, 64) : NULL;
+}
+
+/* Runs work as the executor does: captured, then launched. */
+static void run_work(const iso_work *work, int count)
+{
+    iso_sequence *sequence = NULL;
+    check_ok(backend->capture(work, count, stream, &sequence));
+    backend->launch(sequence, 0, count);
+    check_ok(device->wait(stream));
+    backend->discard(sequence);
+}
+
+static const char *run_case(const trial *t, size_t offset, result *got)
+{
+    placed p;
+    used = 0;
+    begin(&p, t, offset);
+    run_work(&(iso_work){.kernel = p.kernel, .call = &p.call}, 1);
+    for (int i = 0; i < t->outputs; i++) {
+        got->out[i] = t->out[i];
+        got->out[i].data = room_for(&t->out[i], 0, &got->owner[i]);
+        fetch(&p.out[i], got->out[i].data);
+    }
+    got->kernel = p.kernel->name;
+    return got->kernel;
+}
+
+/* ---- the cases of the CPU's kernels ---- */
+
+static trial in_type(const trial *t, iso_dtype dtype)
+{
+    trial other = *t;
+    for (int i = 0; i < t->inputs + t->outputs; i++) {
+        iso_array *array = i < t->inputs ? &other.in[i] : &other.out[i - t->inputs];
+        array->dtype = array->dtype == ISO_F32 ? dtype : array->dtype;
+    }
+    if (dtype == ISO_F64)
+        other.tolerance = (tolerance){t->tolerance.relative * 1e-6, t->tolerance.absolute * 1e-6};
+    if (dtype == ISO_BF16)
+        other.tolerance.relative = 0x1p-7;
+    return other;
+}
+
+/* Returns whether a library did it. Empty ones are the own kernels' affair. */
+static bool check_case(const trial *of, iso_dtype dtype)
+{
+    trial t = in_type(of, dtype);
+    void *owner[MOST_ARRAYS];
+    bool by_library = false;
+    place_inputs(&t, 0, NULL, owner);
+    result want = run_trial(&t, iso_backend_reference(), 0), odd, first, again;
+    by_library = strcmp(run_case(&t, 16, &first), "own") != 0;
+    compare(&t, &want, &first);
+    run_case(&t, 48, &again);
+    compare_bits(&t, &first, &again);
+    run_case(&t, 8, &odd);
+    compare(&t, &want, &odd);
+    result *all[] = {&odd, &first, &again};
+    for (int i = 0; i < 3; i++)
+        free_result(&t, all[i]);
+    free_result(&t, &want);
+    free_all(owner, t.inputs);
+    return by_library;
+}
+
+/* A case of other types has them for a reason. */
+static bool all_float32(const trial *t)
+{
+    bool all = !t->fixed_types;
+    for (int i = 0; i < t->inputs; i++)
+        all = all && t->in[i].dtype == ISO_F32;
+    return all && t->out[0].dtype == ISO_F32;
+}
+
+static void check_op(const char *op, int least)
+{
+    int by_library = 0;
+    random_state = 1;
+    for (int index = 0;; index++) {
+        trial t = {.op = op};
+        if (!maker_of(op)(&t, index))
+            break;
+        by_library += check_case(&t, ISO_F32);
+        by_library += all_float32(&t) && check_case(&t, ISO_F64);
+        by_library += all_float32(&t) && check_case(&t, ISO_BF16);
+    }
+    ck_assert_msg(by_library >= least, "a library did %d cases of %s", by_library, op);
+}
+
+START_TEST(products_agree)
+{
+    check_op("matmul", 30);
+}
+END_TEST
+
+/* ---- a product, a bias and a relu ---- */
+
+enum { M = 7, N = 24, K = 40 };
+
+typedef struct dense {
+    placed product, add, relu;
+    iso_work work[3];
+} dense;
+
+/* The results are all in place, or, with `apart`, the relu's is not. */
+static void begin_dense(dense *d, trial t[3], bool apart)
+{
+    used = 0;
+    begin(&d->product, &t[0], 0);
+    begin(&d->add, &t[1], 0);
+    begin(&d->relu, &t[2], 0);
+    d->add.in[0].data = d->add.out[0].data = d->relu.in[0].data = d->product.out[0].data;
+    if (!apart)
+        d->relu.out[0].data = d->product.out[0].data;
+    placed *all[] = {&d->product, &d->add, &d->relu};
+    for (int i = 0; i < 3; i++)
+        d->work[i] = (iso_work){.kernel = all[i]->kernel, .call = &all[i]->call, .layer = "d1"};
+}
+
+static void make_dense(trial t[3], iso_dtype dtype)
+{
+    t[0] = (trial){.op = "matmul"};
+    input(&t[0], dtype, -1, 1, DIMS(M, K));
+    input(&t[0], dtype, -1, 1, DIMS(K, N));
+    t[1] = (trial){.op = "add"};
+    input(&t[1], dtype, -1, 1, DIMS(M, N));
+    input(&t[1], dtype, -1, 1, DIMS(N));
+    t[2] = (trial){.op = "relu"};
+    t[2].attrs.unary.kind = ISO_UNARY_RELU;
+    input(&t[2], dtype, -1, 1, DIMS(M, N));
+    for (int i = 0; i < 3; i++)
+        output(&t[i], dtype, DIMS(M, N));
+}
+
+/* What the stand-in notes of the libraries' calls, since the last time. */
+static char notes_path[] = "/tmp/isogrid_notes_XXXXXX";
+
+static void take_notes(char *text, size_t size)
+{
+    FILE *file = fopen(notes_path, "r");
+    ck_assert_ptr_nonnull(file);
+    size_t length = fread(text, 1, size - 1, file);
+    text[length] = 0;
+    fclose(file);
+    ck_assert_int_eq(truncate(notes_path, 0), 0);
+}
+
+static void check_dense(iso_dtype dtype, bool apart, const char *noted)
+{
+    trial t[3];
+    void *owner[3][MOST_ARRAYS];
+    dense d;
+    char text[400];
+    double alone[M * N], together[M * N];
+    make_dense(t, dtype);
+    random_state = 1;
+    for (int i = 0; i < 3; i++)
+        place_inputs(&t[i], 0, NULL, owner[i]);
+    begin_dense(&d, t, apart);
+    for (int i = 0; i < 3; i++)
+        run_work(&d.work[i], 1);
+    fetch(&d.relu.out[0], alone);
+    take_notes(text, sizeof text);
+    ck_assert_str_eq(text, "product 7 x 24 x 40 of 1\n");
+    run_work(d.work, 3);
+    take_notes(text, sizeof text);
+    ck_assert_str_eq(text, noted);
+    fetch(&d.relu.out[0], together);
+    if (dtype != ISO_BF16) /* whose sum is then rounded once */
+        ck_assert_mem_eq(alone, together, iso_array_bytes(&d.relu.out[0]));
+    for (int i = 0; i < 3; i++)
+        free_all(owner[i], t[i].inputs);
+}
+
+START_TEST(bias_and_relu_are_fused)
+{
+    char text[100000];
+    take_notes(text, sizeof text);
+    check_dense(ISO_F32, false, "product+bias+relu 7 x 24 x 40 of 1\n");
+    check_dense(ISO_F32, true, "product+bias 7 x 24 x 40 of 1\n");
+    check_dense(ISO_BF16, false, "product+bias+relu 7 x 24 x 40 of 1\n");
+    check_dense(ISO_F64, false, "product 7 x 24 x 40 of 1\n");
+}
+END_TEST
+
+/* One after the other, as a profile or an exchange makes the executor do: the same calls. */
+START_TEST(parts_of_a_sequence_are_the_same)
+{
+    trial t[3];
+    void *owner[3][MOST_ARRAYS];
+    dense d;
+    char text[400];
+    float whole[M * N], parts[M * N];
+    iso_sequence *sequence = NULL;
+    make_dense(t, ISO_F32);
+    for (int i = 0; i < 3; i++)
+        place_inputs(&t[i], 0, NULL, owner[i]);
+    begin_dense(&d, t, false);
+    run_work(d.work, 3);
+    fetch(&d.relu.out[0], whole);
+    check_ok(backend->capture(d.work, 3, stream, &sequence));
+    take_notes(text, sizeof text);
+    for (int i = 0; i < 3; i++)
+        backend->launch(sequence, i, 1);
+    fetch(&d.relu.out[0], parts);
+    take_notes(text, sizeof text);
+    ck_assert_str_eq(text, "product+bias+relu 7 x 24 x 40 of 1\n");
+    ck_assert_mem_eq(whole, parts, sizeof whole);
+    backend->discard(sequence);
+    for (int i = 0; i < 3; i++)
+        free_all(owner[i], t[i].inputs);
+}
+END_TEST
+
+START_TEST(an_error_says_where)
+{
+    trial t[3];
+    void *owner[3][MOST_ARRAYS];
+    dense d;
+    iso_sequence *sequence = NULL;
+    make_dense(t, ISO_F32);
+    for (int i = 0; i < 3; i++)
+        place_inputs(&t[i], 0, NULL, owner[i]);
+    begin_dense(&d, t, false);
+    setenv("STANDIN_FAIL", "cublasLtMatmul:13", 1);
+    ck_assert_int_eq(backend->capture(d.work, 3, stream, &sequence), ISO_FAILED);
+    unsetenv("STANDIN_FAIL");
+    ck_assert_str_eq(
+        iso_error_message(),
+        "GPU 0 (Stand-in): the op matmul of layer 'd1': cuBLASLt refuses the product of float32 [7, "
+        "40] and float32 [40, 24]: CUBLAS_STATUS_EXECUTION_FAILED (13)");
+    run_work(d.work, 3); /* the error is over */
+    for (int i = 0; i < 3; i++)
+        free_all(owner[i], t[i].inputs);
+}
+END_TEST
+
+static bool begin_all(void)
+{
+    cuda = test_cuda_library();
+    int file = cuda ? mkstemp(notes_path) : -1;
+    if (file < 0)
+        return false;
+    close(file);
+    setenv("STANDIN_NOTES", notes_path, 1);
+    backend = cuda->backend();
+    device = cuda->device(0);
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->allocate(device, ARENA, "the arrays", (void **)&arena));
+    return true;
+}
+
+int main(void)
+{
+    if (!begin_all()) {
+        report_skipped("the libraries of the backend cuda", "this build has no headers of CUDA");
+        return 77;
+    }
+    int failed = RUN_TESTS("libraries of CUDA", 300, products_agree, bias_and_relu_are_fused,
+                           parts_of_a_sequence_are_the_same, an_error_says_where);
+    device->release(device, arena);
+    device->destroy_stream(stream);
+    unlink(notes_path);
+    return failed;
+}
