@@ -38,7 +38,7 @@ static void *take(size_t bytes)
         area_used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
         CHECK(area_used <= AREA, "a trial needs more than %d bytes", AREA);
     } else {
-        good(gpu->device()->allocate(bytes, "a test", &memory));
+        good(gpu->device(0)->allocate(gpu->device(0), bytes, "a test", &memory));
     }
     return memory;
 }
@@ -56,7 +56,7 @@ static void back(void *host, void *memory, size_t bytes)
     if (host)
         good(iso_device_read(stream, host, memory, bytes));
     if (!area)
-        gpu->device()->release((char *)memory - shift);
+        gpu->device(0)->release(gpu->device(0), (char *)memory - shift);
 }
 
 /* ---- a kernel whose arrays are the host's: they travel to the device and back, with the bytes behind them ---- */
@@ -105,7 +105,7 @@ static void run_on_device(const iso_kernel_call *call)
     there.info = on_device(call->info, sizeof *call->info);
     there.fault = on_device(call->fault, sizeof *call->fault);
     real->run(&there);
-    good(gpu->device()->wait(stream));
+    good(gpu->device(0)->wait(stream));
     for (int i = 0; i < call->n_outputs; i++)
         good(iso_device_read(stream, call->out[i].data, out[i].data, bytes_of(&out[i]) + GUARD));
     back(call->fault, there.fault, sizeof *call->fault);
@@ -249,7 +249,7 @@ static void check_rule(int which, iso_dtype dtype)
                                .n_runs = count,
                                .runs = runs};
     gpu->optimize(&call, stream);
-    good(gpu->device()->wait(stream));
+    good(gpu->device(0)->wait(stream));
     back(NULL, rates_there, 0);
     back(&got, there, sizeof got);
     ck_assert_msg(memcmp(&want, &got, sizeof want) == 0, "%s of setting %d in %s: other bits",
@@ -310,11 +310,10 @@ static bool begin_device(void)
         report_skipped("the backend cuda", iso_error_message());
         return false;
     }
-    gpu->load(0);
-    good(gpu->device()->create_stream(&stream));
+    good(gpu->device(0)->create_stream(gpu->device(0), &stream));
     void *memory = NULL;
     if (!getenv("ISOGRID_TEST_SEPARATE"))
-        good(gpu->device()->allocate(AREA, "all trials", &memory));
+        good(gpu->device(0)->allocate(gpu->device(0), AREA, "all trials", &memory));
     area = memory;
     const char *wanted = getenv("ISOGRID_TEST_EVERY");
     every = wanted ? atoi(wanted) : getenv("ISOGRID_TEST_LONG") ? 1 : 20;
@@ -329,7 +328,7 @@ int main(void)
     int code =
         RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device, faults_are_the_first,
                   updates_have_the_bits_of_the_reference, sums_and_maxima_have_the_bits_of_the_reference);
-    gpu->device()->release(area);
-    gpu->device()->destroy_stream(stream);
+    gpu->device(0)->release(gpu->device(0), area);
+    gpu->device(0)->destroy_stream(stream);
     return code;
 }

@@ -38,7 +38,7 @@ typedef iso_status launcher(const bench *b, const void *what);
 
 static iso_status measure(const bench *b, launcher *run, const void *what, double *seconds)
 {
-    const iso_device *device = b->backend->device();
+    const iso_device *device = b->backend->device(0);
     iso_status status;
     ISO_TRY(run(b, what)); /* warm */
     ISO_TRY(device->wait(b->stream));
@@ -134,7 +134,7 @@ static iso_status print_ops(const bench *b)
 static iso_status run_copy(const bench *b, const void *what)
 {
     (void)what;
-    b->backend->device()->copy(b->stream, b->array[1], b->array[0], b->bytes);
+    b->backend->device(0)->copy(b->stream, b->array[1], b->array[0], b->bytes);
     return ISO_OK;
 }
 
@@ -181,17 +181,17 @@ static iso_status print_rest(const bench *b)
 
 static iso_status prepare(bench *b)
 {
-    const iso_device *device = b->backend->device();
+    const iso_device *device = b->backend->device(0);
     iso_step_info info = {.step = 1, .seed = 1, .rows = COLUMNS};
     iso_rates rates = {.apply = true, .hyper = {1e-3, 0, 0.1, 0.001, 1e-7, 0}};
     void *memory[3] = {NULL};
     iso_status status;
-    ISO_TRY(device->create_stream(&b->stream));
+    ISO_TRY(device->create_stream(device, &b->stream));
     for (int i = 0; i < ARRAYS; i++)
-        ISO_TRY(device->allocate(b->bytes, "an array", &b->array[i]));
-    ISO_TRY(device->allocate(sizeof info, "what kernels know", &memory[0]));
-    ISO_TRY(device->allocate(sizeof(iso_fault), "a fault", &memory[1]));
-    ISO_TRY(device->allocate(sizeof rates, "rates", &memory[2]));
+        ISO_TRY(device->allocate(device, b->bytes, "an array", &b->array[i]));
+    ISO_TRY(device->allocate(device, sizeof info, "what kernels know", &memory[0]));
+    ISO_TRY(device->allocate(device, sizeof(iso_fault), "a fault", &memory[1]));
+    ISO_TRY(device->allocate(device, sizeof rates, "rates", &memory[2]));
     b->info = memory[0], b->fault = memory[1], b->rates = memory[2];
     ISO_TRY(iso_device_write(b->stream, b->info, &info, sizeof info));
     ISO_TRY(iso_device_write(b->stream, b->rates, &rates, sizeof rates));
@@ -201,12 +201,12 @@ done:
 
 static void release(bench *b)
 {
-    const iso_device *device = b->backend->device();
+    const iso_device *device = b->backend->device(0);
     for (int i = 0; i < ARRAYS; i++)
-        device->release(b->array[i]);
-    device->release(b->info);
-    device->release(b->fault);
-    device->release(b->rates);
+        device->release(device, b->array[i]);
+    device->release(device, b->info);
+    device->release(device, b->fault);
+    device->release(device, b->rates);
     device->destroy_stream(b->stream);
 }
 
@@ -222,7 +222,6 @@ int main(int argc, char **argv)
         printf("skipped: gpu_kernels: %s\n", iso_error_message());
         return 77;
     }
-    b.backend->load(0);
     iso_status status;
     ISO_TRY(prepare(&b));
     ISO_TRY(print(&b, "copy", run_copy, NULL, 2 * (double)b.bytes));
