@@ -1,6 +1,7 @@
 #include "runtime/exec/results_impl.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "runtime/backend/fault.h"
@@ -15,6 +16,11 @@ static iso_status make_step(const iso_runtime *runtime, iso_step_results *step)
     void *memory;
     ISO_TRY(device->allocate_pinned(device, sizeof *step->memory, "the results of a step", &memory));
     step->memory = memory;
+    if (!device->host_access) {
+        ISO_TRY(device->allocate_pinned(device, (size_t)runtime->n_locals * sizeof *step->faults + 1,
+                                        "the faults of a step", &memory));
+        step->faults = memory;
+    }
     step->ended = iso_new(((size_t)runtime->n_locals + 1) * sizeof *step->ended);
     if (!step->ended)
         ISO_TRY(iso_no_memory("the events of %d slots", runtime->n_locals));
@@ -37,6 +43,7 @@ static void free_step(const iso_runtime *runtime, iso_step_results *step)
     for (int l = 0; step->ended && l < runtime->n_locals; l++)
         runtime->device->destroy_event(step->ended[l]);
     iso_free(step->ended);
+    runtime->device->release_pinned(runtime->device, step->faults);
     runtime->device->release_pinned(runtime->device, step->memory);
 }
 
@@ -51,7 +58,7 @@ void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps)
 iso_step_results *iso_results_next(iso_steps_ahead *steps)
 {
     iso_step_results *next = &steps->step[(steps->first + steps->count) % ISO_STEPS_AHEAD];
-    *next = (iso_step_results){.memory = next->memory, .ended = next->ended};
+    *next = (iso_step_results){.memory = next->memory, .faults = next->faults, .ended = next->ended};
     return next;
 }
 
@@ -70,6 +77,9 @@ void iso_results_queue(const iso_runtime *runtime, const iso_program *program, i
     }
     device->copy(stream, &results->memory->total, results->ready->slot[0].fault_total, sizeof(double));
     for (int l = 0; l < runtime->n_locals; l++) {
+        iso_local_slot *slot = &runtime->locals[l];
+        if (results->faults) /* the kernels of the next step may raise others before the host reads these */
+            device->copy(slot->stream, &results->faults[l], slot->kernel_fault, offsetof(iso_fault, text));
         device->record(results->ended[l], runtime->locals[l].stream);
         device->await(runtime->stream, results->ended[l]);
     }
@@ -104,30 +114,28 @@ static void say_source(const iso_step_results *results, int64_t row, char *text,
         snprintf(text, size, " of the batch (row %" PRId64 " of the data set)", source);
 }
 
-/* Reads what the kernels of a slot raised; its text is made here. */
-static iso_status read_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
+/* Words what the kernels of a slot raised. */
+static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
 {
     const iso_plan *plan = results->ready->plan;
     char source[80] = "";
-    iso_status status = iso_device_read(sp->local->stream, found, sp->local->kernel_fault, sizeof *found);
-    if (status != ISO_OK || !iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
-        return status;
+    if (!iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
+        return;
     const iso_op *op = plan->program->steps[plan->instructions[found->instruction].step].op;
     const iso_array *in = sp->instruction[found->instruction].call.in;
     const iso_shape *shape = &op->inputs[found->input]->shape;
     if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
         say_source(results, iso_fault_row(found, in), source, sizeof source);
     iso_fault_say(found, op->type, in, source);
-    return ISO_OK;
 }
 
 iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results)
 {
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
-        iso_fault found = {.code = ISO_FAULT_NONE};
-        status = read_fault(results, &results->ready->slot[l], &found);
-        if (status == ISO_OK && iso_fault_raised(&found))
+        iso_fault found = results->faults ? results->faults[l] : *runtime->locals[l].kernel_fault;
+        word_fault(results, &results->ready->slot[l], &found);
+        if (iso_fault_raised(&found))
             status = iso_error(ISO_INVALID, "%s", found.text);
     }
     return status;

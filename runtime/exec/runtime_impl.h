@@ -41,7 +41,9 @@ typedef struct iso_local_slot {
     iso_fault *kernel_fault; /* what its kernels raised in the running step, in the device's memory */
     iso_fault fault;         /* of the last step: the host's, or else its kernels' */
     bool lost; /* the step's last copies failed, after its faults were counted: `fault` says why */
-    iso_status read_status; /* of the batch's `read` if that raised the fault, else ISO_OK */
+    bool told; /* the other slots of the step know that the host raised `fault` */
+    /* Of what failed if the host raised the fault; ISO_OK: the data are wrong. */
+    iso_status fault_status;
 } iso_local_slot;
 
 /* An optimizer's state for one bucket: the part of each local slot. */

@@ -71,6 +71,15 @@ static iso_status step_clear(iso_stream *stream, const iso_array *array)
     return stream->device->wait(stream);
 }
 
+/* A fault that the host finds; the first one of a step is kept. */
+static void step_raise(iso_local_slot *slot, iso_status status)
+{
+    if (status == ISO_OK || iso_fault_raised(&slot->fault))
+        return;
+    slot->fault_status = status;
+    iso_fault_raise(&slot->fault, "%s", iso_error_message());
+}
+
 static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_instruction *bound)
 {
     const iso_array *array = bound->array;
@@ -93,10 +102,7 @@ static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_inst
         status = step_read_part(s, bound, out);
     if (status == ISO_OK && staging && !iso_fault_raised(&sp->local->fault))
         sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
-    if (status == ISO_OK)
-        return;
-    sp->local->read_status = status;
-    iso_fault_raise(&sp->local->fault, "%s", iso_error_message());
+    step_raise(sp->local, status);
 }
 
 /* Runs instructions [from, stop) of a slot, which are between two exchanges. each: one at a time, because they are
@@ -135,7 +141,7 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
     if (status == ISO_OK)
         return;
     slot->lost = true;
-    iso_fault_raise(&slot->fault, "%s", iso_error_message());
+    step_raise(slot, status);
 }
 
 /* Whether what is queued must be done before an exchange begins: exchanges read and write the slots' memory at once,
@@ -162,20 +168,23 @@ static void prepare_end(const step *s, int local)
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
     if (!waits_for_queued(s, plan->epilogue))
         return;
+    slot->told = iso_fault_raised(&slot->fault);
     iso_status status = slot->stream->device->wait(slot->stream);
     if (status == ISO_OK)
         return;
-    iso_fault_raise(&slot->fault, "%s", iso_error_message());
-    stop += 1;
-    step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
+    step_raise(slot, status);
+    stop += 1; /* by a kernel again, since the count may not have been executed, or by a copy */
+    backend->count_fault(slot->kernel_fault, stop, sp->fault, slot->stream);
+    if (slot->stream->device->wait(slot->stream) != ISO_OK)
+        step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
+    slot->told = !slot->lost;
 }
 
 static void finish_queued(const step *s, const iso_exchange *exchange, int first, int end)
 {
     for (int l = first; waits_for_queued(s, exchange) && l < end; l++) {
         iso_local_slot *slot = &s->runtime->locals[l];
-        if (slot->stream->device->wait(slot->stream) != ISO_OK)
-            iso_fault_raise(&slot->fault, "%s", iso_error_message());
+        step_raise(slot, slot->stream->device->wait(slot->stream));
     }
 }
 
@@ -189,8 +198,8 @@ static void finish_pulls(const step *s, const iso_exchange *exchange, int first,
         iso_status status = slot->stream->device->wait(slot->stream);
         if (counted)
             step_note_lost(slot, status);
-        else if (status != ISO_OK)
-            iso_fault_raise(&slot->fault, "%s", iso_error_message());
+        else
+            step_raise(slot, status);
     }
 }
 
@@ -385,9 +394,10 @@ static void note_host_faults(const iso_runtime *runtime, iso_step_results *resul
         const iso_local_slot *slot = &runtime->locals[l];
         if (slot->lost)
             iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", slot->fault.text));
+        results->told |= slot->told;
         if (!iso_fault_raised(&slot->fault) || results->refused != ISO_OK || results->failed != ISO_OK)
             continue;
-        results->failed = slot->read_status ? slot->read_status : ISO_INVALID;
+        results->failed = slot->fault_status ? slot->fault_status : ISO_INVALID;
         snprintf(results->message, sizeof results->message, "%s", slot->fault.text);
     }
 }
@@ -402,8 +412,8 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
     for (int l = 0; l < runtime->n_locals; l++) {
         iso_local_slot *slot = &runtime->locals[l];
         iso_fault_clear(&slot->fault);
-        slot->lost = false;
-        slot->read_status = ISO_OK;
+        slot->lost = slot->told = false;
+        slot->fault_status = ISO_OK;
         if (results->refused != ISO_OK || pending)
             iso_fault_raise(&slot->fault, "%s", pending ? before->message : results->message);
     }
