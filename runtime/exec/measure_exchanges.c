@@ -1,4 +1,5 @@
 /* The rates of this machine: exchanges between the threads of a process, and messages between hosts. */
+#include <math.h>
 #include <stdio.h>
 
 #include "collectives/coll.h"
@@ -117,19 +118,20 @@ done:
 
 /* ---- between hosts ---- */
 
-/* The mean seconds of an exchange in which each host takes `bytes` bytes from the next one. Collective. */
+/* The least seconds of an exchange in which each host takes `bytes` bytes from the next one. Collective. */
 static iso_status time_messages(iso_context *ctx, ring *r, size_t bytes, bool takes_part, double *seconds)
 {
-    enum { WARM = 2, TIMES = 4 };
+    enum { TIMES = 8 };
     iso_status status = ISO_OK;
-    double begin = 0;
     ISO_TRY(iso_agree(ctx, make_ring(r, bytes, takes_part)));
     r->times = 1;
-    for (int i = 0; i < WARM + TIMES && takes_part; i++) {
-        begin = i == WARM ? iso_clock() : begin;
+    *seconds = INFINITY;
+    for (int i = 0; i < TIMES && takes_part; i++) {
+        double begin = iso_clock();
         run_ring(r, 0);
+        double passed = iso_clock() - begin;
+        *seconds = passed < *seconds ? passed : *seconds;
     }
-    *seconds = (iso_clock() - begin) / TIMES;
 done:
     iso_exchange_destroy(r->exchange);
     r->exchange = NULL;
@@ -147,7 +149,7 @@ static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_n
     ISO_TRY(time_messages(ctx, r, MANY, takes_part, &many));
     *network = (iso_network){.known = true, .latency = few, .bandwidth = (MANY - SOME) / (many - some)};
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
-    if (many <= some)
+    if (takes_part && many <= some)
         status = iso_error(ISO_FAILED, "%d bytes between hosts took %g s, and %d bytes %g s: measure again",
                            SOME, some, MANY, many);
     ISO_TRY(iso_agree(ctx, status));

@@ -2,6 +2,7 @@
  * and without any exchange, so that kernels find their data in the caches as in a step. */
 #include "runtime/exec/rehearse_impl.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,22 +131,43 @@ static int by_total(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The seconds of the works of all slots in one round, in `sum` for each work of each slot. */
+/* The seconds of each work of each slot in each round. */
 typedef struct rounds {
     int count, works;
-    double *total;  /* [count] */
+    double *total;  /* [count] of the round: at each barrier the threads wait for the slowest */
     double *second; /* [count * works] */
 } rounds;
 
+/* Of the works [first, end), those there are: what the slowest thread takes (*slowest is added to), and the mean. */
+static void add_works(const rehearsal *r, int first, int end, double *slowest, double *mean)
+{
+    double most = 0;
+    for (int t = 0; t < r->threads; t++) {
+        double of_thread = 0;
+        for (int s = t * r->n_slots / r->threads; s < (t + 1) * r->n_slots / r->threads; s++)
+            for (int i = first; i < end && i < r->slot[s].works.count; i++)
+                of_thread += r->slot[s].seconds[i];
+        most = of_thread > most ? of_thread : most;
+        *mean += of_thread / r->threads;
+    }
+    *slowest += most;
+}
+
+/* The times of a round. Waiting for the slowest thread is counted with the works, in proportion. */
 static void note_round(const rehearsal *r, rounds *list, int round)
 {
-    double *out = list->second + (size_t)round * (size_t)list->works;
+    double *out = list->second + (size_t)round * (size_t)list->works, mean = 0;
     list->total[round] = 0;
+    for (int at = 0, last; at < r->n_until_end; at = last + 1) {
+        for (last = at; !waits(&r->slot[0].works.work[last]);)
+            last++;
+        add_works(r, at, last, &list->total[round], &mean);
+    }
+    add_works(r, r->n_until_end, INT_MAX, &list->total[round], &mean);
+    double scale = mean > 0 ? list->total[round] / mean : 1;
     for (int s = 0; s < r->n_slots; s++)
-        for (int i = 0; i < r->slot[s].works.count; i++) {
-            *out++ = r->slot[s].seconds[i];
-            list->total[round] += r->slot[s].seconds[i];
-        }
+        for (int i = 0; i < r->slot[s].works.count; i++)
+            *out++ = scale * r->slot[s].seconds[i];
 }
 
 /* The mean of the rounds whose whole time is in the lower half: what else ran on the machine only adds, and a mean,

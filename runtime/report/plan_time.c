@@ -85,10 +85,28 @@ static double by_rates(const iso_calibration *c, const iso_calibrated *work)
     return call + work->flops / c->rates.flops + work->bytes / bytes;
 }
 
+static const char SEPARATORS[] = " ,[]@=";
+
+/* The words and extents in which two keys differ. */
+static int differences(const char *a, const char *b)
+{
+    int count = 0;
+    while (*a || *b) {
+        size_t n = strcspn(a, SEPARATORS), m = strcspn(b, SEPARATORS);
+        count += n != m || strncmp(a, b, n) != 0;
+        a += n + (a[n] != 0);
+        b += m + (b[m] != 0);
+    }
+    return count;
+}
+
 static double log_ratio(double a, double b)
 {
     return fabs(log((a + 1) / (b + 1)));
 }
+
+/* Extents that differ count more than sizes: with other rows and the same weights, a kernel is much the same. */
+static const double FAR = 10;
 
 double iso_time_of_work(const iso_calibration *c, const iso_calibrated *work, bool *measured)
 {
@@ -99,9 +117,11 @@ double iso_time_of_work(const iso_calibration *c, const iso_calibrated *work, bo
         return found->seconds;
     for (int i = 0; i < c->n_works; i++) {
         const iso_calibrated *other = &c->work[i];
+        if (strcmp(other->op, work->op) != 0)
+            continue;
         double distance = log_ratio(other->flops, work->flops) + log_ratio(other->bytes, work->bytes) +
-                          (other->busy != work->busy);
-        if (strcmp(other->op, work->op) != 0 || distance >= nearest)
+                          FAR * differences(other->key, work->key);
+        if (distance >= nearest)
             continue;
         nearest = distance;
         found = other;

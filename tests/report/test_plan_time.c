@@ -130,6 +130,15 @@ START_TEST(works_are_estimated_from_the_nearest)
     ck_assert_double_eq_tol(seconds_of(c, "matmul", "other", 2e9, false), 3 * (2 + call) / (1 + call), 1e-12);
     ck_assert_double_eq_tol(seconds_of(c, "matmul", "small", 2e6, false), 0.5 * (2e-3 + call) / (1e-3 + call),
                             1e-12);
+    /* the key with one other extent, although k2 has nearer operations */
+    iso_calibration_destroy(c);
+    c = read_good(HEAD ", \"works\": ["
+                       "{\"key\": \"m x[4,8] w[8,8] @1\", \"op\": \"m\", \"busy\": 1, \"flops\": 1e6, "
+                       "\"bytes\": 0, \"seconds\": 0.5},"
+                       "{\"key\": \"m x[9,9] w[9,9] @1\", \"op\": \"m\", \"busy\": 1, \"flops\": 1e9, "
+                       "\"bytes\": 0, \"seconds\": 3}]}");
+    ck_assert_double_eq_tol(seconds_of(c, "m", "m x[5,8] w[8,8] @1", 1e9, false),
+                            0.5 * (1 + call) / (1e-3 + call), 1e-9);
     /* no other work of this op: the rates */
     ck_assert_double_eq_tol(seconds_of(c, "softmax", "k9", 5e9, false), 5 + call, 1e-12);
     iso_calibration_destroy(c);
