@@ -55,6 +55,9 @@ typedef struct iso_topology {
     /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may
      * have slots in several. */
     const int *domain_of_slot;
+    /* [n_slots] the same number for slots whose domains reach each other's windows: they pull from there, without
+     * messages. NULL: domains reach none but their own. */
+    const int *reach_of_slot;
     /* [n_slots] of this rank's slots, on which pulls are queued, if the device gathers; NULL: it does not. */
     iso_stream *const *stream_of_slot;
 } iso_topology;

@@ -22,7 +22,8 @@ typedef struct iso_counter {
     _Alignas(ISO_ALIGN) iso_traffic traffic;
 } iso_counter;
 
-/* A memory domain in which this rank takes part: a rank without slots takes part in the first one of its host. */
+/* A memory domain in which this rank takes part, or which its own reach: a rank without slots takes part in the first
+ * one of its host. */
 typedef struct iso_domain {
     int number;
     const iso_comm *ranks; /* NULL without MPI */
@@ -45,6 +46,7 @@ struct iso_fabric {
     iso_comm *host;         /* the ranks of this host; NULL without MPI */
     int host_number;
     int *domain_of_slot; /* [n_slots] */
+    int *reach_of_slot;  /* [n_slots] */
     int n_domains;       /* of all hosts */
     int n_host_domains;  /* of this one */
     iso_domain *domains; /* [n_own_domains], in the order of their numbers */

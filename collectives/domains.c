@@ -42,6 +42,18 @@ static iso_status take_numbers(iso_fabric *fabric, int *host)
     return ISO_OK;
 }
 
+static iso_status take_reach(iso_fabric *fabric)
+{
+    size_t bytes = (size_t)fabric->topology.n_slots * sizeof *fabric->reach_of_slot;
+    const int *given = fabric->topology.reach_of_slot;
+    fabric->reach_of_slot = iso_new(bytes);
+    if (!fabric->reach_of_slot)
+        return iso_no_memory("%d memory domains", fabric->n_domains);
+    memcpy(fabric->reach_of_slot, given ? given : fabric->domain_of_slot, bytes);
+    fabric->topology.reach_of_slot = fabric->reach_of_slot;
+    return ISO_OK;
+}
+
 static iso_status number_domains(iso_fabric *fabric)
 {
     int hosts = 0, slots = fabric->topology.n_slots;
@@ -56,17 +68,26 @@ static iso_status number_domains(iso_fabric *fabric)
         number_by_host(fabric, room, hosts);
     iso_free(room);
     fabric->topology.domain_of_slot = fabric->domain_of_slot;
-    return status;
+    return status == ISO_OK ? take_reach(fabric) : status;
 }
 
-/* Whether this rank takes part in a domain of its host. first: it is the host's first. */
+/* Whether slots of the domain and of `slot` reach each other. */
+static bool reaches(const iso_fabric *fabric, int slot, int domain)
+{
+    int other = 0;
+    while (fabric->domain_of_slot[other] != domain)
+        other++;
+    return fabric->reach_of_slot[slot] == fabric->reach_of_slot[other];
+}
+
+/* Whether this rank takes part in a domain of its host, or reaches it. first: it is the host's first. */
 static bool takes_part(const iso_fabric *fabric, int domain, bool first)
 {
     bool any = false;
     for (int slot = 0; slot < fabric->topology.n_slots; slot++)
         if (fabric->rank_of_slot[slot] == fabric->topology.rank) {
             any = true;
-            if (fabric->domain_of_slot[slot] == domain)
+            if (reaches(fabric, slot, domain))
                 return true;
         }
     return first && !any;
@@ -223,13 +244,19 @@ static iso_status grow_on_host(const iso_fabric *fabric, iso_domain *domain, con
 
 /* ---- in the device's memory ---- */
 
-/* The stream of the first of this rank's slots in a domain; NULL: it has none there. */
+/* The stream of the first of this rank's slots in a domain, or else of those that reach it; NULL: it has none. */
 static iso_stream *stream_in_domain(const iso_fabric *fabric, const iso_domain *domain)
 {
-    for (int slot = 0; slot < fabric->topology.n_slots; slot++)
-        if (fabric->local[slot] >= 0 && fabric->domain_of_slot[slot] == domain->number)
+    iso_stream *found = NULL;
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
+        if (fabric->local[slot] < 0)
+            continue;
+        if (fabric->domain_of_slot[slot] == domain->number)
             return fabric->topology.stream_of_slot[slot];
-    return NULL;
+        if (!found && reaches(fabric, slot, domain->number))
+            found = fabric->topology.stream_of_slot[slot];
+    }
+    return found;
 }
 
 /* The rank that has the domain's first slot allocates: its number among the domain's. Collective. */
@@ -389,6 +416,7 @@ void iso_fabric_free_domains(iso_fabric *fabric)
     }
     iso_free(fabric->domains);
     iso_free(fabric->domain_of_slot);
+    iso_free(fabric->reach_of_slot);
 }
 
 int iso_fabric_domain_of_slot(const iso_fabric *fabric, int slot)
@@ -403,5 +431,5 @@ int iso_fabric_domains(const iso_fabric *fabric)
 
 iso_memory_location iso_fabric_location_of_slot(const iso_fabric *fabric, int slot)
 {
-    return (iso_memory_location){iso_fabric_host_of_slot(fabric, slot), fabric->domain_of_slot[slot]};
+    return (iso_memory_location){iso_fabric_host_of_slot(fabric, slot), fabric->reach_of_slot[slot]};
 }

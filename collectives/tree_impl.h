@@ -11,7 +11,7 @@ typedef struct iso_tree_node {
     int n_folds; /* combinations to make after this operand, in postfix order */
 } iso_tree_node;
 
-/* Where sources are: in a memory domain, which is on a host. */
+/* Where sources are: in a memory domain, or one of several that reach each other, which is on a host. */
 typedef struct iso_memory_location {
     int host, domain;
 } iso_memory_location;

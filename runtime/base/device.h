@@ -85,11 +85,15 @@ struct iso_device {
      * host's own memory is found where it is. A device that gathers finds it at its own address. */
     void *(*reach)(void *memory);
     /* Queues a gather of at most ISO_MOST_GATHERED operands and copies, in the memory of the stream's device and in
-     * what is attached. The slots' windows are then in the device's memory, and those of one domain on one device.
+     * what is attached. The slots' windows are then in the device's memory, and those of one domain on one device. Windows of others
+     * are among the operands if it `reaches` them.
      * NULL: the exchanges gather in memory of the host, and the members below are NULL. */
     void (*gather)(iso_stream *stream, const iso_device_gather *gather);
     /* The same for all processes of a host, for the same device alone. */
     iso_status (*identify)(const iso_device *device, unsigned char identity[ISO_DEVICE_IDENTITY]);
+    /* Whether kernels on the device may load and store the memory of the device with this identity, if this process
+     * sees it; from then on they may. */
+    bool (*reaches)(const iso_device *device, const unsigned char identity[ISO_DEVICE_IDENTITY]);
     /* Opens memory from `allocate` to another process: `handle` is for that process's `import_memory`, which
      * gives its address there until `drop_memory`. The memory must not be released before. */
     iso_status (*export_memory)(const iso_device *device, void *memory,

@@ -10,7 +10,8 @@ typedef struct iso_domains {
     int *of_slot; /* [n_slots] numbered host by host */
     /* [n_slots] the first slot of the same rank and domain: what a rank holds in one domain, it holds once */
     int *holder_of_slot;
-    int *host; /* [count] */
+    int *reach_of_slot; /* [n_slots] the first of the domains that reach each other's memory */
+    int *host;          /* [count] */
 } iso_domains;
 
 /* device: of any slot. stream_of_slot: [n_slots] of this rank's slots: their devices. ISO_INVALID if

@@ -90,7 +90,8 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .watch = iso_context_watch(runtime->ctx),
                              .device = runtime->device,
                              .stream_of_slot = runtime->stream_of_slot,
-                             .domain_of_slot = runtime->domains.of_slot};
+                             .domain_of_slot = runtime->domains.of_slot,
+                             .reach_of_slot = runtime->domains.reach_of_slot};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
     const char *method = iso_option(runtime->ctx, "collectives", "auto");

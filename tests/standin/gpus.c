@@ -150,6 +150,13 @@ bool standin_peers(void)
     return standin_number("STANDIN_PEERS", 0) != 0;
 }
 
+static atomic_bool enabled[STANDIN_MOST_GPUS][STANDIN_MOST_GPUS];
+
+bool standin_reaches(int gpu, int other)
+{
+    return gpu == other || atomic_load(&enabled[gpu][other]);
+}
+
 size_t standin_total_bytes(void)
 {
     return (size_t)standin_number("STANDIN_MEGABYTES", 256) << 20;
@@ -197,6 +204,29 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
     properties->major = 9;
     properties->multiProcessorCount = 1;
     return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int gpu, int other)
+{
+    STANDIN_ENTER();
+    if (gpu < 0 || gpu >= count() || other < 0 || other >= count())
+        return standin_error(cudaErrorInvalidDevice);
+    *can = standin_peers() && gpu != other;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
+{
+    (void)flags;
+    STANDIN_ENTER();
+    if (other < 0 || other >= count() || other == current)
+        return standin_error(cudaErrorInvalidDevice);
+    if (!standin_peers())
+        return standin_error(cudaErrorPeerAccessUnsupported);
+    if (standin_number("STANDIN_PEERS", 0) == 2)
+        return cudaSuccess;
+    return standin_error(atomic_exchange(&enabled[current][other], true) ? cudaErrorPeerAccessAlreadyEnabled
+                                                                         : cudaSuccess);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)

@@ -16,7 +16,6 @@ int standin_enter(const char *function);
 int standin_ordered(const char *function);
 void standin_raise(int error);
 void standin_open(int gpu);
-bool standin_peers(void);
 int standin_stream_gpu(cudaStream_t stream);
 int standin_gpu(void);
 int standin_error(int error);
@@ -35,9 +34,7 @@ void run_kernel(void *argument)
     const launched *of = *static_cast<launched **>(argument);
     int error = standin_ordered("kernel");
     static std::mutex one_at_a_time;
-    std::unique_lock<std::mutex> lock(one_at_a_time, std::defer_lock);
-    if (!standin_peers())
-        lock.lock();
+    std::lock_guard<std::mutex> lock(one_at_a_time);
     standin_open(standin_stream_gpu(of->config.stream));
     if (error == 0)
         error = emulator::run_grid(of->config, of->thread);

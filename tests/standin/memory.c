@@ -26,12 +26,12 @@ static allocation all[MOST];
 static int count;
 static size_t used[STANDIN_MOST_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-enum { NONE = -1, ALL = -2 };
+enum { NONE = -1 };
 static int is_open = NONE; /* to kernels of this GPU */
 
 static int access_of(const allocation *a)
 {
-    return is_open == ALL || is_open == a->gpu ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return is_open != NONE && standin_reaches(is_open, a->gpu) ? PROT_READ | PROT_WRITE : PROT_NONE;
 }
 
 /* The newest allocation that has the address, freed or not. */
@@ -341,10 +341,9 @@ static void set_access(int gpu)
 
 void standin_open(int gpu)
 {
-    int wanted = standin_peers() ? ALL : gpu;
     pthread_mutex_lock(&lock);
-    if (is_open != wanted)
-        set_access(wanted);
+    if (is_open != gpu)
+        set_access(gpu);
     pthread_mutex_unlock(&lock);
 }
 

@@ -10,7 +10,8 @@
  *
  * Variables of the environment make the machine, and its faults:
  *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0)
- *   STANDIN_PEERS=1        the GPUs reach each other's memory (0: a kernel that touches another's ends the process)
+ *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel that touches memory of another without peer access ends the
+ *                          process; 2: peer access is granted, but not given, which shows kernels that use it
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
@@ -72,11 +73,13 @@ standin_kind standin_kind_of(const void *memory, size_t bytes);
 /* Where the code of the stand-in finds the bytes, whether the device's memory is open or not. */
 void *standin_reach(const void *memory, size_t bytes);
 /* Opens the memory of a GPU to this process, and closes that of the others unless it may reach it, until no stream
- * has work; called by a kernel on a stream of this GPU, one at a time unless all may reach all (standin_peers). */
+ * has work; called by a kernel on a stream of this GPU, one at a time. */
 void standin_open(int gpu);
 bool standin_is_open(void);
-/* Whether the GPUs reach each other's memory. */
+/* Whether the GPUs may be peers. */
 bool standin_peers(void);
+/* Whether kernels of a GPU reach the memory of another: it is itself, or peer access was enabled. */
+bool standin_reaches(int gpu, int other);
 int standin_stream_gpu(cudaStream_t stream);
 /* Closes it. busy: whether a stream has work, asked under the lock that standin_open takes. */
 void standin_close(bool (*busy)(void));

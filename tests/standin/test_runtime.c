@@ -286,22 +286,35 @@ static int scale_too_much(void)
 }
 
 /* A kernel of GPU 1 on memory of GPU 0. */
-static int scale_of_another(void)
+static int scale_of(bool peers)
 {
     pipeline p;
     cudaStream_t other = NULL;
     set("STANDIN_GPUS", 2);
     make(&p, 1);
     cudaSetDevice(1);
+    if (peers && cudaDeviceEnablePeerAccess(0, 0) != cudaSuccess)
+        return 4;
     cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
     test_scale(p.batch, N, 0, 1, other);
     return cudaStreamSynchronize(other) == cudaSuccess ? 5 : 6;
 }
 
+static int scale_of_another(void)
+{
+    set("STANDIN_PEERS", 1);
+    return scale_of(false);
+}
+
 static int scale_of_a_peer(void)
 {
     set("STANDIN_PEERS", 1);
-    return scale_of_another();
+    return scale_of(true);
+}
+
+static int scale_of_no_peer(void)
+{
+    return scale_of(true);
 }
 
 /* Work on a stream of GPU 0 while GPU 1 is the thread's. */
@@ -364,6 +377,7 @@ START_TEST(gpus_are_told_apart)
 {
     ends_with(scale_of_another, SIGSEGV, "closed memory of GPU 0 was touched at byte 0 of 4000");
     exits_with(scale_of_a_peer, 5);
+    exits_with(scale_of_no_peer, 4);
     exits_with(use_the_wrong_gpu, 7);
     exits_with(open_from_a_child, 8);
 }

@@ -273,6 +273,31 @@ static iso_status identify(const iso_device *device, unsigned char identity[ISO_
     return iso_cuda_status(error, "its UUID is not known");
 }
 
+/* The number of the GPU with this UUID among those that this process sees; -1: it does not see it. */
+static int find_gpu(const unsigned char identity[ISO_DEVICE_IDENTITY])
+{
+    struct cudaDeviceProp of;
+    for (int i = 0; i < iso_cuda_visible(); i++)
+        if (cudaGetDeviceProperties(&of, i) == cudaSuccess &&
+            memcmp(&of.uuid, identity, ISO_DEVICE_IDENTITY) == 0)
+            return i;
+    return -1;
+}
+
+static bool reaches(const iso_device *device, const unsigned char identity[ISO_DEVICE_IDENTITY])
+{
+    int own = iso_cuda_gpu_of(device), other = find_gpu(identity), can = 0;
+    if (other < 0 || other == own)
+        return other == own;
+    cudaError_t error = enter(device);
+    if (error == cudaSuccess)
+        error = cudaDeviceCanAccessPeer(&can, own, other);
+    if (error == cudaSuccess && can)
+        error = cudaDeviceEnablePeerAccess(other, 0);
+    cudaGetLastError(); /* without access, data goes through memory of the host */
+    return can && (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled);
+}
+
 static iso_status export_memory(const iso_device *device, void *memory,
                                 unsigned char handle[ISO_DEVICE_HANDLE])
 {
@@ -337,6 +362,7 @@ static const iso_device functions = {.name = "cuda",
                                      .reach = reach,
                                      .gather = gather,
                                      .identify = identify,
+                                     .reaches = reaches,
                                      .export_memory = export_memory,
                                      .import_memory = import_memory,
                                      .drop_memory = drop_memory};
