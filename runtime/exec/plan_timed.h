@@ -9,9 +9,9 @@
 typedef struct iso_plan_report iso_plan_report;
 
 /* iso_function_plan with the time of a step (report->time) by a model; NULL: without. */
-ISO_API iso_status iso_function_plan_timed(iso_graph *graph, int64_t rows, int slots_per_host,
-                                           const iso_function_options *options, const iso_time_model *model,
-                                           iso_plan_report **report);
+iso_status iso_function_plan_timed(iso_graph *graph, int64_t rows, int slots_per_host,
+                                   const iso_function_options *options, const iso_time_model *model,
+                                   iso_plan_report **report);
 
 /* Rehearses a step of the plan that iso_function_plan would make: the works of the slots of the first host, in order,
  * `threads` at a time, without exchanges and on made-up values, `repetitions` times. Adds the times to `into`. The
@@ -22,11 +22,11 @@ typedef struct iso_rehearsal_options {
     int slots_per_host, threads, repetitions;
     double memory;
 } iso_rehearsal_options;
-ISO_API iso_status iso_function_rehearse(iso_graph *graph, const iso_function_options *function,
-                                         const iso_rehearsal_options *options, iso_calibration *into);
+iso_status iso_function_rehearse(iso_graph *graph, const iso_function_options *function,
+                                 const iso_rehearsal_options *options, iso_calibration *into);
 
 /* Measures the rates of this machine with `threads` threads, and, if the job has several hosts, the network between
  * the first two. Collective. */
-ISO_API iso_status iso_machine_measure(iso_context *ctx, int threads, iso_calibration *into);
+iso_status iso_machine_measure(iso_context *ctx, int threads, iso_calibration *into);
 
 #endif

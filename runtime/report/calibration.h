@@ -48,18 +48,18 @@ typedef struct iso_calibration {
 } iso_calibration;
 
 /* Reads the text of a calibration file. ISO_INVALID names the file, the member and its value. The caller frees it. */
-ISO_API iso_status iso_calibration_parse(const char *file, const char *text, size_t size,
-                                         iso_calibration **calibration);
+iso_status iso_calibration_parse(const char *file, const char *text, size_t size,
+                                 iso_calibration **calibration);
 /* The same for a network file. */
-ISO_API iso_status iso_network_parse(const char *file, const char *text, size_t size, iso_network *network);
+iso_status iso_network_parse(const char *file, const char *text, size_t size, iso_network *network);
 /* Empty, without any rates. NULL: no memory. */
-ISO_API iso_calibration *iso_calibration_create(void);
-ISO_API void iso_calibration_destroy(iso_calibration *calibration);
+iso_calibration *iso_calibration_create(void);
+void iso_calibration_destroy(iso_calibration *calibration);
 /* Adds a measured work, in place of an earlier one of the same key. The texts are copied. */
 iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated *work);
 /* NULL: there is none. */
 const iso_calibrated *iso_calibration_find(const iso_calibration *calibration, const char *key);
 /* The text of the file. */
-ISO_API void iso_calibration_print(const iso_calibration *calibration, iso_text *text);
+void iso_calibration_print(const iso_calibration *calibration, iso_text *text);
 
 #endif

@@ -41,13 +41,12 @@ typedef struct iso_time_event {
  * in `network->message`; then a transfer takes the host's link for bytes / bandwidth, after all that began before
  * it, and arrives `latency` later. transfers: their number. Sets step, computation, update, here, waits, travels and
  * hidden. ISO_NO_MEMORY. */
-ISO_API iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
-                                     const iso_network *network, iso_report_time *time);
+iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
+                             const iso_network *network, iso_report_time *time);
 
 /* The seconds of a work. One that was not measured: those of the measured work of the same op whose key differs in
  * the fewest extents, then the nearest by operations and bytes, in proportion; if there is none, from the rates of
  * the machine. *measured: it was. */
-ISO_API double iso_time_of_work(const iso_calibration *calibration, const iso_calibrated *work,
-                                bool *measured);
+double iso_time_of_work(const iso_calibration *calibration, const iso_calibrated *work, bool *measured);
 
 #endif
