@@ -5,8 +5,8 @@
 #include "collectives/shm/window_impl.h"
 #include "runtime/base/device.h"
 
-/* A window (window_impl.h) that is attached to the device if it gathers. ISO_FAILED on a rank alone: the device cannot
- * attach it. Collective over host. */
+/* A window (window_impl.h) that is attached to the device if it gathers. ISO_FAILED on a rank alone: the device
+ * cannot attach it. Collective over host. */
 iso_status iso_buffer_create(const iso_comm *host, const iso_device *device, size_t bytes, const char *what,
                              iso_window *window);
 /* Does nothing with an empty window. Local. */

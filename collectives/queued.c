@@ -1,5 +1,5 @@
-/* Pulls on a device that gathers: each is one kernel, queued on the stream of the slot that pulls. It reads the windows
- * of its device and the messages, which are memory of the host that is attached to the device. */
+/* Pulls on a device that gathers: each is one kernel, queued on the stream of the slot that pulls. It reads the
+ * windows of its device and the messages, which are memory of the host that is attached to the device. */
 #include "collectives/puller_impl.h"
 #include "runtime/base/device.h"
 

@@ -58,8 +58,8 @@ struct iso_device {
     void (*release_pinned)(const iso_device *device, void *memory);
     iso_status (*create_stream)(const iso_device *device, iso_stream **stream);
     void (*destroy_stream)(iso_stream *stream); /* does nothing with NULL */
-    /* Queues a copy between any two of: the memory of devices of this kind, the host's. The regions do not overlap. Until the
-     * next wait, the host must not write `from`, read `to` or free them. */
+    /* Queues a copy between any two of: the memory of devices of this kind, the host's. The regions do not
+     * overlap. Until the next wait, the host must not write `from`, read `to` or free them. */
     void (*copy)(iso_stream *stream, void *to, const void *from, size_t bytes);
     /* Queues a fill: `count` elements at `to` become copies of the one at `element`, of `size` bytes (1, 2, 4 or
      * 8), which is read at once. */
@@ -84,10 +84,10 @@ struct iso_device {
     /* Where the exchanges of the CPU, which pull in shared memory, find the device's memory. NULL: NULL. The
      * host's own memory is found where it is. A device that gathers finds it at its own address. */
     void *(*reach)(void *memory);
-    /* Queues a gather of at most ISO_MOST_GATHERED operands and copies, in the memory of the stream's device and in
-     * what is attached. The slots' windows are then in the device's memory, and those of one domain on one device. Windows of others
-     * are among the operands if it `reaches` them.
-     * NULL: the exchanges gather in memory of the host, and the members below are NULL. */
+    /* Queues a gather of at most ISO_MOST_GATHERED operands and copies, in the memory of the stream's device
+     * and in what is attached. The slots' windows are then in the device's memory, and those of one domain on
+     * one device. Windows of others are among the operands if it `reaches` them. NULL: the exchanges gather in
+     * memory of the host, and the members below are NULL. */
     void (*gather)(iso_stream *stream, const iso_device_gather *gather);
     /* The same for all processes of a host, for the same device alone. */
     iso_status (*identify)(const iso_device *device, unsigned char identity[ISO_DEVICE_IDENTITY]);

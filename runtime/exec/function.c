@@ -438,7 +438,7 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
     iso_runtime *runtime = function->runtime;
     double total = o->memory->total;
     iso_status status = ISO_OK;
-    total += o->told && iso_step_faults(total) == 0;
+    total += o->fault_known && iso_step_faults(total) == 0;
     if (runtime->idle_ranks) {
         total += o->lost;
         status = tell_idle_ranks(runtime, &total, results, count);

@@ -40,8 +40,8 @@ typedef struct iso_local_slot {
     iso_step_info *info;     /* of the running step, in the device's memory */
     iso_fault *kernel_fault; /* what its kernels raised in the running step, in the device's memory */
     iso_fault fault;         /* of the last step: the host's, or else its kernels' */
-    bool lost; /* the step's last copies failed, after its faults were counted: `fault` says why */
-    bool told; /* the other slots of the step know that the host raised `fault` */
+    bool lost;        /* the step's last copies failed, after its faults were counted: `fault` says why */
+    bool fault_known; /* the other slots of the step know that the host raised `fault` */
     /* Of what failed if the host raised the fault; ISO_OK: the data are wrong. */
     iso_status fault_status;
 } iso_local_slot;

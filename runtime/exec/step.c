@@ -168,7 +168,7 @@ static void prepare_end(const step *s, int local)
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
     if (!waits_for_queued(s, plan->epilogue))
         return;
-    slot->told = iso_fault_raised(&slot->fault);
+    slot->fault_known = iso_fault_raised(&slot->fault);
     iso_status status = slot->stream->device->wait(slot->stream);
     if (status == ISO_OK)
         return;
@@ -177,7 +177,7 @@ static void prepare_end(const step *s, int local)
     backend->count_fault(slot->kernel_fault, stop, sp->fault, slot->stream);
     if (slot->stream->device->wait(slot->stream) != ISO_OK)
         step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
-    slot->told = !slot->lost;
+    slot->fault_known = !slot->lost;
 }
 
 static void finish_queued(const step *s, const iso_exchange *exchange, int first, int end)
@@ -394,7 +394,7 @@ static void note_host_faults(const iso_runtime *runtime, iso_step_results *resul
         const iso_local_slot *slot = &runtime->locals[l];
         if (slot->lost)
             iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", slot->fault.text));
-        results->told |= slot->told;
+        results->fault_known |= slot->fault_known;
         if (!iso_fault_raised(&slot->fault) || results->refused != ISO_OK || results->failed != ISO_OK)
             continue;
         results->failed = slot->fault_status ? slot->fault_status : ISO_INVALID;
@@ -412,7 +412,7 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
     for (int l = 0; l < runtime->n_locals; l++) {
         iso_local_slot *slot = &runtime->locals[l];
         iso_fault_clear(&slot->fault);
-        slot->lost = slot->told = false;
+        slot->lost = slot->fault_known = false;
         slot->fault_status = ISO_OK;
         if (results->refused != ISO_OK || pending)
             iso_fault_raise(&slot->fault, "%s", pending ? before->message : results->message);

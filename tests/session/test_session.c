@@ -420,8 +420,13 @@ END_TEST
 static iso_status fail_with_a_fabric(bool second)
 {
     int slots[8] = {0, 1, 2, 3, 4, 5, 6, 7}, hosts[8] = {0};
-    iso_topology topology = {iso_ranks(ctx),         iso_ranks(ctx), iso_rank(ctx), slots, hosts, 1,
-                             iso_context_watch(ctx), NULL,           NULL};
+    iso_topology topology = {.n_slots = iso_ranks(ctx),
+                             .n_ranks = iso_ranks(ctx),
+                             .rank = iso_rank(ctx),
+                             .rank_of_slot = slots,
+                             .host_of_rank = hosts,
+                             .n_threads = 1,
+                             .watch = iso_context_watch(ctx)};
     iso_fabric *fabric = NULL;
     iso_status status = iso_fabric_create(&topology, iso_communicator(ctx), NULL, NULL, &fabric);
     if (status == ISO_OK)

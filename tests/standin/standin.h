@@ -10,8 +10,8 @@
  *
  * Variables of the environment make the machine, and its faults:
  *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0)
- *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel that touches memory of another without peer access ends the
- *                          process; 2: peer access is granted, but not given, which shows kernels that use it
+ *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel that touches memory of another without peer access ends
+ *                          the process; 2: peer access is granted, but not given, which shows kernels that use it
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
