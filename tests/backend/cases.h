@@ -185,6 +185,7 @@ static bool matmul(trial *t, int index)
         return false;
     static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_BF16, ISO_BF16};
     iso_dtype dtype = types[index / 5 % 4], to = index % 20 < 15 && dtype == ISO_BF16 ? ISO_F32 : dtype;
+    t->fixed_types = to != dtype;
     int64_t m = product_sizes[which][0], n = product_sizes[which][1], k = product_sizes[which][2];
     bool ta = form == 1 || form == 3, tb = form == 2 || form == 3, contract = form == 4;
     t->attrs.matmul = (iso_matmul_attrs){ta, tb, contract};
