@@ -182,6 +182,7 @@ install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $
 	install -d $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs
 	$(call install-page,README.md,../..)
 	$(foreach page,$(wildcard docs/*.md),$(call install-page,$(page),../../..))
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs/scaling docs/scaling/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/isogrid.1
 # Removes the files of install, and the folders that only Isogrid uses.
 uninstall: check-prefix

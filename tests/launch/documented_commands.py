@@ -28,6 +28,8 @@ NOT_RUN = {
     "gcc": "tests/launch/test_install compiles the program in this way",
     "./train": "tests/launch/test_install runs it",
     "tensorboard": "it is TensorBoard's; tests/train/test_tensorboard_reads reads the files",
+    "tests/gpu/pack": "tests/gpu/test_pack runs it",
+    "tests/gpu/run": "tests/gpu/test_run runs it without a GPU",
 }
 COMMAND = re.compile(r"^(?:(?:launch/|isogrid-)?mpirun -np \d+ )?(?:build/)?isogrid (?:[a-z]+|--version)\b")
 PROGRAMS = re.compile(r"^(?:make|gcc|cc|mpirun|srun|sbatch|python3?|pip|apt-get|launch/\S+|tests/\S+|build/\S+|\./\S+|tensorboard)(?: |$)")

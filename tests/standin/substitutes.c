@@ -19,6 +19,9 @@ static const substitute all[] = {ISO_CUBLASLT_FUNCTIONS(SUBSTITUTE)};
 void *iso_cuda_substitute(const char *name)
 {
     void *address = NULL;
+    const char *wanted = getenv("STANDIN_LIBRARIES");
+    if (wanted && strcmp(wanted, "0") == 0)
+        return NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all && !address; i++)
         if (strcmp(all[i].name, name) == 0)
             memcpy(&address, &all[i].function, sizeof address);
