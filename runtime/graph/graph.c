@@ -577,41 +577,6 @@ static iso_variable *had(iso_graph *graph, const char *path, iso_dtype dtype, co
     return graph->status == ISO_OK ? variable : &graph->bad_variable;
 }
 
-void iso_freeze_begin(iso_graph *graph)
-{
-    if (ISO_ANY_NULL(graph))
-        return;
-    graph->frozen++;
-}
-
-void iso_freeze_end(iso_graph *graph)
-{
-    if (ISO_ANY_NULL(graph))
-        return;
-    if (graph->frozen == 0)
-        iso_graph_fail(graph, "iso_freeze_end without iso_freeze_begin");
-    else
-        graph->frozen--;
-}
-
-void iso_recompute_begin(iso_graph *graph)
-{
-    if (ISO_ANY_NULL(graph))
-        return;
-    if (graph->recomputing++ == 0)
-        graph->recomputations++;
-}
-
-void iso_recompute_end(iso_graph *graph)
-{
-    if (ISO_ANY_NULL(graph))
-        return;
-    if (graph->recomputing == 0)
-        iso_graph_fail(graph, "iso_recompute_end without iso_recompute_begin");
-    else
-        graph->recomputing--;
-}
-
 static bool is_within(const char *path, const char *name)
 {
     size_t length = strlen(name);
