@@ -10,6 +10,7 @@
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/session/session.h"
 
 enum { MESSAGE_BYTES = 4096, RANKS_NAMED = 8 };
 
@@ -86,6 +87,18 @@ iso_status iso_agree_in(iso_context *ctx, iso_status status, const char *where)
     if (status == ISO_OK)
         status = iso_options_check();
     return iso_channel_agree_in(channel, status, where);
+}
+
+iso_status iso_share_text(iso_context *ctx, iso_status status, const char *path, char **text, size_t *size)
+{
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(iso_broadcast(ctx, size, sizeof *size));
+    if (iso_rank(ctx) != 0)
+        *text = iso_new(*size + 1);
+    ISO_TRY(iso_agree(ctx, *text ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)));
+    ISO_TRY(iso_broadcast(ctx, *text, *size));
+done:
+    return status;
 }
 
 /* Lists the ranks whose value is not that of rank 0: "rank 1 differs", "ranks 1, 2 and 5 more differ". Returns

@@ -36,6 +36,10 @@ iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso
  * on all ranks. Collective. */
 iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *lines);
 
+/* Gives all ranks the text that rank 0 has read from the file `path`, of `size` bytes; `status`: of its reading. Each
+ * rank frees *text with iso_free, also after an error. ISO_NO_MEMORY, or the status of rank 0. Collective. */
+iso_status iso_share_text(iso_context *ctx, iso_status status, const char *path, char **text, size_t *size);
+
 /* Requests to stop (session.h). A step carries them: a rank that has one adds it to the faults that the slots
  * exchange, and then every rank knows. */
 

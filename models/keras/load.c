@@ -18,33 +18,13 @@ enum { MOST_BYTES = 256 << 20 };
 
 static iso_status read_stream(FILE *file, const char *path, char **text, size_t *bytes)
 {
-    size_t room = 1 << 16, used = 0;
-    char *data = iso_new(room);
-    while (data && used < MOST_BYTES) {
-        used += fread(data + used, 1, room - used, file);
-        if (used < room)
-            break;
-        char *more = iso_grow(data, room, 2 * room, 1);
-        if (!more)
-            iso_free(data);
-        data = more;
-        room *= 2;
-    }
-    iso_status status = ISO_OK;
-    if (!data)
-        return iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path);
-    if (ferror(file))
-        status = iso_error(ISO_IO, "cannot read '%s': %s", path, strerror(errno));
-    else if (used >= MOST_BYTES)
-        status = iso_error(ISO_INVALID, "%s: has %d bytes or more, which is too large for a config.json",
-                           path, MOST_BYTES);
-    if (status != ISO_OK) {
-        iso_free(data);
-        return status;
-    }
-    *text = data;
-    *bytes = used;
-    return ISO_OK;
+    if (iso_file_read_all(file, MOST_BYTES, text, bytes))
+        return ISO_OK;
+    if (errno == EFBIG)
+        return iso_error(ISO_INVALID, "%s: has %d bytes or more, which is too large for a config.json", path,
+                         MOST_BYTES);
+    return errno == ENOMEM ? iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)
+                           : iso_error(ISO_IO, "cannot read '%s': %s", path, strerror(errno));
 }
 
 static iso_status read_config_file(const char *path, char **text, size_t *bytes)
@@ -68,21 +48,6 @@ static iso_status read_config(const char *path, char **text, size_t *bytes)
         return status;
     status = iso_keras_archive_read(archive, ISO_KERAS_CONFIG, text, bytes);
     iso_keras_archive_close(archive);
-    return status;
-}
-
-/* The chief reads the text and sends it to all ranks. */
-static iso_status share_config(iso_context *ctx, const char *path, char **text, size_t *bytes)
-{
-    bool reads = iso_rank(ctx) == 0;
-    iso_status status;
-    ISO_TRY(iso_agree(ctx, reads ? read_config(path, text, bytes) : ISO_OK));
-    ISO_TRY(iso_broadcast(ctx, bytes, sizeof *bytes));
-    if (!reads)
-        *text = iso_new(*bytes + 1);
-    ISO_TRY(iso_agree(ctx, *text ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)));
-    ISO_TRY(iso_broadcast(ctx, *text, *bytes));
-done:
     return status;
 }
 
@@ -143,7 +108,9 @@ iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_ker
     ISO_NEED_AGREED_AS(ctx, "path, model", path, options.model);
     iso_model **result = options.model;
     options.model = &model;
-    iso_status status = share_config(ctx, path, &text, &bytes);
+    bool reads = iso_rank(ctx) == 0;
+    iso_status status =
+        iso_share_text(ctx, reads ? read_config(path, &text, &bytes) : ISO_OK, path, &text, &bytes);
     if (status == ISO_OK) {
         name_config(path, &name);
         status = iso_agree(ctx, iso_keras_parse(ctx, iso_text_get(&name), text, bytes, &options));

@@ -59,6 +59,38 @@ bool iso_file_write(int file, const void *data, size_t bytes)
     return true;
 }
 
+/* False: errno has the reason. */
+static bool read_on(FILE *file, size_t most, char **text, size_t *size)
+{
+    size_t room = 1 << 16;
+    *size = 0;
+    for (*text = iso_new(room); *text; room *= 2) {
+        *size += fread(*text + *size, 1, room - *size, file);
+        if (ferror(file))
+            return false;
+        errno = EFBIG;
+        if (*size < room || room >= most)
+            return *size < room && *size < most;
+        char *more = iso_grow(*text, room, 2 * room, 1);
+        if (!more)
+            break;
+        *text = more;
+    }
+    errno = ENOMEM;
+    return false;
+}
+
+bool iso_file_read_all(FILE *file, size_t most, char **text, size_t *size)
+{
+    if (read_on(file, most, text, size))
+        return true;
+    int reason = errno;
+    iso_free(*text);
+    *text = NULL;
+    errno = reason;
+    return false;
+}
+
 static iso_status write_durably(int file, const char *path, const void *data, size_t bytes)
 {
     return iso_file_write(file, data, bytes) && fsync(file) == 0 ? ISO_OK

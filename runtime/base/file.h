@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "runtime/base/status.h"
 
@@ -28,6 +29,10 @@ bool iso_file_name_ends(const char *path, const char *end);
 
 /* Writes all bytes at the file's position, however many calls that takes. False: errno has the reason. */
 bool iso_file_write(int file, const void *data, size_t bytes);
+
+/* Reads what is left of a stream into *text, which the caller frees with iso_free. False: *text is NULL, and
+ * errno has the reason; EFBIG: there are `most` bytes or more. */
+bool iso_file_read_all(FILE *file, size_t most, char **text, size_t *size);
 
 /* Makes a folder and its parents if they are missing, and syncs the parent of each that it makes. ISO_IO. */
 iso_status iso_folder_make(const char *folder);

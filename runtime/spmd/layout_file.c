@@ -7,6 +7,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/file.h"
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -152,16 +153,14 @@ done:
 
 static iso_status read_stream(FILE *file, const char *path, char **text, size_t *size)
 {
-    *text = iso_new(MOST_BYTES);
-    if (!*text)
-        return iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path);
-    *size = fread(*text, 1, MOST_BYTES, file);
-    if (ferror(file))
-        return iso_error(ISO_INVALID, "cannot read the layouts in '%s': %s", path, strerror(errno));
-    if (*size == MOST_BYTES)
+    if (iso_file_read_all(file, MOST_BYTES, text, size))
+        return ISO_OK;
+    if (errno == EFBIG)
         return iso_error(ISO_INVALID, "the layouts in '%s': %d bytes or more, too large for a layout file",
                          path, MOST_BYTES);
-    return ISO_OK;
+    return errno == ENOMEM
+               ? iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)
+               : iso_error(ISO_INVALID, "cannot read the layouts in '%s': %s", path, strerror(errno));
 }
 
 static iso_status layout_file_read_file(const char *path, char **text, size_t *size)
@@ -174,21 +173,6 @@ static iso_status layout_file_read_file(const char *path, char **text, size_t *s
     return status;
 }
 
-/* Rank 0 reads, all ranks get the text. */
-static iso_status share_file(iso_context *ctx, const char *path, char **text, size_t *size)
-{
-    bool reads = iso_rank(ctx) == 0;
-    iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, reads ? layout_file_read_file(path, text, size) : ISO_OK));
-    ISO_TRY(iso_broadcast(ctx, size, sizeof *size));
-    if (!reads)
-        *text = iso_new(*size);
-    ISO_TRY(iso_agree(ctx, *text ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)));
-    ISO_TRY(iso_broadcast(ctx, *text, *size));
-done:
-    return status;
-}
-
 iso_status iso_layout_map_read(iso_layout_map *map, const char *path)
 {
     ISO_NEED(map);
@@ -197,7 +181,9 @@ iso_status iso_layout_map_read(iso_layout_map *map, const char *path)
     char *text = NULL;
     size_t size = 0;
     iso_status status = ISO_OK;
-    ISO_TRY(share_file(ctx, path, &text, &size));
+    bool reads = iso_rank(ctx) == 0;
+    ISO_TRY(
+        iso_share_text(ctx, reads ? layout_file_read_file(path, &text, &size) : ISO_OK, path, &text, &size));
     ISO_TRY(iso_agree(ctx, iso_layout_map_parse(map, path, text, size)));
 done:
     iso_free(text);
