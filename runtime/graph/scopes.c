@@ -2,6 +2,15 @@
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
 
+/* Closes one of the scopes that are open. */
+static void end_scope(iso_graph *graph, int *open, const char *name)
+{
+    if (*open == 0)
+        iso_graph_fail(graph, "%s_end without %s_begin", name, name);
+    else
+        --*open;
+}
+
 void iso_freeze_begin(iso_graph *graph)
 {
     if (ISO_ANY_NULL(graph))
@@ -11,12 +20,8 @@ void iso_freeze_begin(iso_graph *graph)
 
 void iso_freeze_end(iso_graph *graph)
 {
-    if (ISO_ANY_NULL(graph))
-        return;
-    if (graph->frozen == 0)
-        iso_graph_fail(graph, "iso_freeze_end without iso_freeze_begin");
-    else
-        graph->frozen--;
+    if (!ISO_ANY_NULL(graph))
+        end_scope(graph, &graph->frozen, "iso_freeze");
 }
 
 void iso_recompute_begin(iso_graph *graph)
@@ -29,10 +34,6 @@ void iso_recompute_begin(iso_graph *graph)
 
 void iso_recompute_end(iso_graph *graph)
 {
-    if (ISO_ANY_NULL(graph))
-        return;
-    if (graph->recomputing == 0)
-        iso_graph_fail(graph, "iso_recompute_end without iso_recompute_begin");
-    else
-        graph->recomputing--;
+    if (!ISO_ANY_NULL(graph))
+        end_scope(graph, &graph->recomputing, "iso_recompute");
 }
