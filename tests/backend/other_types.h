@@ -23,4 +23,20 @@ static inline bool in_type(const trial *t, iso_dtype dtype, trial *other)
     return any && !t->fixed_types;
 }
 
+/* Compares a backend with the reference in this type, if the case has a form in it. */
+static inline void check_type(const trial *t, iso_dtype dtype, const iso_backend *backend)
+{
+    trial other;
+    void *owner[MOST_ARRAYS];
+    if (!in_type(t, dtype, &other))
+        return;
+    place_inputs(&other, 0, NULL, owner);
+    result want = run_trial(&other, iso_backend_reference(), 0);
+    result got = run_trial(&other, backend, 0);
+    compare(&other, &want, &got);
+    free_result(&other, &want);
+    free_result(&other, &got);
+    free_all(owner, other.inputs);
+}
+
 #endif
