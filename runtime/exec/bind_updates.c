@@ -57,14 +57,6 @@ static void address_product(const iso_runtime *runtime, iso_executable *ready, i
     }
 }
 
-static int product_of(const iso_plan *plan, int bucket, int member)
-{
-    for (int i = 0; i < plan->n_fused_updates; i++)
-        if (plan->fused_updates[i].bucket == bucket && plan->fused_updates[i].member == member)
-            return i;
-    return -1;
-}
-
 /* The cost of the run's part of a product: its share of each slot's operations, and the bytes of the other
  * slots' inputs. */
 static void count_product(const iso_runtime *runtime, const iso_plan *plan, const iso_slot_plan *sp,
@@ -228,7 +220,7 @@ static void bind_updates_find_runs(const iso_runtime *runtime, const iso_plan *p
                         .plan = plan,
                         .sp = sp,
                         .bucket = b,
-                        .product = product_of(plan, b, m),
+                        .product = iso_plan_fused_of(plan, b, m),
                         .weights =
                             iso_runtime_variable(runtime, bucket->members[m].variable, sp->local->slot)};
         iso_bucket_visit_runs(bucket, &bucket->members[m], runtime->mesh, sp->local->slot, note_run, &f);

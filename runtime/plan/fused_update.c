@@ -84,14 +84,31 @@ iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso
     return room;
 }
 
-static bool may_fuse(const iso_plan *plan, const int *uses, const iso_bucket_member *member, int group)
+int iso_plan_fused_of(const iso_plan *plan, int bucket, int member)
 {
-    const iso_program *program = plan->program;
-    int value = program->changes[member->change].value, number = program->values[value].step;
-    if (number < 0 || !program->steps[number].op || iso_plan_is_alias(program->steps[number].op))
-        return false;
-    return program->steps[number].op->n_outputs == 1 && uses[value] == 1 &&
-           inputs_are_computed(program, &program->steps[number]) &&
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        if (plan->fused_updates[i].bucket == bucket && plan->fused_updates[i].member == member)
+            return i;
+    return -1;
+}
+
+/* The step whose output is a member's gradient, or is reshaped to it, and has no other reader; -1: none. */
+static int gradient_step(const iso_program *program, const int *uses, const iso_bucket_member *member)
+{
+    int value = program->changes[member->change].value;
+    while (uses[value] == 1 && program->values[value].step >= 0) {
+        const iso_program_step *step = &program->steps[program->values[value].step];
+        if (!step->op || !iso_plan_is_alias(step->op))
+            return step->op ? program->values[value].step : -1;
+        value = step->input[0];
+    }
+    return -1;
+}
+
+static bool may_fuse(const iso_plan *plan, int number, int group)
+{
+    const iso_program_step *step = &plan->program->steps[number];
+    return step->op->n_outputs == 1 && inputs_are_computed(plan->program, step) &&
            iso_plan_all_kernels(plan, number, makes_parts) && reads_less(plan, number, group);
 }
 
@@ -99,9 +116,9 @@ static void fuse_members(iso_plan *plan, int b, const int *uses)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[b];
     for (int m = 0; m < bucket->n_members; m++) {
-        if (!may_fuse(plan, uses, &bucket->members[m], bucket->group))
+        int step = gradient_step(plan->program, uses, &bucket->members[m]);
+        if (step < 0 || !may_fuse(plan, step, bucket->group))
             continue;
-        int step = plan->program->values[plan->program->changes[bucket->members[m].change].value].step;
         plan->step_fused[step] = true;
         plan->fused_updates[plan->n_fused_updates++] =
             (iso_fused_update){.bucket = b, .member = m, .step = step};

@@ -164,6 +164,8 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
                            int64_t rows, iso_plan **plan);
 iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, const iso_fused_update *fused,
                                                  int slot);
+/* The fused update of a bucket's member; -1: none. */
+int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
 /* Makes the exchanges, after the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);

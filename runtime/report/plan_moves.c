@@ -122,12 +122,6 @@ static int64_t elements_of(const iso_variable *variable)
     return iso_shape_count(&variable->shape, &count) == ISO_OK ? count : 0;
 }
 
-static bool is_fused(const iso_reporter *r, const iso_bucket_member *member)
-{
-    int step = r->program->values[r->program->changes[member->change].value].step;
-    return step >= 0 && r->plan->step_fused[step];
-}
-
 /* Each slot takes the others' partial sums of the part that it updates. All groups together hold every
  * element. */
 static void describe_gradients(iso_reporter *r, int number)
@@ -137,7 +131,7 @@ static void describe_gradients(iso_reporter *r, int number)
     int64_t elements = 0;
     int members = 0;
     for (int m = 0; m < bucket->n_members; m++)
-        if (!is_fused(r, &bucket->members[m])) {
+        if (iso_plan_fused_of(r->plan, number, m) < 0) {
             last = bucket->members[m].variable;
             elements += elements_of(last);
             members++;

@@ -119,14 +119,6 @@ static iso_status list_instruction(const lister *l, int i)
 
 /* ---- the end of a step ---- */
 
-int iso_plan_fused_of(const iso_plan *plan, int bucket, int member)
-{
-    for (int i = 0; i < plan->n_fused_updates; i++)
-        if (plan->fused_updates[i].bucket == bucket && plan->fused_updates[i].member == member)
-            return i;
-    return -1;
-}
-
 void iso_plan_operands(const iso_plan *plan, int number, int slot, int *here, int *away)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[number];

@@ -39,7 +39,5 @@ void iso_plan_works_free(iso_plan_works *works);
 void iso_plan_operands(const iso_plan *plan, int bucket, int slot, int *here, int *away);
 /* Elements of the bucket that a slot updates from summed gradients: those that no fused update computes. */
 int64_t iso_plan_update_count(const iso_plan *plan, int bucket, int slot);
-/* The fused update of a bucket's member; -1: none. */
-int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
 
 #endif

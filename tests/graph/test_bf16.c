@@ -213,24 +213,33 @@ static iso_tensor *weight(iso_graph *graph, const char *path, iso_shape shape)
         iso_variable_create(graph, path, ISO_F32, shape, (iso_initializer){.kind = ISO_INIT_ONES}, true));
 }
 
-/* The gradient of a weight that is cast to bfloat16 is the float32 of the product: 1 + 2^-10 and not 1. */
-START_TEST(gradients_of_weights_are_not_rounded)
+/* reshaped: after the cast, as attention's weights are. */
+static void check_not_rounded(bool reshaped)
 {
     iso_graph *graph = iso_graph_create(NULL);
     iso_graph_set_precision(graph, ISO_BF16);
-    iso_tensor *w = weight(graph, "w", ISO_SHAPE(1, 1)), *x = weight(graph, "x", ISO_SHAPE(2, 1)), *gradient;
+    iso_tensor *w = weight(graph, "w", reshaped ? ISO_SHAPE(1, 1, 1) : ISO_SHAPE(1, 1)),
+               *x = weight(graph, "x", ISO_SHAPE(2, 1)), *gradient;
     ck_assert_int_eq(iso_tensor_dtype(w), ISO_F32);
-    iso_tensor *y = iso_matmul(iso_cast(x, ISO_BF16), iso_cast(w, ISO_BF16));
+    iso_tensor *y = iso_matmul(iso_cast(x, ISO_BF16), iso_reshape_to(iso_cast(w, ISO_BF16), ISO_SHAPE(1, 1)));
     ck_assert_int_eq(iso_tensor_dtype(y), ISO_BF16);
     iso_gradients(iso_sum(iso_cast(y, ISO_F32)), &w, 1, &gradient);
     ck_assert_int_eq(iso_tensor_dtype(gradient), ISO_F32);
-    ck_assert_str_eq(gradient->producer->type->name, "matmul");
+    ck_assert(iso_shape_equal(iso_tensor_shape(gradient), iso_tensor_shape(w)));
+    ck_assert_str_eq(gradient->producer->type->name, reshaped ? "reshape" : "matmul");
     interpreter *in = interpreter_create(graph, iso_backend_cpu(), 1);
     interpreter_set(in, w, (double[]){1});
     interpreter_set(in, x, (double[]){1, 0x1p-10});
     ck_assert_double_eq(interpreter_number(in, iso_sum(gradient)), 1 + 0x1p-10);
     interpreter_destroy(in);
     iso_graph_destroy(graph);
+}
+
+/* The gradient of a weight that is cast to bfloat16 is the float32 of the product: 1 + 2^-10 and not 1. */
+START_TEST(gradients_of_weights_are_not_rounded)
+{
+    check_not_rounded(false);
+    check_not_rounded(true);
 }
 END_TEST
 

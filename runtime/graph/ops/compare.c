@@ -166,7 +166,9 @@ iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
 
 iso_tensor *iso_cast_back(iso_tensor *x, iso_dtype dtype)
 {
-    const iso_op *op = x->producer;
+    bool reshaped = x->producer && x->producer->type == &iso_op_reshape;
+    const iso_op *op = reshaped ? x->producer->inputs[0]->producer : x->producer;
     bool through_bf16 = op && op->type == &iso_op_cast && (x->dtype == ISO_BF16 || dtype == ISO_BF16);
-    return through_bf16 && op->inputs[0]->dtype == dtype ? op->inputs[0] : iso_cast(x, dtype);
+    return through_bf16 && op->inputs[0]->dtype == dtype ? iso_reshape_to(op->inputs[0], x->shape)
+                                                         : iso_cast(x, dtype);
 }

@@ -42,9 +42,9 @@ extern const iso_setting iso_attention_settings[];
  * batch is among them. */
 int64_t iso_shape_product(const iso_shape *shape, int begin, int end, bool *batch);
 
-/* iso_cast for gradients: if x is itself cast from this type and one of the types is bfloat16, what it was cast
- * from. So a bfloat16 comes back exactly, and the gradient of a float32 that was cast to bfloat16 is not rounded
- * to bfloat16 if it was computed in float32. */
+/* iso_cast for gradients: if x is itself cast from this type, perhaps reshaped since, and one of the types is
+ * bfloat16, what it was cast from. So a bfloat16 comes back exactly, and the gradient of a float32 that was cast to
+ * bfloat16 is not rounded to bfloat16 if it was computed in float32. */
 iso_tensor *iso_cast_back(iso_tensor *x, iso_dtype dtype);
 
 /* Sets every dimension of inputs and outputs to ISO_WHOLE, with no factors. */
