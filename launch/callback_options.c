@@ -99,6 +99,8 @@ iso_status iso_run_callback_options_parse(const iso_train_options *options,
         return iso_error(ISO_INVALID, "--tensorboard-options needs --tensorboard");
     if (options->profile_step && !options->profile)
         return iso_error(ISO_INVALID, "--profile-step needs --profile");
+    if (options->profile_launches && !options->profile)
+        return iso_error(ISO_INVALID, "--profile-launches needs --profile");
     if (options->early_stopping)
         ISO_TRY(parse_stopping(options->early_stopping, &read));
     if (options->reduce_lr_on_plateau)

@@ -21,7 +21,7 @@ typedef enum iso_argument_kind {
     ISO_ARGUMENT_LIST,    /* iso_argument_list: the option may be repeated */
 } iso_argument_kind;
 
-enum { ISO_MAX_ARGUMENTS = 64, ISO_MAX_LISTED = 64 };
+enum { ISO_MAX_ARGUMENTS = 80, ISO_MAX_LISTED = 64 };
 
 typedef struct iso_argument_list {
     int count;

@@ -62,7 +62,8 @@ void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, doubl
     if (options->tensorboard)
         callbacks[count++] = tensorboard(options);
     if (options->profile)
-        callbacks[count++] = iso_profile(options->profile, .step = options->profile_step);
+        callbacks[count++] = iso_profile(options->profile, .step = options->profile_step,
+                                         .launches = options->profile_launches);
     if (options->timings)
         callbacks[count++] = iso_timings_file(ctx, options->timings, reading);
     if (options->checkpoint)

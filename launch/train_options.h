@@ -42,7 +42,7 @@ typedef struct iso_train_options {
     const char *csv, *tensorboard, *tensorboard_options, *profile;
     int64_t profile_step; /* 0: in the middle */
     const char *early_stopping, *reduce_lr_on_plateau;
-    bool terminate_on_nan;
+    bool profile_launches, terminate_on_nan;
     iso_run_callback_options callback_options; /* from these; monitors that are empty: not given */
     const char *checkpoint, *save_freq, *save_best, *checkpoint_io, *checkpoint_errors;
     int64_t save_steps;     /* from save_freq; 0: each epoch */

@@ -75,6 +75,9 @@ typedef struct iso_work {
     const iso_kernel_call *call;
     const iso_box_copy *copy; /* NULL: the kernel */
     const char *layer;        /* of the kernel's op, for messages; NULL: none */
+    /* Marks its begin as this moment, and its end as the next one; NULL: it is not timed. */
+    iso_device_timer *timer;
+    int moment;
 } iso_work;
 
 /* Instructions that a backend has prepared to be executed in each step: on the CPU a list, on a device that can

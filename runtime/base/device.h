@@ -43,6 +43,12 @@ typedef struct iso_device_gather {
     void *const *copies;
 } iso_device_gather;
 
+/* Moments that a stream comes to. A device's own timers begin with this struct. */
+typedef struct iso_device_timer {
+    const iso_device *device;
+    int moments;
+} iso_device_timer;
+
 enum { ISO_DEVICE_HANDLE = 64, ISO_DEVICE_IDENTITY = 16, ISO_MOST_GATHERED = 128 };
 
 /* A device: what it does. A machine may have several of a kind. */
@@ -77,6 +83,16 @@ struct iso_device {
     bool (*passed)(const iso_device_event *event);
     /* The host waits. Returns the first error of the event's stream since its last wait. */
     iso_status (*wait_event)(const iso_device_event *event);
+    /* Timers, for profiles. NULL: what is queued is done at once, and the host's clock tells when. */
+    iso_status (*create_timer)(const iso_device *device, int moments, iso_device_timer **timer);
+    void (*destroy_timer)(iso_device_timer *timer); /* does nothing with NULL */
+    /* Queues a mark: moment number `moment` is when the stream comes to it. In instructions that are captured, each
+     * launch marks it again. */
+    void (*mark)(iso_device_timer *timer, int moment, iso_stream *stream);
+    /* Waits until all that was queued on the stream is done. time: [moments] when the stream came to the last mark of
+     * each, in nanoseconds of the host's clock; 0: to none. They are in the stream's order, and no earlier than the
+     * mark was queued. */
+    iso_status (*read_timer)(iso_device_timer *timer, iso_stream *stream, int64_t *time);
     /* Opens to the device the memory that the ranks of a host share, mapped at `shared` in this process:
      * *memory is its address on the device, until `detach`. */
     iso_status (*attach)(const iso_device *device, void *shared, size_t bytes, void **memory);

@@ -378,8 +378,11 @@ static const iso_op *op_of(const iso_plan *plan, int instruction)
 }
 
 /* Between exchanges and reads of the batch. */
-static iso_status capture_all(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local,
+                                  iso_device_timer *timer)
 {
+    const iso_plan *plan = ready->plan;
+    iso_slot_plan *sp = &ready->slot[local];
     int n_instructions = plan->n_instructions;
     iso_status status = ISO_OK;
     discard_sequences(runtime, sp);
@@ -388,7 +391,9 @@ static iso_status capture_all(const iso_runtime *runtime, const iso_plan *plan, 
         sp->work[i] = (iso_work){.kernel = bound->kernel,
                                  .call = &bound->call,
                                  .copy = bound->copy,
-                                 .layer = bound->kernel ? layer_of(op_of(plan, i)) : NULL};
+                                 .layer = bound->kernel ? layer_of(op_of(plan, i)) : NULL,
+                                 .timer = timer,
+                                 .moment = iso_instruction_moment(i)};
     }
     for (int first = 0, end; first < n_instructions && status == ISO_OK; first = end + 1) {
         for (end = first; end < n_instructions && is_captured(&sp->instruction[end]);)
@@ -434,7 +439,7 @@ iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
             address_instruction(runtime, ready, l, i);
         iso_executable_bind_updates(runtime, ready, l);
         if (status == ISO_OK)
-            status = capture_all(runtime, plan, &ready->slot[l]);
+            status = iso_executable_capture(runtime, ready, l, NULL);
         iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
         if (plan->faults)

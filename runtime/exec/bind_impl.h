@@ -96,6 +96,14 @@ size_t iso_executable_table_bytes(const iso_plan *plan);
 size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
 /* Fills in all addresses after memory has moved, also those of the exchanges, and captures the instructions. */
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
+/* Captures a local slot's instructions, whose addresses are filled in. timer: marks when each begins and ends, from
+ * its moment on; NULL: they are not timed. */
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local,
+                                  iso_device_timer *timer);
+static inline int iso_instruction_moment(int instruction)
+{
+    return 2 * instruction;
+}
 /* The address at which a local slot stores a value. */
 void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
 

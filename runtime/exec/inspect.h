@@ -23,9 +23,12 @@ ISO_API iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_p
 /* The whole plan for `rows` rows as data. Its texts are lent from the graph and the distribution. Errors as
  * iso_function_prepare. Collective. */
 ISO_API iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
-/* Records the next run: the begin and end times of each instruction, exchange and wait of each slot. Steps
- * that are not recorded do not get slower. ISO_NO_MEMORY. Collective. */
-ISO_API iso_status iso_function_record(iso_function *function);
+/* What has an event of its own in a trace: each instruction; or what is launched as one, which on a GPU is recorded
+ * without making the step slower. */
+typedef enum iso_trace_detail { ISO_TRACE_INSTRUCTIONS, ISO_TRACE_LAUNCHES } iso_trace_detail;
+/* Records the next run: the begin and end times of each instruction or launch, exchange and wait of each slot.
+ * Steps that are not recorded do not get slower. ISO_NO_MEMORY. Collective. */
+ISO_API iso_status iso_function_record(iso_function *function, iso_trace_detail detail);
 /* Adds the last recorded run to the text of the chief (rank 0) as a Chrome trace (JSON; docs/callbacks.md
  * describes it). On other ranks nothing is added. ISO_INVALID if none was recorded. Collective. */
 ISO_API iso_status iso_function_trace(iso_function *function, iso_text *json);

@@ -1,12 +1,14 @@
-/* Recording of one step: the begin and end times of what each local slot does. For runtime/exec only. */
+/* Recording of one step: the begin and end times of what each local slot does. Where a device works on its own, these
+ * are the times at which the slot's stream came there. For runtime/exec only. */
 #ifndef ISO_EXEC_RECORDER_IMPL_H
 #define ISO_EXEC_RECORDER_IMPL_H
 
 #include "runtime/exec/bind_impl.h"
+#include "runtime/exec/inspect.h"
 
 typedef enum iso_event_kind {
     ISO_EVENT_STEP,     /* holds all others */
-    ISO_EVENT_OP,       /* an instruction: READ, KERNEL, COPY */
+    ISO_EVENT_OP,       /* an instruction: READ, KERNEL, COPY; or several that were launched as one */
     ISO_EVENT_BEGIN,    /* the begin of an exchange that ends later: waits for sources, sends */
     ISO_EVENT_EXCHANGE, /* holds a wait, a pull and a release */
     ISO_EVENT_WAIT,     /* until sources are written and messages are there */
@@ -22,12 +24,19 @@ typedef enum iso_event_kind {
 typedef struct iso_event {
     int64_t begin, end; /* nanoseconds of the host's monotonic clock */
     iso_event_kind kind;
-    int instruction; /* -1: the end of the step */
+    int instruction;          /* -1: the end of the step */
+    int count;                /* OP: instructions */
+    int begin_mark, end_mark; /* moments of the slot's timer, which give the times; -1: the host's */
 } iso_event;
+
+enum { ISO_MOST_OPEN_EVENTS = 8 };
 
 typedef struct iso_slot_events {
     int count;
-    iso_event *events; /* [capacity] */
+    iso_event *events;                      /* [capacity] those that hold others come first */
+    int open[ISO_MOST_OPEN_EVENTS], n_open; /* numbers of the events that have begun */
+    iso_device_timer *timer;                /* NULL: the host's clock */
+    int marks;                              /* of the timer, in use */
 } iso_slot_events;
 
 typedef enum iso_recorder_state {
@@ -38,26 +47,34 @@ typedef enum iso_recorder_state {
 
 typedef struct iso_recorder {
     iso_recorder_state state;
+    iso_trace_detail detail;
     bool recorded;          /* a step */
     int64_t rows;           /* of the step: they select the plan */
     uint64_t step;          /* its number, from 0 */
     int64_t origin;         /* the end of the barrier before it, in nanoseconds */
     int n_locals, capacity; /* capacity: events of a slot */
     iso_slot_events *slot;  /* [n_locals] */
+    iso_executable *ready;  /* of the step */
 } iso_recorder;
 
 void iso_recorder_destroy(iso_recorder *recorder);
-/* Before a step of this plan: if it is to be recorded, allocates the events and runs a barrier. Collective
- * there. */
-iso_status iso_recorder_begin(iso_recorder *recorder, const iso_runtime *runtime,
-                              const iso_executable *ready);
+/* Before a step of this plan: ends the recording of the step before. If this one is to be recorded, allocates the
+ * events and runs a barrier; collective then. */
+iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready);
+/* After a recorded step: waits until it is done, reads its times, and lets later steps run as before. Does nothing if
+ * it has ended. Local. */
+iso_status iso_recorder_end(iso_recorder *recorder, iso_runtime *runtime);
 /* The recorder if the current step is recorded, else NULL. */
 iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
-/* Called by the slot's thread. Events beyond the capacity are dropped. */
-void iso_recorder_note(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
-                       int64_t begin);
-/* The same for something that has ended before. */
+/* An event begins; the last one that began and has not ended ends. Called by the slot's thread. Events beyond the
+ * capacity are dropped. */
+void iso_recorder_open(iso_recorder *recorder, int local, iso_event_kind kind, int instruction, int count);
+void iso_recorder_close(iso_recorder *recorder, int local);
+/* The same for something that has ended before, by the host's clock. */
 void iso_recorder_note_span(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
                             int64_t begin, int64_t end);
+/* Whether instructions mark their own begin and end (iso_work.timer); and `count` of them that do. */
+bool iso_recorder_marks(const iso_recorder *recorder);
+void iso_recorder_note_marked(iso_recorder *recorder, int local, int instruction, int count);
 
 #endif

@@ -23,23 +23,30 @@ typedef struct step {
 
 /* ---- recording ---- */
 
-static int64_t tick(const step *s)
-{
-    return s->recorder ? iso_clock_ns() : 0;
-}
-
-/* Records what a local slot has done since `begin`. */
-static void step_note(const step *s, int local, iso_event_kind kind, int instruction, int64_t begin)
+/* What a local slot does begins and ends; events nest. */
+static void event_begin(const step *s, int local, iso_event_kind kind, int instruction)
 {
     if (s->recorder)
-        iso_recorder_note(s->recorder, local, kind, instruction, begin);
+        iso_recorder_open(s->recorder, local, kind, instruction, 1);
+}
+
+static void event_end(const step *s, int local)
+{
+    if (s->recorder)
+        iso_recorder_close(s->recorder, local);
 }
 
 /* The same for all slots of a thread. */
-static void note_all(const step *s, int first, int end, iso_event_kind kind, int instruction, int64_t begin)
+static void begin_all(const step *s, int first, int end, iso_event_kind kind, int instruction)
 {
     for (int l = first; s->recorder && l < end; l++)
-        iso_recorder_note(s->recorder, l, kind, instruction, begin);
+        event_begin(s, l, kind, instruction);
+}
+
+static void end_all(const step *s, int first, int end)
+{
+    for (int l = first; s->recorder && l < end; l++)
+        event_end(s, l);
 }
 
 /* The messages of an exchange that have arrived. */
@@ -80,48 +87,74 @@ static void step_raise(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
-static void run_read(const step *s, const iso_slot_plan *sp, const iso_slot_instruction *bound)
+/* Reads the slot's part of a batch into `out`. */
+static iso_status read_rows(const step *s, const iso_slot_instruction *bound, void *out)
 {
     const iso_array *array = bound->array;
     /* the first dimension is the rows; a scalar is one row */
     int64_t begin = array->rank ? array->offset[0] : 0, rows = array->rank ? array->dim[0] : 1;
-    bool whole = true, empty = rows == 0;
-    for (int d = 1; d < array->rank; d++) {
-        whole &= array->dim[d] == array->global[d];
-        empty |= array->dim[d] == 0;
-    }
-    if (empty)
-        return;
+    for (int d = 1; d < array->rank; d++)
+        if (array->dim[d] != array->global[d])
+            return step_read_part(s, bound, out);
+    return s->batch->read(s->batch, bound->input, begin, rows, array->dtype, out);
+}
+
+/* Where the host writes the rows elsewhere, the event is the copy from there. */
+static void run_read(const step *s, int local, int number)
+{
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    const iso_slot_instruction *bound = &sp->instruction[number];
+    const iso_array *array = bound->array;
     void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
-    iso_status status;
-    if (iso_fault_raised(&sp->local->fault)) /* a refused batch is not read */
+    iso_status status = ISO_OK;
+    if (!staging)
+        event_begin(s, local, ISO_EVENT_OP, number);
+    if (iso_array_count(array) > 0 && iso_fault_raised(&sp->local->fault)) /* a refused batch is not read */
         status = step_clear(sp->local->stream, array);
-    else if (whole)
-        status = s->batch->read(s->batch, bound->input, begin, rows, array->dtype, out);
-    else
-        status = step_read_part(s, bound, out);
-    if (status == ISO_OK && staging && !iso_fault_raised(&sp->local->fault))
+    else if (iso_array_count(array) > 0)
+        status = read_rows(s, bound, out);
+    if (staging)
+        event_begin(s, local, ISO_EVENT_OP, number);
+    if (staging && status == ISO_OK && iso_array_count(array) > 0 && !iso_fault_raised(&sp->local->fault))
         sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
+    event_end(s, local);
     step_raise(sp->local, status);
 }
 
-/* Runs instructions [from, stop) of a slot, which are between two exchanges. each: one at a time, because they are
- * recorded, or because messages are to proceed. */
+static void launch(const step *s, int local, int instruction, int count)
+{
+    const iso_slot_instruction *bound = &s->ready->slot[local].instruction[instruction];
+    bool marked = s->recorder && iso_recorder_marks(s->recorder);
+    if (s->recorder && !marked)
+        iso_recorder_open(s->recorder, local, ISO_EVENT_OP, instruction, count);
+    s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
+    if (marked)
+        iso_recorder_note_marked(s->recorder, local, instruction, count);
+    else
+        event_end(s, local);
+}
+
+/* How many instructions are launched as one: fewer if messages are to proceed, or if the host's clock times each. */
+static int launched_count(const step *s, const iso_slot_instruction *bound, bool travels)
+{
+    bool timed =
+        s->recorder && s->recorder->detail == ISO_TRACE_INSTRUCTIONS && !iso_recorder_marks(s->recorder);
+    return travels || timed ? 1 : bound->rest;
+}
+
+/* Runs instructions [from, stop) of a slot, which are between two exchanges. */
 static void run_instructions(const step *s, int local, int from, int stop, bool travels)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
-    bool each = s->recorder || travels;
     for (int k = from, count; k < stop; k += count) {
         const iso_slot_instruction *bound = &sp->instruction[k];
-        int64_t begin = tick(s);
-        count = each || bound->kind == ISO_READ ? 1 : bound->rest;
+        count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, travels);
         if (bound->kind == ISO_READ)
-            run_read(s, sp, bound);
+            run_read(s, local, k);
         else
-            s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
+            launch(s, local, k, count);
         for (int i = 0; i < count; i++)
             sp->local->flops += bound[i].flops;
-        step_note(s, local, ISO_EVENT_OP, k, begin);
         if (travels)
             iso_fabric_progress(s->runtime->fabric);
     }
@@ -228,44 +261,48 @@ static void change_state(const step *s, int local)
         step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));
 }
 
-/* An exchange of the end of a step: its event holds the waits before and after. */
-static void step_end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end,
-                              int64_t begin, iso_event_kind kind)
+/* Ends an exchange whose event has begun. */
+static void end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end, int number)
 {
-    int64_t done = tick(s);
+    begin_all(s, first, end, ISO_EVENT_RELEASE, number);
     iso_exchange_end(exchange, thread);
-    note_all(s, first, end, ISO_EVENT_RELEASE, -1, done);
-    note_all(s, first, end, kind, -1, begin);
+    end_all(s, first, end);
+    end_all(s, first, end);
+}
+
+static void pull(const step *s, iso_exchange *exchange, int local, int number)
+{
+    event_begin(s, local, ISO_EVENT_PULL, number);
+    iso_exchange_pull(exchange, s->runtime->locals[local].slot);
+    event_end(s, local);
 }
 
 static void run_weight_gather(const step *s, int thread, int first, int end)
 {
     iso_exchange *weight_gather = s->ready->plan->weight_gather;
-    int64_t begin = tick(s);
+    begin_all(s, first, end, ISO_EVENT_WEIGHT_GATHER, -1);
+    begin_all(s, first, end, ISO_EVENT_WAIT, -1);
     finish_queued(s, weight_gather, first, end);
     iso_exchange_begin(weight_gather, thread);
     note_flight(s, weight_gather, thread, -1);
-    note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
-    for (int l = first; l < end; l++) {
-        int64_t pull = tick(s);
-        iso_exchange_pull(weight_gather, s->runtime->locals[l].slot);
-        step_note(s, l, ISO_EVENT_PULL, -1, pull);
-    }
+    end_all(s, first, end);
+    for (int l = first; l < end; l++)
+        pull(s, weight_gather, l, -1);
     finish_pulls(s, weight_gather, first, end, true);
-    step_end_exchange(s, weight_gather, thread, first, end, begin, ISO_EVENT_WEIGHT_GATHER);
+    end_exchange(s, weight_gather, thread, first, end, -1);
 }
 
 /* If there are many slots, slot 0 sums their faults. */
 static void run_faults(const step *s, int thread, int first, int end)
 {
     iso_exchange *faults = s->ready->plan->faults;
-    int64_t begin = tick(s);
+    begin_all(s, first, end, ISO_EVENT_WAIT, -1);
     iso_exchange_begin(faults, thread);
     for (int l = first; l < end; l++)
         iso_exchange_pull(faults, s->runtime->locals[l].slot);
     finish_pulls(s, faults, first, end, true);
     iso_exchange_end(faults, thread);
-    note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
+    end_all(s, first, end);
 }
 
 /* The buckets whose exchange began while slots computed. */
@@ -294,29 +331,28 @@ static void run_end(const step *s, int thread, int first, int end)
     if (thread == 0)
         tell_failures(s);
     for (int l = first; l < end; l++) {
-        int64_t begin = tick(s);
+        event_begin(s, l, ISO_EVENT_PREPARE, -1);
         prepare_end(s, l);
-        step_note(s, l, ISO_EVENT_PREPARE, -1, begin);
+        event_end(s, l);
     }
     if (plan->faults)
         run_faults(s, thread, first, end);
-    int64_t begin = tick(s);
+    begin_all(s, first, end, ISO_EVENT_EPILOGUE, -1);
+    begin_all(s, first, end, ISO_EVENT_WAIT, -1);
     iso_exchange_start(plan->epilogue, thread);
     wait_for_buckets(s, thread);
     iso_exchange_wait(plan->epilogue, thread);
     note_flight(s, plan->epilogue, thread, -1);
-    note_all(s, first, end, ISO_EVENT_WAIT, -1, begin);
+    end_all(s, first, end);
     for (int l = first; l < end; l++) {
-        int64_t pull = tick(s);
-        iso_exchange_pull(plan->epilogue, s->runtime->locals[l].slot);
-        step_note(s, l, ISO_EVENT_PULL, -1, pull);
-        int64_t update = tick(s);
+        pull(s, plan->epilogue, l, -1);
+        event_begin(s, l, ISO_EVENT_UPDATE, -1);
         change_state(s, l);
-        step_note(s, l, ISO_EVENT_UPDATE, -1, update);
+        event_end(s, l);
     }
     finish_pulls(s, plan->epilogue, first, end, true);
     end_buckets(s, thread);
-    step_end_exchange(s, plan->epilogue, thread, first, end, begin, ISO_EVENT_EPILOGUE);
+    end_exchange(s, plan->epilogue, thread, first, end, -1);
     if (plan->weight_gather && !s->function->leaves_weights)
         run_weight_gather(s, thread, first, end);
 }
@@ -338,27 +374,24 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     iso_exchange *exchange = instruction->exchange;
     if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
         return;
-    int64_t begin = tick(s);
+    bool begins = instruction->kind == ISO_BEGIN;
+    begin_all(s, first, end, begins ? ISO_EVENT_BEGIN : ISO_EVENT_EXCHANGE, number);
+    if (!begins)
+        begin_all(s, first, end, ISO_EVENT_WAIT, number);
     finish_queued(s, exchange, first, end);
-    if (instruction->kind == ISO_BEGIN || instruction->begin == number)
+    if (begins || instruction->begin == number)
         iso_exchange_start(exchange, thread);
-    if (instruction->kind == ISO_BEGIN) {
-        note_all(s, first, end, ISO_EVENT_BEGIN, number, begin);
+    if (!begins) {
+        iso_exchange_wait(exchange, thread);
+        note_flight(s, exchange, thread, number);
+    }
+    end_all(s, first, end);
+    if (begins)
         return;
-    }
-    iso_exchange_wait(exchange, thread);
-    note_flight(s, exchange, thread, number);
-    note_all(s, first, end, ISO_EVENT_WAIT, number, begin);
-    for (int l = first; l < end; l++) {
-        int64_t pull = tick(s);
-        iso_exchange_pull(exchange, s->runtime->locals[l].slot);
-        step_note(s, l, ISO_EVENT_PULL, number, pull);
-    }
+    for (int l = first; l < end; l++)
+        pull(s, exchange, l, number);
     finish_pulls(s, exchange, first, end, false);
-    int64_t done = tick(s);
-    iso_exchange_end(exchange, thread);
-    note_all(s, first, end, ISO_EVENT_RELEASE, number, done);
-    note_all(s, first, end, ISO_EVENT_EXCHANGE, number, begin);
+    end_exchange(s, exchange, thread, first, end, number);
 }
 
 static void run_thread(void *arg, int thread)
@@ -367,7 +400,7 @@ static void run_thread(void *arg, int thread)
     const iso_plan *plan = s->ready->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool travels = thread == 0 && !s->runtime->site.one_host;
-    int64_t step_begin = tick(s);
+    begin_all(s, first, end, ISO_EVENT_STEP, -1);
     for (int l = first; l < end; l++)
         begin_slot(s, l);
     for (int i = 0; i < plan->n_instructions;) {
@@ -384,7 +417,7 @@ static void run_thread(void *arg, int thread)
         }
     }
     run_end(s, thread, first, end);
-    note_all(s, first, end, ISO_EVENT_STEP, -1, step_begin);
+    end_all(s, first, end);
 }
 
 /* The first fault that the host raised on this rank, and copies that failed after the faults were counted. */

@@ -90,6 +90,8 @@ static void name_instruction(const tracer *t, const iso_event *event, iso_text *
                      op->tensor ? op->tensor : "");
     else
         name_kernel(op, name);
+    if (event->count > 1)
+        iso_text_add(name, " and %d more", event->count - 1);
 }
 
 typedef struct event_words {
@@ -169,7 +171,9 @@ static void add_arguments(const tracer *t, const iso_event *event)
     } else if (event->instruction >= 0) {
         const iso_instruction *instruction = &t->plan->instructions[event->instruction];
         iso_json_put(t->text, "instruction", "%d", event->instruction);
-        if (event->kind == ISO_EVENT_OP)
+        if (event->count > 1)
+            iso_json_put(t->text, "count", "%d", event->count);
+        else if (event->kind == ISO_EVENT_OP)
             add_layer(t, &t->report->ops[event->instruction]);
         if (event->kind == ISO_EVENT_BEGIN)
             iso_json_put(t->text, "ends_with", "%d", instruction->end);
@@ -383,6 +387,8 @@ iso_status iso_function_trace(iso_function *function, iso_text *json)
     iso_status status = ISO_OK;
     if (!function->recorder || !function->recorder->recorded || !plan_of(function))
         status = iso_error(ISO_INVALID, "no step of function '%s' has been recorded", function->name);
+    if (status == ISO_OK)
+        status = iso_recorder_end(function->recorder, function->runtime);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(find_origin(ctx, function->recorder, &origin));
     ISO_TRY(iso_agree(ctx, trace_describe(function, origin, &mine)));

@@ -201,6 +201,15 @@ bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks)
     return true;
 }
 
+bool iso_callbacks_go_ahead(iso_callback *const *callbacks)
+{
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (!callbacks[i]->options.ahead &&
+            (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
+            return false;
+    return true;
+}
+
 double iso_logs_get(const iso_logs *logs, const char *name)
 {
     if (ISO_ANY_NULL(logs, name))

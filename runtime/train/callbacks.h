@@ -57,6 +57,9 @@ typedef struct iso_callback_options {
     /* At the beginning and end of a batch, either every rank asks to stop or fails, or none does. The ranks
      * then need not agree on this after each step. */
     bool alike;
+    /* The functions of batches look at no variables, and do not set `stop`: a GPU may then have begun the next step
+     * before the results of this one are known. */
+    bool ahead;
     void *user;                  /* first argument of all */
     void (*destroy)(void *user); /* called when fit no longer needs it */
     /* The callback's state in checkpoints. `save` adds a JSON value to the text. `restore` gets that value
@@ -188,6 +191,8 @@ typedef struct iso_profile_options {
     char begin_;
     const char *path;
     int64_t step; /* of this run, from 1; 0: a step in the middle of its second epoch, or of its only one */
+    bool
+        launches; /* one event for what is launched as one, instead of each instruction (docs/callbacks.md) */
 } iso_profile_options;
 ISO_API iso_callback *iso_profile_with(const iso_profile_options *options, size_t size);
 #define iso_profile(...) iso_profile_with(ISO_OPTIONS_AFTER(iso_profile_options, path, __VA_ARGS__))

@@ -238,7 +238,7 @@ static void read_values(iso_training *t)
  * callbacks, which may change weights. */
 static iso_status after_step(iso_training *t)
 {
-    t->cursor.batch++;
+    t->state.batch = t->cursor.batch++;
     t->model->trained = ++t->cursor.trained;
     if (t->batch_end) {
         read_values(t);
@@ -267,7 +267,7 @@ static iso_status end_step(iso_training *t, int64_t rows)
  * variables, in between. */
 static bool goes_ahead(const iso_training *t)
 {
-    return iso_function_goes_ahead(t->model->training) && !t->batch_begin && !t->batch_end &&
+    return iso_function_goes_ahead(t->model->training) && iso_callbacks_go_ahead(t->callbacks) &&
            !t->rank_local && t->replicas.every == 0;
 }
 
@@ -278,7 +278,7 @@ static iso_status run_batches(iso_training *t, iso_input_iterator *iterator)
     iso_status status = ISO_OK;
     for (const iso_batch *batch = iso_input_iterator_next(iterator); batch;
          batch = iso_input_iterator_next(iterator)) {
-        t->state.batch = t->cursor.batch;
+        t->state.batch = t->cursor.batch + begun;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
         int64_t before = rows;

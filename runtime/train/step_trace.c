@@ -1,5 +1,4 @@
 #include "runtime/train/step_trace.h"
-#include "runtime/exec/inspect.h"
 
 #include "runtime/train/training_impl.h"
 
@@ -27,7 +26,9 @@ iso_status iso_step_trace_before(iso_step_trace *trace, const iso_fit_state *sta
 {
     if (trace->step == 0) /* only now is it known whether the training resumed from a checkpoint */
         trace->step = middle_step(state->training);
-    return ++trace->begun == trace->step ? iso_function_record(state->training->model->training) : ISO_OK;
+    return ++trace->begun == trace->step
+               ? iso_function_record(state->training->model->training, trace->detail)
+               : ISO_OK;
 }
 
 iso_status iso_step_trace_after(iso_step_trace *trace, const iso_fit_state *state, iso_text *json,

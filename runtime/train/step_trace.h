@@ -3,10 +3,12 @@
 #define ISO_TRAIN_STEP_TRACE_H
 
 #include "runtime/base/text.h"
+#include "runtime/exec/inspect.h"
 #include "runtime/train/callbacks.h"
 
 typedef struct iso_step_trace {
     int64_t step; /* counts this run's steps, from 1; 0: the middle of its second epoch, or of its only one */
+    iso_trace_detail detail;
     int64_t begun;
     bool done;
 } iso_step_trace;

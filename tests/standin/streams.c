@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/standin/streams_impl.h"
@@ -80,6 +81,13 @@ cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const
     return cudaSuccess;
 }
 
+/* With the lock: waits until a stream has finished so many items. */
+static void await(cudaStream_t stream, uint64_t position)
+{
+    while (stream->finished < position)
+        pthread_cond_wait(&standin_change, &standin_lock);
+}
+
 /* ---- the thread of a stream ---- */
 
 uint64_t standin_draw(cudaStream_t stream, uint64_t below)
@@ -156,13 +164,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     return cudaSuccess;
 }
 
-/* With the lock: waits until a stream has finished so many items. */
-static void await(cudaStream_t stream, uint64_t position)
-{
-    while (stream->finished < position)
-        pthread_cond_wait(&standin_change, &standin_lock);
-}
-
 /* What was queued is done first. The struct stays, since events may name it. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
@@ -209,20 +210,38 @@ cudaError_t cudaDeviceSynchronize(void)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    (void)flags;
     STANDIN_ENTER();
     *event = calloc(1, sizeof **event);
-    if (*event)
+    if (*event) {
         (*event)->gpu = standin_gpu();
+        (*event)->timed = !(flags & cudaEventDisableTiming);
+    }
     return standin_error(*event ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
+/* What is yet to note the event's time is done first. */
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    hold();
+    if (event->timed && event->stream)
+        await(event->stream, event->position);
+    let_go();
     free(event->nodes);
     free(event);
     return cudaSuccess;
 }
+
+static void note_time(void *argument)
+{
+    struct timespec now;
+    cudaEvent_t event = *(cudaEvent_t *)argument;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    hold();
+    event->time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    let_go();
+}
+
+static const standin_work timing = {.run = note_time, .what = "an event"};
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
@@ -230,6 +249,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     if (event->gpu != stream->gpu)
         return standin_error(cudaErrorInvalidResourceHandle);
     hold();
+    if (event->timed && !stream->graph)
+        standin_push(stream, standin_make_item(&timing, &event, sizeof event));
     event->stream = stream;
     event->position = stream->pushed;
     event->graph = stream->graph;
@@ -237,6 +258,31 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         standin_set_nodes(&event->nodes, &event->n_nodes, stream->tail, stream->n_tail);
     let_go();
     return cudaSuccess;
+}
+
+/* In a capture an external record is a node, and no order of what is captured after a wait for the event. */
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+    STANDIN_ENTER();
+    if (flags != cudaEventRecordExternal)
+        return cudaEventRecord(event, stream);
+    if (event->gpu != stream->gpu)
+        return standin_error(cudaErrorInvalidResourceHandle);
+    if (!stream->graph) /* the manual: invalid outside of a capture */
+        return standin_error(cudaErrorInvalidValue);
+    return standin_enqueue(stream, &timing, &event, sizeof event);
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+    STANDIN_ENTER();
+    hold();
+    cudaError_t error =
+        from->timed && to->timed && from->time && to->time ? cudaSuccess : cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess)
+        *milliseconds = (float)(1e-6 * (double)(to->time - from->time));
+    let_go();
+    return standin_error(error);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)

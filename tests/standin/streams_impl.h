@@ -46,6 +46,8 @@ struct CUstream_st {
 
 struct CUevent_st {
     int gpu;
+    bool timed;
+    int64_t time;        /* nanoseconds, of the last record that was done; 0: none was */
     cudaStream_t stream; /* recorded there, after so many items; NULL: never */
     uint64_t position;
     cudaGraph_t graph; /* or in a capture, after these nodes */

@@ -27,6 +27,12 @@ void iso_cuda_keep(iso_stream *of, cudaError_t error);
 /* step_end.c: frees what iso_cuda_prepare keeps for a stream. Local. */
 void iso_cuda_free_rates(iso_cuda_queue *of);
 
+/* timer.c: the device's timers. */
+iso_status iso_cuda_create_timer(const iso_device *device, int moments, iso_device_timer **timer);
+void iso_cuda_destroy_timer(iso_device_timer *timer);
+void iso_cuda_mark(iso_device_timer *timer, int moment, iso_stream *stream);
+iso_status iso_cuda_read_timer(iso_device_timer *timer, iso_stream *stream, int64_t *time);
+
 /* Queues a fill of elements of 2, 4 or 8 bytes (iso_device.fill). Local; one thread at a time uses a stream. */
 cudaError_t iso_cuda_fill(void *to, const void *element, size_t size, size_t count, cudaStream_t stream);
 

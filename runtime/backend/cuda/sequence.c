@@ -19,15 +19,24 @@ struct iso_sequence {
     iso_work work[];
 };
 
+static void mark(const iso_sequence *sequence, int at, int end)
+{
+    const iso_work *w = &sequence->work[at];
+    if (w->timer)
+        sequence->stream->device->mark(w->timer, w->moment + end, sequence->stream);
+}
+
 static void queue_one(const iso_sequence *sequence, int at)
 {
     const iso_work *w = &sequence->work[at];
+    mark(sequence, at, 0);
     if (sequence->fused[at] > 1)
         iso_cuda_run_fused(w, sequence->fused[at]);
     else if (w->copy)
         iso_cuda_copy_box(w->copy, sequence->stream);
     else if (sequence->fused[at] == 1)
         w->kernel->run(w->call);
+    mark(sequence, at, 1);
 }
 
 static void queue(const iso_sequence *sequence, int first, int count)

@@ -11,6 +11,7 @@
 typedef struct profile {
     iso_line_file file;
     int64_t step;
+    iso_trace_detail detail;
     iso_step_trace trace;
     iso_status failed; /* of the chief's file, reported at the end of the epoch */
     char message[512];
@@ -19,7 +20,7 @@ typedef struct profile {
 static iso_status profile_train_begin(void *user, iso_fit_state *state)
 {
     profile *p = user;
-    p->trace = (iso_step_trace){.step = p->step};
+    p->trace = (iso_step_trace){.step = p->step, .detail = p->detail};
     p->failed = ISO_OK;
     iso_status status = iso_step_trace_begin(&p->trace, state);
     return status == ISO_OK ? iso_line_file_open(&p->file, state) : status;
@@ -76,10 +77,11 @@ iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
         return iso_callback_no_memory();
     }
     p->step = options.step;
+    p->detail = options.launches ? ISO_TRACE_LAUNCHES : ISO_TRACE_INSTRUCTIONS;
     return iso_callback_sends_weights(
         iso_callback_logs(iso_callback_create(.train_begin = profile_train_begin, .batch_begin = batch_begin,
                                               .batch_end = profile_batch_end, .epoch_end = profile_epoch_end,
-                                              .train_end = profile_train_end, .alike = true, .user = p,
-                                              .destroy = profile_destroy),
+                                              .train_end = profile_train_end, .alike = true, .ahead = true,
+                                              .user = p, .destroy = profile_destroy),
                           ""));
 }
