@@ -82,21 +82,30 @@ typedef struct block {
     int64_t offset[2], extent[2], elements;
 } block;
 
-/* Sums the products of slots [first, first + count) of the group in the order of iso_tree_left(). The sum is
- * written to block `at` of the scratch memory; the blocks after it are free. */
+/* Writes a block of slot i's gradient, the sum of its terms, to `sum`, or adds it. */
+static void make_block(const iso_slot_product *product, int i, const block *b, bool add, void *sum)
+{
+    for (int t = 0; t < product->n_terms; t++) {
+        const iso_product_term *term = &product->term[t];
+        term->kernel[i]->run_part(&term->call[i], b->offset, b->extent, add || t > 0, sum);
+    }
+}
+
+/* Sums the gradients of slots [first, first + count) of the group in the order of iso_tree_left(). The sum is
+ * written to block `at` of the scratch memory; the blocks after it are free. A gradient of several terms is
+ * summed before it is added, as if it were computed as a whole. */
 static void add_products(const updater *u, const iso_slot_product *product, int first, int count,
                          const block *b, int at)
 {
     char *sum = product->blocks + (size_t)at * product->room.block;
     if (count == 1) {
-        product->kernel[first]->run_part(&product->call[first], b->offset, b->extent, false, sum);
+        make_block(product, first, b, false, sum);
         return;
     }
     int left = iso_tree_left(count);
     add_products(u, product, first, left, b, at);
-    if (count - left == 1) {
-        product->kernel[first + left]->run_part(&product->call[first + left], b->offset, b->extent, true,
-                                                sum);
+    if (count - left == 1 && product->n_terms == 1) {
+        make_block(product, first + left, b, true, sum);
         return;
     }
     add_products(u, product, first + left, count - left, b, at + 1);
@@ -128,14 +137,20 @@ static void update_product_block(const updater *u, const iso_slot_product *produ
     update(u, run, at, b.elements, product->blocks);
 }
 
+void iso_product_prepare(const iso_slot_product *product)
+{
+    for (int t = 0; t < product->n_terms; t++)
+        for (int i = 0; i < product->group; i++)
+            if (product->term[t].kernel[i]->prepare_parts)
+                product->term[t].kernel[i]->prepare_parts(&product->term[t].call[i]);
+}
+
 enum { MOST_BLOCKS = 512 }; /* the number of blocks that are processed backwards together */
 
 static void update_from_product(const updater *u, const iso_slot_product *product, const iso_weight_run *run)
 {
     int64_t begin[MOST_BLOCKS];
-    for (int i = 0; i < product->group && run->count >= 2 * product->columns; i++)
-        if (product->kernel[i]->prepare_parts)
-            product->kernel[i]->prepare_parts(&product->call[i]);
+    iso_product_prepare(product);
     for (int64_t at = 0; at < run->count;) {
         int blocks = 0;
         for (; at < run->count && blocks < MOST_BLOCKS; blocks++) {

@@ -37,16 +37,31 @@ typedef struct iso_weight_run {
     double flops, taken; /* of its part of the product: operations, bytes read from other slots */
 } iso_weight_run;
 
-/* A fused product (plan/fused_update.c): the calls of all slots of the group, in order. */
+/* A term of a fused product: the calls of all slots of the group, in order. */
+typedef struct iso_product_term {
+    const iso_kernel **kernel; /* [group] */
+    iso_kernel_call *call;     /* [group] */
+    iso_array *array;          /* [group * (n_inputs + 1)] */
+} iso_product_term;
+
+/* A fused product (plan/fused_update.c). */
 typedef struct iso_slot_product {
     int group;
     int64_t columns;
     iso_fused_update_room room;
-    char *blocks;              /* in the thread's scratch memory, of the sizes in `room` */
-    const iso_kernel **kernel; /* [group] */
-    iso_kernel_call *call;     /* [group] */
-    iso_array *array;          /* [group * (n_inputs + 1)] */
+    char *blocks; /* in the thread's scratch memory, of the sizes in `room` */
+    int n_terms;
+    iso_product_term term[ISO_FUSED_TERMS];
 } iso_slot_product;
+
+/* The calls of a fused product for a slot, without data; freed also after an error. ISO_NO_MEMORY. */
+iso_status iso_product_make(const iso_plan *plan, const iso_fused_update *fused, int slot,
+                            iso_slot_product *product);
+void iso_product_free(iso_slot_product *product);
+/* Prepares its kernels for their parts, once the inputs are there. */
+void iso_product_prepare(const iso_slot_product *product);
+/* Gives it its scratch memory, of product->room.bytes. */
+void iso_product_address(iso_slot_product *product, void *scratch);
 
 /* The slot's part of a bucket's gradients, summed, where the host cannot do this in the device's memory. */
 typedef struct iso_slot_sums {

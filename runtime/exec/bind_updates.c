@@ -12,48 +12,85 @@ static size_t value_bytes(const iso_plan *plan, int value, int slot)
 
 /* ---- fused products ---- */
 
-static iso_status make_product(const iso_runtime *runtime, const iso_plan *plan,
-                               const iso_fused_update *fused, iso_slot_plan *sp)
+static iso_status make_term(const iso_plan *plan, const iso_fused_update *fused, int number, int slot,
+                            iso_product_term *term)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[fused->bucket];
-    const iso_op *op = plan->program->steps[fused->step].op;
-    iso_slot_product *product = &sp->products[sp->n_products++];
+    const iso_op *op = plan->program->steps[fused->term[number]].op;
     size_t group = (size_t)bucket->group, arrays = (size_t)op->n_inputs + 1;
-    product->kernel = iso_new(group * sizeof *product->kernel);
-    product->call = iso_new(group * sizeof *product->call);
-    product->array = iso_new(group * arrays * sizeof *product->array);
-    if (!product->kernel || !product->call || !product->array)
+    term->kernel = iso_new(group * sizeof *term->kernel);
+    term->call = iso_new(group * sizeof *term->call);
+    term->array = iso_new(group * arrays * sizeof *term->array);
+    if (!term->kernel || !term->call || !term->array)
         return iso_error(ISO_NO_MEMORY, "no memory for the products of %zu slots", group);
-    product->group = bucket->group;
-    for (int i = 0; i < product->group; i++) {
-        iso_array *array = product->array + (size_t)i * arrays;
-        int slot = iso_group_slot(plan->program->mesh, bucket->axes, sp->local->slot, i);
-        iso_plan_call(plan, fused->step, slot, array, array + op->n_inputs, &product->call[i]);
-        product->kernel[i] = runtime->backend->find(op->type->name, &product->call[i]);
+    for (int i = 0; i < bucket->group; i++) {
+        iso_array *array = term->array + (size_t)i * arrays;
+        int other = iso_group_slot(plan->program->mesh, bucket->axes, slot, i);
+        iso_plan_call(plan, fused->term[number], other, array, array + op->n_inputs, &term->call[i]);
+        term->kernel[i] = plan->site->backend->find(op->type->name, &term->call[i]);
     }
-    product->columns = product->call[0].out[0].dim[1];
-    product->room = iso_plan_fused_update_room(plan, fused, sp->local->slot);
     return ISO_OK;
+}
+
+iso_status iso_product_make(const iso_plan *plan, const iso_fused_update *fused, int slot,
+                            iso_slot_product *product)
+{
+    product->group = plan->buckets->buckets[fused->bucket].group;
+    product->n_terms = fused->n_terms;
+    for (int t = 0; t < fused->n_terms; t++) {
+        iso_status status = make_term(plan, fused, t, slot, &product->term[t]);
+        if (status != ISO_OK)
+            return status;
+    }
+    product->columns = product->term[0].call[0].out[0].dim[1];
+    product->room = iso_plan_fused_update_room(plan, fused, slot);
+    return ISO_OK;
+}
+
+void iso_product_free(iso_slot_product *product)
+{
+    for (int t = 0; t < product->n_terms; t++) {
+        iso_free(product->term[t].kernel);
+        iso_free(product->term[t].call);
+        iso_free(product->term[t].array);
+    }
+}
+
+void iso_product_address(iso_slot_product *product, void *scratch)
+{
+    const iso_fused_update_room *room = &product->room;
+    product->blocks = scratch;
+    char *calls = product->blocks + room->bytes - (size_t)product->group * room->slot_calls;
+    for (int t = 0; t < product->n_terms; t++)
+        for (int g = 0; g < product->group; g++)
+            product->term[t].call[g].scratch = calls + (size_t)g * room->slot_calls + room->call[t];
+}
+
+/* An input of a term as slot `slot` of the group has it. */
+static void *term_input(const iso_runtime *runtime, const iso_executable *ready, int local, int slot,
+                        int value)
+{
+    return slot == runtime->locals[local].slot
+               ? iso_executable_value(runtime, ready, local, value)
+               : (char *)iso_fabric_slot_area(runtime->fabric, slot) + ready->plan->location[value].offset;
 }
 
 static void address_product(const iso_runtime *runtime, iso_executable *ready, int local, int number)
 {
     const iso_plan *plan = ready->plan;
     const iso_fused_update *fused = &plan->fused_updates[number];
-    const iso_program_step *step = &plan->program->steps[fused->step];
     iso_slot_product *product = &ready->slot[local].products[number];
     uint32_t axes = plan->buckets->buckets[fused->bucket].axes;
-    product->blocks = iso_runtime_scratch(runtime, local);
-    char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
-    for (int g = 0; g < product->group; g++) {
-        product->call[g].stream = runtime->locals[local].stream;
-        product->call[g].scratch = scratch + (size_t)g * product->room.call;
-        int slot = iso_group_slot(plan->program->mesh, axes, runtime->locals[local].slot, g);
-        iso_array *array = product->array + g * (step->op->n_inputs + 1);
-        for (int i = 0; i < step->op->n_inputs; i++)
-            array[i].data = product->group == 1 ? iso_executable_value(runtime, ready, local, step->input[i])
-                                                : (char *)iso_fabric_slot_area(runtime->fabric, slot) +
-                                                      plan->location[step->input[i]].offset;
+    iso_product_address(product, iso_runtime_scratch(runtime, local));
+    for (int t = 0; t < product->n_terms; t++) {
+        const iso_program_step *step = &plan->program->steps[fused->term[t]];
+        for (int g = 0; g < product->group; g++) {
+            int slot = iso_group_slot(plan->program->mesh, axes, runtime->locals[local].slot, g);
+            iso_array *array = product->term[t].array + g * (step->op->n_inputs + 1);
+            product->term[t].call[g].stream = runtime->locals[local].stream;
+            for (int i = 0; i < step->op->n_inputs; i++)
+                array[i].data = term_input(runtime, ready, local, slot, step->input[i]);
+        }
     }
 }
 
@@ -64,19 +101,14 @@ static void count_product(const iso_runtime *runtime, const iso_plan *plan, cons
 {
     const iso_slot_product *product = &sp->products[run->product];
     const iso_fused_update *fused = &plan->fused_updates[run->product];
-    const iso_program_step *step = &plan->program->steps[fused->step];
     uint32_t axes = plan->buckets->buckets[fused->bucket].axes;
-    int64_t columns = product->columns,
-            rows = (run->first + run->count - 1) / columns - run->first / columns + 1;
     for (int i = 0; i < product->group; i++) {
         int slot = iso_group_slot(runtime->mesh, axes, sp->local->slot, i);
-        const iso_array *in = product->call[i].in, *out = product->call[i].out;
-        double whole = (double)(out->dim[0] * out->dim[1]), contracted = 1;
-        run->flops += iso_plan_flops(plan, step, slot, false) / whole * (double)run->count;
-        for (int d = 0; d < in[0].rank - 1; d++)
-            contracted *= (double)in[0].dim[d];
+        const iso_array *out = product->term[0].call[i].out;
+        double whole = (double)(out->dim[0] * out->dim[1]);
+        run->flops += iso_plan_fused_flops(plan, fused, slot) / whole * (double)run->count;
         if (slot != sp->local->slot)
-            run->taken += contracted * (double)(rows + columns) * (double)iso_dtype_size(in[0].dtype);
+            run->taken += iso_plan_fused_bytes(plan, fused, slot, run->first, run->count);
     }
 }
 
@@ -144,21 +176,25 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
     if (!sp->runs || !sp->assigns || !sp->gradients || !sp->products)
         return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
     for (int i = 0; i < plan->n_fused_updates; i++)
-        ISO_TRY(make_product(runtime, plan, &plan->fused_updates[i], sp));
+        ISO_TRY(iso_product_make(plan, &plan->fused_updates[i], sp->local->slot,
+                                 &sp->products[sp->n_products++]));
     if (!runtime->device->host_access)
         ISO_TRY(make_sums(plan, sp));
 done:
     return status;
 }
 
-/* A slot's calls of the kernel of a product, one for each slot of the group. */
+/* A slot's calls of the kernels of a product, one of each for each slot of the group. */
 static size_t product_bytes(const iso_plan *plan, const iso_fused_update *fused)
 {
-    size_t group = (size_t)plan->buckets->buckets[fused->bucket].group;
-    size_t arrays = (size_t)plan->program->steps[fused->step].op->n_inputs + 1;
-    return iso_memory_taken(group * sizeof(iso_kernel *)) +
-           iso_memory_taken(group * sizeof(iso_kernel_call)) +
-           iso_memory_taken(group * arrays * sizeof(iso_array));
+    size_t group = (size_t)plan->buckets->buckets[fused->bucket].group, bytes = 0;
+    for (int t = 0; t < fused->n_terms; t++) {
+        size_t arrays = (size_t)plan->program->steps[fused->term[t]].op->n_inputs + 1;
+        bytes += iso_memory_taken(group * sizeof(iso_kernel *)) +
+                 iso_memory_taken(group * sizeof(iso_kernel_call)) +
+                 iso_memory_taken(group * arrays * sizeof(iso_array));
+    }
+    return bytes;
 }
 
 size_t iso_executable_update_bytes(const iso_plan *plan)
@@ -177,11 +213,8 @@ void iso_executable_free_updates(iso_slot_plan *sp)
     iso_local_release(sp->local, sp->sums.memory);
     iso_local_release_pinned(sp->local, sp->sums.staging);
     iso_free(sp->sums.runs);
-    for (int i = 0; i < sp->n_products; i++) {
-        iso_free(sp->products[i].kernel);
-        iso_free(sp->products[i].call);
-        iso_free(sp->products[i].array);
-    }
+    for (int i = 0; i < sp->n_products; i++)
+        iso_product_free(&sp->products[i]);
     iso_free(sp->products);
     iso_free(sp->runs);
     iso_free(sp->assigns);

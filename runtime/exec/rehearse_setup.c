@@ -289,30 +289,6 @@ static iso_status rehearse_setup_bind(const rehearsal *r, rehearsal_slot *s, int
                                      r->backend->name, step->op->type->name);
 }
 
-static iso_status rehearse_setup_product(const rehearsal *r, rehearsal_slot *s, int number)
-{
-    const iso_fused_update *fused = &r->plan->fused_updates[number];
-    const iso_bucket *bucket = &r->plan->buckets->buckets[fused->bucket];
-    const iso_op *op = r->plan->program->steps[fused->step].op;
-    iso_slot_product *product = &s->products[number];
-    size_t group = (size_t)bucket->group, arrays = (size_t)op->n_inputs + 1;
-    product->kernel = iso_new(group * sizeof *product->kernel);
-    product->call = iso_new(group * sizeof *product->call);
-    product->array = iso_new(group * arrays * sizeof *product->array);
-    if (!product->kernel || !product->call || !product->array)
-        return iso_no_memory("a rehearsal");
-    product->group = bucket->group;
-    for (int g = 0; g < product->group; g++) {
-        iso_array *array = product->array + (size_t)g * arrays;
-        iso_plan_call(r->plan, fused->step, iso_group_slot(r->plan->program->mesh, bucket->axes, s->slot, g),
-                      array, array + op->n_inputs, &product->call[g]);
-        product->kernel[g] = r->backend->find(op->type->name, &product->call[g]);
-    }
-    product->columns = product->call[0].out[0].dim[1];
-    product->room = iso_plan_fused_update_room(r->plan, fused, s->slot);
-    return ISO_OK;
-}
-
 static const rehearsal_slot *slot_numbered(const rehearsal *r, int slot)
 {
     for (int s = 0; s < r->n_slots; s++)
@@ -324,17 +300,18 @@ static const rehearsal_slot *slot_numbered(const rehearsal *r, int slot)
 static void address_product(const rehearsal *r, rehearsal_slot *s, int number)
 {
     const iso_fused_update *fused = &r->plan->fused_updates[number];
-    const iso_program_step *step = &r->plan->program->steps[fused->step];
     uint32_t axes = r->plan->buckets->buckets[fused->bucket].axes;
     iso_slot_product *product = &s->products[number];
-    product->blocks = s->scratch;
-    char *scratch = product->blocks + product->room.bytes - (size_t)product->group * product->room.call;
-    for (int g = 0; g < product->group; g++) {
-        const rehearsal_slot *of = slot_numbered(r, iso_group_slot(r->plan->program->mesh, axes, s->slot, g));
-        product->call[g].scratch = scratch + (size_t)g * product->room.call;
-        for (int i = 0; i < step->op->n_inputs; i++)
-            product->array[g * (step->op->n_inputs + 1) + i].data =
-                iso_rehearsal_value(r, of, step->input[i]);
+    iso_product_address(product, s->scratch);
+    for (int t = 0; t < product->n_terms; t++) {
+        const iso_program_step *step = &r->plan->program->steps[fused->term[t]];
+        for (int g = 0; g < product->group; g++) {
+            int slot = iso_group_slot(r->plan->program->mesh, axes, s->slot, g);
+            const rehearsal_slot *of = slot_numbered(r, slot);
+            for (int i = 0; i < step->op->n_inputs; i++)
+                product->term[t].array[g * (step->op->n_inputs + 1) + i].data =
+                    iso_rehearsal_value(r, of, step->input[i]);
+        }
     }
 }
 
@@ -369,7 +346,7 @@ static iso_status rehearse_setup_slot(const rehearsal *r, rehearsal_slot *s)
     for (int i = 0; i < plan->n_instructions; i++)
         ISO_TRY(rehearse_setup_bind(r, s, i));
     for (int i = 0; i < plan->n_fused_updates; i++)
-        ISO_TRY(rehearse_setup_product(r, s, i));
+        ISO_TRY(iso_product_make(plan, &plan->fused_updates[i], s->slot, &s->products[i]));
     for (int b = 0; b < plan->buckets->count; b++)
         make_rates(r, s, b);
     measure_rooms(r, s);
@@ -450,11 +427,8 @@ static void rehearse_setup_free(const rehearsal *r, rehearsal_slot *s)
 {
     for (int i = 0; s->bound && i < r->plan->n_instructions; i++)
         iso_free(s->bound[i].array);
-    for (int i = 0; s->products && i < r->plan->n_fused_updates; i++) {
-        iso_free(s->products[i].kernel);
-        iso_free(s->products[i].call);
-        iso_free(s->products[i].array);
-    }
+    for (int i = 0; s->products && i < r->plan->n_fused_updates; i++)
+        iso_product_free(&s->products[i]);
     iso_free(s->arena.memory);
     iso_free(s->shared.memory);
     iso_free(s->state.memory);

@@ -87,14 +87,14 @@ static iso_status product_visited(void *arg, const iso_bucket_run *run)
     const rehearsed_bucket *b = arg;
     const iso_slot_product *product = &b->s->products[iso_plan_fused_of(b->r->plan, b->number, b->member)];
     int64_t first = run->first / product->columns, end = (run->first + run->count) / product->columns;
-    for (int g = 0; g < product->group && end >= first + 2; g++)
-        if (product->kernel[g]->prepare_parts)
-            product->kernel[g]->prepare_parts(&product->call[g]);
+    iso_product_prepare(product);
     int64_t rows = product->room.rows;
     for (int64_t row = first; row < end; row += rows) {
         int64_t offset[2] = {row, 0}, extent[2] = {end - row < rows ? end - row : rows, product->columns};
         for (int g = 0; g < product->group; g++)
-            product->kernel[g]->run_part(&product->call[g], offset, extent, g > 0, product->blocks);
+            for (int t = 0; t < product->n_terms; t++)
+                product->term[t].kernel[g]->run_part(&product->term[t].call[g], offset, extent, g + t > 0,
+                                                     product->blocks);
         int64_t at = row * product->columns - run->first;
         apply(b, run, at > 0 ? at : 0, extent[0] * extent[1] + (at < 0 ? at : 0), product->blocks);
     }

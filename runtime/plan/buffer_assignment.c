@@ -100,11 +100,13 @@ static void touch_instruction(assigner *s, int when)
  * step. */
 static void touch_fused(assigner *s, const iso_fused_update *fused, int end)
 {
-    const iso_program_step *step = &s->program->steps[fused->step];
-    for (int i = 0; i < step->op->n_inputs; i++) {
-        touch(s, step->input[i], end);
-        if (s->plan->buckets->buckets[fused->bucket].group > 1)
-            s->live_range[root_of(s, step->input[i])].shared = true;
+    for (int t = 0; t < fused->n_terms; t++) {
+        const iso_program_step *step = &s->program->steps[fused->term[t]];
+        for (int i = 0; i < step->op->n_inputs; i++) {
+            touch(s, step->input[i], end);
+            if (s->plan->buckets->buckets[fused->bucket].group > 1)
+                s->live_range[root_of(s, step->input[i])].shared = true;
+        }
     }
 }
 

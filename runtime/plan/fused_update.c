@@ -3,8 +3,11 @@
  * The gradient of a Dense kernel is a product of activations and slopes, which are both smaller than it if
  * the batch is small. If all slots of a group share memory, each can compute its own part of every slot's
  * product when it updates that part of the weights. The operations and the bits are those of computing the
- * products first and adding them afterwards, but the gradients stay in the first-level cache. */
+ * products first and adding them afterwards, but the gradients stay in the first-level cache. The same is so for
+ * the gradient of an embedding, in which the batch touches few rows, and for the sum of both: the gradient of an
+ * embedding that also makes the logits. */
 #include "runtime/base/memory.h"
+#include "runtime/graph/ops/list.h"
 #include "runtime/plan/plan_impl.h"
 
 /* How often each value is read. */
@@ -40,47 +43,107 @@ static bool inputs_are_computed(const iso_program *program, const iso_program_st
     return true;
 }
 
-/* Whether slots read, approximately, less of each other's inputs than of each other's gradients: k (m / g
- * + n) instead of m n / g elements, for a product [k, m]^T [k, n] and a group of g. */
-static bool reads_less(const iso_plan *plan, int number, int group)
-{
+/* A slot's call of a term, without data. */
+typedef struct term_call {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_kernel_call call;
-    iso_plan_call(plan, number, 0, in, out, &call);
-    double m = (double)out[0].dim[0], n = (double)out[0].dim[1], k = 1;
-    for (int d = 0; d < in[0].rank - 1; d++)
-        k *= (double)in[0].dim[d];
-    return group == 1 || k * (m / group + n) < m * n / group;
+} term_call;
+
+/* Elements along which a term contracts: rows of the batch, or indices. */
+static double contracted(const term_call *t, bool product)
+{
+    double count = 1;
+    for (int d = 0; d < t->in[0].rank - product; d++)
+        count *= (double)t->in[0].dim[d];
+    return count;
 }
 
-/* The number of blocks needed at once while the products of this many slots are added in the order of
- * iso_tree_left(). A subtree of one slot needs none: its product is added to an existing block. */
-static int blocks_alive(int slots)
+static bool is_product(const iso_plan *plan, int step)
 {
-    if (slots <= 2)
+    return plan->program->steps[step].op->type != &iso_op_embedding_grad;
+}
+
+/* What another slot reads of a slot's inputs for elements [first, first + count): of a product [k, m]^T [k, n] the
+ * rows and columns of that part; of k indices all, and on average a share of their rows. */
+static double term_bytes(const iso_plan *plan, int step, int slot, int64_t first, int64_t count)
+{
+    term_call t;
+    iso_plan_call(plan, step, slot, t.in, t.out, &t.call);
+    const bool product = is_product(plan, step);
+    const int64_t columns = t.out[0].dim[1];
+    double k = contracted(&t, product), whole = (double)(t.out[0].dim[0] * columns);
+    if (count == 0)
+        return 0;
+    if (!product)
+        return k * (double)iso_dtype_size(t.in[0].dtype) +
+               k * (double)columns * (double)count / whole * (double)iso_dtype_size(t.in[1].dtype);
+    int64_t rows = (first + count - 1) / columns - first / columns + 1;
+    return k * (double)(rows + columns) * (double)iso_dtype_size(t.in[0].dtype);
+}
+
+double iso_plan_fused_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
+                            int64_t count)
+{
+    double bytes = 0;
+    for (int i = 0; i < fused->n_terms; i++)
+        bytes += term_bytes(plan, fused->term[i], slot, first, count);
+    return bytes;
+}
+
+double iso_plan_fused_flops(const iso_plan *plan, const iso_fused_update *fused, int slot)
+{
+    double flops = 0;
+    for (int i = 0; i < fused->n_terms; i++)
+        flops += iso_plan_flops(plan, &plan->program->steps[fused->term[i]], slot, false);
+    return flops +
+           (fused->sum < 0 ? 0 : iso_plan_flops(plan, &plan->program->steps[fused->sum], slot, false));
+}
+
+/* Whether a slot reads, approximately, less of another slot's inputs than of its gradient, for its part of it. */
+static bool reads_less(const iso_plan *plan, const iso_fused_update *fused, int group)
+{
+    term_call t;
+    iso_plan_call(plan, fused->term[0], 0, t.in, t.out, &t.call);
+    int64_t part = t.out[0].dim[0] * t.out[0].dim[1] / group;
+    return group == 1 || iso_plan_fused_bytes(plan, fused, 0, 0, part) <
+                             (double)part * (double)iso_dtype_size(t.out[0].dtype);
+}
+
+/* The number of blocks needed at once while the gradients of this many slots are added in the order of
+ * iso_tree_left(). A subtree of one slot needs none if its gradient has one term: it is added to an existing block. */
+static int blocks_alive(int slots, int terms)
+{
+    if (slots <= 1)
         return 1;
-    int left = iso_tree_left(slots);
-    int first = blocks_alive(left), rest = slots - left == 1 ? 1 : 1 + blocks_alive(slots - left);
+    int left = iso_tree_left(slots), first = blocks_alive(left, terms);
+    int rest = slots - left == 1 && terms == 1 ? 1 : 1 + blocks_alive(slots - left, terms);
     return first > rest ? first : rest;
 }
 
 iso_fused_update_room iso_plan_fused_update_room(const iso_plan *plan, const iso_fused_update *fused,
                                                  int slot)
 {
-    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_kernel_call call;
     const iso_bucket *bucket = &plan->buckets->buckets[fused->bucket];
     /* the first slot of a group has the most rows of the batch */
     int first = iso_group_slot(plan->program->mesh, bucket->axes, slot, 0);
-    iso_plan_call(plan, fused->step, first, in, out, &call);
-    const iso_kernel *kernel =
-        plan->site->backend->find(plan->program->steps[fused->step].op->type->name, &call);
-    int64_t rows = kernel->part_rows(&call);
-    rows = rows < out[0].dim[0] ? rows : out[0].dim[0];
-    iso_fused_update_room room = {.rows = rows > 0 ? rows : 1};
-    room.block = iso_round_to_lines((size_t)(room.rows * out[0].dim[1]) * iso_dtype_size(bucket->dtype));
-    room.call = iso_round_to_lines(kernel->scratch ? kernel->scratch(&call) : 0);
-    room.bytes = (size_t)blocks_alive(bucket->group) * room.block + (size_t)bucket->group * room.call;
+    iso_fused_update_room room = {.rows = INT64_MAX};
+    int64_t columns = 1;
+    for (int i = 0; i < fused->n_terms; i++) {
+        term_call t;
+        iso_plan_call(plan, fused->term[i], first, t.in, t.out, &t.call);
+        const iso_kernel *kernel =
+            plan->site->backend->find(plan->program->steps[fused->term[i]].op->type->name, &t.call);
+        int64_t rows = kernel->part_rows(&t.call);
+        rows = rows < t.out[0].dim[0] ? rows : t.out[0].dim[0];
+        room.rows = rows < room.rows ? rows : room.rows;
+        room.call[i] = room.slot_calls;
+        room.slot_calls += iso_round_to_lines(kernel->scratch ? kernel->scratch(&t.call) : 0);
+        columns = t.out[0].dim[1];
+    }
+    room.rows = room.rows > 0 ? room.rows : 1;
+    room.block = iso_round_to_lines((size_t)(room.rows * columns) * iso_dtype_size(bucket->dtype));
+    room.bytes = (size_t)blocks_alive(bucket->group, fused->n_terms) * room.block +
+                 (size_t)bucket->group * room.slot_calls;
     return room;
 }
 
@@ -92,10 +155,9 @@ int iso_plan_fused_of(const iso_plan *plan, int bucket, int member)
     return -1;
 }
 
-/* The step whose output is a member's gradient, or is reshaped to it, and has no other reader; -1: none. */
-static int gradient_step(const iso_program *program, const int *uses, const iso_bucket_member *member)
+/* The step that computes a value, or what is reshaped to it, and whose output has no other reader; -1: none. */
+static int sole_step(const iso_program *program, const int *uses, int value)
 {
-    int value = program->changes[member->change].value;
     while (uses[value] == 1 && program->values[value].step >= 0) {
         const iso_program_step *step = &program->steps[program->values[value].step];
         if (!step->op || !iso_plan_is_alias(step->op))
@@ -105,23 +167,61 @@ static int gradient_step(const iso_program *program, const int *uses, const iso_
     return -1;
 }
 
-static bool may_fuse(const iso_plan *plan, int number, int group)
+/* Whether a step adds two values that have the shape and layout of the sum. */
+static bool adds_alike(const iso_program *program, const iso_program_step *step)
 {
-    const iso_program_step *step = &plan->program->steps[number];
-    return step->op->n_outputs == 1 && inputs_are_computed(plan->program, step) &&
-           iso_plan_all_kernels(plan, number, makes_parts) && reads_less(plan, number, group);
+    const iso_program_value *sum = &program->values[step->output[0]];
+    bool alike = step->op->type == &iso_op_add;
+    for (int i = 0; alike && i < 2; i++) {
+        const iso_program_value *in = &program->values[step->input[i]];
+        alike = iso_shape_equal(&in->tensor->shape, &sum->tensor->shape) &&
+                iso_layout_equal(&in->layout, &sum->layout);
+    }
+    return alike;
+}
+
+/* The steps whose outputs, added, are a member's gradient. */
+static void find_terms(const iso_program *program, const int *uses, const iso_bucket_member *member,
+                       iso_fused_update *fused)
+{
+    int step = sole_step(program, uses, program->changes[member->change].value);
+    fused->sum = -1;
+    fused->n_terms = 0;
+    if (step >= 0 && adds_alike(program, &program->steps[step])) {
+        fused->sum = step;
+        for (int i = 0; i < ISO_FUSED_TERMS; i++)
+            fused->term[fused->n_terms++] = sole_step(program, uses, program->steps[step].input[i]);
+    } else {
+        fused->term[fused->n_terms++] = step;
+    }
+}
+
+static bool may_fuse(const iso_plan *plan, const iso_fused_update *fused, int group)
+{
+    for (int i = 0; i < fused->n_terms; i++) {
+        if (fused->term[i] < 0)
+            return false;
+        const iso_program_step *step = &plan->program->steps[fused->term[i]];
+        if (step->op->n_outputs != 1 || !inputs_are_computed(plan->program, step) ||
+            !iso_plan_all_kernels(plan, fused->term[i], makes_parts))
+            return false;
+    }
+    return reads_less(plan, fused, group);
 }
 
 static void fuse_members(iso_plan *plan, int b, const int *uses)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[b];
     for (int m = 0; m < bucket->n_members; m++) {
-        int step = gradient_step(plan->program, uses, &bucket->members[m]);
-        if (step < 0 || !may_fuse(plan, step, bucket->group))
+        iso_fused_update fused = {.bucket = b, .member = m};
+        find_terms(plan->program, uses, &bucket->members[m], &fused);
+        if (!may_fuse(plan, &fused, bucket->group))
             continue;
-        plan->step_fused[step] = true;
-        plan->fused_updates[plan->n_fused_updates++] =
-            (iso_fused_update){.bucket = b, .member = m, .step = step};
+        for (int i = 0; i < fused.n_terms; i++)
+            plan->step_fused[fused.term[i]] = true;
+        if (fused.sum >= 0)
+            plan->step_fused[fused.sum] = true;
+        plan->fused_updates[plan->n_fused_updates++] = fused;
     }
 }
 

@@ -104,17 +104,21 @@ typedef struct iso_site {
 
 /* A gradient that is not computed as a whole: the optimizer computes the parts that it uses from the
  * inputs of all slots of the group. */
+enum { ISO_FUSED_TERMS = 2 };
 typedef struct iso_fused_update {
     int bucket, member;
-    int step; /* of the program: a product */
+    int n_terms;
+    int term[ISO_FUSED_TERMS]; /* steps of the program: a product, the gradient of a look-up */
+    int sum;                   /* the step that adds them; -1: there is one */
 } iso_fused_update;
 
 /* The scratch memory in which the optimizer computes it: blocks of whole rows, as many as are in use at
- * once, then what the call of each slot of the group needs. */
+ * once, then what the calls of each slot of the group need. */
 typedef struct iso_fused_update_room {
-    int64_t rows;       /* rows of a block */
-    size_t block, call; /* bytes of each, multiples of ISO_ALIGN */
-    size_t bytes;       /* bytes in all */
+    int64_t rows;                 /* rows of a block */
+    size_t block, slot_calls;     /* bytes of each, multiples of ISO_ALIGN */
+    size_t call[ISO_FUSED_TERMS]; /* offset of a term's call within those of its slot */
+    size_t bytes;                 /* bytes in all */
 } iso_fused_update_room;
 
 /* A plan. Targets of the exchange that ends a step, other than the values of its moves, are numbered after
@@ -166,6 +170,11 @@ iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, co
                                                  int slot);
 /* The fused update of a bucket's member; -1: none. */
 int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
+/* Floating-point operations of a slot's share of it. */
+double iso_plan_fused_flops(const iso_plan *plan, const iso_fused_update *fused, int slot);
+/* Bytes of a slot's inputs that another slot reads to compute elements [first, first + count) of its gradient. */
+double iso_plan_fused_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
+                            int64_t count);
 /* Makes the exchanges, after the fabric has room for the plan's shared_bytes. Collective. */
 iso_status iso_plan_connect(iso_plan *plan);
 void iso_plan_destroy(iso_plan *plan);

@@ -153,56 +153,38 @@ static void describe_gradients(iso_reporter *r, int number)
 
 /* ---- gradients that the optimizer computes ---- */
 
-/* Elements of one slot's inputs along which its product contracts. */
-static double contracted(const iso_reporter *r, int step, int slot)
+/* Bytes of the other slots' inputs that a slot reads for its part of the gradient. */
+static double read_by(const iso_reporter *r, const iso_fused_update *fused, int slot)
 {
-    iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    iso_kernel_call call;
-    double count = 1;
-    iso_plan_call(r->plan, step, slot, in, out, &call);
-    for (int d = 0; d < in[0].rank - 1; d++)
-        count *= (double)in[0].dim[d];
-    return count;
-}
-
-/* The rows and columns of a product that a slot's part of the bucket touches; 0 if it has none. */
-static double touched(const iso_reporter *r, const iso_bucket *bucket, const iso_bucket_member *member,
-                      int step, int slot)
-{
-    int64_t begin, part;
-    iso_box box = iso_plan_box(r->plan, r->program->steps[step].output[0], slot);
-    int64_t columns = box.extent[1], end = member->offset + iso_box_count(&box);
+    const iso_bucket *bucket = &r->plan->buckets->buckets[fused->bucket];
+    const iso_bucket_member *member = &bucket->members[fused->member];
+    iso_box box = iso_plan_box(r->plan, r->program->steps[fused->term[0]].output[0], slot);
+    int64_t begin, part, end = member->offset + iso_box_count(&box);
     iso_bucket_part(bucket, r->mesh, slot, &begin, &part);
     int64_t first = member->offset > begin ? member->offset : begin,
             last = end < begin + part ? end : begin + part;
-    if (first >= last)
-        return 0;
-    first -= member->offset;
-    last -= member->offset;
-    return (double)((last - 1) / columns - first / columns + 1 + columns);
+    double bytes = 0;
+    for (int i = 0; first < last && i < bucket->group; i++) {
+        int other = iso_group_slot(r->mesh, bucket->axes, slot, i);
+        bytes += other == slot
+                     ? 0
+                     : iso_plan_fused_bytes(r->plan, fused, other, first - member->offset, last - first);
+    }
+    return bytes;
 }
 
 static void describe_product(iso_reporter *r, const iso_fused_update *fused)
 {
     const iso_bucket *bucket = &r->plan->buckets->buckets[fused->bucket];
     const iso_bucket_member *member = &bucket->members[fused->member];
-    const iso_op *op = r->program->steps[fused->step].op;
-    double elements = 0;
     if (bucket->group < 2)
         return;
-    for (int slot = 0; slot < r->mesh->n_slots; slot++) {
-        double mine = touched(r, bucket, member, fused->step, slot), others = 0;
-        for (int i = 0; mine > 0 && i < bucket->group; i++) {
-            int other = iso_group_slot(r->mesh, bucket->axes, slot, i);
-            others += other == slot ? 0 : contracted(r, fused->step, other);
-        }
-        elements += mine * others;
-    }
     iso_report_collective *out = at_the_end(r, "slice", bucket->axes);
     snprintf(out->tensor, sizeof out->tensor, "inputs of the gradient of %s", member->variable->path);
-    out->from = iso_report_origin_of(r, op);
+    out->from = iso_report_origin_of(r, r->program->steps[fused->term[0]].op);
     out->to.op = bucket->optimizer->rule;
-    out->bytes = elements * (double)iso_dtype_size(op->inputs[0]->dtype);
+    for (int slot = 0; slot < r->mesh->n_slots; slot++)
+        out->bytes += read_by(r, fused, slot);
 }
 
 /* ---- new weights ---- */

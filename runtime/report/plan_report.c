@@ -202,6 +202,21 @@ static void describe_instruction(iso_reporter *r, int number)
     }
 }
 
+static void describe_term(iso_reporter *r, int step, int at)
+{
+    r->report->ops[at] = (iso_report_op){.kind = ISO_REPORT_PRODUCT};
+    describe_op(r, step, &r->report->ops[at]);
+    r->instruction_of[step] = at;
+}
+
+static int count_terms(const iso_plan *plan)
+{
+    int terms = 0;
+    for (int i = 0; i < plan->n_fused_updates; i++)
+        terms += plan->fused_updates[i].n_terms;
+    return terms;
+}
+
 /* The instructions, then the products that the optimizers compute, then the end of the step. */
 static void describe_ops(iso_reporter *r)
 {
@@ -209,12 +224,9 @@ static void describe_ops(iso_reporter *r)
     iso_plan_report *report = r->report;
     for (int i = 0; i < plan->n_instructions; i++)
         describe_instruction(r, i);
-    for (int i = 0; i < plan->n_fused_updates; i++) {
-        iso_report_op *out = &report->ops[plan->n_instructions + i];
-        *out = (iso_report_op){.kind = ISO_REPORT_PRODUCT};
-        describe_op(r, plan->fused_updates[i].step, out);
-        r->instruction_of[plan->fused_updates[i].step] = plan->n_instructions + i;
-    }
+    for (int i = 0, at = plan->n_instructions; i < plan->n_fused_updates; i++)
+        for (int t = 0; t < plan->fused_updates[i].n_terms; t++, at++)
+            describe_term(r, plan->fused_updates[i].term[t], at);
     for (int i = 0; i < report->n_ops; i++)
         report->flops_again += report->ops[i].origin.again ? report->ops[i].flops : 0;
     report->ops[report->n_ops - 1] = (iso_report_op){.kind = ISO_REPORT_END, .origin.layer = ""};
@@ -229,7 +241,7 @@ static iso_status report_take(iso_reporter *r)
     iso_plan_report *report = r->report;
     size_t variables = (size_t)r->program->n_variables + 1;
     report->n_variables = r->program->n_variables;
-    report->n_ops = r->plan->n_instructions + r->plan->n_fused_updates + 1;
+    report->n_ops = r->plan->n_instructions + count_terms(r->plan) + 1;
     report->variables = iso_new(variables * sizeof *report->variables);
     report->ops = iso_new((size_t)report->n_ops * sizeof *report->ops);
     r->layer = iso_new(((size_t)graph->n_ops + 1) * sizeof *r->layer);

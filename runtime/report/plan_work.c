@@ -191,9 +191,14 @@ static iso_status list_product(const lister *l, int number)
     if (count == 0)
         return ISO_OK;
     iso_text_add(&key, "update %s %" PRId64 " of %d x ", bucket->optimizer->rule, count, bucket->group);
-    describe_call(l, fused->step, &work, &key);
-    iso_box box = iso_plan_box(l->plan, l->plan->program->steps[fused->step].output[0], l->slot);
-    work.flops *= bucket->group * (double)count / (double)iso_box_count(&box);
+    for (int t = 0; t < fused->n_terms; t++) {
+        iso_text_add(&key, "%s", t ? " and " : "");
+        describe_call(l, fused->term[t], &work, &key);
+    }
+    iso_box box = iso_plan_box(l->plan, l->plan->program->steps[fused->term[0]].output[0], l->slot);
+    work.op = l->plan->program->steps[fused->term[0]].op->type->name;
+    work.flops = iso_plan_fused_flops(l->plan, fused, l->slot) * bucket->group * (double)count /
+                 (double)iso_box_count(&box);
     work.bytes += update_bytes(bucket, count, 0);
     return add_work(l, &work, &key);
 }

@@ -444,6 +444,8 @@ static const struct {
     {"reduce_sum", reduce_sum},
     {"cast", narrow_cast},
     {"matmul", matmul},
+    {"embedding", embedding},
+    {"embedding_grad", embedding},
     {"conv2d", convolution},
     {"conv2d_grad_input", convolution},
     {"conv2d_grad_kernel", convolution},

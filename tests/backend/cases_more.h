@@ -342,34 +342,6 @@ static bool moments_finish(trial *t, int index)
     return true;
 }
 
-static bool embedding(trial *t, int index)
-{
-    static const iso_dtype types[] = {ISO_I32, ISO_U8, ISO_I64, ISO_F32};
-    static const int64_t shapes[][4] = {
-        {10, 7, 3, 5}, {40, 1, 1, 1}, {100, 32, 40, 9}, {9, 4, 0, 3}, {3, 600, 70, 9}};
-    if (index == 2 * 4 * (int)(sizeof shapes / sizeof *shapes))
-        return false;
-    const int64_t *n = shapes[index / 8];
-    bool gradient = is_op(t, "embedding_grad"), part = index % 2;
-    const int64_t rows = part ? (n[0] + 1) / 2 : n[0];
-    t->attrs.embedding.rows = n[0];
-    iso_dtype type = types[index / 2 % 4];
-    if (!gradient)
-        input(t, ISO_F32, -1, 1, DIMS(rows, n[1]));
-    input(t, type, 0, (double)n[0], DIMS(n[2], n[3]));
-    if (gradient)
-        input(t, ISO_F32, -1, 1, DIMS(n[2], n[3], n[1]));
-    output(t, ISO_F32, 3, (int64_t[]){n[2], n[3], n[1]});
-    if (gradient)
-        t->out[0] = make_array(ISO_F32, 2, (int64_t[]){rows, n[1]});
-    iso_array *table = gradient ? &t->out[0] : &t->in[0];
-    table->offset[0] = part ? n[0] - rows : 0;
-    table->global[0] = n[0];
-    t->whole = gradient ? 1 : 2;
-    t->tolerance = gradient ? products : exact;
-    return true;
-}
-
 static const struct {
     const char *op;
     maker *make;
@@ -411,8 +383,6 @@ static const struct {
     {"class_pick", class_pick},
     {"moments_finish", moments_finish},
     {"moments_finish_grad", moments_finish},
-    {"embedding", embedding},
-    {"embedding_grad", embedding},
 };
 
 static maker *more_of(const char *op)

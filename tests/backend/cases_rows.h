@@ -1,4 +1,4 @@
-/* Cases of the kernels that go row by row: softmax, cross-entropy, layer normalisation, and their shards. A
+/* Cases of the kernels that go row by row: softmax, cross-entropy, layer normalisation, their shards, and look-ups. A
  * function makes case `index` of t->op; false behind the last. */
 #ifndef ISO_TESTS_BACKEND_CASES_ROWS_H
 #define ISO_TESTS_BACKEND_CASES_ROWS_H
@@ -187,6 +187,35 @@ static bool class_parts(trial *t, int index)
                    strcmp(t->op, "class_loss") == 0;
     output(t, ISO_F32, DIMS(rows, reduces ? 1 : classes));
     t->tolerance = (tolerance){2e-6, 1e-6};
+    return true;
+}
+
+/* ---- look-ups ---- */
+static bool embedding(trial *t, int index)
+{
+    static const iso_dtype types[] = {ISO_I32, ISO_U8, ISO_I64, ISO_F32};
+    static const int64_t shapes[][4] = {
+        {10, 7, 3, 5}, {40, 1, 1, 1}, {100, 32, 40, 9}, {9, 4, 0, 3}, {3, 600, 70, 9}};
+    if (index == 2 * 4 * (int)(sizeof shapes / sizeof *shapes))
+        return false;
+    const int64_t *n = shapes[index / 8];
+    bool gradient = strcmp(t->op, "embedding_grad") == 0, part = index % 2;
+    const int64_t rows = part ? (n[0] + 1) / 2 : n[0];
+    t->attrs.embedding.rows = n[0];
+    iso_dtype type = types[index / 2 % 4];
+    if (!gradient)
+        input(t, ISO_F32, -1, 1, DIMS(rows, n[1]));
+    input(t, type, 0, (double)n[0], DIMS(n[2], n[3]));
+    if (gradient)
+        input(t, ISO_F32, -1, 1, DIMS(n[2], n[3], n[1]));
+    output(t, ISO_F32, 3, (int64_t[]){n[2], n[3], n[1]});
+    if (gradient)
+        t->out[0] = make_array(ISO_F32, 2, (int64_t[]){rows, n[1]});
+    iso_array *table = gradient ? &t->out[0] : &t->in[0];
+    table->offset[0] = part ? n[0] - rows : 0;
+    table->global[0] = n[0];
+    t->whole = gradient ? 1 : 2;
+    t->tolerance = (tolerance){0, gradient ? 1e-5 : 0};
     return true;
 }
 
