@@ -60,6 +60,13 @@ typedef struct iso_optimizer_call {
     const iso_optimizer_run *runs; /* of one bucket; read when the call is queued */
 } iso_optimizer_call;
 
+/* Where a device keeps the list of what a step updates, from step to step. The caller allocates it, zeroed. */
+typedef struct iso_optimizer_table {
+    size_t bytes; /* at least iso_backend.table_entry for each run of a step */
+    void *device; /* [bytes] of the device's memory */
+    void *host;   /* [2 * bytes] */
+} iso_optimizer_table;
+
 /* The copy of bytes. */
 typedef struct iso_bytes_copy {
     const void *from;
@@ -123,7 +130,10 @@ typedef struct iso_backend {
     /* rule: iso_optimizer_kernel of an optimizer: "adam", ...; NULL: unknown. */
     iso_rule_run (*optimizer)(const char *rule, iso_dtype dtype);
     void (*prepare)(const iso_rates_call *call, iso_stream *stream);
-    void (*optimize)(const iso_optimizer_call *call, iso_stream *stream);
+    /* table: one for each list of calls that is repeated; NULL if table_entry is 0. */
+    void (*optimize)(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
+                     iso_stream *stream);
+    size_t table_entry; /* bytes of a run in an iso_optimizer_table; 0: there is none */
     /* faults: as in iso_optimizer_call. */
     void (*copy_bytes)(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
     /* *out = host, plus 1 if there is a fault. */

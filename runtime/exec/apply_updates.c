@@ -57,7 +57,7 @@ static void update(const updater *u, const iso_weight_run *run, int64_t at, int6
 {
     iso_optimizer_run part = part_of_run(u, run, at, n, gradient);
     const iso_optimizer_call call = {.rule = u->state->run, .rates = u->rates, .n_runs = 1, .runs = &part};
-    u->runtime->backend->optimize(&call, u->stream);
+    u->runtime->backend->optimize(&call, 1, NULL, u->stream);
 }
 
 static void update_from_bucket(const updater *u, const iso_weight_run *run)
@@ -191,8 +191,9 @@ static void *sum_to_device(const updater *u, const iso_weight_run *run, const is
     return memory;
 }
 
-/* One call for the runs [first, end), which are those of one bucket. */
-static void update_bucket(const updater *u, const iso_slot_plan *sp, int first, int end, size_t *offset)
+/* The call for the runs [first, end), which are those of one bucket. */
+static iso_optimizer_call bucket_call(const updater *u, const iso_slot_plan *sp, int first, int end,
+                                      size_t *offset)
 {
     for (int i = first; i < end; i++) {
         const void *sum = u->stream->device->gather ? queue_sum(u, &sp->runs[i], &sp->sums, *offset)
@@ -200,12 +201,11 @@ static void update_bucket(const updater *u, const iso_slot_plan *sp, int first, 
         sp->sums.runs[i] = part_of_run(u, &sp->runs[i], 0, sp->runs[i].count, sum);
         *offset += iso_aligned((size_t)sp->runs[i].count * u->element);
     }
-    const iso_optimizer_call call = {.rule = u->state->run,
-                                     .rates = u->rates,
-                                     .faults = sp->fault_total,
-                                     .n_runs = end - first,
-                                     .runs = sp->sums.runs + first};
-    u->runtime->backend->optimize(&call, u->stream);
+    return (iso_optimizer_call){.rule = u->state->run,
+                                .rates = u->rates,
+                                .faults = sp->fault_total,
+                                .n_runs = end - first,
+                                .runs = sp->sums.runs + first};
 }
 
 /* ---- both ---- */
@@ -234,20 +234,23 @@ static updater updater_of(const iso_runtime *runtime, const iso_executable *read
         .backwards = runtime->steps % 2};
 }
 
-static void apply_on_device(const iso_runtime *runtime, const iso_executable *ready,
+/* All buckets at once, when all of their gradients have been summed. */
+static void apply_on_device(const iso_runtime *runtime, iso_executable *ready,
                             const iso_update_state *updates, int local)
 {
-    const iso_slot_plan *sp = &ready->slot[local];
+    iso_slot_plan *sp = &ready->slot[local];
     size_t offset = 0;
+    int n_calls = 0;
     for (int first = 0, end; first < sp->n_runs; first = end) {
         for (end = first + 1; end < sp->n_runs && sp->runs[end].bucket == sp->runs[first].bucket;)
             end++;
         updater u = updater_of(runtime, ready, updates, local, sp->runs[first].bucket);
-        update_bucket(&u, sp, first, end, &offset);
+        sp->sums.calls[n_calls++] = bucket_call(&u, sp, first, end, &offset);
     }
+    runtime->backend->optimize(sp->sums.calls, n_calls, &sp->sums.table, sp->local->stream);
 }
 
-void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
+void iso_updates_apply(iso_runtime *runtime, iso_executable *ready, const iso_update_state *updates,
                        int local)
 {
     const iso_slot_plan *sp = &ready->slot[local];

@@ -67,6 +67,8 @@ void iso_product_address(iso_slot_product *product, void *scratch);
 typedef struct iso_slot_sums {
     void *staging, *memory; /* pinned (NULL if the device gathers); the device's */
     iso_optimizer_run *runs;
+    iso_optimizer_call *calls; /* [buckets] */
+    iso_optimizer_table table;
 } iso_slot_sums;
 
 typedef struct iso_slot_plan {
@@ -136,7 +138,7 @@ void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *rea
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
                          const iso_program *program, int local, iso_rates *rates);
 /* Queues the update of the slot's part of every bucket. */
-void iso_updates_apply(iso_runtime *runtime, const iso_executable *ready, const iso_update_state *updates,
+void iso_updates_apply(iso_runtime *runtime, iso_executable *ready, const iso_update_state *updates,
                        int local);
 
 #endif

@@ -142,8 +142,21 @@ static iso_status add_run_bytes(void *arg, const iso_bucket_run *run)
     return ISO_OK;
 }
 
-static iso_status make_sums(const iso_plan *plan, iso_slot_plan *sp)
+static iso_status make_table(const iso_runtime *runtime, size_t n_runs, iso_slot_plan *sp)
 {
+    iso_optimizer_table *table = &sp->sums.table;
+    table->bytes = runtime->backend->table_entry * n_runs;
+    if (table->bytes == 0)
+        return ISO_OK;
+    table->host = iso_new(2 * table->bytes);
+    return table->host
+               ? iso_local_allocate(sp->local, table->bytes, "the table of an optimizer", &table->device)
+               : iso_no_memory("the table of an optimizer");
+}
+
+static iso_status make_sums(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp)
+{
+    size_t n_runs = count_runs(plan, sp->local->slot) + 1;
     run_bytes of = {0};
     iso_status status = ISO_OK;
     for (int b = 0; b < plan->buckets->count; b++) {
@@ -153,9 +166,11 @@ static iso_status make_sums(const iso_plan *plan, iso_slot_plan *sp)
             iso_bucket_visit_runs(bucket, &bucket->members[m], plan->program->mesh, sp->local->slot,
                                   add_run_bytes, &of);
     }
-    sp->sums.runs = iso_new((count_runs(plan, sp->local->slot) + 1) * sizeof *sp->sums.runs);
-    if (!sp->sums.runs)
+    sp->sums.runs = iso_new(n_runs * sizeof *sp->sums.runs);
+    sp->sums.calls = iso_new(((size_t)plan->buckets->count + 1) * sizeof *sp->sums.calls);
+    if (!sp->sums.runs || !sp->sums.calls)
         return iso_no_memory("the runs of an optimizer");
+    ISO_TRY(make_table(runtime, n_runs, sp));
     const iso_device *device = sp->local->device;
     ISO_TRY(device->allocate(device, of.bytes, "the summed gradients of a slot", &sp->sums.memory));
     if (!device->gather)
@@ -179,7 +194,7 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
         ISO_TRY(iso_product_make(plan, &plan->fused_updates[i], sp->local->slot,
                                  &sp->products[sp->n_products++]));
     if (!runtime->device->host_access)
-        ISO_TRY(make_sums(plan, sp));
+        ISO_TRY(make_sums(runtime, plan, sp));
 done:
     return status;
 }
@@ -212,7 +227,10 @@ void iso_executable_free_updates(iso_slot_plan *sp)
 {
     iso_local_release(sp->local, sp->sums.memory);
     iso_local_release_pinned(sp->local, sp->sums.staging);
+    iso_local_release(sp->local, sp->sums.table.device);
+    iso_free(sp->sums.table.host);
     iso_free(sp->sums.runs);
+    iso_free(sp->sums.calls);
     for (int i = 0; i < sp->n_products; i++)
         iso_product_free(&sp->products[i]);
     iso_free(sp->products);

@@ -44,7 +44,7 @@ static void apply(const rehearsed_bucket *b, const iso_bucket_run *run, int64_t 
         part.slots[k] = state + (size_t)k * stride + (size_t)(run->begin + at - b->begin) * b->element;
     const iso_optimizer_call call = {
         .rule = b->rule, .rates = &b->s->rates[b->number], .n_runs = 1, .runs = &part};
-    r->backend->optimize(&call, NULL);
+    r->backend->optimize(&call, 1, NULL, NULL);
 }
 
 /* The address of the part of an operand: of a slot of this host, or of a message. */

@@ -13,7 +13,7 @@
 #include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"
 
-enum { ORDERS = 4 };
+enum { ORDERS = 4, CALLS = 3 };
 
 static void set_order(int number)
 {
@@ -21,6 +21,14 @@ static void set_order(int number)
                        : number == 1 ? EMULATOR_BACKWARD
                                      : EMULATOR_RANDOM,
                        (uint64_t)number);
+}
+
+/* The table of the emulator is the host's. */
+static void optimize(const iso_optimizer_call *calls, int n_calls)
+{
+    static _Alignas(16) char host[2 * CALLS * RUNS * ISO_CUDA_TABLE_ENTRY];
+    iso_optimizer_table table = {.bytes = sizeof host / 2, .host = host};
+    iso_cuda_optimize(calls, n_calls, &table, NULL);
 }
 
 static void check_rule(int which, iso_dtype dtype, int order)
@@ -36,7 +44,7 @@ static void check_rule(int which, iso_dtype dtype, int order)
                                .n_runs = count,
                                .runs = runs};
     set_order(order);
-    iso_cuda_optimize(&call, NULL);
+    optimize(&call, 1);
     ck_assert_ptr_null(emulator_error());
     ck_assert_msg(memcmp(&want, &got, sizeof want) == 0, "%s of setting %d, order %d: other bits",
                   settings[which].kernel, which, order);
@@ -52,6 +60,37 @@ START_TEST(updates_have_the_bits_of_the_reference)
 }
 END_TEST
 
+/* Buckets of different rules, rates and types; one of them only accumulates. */
+START_TEST(buckets_are_updated_together)
+{
+    static const int which[CALLS] = {1, 4, 8};
+    static const iso_dtype types[CALLS] = {ISO_F32, ISO_F64, ISO_F32};
+    static bucket_memory want[CALLS], got[CALLS];
+    static iso_optimizer_run runs[CALLS][RUNS];
+    iso_rates rates[CALLS];
+    iso_optimizer_call calls[CALLS];
+    for (int idle = -1; idle < CALLS; idle++) {
+        for (int i = 0; i < CALLS; i++) {
+            begin(&want[i], types[i]), begin(&got[i], types[i]);
+            if (i != idle)
+                update_plainly(which[i], types[i], &want[i]);
+            rates[i] = rates_of(which[i]);
+            rates[i].apply = i != idle;
+            int count = make_runs(&got[i], types[i], settings[which[i]].slots, runs[i]);
+            calls[i] = (iso_optimizer_call){.rule = iso_cuda_optimizer(settings[which[i]].kernel, types[i]),
+                                            .rates = &rates[i],
+                                            .n_runs = count,
+                                            .runs = runs[i]};
+        }
+        set_order(idle + 1);
+        optimize(calls, CALLS);
+        ck_assert_ptr_null(emulator_error());
+        for (int i = 0; i < CALLS; i++)
+            ck_assert_msg(memcmp(&want[i], &got[i], sizeof want[i]) == 0, "bucket %d: other bits", i);
+    }
+}
+END_TEST
+
 START_TEST(nothing_changes_after_a_fault_or_between_updates)
 {
     static bucket_memory before, after;
@@ -63,13 +102,39 @@ START_TEST(nothing_changes_after_a_fault_or_between_updates)
         memset(from, 1, sizeof from), memset(to, 0, sizeof to);
         begin(&before, ISO_F32), begin(&after, ISO_F32);
         int count = make_runs(&after, ISO_F32, 0, runs);
-        iso_cuda_optimize(
-            &(iso_optimizer_call){iso_cuda_optimizer("sgd", ISO_F32), &rates, &faults, count, runs}, NULL);
+        optimize(&(iso_optimizer_call){iso_cuda_optimizer("sgd", ISO_F32), &rates, &faults, count, runs}, 1);
         iso_cuda_copy_bytes(&(iso_bytes_copy){from, to, sizeof to}, 1, &faults, NULL);
         ck_assert_ptr_null(emulator_error());
         ck_assert_int_eq(memcmp(&before, &after, sizeof before) == 0, form != 2);
         for (size_t i = 0; i < sizeof to; i++)
             ck_assert_int_eq(to[i], form != 1);
+    }
+}
+END_TEST
+
+/* More copies than one kernel takes, of all alignments, some of no bytes and one of several blocks. */
+START_TEST(lists_of_bytes_are_copied)
+{
+    enum { COPIES = 230, COPIED = 1 << 17 };
+    _Alignas(64) static unsigned char from[COPIED], want[COPIED], got[COPIED];
+    iso_bytes_copy list[COPIES], same[COPIES];
+    for (size_t i = 0; i < COPIED; i++)
+        from[i] = (unsigned char)(i * 7 + i / 251);
+    for (int order = 0; order < ORDERS; order++) {
+        size_t at = 0;
+        memset(want, 0, sizeof want), memset(got, 0, sizeof got);
+        for (int i = 0; i < COPIES; i++) {
+            size_t bytes = i == 40 ? 50003 : (size_t)(i % 23) * (i % 3 ? 4 : 1), to = i % 5 ? at : at + 1;
+            list[i] = (iso_bytes_copy){from + at, got + to, bytes};
+            same[i] = (iso_bytes_copy){from + at, want + to, bytes};
+            at += bytes + (i % 4 ? 16 - bytes % 16 : 3);
+            ck_assert_uint_lt(at, COPIED);
+        }
+        set_order(order);
+        iso_cuda_copy_bytes(list, COPIES, NULL, NULL);
+        iso_backend_cpu()->copy_bytes(same, COPIES, NULL, NULL);
+        ck_assert_ptr_null(emulator_error());
+        ck_assert_int_eq(memcmp(want, got, sizeof want), 0);
     }
 }
 END_TEST
@@ -257,7 +322,8 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS(
-        "CUDA updates", 250, updates_have_the_bits_of_the_reference,
-        nothing_changes_after_a_fault_or_between_updates, sums_and_maxima_have_the_bits_of_the_reference,
-        gathers_have_the_bits_of_the_tree_of_the_reference, boxes_are_copied, faults_are_counted);
+        "CUDA updates", 250, updates_have_the_bits_of_the_reference, buckets_are_updated_together,
+        lists_of_bytes_are_copied, nothing_changes_after_a_fault_or_between_updates,
+        sums_and_maxima_have_the_bits_of_the_reference, gathers_have_the_bits_of_the_tree_of_the_reference,
+        boxes_are_copied, faults_are_counted);
 }

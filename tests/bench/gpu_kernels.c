@@ -155,13 +155,17 @@ typedef struct rule {
 static iso_status run_rule(const bench *b, const void *what)
 {
     const rule *r = what;
-    iso_optimizer_run run = {.count = (int64_t)(b->bytes / sizeof(float)),
-                             .weights = b->array[0],
-                             .slots = {b->array[2], b->array[3], b->array[4]},
-                             .gradient = b->array[1]};
+    iso_optimizer_run run = {
+        .count = (int64_t)(b->bytes / sizeof(float)), .weights = b->array[0], .gradient = b->array[1]};
+    for (int k = 0; k < r->slots; k++)
+        run.slots[k] = b->array[2 + k];
     iso_optimizer_call call = {
         .rule = b->backend->optimizer(r->name, ISO_F32), .rates = b->rates, .n_runs = 1, .runs = &run};
-    b->backend->optimize(&call, b->stream);
+    static _Alignas(16) char kept[256];
+    iso_optimizer_table table = {
+        .bytes = b->backend->table_entry, .host = kept, .device = b->array[ARRAYS - 1]};
+    memset(kept, 0, sizeof kept); /* the table is copied each time, which these arrays make unimportant */
+    b->backend->optimize(&call, 1, &table, b->stream);
     return ISO_OK;
 }
 

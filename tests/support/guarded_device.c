@@ -572,12 +572,12 @@ static void run_optimize(const work *w)
             one.slots[k] = place(one.slots[k]);
         call.n_runs = 1;
         call.runs = &one;
-        iso_backend_cpu()->optimize(&call, NULL);
+        iso_backend_cpu()->optimize(&call, 1, NULL, NULL);
     }
     free((void *)(uintptr_t)w->arg);
 }
 
-static void optimize(const iso_optimizer_call *call, iso_stream *on)
+static void queue_optimize(const iso_optimizer_call *call, iso_stream *on)
 {
     work *w = make_work(run_optimize, call->runs, (size_t)call->n_runs * sizeof *call->runs);
     iso_optimizer_call *kept = malloc(sizeof *kept);
@@ -587,6 +587,13 @@ static void optimize(const iso_optimizer_call *call, iso_stream *on)
     w->arg = kept;
     w->count = call->n_runs;
     queue(on, w);
+}
+
+static void optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table, iso_stream *on)
+{
+    (void)table;
+    for (int i = 0; i < n_calls; i++)
+        queue_optimize(&calls[i], on);
 }
 
 static void run_copy_bytes(const work *w)

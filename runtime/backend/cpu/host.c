@@ -58,13 +58,21 @@ static bool is_void(const double *faults)
     return faults && iso_step_faults(*faults) != 0;
 }
 
-void iso_host_optimize(const iso_optimizer_call *call, iso_stream *stream)
+static void optimize_bucket(const iso_optimizer_call *call)
 {
-    (void)stream;
     if (!call->rates->apply || is_void(call->faults))
         return;
     for (const iso_optimizer_run *run = call->runs, *end = run + call->n_runs; run < end; run++)
         call->rule(run->count, run->weights, run->slots, run->gradient, call->rates->hyper);
+}
+
+void iso_host_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
+                       iso_stream *stream)
+{
+    (void)table;
+    (void)stream;
+    for (int i = 0; i < n_calls; i++)
+        optimize_bucket(&calls[i]);
 }
 
 void iso_host_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream)

@@ -9,7 +9,8 @@ iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream,
 void iso_host_launch(const iso_sequence *sequence, int first, int count);
 void iso_host_discard(iso_sequence *sequence);
 void iso_host_prepare(const iso_rates_call *call, iso_stream *stream);
-void iso_host_optimize(const iso_optimizer_call *call, iso_stream *stream);
+void iso_host_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
+                       iso_stream *stream);
 void iso_host_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
 void iso_host_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream);
 

@@ -51,10 +51,11 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
     iso_cuda_maximum_slots(dtype, n, a, b, out, stream);
 }
 
-static void optimize(const iso_optimizer_call *call, iso_stream *stream)
+static void optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
+                     iso_stream *stream)
 {
     iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
-    iso_cuda_optimize(call, stream);
+    iso_cuda_optimize(calls, n_calls, table, stream);
 }
 
 static void copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream)
@@ -85,6 +86,7 @@ const iso_backend *iso_cuda_backend(void)
                                         .optimizer = iso_cuda_optimizer,
                                         .prepare = iso_cuda_prepare,
                                         .optimize = optimize,
+                                        .table_entry = ISO_CUDA_TABLE_ENTRY,
                                         .copy_bytes = copy_bytes,
                                         .count_fault = count_fault};
     return &backend;

@@ -1,5 +1,5 @@
-/* The updates of the optimizers: one kernel for all variables of a bucket. The rules are those of
- * runtime/backend/rules.h, with the same bits as the reference kernels. */
+/* The updates of the optimizers: one kernel for all variables of a step, from a table in the device's memory. The rules
+ * are those of runtime/backend/rules.h, with the same bits as the reference kernels. */
 #include <cstring>
 
 #include "runtime/backend/cuda/elements.h"
@@ -12,16 +12,7 @@ namespace
 
 using namespace iso_cuda;
 
-enum { MOST_RUNS = 64, MOST_SLOTS = ISO_MAX_OPTIMIZER_SLOTS, PACKS_OF_A_THREAD = 4 };
-
-/* An argument of a kernel has up to 4096 bytes. */
-struct bucket {
-    const iso_rates *rates; /* NULL: of no step; `hyper` counts */
-    const double *faults, *hyper;
-    int n_runs;
-    unsigned first_block[MOST_RUNS + 1];
-    iso_optimizer_run runs[MOST_RUNS];
-};
+enum { MOST_SLOTS = ISO_MAX_OPTIMIZER_SLOTS, PACKS_OF_A_THREAD = 4 };
 
 enum rule {
 #define RULE(name, NAME) RULE_##name,
@@ -76,18 +67,23 @@ template <class T> __host__ __device__ constexpr int64_t elements_of_block()
     return static_cast<int64_t>(BLOCK) * PACKS_OF_A_THREAD * (16 / sizeof(T));
 }
 
-template <class T> __global__ void __launch_bounds__(BLOCK) update_kernel(rule of, bucket b)
+/* A run, and where its blocks begin among those of the kernel. */
+struct entry {
+    unsigned first_block;
+    rule of;
+    const iso_rates *rates;
+    const double *faults; /* NULL: there are none */
+    iso_optimizer_run run;
+};
+static_assert(sizeof(entry) == ISO_CUDA_TABLE_ENTRY, "the size of an entry");
+
+/* The elements of one block. */
+template <class T>
+__device__ void update_block(rule of, const iso_optimizer_run &run, int64_t block, const double *hyper)
 {
     enum { WIDTH = 16 / sizeof(T) };
-    if (b.rates && (!b.rates->apply || (b.faults && iso_step_faults(*b.faults) != 0)))
-        return;
-    const double *hyper = b.rates ? b.rates->hyper : b.hyper;
-    int number = 0;
-    while (blockIdx.x >= b.first_block[number + 1])
-        number++;
-    const iso_optimizer_run run = b.runs[number];
     const bool packs = aligned_run(run);
-    const int64_t begin = (blockIdx.x - b.first_block[number]) * elements_of_block<T>();
+    const int64_t begin = block * elements_of_block<T>();
     for (int part = 0; part < PACKS_OF_A_THREAD; part++) {
         int64_t first = begin + (static_cast<int64_t>(part) * BLOCK + threadIdx.x) * WIDTH;
         if (packs && first + WIDTH <= run.count)
@@ -98,19 +94,38 @@ template <class T> __global__ void __launch_bounds__(BLOCK) update_kernel(rule o
     }
 }
 
-template <class T>
-void queue_runs(rule of, bucket *b, const iso_optimizer_run *runs, int n_runs, const iso_stream *stream)
+/* The last entry of `count` that begins at this block or before it: entries without blocks are passed over. */
+__device__ int find_entry(const entry *table, int count)
 {
-    for (int done = 0; done < n_runs; done += b->n_runs) {
-        b->n_runs = n_runs - done < MOST_RUNS ? n_runs - done : static_cast<int>(MOST_RUNS);
-        b->first_block[0] = 0;
-        for (int i = 0; i < b->n_runs; i++) {
-            b->runs[i] = runs[done + i];
-            int64_t blocks = ceil_of(b->runs[i].count, elements_of_block<T>());
-            b->first_block[i + 1] = b->first_block[i] + static_cast<unsigned>(blocks);
-        }
-        launch(update_kernel<T>, b->first_block[b->n_runs], BLOCK, 0, iso_cuda_stream_of(stream), of, *b);
+    int first = 0;
+    for (int left = count; left > 1;) {
+        int half = left / 2;
+        if (table[first + half].first_block <= blockIdx.x)
+            first += half, left -= half;
+        else
+            left = half;
     }
+    return first;
+}
+
+template <class T> __global__ void __launch_bounds__(BLOCK) update_kernel(const entry *table, int count)
+{
+    const entry found = table[find_entry(table, count)];
+    if (!found.rates->apply || (found.faults && iso_step_faults(*found.faults) != 0))
+        return;
+    update_block<T>(found.of, found.run, blockIdx.x - found.first_block, found.rates->hyper);
+}
+
+template <class T>
+__global__ void __launch_bounds__(BLOCK)
+    update_alone_kernel(rule of, iso_optimizer_run run, const double *hyper)
+{
+    update_block<T>(of, run, blockIdx.x, hyper);
+}
+
+template <class T> unsigned blocks_of_run(const iso_optimizer_run &run)
+{
+    return static_cast<unsigned>(ceil_of(run.count, elements_of_block<T>()));
 }
 
 /* What stands for a rule in an iso_optimizer_call. As a function it updates in the default stream; hyper is
@@ -120,9 +135,7 @@ void run_alone(int64_t n, void *w, void *const *slots, const void *g, const doub
 {
     iso_optimizer_run run = {n, w, {}, g};
     memcpy(run.slots, slots, sizeof run.slots);
-    bucket b = {};
-    b.hyper = hyper;
-    queue_runs<T>(OF, &b, &run, 1, nullptr);
+    launch(update_alone_kernel<T>, blocks_of_run<T>(run), BLOCK, 0, nullptr, OF, run, hyper);
 }
 
 struct rule_entry {
@@ -131,31 +144,72 @@ struct rule_entry {
     iso_rule_run f32, f64;
 };
 
-const rule_entry entries[] = {
+const rule_entry rules[] = {
 #define RULE(name, NAME) {#name, RULE_##name, run_alone<float, RULE_##name>, run_alone<double, RULE_##name>},
     ISO_RULES(RULE)
 #undef RULE
 };
 
+const rule_entry *find_rule(iso_rule_run run)
+{
+    for (const rule_entry &of : rules)
+        if (run == of.f32 || run == of.f64)
+            return &of;
+    return nullptr;
+}
+
+/* ---- the table of a step ---- */
+
+/* Adds the runs of the calls whose elements are T. Returns the number of blocks. */
+template <class T> unsigned fill_table(const iso_optimizer_call *calls, int n_calls, entry *table, int *count)
+{
+    unsigned blocks = 0;
+    *count = 0;
+    for (int i = 0; i < n_calls; i++) {
+        const rule_entry *of = find_rule(calls[i].rule);
+        if (!of || calls[i].rule != (sizeof(T) == sizeof(float) ? of->f32 : of->f64))
+            continue;
+        for (int r = 0; r < calls[i].n_runs; r++) {
+            table[(*count)++] = {blocks, of->of, calls[i].rates, calls[i].faults, calls[i].runs[r]};
+            blocks += blocks_of_run<T>(calls[i].runs[r]);
+        }
+    }
+    return blocks;
+}
+
+template <class T>
+void queue_table(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table, iso_stream *stream,
+                 size_t *used)
+{
+    entry *sent = static_cast<entry *>(table->host) + *used, *fresh = sent + table->bytes / sizeof(entry),
+          *there = static_cast<entry *>(table->device) + *used;
+    int count;
+    unsigned blocks = fill_table<T>(calls, n_calls, fresh, &count);
+    *used += static_cast<size_t>(count);
+    size_t bytes = static_cast<size_t>(count) * sizeof(entry);
+    if (count > 0 && memcmp(sent, fresh, bytes) != 0) {
+        memcpy(sent, fresh, bytes);
+        if (stream)
+            stream->device->copy(stream, there, sent, bytes);
+    }
+    launch(update_kernel<T>, blocks, BLOCK, 0, iso_cuda_stream_of(stream), stream ? there : sent, count);
+}
+
 } // namespace
 
 iso_rule_run iso_cuda_optimizer(const char *rule, iso_dtype dtype)
 {
-    for (const rule_entry &entry : entries)
-        if (strcmp(entry.name, rule) == 0)
-            return dtype == ISO_F32 ? entry.f32 : dtype == ISO_F64 ? entry.f64 : nullptr;
+    for (const rule_entry &of : rules)
+        if (strcmp(of.name, rule) == 0)
+            return dtype == ISO_F32 ? of.f32 : dtype == ISO_F64 ? of.f64 : nullptr;
     return nullptr;
 }
 
-void iso_cuda_optimize(const iso_optimizer_call *call, iso_stream *stream)
+/* The table is the same in each step, so it is seldom copied to the device. */
+void iso_cuda_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
+                       iso_stream *stream)
 {
-    bucket b = {};
-    b.rates = call->rates;
-    b.faults = call->faults;
-    for (const rule_entry &entry : entries) {
-        if (call->rule == entry.f32)
-            queue_runs<float>(entry.of, &b, call->runs, call->n_runs, stream);
-        else if (call->rule == entry.f64)
-            queue_runs<double>(entry.of, &b, call->runs, call->n_runs, stream);
-    }
+    size_t used = 0;
+    queue_table<float>(calls, n_calls, table, stream, &used);
+    queue_table<double>(calls, n_calls, table, stream, &used);
 }

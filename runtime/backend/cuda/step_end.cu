@@ -92,21 +92,41 @@ int64_t count_of(const iso_box *box)
     return count;
 }
 
-template <class T> struct guarded_copy {
-    const T *from;
-    T *to;
-    const double *faults;
-    __device__ void operator()(int64_t i) const
-    {
-        if (!faults || iso_step_faults(*faults) == 0)
-            to[i] = from[i];
-    }
+/* Several copies, each by blocks of its own. An argument of a kernel has up to 4096 bytes. */
+enum { MOST_COPIES = 96, COPIED_BY_BLOCK = 1 << 14 /* bytes */ };
+struct copies {
+    const double *faults; /* NULL: there are none */
+    int count;
+    unsigned first_block[MOST_COPIES + 1];
+    iso_bytes_copy list[MOST_COPIES];
 };
 
-template <class T> void queue_copy(const iso_bytes_copy *one, const double *faults, const iso_stream *stream)
+template <class T> __device__ void copy_part(const iso_bytes_copy &one, size_t begin, size_t end)
 {
-    for_each(stream, static_cast<int64_t>(one->bytes / sizeof(T)),
-             guarded_copy<T>{static_cast<const T *>(one->from), static_cast<T *>(one->to), faults});
+    const T *from = static_cast<const T *>(one.from);
+    T *to = static_cast<T *>(one.to);
+    for (size_t i = begin / sizeof(T) + threadIdx.x; i < end / sizeof(T); i += BLOCK)
+        to[i] = from[i];
+}
+
+__global__ void __launch_bounds__(BLOCK) copies_kernel(copies c)
+{
+    if (c.faults && iso_step_faults(*c.faults) != 0)
+        return;
+    int number = 0;
+    while (blockIdx.x >= c.first_block[number + 1])
+        number++;
+    const iso_bytes_copy one = c.list[number];
+    const size_t begin = static_cast<size_t>(blockIdx.x - c.first_block[number]) * COPIED_BY_BLOCK;
+    const size_t end = begin + COPIED_BY_BLOCK < one.bytes ? begin + COPIED_BY_BLOCK : one.bytes;
+    const uintptr_t all =
+        reinterpret_cast<uintptr_t>(one.from) | reinterpret_cast<uintptr_t>(one.to) | one.bytes;
+    if (all % 16 == 0)
+        copy_part<pack<uint64_t, 2>>(one, begin, end);
+    else if (all % sizeof(uint32_t) == 0)
+        copy_part<uint32_t>(one, begin, end);
+    else
+        copy_part<uint8_t>(one, begin, end);
 }
 
 struct fault_counter {
@@ -157,14 +177,16 @@ void iso_cuda_copy_box(const iso_box_copy *copy, iso_stream *stream)
 
 void iso_cuda_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream)
 {
-    for (int i = 0; i < count; i++) {
-        const iso_bytes_copy *one = &list[i];
-        uintptr_t all =
-            reinterpret_cast<uintptr_t>(one->from) | reinterpret_cast<uintptr_t>(one->to) | one->bytes;
-        if (all % sizeof(uint64_t) == 0)
-            queue_copy<uint64_t>(one, faults, stream);
-        else
-            queue_copy<uint8_t>(one, faults, stream);
+    copies c = {};
+    c.faults = faults;
+    for (int done = 0; done < count; done += c.count) {
+        c.count = count - done < MOST_COPIES ? count - done : static_cast<int>(MOST_COPIES);
+        for (int i = 0; i < c.count; i++) {
+            c.list[i] = list[done + i];
+            int64_t blocks = ceil_of(static_cast<int64_t>(c.list[i].bytes), COPIED_BY_BLOCK);
+            c.first_block[i + 1] = c.first_block[i] + static_cast<unsigned>(blocks);
+        }
+        launch(copies_kernel, c.first_block[c.count], BLOCK, 0, iso_cuda_stream_of(stream), c);
     }
 }
 

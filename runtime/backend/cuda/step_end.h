@@ -10,7 +10,11 @@ extern "C" {
 #endif
 
 void iso_cuda_prepare(const iso_rates_call *call, iso_stream *stream);
-void iso_cuda_optimize(const iso_optimizer_call *call, iso_stream *stream);
+/* One kernel for all calls of a type. stream NULL, for tests: CUDA's default stream, and table->device is not used
+ * since kernels read the host's memory. */
+void iso_cuda_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
+                       iso_stream *stream);
+enum { ISO_CUDA_TABLE_ENTRY = 80 };
 iso_rule_run iso_cuda_optimizer(const char *rule, iso_dtype dtype);
 void iso_cuda_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
 void iso_cuda_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream);
