@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -174,11 +175,20 @@ static int copy_words(int argc, char **argv, char **word)
     return words;
 }
 
+/* TF_CONFIG tells who trains and who evaluates; a look at a file or at the machine needs no cluster. */
+static bool has_roles(int argc, char **argv)
+{
+    return argc > 1 &&
+           (!strcmp(argv[1], iso_command_train.name) || !strcmp(argv[1], iso_command_follow.name));
+}
+
 int main(int argc, char **argv)
 {
     iso_context *ctx = NULL;
     int words = argc;
     occupy_standard_streams();
+    if (!has_roles(argc, argv))
+        unsetenv("TF_CONFIG");
     char **word =
         iso_new(((size_t)argc + 2) * sizeof *word); /* iso_init takes its own options out of these */
     iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
