@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/spmd/rules.h"
 
 /* "0-3 on rank 0, 4-7 on rank 1"; long lists are truncated. */
 static void banner_add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
@@ -98,6 +99,24 @@ static iso_status compare_hosts(iso_context *ctx, const iso_mesh *mesh)
     return status;
 }
 
+/* What --layout auto chose, and why; long lists of layouts are left out. */
+static void print_choice(const json_t *choice)
+{
+    enum { SHOWN = 8 };
+    const json_t *layouts = json_object_get(json_object_get(choice, "distribution"), "layouts");
+    size_t count = json_object_size(layouts);
+    iso_text text = {0};
+    if (!choice)
+        return;
+    printf("layouts: %s\n", json_string_value(json_object_get(choice, "reason")));
+    if (count && count <= SHOWN)
+        iso_rules_add_file(&text, layouts, 2);
+    else if (count)
+        iso_text_add(&text, "  %zu of them: `isogrid inspect` prints those of a checkpoint\n", count);
+    fputs(iso_text_get(&text), stdout);
+    iso_text_free(&text);
+}
+
 static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
 {
     iso_text slots = {0};
@@ -108,6 +127,7 @@ static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
     printf("backend %s; collectives: %s\n", iso_context_backend(ctx)->description(),
            collectives(ctx, setup->mesh));
     iso_text_free(&slots);
+    print_choice(setup->choice);
 }
 
 iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,

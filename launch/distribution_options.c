@@ -1,6 +1,7 @@
 /* Mesh, layouts and distribution from options. */
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
+#include "runtime/spmd/rules.h"
 
 static iso_status set_keys(const iso_train_options *options, iso_layout_map *map)
 {
@@ -15,10 +16,24 @@ done:
     return status;
 }
 
+static const char *choice_text(const iso_distribution_setup *setup, const char *key)
+{
+    return json_string_value(json_object_get(setup->choice, key));
+}
+
+static iso_status distribute_as_chosen(iso_context *ctx, iso_distribution_setup *setup)
+{
+    const json_t *rules = json_object_get(setup->choice, "distribution");
+    return iso_agree(
+        ctx, iso_rules_distribution(setup->mesh, choice_text(setup, "name"), rules, &setup->distribution));
+}
+
 static iso_status distribute(iso_context *ctx, const iso_train_options *options,
                              iso_distribution_setup *setup)
 {
     iso_status status;
+    if (setup->choice)
+        return distribute_as_chosen(ctx, setup);
     if (!options->layouts.count && !options->layout_file)
         return iso_data_parallel_create(setup->mesh, &setup->distribution);
     ISO_TRY(iso_layout_map_create(setup->mesh, &setup->map));
@@ -36,13 +51,16 @@ iso_status iso_distribution_setup_lay_out(iso_context *ctx, const iso_train_opti
                                           iso_distribution_setup *setup)
 {
     iso_status status = distribute(ctx, options, setup);
+    if (setup->choice)
+        return status; /* the rules contain the level */
     return status == ISO_OK ? iso_distribution_set_zero(setup->distribution, (int)options->zero) : status;
 }
 
 iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options *options,
                                        iso_distribution_setup *setup)
 {
-    iso_status status = iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &setup->mesh);
+    const char *chosen = setup->choice ? choice_text(setup, "mesh") : options->mesh;
+    iso_status status = iso_mesh_create(ctx, chosen ? chosen : "data=*", &setup->mesh);
     return status == ISO_OK ? iso_distribution_setup_lay_out(ctx, options, setup) : status;
 }
 
@@ -51,4 +69,5 @@ void iso_distribution_setup_free(iso_distribution_setup *setup)
     iso_distribution_destroy(setup->distribution);
     iso_layout_map_destroy(setup->map);
     iso_mesh_destroy(setup->mesh);
+    json_decref(setup->choice);
 }

@@ -6,6 +6,7 @@
 
 #include "launch/inspect_impl.h"
 #include "runtime/base/memory.h"
+#include "runtime/spmd/rules.h"
 
 enum { LONGEST_VALUE = 100, INDENT = 2 };
 
@@ -49,6 +50,25 @@ static void add_members(iso_text *text, const json_t *value)
     iso_text_free(&all);
 }
 
+/* "model parallel, batch_axis data, zero 1" */
+static void add_distribution(iso_text *text, const json_t *rules)
+{
+    const char *kind = json_string_value(json_object_get(rules, "kind"));
+    const char *axis = json_string_value(json_object_get(rules, "batch_axis"));
+    iso_text_add(text, "%s, zero %" JSON_INTEGER_FORMAT, kind ? kind : "-",
+                 json_integer_value(json_object_get(rules, "zero")));
+    if (axis)
+        iso_text_add(text, ", batch over %s", axis);
+}
+
+/* The rules of model parallel, as a file for --layout-file. */
+static void add_rules(iso_text *text, const json_t *rules)
+{
+    const json_t *layouts = json_object_get(rules, "layouts");
+    if (json_is_object(layouts))
+        iso_rules_add_file(text, layouts, 2 * INDENT);
+}
+
 static void add_state(iso_text *text, const json_t *state)
 {
     const char *key;
@@ -61,11 +81,15 @@ static void add_state(iso_text *text, const json_t *state)
         if (!strcmp(key, "layouts"))
             continue; /* they are printed beside the tensors */
         iso_text_add(text, "  %-*s  ", (int)widest, key);
-        if (json_is_object(value) || json_is_array(value))
+        if (!strcmp(key, "distribution"))
+            add_distribution(text, value);
+        else if (json_is_object(value) || json_is_array(value))
             add_members(text, value);
         else
             inspect_text_add_value(text, value);
         iso_text_add(text, "\n");
+        if (!strcmp(key, "distribution"))
+            add_rules(text, value);
     }
 }
 

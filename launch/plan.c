@@ -33,11 +33,11 @@ static const iso_argument own[] = {
      0, 0, NULL},
     {"slots", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots), "N",
      "with --suggest, instead of --mesh: also searches for the best mesh of N slots", 1, 0x1p24, NULL},
-    {"time", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, time), "FILE",
+    {"time", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, train.time), "FILE",
      "estimates the time of a step from what `isogrid calibrate` measured; --suggest then looks for the "
      "shortest",
      0, 0, NULL},
-    {"network", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, network), "FILE",
+    {"network", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, train.network), "FILE",
      "with --time: the network between hosts, as docs/plan.md describes it; default: the one that was "
      "measured",
      0, 0, NULL},
@@ -126,8 +126,6 @@ static iso_status plan_read_options(int argc, char *const *argv, iso_plan_option
         ISO_TRY(read_memory(read.memory, &read));
     if (!read.train.model)
         ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models"));
-    if (read.network && !read.time)
-        ISO_TRY(iso_error(ISO_INVALID, "--network %s: needs --time", read.network));
     ISO_TRY(check_suggest(&read));
     *options = read;
 done:
@@ -225,11 +223,21 @@ void iso_dry_run_free(iso_dry_run *p)
 static iso_status read_time(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_status status = ISO_OK;
-    if (options->time)
-        ISO_TRY(iso_calibration_read(ctx, "--time", options->time, &p->calibration));
-    if (options->network)
-        ISO_TRY(iso_network_read(ctx, "--network", options->network, &p->time.network));
+    if (options->train.time)
+        ISO_TRY(iso_calibration_read(ctx, "--time", options->train.time, &p->calibration));
+    if (options->train.network)
+        ISO_TRY(iso_network_read(ctx, "--network", options->train.network, &p->time.network));
     p->time.calibration = p->calibration;
+done:
+    return status;
+}
+
+iso_status iso_dry_run_prepare_search(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
+{
+    iso_status status;
+    ISO_TRY(read_time(ctx, options, p));
+    ISO_TRY(find_model(ctx, options, p));
+    ISO_TRY(iso_agree(ctx, plan_build(ctx, options, p)));
 done:
     return status;
 }
@@ -237,6 +245,7 @@ done:
 static iso_status plan(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
     iso_status status;
+    ISO_TRY(read_time(ctx, options, p));
     ISO_TRY(iso_dry_run_prepare(ctx, options, p));
     ISO_TRY(iso_agree(ctx, plan_make(options, p)));
     ISO_TRY(iso_agree(ctx, print(ctx, options, p->report)));
@@ -251,10 +260,8 @@ static iso_status plan_run(iso_context *ctx, int argc, char *const *argv)
     iso_dry_run p = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, plan_read_options(argc, argv, &options)));
-    ISO_TRY(read_time(ctx, &options, &p));
     if (options.suggest) {
-        ISO_TRY(find_model(ctx, &options, &p));
-        ISO_TRY(iso_agree(ctx, plan_build(ctx, &options, &p)));
+        ISO_TRY(iso_dry_run_prepare_search(ctx, &options, &p));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));
     } else {
         ISO_TRY(plan(ctx, &options, &p));

@@ -4,12 +4,13 @@
 
 #include "launch/command_line.h"
 #include "launch/train_impl.h"
+#include "runtime/base/json.h"
 #include "runtime/exec/plan_timed.h"
 #include "runtime/exec/suggest.h"
 
 typedef struct iso_plan_options {
     iso_train_options train; /* the options of `isogrid train` that affect its plan */
-    const char *shape, *memory, *time, *network;
+    const char *shape, *memory;
     int64_t slots_per_host, slots;
     bool json, suggest;
     /* read from the above */
@@ -33,6 +34,9 @@ iso_argument iso_plan_argument(const char *name);
 /* Finds and builds the model on the mesh and with the layouts of the options. `p` must be zero; after an error it
  * holds what has been made. Collective. */
 iso_status iso_dry_run_prepare(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p);
+/* Finds and builds the model without mesh and layouts, and reads the calibration, for a search of layouts. `p` as
+ * above. Collective. */
+iso_status iso_dry_run_prepare_search(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p);
 void iso_dry_run_free(iso_dry_run *p);
 
 /* Read files of calibrations and networks on rank 0, for all ranks. ISO_INVALID names option and file, and what is
@@ -44,5 +48,8 @@ iso_status iso_network_read(iso_context *ctx, const char *option, const char *pa
 /* Searches for layouts of a model that has been built. Prints the best as a file for --layout-file on stdout,
  * and the costs on stderr. ISO_INVALID if no layouts fit into the memory. Collective. */
 iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p);
+/* The same without printing, for a run of the training options: *choice is that of an iso_distribution_setup, the
+ * same on all ranks. The caller's. Collective. */
+iso_status iso_layouts_choose(iso_context *ctx, const iso_plan_options *options, json_t **choice);
 
 #endif

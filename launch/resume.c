@@ -50,6 +50,7 @@ static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_t
     const char *seed = json_string_value(json_object_get(state, "seed"));
     if (seed && !iso_option(ctx, "seed", NULL))
         iso_set_seed(ctx, strtoull(seed, NULL, 16));
+    from->distribution = json_incref(json_object_get(state, "distribution"));
     if (!mesh || !mesh[0] || options->mesh)
         return ISO_OK;
     from->mesh = iso_strdup(mesh);
@@ -113,4 +114,5 @@ void iso_resumption_free(iso_resumption *from)
 {
     iso_saved_file_close(from->file);
     iso_free(from->mesh);
+    json_decref(from->distribution);
 }

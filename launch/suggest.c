@@ -1,4 +1,5 @@
-/* isogrid plan --suggest: layouts for a mesh, or for the best mesh of a number of slots. */
+/* isogrid plan --suggest, and `isogrid train --layout auto`: layouts for a mesh, or for the best mesh of a number of
+ * slots. The chief searches. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,67 +7,22 @@
 #include "collectives/control/control.h"
 #include "launch/plan_impl.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/json.h"
+#include "runtime/base/memory.h"
+#include "runtime/spmd/rules.h"
 
 enum { MOST_MESHES = 12, MOST_MODEL = 64 }; /* meshes that are tried, and the size of their second axis */
 
-/* ---- the file ---- */
-
-/* Axes joined by '+', of `length` characters, or '-', as Keras has them: null, "a", or ["a", "b"]. */
-static json_t *dimension(const char *text, size_t length)
-{
-    json_t *axes = json_array();
-    while (length) {
-        size_t name = strcspn(text, "+, ");
-        name = name < length ? name : length;
-        if (name && !(name == 1 && *text == '-'))
-            json_array_append_new(axes, json_stringn(text, name));
-        size_t step = name < length ? name + 1 : name;
-        text += step;
-        length -= step;
-    }
-    json_t *only = json_array_size(axes) == 1 ? json_incref(json_array_get(axes, 0)) : NULL;
-    json_t *value = json_array_size(axes) == 0 ? json_null() : only ? only : json_incref(axes);
-    json_decref(axes);
-    return value;
-}
-
-/* "data+model, -" as [["data", "model"], null] */
-static json_t *tuple(const char *layout)
-{
-    json_t *list = json_array();
-    for (;;) {
-        size_t length = strcspn(layout, ",");
-        json_array_append_new(list, dimension(layout, length));
-        if (!layout[length])
-            return list;
-        layout += length + 1;
-    }
-}
-
-/* One key on each line. */
-static iso_status print_file(const iso_suggestion *suggestion)
-{
-    iso_text text = {0};
-    for (int i = 0; i < suggestion->n_layouts; i++) {
-        iso_text_add(&text, "%s\n    ", i ? "," : "");
-        iso_json_add(&text, json_string(suggestion->layouts[i].path), 0);
-        iso_text_add(&text, ": ");
-        iso_json_add(&text, tuple(suggestion->layouts[i].layout), 0);
-    }
-    bool failed = text.failed;
-    if (!failed)
-        printf("{%s%s}\n", iso_text_get(&text), suggestion->n_layouts ? "\n" : "");
-    iso_text_free(&text);
-    return failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout file") : ISO_OK;
-}
-
-/* ---- the meshes ---- */
+/* ---- a search on one mesh ---- */
 
 typedef struct found {
-    char mesh[64];
+    iso_mesh *mesh; /* abstract */
     iso_suggestion *suggestion;
 } found;
+
+typedef struct searched {
+    int count;
+    found list[MOST_MESHES];
+} searched;
 
 /* Shows on a terminal how many plans have been compared. */
 typedef struct progress {
@@ -93,11 +49,10 @@ static void end_progress(const progress *p)
         fputs("\r\033[K", stderr);
 }
 
-static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p, found *out,
-                         int searches)
+/* searches: the number of searches that share the time limit; 0: only the patterns with which searches begin. */
+static iso_status search(const iso_plan_options *options, const iso_dry_run *p, found *out, int searches)
 {
-    iso_mesh *mesh = NULL;
-    progress shown = {.mesh = out->mesh, .last = iso_clock()};
+    progress shown = {.mesh = iso_mesh_text(out->mesh), .last = iso_clock()};
     iso_suggest_options how = {.rows = options->train.batch_size,
                                .slots_per_host = (int)options->slots_per_host,
                                .memory = options->limit,
@@ -105,35 +60,51 @@ static iso_status search(iso_context *ctx, const iso_plan_options *options, iso_
                                .time = p->time.calibration ? &p->time : NULL,
                                .starts_only = searches == 0,
                                .searches = searches};
-    if (iso_is_chief(ctx) && isatty(STDERR_FILENO)) {
+    if (isatty(STDERR_FILENO) && options->train.verbose) {
         how.progress = show_progress;
         how.user = &shown;
     }
     iso_suggestion_destroy(out->suggestion);
     out->suggestion = NULL;
-    iso_status status = iso_mesh_abstract(ctx, out->mesh, &mesh);
-    if (status == ISO_OK)
-        status = iso_agree(ctx, iso_function_suggest(iso_model_graph(p->named.model), mesh, &p->training,
-                                                     &how, &out->suggestion));
+    iso_status status = iso_function_suggest(iso_model_graph(p->named.model), out->mesh, &p->training, &how,
+                                             &out->suggestion);
     end_progress(&shown);
-    iso_mesh_destroy(mesh);
+    return status;
+}
+
+/* ---- the meshes ---- */
+
+static iso_status add_mesh(iso_context *ctx, const char *text, searched *all)
+{
+    iso_status status = iso_mesh_abstract(ctx, text, &all->list[all->count].mesh);
+    all->count += status == ISO_OK;
     return status;
 }
 
 /* Meshes of `slots` slots: data parallel, then a second axis of every size that divides the number. */
-static int list_meshes(int64_t slots, found *list)
+static iso_status list_meshes(iso_context *ctx, int64_t slots, searched *all)
 {
-    int count = 0;
-    for (int64_t model = 1; model <= slots && model <= MOST_MODEL && count < MOST_MESHES; model++) {
+    char text[64];
+    iso_status status = ISO_OK;
+    for (int64_t model = 1; model <= slots && model <= MOST_MODEL && all->count < MOST_MESHES; model++) {
         if (slots % model)
             continue;
         if (model == 1)
-            snprintf(list[count++].mesh, sizeof list->mesh, "data=%lld", (long long)slots);
+            snprintf(text, sizeof text, "data=%lld", (long long)slots);
         else
-            snprintf(list[count++].mesh, sizeof list->mesh, "data=%lld,model=%lld",
-                     (long long)(slots / model), (long long)model);
+            snprintf(text, sizeof text, "data=%lld,model=%lld", (long long)(slots / model), (long long)model);
+        ISO_TRY(add_mesh(ctx, text, all));
     }
-    return count;
+done:
+    return status;
+}
+
+static void free_searched(searched *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        iso_suggestion_destroy(all->list[i].suggestion);
+        iso_mesh_destroy(all->list[i].mesh);
+    }
 }
 
 /* A mesh is better only if it costs at least a tenth less than data parallel, the first of the meshes. */
@@ -147,29 +118,26 @@ static bool better(const iso_suggestion *a, const iso_suggestion *b, double part
 }
 
 /* Data parallel if no other mesh is clearly better. */
-static int find_best(const found *list, int count)
+static const found *find_best(const searched *all)
 {
+    const found *list = all->list;
     int best = 0;
-    for (int i = 1; i < count; i++)
+    for (int i = 1; i < all->count; i++)
         if (better(list[i].suggestion, list[best].suggestion, 1))
             best = i;
-    return better(list[best].suggestion, list[0].suggestion, 1 - CLEARLY) ? best : 0;
+    return better(list[best].suggestion, list[0].suggestion, 1 - CLEARLY) ? &list[best] : &list[0];
 }
 
-static void print_found(const found *f, bool timed)
+/* Searches tensor by tensor on data parallel's mesh and on the most promising other one. */
+static iso_status search_promising(const iso_plan_options *options, const iso_dry_run *p, searched *all)
 {
-    char flops[32], bytes[32], slot[32], host[32];
-    const iso_suggestion *s = f->suggestion;
-    fprintf(stderr,
-            "mesh %s: a slot computes %s and receives %s in a step; memory of a slot %s, of a host %s%s (%d "
-            "plans)\n",
-            f->mesh, iso_text_scaled(s->flops, "FLOP", flops, sizeof flops),
-            iso_text_scaled(s->bytes, "B", bytes, sizeof bytes),
-            iso_text_scaled((double)s->slot_bytes, "B", slot, sizeof slot),
-            iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
-            s->tried);
-    if (timed)
-        fprintf(stderr, "mesh %s: a step takes %.3g ms\n", f->mesh, 1e3 * s->cost);
+    found *list = all->list;
+    int other = all->count > 1 ? 1 : 0;
+    for (int i = 2; i < all->count; i++)
+        if (better(list[i].suggestion, list[other].suggestion, 1))
+            other = i;
+    iso_status status = search(options, p, &list[0], other ? 2 : 1);
+    return status == ISO_OK && other ? search(options, p, &list[other], 2) : status;
 }
 
 static iso_status no_fit(const iso_plan_options *options, const found *best)
@@ -181,44 +149,171 @@ static iso_status no_fit(const iso_plan_options *options, const found *best)
                      options->memory,
                      iso_text_scaled((double)(options->limit_of_slot ? s->slot_bytes : s->host_bytes), "B",
                                      need, sizeof need),
-                     best->mesh);
+                     iso_mesh_text(best->mesh));
 }
 
-/* Searches tensor by tensor on data parallel's mesh and on the most promising other one. */
-static iso_status search_promising(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p,
-                                   found *list, int count)
+static iso_status search_all(const iso_plan_options *options, const iso_dry_run *p, searched *all)
 {
-    int other = count > 1 ? 1 : 0;
-    for (int i = 2; i < count; i++)
-        if (better(list[i].suggestion, list[other].suggestion, 1))
-            other = i;
-    iso_status status = search(ctx, options, p, &list[0], other ? 2 : 1);
-    return status == ISO_OK && other ? search(ctx, options, p, &list[other], 2) : status;
+    iso_status status = ISO_OK;
+    for (int i = 0; i < all->count && all->count > 1; i++)
+        ISO_TRY(search(options, p, &all->list[i], 0));
+    ISO_TRY(search_promising(options, p, all));
+done:
+    return status;
+}
+
+/* Collective; the chief gets suggestions. */
+static iso_status search_meshes(iso_context *ctx, const iso_plan_options *options, const iso_dry_run *p,
+                                searched *all)
+{
+    iso_status status;
+    if (options->slots)
+        ISO_TRY(list_meshes(ctx, options->slots, all));
+    else
+        ISO_TRY(add_mesh(ctx, options->train.mesh ? options->train.mesh : "data=*", all));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? search_all(options, p, all) : ISO_OK));
+done:
+    return status;
+}
+
+/* ---- isogrid plan --suggest ---- */
+
+static json_t *layouts_of(const iso_suggestion *suggestion)
+{
+    json_t *layouts = json_object();
+    for (int i = 0; i < suggestion->n_layouts; i++)
+        json_object_set_new(layouts, suggestion->layouts[i].path,
+                            iso_rules_layout(suggestion->layouts[i].layout));
+    return layouts;
+}
+
+static iso_status print_file(const iso_suggestion *suggestion)
+{
+    iso_text text = {0};
+    json_t *layouts = layouts_of(suggestion);
+    iso_rules_add_file(&text, layouts, 0);
+    json_decref(layouts);
+    bool failed = text.failed;
+    if (!failed)
+        fputs(iso_text_get(&text), stdout);
+    iso_text_free(&text);
+    return failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout file") : ISO_OK;
+}
+
+static void print_found(const found *f, bool timed)
+{
+    char flops[32], bytes[32], slot[32], host[32];
+    const iso_suggestion *s = f->suggestion;
+    const char *mesh = iso_mesh_text(f->mesh);
+    fprintf(stderr,
+            "mesh %s: a slot computes %s and receives %s in a step; memory of a slot %s, of a host %s%s (%d "
+            "plans)\n",
+            mesh, iso_text_scaled(s->flops, "FLOP", flops, sizeof flops),
+            iso_text_scaled(s->bytes, "B", bytes, sizeof bytes),
+            iso_text_scaled((double)s->slot_bytes, "B", slot, sizeof slot),
+            iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
+            s->tried);
+    if (timed)
+        fprintf(stderr, "mesh %s: a step takes %.3g ms\n", mesh, 1e3 * s->cost);
+}
+
+/* By the chief. */
+static iso_status print_suggestion(const iso_plan_options *options, const iso_dry_run *p, const searched *all)
+{
+    const found *best = find_best(all);
+    for (int i = 0; i < all->count; i++)
+        print_found(&all->list[i], p->time.calibration != NULL);
+    if (!best->suggestion->fits)
+        return no_fit(options, best);
+    if (all->count > 1)
+        fprintf(stderr, "the layouts are for --mesh %s\n", iso_mesh_text(best->mesh));
+    return print_file(best->suggestion);
 }
 
 iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
-    found list[MOST_MESHES] = {{{0}, NULL}};
-    iso_status status = ISO_OK;
-    int count = 1, best = 0;
-    if (options->slots)
-        count = list_meshes(options->slots, list);
-    else
-        snprintf(list[0].mesh, sizeof list[0].mesh, "%s",
-                 options->train.mesh ? options->train.mesh : "data=*");
-    for (int i = 0; i < count && count > 1; i++)
-        ISO_TRY(search(ctx, options, p, &list[i], 0));
-    ISO_TRY(search_promising(ctx, options, p, list, count));
-    for (int i = 0; i < count && iso_is_chief(ctx); i++)
-        print_found(&list[i], p->time.calibration != NULL);
-    best = find_best(list, count);
-    if (!list[best].suggestion->fits)
-        ISO_TRY(no_fit(options, &list[best]));
-    if (iso_is_chief(ctx) && count > 1)
-        fprintf(stderr, "the layouts are for --mesh %s\n", list[best].mesh);
-    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? print_file(list[best].suggestion) : ISO_OK));
+    searched all = {0};
+    iso_status status;
+    ISO_TRY(search_meshes(ctx, options, p, &all));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? print_suggestion(options, p, &all) : ISO_OK));
 done:
-    for (int i = 0; i < count; i++)
-        iso_suggestion_destroy(list[i].suggestion);
+    free_searched(&all);
+    return status;
+}
+
+/* ---- isogrid train --layout auto ---- */
+
+/* "an estimated 31% less work in a step than data parallel (data=4)" */
+static void add_gain(iso_text *text, const searched *all, const found *best, bool timed)
+{
+    double cost = best->suggestion->cost, plain = all->list[0].suggestion->data_parallel;
+    const char *mesh = iso_mesh_text(all->list[0].mesh);
+    if (timed)
+        iso_text_add(text, "a step is predicted to take %.3g ms, with data parallel on %s %.3g ms",
+                     1e3 * cost, mesh, 1e3 * plain);
+    else
+        iso_text_add(text, "a step costs a slot an estimated %.0f%% less than data parallel on %s",
+                     100 * (1 - cost / plain), mesh);
+}
+
+static void add_reason(iso_text *text, const searched *all, const found *best, bool timed)
+{
+    int plans = 0;
+    for (int i = 0; i < all->count; i++)
+        plans += all->list[i].suggestion->tried;
+    bool plain = best->suggestion->cost >= all->list[0].suggestion->data_parallel;
+    iso_text_add(text, "%s; ", plain ? "data parallel" : "sharded weights or rows");
+    if (!plain)
+        add_gain(text, all, best, timed);
+    else if (timed)
+        iso_text_add(text, "a step is predicted to take %.3g ms, and no other layouts to save a tenth of it",
+                     1e3 * best->suggestion->cost);
+    else
+        iso_text_add(text, "no other layouts save an estimated tenth of a step");
+    iso_text_add(text, " (%d plan%s of %d mesh%s)", plans, plans > 1 ? "s" : "", all->count,
+                 all->count > 1 ? "es" : "");
+}
+
+static const char chosen[] = "the layouts that --layout auto chose";
+
+/* By the chief. */
+static iso_status write_choice(const iso_dry_run *p, const searched *all, iso_text *choice)
+{
+    iso_text reason = {0};
+    const found *best = find_best(all);
+    add_reason(&reason, all, best, p->time.calibration != NULL);
+    json_t *rules =
+        json_pack("{s:s, s:s, s:i, s:o}", "kind", "model parallel", "batch_axis",
+                  iso_mesh_axis_name(best->mesh, 0), "zero", 1, "layouts", layouts_of(best->suggestion));
+    iso_json_add(choice,
+                 json_pack("{s:s, s:s, s:s, s:o}", "mesh", iso_mesh_text(best->mesh), "reason",
+                           iso_text_get(&reason), "name", chosen, "distribution", rules),
+                 0);
+    bool failed = choice->failed || reason.failed;
+    iso_text_free(&reason);
+    return failed ? iso_error(ISO_NO_MEMORY, "no memory for %s", chosen) : ISO_OK;
+}
+
+iso_status iso_layouts_choose(iso_context *ctx, const iso_plan_options *options, json_t **choice)
+{
+    searched all = {0};
+    iso_dry_run p = {0};
+    iso_text written = {0};
+    char *text = NULL;
+    size_t size = 0;
+    iso_status status;
+    ISO_TRY(iso_dry_run_prepare_search(ctx, options, &p));
+    ISO_TRY(search_meshes(ctx, options, &p, &all));
+    status = iso_is_chief(ctx) ? write_choice(&p, &all, &written) : ISO_OK;
+    if (status == ISO_OK && iso_is_chief(ctx) && !(text = iso_strdup(iso_text_get(&written))))
+        status = iso_no_memory("%s", chosen);
+    size = written.length;
+    ISO_TRY(iso_share_text(ctx, status, chosen, &text, &size));
+    ISO_TRY(iso_agree(ctx, iso_json_parse(chosen, text, size, choice)));
+done:
+    iso_text_free(&written);
+    iso_free(text);
+    free_searched(&all);
+    iso_dry_run_free(&p);
     return status;
 }

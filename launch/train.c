@@ -41,9 +41,22 @@ static iso_status setup(iso_context *ctx, const iso_train_options *options, run_
 
 static iso_status open_data(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
+    if (run->sources.training)
+        return ISO_OK;
     double begin = iso_clock();
     iso_status status = iso_sources_open(ctx, options, &run->named, &run->sources);
     run->reading = iso_clock() - begin;
+    return iso_agree(ctx, status);
+}
+
+/* Layouts are searched for the shape of the data's rows. */
+static iso_status choose_layouts(iso_context *ctx, const iso_train_options *options, run_state *run)
+{
+    iso_status status;
+    ISO_TRY(open_data(ctx, options, run));
+    ISO_TRY(iso_distribution_setup_choose(ctx, options, iso_dataset_shape(run->sources.training, 0),
+                                          &run->from, &run->setup));
+done:
     return status;
 }
 
@@ -122,9 +135,11 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     iso_train_options placed = *options;
     if (run.from.mesh)
         placed.mesh = run.from.mesh;
+    if (options->layout_auto)
+        ISO_TRY(choose_layouts(ctx, options, &run));
     ISO_TRY(setup(ctx, &placed, &run));
     ISO_TRY(iso_banner_print(ctx, options, &run.setup));
-    ISO_TRY(iso_agree(ctx, open_data(ctx, options, &run)));
+    ISO_TRY(open_data(ctx, options, &run));
     ISO_TRY(train_build(ctx, options, &run));
     if (saves_model(options)) /* fails before training if the model cannot be saved */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));

@@ -4,6 +4,7 @@
 
 #include "launch/train_options.h"
 #include "models/models.h"
+#include "runtime/base/json.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"
@@ -84,6 +85,8 @@ iso_status iso_follow_training(iso_context *ctx, const iso_train_options *option
 typedef struct iso_resumption {
     iso_saved_file *file; /* open until iso_fit takes it */
     char *mesh;           /* if --mesh was not given */
+    json_t
+        *distribution; /* the rules of its layouts (runtime/spmd/rules.h); NULL: an older version wrote it */
 } iso_resumption;
 /* Follows --resume, --checkpoint and --backup; the context gets the checkpoint's seed if --seed was not given.
  * `from` must be zero; after an error it holds what has been found. Collective. */
@@ -101,7 +104,17 @@ typedef struct iso_distribution_setup {
     iso_mesh *mesh;
     iso_layout_map *map;
     iso_distribution *distribution;
+    json_t *
+        choice; /* of --layout auto: an object of `mesh`, `reason` (for the banner), `name` (for messages) and
+                       `distribution` (rules of runtime/spmd/rules.h); NULL: layouts are those of the options */
 } iso_distribution_setup;
+/* Makes the choice of --layout auto: the layouts of the checkpoint from which the run resumes, or else those that a
+ * search proposes. row: the shape of a built-in model's input. ISO_INVALID: the checkpoint stores no layouts.
+ * Collective. */
+iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_options *options,
+                                         const iso_shape *row, const iso_resumption *from,
+                                         iso_distribution_setup *setup);
+/* Uses the mesh of the choice, if there is one. Collective. */
 iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options *options,
                                        iso_distribution_setup *setup);
 /* The layouts of a setup whose mesh exists. Collective. */

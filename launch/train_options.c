@@ -36,6 +36,10 @@ static const char *const losses_of_values[] = {
 #include "runtime/train/losses/list.h"
     NULL};
 
+#define HELP_OF_LAYOUT                                                                                       \
+    "the layout of tensors whose path matches KEY (exactly, or as a regular expression): weights "           \
+    "(dense/kernel='-, model'), outputs of layers (dense/output), inputs (image/output); may be repeated"
+
 /* Rows: member, name, what the help calls the value, limits or choices, help. */
 #define ROW(kind, member, name, value, help, low, high, choices)                                             \
     {                                                                                                        \
@@ -82,12 +86,14 @@ static const iso_argument table[] = {
     SESSION(collectives),
     SESSION(backend),
     SESSION(tf32),
-    LIST(layouts, "layout", "KEY=LAYOUT",
-         "the layout of tensors whose path matches KEY (exactly, or as a regular expression): weights "
-         "(dense/kernel='-, model'), outputs of layers (dense/output), inputs (image/output); may be "
-         "repeated"),
+    LIST(layouts, "layout", "KEY=LAYOUT", HELP_OF_LAYOUT),
     TEXT(layout_file, "layout-file", "FILE",
          "keys and layouts from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
+    TEXT(time, "time", "FILE",
+         "with --layout auto: the file of `isogrid calibrate`; the layouts with the shortest step are taken"),
+    TEXT(network, "network", "FILE",
+         "with --time: the network between hosts, as docs/plan.md describes it; default: the one that was "
+         "measured"),
     FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
     COUNT(zero, "zero", "1|2|3", 1, 3,
           "1 (the default) splits the update of replicated weights; 2 also shards the slots of the "
@@ -186,9 +192,19 @@ static const iso_argument table[] = {
 enum { ROWS = sizeof table / sizeof table[0] };
 _Static_assert((int)ROWS <= (int)ISO_MAX_ARGUMENTS, "the parser's table is too small");
 
+/* Other commands share the table but have no --layout auto. */
 void iso_train_options_help(iso_text *text)
 {
-    iso_arguments_help(table, ROWS, text);
+    iso_argument rows[ROWS];
+    memcpy(rows, table, sizeof rows);
+    for (int i = 0; i < ROWS; i++)
+        if (!strcmp(rows[i].name, "layout")) {
+            rows[i].value = "KEY=LAYOUT or auto";
+            rows[i].help =
+                HELP_OF_LAYOUT "; auto: the layouts, and without --mesh the mesh, that `isogrid plan "
+                               "--suggest` proposes, or those of the checkpoint from which the run resumes";
+        }
+    iso_arguments_help(rows, ROWS, text);
 }
 
 static bool is_number(const char *text)
@@ -294,8 +310,33 @@ static iso_status check_layouts(const iso_train_options *options)
     const char *layout;
     iso_status status = ISO_OK;
     for (int i = 0; i < options->layouts.count && status == ISO_OK; i++)
-        status = iso_layout_option_split(options->layouts.item[i], key, sizeof key, &layout);
+        if (!strcmp(options->layouts.item[i], "auto"))
+            status = iso_error(ISO_INVALID,
+                               "--layout auto is for `isogrid train`; `isogrid plan --suggest` prints "
+                               "the layouts that it proposes");
+        else
+            status = iso_layout_option_split(options->layouts.item[i], key, sizeof key, &layout);
+    if (status == ISO_OK && options->network && !options->time)
+        status = iso_error(ISO_INVALID, "--network %s: needs --time", options->network);
     return status;
+}
+
+/* Replaces the list that is `auto` alone by a flag. */
+static iso_status take_auto(iso_train_options *options)
+{
+    for (int i = 0; i < options->layouts.count; i++)
+        options->layout_auto |= !strcmp(options->layouts.item[i], "auto");
+    if (!options->layout_auto)
+        return options->time ? iso_error(ISO_INVALID, "--time %s: needs --layout auto", options->time)
+                             : ISO_OK;
+    if (options->layouts.count > 1 || options->layout_file)
+        return iso_error(ISO_INVALID, "--layout auto chooses all layouts: omit %s",
+                         options->layout_file ? "--layout-file" : "the other --layout");
+    if (options->zero > 1)
+        return iso_error(ISO_INVALID, "--layout auto chooses all layouts: omit --zero %lld",
+                         (long long)options->zero);
+    options->layouts.count = 0;
+    return ISO_OK;
 }
 
 iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout)
@@ -358,6 +399,7 @@ iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_option
     iso_train_options read = iso_train_options_default();
     iso_status status;
     ISO_TRY(iso_arguments_parse(table, ROWS, argc, argv, &read));
+    ISO_TRY(take_auto(&read));
     ISO_TRY(iso_train_options_check(&read));
     *options = read;
 done:

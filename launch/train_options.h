@@ -23,7 +23,8 @@ typedef struct iso_train_options {
     int64_t classes;                                           /* 0: 10, and not given */
     const char *mesh, *devices, *role, *collectives, *backend; /* the session reads all but mesh */
     iso_argument_list layouts;                                 /* KEY=LAYOUT; the key ends at the last '=' */
-    const char *layout_file;
+    bool layout_auto;                                          /* --layout auto; then `layouts` is empty */
+    const char *layout_file, *time, *network;
     bool strict_layouts;
     int64_t zero;
     int64_t batch_size, epochs, steps_per_epoch; /* defaults 32, 1, 0: all */

@@ -566,13 +566,14 @@ static bool is_clearly_better(const outcome *a, const outcome *b)
     return a->excess != b->excess ? a->excess < b->excess : a->cost < b->cost * (1 - CLEARLY);
 }
 
-static iso_status suggest_find_best(search *s, outcome *found)
+static iso_status suggest_find_best(search *s, outcome *found, double *data_parallel)
 {
     starts all = {0};
     record best, plain;
     iso_status status = ISO_OK;
     ISO_TRY(list_starts(s, &all));
     find_data_parallel(s, &all, &plain);
+    *data_parallel = plain.outcome.cost;
     sort_starts(&all);
     best = plain;
     for (int i = 0; i < all.count && i < (s->options->starts_only ? 1 : DESCENTS); i++) {
@@ -615,7 +616,8 @@ static iso_status write_layout(void *arg, const char *path, const iso_layout *la
     return ISO_OK;
 }
 
-static iso_status make_suggestion(const search *s, const outcome *best, iso_suggestion **out)
+static iso_status make_suggestion(const search *s, const outcome *best, double data_parallel,
+                                  iso_suggestion **out)
 {
     iso_suggestion *made = iso_new(sizeof *made);
     size_t most = (size_t)s->graph->n_variables + ISO_MAX_FUNCTION_INPUTS;
@@ -628,6 +630,7 @@ static iso_status make_suggestion(const search *s, const outcome *best, iso_sugg
     made->flops = best->flops;
     made->bytes = best->bytes;
     made->cost = best->cost;
+    made->data_parallel = data_parallel;
     made->slot_bytes = best->slot_bytes;
     made->host_bytes = best->host_bytes;
     iso_status status = visit_layouts(s, write_layout, &(writer){s, made});
@@ -650,6 +653,7 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
     ISO_NEED(graph, mesh, function, options, suggestion);
     iso_status status;
     outcome best = {0};
+    double data_parallel = 0;
     search *s = iso_new(sizeof *s);
     if (!s)
         return iso_error(ISO_NO_MEMORY, "no memory for a search of layouts");
@@ -658,8 +662,8 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
         ISO_TRY(iso_error(ISO_INVALID, "layouts can be suggested before a graph's first function is made"));
     ISO_TRY(iso_graph_error(graph));
     ISO_TRY(list_items(s));
-    ISO_TRY(suggest_find_best(s, &best));
-    ISO_TRY(make_suggestion(s, &best, suggestion));
+    ISO_TRY(suggest_find_best(s, &best, &data_parallel));
+    ISO_TRY(make_suggestion(s, &best, data_parallel, suggestion));
 done:
     for (int i = 0; i < s->n_items; i++)
         free_item(&s->items[i]);

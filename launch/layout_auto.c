@@ -1,0 +1,62 @@
+/* isogrid train --layout auto: which layouts a run takes. */
+#include "collectives/control/control.h"
+#include "launch/plan_impl.h"
+
+/* The slots of the fullest host of a mesh. */
+static int slots_of_fullest_host(iso_context *ctx, const iso_mesh *mesh)
+{
+    int most = 0;
+    for (int h = 0; h < iso_hosts(ctx); h++) {
+        int slots = 0;
+        for (int s = 0; s < iso_mesh_slots(mesh); s++)
+            slots += iso_host_of_rank(ctx, iso_mesh_rank_of_slot(mesh, s)) == h;
+        most = slots > most ? slots : most;
+    }
+    return most;
+}
+
+static iso_status search(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
+                         json_t **choice)
+{
+    iso_plan_options plan = {.train = *options, .suggest = true, .row = *row};
+    iso_mesh *mesh = NULL;
+    iso_status status;
+    ISO_TRY(iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &mesh));
+    plan.slots = options->mesh ? 0 : iso_mesh_slots(mesh);
+    plan.slots_per_host = slots_of_fullest_host(ctx, mesh);
+    ISO_TRY(iso_layouts_choose(ctx, &plan, choice));
+done:
+    iso_mesh_destroy(mesh);
+    return status;
+}
+
+/* The layouts with which a checkpoint was written keep the bits of its run, also on fewer hosts. */
+static iso_status take_stored(const iso_train_options *options, const iso_resumption *from, json_t **choice)
+{
+    const char *path = iso_saved_file_path(from->file);
+    iso_text reason = {0}, name = {0};
+    if (!json_is_object(from->distribution))
+        return iso_error(
+            ISO_INVALID,
+            "--layout auto takes the layouts that are stored in the checkpoint, and %s, of an older "
+            "version, has none: give --layout or --layout-file as its run did, or --resume never",
+            path);
+    iso_text_add(&reason, "those of %s", path);
+    iso_text_add(&name, "the layouts of %s, which --layout auto takes%s%s", path,
+                 options->mesh ? ", on --mesh " : "", options->mesh ? options->mesh : "");
+    *choice =
+        json_pack("{s:s, s:s, s:s, s:O}", "mesh", options->mesh ? options->mesh : from->mesh, "reason",
+                  iso_text_get(&reason), "name", iso_text_get(&name), "distribution", from->distribution);
+    iso_text_free(&reason);
+    iso_text_free(&name);
+    return *choice ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the layouts of %s", path);
+}
+
+iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_options *options,
+                                         const iso_shape *row, const iso_resumption *from,
+                                         iso_distribution_setup *setup)
+{
+    if (from->file)
+        return iso_agree(ctx, take_stored(options, from, &setup->choice));
+    return search(ctx, options, row, &setup->choice);
+}
