@@ -25,6 +25,7 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_s
     iso_slot_instruction *bound = &sp->instruction[i];
     iso_plan_call(plan, plan->instructions[i].step, sp->local->slot, bound->array,
                   bound->array + step->op->n_inputs, &bound->call);
+    bound->call.stream = sp->local->stream; /* whose device the kernel is found for */
     bound->kernel = runtime->backend->find(step->op->type->name, &bound->call);
     if (!bound->kernel)
         return no_kernel(runtime, step->op, &bound->call);
@@ -326,7 +327,6 @@ static void address_instruction(iso_runtime *runtime, iso_executable *ready, int
         bound->call.scratch = iso_runtime_scratch(runtime, local);
         bound->call.info = slot->info;
         bound->call.fault = slot->kernel_fault;
-        bound->call.stream = slot->stream;
         bound->call.instruction = i;
     } else if (bound->kind == ISO_READ) {
         bound->array->data =

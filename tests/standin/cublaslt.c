@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/standin/elements.h"
 #include "tests/standin/standin.h"
 
 enum { MAGIC = 0x4c74, WORKSPACE_MULTIPLE = 256 };
@@ -299,17 +300,12 @@ static uint64_t number_of(product p)
     return hash;
 }
 
-static size_t size_of(int32_t type)
-{
-    return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
-}
-
 /* ---- proposals ---- */
 
 static void propose(const product *p, const preference *wanted, uint32_t scheme, uint32_t splits,
                     cublasLtMatmulHeuristicResult_t *results, int room, int *count)
 {
-    uint64_t partial = p->l[3].rows * p->l[3].cols * (uint64_t)p->l[3].count * size_of(p->d.scale);
+    uint64_t partial = p->l[3].rows * p->l[3].cols * (uint64_t)p->l[3].count * standin_size(p->d.scale);
     algorithm a = {.magic = MAGIC,
                    .scheme = scheme,
                    .splits = splits,
@@ -368,47 +364,6 @@ typedef struct work {
     void *out, *workspace;
 } work;
 
-static double element(const void *at, int32_t type, int64_t i)
-{
-    uint32_t bits;
-    float value;
-    if (type == CUDA_R_64F)
-        return ((const double *)at)[i];
-    if (type == CUDA_R_32F)
-        return ((const float *)at)[i];
-    bits = (uint32_t)((const uint16_t *)at)[i] << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void store(void *at, int32_t type, int64_t i, double value)
-{
-    float narrow = (float)value;
-    uint32_t bits;
-    if (type == CUDA_R_64F) {
-        ((double *)at)[i] = value;
-        return;
-    }
-    if (type == CUDA_R_32F) {
-        ((float *)at)[i] = narrow;
-        return;
-    }
-    memcpy(&bits, &narrow, sizeof bits);
-    bits += 0x7fff + (bits >> 16 & 1); /* to the nearest, ties to even */
-    ((uint16_t *)at)[i] = narrow != narrow ? 0x7fc0 : (uint16_t)(bits >> 16);
-}
-
-/* With 10 bits of the fraction, as TF32. */
-static double shortened(double x)
-{
-    float value = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits &= 0xffffe000u;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* Matrix `i` of op(A) or op(B)': rows of k numbers each. */
 static double *packed(const work *w, int i, int64_t batch, uint64_t rows, uint64_t k)
 {
@@ -416,16 +371,16 @@ static double *packed(const work *w, int i, int64_t batch, uint64_t rows, uint64
     bool along =
         (w->p.d.trans[i] == CUBLAS_OP_N) == (i == 1); /* a column of the matrix is a row of the result */
     bool fast = w->p.d.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    size_t bytes = ((size_t)(l->cols - 1) * (size_t)l->ld + l->rows) * size_of(l->type);
+    size_t bytes = ((size_t)(l->cols - 1) * (size_t)l->ld + l->rows) * standin_size(l->type);
     const char *from =
-        standin_reach((const char *)w->in[i] + (size_t)(batch * l->stride) * size_of(l->type), bytes);
+        standin_reach((const char *)w->in[i] + (size_t)(batch * l->stride) * standin_size(l->type), bytes);
     double *to = make(rows * k * sizeof *to);
     for (uint64_t row = 0; row < rows; row++)
         for (uint64_t at = 0; at < k; at++) {
-            double x = element(from, l->type,
-                               along ? (int64_t)(row * (uint64_t)l->ld + at)
-                                     : (int64_t)(at * (uint64_t)l->ld + row));
-            to[row * k + at] = fast ? shortened(x) : x;
+            double x = standin_element(from, l->type,
+                                       along ? (int64_t)(row * (uint64_t)l->ld + at)
+                                             : (int64_t)(at * (uint64_t)l->ld + row));
+            to[row * k + at] = fast ? standin_shortened(x) : x;
         }
     return to;
 }
@@ -453,7 +408,8 @@ static double finished(const work *w, double value, uint64_t row)
     const desc *d = &w->p.d;
     int32_t type = w->p.l[3].type;
     if (d->epilogue & 4)
-        value += element(standin_reach(d->bias, w->p.l[3].rows * size_of(type)), type, (int64_t)row);
+        value +=
+            standin_element(standin_reach(d->bias, w->p.l[3].rows * standin_size(type)), type, (int64_t)row);
     return d->epilogue & 2 && value < 0 ? 0 : value;
 }
 
@@ -462,16 +418,16 @@ static void multiply(const work *w, int64_t batch)
     const layout *c = &w->p.l[2], *d = &w->p.l[3];
     uint64_t k = cols_of(&w->p, 0);
     double *a = packed(w, 0, batch, d->rows, k), *b = packed(w, 1, batch, d->cols, k);
-    size_t bytes = ((size_t)(d->cols - 1) * (size_t)d->ld + d->rows) * size_of(d->type);
-    size_t offset = (size_t)(batch * d->stride) * size_of(d->type);
+    size_t bytes = ((size_t)(d->cols - 1) * (size_t)d->ld + d->rows) * standin_size(d->type);
+    size_t offset = (size_t)(batch * d->stride) * standin_size(d->type);
     const char *old = standin_reach((const char *)w->in[2] + offset, bytes);
     char *to = standin_reach((char *)w->out + offset, bytes);
     for (uint64_t column = 0; column < d->cols; column++)
         for (uint64_t row = 0; row < d->rows; row++) {
             double value = w->alpha * sum_of(w, a + row * k, b + column * k, k);
             if (w->beta != 0)
-                value += w->beta * element(old, c->type, (int64_t)(column * (uint64_t)c->ld + row));
-            store(to, d->type, (int64_t)(column * (uint64_t)d->ld + row), finished(w, value, row));
+                value += w->beta * standin_element(old, c->type, (int64_t)(column * (uint64_t)c->ld + row));
+            standin_store(to, d->type, (int64_t)(column * (uint64_t)d->ld + row), finished(w, value, row));
         }
     free(a);
     free(b);

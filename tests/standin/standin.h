@@ -17,8 +17,10 @@
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
  *   STANDIN_SEED=N         for delays and orders (1)
  *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
- *                          F may be `kernel`: kernel number N fails while it runs
+ *                          F may be `kernel`: kernel number N fails while it runs; `cudnnPlan`: a plan of cuDNN's is
+ *                          finalized
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
+ *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it */
 #ifndef ISO_TESTS_STANDIN_H
 #define ISO_TESTS_STANDIN_H

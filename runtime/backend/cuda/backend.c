@@ -4,7 +4,9 @@
 
 #include <stdio.h>
 
+#include "runtime/backend/cuda/convolutions.h"
 #include "runtime/backend/cuda/cublaslt.h"
+#include "runtime/backend/cuda/cudnn.h"
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/functions.h"
 #include "runtime/backend/cuda/gpu.h"
@@ -13,17 +15,40 @@
 #include "runtime/backend/cuda/sequence.h"
 #include "runtime/backend/cuda/step_end.h"
 
-/* "cuda: GPU 0 (NVIDIA H200), CUDA 13.0, cuBLASLt 13.1.0 (libcublasLt.so.13)"; "cuda: 4 GPUs (NVIDIA H200), ..." */
+/* "cuDNN 9.19.0 (libcudnn.so.9)", or that it is not used. */
+static const char *convolutions_text(void)
+{
+    static iso_cuda_part_facts facts;
+    iso_cuda_find_opened(ISO_CUDA_CUDNN, &facts);
+    return iso_cuda_uses_cudnn() || !iso_cuda_wants_part(ISO_CUDA_CUDNN) ? facts.text
+           : facts.found ? "without cuDNN, which not all ranks have"
+           : facts.built ? "without cuDNN, which cannot be opened"
+                         : "built without cuDNN";
+}
+
+/* "cuda: GPU 0 (NVIDIA H200), CUDA 13.0, cuBLASLt 13.1.0 (libcublasLt.so.13), cuDNN 9.19.0 (libcudnn.so.9)";
+ * "cuda: 4 GPUs (NVIDIA H200), ..." */
 static const char *description(void)
 {
-    static char text[1000];
+    static char text[1500];
     int version = 0;
     iso_cuda_part_facts products;
     cudaRuntimeGetVersion(&version);
     iso_cuda_find_opened(ISO_CUDA_CUBLASLT, &products);
-    snprintf(text, sizeof text, "cuda: %s, CUDA %d.%d, %s%s", iso_cuda_gpu_names(), version / 1000,
-             version % 1000 / 10, products.text, iso_cuda_allows_tf32() ? ", TF32" : "");
+    snprintf(text, sizeof text, "cuda: %s, CUDA %d.%d, %s, %s%s", iso_cuda_gpu_names(), version / 1000,
+             version % 1000 / 10, products.text, convolutions_text(), iso_cuda_allows_tf32() ? ", TF32" : "");
     return text;
+}
+
+/* Convolutions have other bits with cuDNN than without it: all ranks use it, or none does. */
+static int level(void)
+{
+    return iso_cuda_uses_cudnn();
+}
+
+static void limit(int level)
+{
+    iso_cuda_allow_cudnn(level > 0);
 }
 
 static void set(const iso_backend_settings *settings)
@@ -34,6 +59,7 @@ static void set(const iso_backend_settings *settings)
 static const iso_kernel *find(const char *op, const iso_kernel_call *call)
 {
     const iso_kernel *kernel = iso_cuda_library_kernel(op, call);
+    kernel = kernel ? kernel : iso_cuda_convolution_kernel(op, call);
     return kernel ? kernel : iso_cuda_kernel_find(op, call);
 }
 
@@ -75,6 +101,8 @@ const iso_backend *iso_cuda_backend(void)
     static const iso_backend backend = {.name = "cuda",
                                         .description = description,
                                         .set = set,
+                                        .level = level,
+                                        .limit = limit,
                                         .kernels = iso_cuda_model_name,
                                         .device = iso_cuda_device,
                                         .find = find,

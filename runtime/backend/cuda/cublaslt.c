@@ -8,6 +8,7 @@
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/functions.h"
 #include "runtime/backend/cuda/gpu.h"
+#include "runtime/backend/cuda/refusals.h"
 #include "runtime/base/memory.h"
 
 /* NVIDIA recommends 32 MiB on Hopper (cuBLAS 13, "cublasSetWorkspace"); earlier GPUs ask for less. */
@@ -41,16 +42,6 @@ bool iso_cuda_allows_tf32(void)
 
 /* ---- errors ---- */
 
-static _Thread_local char error_text[400];
-
-const char *iso_cuda_product_error(void)
-{
-    static _Thread_local char taken[sizeof error_text];
-    memcpy(taken, error_text, sizeof taken);
-    error_text[0] = 0;
-    return *taken ? taken : NULL;
-}
-
 /* "float32 [8, 128, 784]" */
 static void matrix_text(int32_t dtype, int64_t batch, int64_t rows, int64_t columns, char text[120])
 {
@@ -67,9 +58,8 @@ static void keep_error(const iso_cuda_product *p, cublasStatus_t status)
     char a[120], b[120];
     matrix_text(p->dtype, p->batch, p->m, p->k, a);
     matrix_text(p->dtype, p->batch, p->k, p->n, b);
-    if (!error_text[0])
-        snprintf(error_text, sizeof error_text, "cuBLASLt refuses the product of %s and %s: %s (%d)", a, b,
-                 iso_cuda_call.cublasLtGetStatusString(status), (int)status);
+    iso_cuda_refused("cuBLASLt refuses the product of %s and %s: %s (%d)", a, b,
+                     iso_cuda_call.cublasLtGetStatusString(status), (int)status);
 }
 
 /* ---- descriptors ---- */

@@ -36,13 +36,10 @@ const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product);
 size_t iso_cuda_product_workspace(const iso_cuda_found_product *found);
 /* Whether the addresses are as aligned as cuBLASLt was told: multiples of 16. */
 bool iso_cuda_product_aligned(const iso_cuda_operands *operands);
-/* Queues a product. Does not wait, and may be captured. An error is kept for iso_cuda_product_error. */
+/* Queues a product. Does not wait, and may be captured. An error is kept: "cuBLASLt refuses the
+ * product of float32 [128, 784] and float32 [784, 10]: CUBLAS_STATUS_EXECUTION_FAILED (13)" (refusals.h). */
 void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_operands *operands,
                           const iso_stream *stream);
-
-/* The first error of this thread since the last call: "cuBLASLt refuses the product of float32 [128, 784] and
- * [784, 10]: CUBLAS_STATUS_EXECUTION_FAILED (13)"; NULL: none. It is valid until the thread's next error. */
-const char *iso_cuda_product_error(void);
 
 /* Whether float32 may be multiplied as TF32 from now on. Before the first plan. */
 void iso_cuda_allow_tf32(bool allow);

@@ -1,5 +1,6 @@
-/* Pools. A thread has an element of the result: of a gradient, it looks at the windows that its element is
- * in. */
+/* Pools. A thread has an element of the result: of a gradient, it looks at the windows that its element is in.
+ * Not by cuDNN: its gradient of a maximum takes the positions that its forward operation stored, which the op does not
+ * have, and does not promise that of equal elements the first gets the gradient. */
 #include "runtime/backend/cuda/elements.h"
 #include "runtime/backend/window.h"
 #include "runtime/graph/ops/network.h"

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "runtime/backend/cuda/cublaslt.h"
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/products.h"
+#include "runtime/backend/cuda/refusals.h"
 #include "runtime/backend/cuda/step_end.h"
 #include "runtime/base/memory.h"
 
@@ -54,7 +54,7 @@ static void fuse(iso_sequence *sequence)
 /* What a library refused: its text is made where it is called. */
 static iso_status library_status(const iso_sequence *sequence, int at)
 {
-    const char *error = iso_cuda_product_error();
+    const char *error = iso_cuda_refusal();
     const iso_work *w = &sequence->work[at];
     return !error ? ISO_OK
                   : iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_gpu_names(),

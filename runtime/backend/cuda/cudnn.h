@@ -1,0 +1,52 @@
+/* Convolutions by cuDNN's graph API. What is made for a convolution (a graph of one operation, and the plan of an
+ * engine for it) is made once, when a plan of Isogrid's first asks for it, and kept until the process ends: a step
+ * only queues it. Functions are local; any thread may call them. */
+#ifndef ISO_BACKEND_CUDA_CUDNN_H
+#define ISO_BACKEND_CUDA_CUDNN_H
+
+#include "runtime/backend/backend.h"
+
+typedef enum iso_cuda_convolution_kind {
+    ISO_CUDA_CONVOLVE,        /* y of x and the kernel */
+    ISO_CUDA_CONVOLVE_INPUT,  /* the gradient of x, of dy and the kernel */
+    ISO_CUDA_CONVOLVE_KERNEL, /* the gradient of the kernel, of x and dy */
+} iso_cuda_convolution_kind;
+
+/* x [n, h, w, c], kernel [f, r, s, cg], y [n, p, q, f]: dense; cg: channels of a group. Zeros are around x:
+ * `before` and `after` its height and width, none of them negative. All members are of one size: memcmp compares
+ * them. */
+typedef struct iso_cuda_convolution {
+    int64_t kind, dtype; /* iso_cuda_convolution_kind, iso_dtype */
+    int64_t n, h, w, c, r, s, cg, f, p, q;
+    int64_t stride[2], dilation[2], before[2], after[2];
+    int64_t gpu, tf32; /* set by iso_cuda_convolution_find */
+} iso_cuda_convolution;
+
+/* One of them is the result. The addresses of x, the kernel and y are such multiples. */
+enum { ISO_CUDA_CONVOLVED_MULTIPLE = 16 };
+typedef struct iso_cuda_convolved {
+    const void *x, *kernel, *y;
+    void *workspace;
+} iso_cuda_convolved;
+
+typedef struct iso_cuda_found_convolution iso_cuda_found_convolution;
+
+/* How cuDNN does a convolution on the GPU of a stream (NULL: the GPU that the thread has entered): by the first
+ * engine that its heuristics propose whose results are the same each time, whose products and sums are those of
+ * the type, and whose workspace is within a bound. NULL: it does not (an empty one, no such engine), or cuDNN is
+ * not in use. */
+const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution,
+                                                            const iso_stream *stream);
+/* Bytes of workspace, whose address may be any multiple of 16. */
+size_t iso_cuda_convolution_workspace(const iso_cuda_found_convolution *found);
+/* Queues a convolution. Does not wait, and may be captured. An error is kept: "cuDNN refuses the convolution of ...:
+ * CUDNN_STATUS_EXECUTION_FAILED (5000)" (refusals.h). */
+void iso_cuda_convolution_run(const iso_cuda_found_convolution *found, const iso_cuda_convolved *arrays,
+                              const iso_stream *stream);
+
+/* Whether cuDNN may be used from now on, if it can be opened. Before the first plan. */
+void iso_cuda_allow_cudnn(bool allow);
+/* Whether it is: allowed, and open. Opens it. */
+bool iso_cuda_uses_cudnn(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* The descriptors of cuDNN's graph API for one convolution, in the order in which the library wants them, and the
+ * engines that may do it. Functions are local; a handle serves one thread at a time. */
+#ifndef ISO_BACKEND_CUDA_CUDNN_GRAPH_H
+#define ISO_BACKEND_CUDA_CUDNN_GRAPH_H
+
+#include <cudnn.h>
+
+#include "runtime/backend/cuda/cudnn.h"
+
+/* The numbers of the tensors in a graph. */
+enum { ISO_CUDNN_X = 1, ISO_CUDNN_KERNEL, ISO_CUDNN_Y };
+
+enum { ISO_CUDNN_MOST_MADE = 8 };
+
+/* What was made for a convolution: a plan is made of them, so they live as long as it does. */
+typedef struct iso_cudnn_made {
+    cudnnBackendDescriptor_t descriptor[ISO_CUDNN_MOST_MADE];
+    int count;
+    cudnnBackendDescriptor_t graph; /* one of them */
+    cudnnBackendDescriptor_t config, plan;
+    int64_t workspace; /* bytes that the plan needs */
+} iso_cudnn_made;
+
+/* Makes the graph, and the plan of the first engine that is allowed. False: there is none, and nothing was made. */
+bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution, iso_cudnn_made *made);
+
+/* A descriptor; *status is the first error so far, after which calls do nothing (a descriptor is then NULL). */
+cudnnBackendDescriptor_t iso_cudnn_create(cudnnStatus_t *status, cudnnBackendDescriptorType_t type);
+void iso_cudnn_set(cudnnStatus_t *status, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                   cudnnBackendAttributeType_t type, int64_t count, const void *values);
+void iso_cudnn_finalize(cudnnStatus_t *status, cudnnBackendDescriptor_t of);
+
+#endif
