@@ -8,6 +8,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/command_line.h"
+#include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
 #include "runtime/base/memory.h"
 
@@ -194,6 +195,8 @@ int main(int argc, char **argv)
     iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
     if (word)
         words = copy_words(argc, argv, word);
+    if (argc > 1 && !strcmp(argv[1], iso_command_plan.name))
+        iso_backend_only_plan();
     if (status == ISO_OK)
         status = iso_init(&words, &word, &ctx);
     if (status == ISO_OK)

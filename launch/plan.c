@@ -7,6 +7,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/plan_impl.h"
+#include "runtime/backend/backend.h"
 #include "runtime/exec/inspect.h"
 
 /* ---- options ---- */
@@ -25,8 +26,14 @@ static const iso_argument own[] = {
     {"slots-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots_per_host), "N",
      "number of slots on each host, in the order of their ranks; default: all on one host", 1, 0x1p31 - 1,
      NULL},
-    {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot",
-     "memory of a host (or of a slot): 64GiB, 16GB/slot; a plan that needs more is an error", 0, 0, NULL},
+    {"gpus-per-host", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, gpus_per_host), "N",
+     "with --backend cuda: number of GPUs of each host, which its slots take in turn; default: one for each "
+     "slot",
+     1, 0x1p31 - 1, NULL},
+    {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot or SIZE/gpu",
+     "memory of a host (or of a slot, or of a GPU): 64GiB, 16GB/slot, 80GB/gpu; a plan that needs more is an "
+     "error",
+     0, 0, NULL},
     {"suggest", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, suggest), NULL,
      "instead of a plan: searches for the layouts with the lowest cost of a step, and prints them as a file "
      "for --layout-file",
@@ -85,13 +92,15 @@ static iso_status read_memory(const char *text, iso_plan_options *options)
     const char *of = strchr(end, '/');
     size_t length = of ? (size_t)(of - end) : strlen(end);
     options->limit_of_slot = of && !strcmp(of, "/slot");
+    options->limit_of_gpu = of && !strcmp(of, "/gpu");
     for (size_t i = 0; end > text && i < sizeof units / sizeof units[0]; i++)
         if (strlen(units[i].name) == length && !strncmp(units[i].name, end, length))
             options->limit = number * units[i].bytes;
-    bool known = !of || options->limit_of_slot || !strcmp(of, "/host");
+    bool known = !of || options->limit_of_slot || options->limit_of_gpu || !strcmp(of, "/host");
     if (known && options->limit >= 1 && options->limit < 0x1p60)
         return ISO_OK;
-    return iso_error(ISO_INVALID, "--memory '%s': should be a size such as 64GiB, 500MB or 16GiB/slot", text);
+    return iso_error(ISO_INVALID,
+                     "--memory '%s': should be a size such as 64GiB, 500MB, 16GiB/slot or 80GB/gpu", text);
 }
 
 static iso_status check_suggest(const iso_plan_options *options)
@@ -112,6 +121,26 @@ static iso_status check_suggest(const iso_plan_options *options)
     return ISO_OK;
 }
 
+/* The backend itself is found out when there is a context. */
+static iso_status check_gpus(const iso_plan_options *options)
+{
+    if (options->limit_of_gpu && options->suggest)
+        return iso_error(ISO_INVALID, "--memory %s: --suggest takes the memory of a host or of a slot",
+                         options->memory);
+    return ISO_OK;
+}
+
+static iso_status check_backend(iso_context *ctx, const iso_plan_options *options)
+{
+    const iso_backend *backend = iso_context_backend(ctx);
+    const char *option = options->gpus_per_host ? "--gpus-per-host" : "--memory SIZE/gpu";
+    if ((options->gpus_per_host || options->limit_of_gpu) && backend->device(0)->host_access)
+        return iso_error(ISO_INVALID,
+                         "%s: the backend %s computes in the host's memory; --backend cuda does not", option,
+                         backend->name);
+    return ISO_OK;
+}
+
 static iso_status plan_read_options(int argc, char *const *argv, iso_plan_options *options)
 {
     iso_argument rows[SHARED + OWN];
@@ -127,6 +156,7 @@ static iso_status plan_read_options(int argc, char *const *argv, iso_plan_option
     if (!read.train.model)
         ISO_TRY(iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models"));
     ISO_TRY(check_suggest(&read));
+    ISO_TRY(check_gpus(&read));
     *options = read;
 done:
     return status;
@@ -140,7 +170,9 @@ static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, 
     iso_compile_options compile = p->named.compile;
     iso_named_model_make(ctx, &options->train, &options->row, &p->named);
     compile.distribution = p->setup.distribution;
-    return iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
+    iso_status status = iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
+    p->training.gpus_per_host = (int)options->gpus_per_host;
+    return status;
 }
 
 static iso_status plan_make(const iso_plan_options *options, iso_dry_run *p)
@@ -169,7 +201,11 @@ static iso_status print(iso_context *ctx, const iso_plan_options *options, const
 static iso_status check_memory(const iso_plan_options *options, const iso_plan_report *report)
 {
     char need[32], over[32], bytes[32];
-    double needed = (double)(options->limit_of_slot ? report->slot.total : report->host.total);
+    const iso_report_memory *of = options->limit_of_slot  ? &report->slot
+                                  : options->limit_of_gpu ? &report->gpu
+                                                          : &report->host;
+    const char *where = options->limit_of_slot ? "slot" : options->limit_of_gpu ? "GPU" : "host";
+    double needed = (double)of->total;
     if (!options->memory || needed <= options->limit)
         return ISO_OK;
     iso_text text = {0};
@@ -183,7 +219,7 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
     }
     iso_status status = iso_error(
         ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; on each slot the largest are %s",
-        iso_text_scaled(needed, "B", need, sizeof need), options->limit_of_slot ? "slot" : "host",
+        iso_text_scaled(needed, "B", need, sizeof need), where,
         iso_text_scaled(needed - options->limit, "B", over, sizeof over), options->memory,
         iso_text_get(&text));
     iso_text_free(&text);
@@ -260,6 +296,7 @@ static iso_status plan_run(iso_context *ctx, int argc, char *const *argv)
     iso_dry_run p = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, plan_read_options(argc, argv, &options)));
+    ISO_TRY(iso_agree(ctx, check_backend(ctx, &options)));
     if (options.suggest) {
         ISO_TRY(iso_dry_run_prepare_search(ctx, &options, &p));
         ISO_TRY(iso_plan_suggest(ctx, &options, &p));

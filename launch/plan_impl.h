@@ -11,12 +11,12 @@
 typedef struct iso_plan_options {
     iso_train_options train; /* the options of `isogrid train` that affect its plan */
     const char *shape, *memory;
-    int64_t slots_per_host, slots;
+    int64_t slots_per_host, gpus_per_host, slots;
     bool json, suggest;
     /* read from the above */
     iso_shape row;
     double limit; /* bytes; 0: none */
-    bool limit_of_slot;
+    bool limit_of_slot, limit_of_gpu;
 } iso_plan_options;
 
 /* A planned model, with everything whose texts its report uses. */

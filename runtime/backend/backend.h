@@ -146,6 +146,10 @@ iso_status iso_backend_find(const char *name, const iso_backend **backend);
 /* Its number in the list, the preferred one first; and the backend of a number, NULL if there is none. Local. */
 int iso_backend_number(const iso_backend *backend);
 const iso_backend *iso_backend_numbered(int number);
+/* From now on backends can be used whose device is missing, for plans: they tell the sizes of kernels, and run
+ * nothing. Before the first context begins. */
+void iso_backend_only_plan(void);
+bool iso_backend_only_plans(void);
 /* Adds one more backend at the end of the list, for tests. It is lent. Before the first context begins. */
 void iso_backend_add(const iso_backend *backend);
 

@@ -4,6 +4,18 @@
 #include "runtime/backend/list.h"
 #include "runtime/base/text.h"
 
+static bool only_plans;
+
+void iso_backend_only_plan(void)
+{
+    only_plans = true;
+}
+
+bool iso_backend_only_plans(void)
+{
+    return only_plans;
+}
+
 static const iso_backend *(*const list[])(void) = {
 #define BACKEND(name) iso_backend_##name,
 #include "runtime/backend/list.h"

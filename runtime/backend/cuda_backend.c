@@ -41,11 +41,14 @@ static void open_once(void)
     const iso_cuda_library *library;
     iso_cuda_facts facts;
     iso_cuda_find(false, &facts);
-    if (facts.state != ISO_CUDA_FOUND || iso_cuda_library_open(&library, NULL) != ISO_OK) {
+    bool found = facts.state == ISO_CUDA_FOUND;
+    if ((!found && !iso_backend_only_plans()) || iso_cuda_library_open(&library, NULL) != ISO_OK) {
         snprintf(reason, sizeof reason, "%s", facts.text);
         return;
     }
-    if (lacks_products(library))
+    if (!found)
+        library->only_plan();
+    else if (lacks_products(library))
         return;
     on_device = library->backend();
     backend = *on_device;

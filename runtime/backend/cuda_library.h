@@ -79,6 +79,8 @@ typedef struct iso_cuda_library {
     void (*find_part)(iso_cuda_part part, iso_cuda_part_facts *facts);
     /* The GPU of slot number `turn` among those of its host (iso_backend.device). */
     const struct iso_device *(*device)(int turn);
+    /* There is no GPU: kernels of libraries are taken as if they were there. Before kernels are looked for. */
+    void (*only_plan)(void);
     const struct iso_backend *(*backend)(void); /* without `unavailable` and `load` */
 } iso_cuda_library;
 

@@ -89,22 +89,34 @@ static void number_domains(iso_domains *d, const iso_mesh *mesh, iso_context *ct
         }
 }
 
-/* Numbers the domains as number_domains does on the CPU. first: [slots] zeros, memory of the caller. */
-static void number_abstract(int slots, const int *host_of_slot, int per_domain, int *first,
+/* The domain, among those of its host, of slot number `turn` on the host. The slots take the devices in turn, and
+ * those of one device fill its domains; each round over all devices begins its domains in turn. */
+static int domain_at(int turn, int devices, int per_domain)
+{
+    int device = turn % devices, on_device = turn / devices;
+    return per_domain > 0 ? on_device / per_domain * devices + device : device;
+}
+
+/* Numbers the domains as number_domains does. first: [slots] zeros, memory of the caller. */
+static void number_abstract(int slots, const int *host_of_slot, int devices, int per_domain, int *first,
                             int *domain_of_slot)
 {
     for (int s = 0; s < slots; s++)
         domain_of_slot[s] = first[host_of_slot[s]]++; /* its place on the host */
     for (int h = 0, domains = 0; h < slots; h++) {
-        int here = per_domain > 0 ? (first[h] + per_domain - 1) / per_domain : first[h] > 0;
+        int here = 0;
+        for (int turn = 0; turn < first[h]; turn++)
+            here = domain_at(turn, devices, per_domain) + 1 > here ? domain_at(turn, devices, per_domain) + 1
+                                                                   : here;
         first[h] = domains;
         domains += here;
     }
     for (int s = 0; s < slots; s++)
-        domain_of_slot[s] = first[host_of_slot[s]] + (per_domain > 0 ? domain_of_slot[s] / per_domain : 0);
+        domain_of_slot[s] = first[host_of_slot[s]] + domain_at(domain_of_slot[s], devices, per_domain);
 }
 
-iso_status iso_domains_abstract(int slots, const int *host_of_slot, int *domain_of_slot, bool *one)
+iso_status iso_domains_abstract(int slots, const int *host_of_slot, int devices, int *domain_of_slot,
+                                bool *one)
 {
     int per_domain, *first;
     iso_status status = slots_per_domain(&per_domain);
@@ -113,7 +125,7 @@ iso_status iso_domains_abstract(int slots, const int *host_of_slot, int *domain_
     first = iso_new((size_t)slots * sizeof *first);
     if (!first)
         return iso_no_memory("the memory domains of %d slots", slots);
-    number_abstract(slots, host_of_slot, per_domain, first, domain_of_slot);
+    number_abstract(slots, host_of_slot, devices, per_domain, first, domain_of_slot);
     iso_free(first);
     *one = true;
     for (int s = 0; s < slots; s++)

@@ -13,10 +13,19 @@
 #include "runtime/report/plan_time.h"
 #include "runtime/report/report.h"
 
+/* The devices of each host; by default each slot has its own, or all compute in the host's memory. */
+static int devices_of_host(const iso_backend *backend, const iso_mesh *mesh, int gpus_per_host)
+{
+    if (backend->device(0)->host_access)
+        return 1;
+    return gpus_per_host > 0 ? gpus_per_host : mesh->n_slots;
+}
+
 /* *hosts: the memory of the site's tables; also written on errors. */
 static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, int slots_per_host,
-                                 iso_site *site, int **hosts)
+                                 int gpus_per_host, iso_site *site, int **hosts)
 {
+    const iso_backend *backend = iso_context_backend(graph->ctx);
     *hosts = iso_new(2 * (size_t)mesh->n_slots * sizeof **hosts);
     if (!*hosts)
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
@@ -24,10 +33,11 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
     bool one = true, one_domain;
     int *domains = *hosts + mesh->n_slots;
     ISO_TRY(iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts));
-    ISO_TRY(iso_domains_abstract(mesh->n_slots, *hosts, domains, &one_domain));
+    ISO_TRY(iso_domains_abstract(mesh->n_slots, *hosts, devices_of_host(backend, mesh, gpus_per_host),
+                                 domains, &one_domain));
     for (int s = 0; s < mesh->n_slots; s++)
         one &= (*hosts)[s] == (*hosts)[0];
-    *site = (iso_site){.backend = iso_context_backend(graph->ctx),
+    *site = (iso_site){.backend = backend,
                        .host_of_slot = *hosts,
                        .domain_of_slot = domains,
                        .slot_tables = iso_executable_table_bytes,
@@ -37,13 +47,15 @@ done:
     return status;
 }
 
-static iso_status dry_run_check(const iso_graph *graph, int64_t rows, int slots_per_host)
+static iso_status dry_run_check(const iso_graph *graph, int64_t rows, int slots_per_host, int gpus_per_host)
 {
     const iso_distribution *distribution = graph->distribution;
     if (rows < 1)
         return iso_error(ISO_INVALID, "a plan for %" PRId64 " rows", rows);
     if (slots_per_host < 0)
         return iso_error(ISO_INVALID, "a plan with %d slots on a host", slots_per_host);
+    if (gpus_per_host < 0)
+        return iso_error(ISO_INVALID, "a plan with %d GPUs on a host", gpus_per_host);
     if (!distribution || !distribution->mesh)
         return iso_error(ISO_INVALID, "a plan needs a distribution with a mesh");
     return iso_graph_error(graph);
@@ -63,9 +75,10 @@ iso_status iso_dry_plan_make(iso_graph *graph, int64_t rows, int slots_per_host,
 {
     iso_status status;
     *dry = (iso_dry_plan){0};
-    ISO_TRY(dry_run_check(graph, rows, slots_per_host));
+    ISO_TRY(dry_run_check(graph, rows, slots_per_host, options->gpus_per_host));
     ISO_TRY(iso_function_program(graph, graph->distribution, options, keeps_all, &dry->program));
-    ISO_TRY(abstract_hosts(graph, dry->program->mesh, slots_per_host, &dry->site, &dry->hosts));
+    ISO_TRY(abstract_hosts(graph, dry->program->mesh, slots_per_host, options->gpus_per_host, &dry->site,
+                           &dry->hosts));
     ISO_TRY(iso_function_buckets(dry->program, dry->site.one_domain, &dry->buckets));
     ISO_TRY(iso_plan_create(dry->program, &dry->buckets, &dry->site, rows, &dry->plan));
 done:

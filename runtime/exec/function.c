@@ -285,6 +285,7 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     *out = ready;
     return ISO_OK;
 done:
+    status = iso_function_explain_memory(function, ready ? ready->plan : plan, status);
     iso_plan_destroy(plan);
     iso_executable_destroy(runtime, ready);
     return status;

@@ -25,10 +25,12 @@ typedef struct iso_function_options {
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS]; /* in the order of the results; scalars for
                                                       iso_function_run */
     iso_update *updates[ISO_MAX_FUNCTION_UPDATES];
-    bool training;    /* dropout is active, batch norm uses the batch's statistics, and (with .updates) the
+    bool training;     /* dropout is active, batch norm uses the batch's statistics, and (with .updates) the
                       layers' own updates run */
-    bool parts;       /* outputs stay sharded, for iso_function_step; else every slot gets whole outputs */
-    const char *name; /* for messages and the printed plan; NULL: "training" or "inference" */
+    bool parts;        /* outputs stay sharded, for iso_function_step; else every slot gets whole outputs */
+    const char *name;  /* for messages and the printed plan; NULL: "training" or "inference" */
+    int gpus_per_host; /* for iso_function_plan, where slots compute on GPUs: those of a host, which its slots
+                          take in turn; 0: each slot has its own */
 } iso_function_options;
 
 /* Makes a function of a graph. The first function fixes the graph's distribution (iso_graph_distribute, or

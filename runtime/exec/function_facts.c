@@ -149,3 +149,28 @@ iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
     *text = out.data;
     return ISO_OK;
 }
+
+iso_status iso_function_explain_memory(const iso_function *function, const iso_plan *plan, iso_status status)
+{
+    iso_plan_report *report = NULL;
+    if (status != ISO_NO_MEMORY || !plan || !function->runtime->device->gather)
+        return status;
+    iso_text message = {0};
+    iso_text_add(&message, "%s", iso_error_message()); /* which the report may replace */
+    if (iso_plan_report_create(plan, &report) == ISO_OK && !message.failed) {
+        char text[6][32];
+        const iso_report_memory *m = &report->gpu;
+        const int64_t bytes[6] = {m->total,     m->weights,     m->gradients,
+                                  m->optimizer, m->activations, m->buffers};
+        for (int i = 0; i < 6; i++)
+            iso_text_scaled((double)bytes[i], "B", text[i], sizeof text[i]);
+        iso_error(status,
+                  "the plan needs %s on a GPU of %d slot%s (weights %s, gradients %s, optimizer %s, "
+                  "activations %s, workspaces %s): %s",
+                  text[0], report->n_gpu_slots, report->n_gpu_slots == 1 ? "" : "s", text[1], text[2],
+                  text[3], text[4], text[5], iso_text_get(&message));
+    }
+    iso_plan_report_destroy(report);
+    iso_text_free(&message);
+    return status;
+}

@@ -476,13 +476,14 @@ done:
     return status;
 }
 
+/* What slots share first: where it grows, the weights are there twice for a moment. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch)
 {
     iso_status status = ISO_OK;
     runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
-    status = iso_runtime_finish(runtime);
-    ISO_TRY(iso_agree(runtime->ctx, status == ISO_OK ? reserve_private(runtime, arena, scratch) : status));
+    ISO_TRY(iso_agree(runtime->ctx, iso_runtime_finish(runtime)));
     ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->domain_bytes));
+    ISO_TRY(iso_agree(runtime->ctx, reserve_private(runtime, arena, scratch)));
     runtime->generation++;
 done:
     return status;

@@ -137,6 +137,10 @@ static json_t *whole(const iso_plan_report *r)
                   "peak", json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
     if (object)
         json_object_set_new(object, "heaviest", heaviest(r));
+    if (object && r->n_gpu_slots > 0) {
+        json_object_set_new(object, "gpu_memory", memory(&r->gpu));
+        json_object_set_new(object, "slots_per_gpu", json_integer(r->n_gpu_slots));
+    }
     if (object && r->flops_again > 0)
         json_object_set_new(object, "again",
                             json_pack("{so sI}", "flops", json_real(r->flops_again), "activations_kept",

@@ -92,20 +92,35 @@ static size_t scratch_of(const iso_reporter *r, const iso_instruction *instructi
     return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
 }
 
-/* Where the host cannot work in the device's memory: the slot's summed gradients there (and in pinned memory, unless
- * the device gathers), and two pinned copies of what it reads of a batch. */
-static int64_t staging_of_slot(const iso_reporter *r)
+static const iso_device *device_of(const iso_reporter *r)
+{
+    return r->plan->site->backend->device(0);
+}
+
+/* Whether what slots share is in the memory of GPUs too. */
+static bool is_on_gpus(const iso_reporter *r)
+{
+    return device_of(r)->gather != NULL;
+}
+
+/* Where the host cannot work in the device's memory: the slot's summed gradients. */
+static int64_t sums_of_slot(const iso_reporter *r)
 {
     int64_t bytes = 0, begin, part;
-    const iso_device *device = r->plan->site->backend->device(0);
-    if (device->host_access)
-        return 0;
-    for (int b = 0; b < r->plan->buckets->count; b++) {
+    for (int b = 0; b < r->plan->buckets->count && !device_of(r)->host_access; b++) {
         const iso_bucket *bucket = &r->plan->buckets->buckets[b];
         iso_bucket_part(bucket, r->mesh, 0, &begin, &part);
-        bytes += (device->gather ? 1 : 2) * part * (int64_t)iso_dtype_size(bucket->dtype);
+        bytes += part * (int64_t)iso_dtype_size(bucket->dtype);
     }
-    for (int i = 0; i < r->plan->n_instructions; i++) {
+    return bytes;
+}
+
+/* And in pinned memory of the host: these too, unless the device gathers, and two copies of what the slot reads of a
+ * batch. */
+static int64_t pinned_of_slot(const iso_reporter *r)
+{
+    int64_t bytes = device_of(r)->gather ? 0 : sums_of_slot(r);
+    for (int i = 0; i < r->plan->n_instructions && !device_of(r)->host_access; i++) {
         int input = r->plan->instructions[i].input;
         if (r->plan->instructions[i].kind != ISO_READ)
             continue;
@@ -115,7 +130,8 @@ static int64_t staging_of_slot(const iso_reporter *r)
     return bytes;
 }
 
-static int64_t buffers_of_slot(const iso_reporter *r)
+/* Scratch memory of kernels, constants, and sums. */
+static int64_t workspace_of_slot(const iso_reporter *r)
 {
     size_t most = 0;
     for (int i = 0; i < r->plan->n_instructions; i++) {
@@ -126,9 +142,15 @@ static int64_t buffers_of_slot(const iso_reporter *r)
         size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], 0).bytes;
         most = bytes > most ? bytes : most;
     }
+    return (int64_t)(most + r->plan->constant_bytes) + sums_of_slot(r);
+}
+
+/* In memory of the host: tables of the plan and of exchanges, and what is pinned. */
+static int64_t tables_of_slot(const iso_reporter *r)
+{
     size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
     size_t pulls = r->mesh->n_slots > 1 ? (size_t)(r->plan->n_moves + r->plan->buckets->count + 1) * PULL : 0;
-    return (int64_t)(most + r->plan->constant_bytes + tables + pulls) + staging_of_slot(r);
+    return (int64_t)(tables + pulls) + pinned_of_slot(r);
 }
 
 /* Bytes of a process's tables: the graph, the program of this function and one for evaluation, the plan,
@@ -167,7 +189,7 @@ static int slots_of(const iso_reporter *r, int domain)
     return r->domain_begin[domain + 1] - r->domain_begin[domain];
 }
 
-/* A slot's share of the messages is among its buffers already. */
+/* A slot's share of the messages is among its buffers already, if they are in the same memory. */
 static void add_domain(const iso_reporter *r, int domain, iso_report_memory *memory)
 {
     const iso_report_memory *slot = &r->report->slot;
@@ -188,6 +210,21 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
             add_domain(r, d, memory);
     memory->buffers += tables_of_process(r->plan);
     add_up(memory);
+}
+
+/* Where slots compute on GPUs. messages: of each domain. */
+static void sum_gpus(const iso_reporter *r, int domain, double messages)
+{
+    iso_plan_report *report = r->report;
+    int domains = 0;
+    for (int d = 0; d < r->n_domains; d++)
+        domains += r->domain_host[d] == r->domain_host[domain];
+    report->n_gpu_slots = slots_of(r, domain);
+    add_domain(r, domain, &report->gpu);
+    add_up(&report->gpu);
+    report->host.buffers = tables_of_process(r->plan) + r->host_slots[domain] * tables_of_slot(r) +
+                           (int64_t)(messages * domains);
+    add_up(&report->host);
 }
 
 /* The domain that has the most slots, and its host; among these, the one that holds the most copies. */
@@ -339,9 +376,14 @@ iso_status iso_report_memory_of(iso_reporter *r)
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
-    slot->buffers = buffers_of_slot(r) + (int64_t)messages / slots_of(r, domain);
+    slot->buffers = workspace_of_slot(r);
+    if (!is_on_gpus(r))
+        slot->buffers += tables_of_slot(r) + (int64_t)messages / slots_of(r, domain);
     add_up(slot);
-    sum_host(r, r->domain_host[domain], &r->report->host);
+    if (is_on_gpus(r))
+        sum_gpus(r, domain, messages);
+    else
+        sum_host(r, r->domain_host[domain], &r->report->host);
     find_live(r);
     find_peak(r);
     weigh_all(r);

@@ -134,8 +134,12 @@ typedef struct iso_plan_report {
     iso_report_op *ops; /* in the order in which a slot runs them; the last is the end of the step */
     iso_report_collective *collectives;
     iso_report_memory slot, host; /* of slot 0 alone on a host; of the fullest host */
-    int peak;                     /* the op at which most memory is live */
-    int64_t peak_bytes;           /* of a slot at that op, including weights */
+    /* Where slots compute on GPUs (n_gpu_slots > 0): `slot` is memory of the GPU, of slot 0 alone on one; `gpu` is
+     * that of the fullest GPU, which n_gpu_slots share; `host` is memory of the host. */
+    iso_report_memory gpu;
+    int n_gpu_slots;
+    int peak;           /* the op at which most memory is live */
+    int64_t peak_bytes; /* of a slot at that op, including weights */
     int heaviest;
     iso_report_weight heavy[ISO_REPORT_HEAVIEST]; /* of a slot, the heaviest first */
     int64_t parameters;                           /* elements of trainable variables, global */
