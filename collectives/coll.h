@@ -91,6 +91,10 @@ int iso_fabric_domain_of_slot(const iso_fabric *fabric, int slot);
 /* The highest number of a domain plus 1. */
 int iso_fabric_domains(const iso_fabric *fabric);
 
+/* How the devices of this rank's host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the
+ * host"; NULL: slots share the memory of one device, or of the host. Valid while the fabric is. */
+const char *iso_fabric_between_devices(const iso_fabric *fabric);
+
 /* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
  * and acquire. */
 void iso_fabric_barrier(iso_fabric *fabric, int thread);
@@ -157,16 +161,21 @@ iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind,
  * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called
  * before the commit. */
 void iso_exchange_set_settled(iso_exchange *exchange);
-/* Bytes of messages, to be called after the last add. *landing: received by this host; *outgoing: sent by
- * this rank. */
-void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t *outgoing);
+/* Bytes of messages, or offsets in their buffers. */
+typedef struct iso_message_bytes {
+    size_t landing;  /* received by this host, in its memory */
+    size_t outgoing; /* sent by this rank, likewise */
+    size_t linked;   /* in the memory of each device, for messages between devices of this host */
+} iso_message_bytes;
+/* To be called after the last add. */
+iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange);
 /* Places the messages in buffers that the exchanges of a fabric share, at these offsets. Exchanges with
  * common bytes must never be in progress at the same time. To be called before iso_fabric_reserve_messages
  * and the commit. */
-void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset);
+void iso_exchange_share_buffers(iso_exchange *exchange, iso_message_bytes offsets);
 /* Allocates or grows these buffers, and the ranks of a host agree on which of the exchanges that are not
  * committed its slots take part in. No exchange may be in progress. Collective. */
-iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing);
+iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes bytes);
 /* To be called after the last add: creates the messages, and buffers unless they are shared. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);
 /* Sets the address of a target buffer of a local slot, after the last add and before the first run; it may be

@@ -6,6 +6,8 @@
 
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
+#include "collectives/device_areas.h"
+#include "collectives/links_impl.h"
 #include "collectives/messages_impl.h"
 #include "collectives/puller_impl.h"
 #include "collectives/request_impl.h"
@@ -30,9 +32,8 @@ typedef struct iso_domain {
     iso_comm *own;         /* the same; NULL: they are those of the host, or there is no MPI */
     int n_slots;
     iso_window memory;
-    char *areas;              /* the device's address of `memory`, or its own memory if it gathers */
-    const iso_device *device; /* whose memory that is, if it gathers */
-    bool imported;            /* it is of another rank */
+    char *areas;                /* the device's address of `memory`, or its own memory if it gathers */
+    iso_device_areas on_device; /* that memory */
     bool reserved;
     size_t slot_bytes, shared_bytes;
 } iso_domain;
@@ -67,6 +68,8 @@ struct iso_fabric {
     iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
+    iso_links *links;                /* NULL: what domains of this host exchange lies in memory of the host */
+    iso_device_areas *link_areas;    /* [n_own_domains] for messages of the exchanges that share buffers */
     void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
     iso_exchange *exchanges;
     int **groups; /* [n_groups] the groupings of slots that exchanges have, each once */
@@ -111,10 +114,13 @@ struct iso_exchange {
     iso_pack_list packs; /* of this rank, in the order of messages after the commit */
     iso_pack_list near_packs;     /* of this rank: into the messages between domains of the host */
     bool relays;                  /* what leaves this host reads messages between its domains */
+    iso_linked linked;            /* messages between devices of this host */
+    iso_pack_list link_packs;     /* of this rank: into them */
+    iso_device_areas *link_areas; /* [own domains of the fabric] unless they are shared; NULL: none */
     void *work[ISO_MOST_METHODS]; /* the methods' */
     bool settled;                 /* no slot writes its sources in a step that runs it */
     bool shared;                  /* its messages are in the fabric's buffers, at these offsets */
-    size_t landing_offset, outgoing_offset;
+    iso_message_bytes offsets;
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
     iso_exchange *next;    /* in the fabric's list */
     iso_exchange *next_under_way;
@@ -127,6 +133,13 @@ iso_status iso_fabric_find_domains(iso_fabric *fabric);
 /* Makes their communicators. Collective over the host. */
 iso_status iso_fabric_join_domains(iso_fabric *fabric);
 void iso_fabric_free_domains(iso_fabric *fabric);
+/* Memory for messages between devices, in each domain of this rank: areas [n_own_domains], of `bytes` bytes each at
+ * least. Collective over the host. */
+iso_status iso_fabric_make_link_areas(const iso_fabric *fabric, iso_device_areas **areas);
+iso_status iso_fabric_grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas);
+void iso_fabric_free_link_areas(const iso_fabric *fabric, iso_device_areas *areas);
+/* Where a domain's is; NULL: this rank has no part in the domain. */
+char *iso_fabric_link_area(const iso_fabric *fabric, int domain, const iso_device_areas *areas);
 /* Computes the addresses of all operands again after messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);
 /* Places the messages in the exchange's own buffers or the fabric's, and creates their requests. */

@@ -269,81 +269,58 @@ static iso_status find_owner(const iso_fabric *fabric, const iso_domain *domain,
     return iso_comm_reduce(domain->ranks, ISO_COMM_MAX, ISO_COMM_INT, owner, 1);
 }
 
-static void drop_areas(iso_domain *domain)
-{
-    if (domain->areas && domain->imported)
-        domain->device->drop_memory(domain->device, domain->areas);
-    else if (domain->areas)
-        domain->device->release(domain->device, domain->areas);
-    domain->areas = NULL;
-}
-
-/* The owner's part: memory for the areas, with what the slots share copied, and its handle if others import it. */
-static iso_status make_areas(iso_stream *stream, const iso_domain *domain, size_t total, bool alone,
-                             unsigned char *handle, void **areas)
-{
-    const iso_device *device = stream->device;
-    iso_status status = device->allocate(device, total, "buffers that slots share", areas);
-    if (status == ISO_OK && domain->areas) {
-        device->copy(stream, *areas, domain->areas, domain->shared_bytes);
-        status = device->wait(stream);
-    }
-    if (status == ISO_OK && !alone)
-        status = device->export_memory(device, *areas, handle);
-    return status;
-}
-
-static void replace_areas(iso_domain *domain, void *areas, bool imported)
-{
-    drop_areas(domain);
-    domain->areas = areas;
-    domain->imported = imported;
-}
-
-/* Other ranks of the domain import the memory that one allocates. It gives the old memory back when they have dropped
- * it. A rank without slots takes part, and has no memory. */
 static iso_status grow_on_device(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
 {
-    struct {
-        int good;
-        unsigned char handle[ISO_DEVICE_HANDLE];
-    } made = {0};
     size_t total;
-    int owner = 0, good;
-    void *areas = NULL;
-    iso_stream *stream = stream_in_domain(fabric, domain);
+    int owner = 0;
     iso_status status = ISO_OK;
-    domain->device = stream ? stream->device : NULL;
     ISO_TRY(window_bytes(domain, bytes, &total));
     ISO_TRY(find_owner(fabric, domain, &owner));
-    bool mine = iso_comm_rank(domain->ranks) == owner;
-    if (mine)
-        status = make_areas(stream, domain, total, iso_comm_size(domain->ranks) == 1, made.handle, &areas);
-    made.good = status == ISO_OK;
-    iso_status met = iso_comm_broadcast(domain->ranks, owner, &made, sizeof made);
-    status = status == ISO_OK ? met : status;
-    if (status == ISO_OK && made.good && !mine && stream)
-        status = stream->device->import_memory(stream->device, made.handle, &areas);
-    good = made.good && status == ISO_OK;
-    met = iso_comm_reduce(domain->ranks, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
-    if (!good || met != ISO_OK) {
-        iso_domain failed = {.device = domain->device, .areas = areas, .imported = !mine};
-        drop_areas(&failed);
-        return status != ISO_OK ? status
-               : met != ISO_OK
-                   ? met
-                   : iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that "
-                                              "slots share");
-    }
-    if (!mine)
-        replace_areas(domain, areas, true);
-    ISO_TRY(iso_comm_barrier(domain->ranks));
-    if (mine)
-        replace_areas(domain, areas, false);
+    ISO_TRY(iso_device_areas_grow(domain->ranks, owner, stream_in_domain(fabric, domain), total,
+                                  domain->shared_bytes, &domain->on_device));
+    domain->areas = domain->on_device.base;
     domain->slot_bytes = (size_t)bytes[0];
     domain->shared_bytes = (size_t)bytes[1];
 done:
     return status;
+}
+
+/* ---- messages between devices ---- */
+
+iso_status iso_fabric_grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas)
+{
+    iso_status status = ISO_OK;
+    int owner = 0;
+    for (int i = 0; i < fabric->n_own_domains; i++) {
+        const iso_domain *domain = &fabric->domains[i];
+        if (areas[i].bytes >= bytes)
+            continue;
+        iso_status grown = find_owner(fabric, domain, &owner);
+        if (grown == ISO_OK)
+            grown = iso_device_areas_grow(domain->ranks, owner, stream_in_domain(fabric, domain), bytes, 0,
+                                          &areas[i]);
+        status = status == ISO_OK ? grown : status;
+    }
+    return status;
+}
+
+char *iso_fabric_link_area(const iso_fabric *fabric, int domain, const iso_device_areas *areas)
+{
+    const iso_domain *own = find_domain(fabric, domain);
+    return own ? areas[own - fabric->domains].base : NULL;
+}
+
+iso_status iso_fabric_make_link_areas(const iso_fabric *fabric, iso_device_areas **areas)
+{
+    *areas = iso_new(((size_t)fabric->n_own_domains + 1) * sizeof **areas);
+    return *areas ? ISO_OK : iso_no_memory("messages between devices");
+}
+
+void iso_fabric_free_link_areas(const iso_fabric *fabric, iso_device_areas *areas)
+{
+    for (int i = 0; areas && i < fabric->n_own_domains; i++)
+        iso_device_areas_drop(&areas[i]);
+    iso_free(areas);
 }
 
 /* ---- both ---- */
@@ -351,7 +328,7 @@ done:
 static void free_areas(const iso_fabric *fabric, iso_domain *domain)
 {
     if (fabric->topology.device->gather)
-        drop_areas(domain);
+        iso_device_areas_drop(&domain->on_device);
     else
         destroy_areas(fabric, domain);
 }

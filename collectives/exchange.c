@@ -77,6 +77,9 @@ void iso_exchange_destroy(iso_exchange *exchange)
     destroy_work(exchange);
     iso_packs_free(&exchange->packs);
     iso_packs_free(&exchange->near_packs);
+    iso_packs_free(&exchange->link_packs);
+    iso_linked_free(exchange->fabric, &exchange->linked);
+    iso_fabric_free_link_areas(exchange->fabric, exchange->link_areas);
     iso_messages_free(&exchange->messages, exchange->fabric->topology.device);
     iso_free(exchange->slots);
     iso_free(exchange->what);
@@ -278,6 +281,25 @@ static iso_status find_fragment(const iso_request *r, int i)
                                 region_bytes(r), &r->part[i], &r->fresh[i]);
 }
 
+/* Whether a part comes from another device of this host by its communicator. */
+static bool is_linked(const iso_request *r, int i)
+{
+    return r->near[i] && r->exchange->fabric->links;
+}
+
+/* The same for a node that goes from one device of this host to another. */
+static iso_status find_link(const iso_request *r, int i)
+{
+    const int *domain = r->exchange->fabric->domain_of_slot;
+    iso_hash_key key = exchange_key_of(r, &r->nodes[i]);
+    int from = domain[r->sources[r->nodes[i].begin].slot], to = domain[r->slot];
+    hash_number(&key, (uint64_t)to);
+    r->exchange->active = true;
+    return iso_mailbox_fragment(&r->exchange->linked.box, from, to, 0, key, region_bytes(r), &r->part[i],
+                                &r->fresh[i]);
+}
+
+static iso_status add_link_pack(const iso_request *r, int i);
 static iso_status add_near_pack(const iso_request *r, int i);
 static iso_status add_pack(const iso_request *r, int i);
 
@@ -292,10 +314,13 @@ static iso_status place_part(const iso_request *r, int i)
     r->near[i] = from.host == to.host;
     if (from.domain == to.domain || (from.host != here && to.host != here))
         return ISO_OK;
-    iso_status status = find_fragment(r, i);
+    iso_status status = is_linked(r, i) ? find_link(r, i) : find_fragment(r, i);
     if (status != ISO_OK || !r->fresh[i])
         return status;
-    return r->near[i] ? add_near_pack(r, i) : from.host == here ? add_pack(r, i) : ISO_OK;
+    return is_linked(r, i)     ? add_link_pack(r, i)
+           : r->near[i]        ? add_near_pack(r, i)
+           : from.host == here ? add_pack(r, i)
+                               : ISO_OK;
 }
 
 /* Divides the sources into operands and finds where they come from. */
@@ -344,8 +369,11 @@ static void take_operand(const iso_request *r, int i, iso_operand *operand, cons
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
-        const iso_fragment *part = &r->exchange->messages.in.fragments[r->part[i]];
-        *operand = (iso_operand){.area = ISO_AREA_MESSAGE, .number = part->message, .offset = part->offset};
+        const iso_mailbox *from = is_linked(r, i) ? &r->exchange->linked.box : &r->exchange->messages.in;
+        const iso_fragment *part = &from->fragments[r->part[i]];
+        *operand = (iso_operand){.area = is_linked(r, i) ? ISO_AREA_LINK : ISO_AREA_MESSAGE,
+                                 .number = part->message,
+                                 .offset = part->offset};
     }
     operand->n_folds = r->nodes[i].n_folds;
 }
@@ -437,24 +465,34 @@ done:
     return status;
 }
 
-static iso_status pack_node(const iso_request *r, int i, const iso_mailbox *box, iso_pack_list *list)
+static iso_status pack_node(const iso_request *r, int i, int reader, const iso_mailbox *box,
+                            iso_pack_list *list)
 {
     const iso_tree_node *node = &r->nodes[i];
     const iso_fragment *part = &box->fragments[r->part[i]];
-    return iso_request_pack(r, slot_that_sends(r, node), r->sources + node->begin, node->count,
+    return iso_request_pack(r, reader, r->sources + node->begin, node->count,
                             (iso_pack){.message = part->message, .offset = part->offset}, list);
 }
 
 /* What another domain of this host reads. */
 static iso_status add_near_pack(const iso_request *r, int i)
 {
-    return pack_node(r, i, &r->exchange->messages.in, &r->exchange->near_packs);
+    return pack_node(r, i, slot_that_sends(r, &r->nodes[i]), &r->exchange->messages.in,
+                     &r->exchange->near_packs);
+}
+
+/* The same by a link: the domain's owner sends. */
+static iso_status add_link_pack(const iso_request *r, int i)
+{
+    const iso_fabric *fabric = r->exchange->fabric;
+    int first = fabric->links->first_slot[fabric->domain_of_slot[r->sources[r->nodes[i].begin].slot]];
+    return pack_node(r, i, first, &r->exchange->linked.box, &r->exchange->link_packs);
 }
 
 /* What is sent to another host. */
 static iso_status add_pack(const iso_request *r, int i)
 {
-    return pack_node(r, i, &r->exchange->messages.out, &r->exchange->packs);
+    return pack_node(r, i, slot_that_sends(r, &r->nodes[i]), &r->exchange->messages.out, &r->exchange->packs);
 }
 
 /* ---- pulls that a method takes ---- */

@@ -204,6 +204,8 @@ static iso_status fabric_build(iso_fabric *fabric, const iso_topology *topology)
         status = make_barriers(fabric);
     if (status == ISO_OK)
         status = iso_fabric_join_domains(fabric);
+    if (status == ISO_OK)
+        status = iso_links_open(fabric);
     return iso_channel_agree(&fabric->channel, status);
 }
 
@@ -252,6 +254,8 @@ void iso_fabric_destroy(iso_fabric *fabric)
     for (int i = 0; i < fabric->n_groups; i++)
         iso_free(fabric->groups[i]);
     iso_free(fabric->groups);
+    iso_fabric_free_link_areas(fabric, fabric->link_areas);
+    iso_links_close(fabric);
     iso_fabric_free_domains(fabric);
     destroy_pack_streams(fabric);
     if (fabric->topology.device) {
@@ -275,6 +279,26 @@ void iso_fabric_destroy(iso_fabric *fabric)
 const iso_topology *iso_fabric_topology(const iso_fabric *fabric)
 {
     return &fabric->topology;
+}
+
+/* Whether domains of this host reach each other. */
+static bool some_reach(const iso_fabric *fabric)
+{
+    int host = fabric->host_number, begin = fabric->host_begin[host], end = fabric->host_begin[host + 1];
+    for (int i = begin; i < end; i++)
+        if (fabric->reach_of_slot[fabric->by_host[i]] == fabric->reach_of_slot[fabric->by_host[begin]] &&
+            fabric->domain_of_slot[fabric->by_host[i]] != fabric->domain_of_slot[fabric->by_host[begin]])
+            return true;
+    return false;
+}
+
+const char *iso_fabric_between_devices(const iso_fabric *fabric)
+{
+    if (!fabric->topology.device->gather || fabric->n_host_domains < 2)
+        return NULL;
+    return fabric->links        ? fabric->links->comms->description()
+           : some_reach(fabric) ? "each other's memory"
+                                : "memory of the host";
 }
 
 /* ---- message buffers ---- */
@@ -331,15 +355,30 @@ static iso_status agree_on_active(iso_fabric *fabric)
     return status;
 }
 
-iso_status iso_fabric_reserve_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
+static iso_status grow_linked(iso_fabric *fabric, size_t bytes)
 {
-    uint64_t most = landing;
-    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, &most, 1);
+    iso_status status = ISO_OK;
+    if (!fabric->link_areas)
+        status = iso_fabric_make_link_areas(fabric, &fabric->link_areas);
+    int good = status == ISO_OK;
+    ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1));
+    if (good)
+        status = iso_fabric_grow_link_areas(fabric, bytes, fabric->link_areas);
+done:
+    return status;
+}
+
+iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes bytes)
+{
+    uint64_t most[2] = {bytes.landing, bytes.linked};
+    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, most, 2);
     if (status == ISO_OK && fabric->host)
         status = agree_on_active(fabric);
+    if (status == ISO_OK && most[1] > 0)
+        status = grow_linked(fabric, (size_t)most[1]);
     if (status != ISO_OK)
         return iso_channel_agree(&fabric->channel, status);
-    status = grow_messages(fabric, (size_t)most, outgoing);
+    status = grow_messages(fabric, (size_t)most[0], bytes.outgoing);
     if (status != ISO_OK)
         return status;
     for (iso_exchange *exchange = fabric->exchanges; exchange && status == ISO_OK;

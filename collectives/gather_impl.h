@@ -6,11 +6,17 @@
 #include "collectives/coll.h"
 
 /* The memory that holds an operand or target. */
-typedef enum iso_area { ISO_AREA_SLOT, ISO_AREA_SHARED, ISO_AREA_MESSAGE, ISO_AREA_RESULT } iso_area;
+typedef enum iso_area {
+    ISO_AREA_SLOT,
+    ISO_AREA_SHARED,
+    ISO_AREA_MESSAGE,
+    ISO_AREA_LINK, /* a message between devices */
+    ISO_AREA_RESULT,
+} iso_area;
 
 typedef struct iso_operand {
     iso_area area;
-    int number; /* of the slot (SHARED: one of the domain), of the incoming message, or of a method's result */
+    int number; /* of the slot (SHARED: one of the domain), of the incoming message or that between devices, or of a method's result */
     size_t offset; /* bytes from the beginning of the area to the region's first element */
     char *address; /* of the region's first element; found when areas are placed */
     int n_folds;   /* combinations to make after this operand: the tree in postfix order */

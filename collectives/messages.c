@@ -169,7 +169,7 @@ iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoi
     return status;
 }
 
-static void free_mailbox(iso_mailbox *box)
+void iso_mailbox_free(iso_mailbox *box)
 {
     iso_free(box->messages);
     iso_free(box->fragments);
@@ -181,8 +181,8 @@ void iso_messages_free(iso_messages *messages, const iso_device *device)
     close_lines(messages);
     iso_buffer_destroy(device, &messages->landing);
     device->release_pinned(device, messages->outgoing);
-    free_mailbox(&messages->in);
-    free_mailbox(&messages->out);
+    iso_mailbox_free(&messages->in);
+    iso_mailbox_free(&messages->out);
 }
 
 /* ---- a run ---- */

@@ -56,6 +56,7 @@ bool iso_message_is_sent(const iso_messages *messages, int i, int number);
  * on offsets. *number: its number in the mailbox. */
 iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transport, iso_hash_key key,
                                 size_t bytes, int *number, bool *fresh);
+void iso_mailbox_free(iso_mailbox *box);
 
 /* To be called after the last fragment: computes bytes, and which transports travel. */
 void iso_messages_close(iso_messages *messages, int rank);

@@ -31,6 +31,8 @@ static char *area_address(const iso_exchange *exchange, const iso_operand *opera
         return device->reach(iso_fabric_slot_area(exchange->fabric, operand->number));
     case ISO_AREA_SHARED:
         return device->reach(iso_fabric_shared_area(exchange->fabric, operand->number));
+    case ISO_AREA_LINK:
+        return iso_linked_received(exchange, operand->number);
     case ISO_AREA_RESULT:
         return iso_methods(&count)[operand->method]->result(exchange->work[operand->method], operand->number);
     default:
@@ -61,6 +63,15 @@ static void resolve_packs(const iso_exchange *exchange, iso_pack_list *list, con
     }
 }
 
+static void resolve_link_packs(const iso_exchange *exchange)
+{
+    for (int i = 0; i < exchange->link_packs.count; i++) {
+        iso_pack *pack = &exchange->link_packs.packs[i];
+        iso_exchange_resolve_gather(exchange, &pack->gather);
+        pack->gather.out = iso_linked_sent(exchange, pack->message) + pack->offset;
+    }
+}
+
 void iso_exchange_resolve(iso_exchange *exchange)
 {
     int count;
@@ -70,6 +81,7 @@ void iso_exchange_resolve(iso_exchange *exchange)
             iso_exchange_resolve_gather(exchange, &exchange->slots[s].pulls[i].gather);
     resolve_packs(exchange, &exchange->packs, &exchange->messages.out);
     resolve_packs(exchange, &exchange->near_packs, &exchange->messages.in);
+    resolve_link_packs(exchange);
     for (int m = 0; m < count; m++)
         if (exchange->work[m])
             methods[m]->resolve(exchange, exchange->work[m]);
@@ -85,18 +97,18 @@ void iso_exchange_set_settled(iso_exchange *exchange)
     exchange->settled = true;
 }
 
-void iso_exchange_message_bytes(iso_exchange *exchange, size_t *landing, size_t *outgoing)
+iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange)
 {
     iso_messages_close(&exchange->messages, exchange->fabric->topology.rank);
-    *landing = exchange->messages.bytes_in;
-    *outgoing = exchange->messages.bytes_out;
+    iso_linked_close(exchange->fabric, &exchange->linked);
+    return (iso_message_bytes){exchange->messages.bytes_in, exchange->messages.bytes_out,
+                               exchange->linked.bytes};
 }
 
-void iso_exchange_share_buffers(iso_exchange *exchange, size_t landing_offset, size_t outgoing_offset)
+void iso_exchange_share_buffers(iso_exchange *exchange, iso_message_bytes offsets)
 {
     exchange->shared = true;
-    exchange->landing_offset = landing_offset;
-    exchange->outgoing_offset = outgoing_offset;
+    exchange->offsets = offsets;
 }
 
 iso_status iso_exchange_place_messages(iso_exchange *exchange)
@@ -105,10 +117,12 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
     iso_messages *messages = &exchange->messages;
     char *landing = messages->landing.base, *outgoing = messages->outgoing;
     if (exchange->shared && messages->bytes_in > 0)
-        landing = fabric->landing.base + exchange->landing_offset;
+        landing = fabric->landing.base + exchange->offsets.landing;
     if (exchange->shared && messages->bytes_out > 0)
-        outgoing = fabric->outgoing + exchange->outgoing_offset;
-    return iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
+        outgoing = fabric->outgoing + exchange->offsets.outgoing;
+    iso_status status =
+        iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
+    return status == ISO_OK ? iso_linked_bind(exchange) : status;
 }
 
 /* Whether method m has something to do on this rank in a run. */
@@ -122,7 +136,7 @@ static bool works(const iso_exchange *exchange, int m)
 /* Whether this rank sends or receives, or a method does. */
 static bool finds_communication(const iso_exchange *exchange)
 {
-    bool any = iso_messages_travel(&exchange->messages);
+    bool any = iso_messages_travel(&exchange->messages) || exchange->linked.n_list > 0;
     for (int m = 0; m < ISO_MOST_METHODS; m++)
         any = any || works(exchange, m);
     return any;
@@ -142,15 +156,32 @@ static iso_status allocate_work(const iso_exchange *exchange)
     return status;
 }
 
+/* Buffers of its own. Collective over the host. */
+static iso_status allocate_messages(iso_exchange *exchange)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    iso_status status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device),
+               linked = ISO_OK;
+    int good = 1;
+    if (exchange->linked.bytes == 0)
+        return status;
+    linked = iso_fabric_make_link_areas(fabric, &exchange->link_areas);
+    good = linked == ISO_OK;
+    iso_status met = iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+    if (good && met == ISO_OK)
+        linked = iso_fabric_grow_link_areas(fabric, exchange->linked.bytes, exchange->link_areas);
+    return status != ISO_OK ? status : met != ISO_OK ? met : linked;
+}
+
 iso_status iso_exchange_commit(iso_exchange *exchange)
 {
     iso_fabric *fabric = exchange->fabric;
     iso_status status = ISO_OK;
     if (!fabric->reserved)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
-    iso_messages_close(&exchange->messages, fabric->topology.rank);
+    iso_exchange_message_bytes(exchange);
     if (status == ISO_OK && !exchange->shared)
-        status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device);
+        status = allocate_messages(exchange);
     if (status == ISO_OK)
         status = allocate_work(exchange);
     if (status == ISO_OK)
@@ -205,6 +236,7 @@ static bool is_lost(const iso_fabric *fabric)
 void iso_fabric_abandon(iso_fabric *fabric)
 {
     fabric->abandoned = true;
+    iso_links_abort(fabric);
 }
 
 static void run_check(iso_fabric *fabric, iso_status status)
@@ -245,7 +277,7 @@ static void send_messages(iso_exchange *exchange)
 /* Whether slots of this host read what comes from other domains. */
 static bool has_arrivals(const iso_exchange *exchange)
 {
-    return exchange->messages.in.n_messages > 0 || exchange->brought;
+    return exchange->messages.in.n_messages > 0 || exchange->linked.box.n_messages > 0 || exchange->brought;
 }
 
 void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
@@ -297,6 +329,22 @@ static void finish_methods(iso_exchange *exchange)
     }
 }
 
+/* Whether this rank's devices send or receive messages of their own. */
+static bool links(const iso_exchange *exchange)
+{
+    return exchange->linked.n_list > 0;
+}
+
+static void finish_linked(iso_exchange *exchange)
+{
+    iso_patience patience = {0};
+    for (int done = !links(exchange); !done && !is_lost(exchange->fabric);) {
+        run_check(exchange->fabric, iso_linked_test(exchange, &done));
+        if (!done)
+            iso_patience_pass(&patience, exchange->fabric->host_barrier.crowded);
+    }
+}
+
 /* A barrier of the host, whose time counts as a wait. */
 static void timed_barrier(iso_fabric *fabric, int thread)
 {
@@ -317,6 +365,10 @@ static void run_start(iso_exchange *exchange, int thread)
         timed_barrier(fabric, thread);
     if (thread == 0 && exchange->near_packs.count > 0)
         iso_packs_run(exchange, &exchange->near_packs);
+    if (thread == 0 && links(exchange) && !is_lost(fabric))
+        run_check(fabric, iso_linked_start(exchange));
+    if (thread == 0 && exchange->relays)
+        finish_linked(exchange);
     if (exchange->relays)
         timed_barrier(fabric, thread);
     if (thread == 0 && exchange->communicates && !is_lost(fabric)) {
@@ -351,6 +403,7 @@ static void run_wait(iso_exchange *exchange, int thread)
         return;
     if (thread == 0 && exchange->communicates) {
         int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
+        finish_linked(exchange);
         finish_methods(exchange);
         run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
                                                         exchange->fabric->host_barrier.crowded));

@@ -156,6 +156,8 @@ static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
     printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
            (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
            iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
+    if (facts.between_gpus)
+        printf("GPUs of this host exchange by %s\n", facts.between_gpus);
     return ISO_OK;
 }
 

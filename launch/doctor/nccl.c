@@ -3,9 +3,10 @@
 
 static const iso_doctor_outcome outcomes[] = {
     [ISO_DOCTOR_PART_FOUND] = {"found", ISO_DOCTOR_OK, NULL},
-    [ISO_DOCTOR_PART_MISSING] =
-        {"missing", ISO_DOCTOR_WARNING,
-         "GPUs exchange through the host's memory: install NCCL, and build Isogrid with its headers"},
+    [ISO_DOCTOR_PART_MISSING] = {"missing", ISO_DOCTOR_WARNING,
+                                 "GPUs without access to each other's memory exchange through the host's: "
+                                 "install NCCL, and build Isogrid "
+                                 "with its headers"},
 };
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
@@ -16,7 +17,7 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 
 const iso_doctor_check iso_doctor_check_nccl = {
     .name = "nccl",
-    .looks_at = "NCCL, for exchanges between GPUs",
+    .looks_at = "NCCL, for exchanges between GPUs without access to each other's memory",
     .scope = ISO_DOCTOR_RANKS,
     .run = run,
     ISO_DOCTOR_OUTCOMES(outcomes),

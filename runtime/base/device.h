@@ -117,6 +117,7 @@ struct iso_device {
     iso_status (*import_memory)(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
                                 void **memory);
     void (*drop_memory)(const iso_device *device, void *memory);
+    const struct iso_device_comms *comms; /* device_comms.h; NULL: there are none */
 };
 
 /* The CPU: plain memory. */

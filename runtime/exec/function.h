@@ -113,6 +113,9 @@ typedef struct iso_plan_facts {
     double flops;                /* of one step, summed over slots, without the optimizer */
     double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
     int instructions, exchanges; /* of one slot's plan */
+    /* How GPUs of this host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the host";
+     * NULL: they do not. Valid while the graph is. */
+    const char *between_gpus;
 } iso_plan_facts;
 /* The facts of the plan for `rows` rows, which is made if there is none yet. Errors as iso_function_prepare.
  * Collective. */

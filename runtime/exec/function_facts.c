@@ -101,7 +101,8 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
                          .flops = ready->plan->flops,
                          .exchanged_bytes = bytes,
                          .instructions = ready->plan->n_instructions,
-                         .exchanges = exchanges};
+                         .exchanges = exchanges,
+                         .between_gpus = iso_fabric_between_devices(runtime->fabric)};
 done:
     return status;
 }

@@ -507,25 +507,25 @@ done:
 typedef struct travel {
     int count;
     iso_exchange **exchange;
-    iso_block *landing, *outgoing;
+    iso_block *landing, *outgoing, *linked;
 } travel;
 
 static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
 {
     iso_block block = {.begin = begin, .end = end};
-    size_t landing, outgoing;
     if (!exchange)
         return;
-    iso_exchange_message_bytes(exchange, &landing, &outgoing);
-    t->landing[t->count] = t->outgoing[t->count] = block;
-    t->landing[t->count].bytes = landing;
-    t->outgoing[t->count].bytes = outgoing;
+    iso_message_bytes bytes = iso_exchange_message_bytes(exchange);
+    t->landing[t->count] = t->outgoing[t->count] = t->linked[t->count] = block;
+    t->landing[t->count].bytes = bytes.landing;
+    t->outgoing[t->count].bytes = bytes.outgoing;
+    t->linked[t->count].bytes = bytes.linked;
     t->exchange[t->count++] = exchange;
 }
 
 static iso_status place_messages(iso_plan *plan, travel *t)
 {
-    size_t landing = 0, outgoing = 0;
+    iso_message_bytes bytes = {0};
     iso_status status = ISO_OK;
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
@@ -536,11 +536,14 @@ static iso_status place_messages(iso_plan *plan, travel *t)
     add_travel(t, plan->faults, plan->n_instructions, plan->n_instructions);
     add_travel(t, plan->epilogue, plan->n_instructions, plan->n_instructions);
     add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
-    ISO_TRY(iso_memory_plan(t->landing, t->count, &landing));
-    ISO_TRY(iso_memory_plan(t->outgoing, t->count, &outgoing));
+    ISO_TRY(iso_memory_plan(t->landing, t->count, &bytes.landing));
+    ISO_TRY(iso_memory_plan(t->outgoing, t->count, &bytes.outgoing));
+    ISO_TRY(iso_memory_plan(t->linked, t->count, &bytes.linked));
     for (int i = 0; i < t->count; i++)
-        iso_exchange_share_buffers(t->exchange[i], t->landing[i].offset, t->outgoing[i].offset);
-    ISO_TRY(iso_fabric_reserve_messages(plan->site->fabric, landing, outgoing));
+        iso_exchange_share_buffers(
+            t->exchange[i],
+            (iso_message_bytes){t->landing[i].offset, t->outgoing[i].offset, t->linked[i].offset});
+    ISO_TRY(iso_fabric_reserve_messages(plan->site->fabric, bytes));
     for (int i = 0; i < t->count; i++)
         ISO_TRY(iso_exchange_commit(t->exchange[i]));
 done:
@@ -552,13 +555,15 @@ static iso_status exchanges_commit(iso_plan *plan)
     size_t most = (size_t)plan->n_instructions + (size_t)plan->buckets->count + 3;
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
                 .landing = iso_new(most * sizeof(iso_block)),
-                .outgoing = iso_new(most * sizeof(iso_block))};
-    iso_status status = t.exchange && t.landing && t.outgoing
+                .outgoing = iso_new(most * sizeof(iso_block)),
+                .linked = iso_new(most * sizeof(iso_block))};
+    iso_status status = t.exchange && t.landing && t.outgoing && t.linked
                             ? place_messages(plan, &t)
                             : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);
     iso_free(t.exchange);
     iso_free(t.landing);
     iso_free(t.outgoing);
+    iso_free(t.linked);
     return status;
 }
 

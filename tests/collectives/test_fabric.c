@@ -304,15 +304,16 @@ static iso_exchange *make_sum(iso_fabric *fabric, int slots, int number)
 /* The first two are under way together, the third has the buffers of the first. */
 static void share(iso_fabric *fabric, iso_exchange *const *exchange, size_t more)
 {
-    size_t in[3], out[3], landing, outgoing;
+    iso_message_bytes of[3], all = {0};
     for (int i = 0; i < 3; i++)
-        iso_exchange_message_bytes(exchange[i], &in[i], &out[i]);
-    landing = in[0] > in[2] ? in[0] : in[2];
-    outgoing = out[0] > out[2] ? out[0] : out[2];
+        of[i] = iso_exchange_message_bytes(exchange[i]);
+    all.landing = of[0].landing > of[2].landing ? of[0].landing : of[2].landing;
+    all.outgoing = of[0].outgoing > of[2].outgoing ? of[0].outgoing : of[2].outgoing;
     for (int i = 0; i < 3 && more == 0; i++)
-        iso_exchange_share_buffers(exchange[i], i == 1 ? landing : 0, i == 1 ? outgoing : 0);
-    ck_assert(iso_fabric_reserve_messages(fabric, landing + in[1] + more, outgoing + out[1] + more) ==
-              ISO_OK);
+        iso_exchange_share_buffers(exchange[i], i == 1 ? all : (iso_message_bytes){0});
+    all.landing += of[1].landing + more;
+    all.outgoing += of[1].outgoing + more;
+    ck_assert(iso_fabric_reserve_messages(fabric, all) == ISO_OK);
 }
 
 static void take(iso_exchange *exchange, int slot, const float *got, double want)

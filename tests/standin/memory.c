@@ -318,6 +318,15 @@ standin_kind standin_kind_of(const void *memory, size_t bytes)
     return kind;
 }
 
+int standin_memory_gpu(const void *memory)
+{
+    pthread_mutex_lock(&lock);
+    const allocation *a = find(memory);
+    int gpu = a && a->data ? a->gpu : NONE;
+    pthread_mutex_unlock(&lock);
+    return gpu;
+}
+
 void *standin_reach(const void *memory, size_t bytes)
 {
     char *at = (char *)(uintptr_t)memory;

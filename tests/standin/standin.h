@@ -18,10 +18,12 @@
  *   STANDIN_SEED=N         for delays and orders (1)
  *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
  *                          F may be `kernel`: kernel number N fails while it runs; `cudnnPlan`: a plan of cuDNN's is
- *                          finalized
+ *                          finalized; `nccl`: from group number N on, what NCCL has queued never ends until it is
+ *                          aborted, and its communicator has error E
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
- *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it */
+ *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
+ *   STANDIN_NCCL_FOLDER=D  where the ranks of NCCL's communicators share a file (/dev/shm) */
 #ifndef ISO_TESTS_STANDIN_H
 #define ISO_TESTS_STANDIN_H
 
@@ -73,6 +75,8 @@ typedef enum standin_kind { STANDIN_PAGEABLE, STANDIN_PINNED, STANDIN_DEVICE } s
 /* What kind of memory the bytes are. Ends the process if they are partly outside of an allocation of the device, or
  * were freed. */
 standin_kind standin_kind_of(const void *memory, size_t bytes);
+/* The GPU of memory of the device; -1: it is not. */
+int standin_memory_gpu(const void *memory);
 /* Where the code of the stand-in finds the bytes, whether the device's memory is open or not. */
 void *standin_reach(const void *memory, size_t bytes);
 /* Opens the memory of a GPU to this process, and closes that of the others unless it may reach it, until no stream

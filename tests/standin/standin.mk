@@ -9,7 +9,7 @@ $(STANDIN_CC): $(BUILD)/tests/standin/%.o: tests/standin/%.cc $(BUILD)/flags
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) $(EMULATOR_FLAGS) -MMD -MP -c -o $@ $<
 ifeq ($(CUDA_HAS_TOOLKIT),1)
-$(STANDIN_C) $(STANDIN_TESTS:%=%.o): CPPFLAGS += $(CUDA_CPPFLAGS) -DTESTS_HAVE_CUDA
+$(STANDIN_C) $(STANDIN_TESTS:%=%.o): CPPFLAGS += $(CUDA_CPPFLAGS) -DTESTS_HAVE_CUDA $(if $(filter 1,$(CUDA_HAS_NCCL)),-DTESTS_HAVE_NCCL)
 $(STANDIN_C) $(STANDIN_TESTS:%=%.o): $(BUILD)/cuda_flags
 $(STANDIN_TESTS): $(STANDIN_RUNTIME) $(STANDIN_KERNELS)
 $(STANDIN_TESTS): LDLIBS += -lstdc++

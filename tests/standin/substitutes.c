@@ -13,7 +13,8 @@ typedef struct substitute {
 } substitute;
 
 #define SUBSTITUTE(name) {#name, (void (*)(void))name},
-static const substitute all[] = {ISO_CUBLASLT_FUNCTIONS(SUBSTITUTE) ISO_CUDNN_FUNCTIONS(SUBSTITUTE)};
+static const substitute all[] = {ISO_CUBLASLT_FUNCTIONS(SUBSTITUTE) ISO_CUDNN_FUNCTIONS(SUBSTITUTE)
+                                     ISO_NCCL_FUNCTIONS(SUBSTITUTE)};
 #undef SUBSTITUTE
 
 void *iso_cuda_substitute(const char *name)

@@ -7,6 +7,7 @@
 
 #include "runtime/backend/cuda/gather.h"
 #include "runtime/backend/cuda/gpu.h"
+#include "runtime/backend/cuda/nccl.h"
 #include "runtime/base/memory.h"
 
 /* One of the GPUs. */
@@ -115,7 +116,7 @@ static void fill(iso_stream *of, void *to, const void *element, size_t size, siz
 typedef struct event {
     iso_device_event base;
     cudaEvent_t cuda;
-    cudaError_t error; /* of the last record */
+    cudaError_t error; /* of what was queued before the last record */
 } event;
 
 static iso_status create_event(const iso_device *device, iso_device_event **out)
@@ -151,6 +152,7 @@ static void record(iso_device_event *of, iso_stream *at)
     if (e->error == cudaSuccess)
         e->error = cudaEventRecord(e->cuda, ((stream *)at)->cuda);
     keep(at, e->error);
+    e->error = ((const stream *)at)->error;
 }
 
 static void await(iso_stream *of, const iso_device_event *recorded)
@@ -369,7 +371,8 @@ static const iso_device functions = {.name = "cuda",
                                      .reaches = reaches,
                                      .export_memory = export_memory,
                                      .import_memory = import_memory,
-                                     .drop_memory = drop_memory};
+                                     .drop_memory = drop_memory,
+                                     .comms = &iso_cuda_comms};
 
 static gpu_device devices[ISO_CUDA_GPUS];
 

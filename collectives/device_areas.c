@@ -1,0 +1,71 @@
+#include "collectives/device_areas.h"
+
+void iso_device_areas_drop(iso_device_areas *areas)
+{
+    if (areas->base && areas->imported)
+        areas->device->drop_memory(areas->device, areas->base);
+    else if (areas->base)
+        areas->device->release(areas->device, areas->base);
+    areas->base = NULL;
+    areas->bytes = 0;
+}
+
+/* The owner's part: memory, with what is kept copied, and its handle if others import it. */
+static iso_status make(iso_stream *stream, const iso_device_areas *old, size_t bytes, size_t kept, bool alone,
+                       unsigned char *handle, void **memory)
+{
+    const iso_device *device = stream->device;
+    iso_status status = device->allocate(device, bytes, "buffers that slots share", memory);
+    if (status == ISO_OK && old->base && kept > 0) {
+        device->copy(stream, *memory, old->base, kept);
+        status = device->wait(stream);
+    }
+    if (status == ISO_OK && !alone)
+        status = device->export_memory(device, *memory, handle);
+    return status;
+}
+
+static void replace(iso_device_areas *areas, iso_device_areas fresh)
+{
+    iso_device_areas_drop(areas);
+    *areas = fresh;
+}
+
+/* Other ranks of the domain import the memory that one allocates. It gives the old memory back when they have dropped
+ * it. A rank without slots takes part, and has no memory. */
+iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *stream, size_t bytes,
+                                 size_t kept, iso_device_areas *areas)
+{
+    struct {
+        int good;
+        unsigned char handle[ISO_DEVICE_HANDLE];
+    } made = {0};
+    void *memory = NULL;
+    bool mine = iso_comm_rank(ranks) == owner;
+    iso_status status = ISO_OK;
+    areas->device = stream ? stream->device : NULL;
+    if (mine)
+        status = make(stream, areas, bytes, kept, iso_comm_size(ranks) == 1, made.handle, &memory);
+    made.good = status == ISO_OK;
+    iso_status met = iso_comm_broadcast(ranks, owner, &made, sizeof made);
+    status = status == ISO_OK ? met : status;
+    if (status == ISO_OK && made.good && !mine && stream)
+        status = stream->device->import_memory(stream->device, made.handle, &memory);
+    int good = made.good && status == ISO_OK;
+    met = iso_comm_reduce(ranks, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+    iso_device_areas fresh = {.device = areas->device, .base = memory, .bytes = bytes, .imported = !mine};
+    if (!good || met != ISO_OK) {
+        iso_device_areas_drop(&fresh);
+        return status != ISO_OK ? status
+               : met != ISO_OK
+                   ? met
+                   : iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that "
+                                              "slots share");
+    }
+    if (!mine)
+        replace(areas, fresh);
+    met = iso_comm_barrier(ranks);
+    if (mine && met == ISO_OK)
+        replace(areas, fresh);
+    return met;
+}

@@ -1,0 +1,71 @@
+/* Links: messages between the devices of a host that do not reach each other's memory, by the device's own
+ * communicator (NCCL): from the memory of one device to that of another. They take the place of messages in memory of
+ * the host where each domain of the host is a device of its own.
+ *
+ * The rank that has a domain's first slot is its owner: it packs what the domain sends, and receives for all slots of
+ * the domain. Both lie in an area of the device's memory that the ranks of the domain share. */
+#ifndef ISO_LINKS_IMPL_H
+#define ISO_LINKS_IMPL_H
+
+#include "collectives/messages_impl.h"
+#include "runtime/base/device_comms.h"
+
+/* A domain that this rank owns. */
+typedef struct iso_link_member {
+    iso_device_comm *comm;
+    iso_stream *stream;
+    int domain;
+} iso_link_member;
+
+/* Of a fabric. */
+typedef struct iso_links {
+    const iso_device_comms *comms;
+    int *member;     /* [domains] number in the communicator of this host; -1: it is on another host */
+    int *first_slot; /* [domains] */
+    iso_link_member *own;
+    int n_own;
+    bool failed; /* members are gone: nothing can be sent any more */
+} iso_links;
+
+typedef struct iso_linked_message {
+    size_t sent, received; /* where it lies in the areas of the two domains */
+} iso_linked_message;
+
+/* The messages of an exchange between the domains of this host: `from` and `to` are domains. */
+typedef struct iso_linked {
+    iso_mailbox box;
+    iso_linked_message *position; /* [box.n_messages] */
+    size_t bytes;                 /* of each domain's area: the most that one of them needs */
+    iso_device_operation *list;   /* of the domains that this rank owns */
+    int n_list;
+    iso_device_event **arrived; /* [n_own] */
+    bool under_way;
+} iso_linked;
+
+/* Joins the communicator of this host if its domains are devices of their own, do not reach each other, and the
+ * library can be used; otherwise fabric->links stays NULL. A communicator that cannot be joined is told in a warning.
+ * Collective over the host. */
+iso_status iso_links_open(iso_fabric *fabric);
+/* Ends what is queued, with any result, so that streams can be waited for. Local. */
+void iso_links_abort(iso_fabric *fabric);
+void iso_links_close(iso_fabric *fabric);
+/* The member of a domain; NULL: another rank owns it. */
+iso_link_member *iso_links_own(const iso_links *links, int domain);
+/* Waits until what a member was asked for last has begun. ISO_FAILED: its communicator has failed, or a rank is lost.
+ */
+iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);
+
+/* ---- an exchange ---- */
+/* After the last fragment: the sizes. The same on all ranks of the host. */
+void iso_linked_close(const iso_fabric *fabric, iso_linked *linked);
+/* After the areas have been placed; again when they have moved. */
+iso_status iso_linked_bind(iso_exchange *exchange);
+/* The address of a message where it is read, or where it is packed. */
+char *iso_linked_received(const iso_exchange *exchange, int message);
+char *iso_linked_sent(const iso_exchange *exchange, int message);
+/* In a run: packs and queues what the domains of this rank send and receive; *done: it has arrived. */
+iso_status iso_linked_start(iso_exchange *exchange);
+iso_status iso_linked_test(iso_exchange *exchange, int *done);
+void iso_linked_free(const iso_fabric *fabric, iso_linked *linked);
+
+#endif
