@@ -60,6 +60,12 @@ static json_t *dims(const iso_op *op)
     return json_pack("{s: o}", "dims", list);
 }
 
+static bool is_rounding(const iso_op *op)
+{
+    return strcmp(op->type->name, "cast") == 0 && iso_dtype_is_float(iso_tensor_dtype(op->inputs[0])) &&
+           iso_dtype_is_float(iso_tensor_dtype(op->outputs[0]));
+}
+
 static json_t *layer_of(const iso_op *op, const char **type)
 {
     const char *name = op->type->name;
@@ -69,6 +75,10 @@ static json_t *layer_of(const iso_op *op, const char **type)
     if (op->type == &iso_op_softmax) {
         *type = iso_layer_softmax.keras;
         return json_pack("{s: i}", "axis", ((const iso_softmax_attrs *)op->attrs)->axis);
+    }
+    if (is_rounding(op)) { /* the layer's policy is the type of its output */
+        *type = iso_layer_activation.keras;
+        return json_pack("{s: s}", "activation", "linear");
     }
     if (strcmp(name, "affine") == 0) {
         const iso_affine_attrs *attrs = op->attrs;

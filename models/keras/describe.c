@@ -114,10 +114,18 @@ static const char *dtype_name(iso_dtype dtype)
     return dtype == ISO_U8 ? "uint8" : dtype == ISO_BOOL ? "bool" : iso_dtype_name(dtype);
 }
 
-/* An activation by its name, which every Keras 3 reads. */
-static json_t *policy(const iso_graph *graph)
+/* A policy by its name, which every Keras 3 reads. compute: the type in which the layer computes. */
+static json_t *policy(const iso_graph *graph, iso_dtype compute)
 {
-    return json_string(dtype_name(iso_graph_precision(graph)));
+    return json_string(compute == ISO_BF16 ? "mixed_bfloat16" : dtype_name(iso_graph_precision(graph)));
+}
+
+/* The type in which a layer, or an op that is written as one, computes. */
+static iso_dtype compute_type(const writer *w, const iso_operation *operation)
+{
+    return operation->kind == ISO_OPERATION_OP
+               ? iso_tensor_dtype(w->net->calls[operation->calls[0]].outputs[0])
+               : iso_graph_layer(w->graph, operation->record)->compute;
 }
 
 /* ---- how operations are connected ---- */
@@ -311,7 +319,7 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
         config = json_pack("{s: s}", "name", w->name[number]);
     else
         config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
-                           policy(w->graph));
+                           policy(w->graph, compute_type(w, operation)));
     if (strcmp(module, ISO_KERAS_OPERATIONS) != 0 && json_object_update(config, noted)) {
         json_decref(config);
         config = NULL;
@@ -416,8 +424,8 @@ static json_t *finish(const writer *w, const char *name, json_t *layers)
     if (w->net->sequential) {
         const iso_tensor *x = net->calls[net->inputs[0].call].outputs[0];
         json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "dtype",
-                                   policy(w->graph), "layers", layers, "build_input_shape",
-                                   shape_json(iso_tensor_shape(x)));
+                                   policy(w->graph, iso_graph_precision(w->graph)), "layers", layers,
+                                   "build_input_shape", shape_json(iso_tensor_shape(x)));
         return iso_keras_object("keras", "Sequential", config);
     }
     json_t *config = json_pack("{s: s, s: b, s: o, s: o, s: o}", "name", name, "trainable", 1, "layers",

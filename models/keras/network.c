@@ -48,31 +48,6 @@ iso_status iso_keras_graph_error(const iso_keras_network *net)
 
 /* ---- calls ---- */
 
-/* The policy that the graph's layers have. */
-static const char *policy_of(const iso_graph *graph)
-{
-    if (iso_graph_compute_type(graph) == ISO_BF16)
-        return "mixed_bfloat16";
-    return iso_graph_precision(graph) == ISO_F64 ? "float64" : "float32";
-}
-
-/* float32, Keras's default, is computed in any precision; a layer with another policy in that alone. */
-static iso_status check_policy(const iso_graph *graph, iso_keras_arguments *arguments, const json_t *config)
-{
-    const json_t *dtype = json_object_get(config, "dtype");
-    char text[120];
-    iso_keras_arguments_take(arguments, "dtype");
-    const char *name = json_is_object(dtype) ? iso_keras_text(json_object_get(dtype, "config"), "name")
-                                             : json_string_value(dtype);
-    if (json_is_null(dtype) || !dtype ||
-        (name && (strcmp(name, "float32") == 0 || strcmp(name, policy_of(graph)) == 0)))
-        return ISO_OK;
-    return iso_keras_refuse(arguments->reader,
-                            "dtype is %s, and the model is computed in %s; supported: \"float32\", and the "
-                            "policy that --precision names",
-                            iso_keras_value(dtype, text, sizeof text), policy_of(graph));
-}
-
 static iso_status unknown_layer(const iso_keras_network *net, const iso_keras_layer *l, bool custom)
 {
     iso_text text = {0};
@@ -122,9 +97,11 @@ static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, c
     iso_status status = iso_keras_arguments_begin(&arguments);
     if (status != ISO_OK)
         return status;
-    ISO_TRY(check_policy(net->graph, &arguments, l->config));
+    ISO_TRY(iso_keras_policy_begin(net, l->config, l->name));
+    iso_keras_arguments_take(&arguments, "dtype");
     iso_keras_arguments_take(&arguments, "trainable");
     iso_tensor *y = type->build(&arguments.config, in->tensor, in->count);
+    iso_policy_end(net->graph);
     ISO_TRY(iso_keras_graph_error(net));
     ISO_TRY(iso_keras_list_add(out, y, NULL));
 done:
@@ -434,10 +411,7 @@ static iso_status check_members(const iso_keras_network *net)
             return iso_keras_refuse(net->reader, "%.60s is %s; supported: nothing", key,
                                     iso_keras_value(value, text, sizeof text));
     }
-    iso_keras_arguments policy = {.reader = net->reader, .left = json_object()};
-    iso_status status = check_policy(net->graph, &policy, net->config);
-    json_decref(policy.left);
-    return status;
+    return iso_keras_policy_check(net);
 }
 
 static iso_status build_model(iso_keras_reader *reader, iso_graph *graph, const char *type,
@@ -473,6 +447,7 @@ iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, c
             reader, "the model is of the class %.100s; Functional and Sequential are supported", type);
     if (name)
         iso_graph_set_name(graph, name);
+    reader->policies = iso_keras_names_mixed(config);
     iso_name_scope_note(graph, !iso_keras_is_model(type), NULL, 0, -1);
     iso_status status = build_model(reader, graph, type, config, NULL, inputs, outputs);
     return status == ISO_OK ? iso_graph_error(graph) : status;

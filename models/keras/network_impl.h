@@ -70,6 +70,15 @@ bool iso_keras_is_operation(const iso_keras_layer *l);
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out);
 
+/* ---- policies.c ---- */
+/* Whether some layer of a model has the policy mixed_bfloat16. */
+bool iso_keras_names_mixed(const json_t *config);
+/* Opens a scope of the policy that a layer's config has, for the caller to close with iso_policy_end. ISO_INVALID, and
+ * no scope: the policy is not supported; the message names the layer. */
+iso_status iso_keras_policy_begin(const iso_keras_network *net, const json_t *config, const char *name);
+/* ISO_INVALID if the policy of the network itself is not supported. */
+iso_status iso_keras_policy_check(const iso_keras_network *net);
+
 /* ---- inputs.c ---- */
 /* Makes an input of the whole model. */
 iso_status iso_keras_make_input(iso_keras_network *net, const char *name, const json_t *shape,

@@ -72,6 +72,13 @@ static iso_status operations_check(const iso_keras_network *net, const iso_keras
     return status == ISO_OK ? iso_keras_arguments_end(&arguments, ISO_OK) : status;
 }
 
+/* An operation on bfloat16 and a wider type computes in the wider one, as in Keras. */
+static iso_tensor *widened(iso_tensor *x, const iso_tensor *other)
+{
+    iso_dtype wider = iso_tensor_dtype(other);
+    return iso_tensor_dtype(x) == ISO_BF16 && iso_dtype_is_float(wider) ? iso_cast(x, wider) : x;
+}
+
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out)
 {
@@ -92,7 +99,8 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
     if (operations[kind].one)
         y = operations[kind].one(in->tensor[0]);
     else if (in->count == 2)
-        y = operations[kind].two(in->tensor[0], in->tensor[1]);
+        y = operations[kind].two(widened(in->tensor[0], in->tensor[1]),
+                                 widened(in->tensor[1], in->tensor[0]));
     else
         y = with_number(l->type, operations[kind].two, in->tensor[0], numbers->value, numbers->first);
     ISO_TRY(iso_keras_graph_error(net));

@@ -50,6 +50,12 @@ static void batch_norm_note(iso_layer *layer, const iso_batch_norm_options *opti
                      ISO_INIT_ONES);
 }
 
+/* Keras casts the input as for any layer, and back to float32 to compute. */
+static iso_tensor *rounded(const iso_layer *layer, iso_tensor *x)
+{
+    return iso_graph_compute_type(layer->graph) == ISO_BF16 ? iso_cast(x, ISO_BF16) : x;
+}
+
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_batch_norm_options, options, given, size);
@@ -64,7 +70,7 @@ iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size
     uint32_t axes = iso_layer_axes(&layer, x, (const int[]){options.axis ? options.axis : -1}, 1);
     if (!axes)
         return iso_layer_broken(x);
-    x = iso_layer_axes_last(iso_layer_cast(&layer, x), axes, back);
+    x = iso_layer_axes_last(iso_layer_cast(&layer, rounded(&layer, x)), axes, back);
     iso_shape channels = ISO_SHAPE(iso_tensor_shape(x)->dim[iso_tensor_shape(x)->rank - 1]);
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(options, gamma, ISO_INIT_ONES);
     iso_weight_form beta_form = ISO_WEIGHT_FORM(options, beta, ISO_INIT_ZEROS);

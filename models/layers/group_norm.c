@@ -80,7 +80,7 @@ iso_tensor *iso_group_norm_with(const iso_group_norm_options *given, size_t size
     iso_layer_note_flag(&layer, "scale", !options.no_scale);
     iso_layer_note_weight(&layer, &beta_form);
     iso_layer_note_weight(&layer, &gamma_form);
-    return iso_layer_end(&layer, iso_reshape_to(y, shape));
+    return iso_layer_end(&layer, iso_layer_as_input(&layer, iso_reshape_to(y, shape)));
 }
 
 static iso_tensor *group_norm_build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -38,17 +38,24 @@ bool iso_layer_begin_uncast(iso_layer *layer, iso_tensor *x, const char *type, c
     return good;
 }
 
-/* x in this type, in a graph whose layers compute in another type than that of variables. */
+/* x in this type, where layers compute in another type than that of variables, or other layers did. */
 static iso_tensor *cast_in_mixed(const iso_layer *layer, iso_tensor *x, iso_dtype dtype)
 {
+    if (!iso_tensor_good(x) || !iso_dtype_is_float(iso_tensor_dtype(x)))
+        return x;
     bool mixed = iso_graph_compute_type(layer->graph) != iso_graph_precision(layer->graph);
-    return mixed && iso_tensor_good(x) && iso_dtype_is_float(iso_tensor_dtype(x)) ? iso_cast(x, dtype) : x;
+    return mixed || iso_tensor_dtype(x) == ISO_BF16 ? iso_cast(x, dtype) : x;
 }
 
 iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x)
 {
     return cast_in_mixed(
         layer, x, layer->uncast ? iso_graph_precision(layer->graph) : iso_graph_compute_type(layer->graph));
+}
+
+iso_tensor *iso_layer_as_input(const iso_layer *layer, iso_tensor *y)
+{
+    return iso_tensor_good(y) && iso_tensor_dtype(layer->single) == ISO_BF16 ? iso_cast(y, ISO_BF16) : y;
 }
 
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,

@@ -57,6 +57,9 @@ bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, 
                              const char *base, const char *name);
 /* x in the type in which the layer computes: the graph's, or with `uncast` that of variables. Integers stay. */
 iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x);
+/* The result of a layer that does not cast its input (Keras's autocast=False) rounded to bfloat16 if its input is
+ * bfloat16: Keras's normalisations give the type of their input, which is cast to that of the layer. */
+iso_tensor *iso_layer_as_input(const iso_layer *layer, iso_tensor *y);
 /* Casts the result to the type in which the graph's layers compute, names it
  * "<layer>/output", records the layer in its graph and returns the result. */
 iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y);

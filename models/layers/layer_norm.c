@@ -78,7 +78,7 @@ iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *given, size_t size
     iso_layer_note_flag(&layer, "scale", !options.no_scale);
     iso_layer_note_weight(&layer, &gamma_form);
     iso_layer_note_weight(&layer, &beta_form);
-    return iso_layer_end(&layer, iso_layer_axes_back(y, back));
+    return iso_layer_end(&layer, iso_layer_as_input(&layer, iso_layer_axes_back(y, back)));
 }
 
 static iso_tensor *layer_norm_build(const iso_layer_config *config, iso_tensor *const *x, int count)

@@ -40,9 +40,9 @@ ISO_API iso_context *iso_graph_context(const iso_graph *graph);
 ISO_API void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
 /* The type of variables: ISO_F32 or ISO_F64. */
 ISO_API iso_dtype iso_graph_precision(const iso_graph *graph);
-/* The type in which layers compute: that of variables, or ISO_BF16. */
+/* The type in which layers compute, here in the open scopes: that of variables, or ISO_BF16. */
 ISO_API iso_dtype iso_graph_compute_type(const iso_graph *graph);
-/* "float32", "float64" or "mixed_bfloat16"; constant. */
+/* "float32", "float64" or "mixed_bfloat16"; "policies of layers" if some have their own; constant. */
 ISO_API const char *iso_graph_precision_name(const iso_graph *graph);
 /* The seed for initial weights and dropout: the context's (ISO_DEFAULT_SEED without one) unless set before
  * the first layer. */
@@ -175,6 +175,12 @@ ISO_API void iso_share_end(iso_graph *graph);
  * outside of the scope are kept. A scope within a scope is a part of the outer one. */
 ISO_API void iso_recompute_begin(iso_graph *graph);
 ISO_API void iso_recompute_end(iso_graph *graph);
+/* Until iso_policy_end, layers have a policy of their own, Keras's `dtype` of a layer: ISO_BF16 is "mixed_bfloat16",
+ * ISO_F32 "float32". Each layer casts its inputs and weights to the type in which it computes, as at the border of any
+ * two layers of unlike policies; variables stay as they are. In a graph of precision ISO_F64 everything computes in
+ * float64. Nests. */
+ISO_API void iso_policy_begin(iso_graph *graph, iso_dtype dtype);
+ISO_API void iso_policy_end(iso_graph *graph);
 /* Until iso_freeze_end, new variables are not trainable: Keras's `trainable = False`. BatchNormalization
  * then uses its moving statistics in training as well and does not update them; regularisation of weights
  * is not counted. Nests. */

@@ -70,6 +70,8 @@ typedef struct iso_sharing {
 struct iso_distribution;
 struct iso_runtime;
 
+enum { ISO_MAX_POLICIES = 32 }; /* scopes within scopes */
+
 struct iso_graph {
     iso_context *ctx;
     bool owned;        /* by a model: iso_graph_destroy does nothing */
@@ -80,7 +82,10 @@ struct iso_graph {
     struct iso_savepoint *settled; /* what an error goes back to (pending.h); NULL: none, errors stay */
     char pending[512];   /* an error that the next collective call reports, once (pending.h); "": none */
     iso_dtype precision; /* of variables */
-    iso_dtype compute;   /* of layers */
+    iso_dtype compute;   /* of layers, at present */
+    int n_policies;      /* open scopes of iso_policy_begin */
+    iso_dtype outside[ISO_MAX_POLICIES]; /* the type in which layers compute outside of each of them */
+    bool several_policies;               /* a scope has had another type than the graph */
     uint64_t seed;
     int n_tensors;
     iso_tensor **tensors;

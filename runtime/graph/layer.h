@@ -96,9 +96,10 @@ typedef struct iso_layer_record {
     iso_tensor *const *inputs;
     iso_tensor *output;
     int again; /* for a shared layer's later calls: the number of the record whose variables it uses again; else -1 */
-    int block;   /* filled in by iso_graph_add_layer: the block of the call, or -1; */
-    int n_ops;   /* the number of ops in the graph then; */
-    bool frozen; /* and whether layers were frozen then */
+    int block;         /* filled in by iso_graph_add_layer: the block of the call, or -1; */
+    int n_ops;         /* the number of ops in the graph then; */
+    bool frozen;       /* whether layers were frozen then; */
+    iso_dtype compute; /* and the type in which they computed */
 } iso_layer_record;
 /* Records a call of a layer; type, name, config and call must live as long as the graph, the rest is
  * copied. */

@@ -38,6 +38,7 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
     record->block = open_block(graph);
     record->n_ops = graph->n_ops;
     record->frozen = iso_graph_freezes(graph);
+    record->compute = graph->compute;
     iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
     iso_graph_append(graph, graph->layers, graph->n_layers, record);
 }

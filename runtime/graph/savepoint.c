@@ -27,7 +27,8 @@ typedef struct variable_note {
 /* Members of a graph that are not lists. */
 typedef struct scalars {
     iso_name_table layer_names, variable_paths;
-    int n_scopes, frozen, recomputing;
+    int n_scopes, frozen, recomputing, n_policies;
+    iso_dtype compute;
     iso_sharing *sharing;
     iso_update *training_update;
 } scalars;
@@ -66,6 +67,8 @@ static scalars scalars_of(const iso_graph *graph)
                      .n_scopes = graph->n_scopes,
                      .frozen = graph->frozen,
                      .recomputing = graph->recomputing,
+                     .n_policies = graph->n_policies,
+                     .compute = graph->compute,
                      .sharing = graph->sharing,
                      .training_update = graph->training_update};
 }
@@ -174,6 +177,8 @@ static void swap_scalars(iso_savepoint *point)
     graph->n_scopes = to->n_scopes;
     graph->frozen = to->frozen;
     graph->recomputing = to->recomputing;
+    graph->n_policies = to->n_policies;
+    graph->compute = to->compute;
     graph->training_update = to->training_update;
     *to = now;
 }

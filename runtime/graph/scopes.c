@@ -37,3 +37,32 @@ void iso_recompute_end(iso_graph *graph)
     if (!ISO_ANY_NULL(graph))
         end_scope(graph, &graph->recomputing, "iso_recompute");
 }
+
+/* Float64 is for a network as its own oracle, so all of it computes in it. */
+void iso_policy_begin(iso_graph *graph, iso_dtype dtype)
+{
+    if (ISO_ANY_NULL(graph))
+        return;
+    if (dtype != ISO_BF16 && dtype != ISO_F32 && dtype != graph->precision)
+        iso_graph_fail(graph,
+                       "iso_policy_begin: %s in a graph of precision %s: float32 or bfloat16 "
+                       "(mixed_bfloat16) is possible",
+                       iso_dtype_name(dtype), iso_dtype_name(graph->precision));
+    else if (graph->n_policies == ISO_MAX_POLICIES)
+        iso_graph_fail(graph, "iso_policy_begin: more than %d scopes within one another", ISO_MAX_POLICIES);
+    else {
+        iso_dtype compute = graph->precision == ISO_F64 || dtype != ISO_BF16 ? graph->precision : ISO_BF16;
+        graph->several_policies |= compute != graph->compute;
+        graph->outside[graph->n_policies++] = graph->compute;
+        graph->compute = compute;
+    }
+}
+
+void iso_policy_end(iso_graph *graph)
+{
+    if (ISO_ANY_NULL(graph))
+        return;
+    if (graph->n_policies > 0)
+        graph->compute = graph->outside[graph->n_policies - 1];
+    end_scope(graph, &graph->n_policies, "iso_policy");
+}

@@ -45,6 +45,9 @@ static void done(void)
 #define SEQUENTIAL(layers)                                                                                   \
     "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": {\"name\": \"net\", \"layers\": "   \
     "[" INPUT ", " layers "]}, \"registered_name\": null, \"compile_config\": {}}"
+#define POLICY_MAP(key, policy)                                                                              \
+    "{\"class_name\": \"DTypePolicyMap\", \"config\": {\"default_policy\": \"float32\", \"policy_map\": "    \
+    "{\"" key "\": " policy "}}}"
 #define CONV ", \"filters\": 4, \"kernel_size\": [3, 3]"
 
 /* Each argument of a layer that is not supported, with what the message says of it. */
@@ -86,9 +89,25 @@ START_TEST(arguments)
          "kernel_regularizer is {"},
         {SEQUENTIAL(LAYER("Conv2D",
                           CONV ", \"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": "
-                               "\"mixed_bfloat16\"}}")),
-         "dtype is {"},
-        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": \"float16\"")), "dtype is \"float16\""},
+                               "\"mixed_float16\"}}")),
+         "layers[1] (Conv2D 'l'): dtype is {"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": \"float16\"")),
+         "layers[1] (Conv2D 'l'): dtype is \"float16\"; supported: \"float32\", \"mixed_bfloat16\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": \"bfloat16\"")), "dtype is \"bfloat16\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": \"float64\"")), "dtype is \"float64\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": \"int8_from_mixed_bfloat16\"")),
+         "dtype is \"int8_from_mixed_bfloat16\""},
+        {SEQUENTIAL(LAYER("Conv2D",
+                          CONV ", \"dtype\": {\"class_name\": \"QuantizedDTypePolicy\", \"config\": "
+                               "{\"mode\": \"int8\", \"source_name\": \"mixed_bfloat16\"}}")),
+         "layers[1] (Conv2D 'l'): dtype is {"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": 16")), "dtype is 16"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": " POLICY_MAP("l", "\"float16\""))),
+         "dtype is \"float16\""},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": " POLICY_MAP("l.*", "\"float32\""))),
+         "the key 'l.*'; regular expressions are not supported"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dtype\": " POLICY_MAP("l/query", "\"float32\""))),
+         "the key 'l/query'; a part of a layer cannot have a policy of its own"},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"lora_rank\": 4")), "lora_rank is 4"},
         {SEQUENTIAL(LAYER("Conv2D",
                           CONV ", \"kernel_initializer\": {\"module\": \"my.pack\", \"class_name\": "
