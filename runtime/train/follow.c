@@ -218,7 +218,10 @@ static void say_values(const follower *f, const iso_evaluation *one)
     for (int i = 0; i < one->logs.count && length < sizeof text; i++)
         length += (size_t)snprintf(text + length, sizeof text - length, "%s%s: %.4f", i ? " - " : "",
                                    one->logs.name[i], one->logs.value[i]);
-    if (one->epoch >= 0)
+    if (one->epoch >= 0 && one->batch > 0)
+        say(f, "%s: epoch %d, batch %lld, step %lld: %s", one->checkpoint, one->epoch + 1,
+            (long long)one->batch, (long long)one->step, text);
+    else if (one->epoch >= 0)
         say(f, "%s: epoch %d, step %lld: %s", one->checkpoint, one->epoch, (long long)one->step, text);
     else
         say(f, "%s: step %lld: %s", one->checkpoint, (long long)one->step, text);
