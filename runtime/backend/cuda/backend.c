@@ -15,15 +15,19 @@
 #include "runtime/backend/cuda/sequence.h"
 #include "runtime/backend/cuda/step_end.h"
 
-/* "cuDNN 9.19.0 (libcudnn.so.9)", or that it is not used. */
-static const char *convolutions_text(void)
+/* "cuDNN 9.19.0 (libcudnn.so.9)", or why it is not used. */
+static void convolutions_text(char *text, size_t size)
 {
-    static iso_cuda_part_facts facts;
+    iso_cuda_part_facts facts;
     iso_cuda_find_opened(ISO_CUDA_CUDNN, &facts);
-    return iso_cuda_uses_cudnn() || !iso_cuda_wants_part(ISO_CUDA_CUDNN) ? facts.text
-           : facts.found ? "without cuDNN, which not all ranks have"
-           : facts.built ? "without cuDNN, which cannot be opened"
-                         : "built without cuDNN";
+    if (iso_cuda_uses_cudnn())
+        snprintf(text, size, "%s", facts.text);
+    else
+        snprintf(text, size, "%s, convolutions by im2col",
+                 !iso_cuda_wants_part(ISO_CUDA_CUDNN) ? facts.text
+                 : facts.found                        ? "without cuDNN, which not all ranks have"
+                 : facts.built                        ? "without cuDNN, which cannot be opened"
+                                                      : "built without cuDNN");
 }
 
 /* "cuda: GPU 0 (NVIDIA H200), CUDA 13.0, cuBLASLt 13.1.0 (libcublasLt.so.13), cuDNN 9.19.0 (libcudnn.so.9)";
@@ -31,12 +35,14 @@ static const char *convolutions_text(void)
 static const char *description(void)
 {
     static char text[1500];
+    char convolutions[500];
     int version = 0;
     iso_cuda_part_facts products;
+    convolutions_text(convolutions, sizeof convolutions);
     cudaRuntimeGetVersion(&version);
     iso_cuda_find_opened(ISO_CUDA_CUBLASLT, &products);
     snprintf(text, sizeof text, "cuda: %s, CUDA %d.%d, %s, %s%s", iso_cuda_gpu_names(), version / 1000,
-             version % 1000 / 10, products.text, convolutions_text(), iso_cuda_allows_tf32() ? ", TF32" : "");
+             version % 1000 / 10, products.text, convolutions, iso_cuda_allows_tf32() ? ", TF32" : "");
     return text;
 }
 

@@ -52,6 +52,70 @@ void reframe_as(const iso_cuda_frame &frame, size_t size, const void *from, void
              reframe<T>{f, static_cast<const T *>(from), static_cast<T *>(to)});
 }
 
+/* ---- windows: a thread has an element of the columns, or 16 bytes of channels; or an element of x ---- */
+
+template <class T> struct copy_windows {
+    iso_cuda_windows v; /* c in units of T */
+    const T *x;
+    T *columns;
+    __device__ void operator()(int64_t i) const
+    {
+        int64_t tap = i / v.c, line = tap / v.s, position = line / v.r, row_of_y = position / v.q;
+        int64_t row = row_of_y % v.p * v.stride[0] - v.before[0] + (line - position * v.r) * v.dilation[0];
+        int64_t column =
+            (position - row_of_y * v.q) * v.stride[1] - v.before[1] + (tap - line * v.s) * v.dilation[1];
+        int64_t image = row_of_y / v.p;
+        bool inside = row >= 0 && row < v.h && column >= 0 && column < v.w;
+        columns[i] = inside ? x[((image * v.h + row) * v.w + column) * v.c + i - tap * v.c] : T();
+    }
+};
+
+template <class T>
+void copy_windows_as(const iso_cuda_windows &windows, size_t size, const void *x, void *columns,
+                     const iso_stream *stream)
+{
+    iso_cuda_windows v = windows;
+    v.c = v.c * static_cast<int64_t>(size) / static_cast<int64_t>(sizeof(T));
+    for_each(stream, v.n * v.p * v.q * v.r * v.s * v.c,
+             copy_windows<T>{v, static_cast<const T *>(x), static_cast<T *>(columns)});
+}
+
+template <class T> struct add_windows {
+    typedef compute<T> C;
+    iso_cuda_windows v;
+    const C *columns;
+    T *x;
+    __device__ void operator()(int64_t i) const
+    {
+        int64_t pixel = i / v.c, line = pixel / v.w, image = line / v.h;
+        int64_t row = line - image * v.h + v.before[0], column = pixel - line * v.w + v.before[1];
+        C sum = 0;
+        for (int64_t r = 0; r < v.r; r++)
+            for (int64_t s = 0; s < v.s; s++) {
+                int64_t y = row - r * v.dilation[0], z = column - s * v.dilation[1];
+                int64_t p = y / v.stride[0], q = z / v.stride[1];
+                if (y >= 0 && p * v.stride[0] == y && p < v.p && z >= 0 && q * v.stride[1] == z && q < v.q)
+                    sum += columns[((((image * v.p + p) * v.q + q) * v.r + r) * v.s + s) * v.c + i -
+                                   pixel * v.c];
+            }
+        narrow(&x[i], sum);
+    }
+};
+
+template <class T> struct add_parts {
+    typedef compute<T> C;
+    int64_t parts, count;
+    const C *from;
+    T *out;
+    __device__ void operator()(int64_t i) const
+    {
+        C sum = from[i];
+        for (int64_t part = 1; part < parts; part++)
+            sum += from[part * count + i];
+        narrow(&out[i], sum);
+    }
+};
+
 } // namespace
 
 void iso_cuda_transpose_matrix(iso_dtype dtype, int64_t rows, int64_t columns, const void *from, void *to,
@@ -73,4 +137,35 @@ void iso_cuda_reframe(iso_dtype dtype, const iso_cuda_frame *frame, const void *
         reframe_as<pack<uint64_t, 2>>(*frame, size, from, to, stream);
     else
         with_size(dtype, [=](auto zero) { reframe_as<decltype(zero)>(*frame, size, from, to, stream); });
+}
+
+void iso_cuda_copy_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *x, void *columns,
+                           const iso_stream *stream)
+{
+    size_t size = iso_dtype_size(dtype);
+    if (windows->c * static_cast<int64_t>(size) % 16 == 0 && aligned({x, columns}))
+        copy_windows_as<pack<uint64_t, 2>>(*windows, size, x, columns, stream);
+    else
+        with_size(dtype,
+                  [=](auto zero) { copy_windows_as<decltype(zero)>(*windows, size, x, columns, stream); });
+}
+
+void iso_cuda_add_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *columns, void *x,
+                          const iso_stream *stream)
+{
+    with_float(dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_each(stream, windows->n * windows->h * windows->w * windows->c,
+                 add_windows<T>{*windows, static_cast<const compute<T> *>(columns), static_cast<T *>(x)});
+    });
+}
+
+void iso_cuda_add_parts(iso_dtype dtype, int64_t parts, int64_t count, const void *from, void *out,
+                        const iso_stream *stream)
+{
+    with_float(dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        for_each(stream, count,
+                 add_parts<T>{parts, count, static_cast<const compute<T> *>(from), static_cast<T *>(out)});
+    });
 }

@@ -21,6 +21,21 @@ typedef struct iso_cuda_frame {
 void iso_cuda_reframe(iso_dtype dtype, const iso_cuda_frame *frame, const void *from, void *to,
                       const iso_stream *stream);
 
+/* The windows of images x [n, h, w, c] side by side: columns [n, p, q, r, s, c]. `before` rows and columns of
+ * zeros are before x; negative: as many are left out. */
+typedef struct iso_cuda_windows {
+    int64_t n, h, w, c, r, s, p, q, stride[2], dilation[2], before[2];
+} iso_cuda_windows;
+void iso_cuda_copy_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *x, void *columns,
+                           const iso_stream *stream);
+/* x = the sums, in the order of the taps, of what the columns have for each element of x. Columns are of x's type,
+ * float32 for bfloat16. */
+void iso_cuda_add_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *columns, void *x,
+                          const iso_stream *stream);
+/* out [count] = the sums of from [parts, count], in order; from is of out's type, float32 for bfloat16. */
+void iso_cuda_add_parts(iso_dtype dtype, int64_t parts, int64_t count, const void *from, void *out,
+                        const iso_stream *stream);
+
 #ifdef __cplusplus
 }
 #endif
