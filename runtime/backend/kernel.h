@@ -93,6 +93,9 @@ typedef struct iso_kernel {
                      void *part);
     /* Whether output 0 may have the address of an input that the op's in_place names. */
     bool in_place;
+    /* Whether output 0 is the sum of input 0 and what the kernel computes from the other inputs: its parts are of
+     * the latter alone. */
+    bool adds;
 } iso_kernel;
 
 #ifdef __cplusplus

@@ -89,7 +89,8 @@ static void address_product(const iso_runtime *runtime, iso_executable *ready, i
             iso_array *array = product->term[t].array + g * (step->op->n_inputs + 1);
             product->term[t].call[g].stream = runtime->locals[local].stream;
             for (int i = 0; i < step->op->n_inputs; i++)
-                array[i].data = term_input(runtime, ready, local, slot, step->input[i]);
+                if (!iso_plan_reads_term(plan, step->input[i]))
+                    array[i].data = term_input(runtime, ready, local, slot, step->input[i]);
         }
     }
 }

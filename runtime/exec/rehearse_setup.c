@@ -309,8 +309,9 @@ static void address_product(const rehearsal *r, rehearsal_slot *s, int number)
             int slot = iso_group_slot(r->plan->program->mesh, axes, s->slot, g);
             const rehearsal_slot *of = slot_numbered(r, slot);
             for (int i = 0; i < step->op->n_inputs; i++)
-                product->term[t].array[g * (step->op->n_inputs + 1) + i].data =
-                    iso_rehearsal_value(r, of, step->input[i]);
+                if (!iso_plan_reads_term(r->plan, step->input[i]))
+                    product->term[t].array[g * (step->op->n_inputs + 1) + i].data =
+                        iso_rehearsal_value(r, of, step->input[i]);
         }
     }
 }

@@ -103,6 +103,8 @@ static void touch_fused(assigner *s, const iso_fused_update *fused, int end)
     for (int t = 0; t < fused->n_terms; t++) {
         const iso_program_step *step = &s->program->steps[fused->term[t]];
         for (int i = 0; i < step->op->n_inputs; i++) {
+            if (iso_plan_reads_term(s->plan, step->input[i]))
+                continue;
             touch(s, step->input[i], end);
             if (s->plan->buckets->buckets[fused->bucket].group > 1)
                 s->live_range[root_of(s, step->input[i])].shared = true;
@@ -173,6 +175,23 @@ static bool may_replace(const assigner *s, int when, int i)
            iso_shape_equal(&in->tensor->shape, &out->tensor->shape) && iso_layout_equal(&a, &b);
 }
 
+/* One of two roots takes the other's memory: that of the input, unless the output is in a bucket. */
+static void unite(assigner *s, int in, int out)
+{
+    int kept = s->live_range[out].forced ? out : in, gone = kept == in ? out : in;
+    s->plan->root[gone] = kept;
+    if (s->live_range[gone].begin < s->live_range[kept].begin)
+        s->live_range[kept].begin = s->live_range[gone].begin;
+    if (s->live_range[gone].end > s->live_range[kept].end)
+        s->live_range[kept].end = s->live_range[gone].end;
+}
+
+/* Whether both have their own memory. */
+static bool cannot_unite(const assigner *s, int in, int out)
+{
+    return s->live_range[out].forced && (s->live_range[in].forced || s->live_range[in].shared);
+}
+
 static void share_in_place(assigner *s)
 {
     for (int when = 0; when < s->plan->n_instructions; when++) {
@@ -180,13 +199,11 @@ static void share_in_place(assigner *s)
             continue;
         const iso_program_step *step = &s->program->steps[s->plan->instructions[when].step];
         for (int i = 0; i < step->op->n_inputs; i++) {
-            if (!may_replace(s, when, i) || s->live_range[step->output[0]].forced ||
+            int in = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
+            if (!may_replace(s, when, i) || cannot_unite(s, in, out) ||
                 !iso_plan_all_kernels(s->plan, s->plan->instructions[when].step, works_in_place))
                 continue;
-            int root = root_of(s, step->input[i]), out = root_of(s, step->output[0]);
-            s->plan->root[out] = root;
-            if (s->live_range[out].end > s->live_range[root].end)
-                s->live_range[root].end = s->live_range[out].end;
+            unite(s, in, out);
             break;
         }
     }

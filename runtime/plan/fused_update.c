@@ -27,6 +27,12 @@ static bool makes_parts(const iso_kernel *kernel, const iso_kernel_call *call)
     return kernel->run_part && call->out[0].rank == 2;
 }
 
+bool iso_plan_reads_term(const iso_plan *plan, int value)
+{
+    int step = plan->program->values[value].step;
+    return step >= 0 && plan->step_fused[step];
+}
+
 /* Whether all inputs are stored where all slots of the domain can read them: no constants, and no variables,
  * which the update changes. */
 static bool inputs_are_computed(const iso_program *program, const iso_program_step *step)
@@ -49,18 +55,10 @@ typedef struct term_call {
     iso_kernel_call call;
 } term_call;
 
-/* Elements along which a term contracts: rows of the batch, or indices. */
-static double contracted(const term_call *t, bool product)
-{
-    double count = 1;
-    for (int d = 0; d < t->in[0].rank - product; d++)
-        count *= (double)t->in[0].dim[d];
-    return count;
-}
-
 static bool is_product(const iso_plan *plan, int step)
 {
-    return plan->program->steps[step].op->type != &iso_op_embedding_grad;
+    const iso_op_type *type = plan->program->steps[step].op->type;
+    return type != &iso_op_embedding_grad && type != &iso_op_embedding_grad_add;
 }
 
 /* What another slot reads of a slot's inputs for elements [first, first + count): of a product [k, m]^T [k, n] the
@@ -70,15 +68,18 @@ static double term_bytes(const iso_plan *plan, int step, int slot, int64_t first
     term_call t;
     iso_plan_call(plan, step, slot, t.in, t.out, &t.call);
     const bool product = is_product(plan, step);
+    const iso_array *a = &t.in[t.call.n_inputs - 2], *b = &t.in[t.call.n_inputs - 1];
     const int64_t columns = t.out[0].dim[1];
-    double k = contracted(&t, product), whole = (double)(t.out[0].dim[0] * columns);
+    double k = 1, whole = (double)(t.out[0].dim[0] * columns);
+    for (int d = 0; d < a->rank - product; d++)
+        k *= (double)a->dim[d];
     if (count == 0)
         return 0;
     if (!product)
-        return k * (double)iso_dtype_size(t.in[0].dtype) +
-               k * (double)columns * (double)count / whole * (double)iso_dtype_size(t.in[1].dtype);
+        return k * (double)iso_dtype_size(a->dtype) +
+               k * (double)columns * (double)count / whole * (double)iso_dtype_size(b->dtype);
     int64_t rows = (first + count - 1) / columns - first / columns + 1;
-    return k * (double)(rows + columns) * (double)iso_dtype_size(t.in[0].dtype);
+    return k * (double)(rows + columns) * (double)iso_dtype_size(a->dtype);
 }
 
 double iso_plan_fused_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
@@ -95,8 +96,7 @@ double iso_plan_fused_flops(const iso_plan *plan, const iso_fused_update *fused,
     double flops = 0;
     for (int i = 0; i < fused->n_terms; i++)
         flops += iso_plan_flops(plan, &plan->program->steps[fused->term[i]], slot, false);
-    return flops +
-           (fused->sum < 0 ? 0 : iso_plan_flops(plan, &plan->program->steps[fused->sum], slot, false));
+    return flops;
 }
 
 /* Whether a slot reads, approximately, less of another slot's inputs than of its gradient, for its part of it. */
@@ -167,33 +167,17 @@ static int sole_step(const iso_program *program, const int *uses, int value)
     return -1;
 }
 
-/* Whether a step adds two values that have the shape and layout of the sum. */
-static bool adds_alike(const iso_program *program, const iso_program_step *step)
-{
-    const iso_program_value *sum = &program->values[step->output[0]];
-    bool alike = step->op->type == &iso_op_add;
-    for (int i = 0; alike && i < 2; i++) {
-        const iso_program_value *in = &program->values[step->input[i]];
-        alike = iso_shape_equal(&in->tensor->shape, &sum->tensor->shape) &&
-                iso_layout_equal(&in->layout, &sum->layout);
-    }
-    return alike;
-}
-
-/* The steps whose outputs, added, are a member's gradient. */
+/* The steps that compute a member's gradient; -1 among them: one that does not do it alone. */
 static void find_terms(const iso_program *program, const int *uses, const iso_bucket_member *member,
                        iso_fused_update *fused)
 {
     int step = sole_step(program, uses, program->changes[member->change].value);
-    fused->sum = -1;
     fused->n_terms = 0;
-    if (step >= 0 && adds_alike(program, &program->steps[step])) {
-        fused->sum = step;
-        for (int i = 0; i < ISO_FUSED_TERMS; i++)
-            fused->term[fused->n_terms++] = sole_step(program, uses, program->steps[step].input[i]);
-    } else {
-        fused->term[fused->n_terms++] = step;
+    if (step >= 0 && program->steps[step].op->type == &iso_op_embedding_grad_add) {
+        int base = program->steps[step].input[0], made = program->values[base].step;
+        fused->term[fused->n_terms++] = sole_step(program, uses, base) == made ? made : -1;
     }
+    fused->term[fused->n_terms++] = step;
 }
 
 static bool may_fuse(const iso_plan *plan, const iso_fused_update *fused, int group)
@@ -219,8 +203,6 @@ static void fuse_members(iso_plan *plan, int b, const int *uses)
             continue;
         for (int i = 0; i < fused.n_terms; i++)
             plan->step_fused[fused.term[i]] = true;
-        if (fused.sum >= 0)
-            plan->step_fused[fused.sum] = true;
         plan->fused_updates[plan->n_fused_updates++] = fused;
     }
 }

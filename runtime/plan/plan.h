@@ -108,8 +108,8 @@ enum { ISO_FUSED_TERMS = 2 };
 typedef struct iso_fused_update {
     int bucket, member;
     int n_terms;
-    int term[ISO_FUSED_TERMS]; /* steps of the program: a product, the gradient of a look-up */
-    int sum;                   /* the step that adds them; -1: there is one */
+    int term
+        [ISO_FUSED_TERMS]; /* steps of the program: a product; the gradient of a look-up, perhaps added to it */
 } iso_fused_update;
 
 /* The scratch memory in which the optimizer computes it: blocks of whole rows, as many as are in use at
@@ -170,6 +170,8 @@ iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, co
                                                  int slot);
 /* The fused update of a bucket's member; -1: none. */
 int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
+/* Whether a value, an input of a term, is the term before it, which is not computed as a whole. */
+bool iso_plan_reads_term(const iso_plan *plan, int value);
 /* Floating-point operations of a slot's share of it. */
 double iso_plan_fused_flops(const iso_plan *plan, const iso_fused_update *fused, int slot);
 /* Bytes of a slot's inputs that another slot reads to compute elements [first, first + count) of its gradient. */

@@ -1,6 +1,10 @@
 /* Fuses a ReLU into the batch normalisation before it, forward and backward, so that the arrays between
  * them are never written. In the backward pass the normalisation's kernels compute again where the ReLU
- * passed values, from what they read anyway. */
+ * passed values, from what they read anyway.
+ * Fuses the gradient of an embedding into the addition of another gradient of the same table, so that only the rows
+ * that the batch touches are added. */
+#include <string.h>
+
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/graph/ops/attrs.h"
@@ -73,24 +77,30 @@ static bool one_layout(const fusion *f, int a, int b)
     return iso_layout_equal(&f->program->values[a].layout, &f->program->values[b].layout);
 }
 
-/* Replaces a step's op by a copy with the activation. */
-static iso_status activate(fusion *f, iso_program_step *step, iso_op **op)
+/* Replaces a step's op by a copy that has a copy of these attributes. */
+static iso_status replace(fusion *f, iso_program_step *step, const void *attrs, size_t size)
 {
     iso_program *program = f->program;
-    iso_batch_norm_attrs *attrs = iso_new(sizeof *attrs);
-    *op = iso_new(sizeof **op);
-    if (!attrs || !*op || iso_list_reserve(program->fused, program->n_fused, 1, "fused ops") != ISO_OK) {
-        iso_free(attrs);
-        iso_free(*op);
+    void *own = iso_new(size);
+    iso_op *op = iso_new(sizeof *op);
+    if (!own || !op || iso_list_reserve(program->fused, program->n_fused, 1, "fused ops") != ISO_OK) {
+        iso_free(own);
+        iso_free(op);
         return iso_error(ISO_NO_MEMORY, "no memory for a program's fused ops");
     }
-    *attrs = *(const iso_batch_norm_attrs *)step->op->attrs;
-    attrs->activation = ISO_FUSED_RELU;
-    **op = *step->op;
-    (*op)->attrs = attrs;
-    program->fused[program->n_fused++] = *op;
-    step->op = *op;
+    *op = *step->op;
+    op->attrs = memcpy(own, attrs, size);
+    program->fused[program->n_fused++] = op;
+    step->op = op;
     return ISO_OK;
+}
+
+/* Replaces a step's op by a copy with the activation. */
+static iso_status activate(fusion *f, iso_program_step *step)
+{
+    iso_batch_norm_attrs attrs = *(const iso_batch_norm_attrs *)step->op->attrs;
+    attrs.activation = ISO_FUSED_RELU;
+    return replace(f, step, &attrs, sizeof attrs);
 }
 
 static void set_input(const fusion *f, iso_program_step *step, int k, int value)
@@ -113,10 +123,10 @@ static bool takes_slope(const iso_program_step *step, const iso_program_step *no
 /* Appends the normalisation's gamma and beta to a gradient's inputs, if it lacks them. */
 static iso_status take_activation(fusion *f, iso_program_step *step, const iso_program_step *norm, int dy)
 {
-    iso_op *op;
-    iso_status status = activate(f, step, &op);
+    iso_status status = activate(f, step);
     if (status != ISO_OK)
         return status;
+    iso_op *op = step->op;
     const iso_batch_norm_attrs *attrs = op->attrs;
     set_input(f, step, DY, dy);
     int next = 3;
@@ -182,15 +192,54 @@ static iso_status fuse_relu(fusion *f, int relu_index)
     if (made < 0 || !is(&program->steps[made], &iso_op_batch_norm) || f->uses[x] != 1 || !one_layout(f, x, y))
         return ISO_OK;
     iso_program_step *norm = &program->steps[made];
-    iso_op *op;
-    iso_status status = activate(f, norm, &op);
+    iso_status status = activate(f, norm);
     if (status != ISO_OK)
         return status;
-    op->outputs[0] = program->values[y].tensor;
+    norm->op->outputs[0] = program->values[y].tensor;
     norm->output[0] = y;
     program->values[y].step = made;
     f->dead[relu_index] = true;
     return fuse_backward(f, norm, y);
+}
+
+/* ---- gradients of embeddings ---- */
+
+/* Whether input k of an addition is the gradient of an embedding that nothing else reads, and the other input and
+ * the sum have its shape and layout. */
+static bool adds_rows(const fusion *f, const iso_program_step *sum, int k)
+{
+    const iso_program *program = f->program;
+    int rows = sum->input[k], other = sum->input[1 - k], made = program->values[rows].step;
+    const iso_tensor *tensor = program->values[rows].tensor;
+    return made >= 0 && !f->dead[made] && is(&program->steps[made], &iso_op_embedding_grad) &&
+           f->uses[rows] == 1 && tensor->dtype != ISO_BF16 && one_layout(f, rows, other) &&
+           one_layout(f, rows, sum->output[0]) &&
+           iso_shape_equal(&tensor->shape, &program->values[other].tensor->shape);
+}
+
+static iso_status fuse_rows(fusion *f, iso_program_step *sum, int k)
+{
+    int rows = f->program->values[sum->input[k]].step, base = sum->input[1 - k];
+    const iso_program_step *gradient = &f->program->steps[rows];
+    iso_status status = replace(f, sum, gradient->op->attrs, gradient->op->type->attr_size);
+    if (status != ISO_OK)
+        return status;
+    sum->op->type = &iso_op_embedding_grad_add;
+    sum->op->n_inputs = 3;
+    set_input(f, sum, 0, base);
+    set_input(f, sum, 1, gradient->input[0]);
+    set_input(f, sum, 2, gradient->input[1]);
+    f->dead[rows] = true;
+    return ISO_OK;
+}
+
+static iso_status fuse_sum(fusion *f, int number)
+{
+    iso_program_step *step = &f->program->steps[number];
+    for (int k = 0; k < 2; k++)
+        if (adds_rows(f, step, k))
+            return fuse_rows(f, step, k);
+    return ISO_OK;
 }
 
 /* Removes the steps that nothing needs any more. */
@@ -225,6 +274,8 @@ iso_status iso_program_fuse(iso_program *program)
     for (int i = 0; i < program->n_steps; i++)
         if (is(&program->steps[i], &iso_op_relu))
             ISO_TRY(fuse_relu(&f, i));
+        else if (is(&program->steps[i], &iso_op_add))
+            ISO_TRY(fuse_sum(&f, i));
     close_gaps(&f);
 done:
     iso_free(f.uses);

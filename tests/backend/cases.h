@@ -446,6 +446,7 @@ static const struct {
     {"matmul", matmul},
     {"embedding", embedding},
     {"embedding_grad", embedding},
+    {"embedding_grad_add", embedding},
     {"conv2d", convolution},
     {"conv2d_grad_input", convolution},
     {"conv2d_grad_kernel", convolution},

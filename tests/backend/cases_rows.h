@@ -199,11 +199,12 @@ static bool embedding(trial *t, int index)
     if (index == 2 * 4 * (int)(sizeof shapes / sizeof *shapes))
         return false;
     const int64_t *n = shapes[index / 8];
-    bool gradient = strcmp(t->op, "embedding_grad") == 0, part = index % 2;
+    bool added = strcmp(t->op, "embedding_grad_add") == 0, gradient = strcmp(t->op, "embedding") != 0;
+    bool part = index % 2;
     const int64_t rows = part ? (n[0] + 1) / 2 : n[0];
     t->attrs.embedding.rows = n[0];
     iso_dtype type = types[index / 2 % 4];
-    if (!gradient)
+    if (!gradient || added)
         input(t, ISO_F32, -1, 1, DIMS(rows, n[1]));
     input(t, type, 0, (double)n[0], DIMS(n[2], n[3]));
     if (gradient)
@@ -211,10 +212,14 @@ static bool embedding(trial *t, int index)
     output(t, ISO_F32, 3, (int64_t[]){n[2], n[3], n[1]});
     if (gradient)
         t->out[0] = make_array(ISO_F32, 2, (int64_t[]){rows, n[1]});
-    iso_array *table = gradient ? &t->out[0] : &t->in[0];
-    table->offset[0] = part ? n[0] - rows : 0;
-    table->global[0] = n[0];
-    t->whole = gradient ? 1 : 2;
+    for (int i = 0; i < 2; i++) {
+        iso_array *table = i ? &t->out[0] : &t->in[0];
+        if (i ? gradient : !gradient || added) {
+            table->offset[0] = part ? n[0] - rows : 0;
+            table->global[0] = n[0];
+        }
+    }
+    t->whole = gradient && !added ? 1 : 2;
     t->tolerance = (tolerance){0, gradient ? 1e-5 : 0};
     return true;
 }

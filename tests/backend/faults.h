@@ -4,9 +4,9 @@
 
 #include "tests/backend/harness.h"
 
-static const char *const faulty_ops[] = {"sparse_crossentropy", "sparse_crossentropy_grad",
-                                         "class_pick",          "class_sparse_grad",
-                                         "embedding",           "embedding_grad"};
+static const char *const faulty_ops[] = {
+    "sparse_crossentropy", "sparse_crossentropy_grad", "class_pick",        "class_sparse_grad",
+    "embedding",           "embedding_grad",           "embedding_grad_add"};
 enum { FAULTY_OPS = sizeof faulty_ops / sizeof *faulty_ops };
 
 enum { ROWS = 70, CLASSES_OF_FAULTS = 9 };
@@ -18,10 +18,11 @@ static inline iso_fault fault_of(const char *op, const iso_backend *backend, iso
 {
     trial t = {.op = op};
     bool gradient = strstr(op, "grad"), table = strstr(op, "embedding"), part = strstr(op, "class_");
+    bool added = strstr(op, "grad_add");
     t.attrs.embedding.rows = CLASSES_OF_FAULTS;
     if (part)
         t.attrs.classes = (iso_class_attrs){1, 0};
-    if (table && !gradient)
+    if (table && (!gradient || added))
         input(&t, ISO_F32, -1, 1, DIMS(CLASSES_OF_FAULTS, 3));
     int labels = t.inputs;
     input(&t, dtype, 0, CLASSES_OF_FAULTS, DIMS(ROWS));

@@ -299,10 +299,33 @@ static inline void check_in_place(const trial *t, const iso_backend *backend, co
     }
 }
 
+/* A part of a kernel that adds to input 0, onto that part of it: the bits of `whole`. */
+static inline void check_added_part(const trial *t, const iso_kernel *kernel, const iso_kernel_call *call,
+                                    const float *whole, const int64_t *offset, const int64_t *extent)
+{
+    const int64_t columns = call->out[0].dim[1];
+    float *part = aligned_alloc(64, ((size_t)(extent[0] * extent[1]) * sizeof *part + GUARD) / 64 * 64 + 64);
+    ck_assert_ptr_nonnull(part);
+    for (int64_t i = 0; i < extent[0]; i++)
+        memcpy(part + i * extent[1], (const float *)call->in[0].data + (offset[0] + i) * columns + offset[1],
+               (size_t)extent[1] * sizeof *part);
+    kernel->run_part(call, offset, extent, true, part);
+    for (int64_t i = 0; i < extent[0]; i++)
+        CHECK(memcmp(part + i * extent[1], whole + (offset[0] + i) * columns + offset[1],
+                     (size_t)extent[1] * sizeof *part) == 0,
+              "%s: row %lld of the part of %lld rows from %lld has other bits", describe(t), (long long)i,
+              (long long)extent[0], (long long)offset[0]);
+    free(part);
+}
+
 /* One part by run_part, then the same onto ones: the bits of `whole`, and of 1 plus them. */
 static inline void check_part(const trial *t, const iso_kernel *kernel, const iso_kernel_call *call,
                               const float *whole, const int64_t *offset, const int64_t *extent)
 {
+    if (kernel->adds) {
+        check_added_part(t, kernel, call, whole, offset, extent);
+        return;
+    }
     size_t count = (size_t)(extent[0] * extent[1]);
     float *part = aligned_alloc(64, (count * sizeof *part + GUARD) / 64 * 64 + 64);
     ck_assert_ptr_nonnull(part);

@@ -8,6 +8,7 @@
 #include "models/layers.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/inspect.h"
+#include "runtime/graph/ops/network.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"
@@ -331,13 +332,44 @@ START_TEST(bad_questions)
 }
 END_TEST
 
+enum { TABLE = 1000000, WIDTH = 8 };
+
+/* The gradient of the table is that of its mean, to which the rows are added that were looked up. */
+static iso_tensor *averaged_table(iso_tensor *x)
+{
+    iso_variable *variable =
+        iso_variable_create(iso_tensor_graph(x), "table", ISO_F32, ISO_SHAPE(TABLE, WIDTH),
+                            (iso_initializer){.kind = ISO_INIT_ONES}, true);
+    iso_tensor *table = iso_variable_value(variable);
+    iso_tensor *looked_up = iso_embedding_op(table, iso_cast(x, ISO_I32));
+    return iso_add(iso_mean(looked_up), iso_mean(table));
+}
+
+/* What ops compute of a gradient one after the other is in its place among the gradients from the beginning. */
+START_TEST(gradients_need_no_other_memory)
+{
+    planned p = make(averaged_table, "data=1", NULL, 0, 1);
+    const double table = (double)TABLE * WIDTH * sizeof(float);
+    int added = 0;
+    for (int i = 0; i < p.report->n_ops; i++)
+        added += p.report->ops[i].kernel && strcmp(p.report->ops[i].origin.op, "embedding_grad_add") == 0;
+    ck_assert_int_eq(added, 1);
+    ck_assert_msg((double)p.report->slot.gradients >= table, "gradients take %lld bytes",
+                  (long long)p.report->slot.gradients);
+    ck_assert_msg((double)p.report->slot.activations < 1.5 * table, "activations take %lld bytes",
+                  (long long)p.report->slot.activations);
+    drop(&p);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
-                                      zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
-                                      large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
-                                      values_live_while_they_are_needed, bad_questions))
+    if (status == ISO_OK &&
+        RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
+                  zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
+                  large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
+                  values_live_while_they_are_needed, gradients_need_no_other_memory, bad_questions))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,4 +1,5 @@
-/* ReLUs that the normalisation in front of them does, and those that it must not.
+/* ReLUs that the normalisation in front of them does, and those that it must not; gradients of embeddings that are
+ * added to others by rows.
  * Ranks: 1 */
 #include <check.h>
 #include <string.h>
@@ -158,6 +159,24 @@ START_TEST(others_stay)
 }
 END_TEST
 
+/* A table that is looked up and makes the logits: rows are added to the product's gradient. */
+START_TEST(rows_are_added_to_gradients_of_tables)
+{
+    fixture f;
+    begin(&f);
+    f.image = iso_input(f.graph, "tokens", ISO_I32, ISO_SHAPE(4));
+    iso_tensor *h = iso_reversible_embedding(f.image, 9, 5, .name = "table");
+    iso_share_begin(f.graph);
+    iso_tensor *y = iso_reversible_embedding(h, 9, 5, .reverse = true, .name = "table");
+    iso_share_end(f.graph);
+    make_program(&f, iso_mean(iso_square(y)), NULL, true);
+    ck_assert_int_eq(count_steps(&f, "embedding_grad"), 0);
+    ck_assert_int_eq(count_steps(&f, "embedding_grad_add"), 1);
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fuse");
@@ -168,6 +187,7 @@ int main(void)
     tcase_add_test(tests, shared_outputs_stay);
     tcase_add_test(tests, requested_outputs_stay);
     tcase_add_test(tests, others_stay);
+    tcase_add_test(tests, rows_are_added_to_gradients_of_tables);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

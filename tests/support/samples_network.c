@@ -447,6 +447,13 @@ SAMPLE(embedding_gradient)
 {
     differentiate(s, embed(s));
 }
+SAMPLE(embedding_gradient_added)
+{
+    iso_embedding_attrs attrs = {.rows = 7};
+    iso_op_3(&iso_op_embedding_grad_add, sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(7, 3)),
+             sample_leaf(s, ISO_I32, 0, 6, ISO_SHAPE(ISO_BATCH, 4)),
+             sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 4, 3)), &attrs);
+}
 SAMPLE(dropout)
 {
     iso_dropout_op(image(s, 3), 0.4, "dropout");
@@ -545,6 +552,7 @@ const sample network_samples[] = {
     {"layer_norm_grad_sums", layer_gradient},
     {"embedding", embedding},
     {"embedding_grad", embedding_gradient},
+    {"embedding_grad_add", embedding_gradient_added},
     {"dropout", dropout},
     {NULL, NULL},
 };

@@ -47,6 +47,14 @@ static void run_embedding(const iso_kernel_call *call)
 
 /* ---- the gradient ---- */
 
+/* The inputs of "embedding_grad"; those of "embedding_grad_add" come after the one that it adds to. */
+enum { INDEX, DY };
+
+static const iso_array *gradient_input(const iso_kernel_call *call, int input)
+{
+    return &call->in[call->n_inputs - 2 + input];
+}
+
 static int64_t rows_of_table(const iso_kernel_call *call)
 {
     return ((const iso_embedding_attrs *)call->attrs)->rows;
@@ -54,43 +62,43 @@ static int64_t rows_of_table(const iso_kernel_call *call)
 
 static bool embedding_grad_fits(const iso_kernel_call *call)
 {
-    return call->in[1].dtype == ISO_F32 && call->out[0].dtype == ISO_F32;
+    return gradient_input(call, DY)->dtype == ISO_F32 && call->out[0].dtype == ISO_F32;
 }
 
 static void run_embedding_grad(const iso_kernel_call *call)
 {
     const iso_array *dtable = &call->out[0];
-    const int64_t columns = dtable->dim[1], count = iso_array_count(&call->in[0]);
-    const float *dy = call->in[1].data;
+    const int64_t columns = dtable->dim[1], count = iso_array_count(&call->in[INDEX]);
+    const float *dy = call->in[DY].data;
     memset(dtable->data, 0, iso_array_bytes(dtable));
     for (int64_t i = 0; i < count; i++, dy += columns) {
-        int64_t row = embedding_row(call, 0, i, rows_of_table(call), dtable);
+        int64_t row = embedding_row(call, INDEX, i, rows_of_table(call), dtable);
         float *sum = (float *)dtable->data + row * columns;
         if (row >= 0)
             iso_cpu_functions()->sum_f32(columns, sum, dy, sum);
     }
 }
 
-/* ---- the gradient in parts: the indices are sorted, so that a part finds its own ---- */
+/* ---- by the rows that are touched: the indices are sorted ---- */
 
 typedef struct touch {
     int64_t row, index; /* in the part of the table; of dy */
 } touch;
 
+/* The scratch memory: the number of touches in the first one's place, the touches, a row. */
 static touch *touches_of(const iso_kernel_call *call)
 {
-    return call->scratch;
+    return (touch *)call->scratch + 1;
 }
 
-static int64_t most_touches(const iso_kernel_call *call)
+static int64_t *count_of(const iso_kernel_call *call)
 {
-    return iso_array_count(&call->in[0]);
+    return &((touch *)call->scratch)->row;
 }
 
-/* Their number, then the touches, then a row. */
 static size_t touches_bytes(const iso_kernel_call *call)
 {
-    return iso_round_to_lines(((size_t)most_touches(call) + 1) * sizeof(touch));
+    return iso_round_to_lines(((size_t)iso_array_count(gradient_input(call, INDEX)) + 1) * sizeof(touch));
 }
 
 static size_t embedding_grad_scratch(const iso_kernel_call *call)
@@ -127,19 +135,19 @@ static void sort_touches(touch *heap, int64_t count)
     }
 }
 
-/* Indices that are not valid touch nothing: the look-up has reported them. */
+/* Indices that are not valid touch nothing. */
 static void prepare_embedding_grad(const iso_kernel_call *call)
 {
-    touch *head = touches_of(call), *list = head + 1;
-    int64_t count = 0;
-    for (int64_t i = 0; i < most_touches(call); i++) {
-        int64_t row = iso_index_read(&call->in[0], i, rows_of_table(call));
+    const iso_array *index = gradient_input(call, INDEX);
+    int64_t *count = count_of(call);
+    *count = 0;
+    for (int64_t i = 0; i < iso_array_count(index); i++) {
+        int64_t row = iso_index_read(index, i, rows_of_table(call));
         row = row < 0 ? -1 : row_within(&call->out[0], row);
         if (row >= 0)
-            list[count++] = (touch){row, i};
+            touches_of(call)[(*count)++] = (touch){row, i};
     }
-    head->row = count;
-    sort_touches(list, count);
+    sort_touches(touches_of(call), *count);
 }
 
 /* A block of a product's rows may be combined with it: as many as a strip of the product has. */
@@ -153,7 +161,7 @@ static int64_t embedding_grad_part_rows(const iso_kernel_call *call)
 /* The first touch of a row that is not before this one. */
 static const touch *first_touch(const iso_kernel_call *call, int64_t row)
 {
-    const touch *low = touches_of(call) + 1, *high = low + touches_of(call)->row;
+    const touch *low = touches_of(call), *high = low + *count_of(call);
     while (low < high) {
         const touch *middle = low + (high - low) / 2;
         if (middle->row < row)
@@ -169,12 +177,13 @@ static const touch *first_touch(const iso_kernel_call *call, int64_t row)
 static const touch *add_row(const iso_kernel_call *call, const touch *t, int64_t first, int64_t n, float *y)
 {
     const iso_cpu_functions_table *f = iso_cpu_functions();
-    const touch *end = touches_of(call) + 1 + touches_of(call)->row;
+    const touch *end = touches_of(call) + *count_of(call);
+    const float *dy = gradient_input(call, DY)->data;
     const int64_t columns = call->out[0].dim[1], row = t->row;
     float *sum = (float *)(void *)((char *)call->scratch + touches_bytes(call));
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (; t < end && t->row == row; t++)
-        f->sum_f32(n, sum, (const float *)call->in[1].data + t->index * columns + first, sum);
+        f->sum_f32(n, sum, dy + t->index * columns + first, sum);
     f->sum_f32(n, y, sum, y);
     return t;
 }
@@ -189,6 +198,18 @@ static void run_embedding_grad_part(const iso_kernel_call *call, const int64_t *
         t = add_row(call, t, offset[1], extent[1], (float *)part + (t->row - offset[0]) * extent[1]);
 }
 
+static void run_embedding_grad_add(const iso_kernel_call *call)
+{
+    const iso_array *base = &call->in[0], *dtable = &call->out[0];
+    const int64_t whole[] = {dtable->dim[0], dtable->dim[1]};
+    for (int64_t i = 0; i < iso_array_count(&call->in[1]); i++)
+        embedding_row(call, 1, i, rows_of_table(call), dtable); /* reports indices that are not valid */
+    if (base->data != dtable->data)
+        memcpy(dtable->data, base->data, iso_array_bytes(dtable));
+    prepare_embedding_grad(call);
+    run_embedding_grad_part(call, (int64_t[]){0, 0}, whole, true, dtable->data);
+}
+
 const iso_kernel iso_cpu_embedding = {
     .op = "embedding", .name = "rows", .fits = embedding_fits, .run = run_embedding};
 const iso_kernel iso_cpu_embedding_grad = {.op = "embedding_grad",
@@ -199,3 +220,13 @@ const iso_kernel iso_cpu_embedding_grad = {.op = "embedding_grad",
                                            .part_rows = embedding_grad_part_rows,
                                            .prepare_parts = prepare_embedding_grad,
                                            .run_part = run_embedding_grad_part};
+const iso_kernel iso_cpu_embedding_grad_add = {.op = "embedding_grad_add",
+                                               .name = "rows",
+                                               .fits = embedding_grad_fits,
+                                               .scratch = embedding_grad_scratch,
+                                               .run = run_embedding_grad_add,
+                                               .part_rows = embedding_grad_part_rows,
+                                               .prepare_parts = prepare_embedding_grad,
+                                               .run_part = run_embedding_grad_part,
+                                               .in_place = true,
+                                               .adds = true};

@@ -21,7 +21,7 @@ KERNEL(class_max) KERNEL(class_sum_exp) KERNEL(class_softmax) KERNEL(class_log_s
 KERNEL(class_loss) KERNEL(class_grad) KERNEL(class_sparse_grad)
 KERNEL(layer_norm) KERNEL(layer_norm_grad) KERNEL(layer_norm_grad_sums)
 KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_grad) KERNEL(layer_weight_sums)
-KERNEL(embedding) KERNEL(embedding_grad)
+KERNEL(embedding) KERNEL(embedding_grad) KERNEL(embedding_grad_add)
 KERNEL(dropout) KERNEL(gaussian_noise)
 KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average_pool2d_grad)
 KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_im2col)

@@ -49,9 +49,20 @@ sort_memory memory_of(const iso_kernel_call *call)
     return {first, first + rows + 1, first + 2 * rows + 2};
 }
 
+size_t sort_bytes(const iso_kernel_call *call, int input)
+{
+    return static_cast<size_t>(2 * call->out[0].dim[0] + 2 + iso_array_count(&call->in[input])) *
+           sizeof(int32_t);
+}
+
 size_t gradient_scratch(const iso_kernel_call *call)
 {
-    return static_cast<size_t>(2 * call->out[0].dim[0] + 2 + iso_array_count(&call->in[0])) * sizeof(int32_t);
+    return sort_bytes(call, 0);
+}
+
+size_t added_gradient_scratch(const iso_kernel_call *call)
+{
+    return sort_bytes(call, 1);
 }
 
 struct clear {
@@ -158,18 +169,58 @@ template <class C> struct add_rows {
     }
 };
 
-void run_gradient(const iso_kernel_call *call)
+/* The same for the rows that are touched, by the first index of each. */
+template <class C> struct add_touched {
+    indices index;
+    const int32_t *begin, *list;
+    part table;
+    reals dy, dtable;
+    __device__ void operator()(int64_t number) const
+    {
+        int64_t i = number / table.columns, column = number - i * table.columns;
+        int64_t row = index.get(i) < 0 ? -1 : index.get(i) - table.first;
+        if (row < 0 || row >= table.rows || list[begin[row]] != static_cast<int32_t>(i))
+            return;
+        C sum = 0;
+        for (int32_t k = begin[row]; k < begin[row + 1]; k++)
+            sum += dy.get<C>(list[k] * table.columns + column);
+        dtable.put(row * table.columns + column, dtable.get<C>(row * table.columns + column) + sum);
+    }
+};
+
+struct copy {
+    reals x, y;
+    __device__ void operator()(int64_t i) const
+    {
+        y.put(i, x.get<double>(i));
+    }
+};
+
+part part_of(const iso_array &table)
 {
-    const iso_array &dtable = call->out[0];
-    const int64_t n = iso_array_count(&call->in[0]);
-    part table = {dtable.offset[0], dtable.dim[0], dtable.dim[1]};
-    indices index = indices_of(call, 0, static_cast<const iso_embedding_attrs *>(call->attrs)->rows);
+    return {table.offset[0], table.dim[0], table.dim[1]};
+}
+
+/* Lists, for each row of the table, the elements of input `input` that name it, in order. */
+sort_memory sort_indices(const iso_kernel_call *call, int input)
+{
+    const int64_t n = iso_array_count(&call->in[input]);
+    part table = part_of(call->out[0]);
+    indices index = indices_of(call, input, static_cast<const iso_embedding_attrs *>(call->attrs)->rows);
     sort_memory m = memory_of(call);
     for_each(call->stream, table.rows, clear{m.fill});
     for_each(call->stream, n, count_rows{index, table, m.fill});
     launch(add_up, 1, BLOCK, 0, iso_cuda_stream_of(call->stream), table.rows, m.begin, m.fill);
     for_each(call->stream, n, make_lists{index, table, m.fill, m.list});
     for_each(call->stream, table.rows, sort_lists{m.begin, m.list});
+    return m;
+}
+
+void run_gradient(const iso_kernel_call *call)
+{
+    const iso_array &dtable = call->out[0];
+    part table = part_of(dtable);
+    sort_memory m = sort_indices(call, 0);
     with_compute(dtable.dtype, [=](auto zero) {
         for_each(call->stream, iso_array_count(&call->out[0]),
                  add_rows<decltype(zero)>{m.begin, m.list, table.columns, reals_of(call->in[1]),
@@ -177,7 +228,23 @@ void run_gradient(const iso_kernel_call *call)
     });
 }
 
+void run_added_gradient(const iso_kernel_call *call)
+{
+    const iso_array &base = call->in[0], &dtable = call->out[0];
+    part table = part_of(dtable);
+    indices index = indices_of(call, 1, static_cast<const iso_embedding_attrs *>(call->attrs)->rows);
+    sort_memory m = sort_indices(call, 1);
+    if (base.data != dtable.data)
+        for_each(call->stream, iso_array_count(&dtable), copy{reals_of(base), reals_of(dtable)});
+    with_compute(dtable.dtype, [=](auto zero) {
+        for_each(call->stream, iso_array_count(&call->in[2]),
+                 add_touched<decltype(zero)>{index, m.begin, m.list, table, reals_of(call->in[2]),
+                                             reals_of(call->out[0])});
+    });
+}
+
 } // namespace
 
 ISO_CUDA_KERNEL(embedding, run_look_up, false)
 ISO_CUDA_KERNEL_WITH(embedding_grad, run_gradient, false, gradient_scratch)
+ISO_CUDA_KERNEL_WITH(embedding_grad_add, run_added_gradient, true, added_gradient_scratch)

@@ -25,6 +25,21 @@ static bool embedding_infer_gradient(iso_op *op)
     return iso_op_gives(op, dy->dtype, &(iso_shape){2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}});
 }
 
+static bool embedding_infer_added(iso_op *op)
+{
+    const iso_embedding_attrs *attrs = op->attrs;
+    const iso_tensor *dtable = op->inputs[0], *index = op->inputs[1], *dy = op->inputs[2];
+    if (!iso_expect_float(op, 0, 2) || !iso_expect_index(op, 1) ||
+        !iso_expect_float(op, 2, index->shape.rank + 1) || !iso_expect_same_type(op, 0, 2))
+        return false;
+    iso_shape table = {2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}};
+    if (!iso_shape_equal(&table, &dtable->shape))
+        return iso_op_refuse(op,
+                             "input 0 should have the %lld rows of the table, as wide as those of input 2",
+                             (long long)attrs->rows);
+    return iso_op_gives(op, dtable->dtype, &table);
+}
+
 static void embedding_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
     iso_embedding_attrs attrs = {.rows = op->inputs[0]->shape.dim[0]};
@@ -34,6 +49,12 @@ static void embedding_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **d
 static void gradient_of_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
     dx[1] = iso_embedding_op(d[0], op->inputs[0]);
+}
+
+static void gradient_of_added(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
+{
+    dx[0] = d[0];
+    dx[2] = iso_embedding_op(d[0], op->inputs[1]);
 }
 
 /* Factors: the index's dimensions, the table's rows, its columns. The rows are contracted. */
@@ -59,6 +80,18 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
     iso_rule_run_over(rule->output[0], rank, 2);
 }
 
+/* Factors: the table's rows, its columns. Partial sums are added to partial sums. */
+static void rule_of_added(const iso_op *op, iso_rule *rule)
+{
+    int rank = op->inputs[1]->shape.rank;
+    *rule = (iso_rule){.n_factors = 2, .linear = 1 << 0 | 1 << 2, .jointly = true};
+    for (int d = 0; d < rank; d++)
+        rule->input[1][d] = rule->input[2][d] = ISO_WHOLE;
+    iso_rule_run_over(rule->input[0], 0, 2);
+    iso_rule_run_over(rule->output[0], 0, 2);
+    rule->input[2][rank] = 1;
+}
+
 /* Of the rows that are looked up, a slot finds those in its part of the table: on average, the part's
  * share of them. */
 static double embedding_share(const iso_tensor *table, const iso_box *part)
@@ -71,10 +104,10 @@ static double embedding_flops(const iso_op *op, const iso_box *inputs, const iso
     return iso_box_elements(&outputs[0]) * embedding_share(op->inputs[0], &inputs[0]);
 }
 
-/* An addition for each element of dy. */
+/* An addition for each element of dy, the last input. */
 static double gradient_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    return iso_box_elements(&inputs[1]) * embedding_share(op->outputs[0], &outputs[0]);
+    return iso_box_elements(&inputs[op->n_inputs - 1]) * embedding_share(op->outputs[0], &outputs[0]);
 }
 
 const iso_op_type iso_op_embedding = {
@@ -93,6 +126,17 @@ const iso_op_type iso_op_embedding_grad = {
     .gradient = gradient_of_gradient,
     .rule_of = rule_of_gradient,
     .flops = gradient_flops,
+    .index = {"index", "rows"},
+};
+
+const iso_op_type iso_op_embedding_grad_add = {
+    .name = "embedding_grad_add",
+    ISO_OP_ATTRS(embedding),
+    .infer = embedding_infer_added,
+    .gradient = gradient_of_added,
+    .rule_of = rule_of_added,
+    .flops = gradient_flops,
+    .in_place = 1 << 0,
     .index = {"index", "rows"},
 };
 

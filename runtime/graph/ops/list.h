@@ -105,6 +105,7 @@ OP(layer_grad)
 OP(layer_weight_sums)
 OP(embedding)
 OP(embedding_grad)
+OP(embedding_grad_add)
 OP(dropout)
 OP(gaussian_noise)
 

@@ -110,6 +110,8 @@
  *                        is not an integer in 0..v-1, v global, is iso_index_fault(.., v), and zeros
  *   embedding_grad       index [...], dy [..., d] -> dtable [v, d] (iso_embedding_attrs): only the rows in
  *                        the output's box; a wrong index adds nothing and is the same fault
+ *   embedding_grad_add   dtable [v, d], index, dy -> dtable + the sum that embedding_grad makes of these; only made
+ *                        by the planner, for float32 and float64
  *   dropout              x -> y (iso_dropout_attrs). Element i, the row-major index in the GLOBAL tensor, is kept
  *                        iff iso_random_word(key, info->step, i) >> 8 >= threshold, and is then x * (type)scale;
  *                        the others are 0. That word is word i % 4 of block i / 4. The gradient is dropout of dy

@@ -1,10 +1,10 @@
 """A perceptron or a GPT of networks.py in JAX without a library of layers. A perceptron's epoch is one compiled loop over data on the device, a
-GPT's a compiled step a batch: network_jax.py --folder FOLDER --name NAME"""
+GPT's a compiled step a batch. In bfloat16 the weights are cast in each step: network_jax.py --folder FOLDER --name NAME [--dtype bfloat16]"""
 
 import job
 import networks
 
-args = job.network_options()
+args = job.network_options(dtype=("float32", "bfloat16"))
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -76,7 +76,9 @@ RATE, BETA, EPSILON, DECAY = (1e-3, 0.999, 1e-7, 0) if n.kind == "mlp" else (3e-
 
 
 def loss_of(weights, x, y):
-    return -jnp.take_along_axis(jax.nn.log_softmax(network(weights, x)), y[..., None], -1).mean()
+    weights = jax.tree.map(lambda w: w.astype(args.dtype), weights)
+    logits = network(weights, x).astype(jnp.float32)
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[..., None], -1).mean()
 
 
 def step(state, x, y):

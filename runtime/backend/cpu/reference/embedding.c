@@ -41,6 +41,30 @@ static void ref_embedding_run_gradient(const iso_kernel_call *call)
     }
 }
 
+/* The sum of element k of the rows of dy that are added to a row of the table. */
+static double added(const iso_kernel_call *call, int64_t row, int64_t k)
+{
+    const iso_array *index = &call->in[1], *dy = &call->in[2], *dtable = &call->out[0];
+    int64_t columns = dtable->dim[1], rows = ((const iso_embedding_attrs *)call->attrs)->rows;
+    double sum = 0;
+    for (int64_t i = 0; i < iso_array_count(index); i++)
+        if (local_row(call, index, i, rows, dtable) == row)
+            sum = dtable->dtype == ISO_F32 ? (float)(sum + iso_get(dy, i * columns + k))
+                                           : sum + iso_get(dy, i * columns + k);
+    return sum;
+}
+
+static void ref_embedding_run_added(const iso_kernel_call *call)
+{
+    const iso_array *base = &call->in[0], *dtable = &call->out[0];
+    int64_t columns = dtable->dim[1];
+    for (int64_t row = 0; row < dtable->dim[0]; row++)
+        for (int64_t k = 0; k < columns; k++)
+            iso_put(dtable, row * columns + k, iso_get(base, row * columns + k) + added(call, row, k));
+}
+
 const iso_kernel iso_reference_embedding = {.op = "embedding", .name = "reference", .run = ref_embedding_run};
 const iso_kernel iso_reference_embedding_grad = {
     .op = "embedding_grad", .name = "reference", .run = ref_embedding_run_gradient};
+const iso_kernel iso_reference_embedding_grad_add = {
+    .op = "embedding_grad_add", .name = "reference", .run = ref_embedding_run_added, .in_place = true};
