@@ -508,6 +508,7 @@ typedef struct travel {
     int count;
     iso_exchange **exchange;
     iso_block *landing, *outgoing, *linked;
+    bool links; /* some exchange has messages between devices of a host */
 } travel;
 
 static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
@@ -520,6 +521,7 @@ static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
     t->landing[t->count].bytes = bytes.landing;
     t->outgoing[t->count].bytes = bytes.outgoing;
     t->linked[t->count].bytes = bytes.linked;
+    t->links |= bytes.linked > 0;
     t->exchange[t->count++] = exchange;
 }
 
@@ -538,7 +540,8 @@ static iso_status place_messages(iso_plan *plan, travel *t)
     add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
     ISO_TRY(iso_memory_plan(t->landing, t->count, &bytes.landing));
     ISO_TRY(iso_memory_plan(t->outgoing, t->count, &bytes.outgoing));
-    ISO_TRY(iso_memory_plan(t->linked, t->count, &bytes.linked));
+    if (t->links)
+        ISO_TRY(iso_memory_plan(t->linked, t->count, &bytes.linked));
     for (int i = 0; i < t->count; i++)
         iso_exchange_share_buffers(
             t->exchange[i],

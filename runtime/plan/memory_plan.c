@@ -5,7 +5,7 @@
 
 #include "runtime/base/memory.h"
 
-enum { FEW = 512 }; /* up to this many blocks are placed largest first, in quadratic time */
+enum { FEW = 4096 }; /* up to this many blocks are placed largest first, in quadratic time */
 
 /* A block with the rest of its last line, and a line after it. */
 static size_t span(const iso_block *block)
