@@ -175,10 +175,9 @@ ISO_API void iso_share_end(iso_graph *graph);
  * outside of the scope are kept. A scope within a scope is a part of the outer one. */
 ISO_API void iso_recompute_begin(iso_graph *graph);
 ISO_API void iso_recompute_end(iso_graph *graph);
-/* Until iso_policy_end, layers have a policy of their own, Keras's `dtype` of a layer: ISO_BF16 is "mixed_bfloat16",
- * ISO_F32 "float32". Each layer casts its inputs and weights to the type in which it computes, as at the border of any
- * two layers of unlike policies; variables stay as they are. In a graph of precision ISO_F64 everything computes in
- * float64. Nests. */
+/* Until iso_policy_end, layers have a policy of their own, Keras's `dtype` of a layer: ISO_BF16 is
+ * "mixed_bfloat16", ISO_F32 "float32". Each layer casts its inputs and weights to the type in which it computes;
+ * variables stay as they are. In a graph of precision ISO_F64 everything computes in float64. Nests. */
 ISO_API void iso_policy_begin(iso_graph *graph, iso_dtype dtype);
 ISO_API void iso_policy_end(iso_graph *graph);
 /* Until iso_freeze_end, new variables are not trainable: Keras's `trainable = False`. BatchNormalization

@@ -110,7 +110,8 @@ static bool reads_less(const iso_plan *plan, const iso_fused_update *fused, int 
 }
 
 /* The number of blocks needed at once while the gradients of this many slots are added in the order of
- * iso_tree_left(). A subtree of one slot needs none if its gradient has one term: it is added to an existing block. */
+ * iso_tree_left(). A subtree of one slot needs none if its gradient has one term: it is added to an existing
+ * block. */
 static int blocks_alive(int slots, int terms)
 {
     if (slots <= 1)
