@@ -78,7 +78,7 @@ static json_t *layer_of(const iso_op *op, const char **type)
     }
     if (is_rounding(op)) { /* the layer's policy is the type of its output */
         *type = iso_layer_activation.keras;
-        return json_pack("{s: s}", "activation", "linear");
+        return json_pack("{s: s}", "activation", iso_activations[ISO_LINEAR]->name);
     }
     if (strcmp(name, "affine") == 0) {
         const iso_affine_attrs *attrs = op->attrs;
