@@ -12,7 +12,7 @@ BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(f
 VERSION := $(shell sed -n 's/^\#define ISO_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' runtime/base/build.h | paste -s -d .)
 
 PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
-CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(shell pkg-config --cflags $(PACKAGES) openblas) -DISO_WITH_DNNL=$(DNNL)
+CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(strip $(shell pkg-config --cflags $(PACKAGES))) $(shell pkg-config --cflags openblas) -DISO_WITH_DNNL=$(DNNL)
 CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
