@@ -32,7 +32,7 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_s
     int root = plan->root[step->output[0]];
     for (int k = 0; k < step->op->n_inputs; k++)
         if (plan->location[step->input[k]].kind == ISO_LOCATION_ARENA && root != step->output[0] &&
-            !bound->kernel->in_place &&
+            plan->location[step->output[0]].kind == ISO_LOCATION_ARENA && !bound->kernel->in_place &&
             plan->location[step->input[k]].offset == plan->location[step->output[0]].offset)
             return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
                              bound->kernel->name, step->op->type->name);
