@@ -73,32 +73,32 @@ static const iso_kernel *find(const char *op, const iso_kernel_call *call)
 
 static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
-    iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
+    iso_cuda_use(stream);
     iso_cuda_sum_slots(dtype, n, a, b, out, stream);
 }
 
 static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
-    iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
+    iso_cuda_use(stream);
     iso_cuda_maximum_slots(dtype, n, a, b, out, stream);
 }
 
 static void optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
                      iso_stream *stream)
 {
-    iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
+    iso_cuda_use(stream);
     iso_cuda_optimize(calls, n_calls, table, stream);
 }
 
 static void copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream)
 {
-    iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
+    iso_cuda_use(stream);
     iso_cuda_copy_bytes(list, count, faults, stream);
 }
 
 static void count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream)
 {
-    iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
+    iso_cuda_use(stream);
     iso_cuda_count_fault(fault, host, out, stream);
 }
 

@@ -45,6 +45,11 @@ static void keep(iso_stream *of, cudaError_t error)
     iso_cuda_keep(of, error);
 }
 
+void iso_cuda_use(iso_stream *of)
+{
+    keep(of, iso_cuda_enter_stream(of));
+}
+
 /* ---- streams ---- */
 
 static iso_status create_stream(const iso_device *device, iso_stream **out)
@@ -78,7 +83,7 @@ static void destroy_stream(iso_stream *of)
 static iso_status wait(iso_stream *of)
 {
     stream *s = (stream *)of;
-    keep(of, enter(of->device));
+    iso_cuda_use(of);
     keep(of, cudaGetLastError());
     keep(of, cudaStreamSynchronize(s->cuda));
     cudaError_t error = s->error;
@@ -88,7 +93,7 @@ static iso_status wait(iso_stream *of)
 
 static void copy(iso_stream *of, void *to, const void *from, size_t bytes)
 {
-    keep(of, enter(of->device));
+    iso_cuda_use(of);
     if (bytes > 0)
         keep(of, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, ((stream *)of)->cuda));
 }
@@ -105,7 +110,7 @@ static void fill(iso_stream *of, void *to, const void *element, size_t size, siz
 {
     cudaStream_t cuda = ((stream *)of)->cuda;
     const unsigned char *bytes = element;
-    keep(of, enter(of->device));
+    iso_cuda_use(of);
     if (count > 0)
         keep(of, is_uniform(bytes, size) ? cudaMemsetAsync(to, bytes[0], size * count, cuda)
                                          : iso_cuda_fill(to, element, size, count, cuda));
@@ -157,7 +162,7 @@ static void record(iso_device_event *of, iso_stream *at)
 
 static void await(iso_stream *of, const iso_device_event *recorded)
 {
-    keep(of, enter(of->device));
+    iso_cuda_use(of);
     keep(of, cudaStreamWaitEvent(((stream *)of)->cuda, ((const event *)recorded)->cuda, 0));
 }
 
@@ -333,7 +338,7 @@ static void drop_memory(const iso_device *device, void *memory)
 
 static void gather(iso_stream *of, const iso_device_gather *call)
 {
-    keep(of, enter(of->device));
+    iso_cuda_use(of);
     iso_cuda_gather(of, call);
 }
 

@@ -24,6 +24,8 @@ typedef struct iso_cuda_queue {
 
 /* Keeps an error of what is queued, for the next wait. Local; one thread at a time uses a stream. */
 void iso_cuda_keep(iso_stream *of, cudaError_t error);
+/* Makes the stream's GPU that of the calling thread; keeps an error. Local; one thread at a time uses a stream. */
+void iso_cuda_use(iso_stream *stream);
 /* step_end.c: frees what iso_cuda_prepare keeps for a stream. Local. */
 void iso_cuda_free_rates(iso_cuda_queue *of);
 

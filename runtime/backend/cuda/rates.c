@@ -63,7 +63,7 @@ void iso_cuda_prepare(const iso_rates_call *call, iso_stream *of)
         iso_cuda_keep(of, cudaErrorMemoryAllocation);
         return;
     }
-    iso_cuda_keep(of, iso_cuda_enter_stream(of));
+    iso_cuda_use(of);
     r->call = *call;
     r->call.iteration = &r->iteration;
     r->call.rate = &r->rate;

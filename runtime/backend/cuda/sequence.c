@@ -120,7 +120,7 @@ iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream,
 
 void iso_cuda_launch(const iso_sequence *sequence, int first, int count)
 {
-    iso_cuda_keep(sequence->stream, iso_cuda_enter_stream(sequence->stream));
+    iso_cuda_use(sequence->stream);
     if (count == sequence->count)
         iso_cuda_keep(sequence->stream,
                       cudaGraphLaunch(sequence->graph, ((iso_cuda_queue *)sequence->stream)->cuda));

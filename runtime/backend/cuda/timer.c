@@ -72,7 +72,7 @@ static cudaError_t queue_mark(mark *m, cudaStream_t stream)
 
 void iso_cuda_mark(iso_device_timer *of, int moment, iso_stream *stream)
 {
-    iso_cuda_keep(stream, iso_cuda_enter_stream(stream));
+    iso_cuda_use(stream);
     iso_cuda_keep(stream, queue_mark(&((timer *)of)->mark[moment], ((iso_cuda_queue *)stream)->cuda));
 }
 
