@@ -224,7 +224,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    setenv("ISOGRID_BACKEND", "test", 1);
+    setenv("ISOGRID_BACKEND", "test", 0); /* unless another is asked for */
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("steps ahead", 0, results_come_in_order_and_are_those_of_steps_one_by_one,

@@ -20,6 +20,7 @@
  *                          F may be `kernel`: kernel number N fails while it runs; `cudnnPlan`: a plan of cuDNN's is
  *                          finalized; `nccl`: from group number N on, what NCCL has queued never ends until it is
  *                          aborted, and its communicator has error E
+ *   STANDIN_WAITS=0        streams do not wait for events: what depends on the waits then goes wrong
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
