@@ -47,13 +47,16 @@ typedef struct iso_linked {
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
 /* Ends what is queued, with any result, so that streams can be waited for. Local. */
-void iso_links_abort(iso_fabric *fabric);
+void iso_links_abort(const iso_fabric *fabric);
 void iso_links_close(iso_fabric *fabric);
 /* The member of a domain; NULL: another rank owns it. */
 iso_link_member *iso_links_own(const iso_links *links, int domain);
 /* Waits until what a member was asked for last has begun. ISO_FAILED: its communicator has failed, or a rank is lost.
  */
 iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);
+/* A communicator has failed in a run, with this status: it is told, the watchdog will report it, and waits end. Waits
+ * for that report, which ends most programs. Returns the status. */
+iso_status iso_links_fail(iso_fabric *fabric, iso_status status);
 
 /* ---- an exchange ---- */
 /* After the last fragment: the sizes. The same on all ranks of the host. */

@@ -61,8 +61,9 @@ void iso_watch_destroy(iso_watch *watch);
 /* How far a rank is. */
 typedef enum iso_watch_phase {
     ISO_WATCH_RUNS,
-    ISO_WATCH_FAILS, /* it is in iso_finish with an error: it will say what is wrong */
-    ISO_WATCH_ENDED, /* it knows that all ranks have reached iso_finish */
+    ISO_WATCH_FAILS,   /* it is in iso_finish with an error: it will say what is wrong */
+    ISO_WATCH_ENDED,   /* it knows that all ranks have reached iso_finish */
+    ISO_WATCH_CUT_OFF, /* its devices cannot exchange with others any more */
 } iso_watch_phase;
 void iso_watch_set_phase(iso_watch *watch, iso_watch_phase phase);
 /* Whether a rank will not come to iso_finish any more: it is lost, or has failed alone. False for NULL. */

@@ -167,6 +167,11 @@ void iso_watch_wait_done(iso_watch *w, int64_t begun)
         add_time(w, &w->mine->wait_time, begun);
 }
 
+void iso_watch_break(iso_watch *w)
+{
+    iso_watch_set_phase(w, ISO_WATCH_CUT_OFF);
+}
+
 void iso_watch_set_phase(iso_watch *w, iso_watch_phase phase)
 {
     if (w)

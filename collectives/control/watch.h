@@ -56,6 +56,10 @@ const atomic_int *iso_watch_word(const iso_watch *watch);
 /* ISO_FAILED, with the first line of the report, if it has reported. Any thread. */
 iso_status iso_watch_check(const iso_watch *watch);
 
+/* This rank's devices cannot exchange with those of others any more: the watchdog reports that within some seconds,
+ * unless it finds that a rank is lost, and ends the job as after a loss. Does not wait. */
+void iso_watch_break(iso_watch *watch);
+
 /* Times of steps, which rank 0 prints every 100 steps with --verbose 2. The time now in nanoseconds, 0 if times
  * are not wanted. */
 int64_t iso_watch_time(const iso_watch *watch);

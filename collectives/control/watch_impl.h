@@ -117,6 +117,7 @@ typedef struct iso_watch_standing {
 
 typedef enum iso_watch_reason {
     ISO_WATCH_A_LOSS,
+    ISO_WATCH_A_BREAK, /* devices of a rank cannot exchange */
     ISO_WATCH_A_MISMATCH,
     ISO_WATCH_A_TIMEOUT
 } iso_watch_reason;

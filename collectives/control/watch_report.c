@@ -68,6 +68,8 @@ static void add_health(iso_text *report, const iso_watch *w, int rank)
     if (texts[health].silent && seconds > 0)
         iso_text_add(report, ", last heard of %u s ago", seconds);
     iso_text_add(report, "%s", texts[health].cause);
+    if (health == ISO_WATCH_ALIVE && atomic_load(&w->page->record[rank].phase) == ISO_WATCH_CUT_OFF)
+        iso_text_add(report, ", its GPUs cannot exchange any more");
 }
 
 /* "evaluator, " before the numbers of its ranks */
@@ -117,6 +119,8 @@ static void add_reason(iso_text *report, const iso_watch *w)
         lost += iso_watch_is_lost(w, rank);
     if (verdict->reason == ISO_WATCH_A_LOSS)
         iso_text_add(report, "%d of %d ranks %s lost", lost, w->n_ranks, lost == 1 ? "is" : "are");
+    else if (verdict->reason == ISO_WATCH_A_BREAK)
+        iso_text_add(report, "GPUs cannot exchange any more");
     else if (verdict->reason == ISO_WATCH_A_MISMATCH) {
         const iso_watch_identity *one = &w->identity[verdict->first], *two = &w->identity[verdict->other];
         add_group(report, one);

@@ -26,6 +26,8 @@ static const double suspect_after = 1.5, stopped_after = 5, silent_after = 8;
 static const double settle = 0.3, settle_with_suspects = 3;
 /* A rank that fails alone says so itself, and ends the job. */
 static const double settle_mismatch = 1.5, failing_rank_ends = 20;
+/* Devices that cannot exchange: most often a rank is lost, which says more. */
+static const double settle_break = 4;
 /* From the verdict to an own report, if the lowest rank does not report. */
 static const double report_follows = 3;
 
@@ -165,6 +167,8 @@ static double verdict_needs(const iso_watch *w, bool suspects)
 {
     if (w->verdict.reason == ISO_WATCH_A_LOSS)
         return suspects ? settle_with_suspects : settle;
+    if (w->verdict.reason == ISO_WATCH_A_BREAK)
+        return settle_break;
     return any_phase(w, ISO_WATCH_FAILS)              ? failing_rank_ends
            : w->verdict.reason == ISO_WATCH_A_TIMEOUT ? 0
                                                       : settle_mismatch;
@@ -181,6 +185,8 @@ static bool is_final(iso_watch *w, double passed, double *overdue)
         w->verdict.found = false;
     if (lost > 0)
         find(w, ISO_WATCH_A_LOSS, passed);
+    else if (any_phase(w, ISO_WATCH_CUT_OFF))
+        find(w, ISO_WATCH_A_BREAK, passed);
     else if (iso_watch_find_mismatch(w, &w->verdict.first, &w->verdict.other))
         find(w, ISO_WATCH_A_MISMATCH, passed);
     else

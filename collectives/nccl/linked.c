@@ -153,7 +153,7 @@ iso_status iso_linked_start(iso_exchange *exchange)
     }
     linked->under_way = true;
 done:
-    return status;
+    return status == ISO_OK ? ISO_OK : iso_links_fail(exchange->fabric, status);
 }
 
 iso_status iso_linked_test(iso_exchange *exchange, int *done)
@@ -171,5 +171,6 @@ iso_status iso_linked_test(iso_exchange *exchange, int *done)
                         : links->comms->test(links->own[i].comm, &begun);
     }
     linked->under_way = status == ISO_OK && !*done;
-    return status;
+    *done |= status != ISO_OK;
+    return status == ISO_OK ? ISO_OK : iso_links_fail(exchange->fabric, status);
 }

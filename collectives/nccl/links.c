@@ -9,7 +9,8 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/wait.h"
 
-static const double joined_after = 300; /* seconds, at most */
+/* Seconds, at most: until all have joined, and until the watchdog has reported. */
+static const double joined_after = 300, reported_after = 60;
 
 /* ---- whether links are used ---- */
 
@@ -214,7 +215,7 @@ iso_link_member *iso_links_own(const iso_links *links, int domain)
     return NULL;
 }
 
-void iso_links_abort(iso_fabric *fabric)
+void iso_links_abort(const iso_fabric *fabric)
 {
     iso_links *links = fabric->links;
     for (int i = 0; links && i < links->n_own; i++) {
@@ -223,6 +224,24 @@ void iso_links_abort(iso_fabric *fabric)
     }
     if (links)
         links->failed = true;
+}
+
+iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
+{
+    iso_patience patience = {0};
+    iso_watch *watch = fabric->channel.watch;
+    double begun = iso_clock();
+    if (fabric->links->failed || iso_watch_check(watch) != ISO_OK)
+        return status;
+    iso_first_error_keep(&fabric->failed, status);
+    iso_links_abort(fabric); /* what other parts wait for ends */
+    if (!watch) /* this rank has all devices */
+        return status;
+    iso_warn("rank %d: %s", fabric->channel.rank, iso_error_message());
+    iso_watch_break(watch);
+    while (iso_watch_check(watch) == ISO_OK && iso_clock() - begun < reported_after)
+        iso_patience_pass(&patience, fabric->host_barrier.crowded);
+    return iso_first_error_get(&fabric->failed);
 }
 
 void iso_links_close(iso_fabric *fabric)
