@@ -13,14 +13,19 @@
 /* A domain that this rank owns. */
 typedef struct iso_link_member {
     iso_device_comm *comm;
-    iso_stream *stream;
+    iso_stream
+        *stream; /* one for all communicators of the device, so that their work has one order everywhere */
+    bool lent;   /* the stream is another's */
     int domain;
 } iso_link_member;
 
-/* Of a fabric. */
+/* A communicator of the domains of a host, or of all. */
 typedef struct iso_links {
     const iso_device_comms *comms;
-    int *member;     /* [domains] number in the communicator of this host; -1: it is on another host */
+    const iso_comm *ranks; /* of the host, or all */
+    bool all;
+    int count;       /* members */
+    int *member;     /* [domains] number in the communicator; -1: the domain is on another host */
     int *first_slot; /* [domains] */
     iso_link_member *own;
     int n_own;
@@ -46,11 +51,18 @@ typedef struct iso_linked {
  * library can be used; otherwise fabric->links stays NULL. A communicator that cannot be joined is told in a warning.
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
-/* Ends what is queued, with any result, so that streams can be waited for. Local. */
+/* Ends what is queued, with any result, so that streams can be waited for: of one communicator, or of all that a fabric
+ * uses. Local. */
+void iso_links_abort_members(iso_links *links);
 void iso_links_abort(const iso_fabric *fabric);
 void iso_links_close(iso_fabric *fabric);
 /* The member of a domain; NULL: another rank owns it. */
 iso_link_member *iso_links_own(const iso_links *links, int domain);
+/* The communicator of all domains. ISO_INVALID or ISO_FAILED says why there is none. The same status on all ranks.
+ * Collective. */
+iso_status iso_links_open_all(iso_fabric *fabric, iso_links **links);
+/* Does nothing with NULL. */
+void iso_links_free(iso_links *links);
 /* Waits until what a member was asked for last has begun. ISO_FAILED: its communicator has failed, or a rank is lost.
  */
 iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);

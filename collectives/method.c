@@ -6,6 +6,7 @@
 
 static const iso_method *const list[] = {
     &iso_method_mpi,
+    &iso_method_nccl,
 };
 
 const iso_method *const *iso_methods(int *count)

@@ -12,6 +12,8 @@ typedef struct iso_method {
     /* *use: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */
     iso_status (*open)(iso_fabric *fabric, void **use);
     void (*close)(void *use);
+    /* After a loss: ends what is queued on devices, with any result. NULL: nothing is. */
+    void (*abort)(void *use);
     /* Whether it takes a pull. The same on all ranks that add the pull. */
     bool (*takes)(const void *use, const iso_request *request);
     /* Takes it. *result: the number of the result; *fresh: no earlier pull of this host reads it. */
@@ -33,6 +35,7 @@ typedef struct iso_method {
 /* [*count], at most ISO_MOST_METHODS, the preferred ones first. */
 const iso_method *const *iso_methods(int *count);
 
-extern const iso_method iso_method_mpi; /* mpi/reductions.c */
+extern const iso_method iso_method_mpi;  /* mpi/reductions.c */
+extern const iso_method iso_method_nccl; /* nccl/reductions.c */
 
 #endif

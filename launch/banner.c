@@ -50,9 +50,12 @@ static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
 {
     if (iso_mesh_slots(mesh) == 1)
         return "none needed";
+    const char *method = iso_option(ctx, "collectives", "auto");
+    if (!strcmp(method, "nccl"))
+        return "NCCL's reductions between GPUs: the bits depend on the GPUs and the hosts";
     if (iso_hosts(ctx) == 1)
         return "shared memory";
-    return strcmp(iso_option(ctx, "collectives", "auto"), "mpi")
+    return strcmp(method, "mpi")
                ? "shared memory on a host, MPI between hosts"
                : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "collectives/method_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
@@ -14,17 +15,17 @@ static const double joined_after = 300, reported_after = 60;
 
 /* ---- whether links are used ---- */
 
-static void number_members(const iso_fabric *fabric, iso_links *links, int *count)
+static void number_members(const iso_fabric *fabric, iso_links *links)
 {
-    *count = 0;
+    links->count = 0;
     for (int domain = 0; domain < fabric->n_domains; domain++)
         links->member[domain] = links->first_slot[domain] = -1;
     for (int slot = fabric->topology.n_slots - 1; slot >= 0; slot--)
-        if (iso_fabric_host_of_slot(fabric, slot) == fabric->host_number)
+        if (links->all || iso_fabric_host_of_slot(fabric, slot) == fabric->host_number)
             links->first_slot[fabric->domain_of_slot[slot]] = slot;
     for (int domain = 0; domain < fabric->n_domains; domain++)
         if (links->first_slot[domain] >= 0)
-            links->member[domain] = (*count)++;
+            links->member[domain] = links->count++;
 }
 
 /* Whether no domain of the host reaches another. */
@@ -49,27 +50,48 @@ static iso_status list_own(const iso_fabric *fabric, iso_links *links)
     return status;
 }
 
-/* Whether each domain is a device of its own: the library takes a device once. Collective over the host. */
-static iso_status find_distinct(const iso_fabric *fabric, const iso_links *links, int count, bool *distinct)
+/* Whether all ranks are well; else this one's error stands. Collective. */
+static iso_status find_well(const iso_links *links, iso_status mine, bool *well)
 {
-    enum { WORDS = ISO_DEVICE_IDENTITY / sizeof(uint64_t) };
-    uint64_t *all = iso_new((size_t)count * WORDS * sizeof *all);
-    int good = all != NULL;
-    for (int i = 0; i < links->n_own && good; i++) {
-        const iso_device *device =
-            fabric->topology.stream_of_slot[links->first_slot[links->own[i].domain]]->device;
+    int good = mine == ISO_OK;
+    iso_status status = iso_comm_reduce(links->ranks, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+    *well = good && status == ISO_OK;
+    return mine != ISO_OK ? mine : status;
+}
+
+static const iso_device *device_of(const iso_fabric *fabric, const iso_links *links, int domain)
+{
+    return fabric->topology.stream_of_slot[links->first_slot[domain]]->device;
+}
+
+enum { WORDS = ISO_DEVICE_IDENTITY / sizeof(uint64_t) };
+
+static iso_status identify_own(const iso_fabric *fabric, const iso_links *links, uint64_t *all)
+{
+    iso_status status = all ? ISO_OK : iso_no_memory("%d devices", links->count);
+    for (int i = 0; i < links->n_own && status == ISO_OK; i++) {
+        const iso_device *device = device_of(fabric, links, links->own[i].domain);
         uint64_t *own = all + (size_t)links->member[links->own[i].domain] * WORDS;
-        good = device->identify(device, (unsigned char *)own) == ISO_OK;
+        status = device->identify(device, (unsigned char *)own);
     }
-    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
-    *distinct = good;
-    if (status == ISO_OK && good)
-        status = iso_comm_reduce(fabric->host, ISO_COMM_OR, ISO_COMM_U64, all, count * WORDS);
-    for (int i = 0; good && i < count; i++)
+    return status;
+}
+
+/* Whether each domain is a device of its own: the library takes a device once. Collective. */
+static iso_status find_distinct(const iso_fabric *fabric, const iso_links *links, bool *distinct)
+{
+    uint64_t *all = iso_new((size_t)links->count * WORDS * sizeof *all);
+    iso_status status = find_well(links, identify_own(fabric, links, all), distinct);
+    if (status == ISO_OK && *distinct)
+        status = iso_comm_reduce(links->ranks, ISO_COMM_OR, ISO_COMM_U64, all, links->count * WORDS);
+    for (int i = 0; *distinct && i < links->count; i++)
         for (int other = 0; other < i; other++)
             *distinct &= memcmp(all + i * WORDS, all + other * WORDS, ISO_DEVICE_IDENTITY) != 0;
     iso_free(all);
-    return status;
+    if (status != ISO_OK || *distinct)
+        return status;
+    return iso_error(ISO_INVALID,
+                     "slots of one GPU are in several memory domains, and NCCL takes a GPU once");
 }
 
 /* ---- joining ---- */
@@ -94,15 +116,24 @@ iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
     }
 }
 
-static iso_status begin_to_join(const iso_fabric *fabric, iso_links *links, int count,
-                                const unsigned char *key)
+/* The stream of another communicator of the device, or one of its own. */
+static iso_status find_stream(const iso_fabric *fabric, const iso_device *device, iso_link_member *own)
+{
+    const iso_link_member *other = fabric->links ? iso_links_own(fabric->links, own->domain) : NULL;
+    own->lent = other != NULL;
+    if (other)
+        own->stream = other->stream;
+    return other ? ISO_OK : device->create_stream(device, &own->stream);
+}
+
+static iso_status begin_to_join(const iso_fabric *fabric, iso_links *links, const unsigned char *key)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < links->n_own; i++) {
         iso_link_member *own = &links->own[i];
-        const iso_device *device = fabric->topology.stream_of_slot[links->first_slot[own->domain]]->device;
-        ISO_TRY(device->create_stream(device, &own->stream));
-        ISO_TRY(links->comms->join(device, key, count, links->member[own->domain], &own->comm));
+        const iso_device *device = device_of(fabric, links, own->domain);
+        ISO_TRY(find_stream(fabric, device, own));
+        ISO_TRY(links->comms->join(device, key, links->count, links->member[own->domain], &own->comm));
     }
 done:
     return status;
@@ -118,36 +149,31 @@ static iso_status finish_joining(const iso_fabric *fabric, const iso_links *link
     return status;
 }
 
-/* The first rank of the host makes the key. *joined: all members have. */
-static iso_status join(const iso_fabric *fabric, iso_links *links, int count, bool *joined)
+/* The first rank makes the key. *joined: all members have. */
+static iso_status join(const iso_fabric *fabric, iso_links *links, bool *joined)
 {
-    struct {
-        int good;
-        unsigned char key[ISO_DEVICE_COMM_KEY];
-    } made = {0};
-    iso_status status = iso_comm_rank(fabric->host) == 0 ? links->comms->make_key(made.key) : ISO_OK;
-    made.good = status == ISO_OK;
-    ISO_TRY(iso_comm_broadcast(fabric->host, 0, &made, sizeof made));
-    iso_status mine = made.good ? begin_to_join(fabric, links, count, made.key) : status;
-    int good = made.good && mine == ISO_OK;
-    ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1));
-    if (good)
-        good = (mine = finish_joining(fabric, links)) == ISO_OK;
-    if (mine != ISO_OK)
-        iso_warn("devices of this host exchange through memory of the host: %s", iso_error_message());
-    ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1));
-    *joined = good;
+    unsigned char key[ISO_DEVICE_COMM_KEY] = {0};
+    iso_status status = iso_comm_rank(links->ranks) == 0 ? links->comms->make_key(key) : ISO_OK;
+    ISO_TRY(find_well(links, status, joined));
+    if (!*joined)
+        return ISO_OK;
+    ISO_TRY(iso_comm_broadcast(links->ranks, 0, key, sizeof key));
+    ISO_TRY(find_well(links, begin_to_join(fabric, links, key), joined));
+    if (*joined)
+        ISO_TRY(find_well(links, finish_joining(fabric, links), joined));
 done:
     return status;
 }
 
 /* ---- a fabric ---- */
 
-static void free_links(iso_links *links)
+void iso_links_free(iso_links *links)
 {
+    if (!links)
+        return;
     for (int i = 0; i < links->n_own; i++) {
         links->comms->abort(links->own[i].comm);
-        if (links->own[i].stream)
+        if (links->own[i].stream && !links->own[i].lent)
             links->own[i].stream->device->destroy_stream(links->own[i].stream);
     }
     iso_free(links->own);
@@ -156,54 +182,68 @@ static void free_links(iso_links *links)
     iso_free(links);
 }
 
-/* Whether the library can be used on all ranks of the host. */
-static iso_status find_usable(const iso_fabric *fabric, const iso_links *links, bool *usable)
+static iso_status begin_links(const iso_fabric *fabric, iso_links *links)
 {
-    int good = links->comms->open() == ISO_OK;
-    iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
-    *usable = good;
-    return status;
+    size_t domains = (size_t)fabric->n_domains;
+    if (!links)
+        return iso_no_memory("the devices of a job");
+    links->comms = fabric->topology.device->comms;
+    links->member = iso_new(domains * sizeof *links->member);
+    links->first_slot = iso_new(domains * sizeof *links->first_slot);
+    if (!links->member || !links->first_slot)
+        return iso_no_memory("the devices of a job");
+    number_members(fabric, links);
+    return list_own(fabric, links);
 }
 
-static iso_status make_links(const iso_fabric *fabric, iso_links *links, bool *use)
+/* *use: all members have joined. An error of this rank alone says why not. */
+static iso_status join_if_possible(const iso_fabric *fabric, iso_links *links, bool *use)
 {
-    int count = 0, room = links->member && links->first_slot;
-    iso_status status = ISO_OK;
-    if (room)
-        number_members(fabric, links, &count);
-    if (room && are_separate(fabric, links))
-        room = list_own(fabric, links) == ISO_OK;
-    *use = false;
-    ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &room, 1));
-    if (!room)
-        return iso_no_memory("the devices of a host");
-    if (are_separate(fabric, links))
-        ISO_TRY(find_usable(fabric, links, use));
+    iso_status status = find_well(links, links->comms->open(), use);
     if (*use)
-        ISO_TRY(find_distinct(fabric, links, count, use));
-    if (*use)
-        ISO_TRY(join(fabric, links, count, use));
-done:
+        status = find_distinct(fabric, links, use);
+    if (!*use)
+        return status;
+    status = join(fabric, links, use);
+    if (status != ISO_OK && !links->all)
+        iso_warn("GPUs of this host exchange through memory of the host: %s", iso_error_message());
     return status;
 }
 
 iso_status iso_links_open(iso_fabric *fabric)
 {
     bool use = false;
-    size_t domains = (size_t)fabric->n_domains;
     if (!fabric->topology.device->gather || !fabric->topology.device->comms || fabric->n_host_domains < 2)
         return ISO_OK;
-    iso_links *links = iso_new(sizeof *links);
-    if (!links)
-        return iso_no_memory("the devices of a host");
-    links->comms = fabric->topology.device->comms;
-    links->member = iso_new(domains * sizeof *links->member);
-    links->first_slot = iso_new(domains * sizeof *links->first_slot);
-    iso_status status = make_links(fabric, links, &use);
-    if (status == ISO_OK && use)
+    iso_links none = {.ranks = fabric->host}, *links = iso_new(sizeof *links);
+    if (links)
+        *links = none;
+    iso_status status = find_well(&none, begin_links(fabric, links), &use);
+    if (use && are_separate(fabric, links))
+        join_if_possible(fabric, links, &use);
+    else
+        use = false;
+    if (use)
         fabric->links = links;
     else
-        free_links(links);
+        iso_links_free(links);
+    return status;
+}
+
+iso_status iso_links_open_all(iso_fabric *fabric, iso_links **out)
+{
+    bool use = false;
+    iso_links none = {.ranks = fabric->channel.communicator, .all = true}, *links = iso_new(sizeof *links);
+    if (links)
+        *links = none;
+    iso_status status = find_well(&none, begin_links(fabric, links), &use);
+    if (use)
+        status = join_if_possible(fabric, links, &use);
+    status = iso_channel_agree(&fabric->channel, status);
+    if (status == ISO_OK && use)
+        *out = links;
+    else
+        iso_links_free(links);
     return status;
 }
 
@@ -215,9 +255,8 @@ iso_link_member *iso_links_own(const iso_links *links, int domain)
     return NULL;
 }
 
-void iso_links_abort(const iso_fabric *fabric)
+void iso_links_abort_members(iso_links *links)
 {
-    iso_links *links = fabric->links;
     for (int i = 0; links && i < links->n_own; i++) {
         links->comms->abort(links->own[i].comm);
         links->own[i].comm = NULL;
@@ -226,16 +265,26 @@ void iso_links_abort(const iso_fabric *fabric)
         links->failed = true;
 }
 
+void iso_links_abort(const iso_fabric *fabric)
+{
+    int count;
+    const iso_method *const *methods = iso_methods(&count);
+    iso_links_abort_members(fabric->links);
+    for (int m = 0; m < count; m++)
+        if (fabric->methods[m] && methods[m]->abort)
+            methods[m]->abort(fabric->methods[m]);
+}
+
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
 {
     iso_patience patience = {0};
     iso_watch *watch = fabric->channel.watch;
     double begun = iso_clock();
-    if (fabric->links->failed || iso_watch_check(watch) != ISO_OK)
+    if (fabric->failed.status != ISO_OK || iso_watch_check(watch) != ISO_OK)
         return status;
     iso_first_error_keep(&fabric->failed, status);
     iso_links_abort(fabric); /* what other parts wait for ends */
-    if (!watch) /* this rank has all devices */
+    if (!watch)              /* this rank has all devices */
         return status;
     iso_warn("rank %d: %s", fabric->channel.rank, iso_error_message());
     iso_watch_break(watch);
@@ -246,7 +295,6 @@ iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
 
 void iso_links_close(iso_fabric *fabric)
 {
-    if (fabric->links)
-        free_links(fabric->links);
+    iso_links_free(fabric->links);
     fabric->links = NULL;
 }

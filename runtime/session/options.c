@@ -14,7 +14,7 @@ static const char backends[] = "auto"
 #define BACKEND(name) "|" #name
 #include "runtime/backend/list.h"
     ;
-static const char *const collectives[] = {"auto", "mpi", NULL};
+static const char *const collectives[] = {"auto", "mpi", "nccl", NULL};
 
 static const iso_session_option options[] = {
     {"mesh", true, false, false, 0, 0, "AXIS=N,...",
@@ -44,10 +44,10 @@ static const iso_session_option options[] = {
      "an integer from 1 to 1000000", NULL},
     {"timeout-abort", true, true, true, 1, 1, NULL,
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
-    {"collectives", true, false, false, 0, 0, "auto|mpi",
-     "how sums go between hosts; auto (the default): in a fixed order, so that the bits do not depend on "
-     "hosts; mpi: by MPI's own reductions, in an order of theirs",
-     "auto or mpi (there is no nccl in this build)", collectives},
+    {"collectives", true, false, false, 0, 0, "auto|mpi|nccl",
+     "how sums go between hosts and GPUs; auto (the default): in a fixed order, so that the bits do not depend "
+     "on them; mpi: between hosts by MPI's own reductions, nccl: between GPUs by NCCL's, in an order of theirs",
+     "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
      "whose kernels compute; auto (the default): the first of the list that this machine can use; reference: "
      "plain loops, the oracle of the others",

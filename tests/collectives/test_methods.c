@@ -144,10 +144,19 @@ static void method_destroy(void *of)
 /* These stand in the place of collectives/method.c. */
 const iso_method *const *iso_methods(int *count)
 {
-    static const iso_method method = {"mpi",          method_open,     method_close,   method_takes,
-                                      method_add,     method_allocate, method_resolve, method_result,
-                                      method_travels, method_start,    method_test,    method_bytes,
-                                      method_destroy};
+    static const iso_method method = {.name = "mpi",
+                                      .open = method_open,
+                                      .close = method_close,
+                                      .takes = method_takes,
+                                      .add = method_add,
+                                      .allocate = method_allocate,
+                                      .resolve = method_resolve,
+                                      .result = method_result,
+                                      .travels = method_travels,
+                                      .start = method_start,
+                                      .test = method_test,
+                                      .bytes = method_bytes,
+                                      .destroy = method_destroy};
     static const iso_method *const list[] = {&method};
     *count = 1;
     return list;

@@ -1,0 +1,558 @@
+/* Sums that NCCL adds, in its own order (--collectives nccl): all-reduces and reduce-scatters whose sources are on
+ * several devices. Their bits depend on the devices, and on how slots are placed on them. Slots that share a device
+ * add their parts first, in the order of a tree; the rank that owns the device packs this sum, and all slots there read
+ * the results. There is one communicator for each set of devices that add together. */
+#include <string.h>
+
+#include "collectives/coll_impl.h"
+#include "collectives/method_impl.h"
+#include "runtime/base/device.h"
+#include "runtime/base/list.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/table.h"
+
+static const char SUMS[] = "the sums that NCCL adds";
+
+/* Devices that add together: their domains, in order, and the communicator. */
+typedef struct device_set {
+    int *number; /* [domains] of the domain in the set; -1: it is not in it */
+    int count;
+    iso_device_comm **comm; /* [own] of the devices of this rank; NULL: not in the set, or not made yet */
+} device_set;
+
+typedef struct device_sets {
+    device_set *list;
+    int count, made; /* that have their communicators */
+} device_sets;
+
+/* Of a fabric. */
+typedef struct adders {
+    iso_fabric *fabric;
+    iso_links *links; /* of all devices */
+    device_sets *sets;
+} adders;
+
+/* A region that NCCL adds. */
+typedef struct added_region {
+    iso_hash_key key;
+    int set;
+    iso_dtype dtype;
+    iso_reduce reduce;
+    int64_t elements;
+    int wanted;            /* the only domain that wants it; -1: several do */
+    size_t offset, result; /* in the contribution, and in the results */
+} added_region;
+
+/* One call of the library: all regions of a set, type and kind of sum that several domains want, or single ones. */
+typedef struct added_call {
+    int set;
+    iso_dtype dtype;
+    iso_reduce reduce;
+    bool scatter;
+    size_t offset, result; /* in the contribution, and in the results */
+    int64_t count;         /* elements; of one member's part if it scatters */
+} added_call;
+
+/* Of an exchange. */
+typedef struct additions {
+    const adders *a;
+    added_region *regions;
+    int n_regions;
+    iso_table index; /* regions by key */
+    added_call *calls;
+    int n_calls;
+    size_t contribution_bytes, bytes; /* of an area: contribution, then results */
+    iso_device_areas *areas;          /* [own domains of the fabric] */
+    iso_pack_list packs;              /* of this rank */
+    iso_device_event **arrived;       /* [own] */
+    iso_device_operation *list;       /* [own] room for those of a call */
+    bool under_way;
+} additions;
+
+/* ---- a fabric ---- */
+
+static void close_use(void *use)
+{
+    adders *a = use;
+    for (int s = 0; a->sets && s < a->sets->count; s++) {
+        for (int i = 0; i < a->links->n_own; i++)
+            a->links->comms->abort(a->sets->list[s].comm[i]);
+        iso_free(a->sets->list[s].comm);
+        iso_free(a->sets->list[s].number);
+    }
+    if (a->sets)
+        iso_free(a->sets->list);
+    iso_free(a->sets);
+    iso_links_free(a->links);
+    iso_free(a);
+}
+
+static void abort_use(void *use)
+{
+    adders *a = use;
+    for (int s = 0; s < a->sets->count; s++)
+        for (int i = 0; i < a->links->n_own; i++) {
+            a->links->comms->abort(a->sets->list[s].comm[i]);
+            a->sets->list[s].comm[i] = NULL;
+        }
+    iso_links_abort_members(a->links);
+}
+
+static iso_status open_use(iso_fabric *fabric, void **use)
+{
+    const iso_device *device = fabric->topology.device;
+    adders *a = NULL;
+    iso_status status = ISO_OK;
+    if (!device->gather || !device->comms)
+        status = iso_error(
+            ISO_INVALID,
+            "--collectives nccl: NCCL is for GPUs, but this job computes on the device '%s' (--backend cuda)",
+            device->name);
+    if (status == ISO_OK && (!(a = iso_new(sizeof *a)) || !(a->sets = iso_new(sizeof *a->sets))))
+        status = iso_no_memory(SUMS);
+    status = iso_channel_agree(&fabric->channel, status);
+    if (status == ISO_OK && fabric->n_domains > 1) {
+        a->fabric = fabric;
+        status = iso_links_open_all(fabric, &a->links);
+        if (status != ISO_OK)
+            iso_error_prefix(status, "--collectives nccl: ");
+    }
+    if (status == ISO_OK && a->links)
+        *use = a;
+    else if (a)
+        close_use(a);
+    return status;
+}
+
+/* ---- sets ---- */
+
+static bool is_in(const adders *a, const device_set *set, const iso_request *request)
+{
+    int count = 0;
+    for (int domain = 0; domain < a->fabric->n_domains; domain++) {
+        bool found = false;
+        for (int i = 0; i < request->count && !found; i++)
+            found = a->fabric->domain_of_slot[request->sources[i].slot] == domain;
+        if (found != (set->number[domain] >= 0))
+            return false;
+        count += found;
+    }
+    return count == set->count;
+}
+
+/* Finds the set of the devices of a request's sources, or adds it. The same calls on all ranks. */
+static iso_status find_set(const adders *a, const iso_request *request, int *number)
+{
+    device_set fresh = {0};
+    iso_status status = ISO_OK;
+    for (*number = 0; *number < a->sets->count; ++*number)
+        if (is_in(a, &a->sets->list[*number], request))
+            return ISO_OK;
+    fresh.number = iso_new((size_t)a->fabric->n_domains * sizeof *fresh.number);
+    fresh.comm = iso_new(((size_t)a->links->n_own + 1) * sizeof(iso_device_comm *));
+    if (!fresh.number || !fresh.comm)
+        status = iso_no_memory(SUMS);
+    else
+        memset(fresh.number, -1, (size_t)a->fabric->n_domains * sizeof *fresh.number);
+    for (int i = 0; status == ISO_OK && i < request->count; i++)
+        fresh.number[a->fabric->domain_of_slot[request->sources[i].slot]] = 0;
+    for (int domain = 0; status == ISO_OK && domain < a->fabric->n_domains; domain++)
+        if (fresh.number[domain] == 0)
+            fresh.number[domain] = fresh.count++;
+    if (status == ISO_OK)
+        status = iso_list_add(a->sets->list, a->sets->count, fresh, SUMS);
+    if (status != ISO_OK) {
+        iso_free(fresh.number);
+        iso_free(fresh.comm);
+    }
+    return status;
+}
+
+/* All devices take part, also those that are in no set. */
+static iso_status split(const adders *a, const device_set *set)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < a->links->n_own; i++) {
+        const iso_link_member *own = &a->links->own[i];
+        ISO_TRY(a->links->comms->split(own->comm, set->number[own->domain] >= 0 ? 0 : -1, &set->comm[i]));
+    }
+    for (int i = 0; i < a->links->n_own; i++)
+        ISO_TRY(iso_links_await(a->fabric, a->links->own[i].comm));
+    for (int i = 0; i < a->links->n_own; i++)
+        if (set->comm[i])
+            ISO_TRY(iso_links_await(a->fabric, set->comm[i]));
+done:
+    return status;
+}
+
+static iso_status make_communicators(const adders *a)
+{
+    iso_status status = ISO_OK;
+    for (; a->sets->made < a->sets->count && status == ISO_OK; a->sets->made++)
+        status = split(a, &a->sets->list[a->sets->made]);
+    return status;
+}
+
+/* ---- pulls ---- */
+
+/* Whether sources are on several devices, of which the reader's is one. */
+static bool takes(const void *use, const iso_request *request)
+{
+    const adders *a = use;
+    const int *domain = a->fabric->domain_of_slot;
+    bool several = false, own = false;
+    if ((request->kind != ISO_EXCHANGE_ALL_REDUCE && request->kind != ISO_EXCHANGE_REDUCE_SCATTER) ||
+        request->count < 2 || !a->links->comms->adds(request->dtype))
+        return false;
+    for (int i = 0; i < request->count; i++) {
+        several |= domain[request->sources[i].slot] != domain[request->sources[0].slot];
+        own |= domain[request->sources[i].slot] == domain[request->slot];
+    }
+    return several && own;
+}
+
+typedef struct wanted_region {
+    const additions *w;
+    const iso_hash_key *key;
+} wanted_region;
+
+static bool is_region(const void *arg, int number)
+{
+    const wanted_region *wanted = arg;
+    return wanted->w->regions[number].key.word[1] == wanted->key->word[1];
+}
+
+static iso_status find_region(additions *w, const added_region *region, int *number, bool *fresh)
+{
+    wanted_region wanted = {w, &region->key};
+    iso_status status = ISO_OK;
+    *number = iso_table_find(&w->index, region->key.word[0], is_region, &wanted);
+    *fresh = *number < 0;
+    if (!*fresh) {
+        if (w->regions[*number].wanted != region->wanted)
+            w->regions[*number].wanted = -1;
+        return ISO_OK;
+    }
+    *number = w->n_regions;
+    ISO_TRY(iso_list_add(w->regions, w->n_regions, *region, SUMS));
+    ISO_TRY(iso_table_add(&w->index, region->key.word[0], *number, SUMS));
+done:
+    return status;
+}
+
+/* What a device of this rank adds: the sources there. */
+static iso_status add_pack(const iso_request *request, additions *w, int region, int domain)
+{
+    const iso_fabric *fabric = request->exchange->fabric;
+    int count = 0;
+    iso_source *own = iso_new((size_t)request->count * sizeof *own);
+    if (!own)
+        return iso_no_memory(SUMS);
+    for (int i = 0; i < request->count; i++)
+        if (fabric->domain_of_slot[request->sources[i].slot] == domain)
+            own[count++] = request->sources[i];
+    iso_status status = iso_request_pack(request, w->a->links->first_slot[domain], own, count,
+                                         (iso_pack){.message = region}, &w->packs);
+    iso_free(own);
+    return status;
+}
+
+static iso_status add_packs(const iso_request *request, additions *w, int region)
+{
+    iso_status status = ISO_OK;
+    const device_set *set = &w->a->sets->list[w->regions[region].set];
+    for (int i = 0; i < w->a->links->n_own && status == ISO_OK; i++)
+        if (set->number[w->a->links->own[i].domain] >= 0)
+            status = add_pack(request, w, region, w->a->links->own[i].domain);
+    return status;
+}
+
+/* A result is numbered by its region and the domain that reads it. */
+static iso_status add(const void *use, const iso_request *request, void **work, int *result, bool *fresh)
+{
+    const adders *a = use;
+    int number, domain = a->fabric->domain_of_slot[request->slot];
+    added_region region = {.key = iso_request_key(request),
+                           .dtype = request->dtype,
+                           .reduce = request->reduce,
+                           .elements = iso_box_count(request->region),
+                           .wanted = domain};
+    iso_status status = ISO_OK;
+    if (!*work && !(*work = iso_new(sizeof(additions))))
+        return iso_no_memory(SUMS);
+    additions *w = *work;
+    w->a = a;
+    ISO_TRY(find_set(a, request, &region.set));
+    ISO_TRY(find_region(w, &region, &number, fresh));
+    *result = number * a->fabric->n_domains + domain;
+    if (*fresh)
+        status = add_packs(request, w, number);
+done:
+    return status;
+}
+
+/* ---- places in the areas ---- */
+
+static bool belongs(const added_region *region, const added_call *call)
+{
+    return region->set == call->set && region->dtype == call->dtype && region->reduce == call->reduce &&
+           (region->wanted >= 0) == call->scatter;
+}
+
+/* Elements that the domains of a call want: of one domain (-1: of those that several want). */
+static int64_t count_elements(const additions *w, const added_call *call, int domain)
+{
+    int64_t count = 0;
+    for (int i = 0; i < w->n_regions; i++)
+        if (belongs(&w->regions[i], call) && w->regions[i].wanted == domain)
+            count += w->regions[i].elements;
+    return count;
+}
+
+/* The part of a member that a call scatters is as long as the longest. */
+static int64_t count_of(const additions *w, const added_call *call)
+{
+    int64_t most = 0;
+    if (!call->scatter)
+        return count_elements(w, call, -1);
+    for (int domain = 0; domain < w->a->fabric->n_domains; domain++) {
+        int64_t count = count_elements(w, call, domain);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static void put_regions(additions *w, const added_call *call, int domain)
+{
+    size_t size = iso_dtype_size(call->dtype), at = 0, begin = 0;
+    if (domain >= 0)
+        begin = (size_t)w->a->sets->list[call->set].number[domain] * (size_t)call->count * size;
+    for (int i = 0; i < w->n_regions; i++) {
+        added_region *region = &w->regions[i];
+        if (!belongs(region, call) || region->wanted != domain)
+            continue;
+        region->offset = call->offset + begin + at;
+        region->result = call->result + at;
+        at += (size_t)region->elements * size;
+    }
+}
+
+static iso_status add_call(additions *w, added_call call)
+{
+    const device_set *set = &w->a->sets->list[call.set];
+    size_t size = iso_dtype_size(call.dtype);
+    call.count = count_of(w, &call);
+    if (call.count == 0)
+        return ISO_OK;
+    call.offset = w->contribution_bytes;
+    call.result = w->bytes;
+    w->contribution_bytes +=
+        iso_round_to_lines((size_t)call.count * size * (size_t)(call.scatter ? set->count : 1));
+    w->bytes += iso_round_to_lines((size_t)call.count * size);
+    for (int domain = call.scatter ? 0 : -1; domain < (call.scatter ? w->a->fabric->n_domains : 0); domain++)
+        if (domain < 0 || set->number[domain] >= 0)
+            put_regions(w, &call, domain);
+    return iso_list_add(w->calls, w->n_calls, call, SUMS);
+}
+
+/* Calls in the order of their sets: it is the same on all ranks. */
+static iso_status add_calls(additions *w)
+{
+    const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_BF16};
+    iso_status status = ISO_OK;
+    for (int set = 0; set < w->a->sets->count; set++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            for (int kind = 0; kind < 4; kind++)
+                ISO_TRY(add_call(w, (added_call){.set = set,
+                                                 .dtype = types[t],
+                                                 .reduce = kind % 2 ? ISO_MAX : ISO_SUM,
+                                                 .scatter = kind / 2}));
+    w->bytes += w->contribution_bytes;
+    for (int i = 0; i < w->n_regions; i++)
+        w->regions[i].result += w->contribution_bytes;
+    for (int i = 0; i < w->n_calls; i++)
+        w->calls[i].result += w->contribution_bytes;
+done:
+    return status;
+}
+
+static iso_status create_events(additions *w)
+{
+    const iso_links *links = w->a->links;
+    iso_status status = ISO_OK;
+    w->arrived = iso_new(((size_t)links->n_own + 1) * sizeof(iso_device_event *));
+    w->list = iso_new(((size_t)links->n_own + 1) * sizeof *w->list);
+    if (!w->arrived || !w->list)
+        return iso_no_memory(SUMS);
+    for (int i = 0; i < links->n_own; i++)
+        ISO_TRY(links->own[i].stream->device->create_event(links->own[i].stream->device, &w->arrived[i]));
+done:
+    return status;
+}
+
+/* Called on all ranks, of which none may leave the others alone. */
+static iso_status allocate(const iso_fabric *fabric, const void *use, void *work)
+{
+    additions *w = work;
+    int good;
+    iso_status status = add_calls(w), met;
+    if (status == ISO_OK)
+        status = create_events(w);
+    if (status == ISO_OK)
+        status = iso_fabric_make_link_areas(fabric, &w->areas);
+    good = status == ISO_OK;
+    met = iso_comm_reduce(fabric->channel.communicator, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+    if (met != ISO_OK || !good)
+        return status != ISO_OK ? status : met;
+    status = iso_fabric_grow_link_areas(fabric, w->bytes, w->areas);
+    iso_status made = make_communicators(use);
+    return status != ISO_OK ? status : made;
+}
+
+static char *result_of(const void *work, int number)
+{
+    const additions *w = work;
+    const iso_fabric *fabric = w->a->fabric;
+    char *area = iso_fabric_link_area(fabric, number % fabric->n_domains, w->areas);
+    return area ? area + w->regions[number / fabric->n_domains].result : NULL;
+}
+
+static void resolve(const iso_exchange *exchange, void *work)
+{
+    additions *w = work;
+    for (int i = 0; i < w->packs.count; i++) {
+        iso_pack *pack = &w->packs.packs[i];
+        iso_exchange_resolve_gather(exchange, &pack->gather);
+        pack->gather.out =
+            iso_fabric_link_area(exchange->fabric, exchange->fabric->domain_of_slot[pack->reader], w->areas) +
+            w->regions[pack->message].offset;
+    }
+}
+
+static size_t bytes_of(const void *work)
+{
+    (void)work;
+    return 0; /* it is the devices' memory */
+}
+
+static void destroy(void *work)
+{
+    additions *w = work;
+    for (int i = 0; w->arrived && i < w->a->links->n_own; i++)
+        if (w->arrived[i])
+            w->arrived[i]->device->destroy_event(w->arrived[i]);
+    iso_free(w->arrived);
+    iso_free(w->list);
+    if (w->a)
+        iso_fabric_free_link_areas(w->a->fabric, w->areas);
+    iso_packs_free(&w->packs);
+    iso_free(w->calls);
+    iso_free(w->regions);
+    iso_table_free(&w->index);
+    iso_free(w);
+}
+
+/* ---- a run ---- */
+
+static bool travels(const void *use, const void *work)
+{
+    return ((const adders *)use)->links->n_own > 0 && ((const additions *)work)->n_calls > 0;
+}
+
+static void run_packs(const iso_exchange *exchange, const additions *w)
+{
+    for (int i = 0; i < w->packs.count; i++) {
+        const iso_pack *pack = &w->packs.packs[i];
+        const iso_link_member *own =
+            iso_links_own(w->a->links, exchange->fabric->domain_of_slot[pack->reader]);
+        exchange->fabric->puller->run(&pack->gather, own->stream);
+    }
+}
+
+/* The devices of this rank in a call together, as one group. */
+static iso_status queue_call(const additions *w, const added_call *call)
+{
+    const iso_links *links = w->a->links;
+    const device_set *set = &w->a->sets->list[call->set];
+    int count = 0;
+    for (int i = 0; i < links->n_own; i++) {
+        char *area = iso_fabric_link_area(w->a->fabric, links->own[i].domain, w->areas);
+        if (set->comm[i])
+            w->list[count++] = (iso_device_operation){.kind = call->scatter ? ISO_DEVICE_REDUCE_SCATTER
+                                                                            : ISO_DEVICE_ALL_REDUCE,
+                                                      .comm = set->comm[i],
+                                                      .stream = links->own[i].stream,
+                                                      .from = area + call->offset,
+                                                      .to = area + call->result,
+                                                      .count = (size_t)call->count,
+                                                      .dtype = call->dtype,
+                                                      .maximum = call->reduce == ISO_MAX};
+    }
+    iso_status status = links->comms->run(w->list, count);
+    for (int i = 0; i < links->n_own && status == ISO_OK; i++)
+        if (set->comm[i])
+            status = iso_links_await(w->a->fabric, set->comm[i]);
+    return status;
+}
+
+static iso_status start(const iso_exchange *exchange, const void *use, void *work)
+{
+    additions *w = work;
+    const iso_links *links = ((const adders *)use)->links;
+    iso_status status = ISO_OK;
+    w->under_way = false;
+    if (links->failed)
+        return iso_error(ISO_FAILED, "%s: its communicator has failed before", links->comms->description());
+    run_packs(exchange, w);
+    for (int i = 0; i < w->n_calls && status == ISO_OK; i++)
+        status = queue_call(w, &w->calls[i]);
+    if (status != ISO_OK)
+        return iso_links_fail(exchange->fabric, status);
+    for (int i = 0; i < links->n_own; i++)
+        links->own[i].stream->device->record(w->arrived[i], links->own[i].stream);
+    w->under_way = true;
+    return ISO_OK;
+}
+
+/* What the communicators of a device have met. */
+static iso_status check(const adders *a, int own)
+{
+    iso_status status = ISO_OK;
+    bool begun;
+    for (int s = 0; s < a->sets->count && status == ISO_OK; s++)
+        if (a->sets->list[s].comm[own])
+            status = a->links->comms->test(a->sets->list[s].comm[own], &begun);
+    return status;
+}
+
+static iso_status test(void *work, int *done)
+{
+    additions *w = work;
+    const iso_links *links = w->a->links;
+    iso_status status = ISO_OK;
+    *done = 1;
+    for (int i = 0; w->under_way && !links->failed && i < links->n_own && status == ISO_OK; i++) {
+        bool passed = w->arrived[i]->device->passed(w->arrived[i]);
+        *done &= passed;
+        status = passed ? w->arrived[i]->device->wait_event(w->arrived[i]) : check(w->a, i);
+    }
+    w->under_way = status == ISO_OK && !*done;
+    return status == ISO_OK ? ISO_OK : iso_links_fail(w->a->fabric, status);
+}
+
+const iso_method iso_method_nccl = {
+    .name = "nccl",
+    .open = open_use,
+    .close = close_use,
+    .abort = abort_use,
+    .takes = takes,
+    .add = add,
+    .allocate = allocate,
+    .resolve = resolve,
+    .result = result_of,
+    .travels = travels,
+    .start = start,
+    .test = test,
+    .bytes = bytes_of,
+    .destroy = destroy,
+};
