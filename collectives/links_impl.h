@@ -51,8 +51,8 @@ typedef struct iso_linked {
  * library can be used; otherwise fabric->links stays NULL. A communicator that cannot be joined is told in a warning.
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
-/* Ends what is queued, with any result, so that streams can be waited for: of one communicator, or of all that a fabric
- * uses. Local. */
+/* Ends what is queued, with any result, so that streams can be waited for: of one communicator, or of all that a
+ * fabric uses. Local. */
 void iso_links_abort_members(iso_links *links);
 void iso_links_abort(const iso_fabric *fabric);
 void iso_links_close(iso_fabric *fabric);

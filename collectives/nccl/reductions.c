@@ -1,7 +1,7 @@
 /* Sums that NCCL adds, in its own order (--collectives nccl): all-reduces and reduce-scatters whose sources are on
  * several devices. Their bits depend on the devices, and on how slots are placed on them. Slots that share a device
- * add their parts first, in the order of a tree; the rank that owns the device packs this sum, and all slots there read
- * the results. There is one communicator for each set of devices that add together. */
+ * add their parts first, in the order of a tree; the rank that owns the device packs this sum, and all slots there
+ * read the results. There is one communicator for each set of devices that add together. */
 #include <string.h>
 
 #include "collectives/coll_impl.h"
