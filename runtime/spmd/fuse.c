@@ -2,7 +2,9 @@
  * them are never written. In the backward pass the normalisation's kernels compute again where the ReLU
  * passed values, from what they read anyway.
  * Fuses the gradient of an embedding into the addition of another gradient of the same table, so that only the rows
- * that the batch touches are added. */
+ * that the batch touches are added.
+ * Fuses the sum of a residual connection into the layer normalisation that reads it first, and the sum of the
+ * gradients of what was normalised into the gradient of the normalisation. */
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -233,13 +235,96 @@ static iso_status fuse_rows(fusion *f, iso_program_step *sum, int k)
     return ISO_OK;
 }
 
+/* ---- layer normalisation with the residual sum ---- */
+
+static bool alike(const fusion *f, int a, int b)
+{
+    const iso_tensor *x = f->program->values[a].tensor, *y = f->program->values[b].tensor;
+    return x->dtype == y->dtype && iso_shape_equal(&x->shape, &y->shape) && one_layout(f, a, b);
+}
+
+/* Whether a step adds two values that are like the sum. */
+static bool is_plain_sum(const fusion *f, int number)
+{
+    const iso_program_step *step = &f->program->steps[number];
+    return !f->dead[number] && is(step, &iso_op_add) && alike(f, step->input[0], step->output[0]) &&
+           alike(f, step->input[1], step->output[0]);
+}
+
+/* Whether no step before this one reads a value. */
+static bool reads_first(const fusion *f, int number, int value)
+{
+    for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++)
+        if (f->reader[i] < number)
+            return false;
+    return true;
+}
+
+/* Replaces a normalisation's op by a copy with a residual. */
+static iso_status take_residual(fusion *f, iso_program_step *norm, int residual)
+{
+    iso_layer_norm_attrs attrs = *(const iso_layer_norm_attrs *)norm->op->attrs;
+    attrs.residual = true;
+    iso_status status = replace(f, norm, &attrs, sizeof attrs);
+    if (status == ISO_OK)
+        set_input(f, norm, norm->op->n_inputs++, residual);
+    return status;
+}
+
+/* The normalisation computes the sum that it reads: of the two addends the second, which is a layer's output, may
+ * give its memory to the normalisation's. */
+static iso_status fuse_residual(fusion *f, int number)
+{
+    iso_program *program = f->program;
+    iso_program_step *norm = &program->steps[number];
+    int sum = norm->input[0], made = program->values[sum].step;
+    if (made < 0 || !is_plain_sum(f, made) || !reads_first(f, number, sum))
+        return ISO_OK;
+    const iso_program_step *add = &program->steps[made];
+    iso_status status = take_residual(f, norm, add->input[0]);
+    if (status != ISO_OK)
+        return status;
+    set_input(f, norm, 0, add->input[1]);
+    norm->op->outputs[1] = program->values[sum].tensor;
+    norm->op->n_outputs = 2;
+    norm->output[1] = sum;
+    program->values[sum].step = number;
+    f->dead[made] = true;
+    return ISO_OK;
+}
+
+/* The sum of a normalisation's dx and another gradient of x takes the normalisation's place. */
+static iso_status fuse_slopes(fusion *f, int number)
+{
+    iso_program *program = f->program;
+    iso_program_step *add = &program->steps[number];
+    for (int k = 0; k < 2 && is_plain_sum(f, number); k++) {
+        int slope = add->input[k], made = program->values[slope].step;
+        if (made < 0 || f->dead[made] || !is(&program->steps[made], &iso_op_layer_norm_grad) ||
+            f->uses[slope] != 1)
+            continue;
+        iso_program_step norm = program->steps[made];
+        iso_status status = take_residual(f, &norm, add->input[1 - k]);
+        if (status != ISO_OK)
+            return status;
+        norm.op->outputs[0] = program->values[add->output[0]].tensor;
+        norm.output[0] = add->output[0];
+        *add = norm;
+        f->dead[made] = true;
+        return ISO_OK;
+    }
+    return ISO_OK;
+}
+
+/* ---- all ---- */
+
 static iso_status fuse_sum(fusion *f, int number)
 {
     iso_program_step *step = &f->program->steps[number];
     for (int k = 0; k < 2; k++)
         if (adds_rows(f, step, k))
             return fuse_rows(f, step, k);
-    return ISO_OK;
+    return fuse_slopes(f, number);
 }
 
 /* Removes the steps that nothing needs any more. */
@@ -274,6 +359,8 @@ iso_status iso_program_fuse(iso_program *program)
     for (int i = 0; i < program->n_steps; i++)
         if (is(&program->steps[i], &iso_op_relu))
             ISO_TRY(fuse_relu(&f, i));
+        else if (is(&program->steps[i], &iso_op_layer_norm))
+            ISO_TRY(fuse_residual(&f, i));
         else if (is(&program->steps[i], &iso_op_add))
             ISO_TRY(fuse_sum(&f, i));
     close_gaps(&f);

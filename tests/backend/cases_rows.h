@@ -14,12 +14,13 @@ enum { CHANNELS = sizeof channel_shapes / sizeof *channel_shapes };
 /* ---- layer normalisation ---- */
 static bool layer_norm(trial *t, int index)
 {
-    if (index == 4 * CHANNELS)
-        return false;
-    int64_t rows = channel_shapes[index / 4][0], c = channel_shapes[index / 4][1];
-    bool gamma = index & 1, beta = index & 2;
-    t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, gamma, beta};
     bool sums_of = strstr(t->op, "sums"), gradient = strstr(t->op, "grad");
+    if (index == (sums_of ? 4 : 8) * CHANNELS)
+        return false;
+    const int64_t *shape = channel_shapes[index % CHANNELS];
+    int64_t rows = shape[0], c = shape[1];
+    bool gamma = index / CHANNELS & 1, beta = index / CHANNELS & 2, residual = index / CHANNELS & 4;
+    t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, gamma, beta, residual};
     input(t, ISO_F32, 1, 3, DIMS(rows, c));
     if (gradient)
         input(t, ISO_F32, -1, 1, DIMS(rows, c));
@@ -27,9 +28,13 @@ static bool layer_norm(trial *t, int index)
         input(t, ISO_F32, 0.5, 2, DIMS(c));
     if (beta && !gradient)
         input(t, ISO_F32, -1, 1, DIMS(c));
-    output(t, ISO_F32, sums_of ? 1 : 2, sums_of ? &channel_shapes[index / 4][1] : channel_shapes[index / 4]);
+    if (residual)
+        input(t, ISO_F32, -1, 1, DIMS(rows, c));
+    output(t, ISO_F32, sums_of ? 1 : 2, sums_of ? shape + 1 : shape);
     if (sums_of)
         output(t, ISO_F32, DIMS(c));
+    if (residual && !gradient)
+        output(t, ISO_F32, 2, shape);
     t->tolerance = (tolerance){2e-6, 2e-6};
     if (gradient && c < 8) /* what is left of nothing */
         t->tolerance.absolute = 1e-3;
@@ -46,7 +51,7 @@ static bool layer_parts(trial *t, int index)
     bool scaled = index & 1, moments = strstr(t->op, "moments"), gradient = strstr(t->op, "grad"),
          weights = strstr(t->op, "weight"), of_rows = strcmp(t->op, "layer_grad_sums") == 0;
     if (!moments)
-        t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, scaled, scaled};
+        t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, scaled, scaled, false};
     input(t, ISO_F32, 1, 3, DIMS(rows, c));
     t->in[0].global[1] = 1000;
     if (gradient || weights)

@@ -1,5 +1,5 @@
 /* ReLUs that the normalisation in front of them does, and those that it must not; gradients of embeddings that are
- * added to others by rows.
+ * added to others by rows; sums that layer normalisations compute.
  * Ranks: 1 */
 #include <check.h>
 #include <string.h>
@@ -177,6 +177,61 @@ START_TEST(rows_are_added_to_gradients_of_tables)
 }
 END_TEST
 
+/* Steps of this name that add a residual. */
+static int count_residual(const fixture *f, const char *name)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->n_steps; i++) {
+        const iso_op *op = f->program->steps[i].op;
+        if (op && strcmp(op->type->name, name) == 0)
+            count += ((const iso_layer_norm_attrs *)op->attrs)->residual;
+    }
+    return count;
+}
+
+/* Additions of tensors of at least two dimensions. */
+static int count_sums(const fixture *f)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->n_steps; i++) {
+        const iso_op *op = f->program->steps[i].op;
+        count += op && strcmp(op->type->name, "add") == 0 && iso_tensor_shape(op->outputs[0])->rank > 1;
+    }
+    return count;
+}
+
+/* x + f(norm(x)), normalised: one sum forward, two backward. */
+START_TEST(normalisations_add_residuals)
+{
+    fixture f;
+    begin(&f);
+    f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *x = iso_dense(f.image, 4, .no_bias = true);
+    iso_tensor *y = iso_add(x, iso_dense(iso_layer_norm(x), 4, .no_bias = true));
+    make_program(&f, iso_mean(iso_dense(iso_add(y, iso_layer_norm(y)), 2, .no_bias = true)), NULL, true);
+    ck_assert_int_eq(count_residual(&f, "layer_norm"), 1);
+    ck_assert_int_eq(count_residual(&f, "layer_norm_grad"), 2);
+    ck_assert_int_eq(count_sums(&f), 1); /* y + norm(y) */
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
+/* The sum is read before it is normalised. */
+START_TEST(sums_that_are_read_before_stay)
+{
+    fixture f;
+    begin(&f);
+    f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *y = iso_add(f.image, iso_relu(f.image)), *z = iso_tanh(y);
+    make_program(&f, iso_mean(iso_multiply(iso_layer_norm(y), z)), NULL, false);
+    ck_assert_int_eq(count_residual(&f, "layer_norm"), 0);
+    ck_assert_int_eq(count_sums(&f), 1);
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fuse");
@@ -188,6 +243,8 @@ int main(void)
     tcase_add_test(tests, requested_outputs_stay);
     tcase_add_test(tests, others_stay);
     tcase_add_test(tests, rows_are_added_to_gradients_of_tables);
+    tcase_add_test(tests, normalisations_add_residuals);
+    tcase_add_test(tests, sums_that_are_read_before_stay);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

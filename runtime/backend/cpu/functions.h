@@ -143,14 +143,14 @@ typedef struct iso_row_moments {
     FUNCTION(void, layer_weight_sums_f32,                                                                    \
              (int64_t c, const float *x, const float *dy, const iso_row_moments *m, float *products,         \
               float *sums))                                                                                  \
-    /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. sums: dgamma, dbeta [c]; */           \
-    /* scratch: 2 c floats */                                                                                \
+    /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. residual, NULL or [rows, c], is */    \
+    /* added to x, which gives sum [rows, c], or to dx. sums: dgamma, dbeta [c]; scratch: 2 c floats */      \
     FUNCTION(void, layer_norm_f32,                                                                           \
-             (int64_t rows, int64_t c, const float *x, const float *gamma, const float *beta, float epsilon, \
-              float *y))                                                                                     \
+             (int64_t rows, int64_t c, const float *x, const float *residual, const float *gamma,            \
+              const float *beta, float epsilon, float *sum, float *y))                                       \
     FUNCTION(void, layer_norm_grad_f32,                                                                      \
              (int64_t rows, int64_t c, const float *x, const float *dy, const float *gamma, float epsilon,   \
-              float *dx))                                                                                    \
+              const float *residual, float *dx))                                                             \
     FUNCTION(void, layer_norm_sums_f32,                                                                      \
              (int64_t rows, int64_t c, const float *x, const float *dy, float epsilon, double *dgamma,       \
               double *dbeta, float *scratch))

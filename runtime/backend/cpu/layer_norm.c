@@ -24,17 +24,20 @@ static void layer_norm_run(const iso_kernel_call *call)
     const iso_array *x = &call->in[0];
     const float *gamma = attrs->has_gamma ? call->in[1].data : NULL;
     const float *beta = attrs->has_beta ? call->in[attrs->has_gamma ? 2 : 1].data : NULL;
-    iso_cpu_functions()->layer_norm_f32(layer_norm_rows_of(x), layer_norm_channels_of(x), x->data, gamma,
-                                        beta, (float)attrs->epsilon, call->out[0].data);
+    const float *residual = attrs->residual ? call->in[call->n_inputs - 1].data : NULL;
+    iso_cpu_functions()->layer_norm_f32(layer_norm_rows_of(x), layer_norm_channels_of(x), x->data, residual,
+                                        gamma, beta, (float)attrs->epsilon,
+                                        residual ? call->out[1].data : NULL, call->out[0].data);
 }
 
 static void layer_norm_run_gradient(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0];
-    iso_cpu_functions()->layer_norm_grad_f32(layer_norm_rows_of(x), layer_norm_channels_of(x), x->data,
-                                             call->in[1].data, attrs->has_gamma ? call->in[2].data : NULL,
-                                             (float)attrs->epsilon, call->out[0].data);
+    iso_cpu_functions()->layer_norm_grad_f32(
+        layer_norm_rows_of(x), layer_norm_channels_of(x), x->data, call->in[1].data,
+        attrs->has_gamma ? call->in[2].data : NULL, (float)attrs->epsilon,
+        attrs->residual ? call->in[call->n_inputs - 1].data : NULL, call->out[0].data);
 }
 
 /* Two rows of doubles, two of floats. */

@@ -24,13 +24,24 @@ INLINE moments moments_of(int64_t c, const float *x, float epsilon)
     return (moments){mean, vf_set(1 / sqrtf(vf_sum(squares) / (float)c + epsilon))};
 }
 
-void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const float *gamma, const float *beta,
-                              float epsilon, float *y)
+INLINE void add_residual(int64_t c, const float *x, const float *residual, float *sum)
+{
+    for (int64_t i = 0; i < c; i += VL)
+        vf_put(sum + i, vf_get(x + i, c - i) + vf_get(residual + i, c - i), c - i);
+}
+
+void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const float *residual,
+                              const float *gamma, const float *beta, float epsilon, float *sum, float *y)
 {
     for (int64_t row = 0; row < rows; row++, x += c, y += c) {
-        moments m = moments_of(c, x, epsilon);
+        const float *from = x;
+        if (residual) {
+            add_residual(c, x, residual + row * c, sum + row * c);
+            from = sum + row * c;
+        }
+        moments m = moments_of(c, from, epsilon);
         for (int64_t i = 0; i < c; i += VL) {
-            vf v = (vf_get(x + i, c - i) - m.mean) * m.rstd;
+            vf v = (vf_get(from + i, c - i) - m.mean) * m.rstd;
             if (gamma)
                 v *= vf_get(gamma + i, c - i);
             if (beta)
@@ -42,7 +53,7 @@ void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const flo
 
 /* dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)), dxhat = dy gamma */
 void ISO_SIMD(layer_norm_grad_f32)(int64_t rows, int64_t c, const float *x, const float *dy,
-                                   const float *gamma, float epsilon, float *dx)
+                                   const float *gamma, float epsilon, const float *residual, float *dx)
 {
     const vf one = vf_set(1);
     for (int64_t row = 0; row < rows; row++, x += c, dy += c, dx += c) {
@@ -57,7 +68,10 @@ void ISO_SIMD(layer_norm_grad_f32)(int64_t rows, int64_t c, const float *x, cons
            slope = vf_set(vf_sum(products) / (float)c) * m.rstd * m.rstd;
         for (int64_t i = 0; i < c; i += VL) {
             vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
-            vf_put(dx + i, m.rstd * vf_fnma(vf_get(x + i, c - i) - m.mean, slope, d - mean), c - i);
+            vf v = m.rstd * vf_fnma(vf_get(x + i, c - i) - m.mean, slope, d - mean);
+            if (residual)
+                v += vf_get(residual + row * c + i, c - i);
+            vf_put(dx + i, v, c - i);
         }
     }
 }

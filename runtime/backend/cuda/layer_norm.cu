@@ -25,34 +25,54 @@ const iso_layer_norm_attrs *attrs_of(const iso_kernel_call *call)
 
 /* ---- whole rows ---- */
 
-template <int L, class T> __device__ row_moments moments_of(const T *x, line at, double epsilon)
+/* x, or its sum with the residual (NULL: none), which is rounded once. */
+template <class T> struct addends {
+    const T *x, *residual;
+    __device__ double get(int64_t i) const
+    {
+        return residual ? static_cast<compute<T>>(wide(x[i]) + wide(residual[i])) : wide(x[i]);
+    }
+};
+
+template <int L, class T> __device__ row_moments moments_of(addends<T> x, line at, double epsilon)
 {
     double sum = 0, squares = 0, count = static_cast<double>(at.count);
     ISO_CUDA_ALONG(L, at)
-    sum += wide(x[i]);
+    sum += x.get(i);
     double mean = join<L, sum_of>(sum) / count;
     ISO_CUDA_ALONG(L, at)
-    squares += (wide(x[i]) - mean) * (wide(x[i]) - mean);
+    squares += (x.get(i) - mean) * (x.get(i) - mean);
     return {mean, 1 / sqrt(join<L, sum_of>(squares) / count + epsilon)};
 }
 
+template <int L, class T> __device__ row_moments moments_of(const T *x, line at, double epsilon)
+{
+    return moments_of<L>(addends<T>{x, nullptr}, at, epsilon);
+}
+
+/* sum: of x with the residual, if there is one; y may be x. */
 template <class T> struct whole {
-    const T *x;
+    addends<T> x;
     reals gamma, beta;
-    T *y;
+    T *sum, *y;
     double epsilon;
     template <int L> __device__ void run(line at) const
     {
         row_moments m = moments_of<L>(x, at, epsilon);
         ISO_CUDA_ALONG(L, at)
-        narrow(&y[i], static_cast<compute<T>>((wide(x[i]) - m.mean) * m.rstd * gamma.or_else(1.0, k) +
-                                              beta.or_else(0.0, k)));
+        {
+            double value = x.get(i);
+            if (sum)
+                narrow(&sum[i], static_cast<compute<T>>(value));
+            narrow(&y[i], static_cast<compute<T>>((value - m.mean) * m.rstd * gamma.or_else(1.0, k) +
+                                                  beta.or_else(0.0, k)));
+        }
     }
 };
 
 /* dxhat = dy gamma; dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)) */
 template <class T> struct whole_gradient {
-    const T *x, *dy;
+    const T *x, *dy, *residual;
     reals gamma;
     T *dx;
     double epsilon;
@@ -70,7 +90,10 @@ template <class T> struct whole_gradient {
         ISO_CUDA_ALONG(L, at)
         {
             double dxhat = wide(dy[i]) * gamma.or_else(1.0, k), xhat = (wide(x[i]) - m.mean) * m.rstd;
-            narrow(&dx[i], static_cast<compute<T>>(m.rstd * (dxhat - mean - xhat * mean_xhat)));
+            compute<T> slope = static_cast<compute<T>>(m.rstd * (dxhat - mean - xhat * mean_xhat));
+            narrow(&dx[i], residual
+                               ? static_cast<compute<T>>(slope + static_cast<compute<T>>(wide(residual[i])))
+                               : slope);
         }
     }
 };
@@ -117,16 +140,23 @@ template <class T> struct weight_sums {
     }
 };
 
+template <class T> const T *residual_of(const iso_kernel_call *call)
+{
+    return attrs_of(call)->residual ? static_cast<const T *>(call->in[call->n_inputs - 1].data) : nullptr;
+}
+
 void run_whole(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = attrs_of(call);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
         for_lines(call->stream, rows_of(call),
-                  whole<T>{static_cast<const T *>(call->in[0].data),
+                  whole<T>{{static_cast<const T *>(call->in[0].data), residual_of<T>(call)},
                            optional_input(call, attrs->has_gamma, 1),
                            optional_input(call, attrs->has_beta, attrs->has_gamma ? 2 : 1),
-                           static_cast<T *>(call->out[0].data), attrs->epsilon});
+                           attrs->residual ? static_cast<T *>(call->out[1].data) : nullptr,
+                           static_cast<T *>(call->out[0].data),
+                           attrs->epsilon});
     });
 }
 
@@ -137,7 +167,7 @@ void run_whole_gradient(const iso_kernel_call *call)
         typedef decltype(zero) T;
         for_lines(call->stream, rows_of(call),
                   whole_gradient<T>{static_cast<const T *>(call->in[0].data),
-                                    static_cast<const T *>(call->in[1].data),
+                                    static_cast<const T *>(call->in[1].data), residual_of<T>(call),
                                     optional_input(call, attrs->has_gamma, 2),
                                     static_cast<T *>(call->out[0].data), attrs->epsilon});
     });

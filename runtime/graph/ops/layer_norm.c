@@ -72,11 +72,12 @@ static void whole_channels(const iso_op *op, iso_rule *rule)
     iso_rule_by_channel(op, true, rule);
 }
 
-/* Mean, variance and the scaling: about this many operations for each element. */
+/* Mean, variance and the scaling: about this many operations for each element; and the sum with the residual. */
 static double layer_norm_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)outputs;
-    return (op->type == &iso_op_layer_norm ? 8 : 12) * iso_box_elements(&inputs[0]);
+    return ((op->type == &iso_op_layer_norm ? 8 : 12) + layer_norm_attrs_of(op)->residual) *
+           iso_box_elements(&inputs[0]);
 }
 
 const iso_op_type iso_op_layer_norm = {

@@ -78,7 +78,8 @@ const iso_setting iso_batch_norm_settings[] = {
     REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), INT(activation), {0}};
 #undef ATTRS
 #define ATTRS iso_layer_norm_attrs
-const iso_setting iso_layer_norm_settings[] = {REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), {0}};
+const iso_setting iso_layer_norm_settings[] = {
+    REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), FLAG(residual), {0}};
 #undef ATTRS
 #define ATTRS iso_embedding_attrs
 const iso_setting iso_embedding_settings[] = {COUNT(rows), {0}};

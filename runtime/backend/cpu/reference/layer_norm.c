@@ -21,10 +21,22 @@ static moments ref_layer_norm_moments_of(const iso_array *x, int64_t first, doub
     return (moments){mean, 1 / sqrt(variance + epsilon)};
 }
 
+/* x, or its sum with the residual, which is the second output. */
+static const iso_array *normalised(const iso_kernel_call *call)
+{
+    const iso_layer_norm_attrs *attrs = call->attrs;
+    const iso_array *x = &call->in[0], *residual = &call->in[call->n_inputs - 1];
+    if (!attrs->residual)
+        return x;
+    for (int64_t i = 0; i < iso_array_count(x); i++)
+        iso_put(&call->out[1], i, iso_get(x, i) + iso_get(residual, i));
+    return &call->out[1];
+}
+
 static void ref_layer_norm_run(const iso_kernel_call *call)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
-    const iso_array *x = &call->in[0], *gamma = &call->in[1], *beta = &call->in[attrs->has_gamma ? 2 : 1];
+    const iso_array *x = normalised(call), *gamma = &call->in[1], *beta = &call->in[attrs->has_gamma ? 2 : 1];
     int64_t channels = iso_last_dim(x);
     for (int64_t row = 0; row < iso_row_count(x); row++) {
         moments m = ref_layer_norm_moments_of(x, row * channels, attrs->epsilon);
@@ -63,6 +75,9 @@ static void ref_layer_norm_run_gradient(const iso_kernel_call *call)
         int64_t first = row * iso_last_dim(x);
         row_gradient(call, first, attrs->has_gamma, ref_layer_norm_moments_of(x, first, attrs->epsilon));
     }
+    const iso_array *residual = &call->in[call->n_inputs - 1], *dx = &call->out[0];
+    for (int64_t i = 0; attrs->residual && i < iso_array_count(dx); i++)
+        iso_put(dx, i, iso_get(dx, i) + iso_get(residual, i));
 }
 
 static size_t ref_layer_norm_sums_scratch(const iso_kernel_call *call)
