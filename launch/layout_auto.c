@@ -1,19 +1,7 @@
 /* isogrid train --layout auto: which layouts a run takes. */
 #include "collectives/control/control.h"
 #include "launch/plan_impl.h"
-
-/* The slots of the fullest host of a mesh. */
-static int slots_of_fullest_host(iso_context *ctx, const iso_mesh *mesh)
-{
-    int most = 0;
-    for (int h = 0; h < iso_hosts(ctx); h++) {
-        int slots = 0;
-        for (int s = 0; s < iso_mesh_slots(mesh); s++)
-            slots += iso_host_of_rank(ctx, iso_mesh_rank_of_slot(mesh, s)) == h;
-        most = slots > most ? slots : most;
-    }
-    return most;
-}
+#include "runtime/spmd/rules.h"
 
 static iso_status search(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                          json_t **choice)
@@ -23,7 +11,7 @@ static iso_status search(iso_context *ctx, const iso_train_options *options, con
     iso_status status;
     ISO_TRY(iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &mesh));
     plan.slots = options->mesh ? 0 : iso_mesh_slots(mesh);
-    plan.slots_per_host = slots_of_fullest_host(ctx, mesh);
+    plan.slots_per_host = iso_rules_slots_of_host(mesh);
     ISO_TRY(iso_layouts_choose(ctx, &plan, choice));
 done:
     iso_mesh_destroy(mesh);

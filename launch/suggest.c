@@ -8,6 +8,7 @@
 #include "launch/plan_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
+#include "runtime/exec/search_layouts.h"
 #include "runtime/spmd/rules.h"
 
 enum { MOST_MESHES = 12, MOST_MODEL = 64 }; /* meshes that are tried, and the size of their second axis */
@@ -178,19 +179,10 @@ done:
 
 /* ---- isogrid plan --suggest ---- */
 
-static json_t *layouts_of(const iso_suggestion *suggestion)
-{
-    json_t *layouts = json_object();
-    for (int i = 0; i < suggestion->n_layouts; i++)
-        json_object_set_new(layouts, suggestion->layouts[i].path,
-                            iso_rules_layout(suggestion->layouts[i].layout));
-    return layouts;
-}
-
 static iso_status print_file(const iso_suggestion *suggestion)
 {
     iso_text text = {0};
-    json_t *layouts = layouts_of(suggestion);
+    json_t *layouts = iso_suggestion_layouts(suggestion);
     iso_rules_add_file(&text, layouts, 0);
     json_decref(layouts);
     bool failed = text.failed;
@@ -282,9 +274,9 @@ static iso_status write_choice(const iso_dry_run *p, const searched *all, iso_te
     iso_text reason = {0};
     const found *best = find_best(all);
     add_reason(&reason, all, best, p->time.calibration != NULL);
-    json_t *rules =
-        json_pack("{s:s, s:s, s:i, s:o}", "kind", "model parallel", "batch_axis",
-                  iso_mesh_axis_name(best->mesh, 0), "zero", 1, "layouts", layouts_of(best->suggestion));
+    json_t *rules = json_pack("{s:s, s:s, s:i, s:o}", "kind", "model parallel", "batch_axis",
+                              iso_mesh_axis_name(best->mesh, 0), "zero", 1, "layouts",
+                              iso_suggestion_layouts(best->suggestion));
     iso_json_add(choice,
                  json_pack("{s:s, s:s, s:s, s:o}", "mesh", iso_mesh_text(best->mesh), "reason",
                            iso_text_get(&reason), "name", chosen, "distribution", rules),

@@ -75,6 +75,26 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
                                distribution);
 }
 
+iso_status iso_auto_parallel_create_with(iso_mesh *mesh, iso_distribution **distribution,
+                                         const iso_auto_parallel_options *options, size_t size)
+{
+    ISO_NEED(distribution);
+    iso_auto_parallel_options own;
+    iso_options_copy(&own, sizeof own, options, size);
+    if (own.rows < 0)
+        return iso_error(ISO_INVALID, "layouts for batches of %lld rows", (long long)own.rows);
+    return distribution_create(
+        (iso_distribution){.mesh = mesh, .batch_axis = 0, .search_rows = own.rows ? own.rows : 32},
+        distribution);
+}
+
+const iso_layout_map *iso_distribution_map(const iso_distribution *distribution)
+{
+    if (ISO_ANY_NULL(distribution))
+        return NULL;
+    return distribution->map;
+}
+
 iso_distribution *iso_distribution_hold(iso_distribution *distribution)
 {
     if (distribution)

@@ -4,6 +4,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
+#include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 
 static const char data_parallel[] = "data parallel", model_parallel[] = "model parallel",
@@ -57,7 +58,7 @@ static const char *kind_of(const iso_distribution *distribution)
     const iso_distribution_options *how = &distribution->how;
     if (how->data || how->variable || how->output || how->optimizer)
         return callbacks;
-    return distribution->map ? model_parallel : data_parallel;
+    return distribution->map || distribution->batch_axis >= 0 ? model_parallel : data_parallel;
 }
 
 json_t *iso_rules_of(const iso_graph *graph)
@@ -67,10 +68,11 @@ json_t *iso_rules_of(const iso_graph *graph)
     json_t *rules = json_object();
     json_object_set_new(rules, "kind", json_string(distribution ? kind_of(distribution) : data_parallel));
     json_object_set_new(rules, "zero", json_integer(zero));
-    if (distribution && distribution->map) {
+    if (distribution && kind_of(distribution) == model_parallel) {
         json_object_set_new(rules, "batch_axis",
                             json_string(iso_mesh_axis_name(distribution->mesh, distribution->batch_axis)));
-        json_object_set_new(rules, "layouts", layouts_of(distribution->map));
+        json_object_set_new(rules, "layouts",
+                            distribution->map ? layouts_of(distribution->map) : json_object());
     }
     return rules;
 }
@@ -91,6 +93,18 @@ void iso_rules_add_file(iso_text *text, const json_t *layouts, int indent)
     if (*separator)
         iso_text_add(text, "\n%*s", indent, "");
     iso_text_add(text, "}\n");
+}
+
+int iso_rules_slots_of_host(const iso_mesh *mesh)
+{
+    int most = 0;
+    for (int h = 0; h < iso_hosts(mesh->ctx); h++) {
+        int slots = 0;
+        for (int s = 0; s < mesh->n_slots; s++)
+            slots += iso_host_of_rank(mesh->ctx, mesh->rank_of_slot[s]) == h;
+        most = slots > most ? slots : most;
+    }
+    return most;
 }
 
 /* ---- from JSON ---- */

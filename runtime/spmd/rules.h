@@ -10,6 +10,9 @@
  * stays a text. The caller's; NULL: no memory. */
 json_t *iso_rules_layout(const char *layout);
 
+/* The number of slots of the host that has the most of them. */
+int iso_rules_slots_of_host(const iso_mesh *mesh);
+
 /* The rules that a graph's distribution has, an object of
  *   kind: "data parallel", "model parallel" (a layout map) or "callbacks" (of the program; they cannot be stored)
  *   zero: iso_distribution_set_zero's level

@@ -182,6 +182,22 @@ ISO_API iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distr
                                                   const iso_model_parallel_options *options, size_t size);
 #define iso_model_parallel_create(map, distribution, ...)                                                    \
     iso_model_parallel_create_with(map, distribution, ISO_OPTIONS(iso_model_parallel_options, __VA_ARGS__))
+typedef struct iso_auto_parallel_options {
+    char begin_;
+    int64_t rows; /* of the global batch; 32 */
+} iso_auto_parallel_options;
+/* The layouts are those that iso_function_suggest proposes for the training of a model on this mesh: the first
+ * iso_compile with this distribution searches on one rank, and all ranks take what it finds
+ * (iso_distribution_map). A search takes milliseconds to seconds. What is proposed depends on the network, the
+ * mesh, the rows and the number of hosts. For functions of a graph that is not compiled it is data parallel over
+ * the first axis. mesh NULL: the default mesh. The distribution holds the mesh, and is freed with
+ * iso_distribution_destroy(). ISO_INVALID: rows below 0; ISO_NO_MEMORY. Local. */
+ISO_API iso_status iso_auto_parallel_create_with(iso_mesh *mesh, iso_distribution **distribution,
+                                                 const iso_auto_parallel_options *options, size_t size);
+#define iso_auto_parallel_create(mesh, distribution, ...)                                                    \
+    iso_auto_parallel_create_with(mesh, distribution, ISO_OPTIONS(iso_auto_parallel_options, __VA_ARGS__))
+/* The map of a distribution, which it keeps; NULL: it has none. Lent. */
+ISO_API const iso_layout_map *iso_distribution_map(const iso_distribution *distribution);
 /* ZeRO by layout, over the axes of the batch. level:
  *   1: as in every run: the update of replicated weights is divided, and its state split
  *   2: the optimizer's slots of trainable variables are sharded, and gradients are reduce-scattered to them

@@ -29,6 +29,8 @@ struct iso_distribution {
     int batch_axis;               /* over which inputs are split by default; -1: every axis */
     iso_layout_map *map;          /* held; NULL: none. Its keys that match nothing are reported */
     int zero;                     /* its level; 0: not asked for */
+    int64_t
+        search_rows; /* iso_compile searches for the layouts of a map, for this many rows; 0: it does not */
 };
 
 /* Adds a holder, which releases the object with its destroy function. NULL is allowed. Returns the object. */

@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/exec/search_layouts.h"
 #include "runtime/exec/set_aside.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/optimizers/rule.h"
@@ -174,11 +175,12 @@ static iso_function_options inputs_and_outputs(const iso_model *model, const iso
 static iso_status make_functions(iso_model *model, const iso_results *results, iso_update *update)
 {
     iso_status status = ISO_OK;
-    iso_function_options options = inputs_and_outputs(model, results);
+    iso_function_options options = inputs_and_outputs(model, results), training = options;
+    training.updates[0] = update;
+    training.training = true;
+    ISO_TRY(iso_graph_search_layouts(model->graph, &training));
     ISO_TRY(iso_function_create_with(model->graph, &model->evaluation, &options, sizeof options));
-    options.updates[0] = update;
-    options.training = true;
-    ISO_TRY(iso_function_create_with(model->graph, &model->training, &options, sizeof options));
+    ISO_TRY(iso_function_create_with(model->graph, &model->training, &training, sizeof training));
 done:
     return status;
 }

@@ -139,7 +139,7 @@ MAY_BE_NULL = {
     ("iso_set_loss_handler", "take"), ("iso_set_loss_handler", "user"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
     ("iso_option", "fallback"), ("iso_stopped", "saved"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
-    ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_graph_distribute", "distribution"),
+    ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_auto_parallel_create_with", "mesh"), ("iso_graph_distribute", "distribution"),
     ("iso_saved_file_committed", "number"), ("iso_saved_file_stored", "bytes"),
     ("iso_checkpoint_find", "pattern"), ("iso_checkpoint_newest", "pattern"), ("iso_checkpoint_find", "passed_over"), ("iso_dataset_cache", "path"),
     ("iso_function_run", "batch"), ("iso_function_run", "results"), ("iso_function_evaluate", "batch"),
