@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/backend/cuda/chain.h"
 #include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/products.h"
@@ -10,12 +11,17 @@
 #include "runtime/backend/cuda/step_end.h"
 #include "runtime/base/memory.h"
 
+/* Instructions that are done as one. */
+typedef struct iso_group {
+    int count;  /* from this one on; 0: it is done with an earlier one */
+    bool chain; /* elementwise ones; else a library's kernel that does more than one of them */
+} iso_group;
+
 struct iso_sequence {
     iso_stream *stream;
     cudaGraphExec_t graph;
     int count;
-    int *
-        fused; /* how many instructions from each one on are done as one; 0: it is done with an earlier one */
+    iso_group *group; /* [count] */
     iso_work work[];
 };
 
@@ -30,11 +36,14 @@ static void queue_one(const iso_sequence *sequence, int at)
 {
     const iso_work *w = &sequence->work[at];
     mark(sequence, at, 0);
-    if (sequence->fused[at] > 1)
-        iso_cuda_run_fused(w, sequence->fused[at]);
-    else if (w->copy)
+    const iso_group *group = &sequence->group[at];
+    if (group->chain)
+        iso_cuda_run_chain(w, group->count, sequence->stream);
+    else if (group->count > 1)
+        iso_cuda_run_fused(w, group->count);
+    else if (group->count == 1 && w->copy)
         iso_cuda_copy_box(w->copy, sequence->stream);
-    else if (sequence->fused[at] == 1)
+    else if (group->count == 1)
         w->kernel->run(w->call);
     mark(sequence, at, 1);
 }
@@ -45,10 +54,20 @@ static void queue(const iso_sequence *sequence, int first, int count)
         queue_one(sequence, at);
 }
 
+static iso_group group_from(const iso_work *work, int left)
+{
+    iso_group group = {.count = iso_cuda_fused_count(work, left)};
+    if (group.count > 1)
+        return group;
+    group.count = iso_cuda_chain_count(work, left);
+    group.chain = group.count > 1;
+    return group;
+}
+
 static void fuse(iso_sequence *sequence)
 {
-    for (int at = 0; at < sequence->count; at += sequence->fused[at])
-        sequence->fused[at] = iso_cuda_fused_count(&sequence->work[at], sequence->count - at);
+    for (int at = 0; at < sequence->count; at += sequence->group[at].count)
+        sequence->group[at] = group_from(&sequence->work[at], sequence->count - at);
 }
 
 /* What a library refused: its text is made where it is called. */
@@ -101,13 +120,13 @@ iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream,
 {
     size_t bytes = (size_t)count * sizeof *work;
     iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
-    int *fused = iso_new((size_t)count * sizeof *fused);
-    if (!sequence || !fused) {
+    iso_group *group = iso_new((size_t)count * sizeof *group);
+    if (!sequence || !group) {
         iso_free(sequence);
-        iso_free(fused);
+        iso_free(group);
         return iso_no_memory("a sequence of %d instructions", count);
     }
-    *sequence = (iso_sequence){.stream = stream, .count = count, .fused = fused};
+    *sequence = (iso_sequence){.stream = stream, .count = count, .group = group};
     memcpy(sequence->work, work, bytes);
     fuse(sequence);
     iso_status status = capture_graph(sequence);
@@ -135,6 +154,6 @@ void iso_cuda_discard(iso_sequence *sequence)
     iso_cuda_enter_stream(sequence->stream);
     if (sequence->graph)
         cudaGraphExecDestroy(sequence->graph);
-    iso_free(sequence->fused);
+    iso_free(sequence->group);
     iso_free(sequence);
 }
