@@ -159,10 +159,11 @@ static iso_status object(const reader *r, const char *name, const char *in, read
 /* The members of a network; unknown ones are errors, because a misspelt one would be left out. */
 static iso_status read_network(const reader *r, iso_network *out)
 {
-    static const char *const names[] = {"name", "latency_us", "gbit_per_second", "message_us"};
+    static const char *const names[] = {"name",       "latency_us", "gbit_per_second",
+                                        "message_us", "byte_ns",    "window_bytes"};
     enum { NAMES = sizeof names / sizeof names[0] };
     iso_network network = {.known = true};
-    double microseconds = 0, gigabits = 0, each = 0;
+    double microseconds = 0, gigabits = 0, each = 0, nanoseconds = 0;
     iso_status status = ISO_OK;
     const char *name;
     json_t *value;
@@ -185,9 +186,14 @@ static iso_status read_network(const reader *r, iso_network *out)
     ISO_TRY(number(r, "gbit_per_second", 0, false, &gigabits));
     if (json_object_get(r->object, "message_us"))
         ISO_TRY(number(r, "message_us", 0, true, &each));
+    if (json_object_get(r->object, "byte_ns"))
+        ISO_TRY(number(r, "byte_ns", 0, true, &nanoseconds));
+    if (json_object_get(r->object, "window_bytes"))
+        ISO_TRY(number(r, "window_bytes", 0, true, &network.window));
     network.latency = microseconds * 1e-6;
     network.bandwidth = gigabits * 1e9 / 8;
     network.message = each * 1e-6;
+    network.byte = nanoseconds * 1e-9;
     *out = network;
 done:
     return status;
@@ -307,6 +313,8 @@ static void print_network(const iso_network *network, iso_text *text)
     iso_json_put(text, "latency_us", "%.6g", network->latency * 1e6);
     iso_json_put(text, "gbit_per_second", "%.6g", network->bandwidth * 8e-9);
     iso_json_put(text, "message_us", "%.6g", network->message * 1e6);
+    iso_json_put(text, "byte_ns", "%.6g", network->byte * 1e9);
+    iso_json_put(text, "window_bytes", "%.6g", network->window);
     iso_text_add(text, "}");
 }
 

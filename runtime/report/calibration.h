@@ -28,13 +28,17 @@ typedef struct iso_machine_rates {
 } iso_machine_rates;
 
 /* The network between hosts. A message of n bytes takes `message` of the sender's time, then n / bandwidth on the
- * link of the host, and arrives `latency` later (LogGP: Alexandrov et al., SPAA 1995). */
+ * link of the host, and arrives `latency` later (LogGP: Alexandrov et al., SPAA 1995). Messages move on when slots
+ * call MPI, which they do between two works: during a work the link carries at most `window` bytes. Each byte takes
+ * `byte` of the slots' time, of the cores that they compute on. */
 typedef struct iso_network {
     bool known;
     char name[ISO_CALIBRATION_TEXT];
     double latency;   /* seconds */
     double bandwidth; /* bytes a second of each host, in each direction */
     double message;   /* seconds */
+    double byte;      /* seconds of a slot for each byte that a host receives while it computes */
+    double window;    /* bytes; 0: without a limit */
 } iso_network;
 
 typedef struct iso_calibration {

@@ -13,37 +13,95 @@
 
 /* ---- the simulation ---- */
 
+typedef struct transfer {
+    double left;    /* bytes that the link has not carried */
+    double arrives; /* when they have arrived, once none is left */
+} transfer;
+
 typedef struct clock {
-    double now, link; /* seconds: of the slots; when the link is free */
-    double *arrives;  /* [transfers] */
+    double now; /* seconds */
+    transfer *transfers;
+    int *queue, first, last; /* [events of two steps] numbers of transfers, in the order of the link */
     const iso_network *network;
 } clock;
 
-static void start(clock *c, const iso_time_event *e, iso_report_time *t)
+/* The slots work for `seconds` of their own, while the link carries up to a window of bytes. Returns what these take of
+ * the slots' time. */
+static double pass(clock *c, double seconds)
 {
-    c->arrives[e->transfer] = c->now;
-    if (e->messages == 0)
-        return;
-    double sending = e->messages * c->network->message, travel = e->bytes / c->network->bandwidth;
-    c->now += sending;
-    t->waits += sending;
-    c->link = (c->link > c->now ? c->link : c->now) + travel;
-    c->arrives[e->transfer] = c->link + c->network->latency;
-    t->travels += travel + c->network->latency;
+    const iso_network *n = c->network;
+    double room = n->window > 0 ? n->window : INFINITY, taken = n->byte * n->bandwidth;
+    double own = taken < 1 ? 1 - taken : 0, rate = taken < 1 ? n->bandwidth : 1 / n->byte, lost = 0;
+    while (seconds > 0 && c->first < c->last && room > 0) {
+        transfer *t = &c->transfers[c->queue[c->first]];
+        double bytes = t->left < room ? t->left : room, most = own > 0 ? seconds / own * rate : INFINITY;
+        bool ends = bytes >= most;
+        bytes = ends ? most : bytes;
+        seconds = ends ? 0 : seconds - bytes / rate * own;
+        c->now += bytes / rate;
+        lost += bytes * n->byte;
+        room -= bytes;
+        t->left -= bytes;
+        if (t->left > 0)
+            continue;
+        t->arrives = c->now + n->latency;
+        c->first++;
+    }
+    c->now += seconds;
+    return lost;
 }
 
+/* The link carries the first transfer of its queue, from `from` to `until` at the longest. Returns when it is free. */
+static double carry(clock *c, double from, double until)
+{
+    transfer *t = &c->transfers[c->queue[c->first]];
+    double end = from + t->left / c->network->bandwidth;
+    if (end > until) {
+        t->left -= (until - from) * c->network->bandwidth;
+        return until;
+    }
+    t->left = 0;
+    t->arrives = end + c->network->latency;
+    c->first++;
+    return end;
+}
+
+/* The slots wait, and call MPI all the time. Returns how long. */
+static double await(clock *c, int number)
+{
+    double begin = c->now, link = begin;
+    while (c->transfers[number].left > 0)
+        link = carry(c, link, INFINITY);
+    if (c->transfers[number].arrives > c->now)
+        c->now = c->transfers[number].arrives;
+    while (c->first < c->last && link < c->now)
+        link = carry(c, link, c->now);
+    return c->now - begin;
+}
+
+static void start(clock *c, const iso_time_event *e, iso_report_time *t)
+{
+    transfer *fresh = &c->transfers[e->transfer];
+    double sending = e->messages * c->network->message;
+    fresh->arrives = c->now;
+    if (e->messages == 0)
+        return;
+    t->waits += sending + pass(c, sending);
+    *fresh = (transfer){.left = e->bytes, .arrives = c->now + c->network->latency};
+    if (e->bytes > 0)
+        c->queue[c->last++] = e->transfer;
+    t->travels += e->bytes / c->network->bandwidth + c->network->latency;
+}
+
+/* What messages take from a work counts as waiting for them. */
 static void simulate_event(clock *c, const iso_time_event *e, iso_report_time *t)
 {
-    double wait;
     switch (e->kind) {
     case ISO_TIME_START:
         start(c, e, t);
         return;
     case ISO_TIME_WAIT:
-        wait = c->arrives[e->transfer] - c->now;
-        wait = wait > 0 ? wait : 0;
-        c->now += wait;
-        t->waits += wait;
+        t->waits += await(c, e->transfer);
         return;
     case ISO_TIME_UPDATE:
         t->update += e->seconds;
@@ -54,16 +112,17 @@ static void simulate_event(clock *c, const iso_time_event *e, iso_report_time *t
     case ISO_TIME_WORK:
         t->computation += e->seconds;
     }
-    c->now += e->seconds;
+    t->waits += pass(c, e->seconds);
 }
 
 iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
                              const iso_network *network, iso_report_time *time)
 {
-    clock c = {.network = network, .arrives = iso_new(((size_t)transfers + 1) * sizeof *c.arrives)};
-    if (!c.arrives)
-        return iso_no_memory("the time of %d transfers", transfers);
-    for (int step = 0; step < 2; step++) {
+    clock c = {.network = network,
+               .transfers = iso_new(((size_t)transfers + 1) * sizeof *c.transfers),
+               .queue = iso_new((2 * (size_t)count + 1) * sizeof *c.queue)};
+    bool room = c.transfers && c.queue;
+    for (int step = 0; step < 2 && room; step++) {
         double begin = c.now;
         time->computation = time->update = time->here = time->waits = time->travels = 0;
         for (int i = 0; i < count; i++)
@@ -71,8 +130,9 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
         time->step = c.now - begin;
     }
     time->hidden = time->travels > time->waits ? time->travels - time->waits : 0;
-    iso_free(c.arrives);
-    return ISO_OK;
+    iso_free(c.transfers);
+    iso_free(c.queue);
+    return room ? ISO_OK : iso_no_memory("the time of %d transfers", transfers);
 }
 
 /* ---- works that were not measured ---- */

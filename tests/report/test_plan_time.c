@@ -92,6 +92,34 @@ START_TEST(messages_take_time_of_the_sender)
 }
 END_TEST
 
+/* Messages move on between works: the link carries a window during each, and waits for the next. */
+START_TEST(a_work_lets_a_window_through)
+{
+    const iso_network narrow = {.known = true, .latency = 0.5, .bandwidth = 1, .window = 2};
+    /* 2 of 3 bytes until 2; nothing until the work ends at 4; the third until 5, there at 5.5 */
+    EXPECT(&narrow, TIMES(5.5, 4, 0, 0, 1.5, 3.5, 2), start(0, 3), work(4), wait_for(0));
+    /* in two works: all of it until 3, there at 3.5 */
+    EXPECT(&narrow, TIMES(4, 4, 0, 0, 0, 3.5, 3.5), start(0, 3), work(2), work(2), wait_for(0));
+    /* a window for all transfers together: the second begins to travel when the first work ends */
+    EXPECT(&narrow, TIMES(5.5, 4, 0, 0, 1.5, 4, 2.5), start(0, 2), start(1, 1), work(4), wait_for(0),
+           wait_for(1));
+}
+END_TEST
+
+/* The cores that compute carry the bytes too. */
+START_TEST(bytes_take_time_of_the_slots)
+{
+    const iso_network heavy = {.known = true, .latency = 0, .bandwidth = 2, .byte = 0.25};
+    /* each second carries 2 bytes and does half a second of work: 4 bytes until 2, when half of the work is done */
+    EXPECT(&heavy, TIMES(3, 2, 0, 0, 1, 2, 1), start(0, 4), work(2), wait_for(0));
+    /* who waits computes nothing: no time is lost */
+    EXPECT(&heavy, TIMES(2, 0, 0, 0, 2, 2, 0), start(0, 4), wait_for(0));
+    /* cores that cannot keep up with the link do nothing else: 4 bytes in 2 seconds, then the work */
+    const iso_network full = {.known = true, .latency = 0, .bandwidth = 8, .byte = 0.5};
+    EXPECT(&full, TIMES(3, 1, 0, 0, 2, 0.5, 0), start(0, 4), work(1), wait_for(0));
+}
+END_TEST
+
 /* ---- works that were not measured ---- */
 
 #define HEAD                                                                                                 \
@@ -150,7 +178,8 @@ START_TEST(files_are_read_as_written)
     iso_text text = {0};
     iso_calibration *c = read_good(
         HEAD
-        ", \"network\": {\"name\": \"n\", \"latency_us\": 25, \"gbit_per_second\": 8}, \"works\": ["
+        ", \"network\": {\"name\": \"n\", \"latency_us\": 25, \"gbit_per_second\": 8, "
+        "\"byte_ns\": 2, \"window_bytes\": 4096}, \"works\": ["
         "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 3, \"flops\": 5, \"bytes\": 6, \"seconds\": 7}]}");
     ck_assert_double_eq_tol(c->network.latency, 25e-6, 1e-12);
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1); /* 8 Gbit/s are 10^9 bytes a second */
@@ -163,6 +192,8 @@ START_TEST(files_are_read_as_written)
     ck_assert_int_eq(c->work[0].busy, 3);
     ck_assert_double_eq(c->work[0].seconds, 7);
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1);
+    ck_assert_double_eq_tol(c->network.byte, 2e-9, 1e-20);
+    ck_assert_double_eq(c->network.window, 4096);
     iso_calibration_destroy(c);
 }
 END_TEST
@@ -215,6 +246,10 @@ START_TEST(wrong_networks_are_refused)
          "net.json: 'gbit_per_second' should be a positive number, and is missing"},
         {"{\"name\": \"n\", \"latency_us\": -1, \"gbit_per_second\": 1}",
          "net.json: 'latency_us' should be a number that is not negative, and is -1"},
+        {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"window_bytes\": -1}",
+         "net.json: 'window_bytes' should be a number that is not negative, and is -1"},
+        {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"byte_ns\": \"2\"}",
+         "net.json: 'byte_ns' should be a number that is not negative, and is \"2\""},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"message_us\": null}",
          "net.json: 'message_us' should be a number that is not negative, and is null"},
         {"{\"name\": \"n\", \"latency\": 1, \"gbit_per_second\": 1}",
@@ -234,6 +269,7 @@ int main(void)
 {
     return RUN_TESTS("plan time", 0, works_add_up, work_hides_messages,
                      the_link_takes_one_transfer_after_the_other, the_second_step_counts,
-                     messages_take_time_of_the_sender, works_are_estimated_from_the_nearest,
+                     messages_take_time_of_the_sender, a_work_lets_a_window_through,
+                     bytes_take_time_of_the_slots, works_are_estimated_from_the_nearest,
                      files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
 }

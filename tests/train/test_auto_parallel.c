@@ -1,5 +1,5 @@
-/* iso_auto_parallel_create: a model has the layouts that iso_function_suggest proposes for it, and trains to the bits of
- * a model with these in a layout map; it can be compiled again; what cannot be is refused on all ranks.
+/* iso_auto_parallel_create: a model has the layouts that iso_function_suggest proposes for it, and trains to the
+ * bits of a model with these in a layout map; it can be compiled again; what cannot be is refused on all ranks.
  * Ranks: 1, 3, 8 */
 #include <check.h>
 #include <stdlib.h>
