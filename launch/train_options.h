@@ -20,10 +20,10 @@ typedef struct iso_train_options {
     const char *validation_data, *test_data;
     double validation_split;
     int64_t validation_rows;
-    int64_t classes;                                           /* 0: 10, and not given */
-    const char *mesh, *devices, *role, *collectives, *backend; /* the session reads all but mesh */
-    iso_argument_list layouts;                                 /* KEY=LAYOUT; the key ends at the last '=' */
-    bool layout_auto;                                          /* --layout auto; then `layouts` is empty */
+    int64_t classes;                                                  /* 0: 10, and not given */
+    const char *mesh, *devices, *role, *collectives, *backend, *tune; /* the session reads all but mesh */
+    iso_argument_list layouts; /* KEY=LAYOUT; the key ends at the last '=' */
+    bool layout_auto;          /* --layout auto; then `layouts` is empty */
     const char *layout_file, *time, *network;
     bool strict_layouts;
     int64_t zero;

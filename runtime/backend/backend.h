@@ -96,6 +96,28 @@ typedef struct iso_backend_settings {
     bool tf32; /* products of float32 multiply as TF32, with 10 bits of the fraction */
 } iso_backend_settings;
 
+/* The fastest of several algorithms for a work, as it was measured. */
+typedef struct iso_tuned {
+    char choice[100];        /* names it */
+    double seconds, by_rule; /* of it, and of the one that rules choose */
+    int candidates;
+} iso_tuned;
+
+/* Choices that can be measured: which algorithm does a work, such as a product of one shape. Texts name both, and
+ * mean the same on all ranks whose machines are alike. */
+typedef struct iso_backend_tuning {
+    /* What choices depend on: member 0, 1, ... has a name ("device") and a value ("NVIDIA H200"). False: no more. */
+    bool (*machine)(int member, const char **name, char *value, size_t size);
+    /* Number `number` of the works that kernels were found for (iso_backend.find) and that no choice was given for;
+     * NULL: there are not so many. Constant. */
+    const char *(*open_work)(int number);
+    /* Uses an algorithm for a work from now on, unless one was chosen before. Before the kernel runs. ISO_FAILED: it
+     * cannot be used. */
+    iso_status (*choose)(const char *work, const char *choice);
+    /* Measures the algorithms of a work on a stream, in memory of its own. Waits. */
+    iso_status (*measure)(const char *work, iso_stream *stream, iso_tuned *tuned);
+} iso_backend_tuning;
+
 /* All that the rest of Isogrid knows of a kind of device. To add a backend: one file that gives this table, and
  * one line in list.h. Members that may be NULL say what that means. */
 typedef struct iso_backend {
@@ -108,6 +130,7 @@ typedef struct iso_backend {
     void (*load)(void);
     /* After `load`, before the first plan. NULL: there is nothing to choose. */
     void (*set)(const iso_backend_settings *settings);
+    const iso_backend_tuning *tuning; /* NULL: rules choose everything */
     /* Kernels of different levels (instruction sets) give different bits, so all ranks use the lowest level that
      * one of them has. NULL: there is one level. */
     int (*level)(void);

@@ -65,9 +65,10 @@ typedef struct iso_cuda_facts {
 typedef enum iso_cuda_part { ISO_CUDA_CUBLASLT, ISO_CUDA_CUDNN, ISO_CUDA_NCCL, ISO_CUDA_PARTS } iso_cuda_part;
 
 typedef struct iso_cuda_part_facts {
-    bool built;     /* with its headers */
-    bool found;     /* and it is there, of a version that fits */
-    char text[400]; /* "NCCL 2.28.9 (libnccl.so.2)", or why it cannot be used */
+    bool built;       /* with its headers */
+    bool found;       /* and it is there, of a version that fits */
+    char version[32]; /* "2.28.9" */
+    char text[400];   /* "NCCL 2.28.9 (libnccl.so.2)", or why it cannot be used */
 } iso_cuda_part_facts;
 
 /* The symbol iso_cuda_exports of the library. The first two members keep their places in all versions. */

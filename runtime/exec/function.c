@@ -16,6 +16,7 @@
 #include "runtime/graph/pending.h"
 #include "runtime/graph/registered.h"
 #include "runtime/session/session.h"
+#include "runtime/session/tuning.h"
 
 /* ---- making ---- */
 
@@ -279,6 +280,8 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     if (status == ISO_OK)
         plan = NULL; /* `ready` owns it, also if another rank fails */
     ISO_TRY(iso_agree(runtime->ctx, status));
+    iso_executable_scratch(runtime, ready); /* finds what is fused, too */
+    ISO_TRY(iso_tuning_complete(runtime->ctx, runtime->backend, runtime->stream));
     ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
                                 iso_executable_scratch(runtime, ready)));
     ISO_TRY(iso_plan_connect(ready->plan));

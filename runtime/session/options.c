@@ -58,6 +58,10 @@ static const iso_session_option options[] = {
      "on GPUs, matrix products of float32 multiply as TF32: faster, and with errors of 1e-3 instead of 1e-7. "
      "Elsewhere it changes nothing",
      "given without a value", NULL},
+    {"tune", true, false, false, 0, 0, "FILE",
+     "on GPUs, the algorithms of products and convolutions are those of this JSON file; those of shapes that "
+     "it lacks are measured at the start, and added to it: docs/gpu.md",
+     "the name of a file", NULL},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

@@ -16,6 +16,7 @@
 #include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
 #include "runtime/session/session_mpi.h"
+#include "runtime/session/tuning.h"
 
 /* Makes a context of one rank without MPI, with its options taken. verbose: unless there is --verbose. */
 static iso_status session_create(int verbose, int *argc, char ***argv, iso_context **out)
@@ -127,6 +128,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         ctx->backend->load();
     if (status == ISO_OK && ctx->backend->set)
         ctx->backend->set(&(iso_backend_settings){.tf32 = iso_option(ctx, "tf32", NULL) != NULL});
+    if (status == ISO_OK)
+        status = iso_tuning_read(ctx, ctx->backend);
     return status;
 }
 

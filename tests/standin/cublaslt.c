@@ -341,15 +341,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+/* The number of an algorithm is that of its parts. */
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *of,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void *value, size_t size, size_t *written)
 {
     const algorithm *a = (const algorithm *)of;
-    REFUSE_IF(attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || size != sizeof a->scheme ||
-                  a->magic != MAGIC,
+    REFUSE_IF((attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME && attribute != CUBLASLT_ALGO_CONFIG_ID) ||
+                  size != sizeof a->scheme || a->magic != MAGIC,
               CUBLAS_STATUS_INVALID_VALUE);
-    memcpy(value, &a->scheme, size);
+    memcpy(value, attribute == CUBLASLT_ALGO_CONFIG_ID ? &a->splits : &a->scheme, size);
     *written = size;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -437,6 +438,7 @@ static void multiply(const work *w, int64_t batch)
 static void run(void *argument)
 {
     const work *w = argument;
+    standin_spend(100 * w->algorithm.splits);
     if (w->algorithm.workspace > 0)
         memset(standin_reach(w->workspace, w->algorithm.workspace), 0xff, w->algorithm.workspace);
     for (int64_t batch = 0; batch < w->p.l[3].count; batch++)

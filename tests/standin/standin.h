@@ -21,6 +21,7 @@
  *                          finalized; `nccl`: from group number N on, what NCCL has queued never ends until it is
  *                          aborted, and its communicator has error E
  *   STANDIN_WAITS=0        streams do not wait for events: what depends on the waits then goes wrong
+ *   STANDIN_CLOCK=1        events have the time that libraries say their work takes, the same in each run
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
@@ -100,6 +101,8 @@ typedef struct standin_work {
     void (*drop)(void *argument); /* when it will not be run again; may be NULL */
     const char *what;
 } standin_work;
+/* For STANDIN_CLOCK: what is done now takes so long. */
+void standin_spend(int64_t nanoseconds);
 /* Queues work with a copy of the argument, or adds it to the graph that the stream is captured into. */
 cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const void *argument, size_t size);
 

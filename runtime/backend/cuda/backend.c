@@ -14,6 +14,7 @@
 #include "runtime/backend/cuda/products.h"
 #include "runtime/backend/cuda/sequence.h"
 #include "runtime/backend/cuda/step_end.h"
+#include "runtime/backend/cuda/tuning.h"
 
 /* "cuDNN 9.19.0 (libcudnn.so.9)", or why it is not used. */
 static void convolutions_text(char *text, size_t size)
@@ -107,6 +108,7 @@ const iso_backend *iso_cuda_backend(void)
     static const iso_backend backend = {.name = "cuda",
                                         .description = description,
                                         .set = set,
+                                        .tuning = &iso_cuda_tuning,
                                         .level = level,
                                         .limit = limit,
                                         .kernels = iso_cuda_model_name,

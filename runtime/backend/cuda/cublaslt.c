@@ -10,6 +10,7 @@
 #include "runtime/backend/cuda/functions.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/refusals.h"
+#include "runtime/backend/cuda/tuning.h"
 #include "runtime/base/memory.h"
 
 /* NVIDIA recommends 32 MiB on Hopper (cuBLAS 13, "cublasSetWorkspace"); earlier GPUs ask for less. */
@@ -197,16 +198,38 @@ static bool has_fixed_order(const cublasLtMatmulAlgo_t *algorithm)
            (scheme & ~schemes) == 0;
 }
 
-static void take_algorithm(iso_cuda_found_product *f, const cublasLtMatmulHeuristicResult_t *proposal,
-                           int count)
+/* "proposal 3, algorithm 20" */
+static void choice_text(const cublasLtMatmulAlgo_t *algorithm, int number, char choice[ISO_CUDA_CHOICE])
 {
-    for (int i = 0; i < count && !f->usable; i++)
-        if (proposal[i].state == CUBLAS_STATUS_SUCCESS && proposal[i].workspaceSize <= MOST_WORKSPACE &&
-            has_fixed_order(&proposal[i].algo)) {
-            f->algorithm = proposal[i].algo;
-            f->workspace = proposal[i].workspaceSize;
-            f->usable = true;
-        }
+    int32_t id = -1;
+    size_t written;
+    iso_cuda_call.cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof id,
+                                                       &written);
+    snprintf(choice, ISO_CUDA_CHOICE, "proposal %d, algorithm %d", number, (int)id);
+}
+
+/* Proposals whose sums have one order. */
+typedef struct candidates {
+    int count, number[PROPOSALS];
+    cublasLtMatmulHeuristicResult_t proposal[PROPOSALS];
+} candidates;
+
+static void use(iso_cuda_found_product *f, const cublasLtMatmulHeuristicResult_t *proposal)
+{
+    f->algorithm = proposal->algo;
+    f->workspace = proposal->workspaceSize;
+    f->usable = true;
+}
+
+/* The choice, or the first. */
+static void take_algorithm(iso_cuda_found_product *f, const candidates *c, const char *choice)
+{
+    char text[ISO_CUDA_CHOICE];
+    for (int i = 0; i < c->count && !f->usable; i++) {
+        choice_text(&c->proposal[i].algo, c->number[i], text);
+        if (!choice || strcmp(choice, text) == 0)
+            use(f, &c->proposal[i]);
+    }
 }
 
 /* Of the GPU that the thread has entered. Called with the lock. NULL: there is none. */
@@ -221,23 +244,64 @@ static cublasLtHandle_t handle_here(void)
     return handles[gpu];
 }
 
-static void find_algorithm(iso_cuda_found_product *f)
+/* Makes the descriptors. */
+static candidates find_candidates(iso_cuda_found_product *f)
 {
     cublasLtHandle_t handle = handle_here();
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t proposal[PROPOSALS];
+    candidates c = {.count = 0};
     int count = 0;
     if (!handle)
-        return;
+        return c;
     cublasStatus_t status = make_desc(&f->product, &f->desc);
     KEEP(status, make_layouts(f));
     KEEP(status, make_preference(&f->product, &preference));
     KEEP(status, iso_cuda_call.cublasLtMatmulAlgoGetHeuristic(handle, &f->desc, &f->b, &f->a, &f->c, &f->c,
                                                               preference, PROPOSALS, proposal, &count));
-    if (status == CUBLAS_STATUS_SUCCESS)
-        take_algorithm(f, proposal, count);
+    for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
+        if (proposal[i].state == CUBLAS_STATUS_SUCCESS && proposal[i].workspaceSize <= MOST_WORKSPACE &&
+            has_fixed_order(&proposal[i].algo)) {
+            c.number[c.count] = i;
+            c.proposal[c.count++] = proposal[i];
+        }
     if (preference)
         iso_cuda_call.cublasLtMatmulPreferenceDestroy(preference);
+    return c;
+}
+
+/* ---- works ---- */
+
+#define NUMBERS "%lld x %lld,%lld by %lld,%lld transposed %d,%d epilogue %d tf32 %d"
+
+static void work_text(const iso_cuda_product *p, char text[ISO_CUDA_WORK])
+{
+    snprintf(text, ISO_CUDA_WORK, "product %s %s " NUMBERS, iso_dtype_name((iso_dtype)p->dtype),
+             iso_dtype_name((iso_dtype)p->out_dtype), (long long)p->batch, (long long)p->m, (long long)p->k,
+             (long long)p->k, (long long)p->n, p->transpose_a, p->transpose_b, p->epilogue, p->tf32);
+}
+
+static bool read_type(const char *name, int32_t *dtype)
+{
+    static const iso_dtype dtypes[] = {ISO_F32, ISO_F64, ISO_BF16};
+    *dtype = -1;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, iso_dtype_name(dtypes[i])) == 0)
+            *dtype = (int32_t)dtypes[i];
+    return *dtype >= 0;
+}
+
+static bool read_work(const char *text, iso_cuda_product *p)
+{
+    char in[32], out[32];
+    long long batch, m, k, again, n;
+    *p = (iso_cuda_product){.batch = 0};
+    int read = sscanf(text, "product %31s %31s " NUMBERS, in, out, &batch, &m, &k, &again, &n,
+                      &p->transpose_a, &p->transpose_b, &p->epilogue, &p->tf32);
+    if (read != 11)
+        return false;
+    p->batch = batch, p->m = m, p->n = n, p->k = k;
+    return read_type(in, &p->dtype) && read_type(out, &p->out_dtype) && p->epilogue >= 0 && p->epilogue <= 3;
 }
 
 /* ---- products that were found ---- */
@@ -246,6 +310,21 @@ static bool is_possible(const iso_cuda_product *p)
 {
     return p->batch > 0 && p->m > 0 && p->n > 0 && p->k > 0 && p->batch <= INT32_MAX && is_real(p->dtype) &&
            (p->out_dtype == p->dtype || (p->dtype == ISO_BF16 && p->out_dtype == ISO_F32));
+}
+
+static void find_algorithm(iso_cuda_found_product *f)
+{
+    char text[ISO_CUDA_WORK], choice[ISO_CUDA_CHOICE];
+    candidates c = find_candidates(f);
+    work_text(&f->product, text);
+    bool chosen = iso_cuda_choice_of(text, choice);
+    if (chosen)
+        take_algorithm(f, &c, choice);
+    if (chosen && !f->usable)
+        iso_cuda_forget_choice(text);
+    take_algorithm(f, &c, NULL);
+    if (f->usable)
+        iso_cuda_note_work(text);
 }
 
 /* Called with the lock. */
@@ -331,4 +410,74 @@ void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_op
                                               ((const iso_cuda_queue *)stream)->cuda));
     if (status != CUBLAS_STATUS_SUCCESS)
         keep_error(&f.product, status);
+}
+
+/* ---- measuring ---- */
+
+bool iso_cuda_product_choose(const char *work, const char *choice)
+{
+    char text[ISO_CUDA_WORK];
+    bool chosen = false;
+    pthread_mutex_lock(&lock);
+    for (iso_cuda_found_product *f = all; f && !chosen; f = f->next) {
+        work_text(&f->product, text);
+        if (!f->usable || strcmp(text, work) != 0)
+            continue;
+        candidates c = find_candidates(f);
+        f->usable = false;
+        take_algorithm(f, &c, choice);
+        chosen = f->usable;
+    }
+    pthread_mutex_unlock(&lock);
+    return chosen;
+}
+
+/* What is timed. */
+typedef struct timed {
+    iso_cuda_found_product found;
+    iso_cuda_operands operands;
+    iso_stream *stream;
+} timed;
+
+static void queue_timed(void *argument)
+{
+    const timed *t = argument;
+    iso_cuda_product_run(&t->found, &t->operands, t->stream);
+}
+
+static void time_candidates(timed *t, const candidates *c, iso_tuned *tuned)
+{
+    char choice[ISO_CUDA_CHOICE];
+    double seconds;
+    for (int i = 0; i < c->count; i++) {
+        use(&t->found, &c->proposal[i]);
+        choice_text(&c->proposal[i].algo, c->number[i], choice);
+        if (iso_cuda_time(t->stream, queue_timed, t, &seconds))
+            iso_cuda_add_timed(tuned, choice, seconds);
+    }
+}
+
+iso_status iso_cuda_product_measure(const char *work, iso_stream *stream, iso_tuned *tuned)
+{
+    timed t = {.stream = stream};
+    iso_cuda_product *p = &t.found.product;
+    char *memory = NULL;
+    if (!read_work(work, p) || !is_possible(p))
+        return iso_error(ISO_INVALID, "'%s' is no work of cuBLASLt's", work);
+    size_t size = iso_dtype_size((iso_dtype)p->dtype), out = iso_dtype_size((iso_dtype)p->out_dtype);
+    size_t a = iso_padded((size_t)(p->batch * p->m * p->k) * size),
+           b = iso_padded((size_t)(p->batch * p->k * p->n) * size),
+           c = iso_padded((size_t)(p->batch * p->m * p->n) * out), bias = iso_padded((size_t)p->n * out);
+    iso_status status = iso_cuda_timed_memory(stream, a + b + c + bias + MOST_WORKSPACE + WORKSPACE_MULTIPLE,
+                                              (void **)&memory);
+    if (status == ISO_OK) {
+        t.operands = (iso_cuda_operands){memory, memory + a, memory + a + b, memory + a + b + bias,
+                                         memory + a + b + bias + c};
+        pthread_mutex_lock(&lock);
+        candidates found = find_candidates(&t.found);
+        pthread_mutex_unlock(&lock);
+        time_candidates(&t, &found, tuned);
+    }
+    cudaFree(memory);
+    return status;
 }

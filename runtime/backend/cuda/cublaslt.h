@@ -43,6 +43,12 @@ bool iso_cuda_product_aligned(const iso_cuda_operands *operands);
 void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_operands *operands,
                           const iso_stream *stream);
 
+/* For tuning.h. `choose`: a product of this text, which was found, is done by that choice from now on; false:
+ * there is none, or it cannot. `measure`: times the algorithms whose sums have one order on a stream. ISO_INVALID:
+ * the text is not one. */
+bool iso_cuda_product_choose(const char *work, const char *choice);
+iso_status iso_cuda_product_measure(const char *work, iso_stream *stream, iso_tuned *tuned);
+
 /* Whether float32 may be multiplied as TF32 from now on. Before the first plan. */
 void iso_cuda_allow_tf32(bool allow);
 bool iso_cuda_allows_tf32(void);

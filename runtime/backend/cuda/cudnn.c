@@ -21,7 +21,9 @@ bool iso_cuda_uses_cudnn(void)
 
 #if ISO_WITH_CUDNN
 #include <pthread.h>
+#include <stdio.h>
 
+#include "runtime/backend/cuda/convolution_call.h"
 #include "runtime/backend/cuda/cudnn_graph.h"
 #include "runtime/backend/cuda/refusals.h"
 #include "runtime/base/memory.h"
@@ -54,7 +56,7 @@ static void keep_error(const iso_cuda_convolution *v, cudnnStatus_t status)
         iso_cuda_call.cudnnGetErrorString(status), (int)status);
 }
 
-/* ---- convolutions that were found ---- */
+/* ---- works: all but the GPU ---- */
 
 static bool is_possible(const iso_cuda_convolution *v)
 {
@@ -64,12 +66,102 @@ static bool is_possible(const iso_cuda_convolution *v)
            v->after[1] >= 0;
 }
 
+static const char *const kinds[] = {[ISO_CUDA_CONVOLVE] = "convolution",
+                                    [ISO_CUDA_CONVOLVE_INPUT] = "convolution-input",
+                                    [ISO_CUDA_CONVOLVE_KERNEL] = "convolution-kernel"};
+#define TWO "%lld,%lld"
+#define NUMBERS                                                                                              \
+    "x %lld,%lld,%lld,%lld kernel %lld,%lld,%lld,%lld y " TWO " stride " TWO " dilation " TWO " zeros " TWO  \
+    " and " TWO " tf32 %lld"
+
+/* The numbers of a work, in the order of its text. */
+enum { MEMBERS = 19 };
+static void list_members(iso_cuda_convolution *v, int64_t *list[MEMBERS])
+{
+    int64_t *const members[MEMBERS] = {&v->n,         &v->h,         &v->w,        &v->c,           &v->r,
+                                       &v->s,         &v->cg,        &v->f,        &v->p,           &v->q,
+                                       v->stride,     v->stride + 1, v->dilation,  v->dilation + 1, v->before,
+                                       v->before + 1, v->after,      v->after + 1, &v->tf32};
+    memcpy(list, members, sizeof members);
+}
+
+static void work_text(const iso_cuda_convolution *of, char text[ISO_CUDA_WORK])
+{
+    iso_cuda_convolution v = *of;
+    int64_t *list[MEMBERS];
+    long long n[MEMBERS];
+    list_members(&v, list);
+    for (int i = 0; i < MEMBERS; i++)
+        n[i] = *list[i];
+    snprintf(text, ISO_CUDA_WORK, "%s %s " NUMBERS, kinds[v.kind], iso_dtype_name((iso_dtype)v.dtype), n[0],
+             n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
+             n[16], n[17], n[18]);
+}
+
+static bool read_names(const char *kind, const char *type, iso_cuda_convolution *v)
+{
+    static const iso_dtype dtypes[] = {ISO_F32, ISO_F64, ISO_BF16};
+    v->kind = v->dtype = -1;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(kind, kinds[i]) == 0)
+            v->kind = i;
+        if (strcmp(type, iso_dtype_name(dtypes[i])) == 0)
+            v->dtype = (int64_t)dtypes[i];
+    }
+    return v->kind >= 0 && v->dtype >= 0;
+}
+
+static bool read_work(const char *text, iso_cuda_convolution *v)
+{
+    char kind[32], type[32];
+    int64_t *list[MEMBERS];
+    long long n[MEMBERS];
+    *v = (iso_cuda_convolution){.gpu = 0};
+    list_members(v, list);
+    int read =
+        sscanf(text, "%31s %31s " NUMBERS, kind, type, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7,
+               n + 8, n + 9, n + 10, n + 11, n + 12, n + 13, n + 14, n + 15, n + 16, n + 17, n + 18);
+    for (int i = 0; i < MEMBERS && read == MEMBERS + 2; i++)
+        *list[i] = n[i];
+    return read == MEMBERS + 2 && read_names(kind, type, v) && is_possible(v);
+}
+
+/* ---- convolutions that were found ---- */
+
 /* Of the GPU that the thread has entered. Called with the lock. NULL: there is none. */
 static cudnnHandle_t handle_of(int64_t gpu)
 {
     if (!handles[gpu] && iso_cuda_call.cudnnCreate(&handles[gpu]) != CUDNN_STATUS_SUCCESS)
         handles[gpu] = NULL;
     return handles[gpu];
+}
+
+static bool take(void *argument, const iso_cudnn_made *made)
+{
+    (void)argument, (void)made;
+    return true;
+}
+
+/* By the choice, or the first engine. Called with the lock. */
+static void make(iso_cuda_found_convolution *f, const char *choice)
+{
+    cudnnHandle_t handle = handle_of(f->convolution.gpu);
+    f->usable = handle && iso_cudnn_make(handle, &f->convolution, choice, take, NULL, &f->made);
+}
+
+static void make_fresh(iso_cuda_found_convolution *f)
+{
+    char text[ISO_CUDA_WORK], choice[ISO_CUDA_CHOICE];
+    work_text(&f->convolution, text);
+    bool chosen = iso_cuda_choice_of(text, choice);
+    if (chosen)
+        make(f, choice);
+    if (chosen && !f->usable)
+        iso_cuda_forget_choice(text);
+    if (!f->usable)
+        make(f, NULL);
+    if (f->usable)
+        iso_cuda_note_work(text);
 }
 
 /* Called with the lock. */
@@ -81,9 +173,8 @@ static iso_cuda_found_convolution *look_up(const iso_cuda_convolution *convoluti
     iso_cuda_found_convolution *fresh = iso_new(sizeof *fresh);
     if (!fresh)
         return NULL;
-    cudnnHandle_t handle = handle_of(convolution->gpu);
     fresh->convolution = *convolution;
-    fresh->usable = handle && iso_cudnn_make(handle, convolution, &fresh->made);
+    make_fresh(fresh);
     fresh->next = all;
     all = fresh;
     return fresh;
@@ -153,7 +244,106 @@ void iso_cuda_convolution_run(const iso_cuda_found_convolution *found, const iso
         keep_error(&found->convolution, status);
 }
 
+/* ---- measuring ---- */
+
+bool iso_cuda_convolution_choose(const char *work, const char *choice)
+{
+    char text[ISO_CUDA_WORK];
+    bool any = false, all_usable = true;
+    pthread_mutex_lock(&lock);
+    for (iso_cuda_found_convolution *f = all; f; f = f->next) {
+        work_text(&f->convolution, text);
+        if (!f->usable || strcmp(text, work) != 0)
+            continue;
+        iso_cudnn_destroy(&f->made); /* no step has used it */
+        any = true;
+        all_usable = iso_cuda_enter((int)f->convolution.gpu) == cudaSuccess && all_usable;
+        make(f, choice);
+        all_usable = all_usable && f->usable;
+    }
+    pthread_mutex_unlock(&lock);
+    return any && all_usable;
+}
+
+/* What is timed. */
+typedef struct timed {
+    iso_cuda_found_convolution found;
+    iso_cuda_convolved arrays;
+    iso_stream *stream;
+    iso_tuned *tuned;
+} timed;
+
+static void queue_timed(void *argument)
+{
+    const timed *t = argument;
+    iso_cuda_convolution_run(&t->found, &t->arrays, t->stream);
+}
+
+static bool time_engine(void *argument, const iso_cudnn_made *made)
+{
+    timed *t = argument;
+    double seconds;
+    t->found.made = *made;
+    if (made->workspace > 0 &&
+        cudaMalloc(&t->arrays.workspace, iso_cuda_convolution_workspace(&t->found)) != cudaSuccess) {
+        cudaGetLastError(); /* there is no room for this one */
+        return false;
+    }
+    if (iso_cuda_time(t->stream, queue_timed, t, &seconds))
+        iso_cuda_add_timed(t->tuned, made->choice, seconds);
+    cudaFree(t->arrays.workspace);
+    t->arrays.workspace = NULL;
+    return false;
+}
+
+static iso_status measure_on(const iso_cuda_convolution *v, timed *t)
+{
+    iso_cudnn_made made;
+    pthread_mutex_lock(&lock);
+    cudnnHandle_t handle = handle_of(v->gpu);
+    pthread_mutex_unlock(&lock);
+    if (!handle)
+        return iso_error(ISO_FAILED, "%s: cuDNN gives no handle", iso_cuda_gpu_names());
+    t->found.convolution = *v;
+    iso_cudnn_make(handle, v, NULL, time_engine, t, &made);
+    return ISO_OK;
+}
+
+iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuned *tuned)
+{
+    iso_cuda_convolution v;
+    int gpu = 0;
+    if (!read_work(work, &v) || !iso_cuda_uses_cudnn())
+        return iso_error(ISO_INVALID, "'%s' is no work of cuDNN's", work);
+    iso_status status = iso_cuda_status(cudaGetDevice(&gpu), "a convolution cannot be timed");
+    v.gpu = gpu;
+    const int64_t size = (int64_t)iso_dtype_size((iso_dtype)v.dtype);
+    size_t x = iso_cuda_conv_round((size_t)(v.n * v.h * v.w * v.c * size)),
+           kernel = iso_cuda_conv_round((size_t)(v.f * v.r * v.s * v.cg * size)),
+           y = iso_cuda_conv_round((size_t)(v.n * v.p * v.q * v.f * size));
+    char *memory = NULL;
+    if (status == ISO_OK)
+        status = iso_cuda_timed_memory(stream, x + kernel + y, (void **)&memory);
+    timed t = {.arrays = {memory, memory + x, memory + x + kernel, NULL}, .stream = stream, .tuned = tuned};
+    if (status == ISO_OK)
+        status = measure_on(&v, &t);
+    cudaFree(memory);
+    return status;
+}
+
 #else
+
+bool iso_cuda_convolution_choose(const char *work, const char *choice)
+{
+    (void)work, (void)choice;
+    return false;
+}
+
+iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuned *tuned)
+{
+    (void)stream, (void)tuned;
+    return iso_error(ISO_INVALID, "'%s' is no work of this build's", work);
+}
 
 /* Built without cuDNN's header: no convolution is found. */
 const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution,

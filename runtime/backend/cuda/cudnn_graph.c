@@ -1,6 +1,9 @@
 #if ISO_WITH_CUDNN
 #include "runtime/backend/cuda/cudnn_graph.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "runtime/backend/cuda/functions.h"
 #include "runtime/base/memory.h"
 
@@ -30,6 +33,13 @@ void iso_cudnn_finalize(cudnnStatus_t *status, cudnnBackendDescriptor_t of)
         *status = iso_cuda_call.cudnnBackendFinalize(of);
 }
 
+static void get(cudnnStatus_t *status, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                cudnnBackendAttributeType_t type, int64_t room, int64_t *count, void *values)
+{
+    if (*status == CUDNN_STATUS_SUCCESS)
+        *status = iso_cuda_call.cudnnBackendGetAttribute(of, name, type, room, count, values);
+}
+
 static cudnnBackendDescriptor_t create(cudnnStatus_t *status, iso_cudnn_made *made,
                                        cudnnBackendDescriptorType_t type)
 {
@@ -37,12 +47,6 @@ static cudnnBackendDescriptor_t create(cudnnStatus_t *status, iso_cudnn_made *ma
     if (fresh)
         made->descriptor[made->count++] = fresh;
     return fresh;
-}
-
-static void destroy_all(iso_cudnn_made *made)
-{
-    while (made->count > 0)
-        iso_cuda_call.cudnnBackendDestroyDescriptor(made->descriptor[--made->count]);
 }
 
 static cudnnDataType_t type_of(int64_t dtype)
@@ -169,19 +173,17 @@ static bool is_wanted(cudnnBackendNumericalNote_t note, const iso_cuda_convoluti
     }
 }
 
-static bool is_allowed(cudnnBackendDescriptor_t config, const iso_cuda_convolution *v)
+/* Reads the number and the notes of a proposal's engine; false: the engine is not allowed. */
+static bool look_at(cudnnBackendDescriptor_t config, const iso_cuda_convolution *v, int64_t *number)
 {
     enum { NOTES = 64 };
     cudnnBackendNumericalNote_t notes[NOTES];
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    int64_t count = 0;
+    int64_t count = 0, one = 0;
     cudnnBackendDescriptor_t engine = iso_cudnn_create(&status, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = iso_cuda_call.cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = iso_cuda_call.cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                        CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, notes);
+    get(&status, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &engine);
+    get(&status, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one, number);
+    get(&status, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, notes);
     bool allowed = status == CUDNN_STATUS_SUCCESS && count <= NOTES;
     for (int64_t i = 0; allowed && i < count; i++)
         allowed = is_wanted(notes[i], v);
@@ -200,12 +202,9 @@ static bool make_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config, iso
     iso_cudnn_set(&status, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                   &config);
     iso_cudnn_finalize(&status, plan);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = iso_cuda_call.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                                        CUDNN_TYPE_INT64, 1, &count, &bytes);
+    get(&status, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
     bool usable = status == CUDNN_STATUS_SUCCESS && bytes >= 0 && bytes <= most_workspace;
     if (usable) {
-        made->config = config;
         made->plan = plan;
         made->workspace = bytes;
     } else if (plan) {
@@ -214,62 +213,111 @@ static bool make_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config, iso
     return usable;
 }
 
-/* Takes the first of these that is allowed and whose plan can be made. The others are destroyed. */
-static void take_first(cudnnHandle_t handle, const iso_cuda_convolution *v, cudnnBackendDescriptor_t *configs,
-                       int64_t count, iso_cudnn_made *made)
+/* What a visitor is asked about. */
+typedef struct visit {
+    cudnnHandle_t handle;
+    const iso_cuda_convolution *convolution;
+    const char *choice;
+    iso_cudnn_visitor *visitor;
+    void *argument;
+    iso_cudnn_made *made;
+} visit;
+
+/* Whether the visitor takes the plan of a proposal, which is `made` then. */
+static bool offer(const visit *v, const char *heuristic, int64_t number, cudnnBackendDescriptor_t config)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (configs[i] && (made->plan || !is_allowed(configs[i], v) || !make_plan(handle, configs[i], made)))
-            iso_cuda_call.cudnnBackendDestroyDescriptor(configs[i]);
+    iso_cudnn_made *made = v->made;
+    int64_t engine;
+    if (!look_at(config, v->convolution, &engine))
+        return false;
+    snprintf(made->choice, sizeof made->choice, "heuristic %s, proposal %lld, engine %lld", heuristic,
+             (long long)number, (long long)engine);
+    if ((v->choice && strcmp(v->choice, made->choice) != 0) || !make_plan(v->handle, config, made))
+        return false;
+    made->config = config;
+    if (v->visitor(v->argument, made))
+        return true;
+    iso_cuda_call.cudnnBackendDestroyDescriptor(made->plan);
+    made->plan = made->config = NULL;
+    return false;
 }
 
-/* What the heuristics propose in one of their modes: the descriptors must be there before the library fills them.
- * It may fill fewer than it has announced, and leaves the others unfinished. */
-static void take_proposed(cudnnHandle_t handle, const iso_cuda_convolution *v, cudnnBackendHeurMode_t mode,
-                          iso_cudnn_made *made)
+/* What the heuristics propose: the descriptors must be there before the library fills them. It may fill fewer than
+ * it has announced. */
+typedef struct proposals {
+    cudnnBackendDescriptor_t *config;
+    int64_t announced, count;
+} proposals;
+
+static void create_configs(cudnnStatus_t *status, proposals *p)
+{
+    if (*status == CUDNN_STATUS_SUCCESS && p->announced > 0)
+        p->config = iso_new((size_t)p->announced * sizeof *p->config);
+    for (int64_t i = 0; p->config && i < p->announced; i++)
+        p->config[i] = iso_cudnn_create(status, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+}
+
+static proposals propose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode)
 {
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    int64_t announced = 0, count = 0;
+    proposals p = {0};
     cudnnBackendDescriptor_t heuristics = iso_cudnn_create(&status, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     iso_cudnn_set(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                  1, &made->graph);
+                  1, &graph);
     iso_cudnn_set(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     iso_cudnn_finalize(&status, heuristics);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = iso_cuda_call.cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &announced, NULL);
-    cudnnBackendDescriptor_t *configs = NULL;
-    if (status == CUDNN_STATUS_SUCCESS && announced > 0)
-        configs = iso_new((size_t)announced * sizeof *configs);
-    for (int64_t i = 0; configs && i < announced; i++)
-        configs[i] = iso_cudnn_create(&status, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (configs && status == CUDNN_STATUS_SUCCESS)
-        status =
-            iso_cuda_call.cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, announced, &count, configs);
-    if (configs) {
-        count = status == CUDNN_STATUS_SUCCESS && count < announced ? count
-                : status == CUDNN_STATUS_SUCCESS                    ? announced
-                                                                    : 0;
-        for (int64_t i = count; i < announced; i++)
-            if (configs[i])
-                iso_cuda_call.cudnnBackendDestroyDescriptor(configs[i]);
-        take_first(handle, v, configs, count, made);
-    }
-    iso_free(configs);
+    get(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &p.announced,
+        NULL);
+    create_configs(&status, &p);
+    if (p.config)
+        get(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, p.announced,
+            &p.count, p.config);
+    if (!p.config || status != CUDNN_STATUS_SUCCESS)
+        p.count = 0;
+    p.count = p.count < p.announced ? p.count : p.announced;
     if (heuristics)
         iso_cuda_call.cudnnBackendDestroyDescriptor(heuristics);
+    return p;
 }
 
-bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *v, iso_cudnn_made *made)
+static bool offer_all(const visit *v, const char *heuristic, cudnnBackendHeurMode_t mode)
 {
-    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+    proposals p = propose(v->made->graph, mode);
+    bool taken = false;
+    for (int64_t i = 0; i < p.count && !taken; i++) {
+        taken = offer(v, heuristic, i, p.config[i]);
+        if (taken)
+            p.config[i] = NULL;
+    }
+    for (int64_t i = 0; p.config && i < p.announced; i++)
+        if (p.config[i])
+            iso_cuda_call.cudnnBackendDestroyDescriptor(p.config[i]);
+    iso_free(p.config);
+    return taken;
+}
+
+bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution, const char *choice,
+                    iso_cudnn_visitor *visitor, void *argument, iso_cudnn_made *made)
+{
+    const visit v = {handle, convolution, choice, visitor, argument, made};
     *made = (iso_cudnn_made){.count = 0};
-    cudnnStatus_t status = make_graph(handle, v, made);
-    for (size_t i = 0; i < sizeof modes / sizeof *modes && status == CUDNN_STATUS_SUCCESS && !made->plan; i++)
-        take_proposed(handle, v, modes[i], made);
-    if (!made->plan)
-        destroy_all(made);
-    return made->plan != NULL;
+    bool taken =
+        make_graph(handle, convolution, made) == CUDNN_STATUS_SUCCESS &&
+        (offer_all(&v, "A", CUDNN_HEUR_MODE_A) || offer_all(&v, "fallback", CUDNN_HEUR_MODE_FALLBACK));
+    if (!taken)
+        iso_cudnn_destroy(made);
+    return taken;
+}
+
+/* What was made last is destroyed first. */
+void iso_cudnn_destroy(iso_cudnn_made *made)
+{
+    if (made->plan)
+        iso_cuda_call.cudnnBackendDestroyDescriptor(made->plan);
+    if (made->config)
+        iso_cuda_call.cudnnBackendDestroyDescriptor(made->config);
+    while (made->count > 0)
+        iso_cuda_call.cudnnBackendDestroyDescriptor(made->descriptor[--made->count]);
+    *made = (iso_cudnn_made){.count = 0};
 }
 #endif

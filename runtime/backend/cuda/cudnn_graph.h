@@ -6,6 +6,7 @@
 #include <cudnn.h>
 
 #include "runtime/backend/cuda/cudnn.h"
+#include "runtime/backend/cuda/tuning.h"
 
 /* The numbers of the tensors in a graph. */
 enum { ISO_CUDNN_X = 1, ISO_CUDNN_KERNEL, ISO_CUDNN_Y };
@@ -18,11 +19,19 @@ typedef struct iso_cudnn_made {
     int count;
     cudnnBackendDescriptor_t graph; /* one of them */
     cudnnBackendDescriptor_t config, plan;
-    int64_t workspace; /* bytes that the plan needs */
+    int64_t workspace;            /* bytes that the plan needs */
+    char choice[ISO_CUDA_CHOICE]; /* names the engine: "heuristic A, proposal 28, engine 70" */
 } iso_cudnn_made;
 
-/* Makes the graph, and the plan of the first engine that is allowed. False: there is none, and nothing was made. */
-bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution, iso_cudnn_made *made);
+/* Gets the plan of an engine in turn. True: it takes it, and there are no more. */
+typedef bool iso_cudnn_visitor(void *argument, const iso_cudnn_made *made);
+
+/* Makes the graph, and the plans of the engines that are allowed, one after the other, until the visitor takes
+ * one; it is the caller's then. choice: only that of this name; NULL: all. False: none was taken, and nothing is
+ * left. */
+bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution, const char *choice,
+                    iso_cudnn_visitor *visitor, void *argument, iso_cudnn_made *made);
+void iso_cudnn_destroy(iso_cudnn_made *made);
 
 /* A descriptor; *status is the first error so far, after which calls do nothing (a descriptor is then NULL). */
 cudnnBackendDescriptor_t iso_cudnn_create(cudnnStatus_t *status, cudnnBackendDescriptorType_t type);

@@ -101,7 +101,8 @@ static const struct {
 /* What became of each, once it was tried. */
 static struct {
     bool tried, open;
-    char text[1500]; /* "NCCL 2.28.9 (libnccl.so.2)", or why not */
+    char version[32]; /* "2.28.9" */
+    char text[1500];  /* "NCCL 2.28.9 (libnccl.so.2)", or why not */
 } found[ISO_CUDA_PARTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -189,9 +190,11 @@ static void take(iso_cuda_part part, void *library, const char *path)
     }
     version has = parts[part].version(), needs = parts[part].needs;
     found[part].open = fits(has, needs);
+    char number[32];
+    snprintf(number, sizeof number, "%d.%d.%d", has.major, has.minor, has.patch);
+    memcpy(found[part].version, number, sizeof number);
     if (found[part].open)
-        snprintf(text, sizeof found[part].text, "%s %d.%d.%d (%s)", parts[part].name, has.major, has.minor,
-                 has.patch, path);
+        snprintf(text, sizeof found[part].text, "%s %s (%s)", parts[part].name, number, path);
     else
         snprintf(text, sizeof found[part].text,
                  "%s cannot be used: %s is of version %d.%d.%d, but Isogrid needs %d.%d or later (%s)",
@@ -253,5 +256,6 @@ void iso_cuda_find_opened(iso_cuda_part part, iso_cuda_part_facts *facts)
 {
     facts->built = parts[part].version != NULL;
     facts->found = iso_cuda_open_part(part) == ISO_OK;
+    memcpy(facts->version, found[part].version, sizeof facts->version);
     snprintf(facts->text, sizeof facts->text, "%.*s", (int)sizeof facts->text - 1, found[part].text);
 }

@@ -1,0 +1,223 @@
+#include "runtime/backend/cuda/tuning.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/backend/cuda/cublaslt.h"
+#include "runtime/backend/cuda/cudnn.h"
+#include "runtime/backend/cuda/device.h"
+#include "runtime/backend/cuda/functions.h"
+#include "runtime/backend/cuda/gpu.h"
+#include "runtime/backend/cuda/refusals.h"
+#include "runtime/base/memory.h"
+
+/* ---- works and choices ---- */
+
+typedef struct work {
+    bool noted;                                        /* it was found here */
+    char text[ISO_CUDA_WORK], choice[ISO_CUDA_CHOICE]; /* "": none */
+} work;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static work **works; /* in the order in which they came */
+static int n_works;
+
+/* Called with the lock. NULL: no memory, if `add`; else it is unknown. */
+static work *look_up(const char *text, bool add)
+{
+    for (int i = 0; i < n_works; i++)
+        if (strcmp(works[i]->text, text) == 0)
+            return works[i];
+    if (!add)
+        return NULL;
+    work **more = iso_grow(works, (size_t)n_works, (size_t)n_works + 1, sizeof *works);
+    works = more ? more : works;
+    work *fresh = more ? iso_new(sizeof *fresh) : NULL;
+    if (fresh) {
+        snprintf(fresh->text, sizeof fresh->text, "%s", text);
+        works[n_works++] = fresh;
+    }
+    return fresh;
+}
+
+bool iso_cuda_choice_of(const char *text, char choice[ISO_CUDA_CHOICE])
+{
+    pthread_mutex_lock(&lock);
+    const work *w = look_up(text, false);
+    bool chosen = w && w->choice[0];
+    if (chosen)
+        memcpy(choice, w->choice, ISO_CUDA_CHOICE);
+    pthread_mutex_unlock(&lock);
+    return chosen;
+}
+
+void iso_cuda_forget_choice(const char *text)
+{
+    pthread_mutex_lock(&lock);
+    work *w = look_up(text, false);
+    if (w)
+        w->choice[0] = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void iso_cuda_note_work(const char *text)
+{
+    pthread_mutex_lock(&lock);
+    work *w = look_up(text, true);
+    if (w)
+        w->noted = true;
+    pthread_mutex_unlock(&lock);
+}
+
+static const char *open_work(int number)
+{
+    const char *text = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_works && !text; i++)
+        if (works[i]->noted && !works[i]->choice[0] && number-- == 0)
+            text = works[i]->text;
+    pthread_mutex_unlock(&lock);
+    return text;
+}
+
+static iso_status choose(const char *text, const char *choice)
+{
+    pthread_mutex_lock(&lock);
+    work *w = look_up(text, true);
+    bool noted = w && w->noted, chosen = w && w->choice[0];
+    if (w && !chosen) /* plans that were captured have the first one */
+        snprintf(w->choice, sizeof w->choice, "%s", choice);
+    pthread_mutex_unlock(&lock);
+    if (!w)
+        return iso_no_memory("the choices of --tune");
+    if (noted && !chosen && !iso_cuda_product_choose(text, choice) &&
+        !iso_cuda_convolution_choose(text, choice))
+        return iso_error(ISO_FAILED, "%s: '%s' cannot be done by '%s'", iso_cuda_gpu_names(), text, choice);
+    return ISO_OK;
+}
+
+/* ---- the machine ---- */
+
+static void version_text(iso_cuda_part part, char *text, size_t size)
+{
+    iso_cuda_part_facts facts;
+    iso_cuda_find_opened(part, &facts);
+    snprintf(text, size, "%s", facts.found ? facts.version : "none");
+}
+
+static bool machine(int member, const char **name, char *value, size_t size)
+{
+    static const char *const names[] = {"device", "driver", "cuda", "cublaslt", "cudnn"};
+    int version = 0;
+    if (member >= (int)(sizeof names / sizeof *names))
+        return false;
+    *name = names[member];
+    if (member == 0)
+        snprintf(value, size, "%s", iso_cuda_model_name());
+    else if (member < 3) {
+        if (member == 1)
+            cudaDriverGetVersion(&version);
+        else
+            cudaRuntimeGetVersion(&version);
+        snprintf(value, size, "%d.%d", version / 1000, version % 1000 / 10);
+    } else if (member == 4 && !iso_cuda_uses_cudnn())
+        snprintf(value, size, "none");
+    else
+        version_text(member == 3 ? ISO_CUDA_CUBLASLT : ISO_CUDA_CUDNN, value, size);
+    return true;
+}
+
+/* ---- timing ---- */
+
+enum { ROUNDS = 3, MOST_TIMES = 20 };
+static const double seconds_of_round = 2e-3;
+
+typedef struct stopwatch {
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+} stopwatch;
+
+/* The seconds of so many times; negative: something failed. */
+static double time_round(const stopwatch *c, void (*queue)(void *argument), void *argument, int times)
+{
+    float milliseconds = 0;
+    cudaError_t error = cudaEventRecord(c->begin, c->stream);
+    for (int i = 0; i < times && error == cudaSuccess; i++) {
+        queue(argument);
+        error = cudaGetLastError();
+    }
+    if (error == cudaSuccess)
+        error = cudaEventRecord(c->end, c->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(c->stream);
+    if (error == cudaSuccess)
+        error = cudaEventElapsedTime(&milliseconds, c->begin, c->end);
+    return error != cudaSuccess || iso_cuda_refusal() ? -1 : 1e-3 * milliseconds / times;
+}
+
+/* Once to load what the library loads, once to see how long it takes. */
+static double time_all(const stopwatch *c, void (*queue)(void *argument), void *argument)
+{
+    double best = time_round(c, queue, argument, 1),
+           one = best < 0 ? best : time_round(c, queue, argument, 1);
+    int times = one > 0 && one < seconds_of_round ? (int)(seconds_of_round / one) : 1;
+    times = times < MOST_TIMES ? times : MOST_TIMES;
+    best = one;
+    for (int i = 0; i < ROUNDS && best >= 0; i++) {
+        double seconds = time_round(c, queue, argument, times);
+        best = seconds < best ? seconds : best;
+    }
+    return best;
+}
+
+bool iso_cuda_time(const iso_stream *stream, void (*queue)(void *argument), void *argument, double *seconds)
+{
+    stopwatch c = {.stream = ((const iso_cuda_queue *)stream)->cuda};
+    *seconds = -1;
+    if (cudaEventCreateWithFlags(&c.begin, cudaEventDefault) == cudaSuccess) {
+        if (cudaEventCreateWithFlags(&c.end, cudaEventDefault) == cudaSuccess) {
+            *seconds = time_all(&c, queue, argument);
+            cudaEventDestroy(c.end);
+        }
+        cudaEventDestroy(c.begin);
+    }
+    return *seconds >= 0;
+}
+
+/* Bytes 0x3c make 0.011 of float32 and of bfloat16, and 1.5e-18 of float64. */
+iso_status iso_cuda_timed_memory(iso_stream *stream, size_t bytes, void **memory)
+{
+    *memory = NULL;
+    cudaError_t error = cudaMalloc(memory, bytes);
+    if (error == cudaErrorMemoryAllocation)
+        return iso_cuda_no_memory(bytes, "the arrays of a work that --tune measures");
+    if (error == cudaSuccess)
+        error = cudaMemsetAsync(*memory, 0x3c, bytes, ((const iso_cuda_queue *)stream)->cuda);
+    return iso_cuda_status(error, "a work cannot be timed");
+}
+
+void iso_cuda_add_timed(iso_tuned *tuned, const char *choice, double seconds)
+{
+    if (tuned->candidates++ == 0)
+        tuned->by_rule = seconds;
+    if (tuned->candidates > 1 && seconds >= tuned->seconds)
+        return;
+    tuned->seconds = seconds;
+    snprintf(tuned->choice, sizeof tuned->choice, "%s", choice);
+}
+
+static iso_status measure(const char *text, iso_stream *stream, iso_tuned *tuned)
+{
+    *tuned = (iso_tuned){.candidates = 0};
+    iso_status status = iso_cuda_status(iso_cuda_enter_stream(stream), "a work cannot be timed");
+    if (status == ISO_OK)
+        status = text[0] == 'p' ? iso_cuda_product_measure(text, stream, tuned)
+                                : iso_cuda_convolution_measure(text, stream, tuned);
+    if (status == ISO_OK && tuned->candidates == 0)
+        status = iso_error(ISO_FAILED, "%s: no algorithm does the work '%s'", iso_cuda_gpu_names(), text);
+    return status;
+}
+
+const iso_backend_tuning iso_cuda_tuning = {
+    .machine = machine, .open_work = open_work, .choose = choose, .measure = measure};

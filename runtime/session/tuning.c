@@ -1,0 +1,309 @@
+#include "runtime/session/tuning.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/file.h"
+#include "runtime/base/json.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/session_impl.h"
+
+enum { MOST_BYTES = 1 << 28, VALUE = 200 };
+static const char *const format = "isogrid tuning 1";
+
+static const char *tuning_file(const iso_context *ctx)
+{
+    return iso_option(ctx, "tune", NULL);
+}
+
+/* ---- the file's text, on each rank ---- */
+
+static iso_status no_member(const char *path, const char *member)
+{
+    return iso_error(ISO_INVALID, "--tune '%s' has no text '%s'; it is no file of choices", path, member);
+}
+
+/* Whether the file is for this machine. */
+static iso_status check_machine(const char *path, const iso_backend_tuning *tuning, const json_t *root)
+{
+    const char *name, *found = json_string_value(json_object_get(root, "format"));
+    char value[VALUE];
+    if (!found || strcmp(found, format) != 0)
+        return iso_error(ISO_INVALID, "--tune '%s' is of the format '%s', not '%s'", path, found ? found : "",
+                         format);
+    for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++) {
+        const char *of_file = json_string_value(json_object_get(root, name));
+        if (!of_file)
+            return no_member(path, name);
+        if (strcmp(of_file, value) != 0)
+            return iso_error(
+                ISO_INVALID,
+                "--tune '%s' has choices for %s '%s', but this is '%s': name another file, which "
+                "is then written",
+                path, name, of_file, value);
+    }
+    return ISO_OK;
+}
+
+static iso_status use_choices(const char *path, const iso_backend_tuning *tuning, const json_t *works)
+{
+    const char *work;
+    json_t *entry;
+    if (!json_is_object(works))
+        return no_member(path, "works");
+    json_object_foreach((json_t *)works, work, entry)
+    {
+        const char *choice = json_string_value(json_object_get(entry, "choice"));
+        if (!choice)
+            return no_member(path, "choice");
+        iso_status status = tuning->choose(work, choice);
+        if (status != ISO_OK)
+            return status;
+    }
+    return ISO_OK;
+}
+
+static iso_status use_text(const char *path, const iso_backend_tuning *tuning, const char *text, size_t size)
+{
+    json_t *root = NULL;
+    char name[VALUE];
+    if (size == 0)
+        return ISO_OK; /* there is no file yet */
+    snprintf(name, sizeof name, "--tune '%s'", path);
+    iso_status status = iso_json_parse(name, text, size, &root);
+    if (status == ISO_OK)
+        status = check_machine(path, tuning, root);
+    if (status == ISO_OK)
+        status = use_choices(path, tuning, json_object_get(root, "works"));
+    json_decref(root);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* A file that is not there is empty. */
+static iso_status read_file(const char *path, char **text, size_t *size)
+{
+    FILE *file = fopen(path, "rbe");
+    if (!file && errno == ENOENT)
+        return (*text = iso_new(1)) ? ISO_OK : iso_no_memory("the file of --tune");
+    if (!file)
+        return iso_error(ISO_INVALID, "--tune '%s' cannot be opened: %s", path, strerror(errno));
+    bool read = iso_file_read_all(file, MOST_BYTES, text, size);
+    iso_status status =
+        read ? ISO_OK : iso_error(ISO_INVALID, "--tune '%s' cannot be read: %s", path, strerror(errno));
+    fclose(file);
+    return status;
+}
+
+iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend)
+{
+    const char *path = tuning_file(ctx);
+    char *text = NULL;
+    size_t size = 0;
+    iso_status status = ISO_OK;
+    if (!path)
+        return ISO_OK;
+    if (!backend->tuning) {
+        if (iso_rank(ctx) == 0)
+            iso_warn("--tune '%s' is not used: the backend %s has no choices that are measured", path,
+                     backend->name);
+        return ISO_OK;
+    }
+    ISO_TRY(
+        iso_share_text(ctx, iso_rank(ctx) == 0 ? read_file(path, &text, &size) : ISO_OK, path, &text, &size));
+    ISO_TRY(iso_agree(ctx, use_text(path, backend->tuning, text, size)));
+done:
+    iso_free(text);
+    return status;
+}
+
+/* ---- works without a choice, of all ranks ---- */
+
+/* A list of texts, each ended by a newline. */
+static iso_status list_open(const iso_backend_tuning *tuning, iso_text *list)
+{
+    const char *work;
+    for (int i = 0; (work = tuning->open_work(i)); i++)
+        iso_text_add(list, "%s\n", work);
+    return list->failed ? iso_no_memory("the works of --tune") : ISO_OK;
+}
+
+/* Adds to `all` the lines that it does not have. */
+static void add_lines(iso_text *all, char *lines)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        iso_text with_end = {0};
+        iso_text_add(&with_end, "\n%s\n", line);
+        if (!strstr(iso_text_get(all), iso_text_get(&with_end)))
+            iso_text_add(all, "%s\n", line);
+        iso_text_free(&with_end);
+    }
+}
+
+/* Whether a rank has a line that `all` lacks: the lowest such rank, or -1. */
+static iso_status find_rank(iso_context *ctx, const iso_text *all, const char *lines, int64_t *rank)
+{
+    iso_text more = {0};
+    char *copy = iso_strdup(lines);
+    iso_status status = iso_agree(ctx, copy ? ISO_OK : iso_no_memory("the works of --tune"));
+    iso_text_add(&more, "%s", iso_text_get(all));
+    if (status == ISO_OK)
+        add_lines(&more, copy);
+    *rank = more.length > all->length ? iso_rank(ctx) : iso_ranks(ctx);
+    iso_text_free(&more);
+    iso_free(copy);
+    return status == ISO_OK ? iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, rank, 1) : status;
+}
+
+/* Adds the lines of one rank on all. */
+static iso_status add_lines_of(iso_context *ctx, int root, const char *lines, iso_text *all)
+{
+    char *copy = NULL;
+    size_t size = strlen(lines);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_broadcast_from(ctx, root, &size, sizeof size));
+    copy = iso_new(size + 1);
+    ISO_TRY(iso_agree(ctx, copy ? ISO_OK : iso_no_memory("the works of --tune")));
+    if (iso_rank(ctx) == root)
+        memcpy(copy, lines, size);
+    ISO_TRY(iso_broadcast_from(ctx, root, copy, size));
+    add_lines(all, copy);
+    ISO_TRY(iso_agree(ctx, all->failed ? iso_no_memory("the works of --tune") : ISO_OK));
+done:
+    iso_free(copy);
+    return status;
+}
+
+/* The works of all ranks, as lines after an empty one; the same on all ranks. */
+static iso_status join_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_text *all)
+{
+    iso_text own = {0};
+    iso_status status = ISO_OK;
+    int64_t rank = 0;
+    ISO_TRY(iso_agree(ctx, list_open(tuning, &own)));
+    iso_text_add(all, "\n");
+    for (;;) {
+        ISO_TRY(find_rank(ctx, all, iso_text_get(&own), &rank));
+        if (rank == iso_ranks(ctx))
+            break;
+        ISO_TRY(add_lines_of(ctx, (int)rank, iso_text_get(&own), all));
+    }
+done:
+    iso_text_free(&own);
+    return status;
+}
+
+/* ---- measuring, on rank 0 ---- */
+
+static json_t *fresh_root(const iso_backend_tuning *tuning)
+{
+    const char *name;
+    char value[VALUE];
+    json_t *root = json_object();
+    json_object_set_new(root, "format", json_string(format));
+    for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++)
+        json_object_set_new(root, name, json_string(value));
+    json_object_set_new(root, "works", json_object());
+    return root;
+}
+
+/* What the file has now: another run may have added to it. */
+static iso_status open_root(const char *path, const iso_backend_tuning *tuning, json_t **root)
+{
+    char *text = NULL;
+    size_t size = 0;
+    iso_status status = read_file(path, &text, &size);
+    if (status == ISO_OK && size > 0)
+        status = iso_json_parse(path, text, size, root);
+    else if (status == ISO_OK)
+        *root = fresh_root(tuning);
+    iso_free(text);
+    if (status == ISO_OK && !json_is_object(json_object_get(*root, "works")))
+        return no_member(path, "works");
+    return status == ISO_OK ? check_machine(path, tuning, *root) : status;
+}
+
+static iso_status measure_one(const iso_backend_tuning *tuning, const char *work, iso_stream *stream,
+                              json_t *works)
+{
+    iso_tuned tuned;
+    iso_status status = tuning->measure(work, stream, &tuned);
+    if (status != ISO_OK)
+        return status;
+    json_t *entry = json_object();
+    json_object_set_new(entry, "choice", json_string(tuned.choice));
+    json_object_set_new(entry, "seconds", json_real(tuned.seconds));
+    json_object_set_new(entry, "seconds_by_rule", json_real(tuned.by_rule));
+    json_object_set_new(entry, "candidates", json_integer(tuned.candidates));
+    return json_object_set_new(works, work, entry) == 0 ? ISO_OK : iso_no_memory("the choices of --tune");
+}
+
+static iso_status measure_all(const iso_backend_tuning *tuning, const char *lines, iso_stream *stream,
+                              json_t *works, int *count)
+{
+    char *rest = NULL, *copy = iso_strdup(lines);
+    iso_status status = copy ? ISO_OK : iso_no_memory("the works of --tune");
+    *count = 0;
+    for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line && status == ISO_OK;
+         line = strtok_r(NULL, "\n", &rest), ++*count)
+        status = measure_one(tuning, line, stream, works);
+    iso_free(copy);
+    return status;
+}
+
+/* Measures, writes the file, and gives its text. */
+static iso_status complete_file(const char *path, const iso_backend_tuning *tuning, const char *lines,
+                                iso_stream *stream, iso_text *text)
+{
+    json_t *root = NULL;
+    int count;
+    iso_status status = open_root(path, tuning, &root);
+    if (status == ISO_OK)
+        status = measure_all(tuning, lines, stream, json_object_get(root, "works"), &count);
+    if (status == ISO_OK) {
+        size_t all = json_object_size(json_object_get(root, "works"));
+        iso_json_add(text, root, JSON_INDENT(2) | JSON_SORT_KEYS);
+        root = NULL; /* it is freed */
+        iso_text_add(text, "\n");
+        status = text->failed ? iso_no_memory("the choices of --tune")
+                              : iso_file_replace(path, text->data, text->length);
+        if (status == ISO_OK)
+            fprintf(stderr,
+                    "tune: %d products and convolutions were measured; '%s' has the choices for %zu\n", count,
+                    path, all);
+    }
+    json_decref(root);
+    return status;
+}
+
+iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream)
+{
+    const char *path = tuning_file(ctx);
+    const iso_backend_tuning *tuning = backend->tuning;
+    iso_text open = {0}, written = {0};
+    char *text = NULL;
+    size_t size = 0;
+    iso_status status = ISO_OK;
+    if (!path || !tuning)
+        return ISO_OK;
+    ISO_TRY(join_open(ctx, tuning, &open));
+    if (open.length == 1)
+        goto done;
+    if (iso_rank(ctx) == 0) {
+        status = complete_file(path, tuning, iso_text_get(&open), stream, &written);
+        text = status == ISO_OK ? iso_strdup(written.data) : NULL;
+        size = written.length;
+    }
+    ISO_TRY(iso_share_text(ctx, status, path, &text, &size));
+    ISO_TRY(iso_agree(ctx, use_text(path, tuning, text, size)));
+done:
+    iso_text_free(&open);
+    iso_text_free(&written);
+    iso_free(text);
+    return status;
+}
