@@ -289,7 +289,7 @@ static iso_status write_choice(const iso_dry_run *p, const searched *all, iso_te
 iso_status iso_layouts_choose(iso_context *ctx, const iso_plan_options *options, json_t **choice)
 {
     searched all = {0};
-    iso_dry_run p = {0};
+    iso_dry_run p = {.named.quiet = true}; /* the run itself has the model too */
     iso_text written = {0};
     char *text = NULL;
     size_t size = 0;

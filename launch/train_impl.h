@@ -37,6 +37,7 @@ typedef struct iso_named_model {
     int n_outputs;                    /* of a built-in one: --classes */
     iso_builtin_settings settings;    /* of a built-in one */
     bool weights;                     /* the file has weights too */
+    bool quiet;                       /* set before it is found: the file's warnings have been given */
     iso_model *model;                 /* NULL: not made yet */
     iso_compile_options compile;      /* the model's own settings, replaced by those of options; without a
                                     distribution */
