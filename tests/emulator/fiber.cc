@@ -7,6 +7,9 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace emulator
 {
@@ -14,7 +17,19 @@ namespace emulator
 namespace
 {
 const size_t PAGE = 4096, STACK = 256 * 1024;
+
+/* What one fiber does before a switch happens before what the next one does. */
+inline void tell_switch(context &from, context &to)
+{
+#if defined(__SANITIZE_THREAD__)
+    from.tsan = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to.tsan, 0);
+#else
+    (void)from;
+    (void)to;
+#endif
 }
+} // namespace
 
 #if defined(__x86_64__) && !defined(EMULATOR_UCONTEXT)
 /* The registers that a called function keeps (System V ABI) are saved on the stack that is left. */
@@ -44,6 +59,7 @@ emulator_switch:
 
 void switch_context(context &from, context &to)
 {
+    tell_switch(from, to);
     emulator_switch(&from.stack_pointer, to.stack_pointer);
 }
 
@@ -57,6 +73,7 @@ static void prepare(context &at, char *, char *top, void (*entry)())
 #else
 void switch_context(context &from, context &to)
 {
+    tell_switch(from, to);
     swapcontext(&from.saved, &to.saved);
 }
 
@@ -80,12 +97,18 @@ fiber::fiber(void (*entry)(), size_t number)
     mprotect(memory, PAGE, PROT_NONE);
     /* A kilobyte of each stack is in use; 64 of them fill the first level of the cache. */
     prepare(at, memory + PAGE, memory + STACK - number % 64 * 448, entry);
+#if defined(__SANITIZE_THREAD__)
+    at.tsan = __tsan_create_fiber(0);
+#endif
 }
 
 fiber::~fiber()
 {
 #if defined(__SANITIZE_ADDRESS__)
     __asan_unpoison_memory_region(memory, STACK); /* of functions that were left without an end */
+#endif
+#if defined(__SANITIZE_THREAD__)
+    __tsan_destroy_fiber(at.tsan);
 #endif
     munmap(memory, STACK);
 }

@@ -17,6 +17,9 @@ struct context {
 #else
     ucontext_t saved;
 #endif
+#if defined(__SANITIZE_THREAD__)
+    void *tsan = nullptr; /* ThreadSanitizer's own of this stack */
+#endif
 };
 
 /* Goes on with `to`; returns when somebody switches to `from`. */

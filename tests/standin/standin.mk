@@ -17,3 +17,19 @@ $(BUILD)/tests/standin/libisogrid_cuda.so: $(patsubst %.c,$(BUILD)/%.o,$(filter 
 	$(Q)$(CXX_FOR_TESTS) -shared -Wl,-soname,libisogrid_cuda.so -Wl,--version-script=runtime/backend/cuda/exported -Wl,-z,defs $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl -lpthread
 tests: $(BUILD)/tests/standin/libisogrid_cuda.so
 endif
+
+# The stand-in's streams, and the emulator below them, with ThreadSanitizer, for tests/standin/test_tsan.
+TSAN_FLAGS := -O1 -g -pthread -fsanitize=thread -fno-math-errno -ffp-contract=off -Wall -Wextra -MMD -MP
+TSAN_OBJECTS := $(addprefix $(BUILD)/tsan/tests/,standin/memory.o standin/streams.o standin/graphs.o standin/gpus.o standin/test_runtime.o standin/launch.o \
+	standin/kernels.o emulator/engine.o emulator/fiber.o)
+$(BUILD)/tsan/%.o: %.c
+	@mkdir -p $(@D) && echo '  $< (ThreadSanitizer)'
+	$(Q)$(MPICC) $(CPPFLAGS) $(CUDA_CPPFLAGS) -DTESTS_HAVE_CUDA -std=c11 $(TSAN_FLAGS) -c -o $@ $<
+$(BUILD)/tsan/%.o: %.cc
+	@mkdir -p $(@D) && echo '  $< (ThreadSanitizer)'
+	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) -std=c++17 -Itests/emulator $(TSAN_FLAGS) -c -o $@ $<
+$(BUILD)/tsan/%.o: %.cu
+	@mkdir -p $(@D) && echo '  $< (ThreadSanitizer)'
+	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) -std=c++17 -Itests/emulator $(TSAN_FLAGS) -x c++ -c -o $@ $<
+$(BUILD)/tests/standin/test_runtime_tsan: $(TSAN_OBJECTS) $(BUILD)/tests/support/run_tests.o
+	$(Q)$(MPICC) -fsanitize=thread -o $@ $^ $(shell pkg-config --libs check) -lstdc++ -lm

@@ -440,6 +440,47 @@ START_TEST(errors_come_when_they_are_ordered)
 }
 END_TEST
 
+/* Events of a stream, and external ones of a graph, note when they are passed. */
+START_TEST(events_tell_the_time_between_them)
+{
+    cudaStream_t stream;
+    cudaEvent_t event[4], untimed;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    float first, second, none;
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int i = 0; i < 4; i++)
+        GOOD(cudaEventCreateWithFlags(&event[i], cudaEventDefault));
+    GOOD(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
+    ck_assert_int_eq(cudaEventElapsedTime(&none, event[0], event[1]), cudaErrorInvalidResourceHandle);
+    ck_assert_int_eq(cudaEventRecordWithFlags(event[0], stream, cudaEventRecordExternal),
+                     cudaErrorInvalidValue);
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    GOOD(cudaEventRecordWithFlags(event[1], stream, cudaEventRecordExternal));
+    GOOD(cudaEventRecordWithFlags(event[2], stream, cudaEventRecordExternal));
+    GOOD(cudaStreamEndCapture(stream, &graph));
+    GOOD(cudaGraphInstantiate(&exec, graph, 0));
+    GOOD(cudaEventRecord(event[0], stream));
+    GOOD(cudaEventRecord(untimed, stream));
+    for (int launch = 0; launch < 2; launch++) {
+        GOOD(cudaGraphLaunch(exec, stream));
+        GOOD(cudaEventRecord(event[3], stream));
+        GOOD(cudaEventSynchronize(event[3]));
+        GOOD(cudaEventElapsedTime(&first, event[0], event[1]));
+        GOOD(cudaEventElapsedTime(&second, event[0], event[2]));
+        GOOD(cudaEventElapsedTime(&none, event[0], event[3]));
+        ck_assert(first >= 0 && second >= first && none >= second);
+    }
+    ck_assert_int_eq(cudaEventElapsedTime(&none, untimed, event[3]), cudaErrorInvalidResourceHandle);
+    GOOD(cudaGraphExecDestroy(exec));
+    GOOD(cudaGraphDestroy(graph));
+    for (int i = 0; i < 4; i++)
+        GOOD(cudaEventDestroy(event[i]));
+    GOOD(cudaEventDestroy(untimed));
+    GOOD(cudaStreamDestroy(stream));
+}
+END_TEST
+
 static void set_up(void)
 {
     setenv("STANDIN_DELAY", "300", 1);
@@ -455,6 +496,7 @@ int main(void)
     tcase_add_loop_test(tests, a_wait_that_is_missing_shows, 1, 3);
     tcase_add_test(tests, a_captured_pipeline_is_right_with_every_seed);
     tcase_add_loop_test(tests, a_wait_that_is_missing_in_a_graph_shows, 1, 3);
+    tcase_add_test(tests, events_tell_the_time_between_them);
     tcase_add_test(tests, what_cannot_be_captured_is_refused);
     tcase_add_test(tests, wrong_accesses_end_with_a_report);
     tcase_add_test(tests, gpus_are_told_apart);

@@ -1,5 +1,6 @@
-/* Elementwise instructions that follow each other, as one kernel: for arrays so small that the launch of a kernel takes
- * longer than its work, such as the moving statistics of batch normalization and the norms of clipped gradients.
+/* Elementwise instructions that follow each other, as one kernel: for arrays so small that the launch of a kernel
+ * takes longer than its work, such as the moving statistics of batch normalization and the norms of clipped
+ * gradients.
  * Functions are local; any thread may call them. */
 #ifndef ISO_BACKEND_CUDA_CHAIN_H
 #define ISO_BACKEND_CUDA_CHAIN_H
