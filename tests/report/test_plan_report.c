@@ -362,14 +362,40 @@ START_TEST(gradients_need_no_other_memory)
 }
 END_TEST
 
+enum { CLASSES = 5000 };
+
+static iso_tensor *classified(iso_tensor *x)
+{
+    return iso_sparse_crossentropy_op(iso_argmax(x, -1), iso_dense(x, CLASSES, .name = "logits"));
+}
+
+/* The gradient of a cross-entropy takes the memory of the logits. */
+START_TEST(logits_have_no_second_copy)
+{
+    planned p = make(classified, "data=1", NULL, 0, 1);
+    const double logits = (double)ROWS * CLASSES * sizeof(float);
+    int found = 0;
+    for (int i = 0; i < p.report->n_ops; i++) {
+        const iso_report_op *op = &p.report->ops[i];
+        if (!op->kernel || strcmp(op->origin.op, "sparse_crossentropy_grad") != 0)
+            continue;
+        ck_assert_msg((double)op->live < 1.5 * logits, "%lld bytes live, and the logits take %.0f",
+                      (long long)op->live, logits);
+        found++;
+    }
+    ck_assert_int_eq(found, 1);
+    drop(&p);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK &&
-        RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
-                  zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
-                  large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
-                  values_live_while_they_are_needed, gradients_need_no_other_memory, bad_questions))
+    if (status == ISO_OK && RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
+                                      zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
+                                      large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
+                                      values_live_while_they_are_needed, gradients_need_no_other_memory,
+                                      logits_have_no_second_copy, bad_questions))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

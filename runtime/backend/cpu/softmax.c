@@ -77,10 +77,10 @@ static void softmax_run_sparse(const iso_kernel_call *call)
 static void softmax_run_sparse_gradient(const iso_kernel_call *call)
 {
     rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
-    const float *dloss = call->in[DLOSS].data;
+    const float *x = call->in[LOGITS].data, *dloss = call->in[DLOSS].data;
     float *dx = call->out[0].data;
-    iso_cpu_functions()->softmax_f32(n.rows, n.classes, call->in[LOGITS].data, dx);
-    for (int64_t row = 0; row < n.rows; row++, dx += n.classes) {
+    for (int64_t row = 0; row < n.rows; row++, x += n.classes, dx += n.classes) {
+        iso_cpu_functions()->softmax_f32(1, n.classes, x, dx);
         int64_t class = softmax_class_of(call, row, n.classes);
         if (class >= 0)
             dx[class] -= 1;
@@ -111,11 +111,11 @@ static void softmax_run_dense(const iso_kernel_call *call)
 static void softmax_run_dense_gradient(const iso_kernel_call *call)
 {
     rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
-    const float *t = call->in[LABELS].data, *dloss = call->in[DLOSS].data;
+    const float *x = call->in[LOGITS].data, *t = call->in[LABELS].data, *dloss = call->in[DLOSS].data;
     float *dx = call->out[0].data;
-    iso_cpu_functions()->softmax_f32(n.rows, n.classes, call->in[LOGITS].data, dx);
-    for (int64_t row = 0; row < n.rows; row++, dx += n.classes, t += n.classes) {
+    for (int64_t row = 0; row < n.rows; row++, x += n.classes, dx += n.classes, t += n.classes) {
         float sum = 0;
+        iso_cpu_functions()->softmax_f32(1, n.classes, x, dx);
         for (int64_t i = 0; i < n.classes; i++)
             sum += t[i];
         for (int64_t i = 0; i < n.classes; i++)
@@ -128,8 +128,12 @@ const iso_kernel iso_cpu_sparse_crossentropy = {
 const iso_kernel iso_cpu_sparse_crossentropy_grad = {.op = "sparse_crossentropy_grad",
                                                      .name = "vector",
                                                      .fits = fits_sparse,
-                                                     .run = softmax_run_sparse_gradient};
+                                                     .run = softmax_run_sparse_gradient,
+                                                     .in_place = true};
 const iso_kernel iso_cpu_crossentropy = {
     .op = "crossentropy", .name = "vector", .fits = fits_dense, .run = softmax_run_dense};
-const iso_kernel iso_cpu_crossentropy_grad = {
-    .op = "crossentropy_grad", .name = "vector", .fits = fits_dense, .run = softmax_run_dense_gradient};
+const iso_kernel iso_cpu_crossentropy_grad = {.op = "crossentropy_grad",
+                                              .name = "vector",
+                                              .fits = fits_dense,
+                                              .run = softmax_run_dense_gradient,
+                                              .in_place = true};
