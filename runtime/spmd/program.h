@@ -97,9 +97,9 @@ iso_status iso_program_report_unmatched_keys(const iso_program *program, bool ch
 void iso_program_list(const iso_program *program, iso_text *lines);
 
 /* ---- fusing steps (fuse.c) ----
- * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels, and adds the gradient of an
- * embedding to another one by the rows that it touches. Layer normalisations and their gradients also compute the sums
- * of residual connections. The result depends only on the program. */
+ * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels, and adds the gradient of
+ * an embedding to another one by the rows that it touches. Layer normalisations and their gradients also compute
+ * the sums of residual connections. The result depends only on the program. */
 iso_status iso_program_fuse(iso_program *program);
 void iso_program_free_fused(iso_program *program);
 
