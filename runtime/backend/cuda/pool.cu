@@ -71,6 +71,11 @@ struct place {
 };
 __device__ place place_of(int64_t i, int64_t rows, int64_t columns, int64_t c)
 {
+    if (i <= INT32_MAX) { /* divisions of 32 bits take a quarter of the time */
+        uint32_t at = static_cast<uint32_t>(i), of_c = static_cast<uint32_t>(c), pixel = at / of_c;
+        uint32_t line = pixel / static_cast<uint32_t>(columns), n = line / static_cast<uint32_t>(rows);
+        return {n, line - n * rows, pixel - line * columns, at - pixel * of_c};
+    }
     int64_t pixel = i / c, line = pixel / columns;
     return {line / rows, line % rows, pixel - line * columns, i - pixel * c};
 }
