@@ -13,12 +13,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,6 +79,7 @@ static iso_watch_link *add_link(iso_watch *w, int socket, int rank)
         return NULL;
     }
     *link = (iso_watch_link){.socket = socket, .rank = rank};
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     return link;
 }
 
@@ -505,13 +508,28 @@ void iso_watch_links_look(iso_watch *w, double passed)
     }
 }
 
+/* Whether the other end has not acknowledged all that was put into this connection. */
+static bool is_under_way(const iso_watch_link *link)
+{
+    int bytes = 0;
+    struct pollfd polled = {.fd = link->socket};
+    return link->out.count > 0 ||
+           (poll(&polled, 1, 0) == 0 && !ioctl(link->socket, SIOCOUTQ, &bytes) && bytes > 0);
+}
+
+/* Returns when all ranks that are left have what was put into their connections. The process may end then: TCP throws
+ * away what is under way when a connection is closed before all that came by it was read. */
 static void flush_links(iso_watch *w)
 {
     double end = iso_clock() + flush_within;
     for (int i = 0; i < w->n_links; i++)
-        while (send_some(w->links[i]) && w->links[i]->out.count > 0 && !w->links[i]->connecting &&
-               iso_clock() < end)
-            poll(&(struct pollfd){.fd = w->links[i]->socket, .events = POLLOUT}, 1, 50);
+        send_some(w->links[i]);
+    for (int i = 0; i < w->n_links; i++) {
+        iso_watch_link *link = w->links[i];
+        bool left = link->greeted && !iso_watch_is_lost(w, link->rank);
+        while (left && send_some(link) && is_under_way(link) && iso_clock() < end)
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
 }
 
 /* Whether a rank of this host that is left is connected, or there is none that was ever heard of. */

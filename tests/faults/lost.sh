@@ -39,7 +39,7 @@ process_of() { processes | sed -n "s/ $1\$//p" | head -n 1; } # RANK
 
 end_all() { # of a job that has gone wrong
     [ -z "${job:-}" ] || gone && return
-    processes | cut -d' ' -f 1 | xargs -r kill -KILL 2>/dev/null
+    processes | cut -d' ' -f 1 | xargs -r kill -KILL 2>/dev/null || true # some may have ended
     sleep 1
 }
 
