@@ -212,7 +212,8 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
     add_up(memory);
 }
 
-/* Where slots compute on GPUs. messages: of each domain. */
+/* Where slots compute on GPUs. messages: of each domain, whose buffers are in the GPU's memory or, pinned, in the
+ * host's: they count in both. */
 static void sum_gpus(const iso_reporter *r, int domain, double messages)
 {
     iso_plan_report *report = r->report;
@@ -376,9 +377,9 @@ iso_status iso_report_memory_of(iso_reporter *r)
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
-    slot->buffers = workspace_of_slot(r);
+    slot->buffers = workspace_of_slot(r) + (int64_t)messages / slots_of(r, domain);
     if (!is_on_gpus(r))
-        slot->buffers += tables_of_slot(r) + (int64_t)messages / slots_of(r, domain);
+        slot->buffers += tables_of_slot(r);
     add_up(slot);
     if (is_on_gpus(r))
         sum_gpus(r, domain, messages);
