@@ -1,6 +1,7 @@
 /* A library for LD_PRELOAD that stands between a program and its system calls on files. It counts the calls
  * on what lies below one folder, writes them into a log, lets chosen ones fail, kills the process at one,
- * slows writes down, and keeps what a power cut would have left. It touches nothing else of the program.
+ * slows writes down, and keeps what a power cut would have left; waits of threads may end late. It touches
+ * nothing else of the program.
  *
  * Environment:
  *   FAULTS_BELOW    the folder: absolute, without links in it; may come to be later. Without it nothing is done.
@@ -18,7 +19,8 @@
  *                     rate=1e6     writes are slowed to so many bytes a second
  *   FAULTS_LOG      a file to which every process adds a line a call, when it has ended:
  *                     RANK NUMBER CALL BYTES RESULT PATH (RESULT: what it returned, or -ENOSPC and the like)
- *   FAULTS_DURABLE  a folder, there already, to hold what was made durable (durable.c) */
+ *   FAULTS_DURABLE  a folder, there already, to hold what was made durable (durable.c)
+ *   FAULTS_LATE     microseconds by which short waits for sockets that end without an event end late */
 #ifndef ISO_TESTS_FAULTS_INJECTOR_H
 #define ISO_TESTS_FAULTS_INJECTOR_H
 
