@@ -126,6 +126,13 @@ void iso_exchange_destroy(iso_exchange *exchange);
 /* Whether slots of this host wait for each other in a run. After the commit. On a device that gathers, what slots
  * have queued must then be done before they start and before they end it. */
 bool iso_exchange_is_active(const iso_exchange *exchange);
+/* Whether the exchange orders the streams of slots itself, by events: then the host need not wait for what slots have
+ * queued. The thread that hosts a slot calls iso_exchange_ready before the start, iso_exchange_read after the pulls
+ * and before the end, and iso_exchange_resume after the end. The same on all ranks of a host. After the commit. */
+bool iso_exchange_is_ordered(const iso_exchange *exchange);
+void iso_exchange_ready(const iso_exchange *exchange, int slot);
+void iso_exchange_read(const iso_exchange *exchange, int slot);
+void iso_exchange_resume(const iso_exchange *exchange, int slot);
 /* Whether this rank hosts the slot, or there are several domains. */
 bool iso_exchange_needs(const iso_exchange *exchange, int slot);
 /* Slot `slot` pulls `region` (global coordinates): the combination of `count` sources, given in increasing

@@ -9,6 +9,7 @@
 #include "collectives/device_areas.h"
 #include "collectives/links_impl.h"
 #include "collectives/messages_impl.h"
+#include "collectives/order_impl.h"
 #include "collectives/puller_impl.h"
 #include "collectives/request_impl.h"
 #include "collectives/shm/barrier_impl.h"
@@ -68,6 +69,7 @@ struct iso_fabric {
     iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
+    iso_stream_order *order;         /* NULL: the host waits for what slots queue */
     iso_links *links;                /* NULL: what domains of this host exchange lies in memory of the host */
     iso_device_areas *link_areas;    /* [n_own_domains] for messages of the exchanges that share buffers */
     void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
@@ -110,6 +112,7 @@ struct iso_exchange {
                     barriers */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
+    bool pulls_only;     /* slots of this host read memory that they reach, and nothing else */
     bool brought;        /* a method takes pulls of slots of this host, so that all wait for what it brings */
     iso_pack_list packs; /* of this rank, in the order of messages after the commit */
     iso_pack_list near_packs;     /* of this rank: into the messages between domains of the host */

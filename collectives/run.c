@@ -142,6 +142,13 @@ static bool finds_communication(const iso_exchange *exchange)
     return any;
 }
 
+/* Whether slots of this host, of all its ranks, neither send nor receive anything. */
+static bool finds_pulls_only(const iso_exchange *exchange)
+{
+    return exchange->messages.in.n_messages == 0 && exchange->messages.out.n_messages == 0 &&
+           exchange->linked.box.n_messages == 0 && !exchange->brought;
+}
+
 static iso_status allocate_work(const iso_exchange *exchange)
 {
     int count;
@@ -193,6 +200,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
         qsort(exchange->packs.packs, (size_t)exchange->packs.count, sizeof(iso_pack), by_message);
     iso_exchange_resolve(exchange);
     exchange->communicates = finds_communication(exchange);
+    exchange->pulls_only = finds_pulls_only(exchange);
     exchange->committed = true;
     return ISO_OK;
 }
@@ -482,6 +490,8 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
     const iso_puller *puller = exchange->fabric->puller;
     iso_stream *stream = stream_of_slot(exchange->fabric, slot);
     exchange->fabric->counters[local].traffic.pulled += pulls->given;
+    if (iso_exchange_is_ordered(exchange))
+        iso_order_await_ready(exchange, slot);
     for (int i = 0; i < pulls->n_pulls; i++) {
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)

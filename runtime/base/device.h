@@ -83,6 +83,12 @@ struct iso_device {
     bool (*passed)(const iso_device_event *event);
     /* The host waits. Returns the first error of the event's stream since its last wait. */
     iso_status (*wait_event)(const iso_device_event *event);
+    /* An event for streams of other processes of the host too: `handle` is for the other process's `import_event`.
+     * Its event is for `await` alone. NULL: there are none. */
+    iso_status (*create_shared_event)(const iso_device *device, iso_device_event **event);
+    iso_status (*export_event)(const iso_device_event *event, unsigned char handle[ISO_DEVICE_HANDLE]);
+    iso_status (*import_event)(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
+                               iso_device_event **event);
     /* Timers, for profiles. NULL: what is queued is done at once, and the host's clock tells when. */
     iso_status (*create_timer)(const iso_device *device, int moments, iso_device_timer **timer);
     void (*destroy_timer)(iso_device_timer *timer); /* does nothing with NULL */

@@ -368,6 +368,32 @@ static int next_barrier(const iso_plan *plan, int from)
     return from;
 }
 
+/* What slots have queued before an exchange, and what its pulls have: their streams are ordered by events, or the
+ * host waits. */
+static void order_before(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    if (!iso_exchange_is_ordered(exchange))
+        finish_queued(s, exchange, first, end);
+    else
+        for (int l = first; l < end; l++)
+            iso_exchange_ready(exchange, s->runtime->locals[l].slot);
+}
+
+static void order_pulls(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    if (!iso_exchange_is_ordered(exchange))
+        finish_pulls(s, exchange, first, end, false);
+    else
+        for (int l = first; l < end; l++)
+            iso_exchange_read(exchange, s->runtime->locals[l].slot);
+}
+
+static void order_after(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    for (int l = first; iso_exchange_is_ordered(exchange) && l < end; l++)
+        iso_exchange_resume(exchange, s->runtime->locals[l].slot);
+}
+
 static void run_exchange(const step *s, int number, int thread, int first, int end)
 {
     const iso_instruction *instruction = &s->ready->plan->instructions[number];
@@ -378,7 +404,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     begin_all(s, first, end, begins ? ISO_EVENT_BEGIN : ISO_EVENT_EXCHANGE, number);
     if (!begins)
         begin_all(s, first, end, ISO_EVENT_WAIT, number);
-    finish_queued(s, exchange, first, end);
+    order_before(s, exchange, first, end);
     if (begins || instruction->begin == number)
         iso_exchange_start(exchange, thread);
     if (!begins) {
@@ -390,8 +416,9 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
         return;
     for (int l = first; l < end; l++)
         pull(s, exchange, l, number);
-    finish_pulls(s, exchange, first, end, false);
+    order_pulls(s, exchange, first, end);
     end_exchange(s, exchange, thread, first, end, number);
+    order_after(s, exchange, first, end);
 }
 
 static void run_thread(void *arg, int thread)

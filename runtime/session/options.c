@@ -46,9 +46,8 @@ static const iso_session_option options[] = {
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
     {"collectives", true, false, false, 0, 0, "auto|mpi|nccl",
      "how sums go between hosts and GPUs; auto (the default): in a fixed order, so that the bits do not "
-     "depend "
-     "on them; mpi: between hosts by MPI's own reductions, nccl: between GPUs by NCCL's, in an order of "
-     "theirs",
+     "depend on them; mpi: between hosts by MPI's own reductions, nccl: between GPUs by NCCL's, in an "
+     "order of theirs",
      "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
      "whose kernels compute; auto (the default): the first of the list that this machine can use; reference: "

@@ -1,7 +1,9 @@
 /* Streams, events, copies and fills. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -208,15 +210,32 @@ cudaError_t cudaDeviceSynchronize(void)
 
 /* ---- events ---- */
 
+/* In a file that other processes can map. */
+static void share(cudaEvent_t event, int file)
+{
+    void *mapped = mmap(NULL, sizeof *event->shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+        standin_stop("no memory for an event that processes share");
+    event->shared = mapped;
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     STANDIN_ENTER();
     *event = calloc(1, sizeof **event);
-    if (*event) {
-        (*event)->gpu = standin_gpu();
-        (*event)->timed = !(flags & cudaEventDisableTiming);
-    }
-    return standin_error(*event ? cudaSuccess : cudaErrorMemoryAllocation);
+    if (!*event)
+        return standin_error(cudaErrorMemoryAllocation);
+    (*event)->gpu = standin_gpu();
+    (*event)->timed = !(flags & cudaEventDisableTiming);
+    if (!(flags & cudaEventInterprocess))
+        return cudaSuccess;
+    if ((*event)->timed)
+        return standin_error(cudaErrorInvalidValue);
+    (*event)->file = memfd_create("event", MFD_CLOEXEC);
+    if ((*event)->file < 0 || ftruncate((*event)->file, sizeof(standin_moment)) != 0)
+        standin_stop("no file for an event that processes share");
+    share(*event, (*event)->file);
+    return cudaSuccess;
 }
 
 /* What is yet to note the event's time is done first. */
@@ -226,9 +245,61 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     if (event->timed && event->stream)
         await(event->stream, event->position);
     let_go();
+    if (event->shared && event->file >= 0)
+        close(event->file);
     free(event->nodes);
-    free(event);
+    free(event); /* work on streams may still use `shared` */
     return cudaSuccess;
+}
+
+typedef struct event_handle {
+    int process, file;
+} event_handle;
+
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
+{
+    STANDIN_ENTER();
+    if (!event->shared || event->file < 0)
+        return standin_error(cudaErrorInvalidResourceHandle);
+    event_handle made = {(int)getpid(), event->file};
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle, &made, sizeof made);
+    return cudaSuccess;
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
+{
+    STANDIN_ENTER();
+    event_handle of;
+    char path[64];
+    memcpy(&of, &handle, sizeof of);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", of.process, of.file);
+    int file = of.process == (int)getpid() ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return standin_error(cudaErrorInvalidResourceHandle);
+    *event = calloc(1, sizeof **event);
+    if (!*event)
+        standin_stop("no memory for an event");
+    (*event)->gpu = standin_gpu();
+    (*event)->file = -1;
+    share(*event, file);
+    close(file);
+    return cudaSuccess;
+}
+
+static void run_mark(void *argument)
+{
+    atomic_fetch_add(&(*(standin_moment **)argument)->passed, 1);
+}
+
+/* With the lock: what other processes see of a record. */
+static void mark(cudaEvent_t event, cudaStream_t stream)
+{
+    static const standin_work work = {.run = run_mark, .what = "an event that processes share"};
+    if (stream->graph)
+        standin_stop("an event that processes share is captured");
+    atomic_fetch_add(&event->shared->recorded, 1);
+    standin_push(stream, standin_make_item(&work, &event->shared, sizeof event->shared));
 }
 
 static _Atomic int64_t spent = 1;
@@ -266,6 +337,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     hold();
     if (event->timed && !stream->graph)
         standin_push(stream, standin_make_item(&timing, &event, sizeof event));
+    if (event->shared)
+        mark(event, stream);
     event->stream = stream;
     event->position = stream->pushed;
     event->graph = stream->graph;
@@ -333,6 +406,27 @@ static void run_wait(void *argument)
     let_go();
 }
 
+/* For another process's event, as it is recorded now. */
+typedef struct awaited_moment {
+    standin_moment *shared;
+    uint64_t recorded;
+} awaited_moment;
+
+static void run_wait_for_moment(void *argument)
+{
+    const awaited_moment *of = argument;
+    while (atomic_load(&of->shared->passed) < of->recorded)
+        usleep(20);
+}
+
+/* With the lock. */
+static void await_moment(cudaStream_t stream, cudaEvent_t event)
+{
+    static const standin_work work = {.run = run_wait_for_moment, .what = "a wait for another process"};
+    awaited_moment of = {event->shared, atomic_load(&event->shared->recorded)};
+    standin_push(stream, standin_make_item(&work, &of, sizeof of));
+}
+
 /* A stream that waits for an event of a capture takes part in it. */
 static cudaError_t join_capture(cudaStream_t stream, cudaEvent_t event)
 {
@@ -367,6 +461,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         error = join_capture(stream, event);
     else if (stream->graph)
         error = cudaErrorStreamCaptureIsolation;
+    else if (event->shared && event->file < 0)
+        await_moment(stream, event);
     else if (event->stream)
         standin_push(stream,
                      standin_make_item(&work, &(awaited){event->stream, event->position}, sizeof(awaited)));

@@ -3,6 +3,7 @@
 #define ISO_TESTS_STANDIN_STREAMS_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "tests/standin/standin.h"
 
@@ -44,8 +45,15 @@ struct CUstream_st {
     cudaStream_t next; /* of all streams */
 };
 
+/* What processes share of an event: how often it was recorded, and how often that moment has come. */
+typedef struct standin_moment {
+    _Atomic uint64_t recorded, passed;
+} standin_moment;
+
 struct CUevent_st {
     int gpu;
+    standin_moment *shared; /* NULL: of this process alone */
+    int file;               /* of `shared`; -1: it is another process's */
     bool timed;
     int64_t time;        /* nanoseconds, of the last record that was done; 0: none was */
     cudaStream_t stream; /* recorded there, after so many items; NULL: never */

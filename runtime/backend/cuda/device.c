@@ -124,7 +124,7 @@ typedef struct event {
     cudaError_t error; /* of what was queued before the last record */
 } event;
 
-static iso_status create_event(const iso_device *device, iso_device_event **out)
+static iso_status make_event(const iso_device *device, unsigned flags, iso_device_event **out)
 {
     event *fresh = iso_new(sizeof *fresh);
     if (!fresh)
@@ -132,10 +132,52 @@ static iso_status create_event(const iso_device *device, iso_device_event **out)
     fresh->base.device = device;
     cudaError_t error = enter(device);
     if (error == cudaSuccess)
-        error = cudaEventCreateWithFlags(&fresh->cuda, cudaEventDisableTiming);
+        error = cudaEventCreateWithFlags(&fresh->cuda, flags);
     if (error != cudaSuccess) {
         iso_free(fresh);
         return iso_cuda_status(error, "an event cannot be made");
+    }
+    *out = &fresh->base;
+    return ISO_OK;
+}
+
+static iso_status create_event(const iso_device *device, iso_device_event **out)
+{
+    return make_event(device, cudaEventDisableTiming, out);
+}
+
+static iso_status create_shared_event(const iso_device *device, iso_device_event **out)
+{
+    return make_event(device, cudaEventDisableTiming | cudaEventInterprocess, out);
+}
+
+static iso_status export_event(const iso_device_event *of, unsigned char handle[ISO_DEVICE_HANDLE])
+{
+    cudaIpcEventHandle_t made;
+    _Static_assert(sizeof made == ISO_DEVICE_HANDLE, "the size of CUDA's handles");
+    cudaError_t error = enter(of->device);
+    if (error == cudaSuccess)
+        error = cudaIpcGetEventHandle(&made, ((const event *)of)->cuda);
+    if (error == cudaSuccess)
+        memcpy(handle, &made, sizeof made);
+    return iso_cuda_status(error, "an event cannot be opened to other processes of the host");
+}
+
+static iso_status import_event(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
+                               iso_device_event **out)
+{
+    cudaIpcEventHandle_t made;
+    event *fresh = iso_new(sizeof *fresh);
+    if (!fresh)
+        return iso_no_memory("an event");
+    fresh->base.device = device;
+    memcpy(&made, handle, sizeof made);
+    cudaError_t error = enter(device);
+    if (error == cudaSuccess)
+        error = cudaIpcOpenEventHandle(&fresh->cuda, made);
+    if (error != cudaSuccess) {
+        iso_free(fresh);
+        return iso_cuda_status(error, "an event of another process of the host cannot be opened");
     }
     *out = &fresh->base;
     return ISO_OK;
@@ -364,6 +406,9 @@ static const iso_device functions = {.name = "cuda",
                                      .await = await,
                                      .passed = passed,
                                      .wait_event = wait_event,
+                                     .create_shared_event = create_shared_event,
+                                     .export_event = export_event,
+                                     .import_event = import_event,
                                      .create_timer = iso_cuda_create_timer,
                                      .destroy_timer = iso_cuda_destroy_timer,
                                      .mark = iso_cuda_mark,
