@@ -241,10 +241,8 @@ static void tell_failures(const step *s)
 {
     iso_runtime *runtime = s->runtime;
     runtime->failures_reported = iso_fabric_failures(runtime->fabric);
-    if (runtime->failures_reported > 0) {
-        iso_fabric_failure(runtime->fabric);
-        iso_fault_raise(&runtime->locals[0].fault, "%s", iso_error_message());
-    }
+    if (runtime->failures_reported > 0)
+        step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
 }
 
 /* Changes nothing after a fault of any slot or a failed message of this rank. */
@@ -468,12 +466,13 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
 {
     const iso_runtime *runtime = function->runtime;
     const iso_step_results *before = &function->steps.step[function->steps.first];
-    bool pending = function->steps.count > 0 && (before->refused != ISO_OK || before->failed != ISO_OK);
+    iso_status earlier = before->refused != ISO_OK ? before->refused : before->failed;
+    bool pending = function->steps.count > 0 && earlier != ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
         iso_local_slot *slot = &runtime->locals[l];
         iso_fault_clear(&slot->fault);
         slot->lost = slot->fault_known = false;
-        slot->fault_status = ISO_OK;
+        slot->fault_status = pending ? earlier : results->refused;
         if (results->refused != ISO_OK || pending)
             iso_fault_raise(&slot->fault, "%s", pending ? before->message : results->message);
     }
