@@ -228,6 +228,7 @@ static iso_status fuse_rows(fusion *f, iso_program_step *sum, int k)
         return status;
     sum->op->type = &iso_op_embedding_grad_add;
     sum->op->n_inputs = 3;
+    sum->replicas = gradient->replicas; /* it adds rows, not the table */
     set_input(f, sum, 0, base);
     set_input(f, sum, 1, gradient->input[0]);
     set_input(f, sum, 2, gradient->input[1]);

@@ -85,6 +85,20 @@ static void words(net *n)
     classify(n, iso_dense(iso_flatten(x, .name = "flat"), 5, .name = "d"), NULL);
 }
 
+/* A table whose rows are read, and multiplied for the logits; residual sums before normalisations. */
+static void tied(net *n)
+{
+    iso_tensor *x = classes(n, "words", ISO_SHAPE(6), 11);
+    x = iso_embedding(x, 11, 8, .name = "table");
+    iso_tensor *table = iso_variable_value(iso_graph_find_variable(n->graph, "table/embeddings"));
+    iso_tensor *y = iso_dense(x, 8, .activation = ISO_TANH, .name = "each");
+    x = iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum");
+    x = iso_merge_add(((iso_tensor *const[]){x, iso_layer_norm(x, .name = "norm")}), 2, .name = "sum2");
+    x = iso_layer_norm(x, .name = "norm2");
+    x = iso_matmul_with(x, table, false, true);
+    classify(n, iso_reduce_mean(x, (const int[]){1}, 1, false), NULL);
+}
+
 static void attention(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 6));
@@ -268,6 +282,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"convnet", convnet},
                               {"pools", pools},
                               {"words", words},
+                              {"tied", tied},
                               {"attention", attention},
                               {"merges", merges},
                               {"ops", ops},
