@@ -73,8 +73,8 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
 /* ---- policies.c ---- */
 /* Whether some layer of a model has the policy mixed_bfloat16. */
 bool iso_keras_names_mixed(const json_t *config);
-/* Opens a scope of the policy that a layer's config has, for the caller to close with iso_policy_end. ISO_INVALID, and
- * no scope: the policy is not supported; the message names the layer. */
+/* Opens a scope of the policy that a layer's config has, for the caller to close with iso_policy_end. ISO_INVALID,
+ * and no scope: the policy is not supported; the message names the layer. */
 iso_status iso_keras_policy_begin(const iso_keras_network *net, const json_t *config, const char *name);
 /* ISO_INVALID if the policy of the network itself is not supported. */
 iso_status iso_keras_policy_check(const iso_keras_network *net);

@@ -8,8 +8,8 @@
 /* The layouts of a suggestion as layout files have them. The caller's; NULL: no memory. Local. */
 json_t *iso_suggestion_layouts(const iso_suggestion *suggestion);
 
-/* If the graph's distribution searches for layouts, gives it those that are found for this function. ISO_INVALID: what
- * iso_function_suggest refuses. Collective. */
+/* If the graph's distribution searches for layouts, gives it those that are found for this function. ISO_INVALID:
+ * what iso_function_suggest refuses. Collective. */
 iso_status iso_graph_search_layouts(iso_graph *graph, const iso_function_options *training);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct clock {
     const iso_network *network;
 } clock;
 
-/* The slots work for `seconds` of their own, while the link carries up to a window of bytes. Returns what these take of
- * the slots' time. */
+/* The slots work for `seconds` of their own, while the link carries up to a window of bytes. Returns what these
+ * take of the slots' time. */
 static double pass(clock *c, double seconds)
 {
     const iso_network *n = c->network;
@@ -51,7 +51,8 @@ static double pass(clock *c, double seconds)
     return lost;
 }
 
-/* The link carries the first transfer of its queue, from `from` to `until` at the longest. Returns when it is free. */
+/* The link carries the first transfer of its queue, from `from` to `until` at the longest. Returns when it is
+ * free. */
 static double carry(clock *c, double from, double until)
 {
     transfer *t = &c->transfers[c->queue[c->first]];

@@ -37,11 +37,11 @@ typedef struct iso_time_event {
     int messages;   /* START: of which the host sends and receives so many; 0: there are none */
 } iso_time_event;
 
-/* Runs two steps and gives the times of the second. All hosts do the same at the same time. Slots send each message
- * in `network->message`; then a transfer takes the host's link for bytes / bandwidth, after all that began before
- * it, and arrives `latency` later. While slots do something else than waiting, the link carries at most `window` bytes
- * until it ends, and each takes `byte` of their time. transfers: their number. Sets step, computation, update, here, waits, travels and
- * hidden. ISO_NO_MEMORY. */
+/* Runs two steps and gives the times of the second. All hosts do the same at the same time. Slots send each
+ * message in `network->message`; then a transfer takes the host's link for bytes / bandwidth, after all that began
+ * before it, and arrives `latency` later. While slots do something else than waiting, the link carries at most
+ * `window` bytes until it ends, and each takes `byte` of their time. transfers: their number. Sets step,
+ * computation, update, here, waits, travels and hidden. ISO_NO_MEMORY. */
 iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
                              const iso_network *network, iso_report_time *time);
 
