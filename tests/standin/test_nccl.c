@@ -108,8 +108,9 @@ static void begin(int seed)
 
 static void finish(void)
 {
-    for (int i = 0; i < own; i++) {
+    for (int i = 0; i < own; i++)
         ck_assert(is_good(ncclCommAbort(all[i].comm)));
+    for (int i = 0; i < own; i++) {
         GOOD(cudaSetDevice(all[i].number));
         GOOD(cudaStreamDestroy(all[i].stream));
         GOOD(cudaFree(all[i].a));
