@@ -9,6 +9,7 @@
 #ifndef ISO_COLL_COMM_H
 #define ISO_COLL_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "collectives/control/watch.h"
@@ -43,6 +44,8 @@ iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t
 iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all);
 /* In place. */
 iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type type, void *values, int count);
+/* *all: whether `mine` is true on all ranks; false also after an error. */
+iso_status iso_comm_all(const iso_comm *comm, bool mine, bool *all);
 /* *before: the sum of `value` of the lower ranks. */
 iso_status iso_comm_sum_before(const iso_comm *comm, int value, int *before);
 

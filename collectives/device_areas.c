@@ -51,10 +51,10 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
     status = status == ISO_OK ? met : status;
     if (status == ISO_OK && made.good && !mine && stream)
         status = stream->device->import_memory(stream->device, made.handle, &memory);
-    int good = made.good && status == ISO_OK;
-    met = iso_comm_reduce(ranks, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+    bool good;
+    met = iso_comm_all(ranks, made.good && status == ISO_OK, &good);
     iso_device_areas fresh = {.device = areas->device, .base = memory, .bytes = bytes, .imported = !mine};
-    if (!good || met != ISO_OK) {
+    if (!good) {
         iso_device_areas_drop(&fresh);
         return status != ISO_OK ? status
                : met != ISO_OK

@@ -363,8 +363,8 @@ static iso_status grow_linked(iso_fabric *fabric, size_t bytes)
     iso_status status = ISO_OK;
     if (!fabric->link_areas)
         status = iso_fabric_make_link_areas(fabric, &fabric->link_areas);
-    int good = status == ISO_OK;
-    ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1));
+    bool good;
+    ISO_TRY(iso_comm_all(fabric->host, status == ISO_OK, &good));
     if (good)
         status = iso_fabric_grow_link_areas(fabric, bytes, fabric->link_areas);
 done:

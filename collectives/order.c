@@ -69,13 +69,6 @@ static void free_order(const iso_fabric *fabric, iso_stream_order *order)
     iso_free(order);
 }
 
-/* *good: that of all ranks of the host. */
-static iso_status agree(const iso_fabric *fabric, iso_status mine, int *good)
-{
-    *good = mine == ISO_OK;
-    return iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, good, 1);
-}
-
 static bool can_order(const iso_fabric *fabric)
 {
     int host = fabric->host_number;
@@ -88,7 +81,8 @@ iso_status iso_order_open(iso_fabric *fabric)
 {
     if (!can_order(fabric))
         return ISO_OK;
-    int good, slots = fabric->topology.n_slots;
+    bool good;
+    int slots = fabric->topology.n_slots;
     iso_stream_order *order = iso_new(sizeof *order);
     uint64_t(*handle)[2][WORDS] = iso_new((size_t)slots * sizeof *handle);
     if (order) {
@@ -97,11 +91,11 @@ iso_status iso_order_open(iso_fabric *fabric)
     }
     iso_status mine = order && order->ready && order->read && handle ? make_own(fabric, order, handle)
                                                                      : iso_no_memory("the events of slots");
-    iso_status status = agree(fabric, mine, &good);
+    iso_status status = iso_comm_all(fabric->host, mine == ISO_OK, &good);
     if (status == ISO_OK && good) {
         status = iso_comm_reduce(fabric->host, ISO_COMM_OR, ISO_COMM_U64, handle, slots * 2 * WORDS);
         mine = status == ISO_OK ? import_others(fabric, order, handle) : status;
-        status = agree(fabric, mine, &good);
+        status = iso_comm_all(fabric->host, mine == ISO_OK, &good);
     }
     iso_free(handle);
     if (status == ISO_OK && good)

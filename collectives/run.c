@@ -169,13 +169,12 @@ static iso_status allocate_messages(iso_exchange *exchange)
     const iso_fabric *fabric = exchange->fabric;
     iso_status status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device),
                linked = ISO_OK;
-    int good = 1;
+    bool good;
     if (exchange->linked.bytes == 0)
         return status;
     linked = iso_fabric_make_link_areas(fabric, &exchange->link_areas);
-    good = linked == ISO_OK;
-    iso_status met = iso_comm_reduce(fabric->host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
-    if (good && met == ISO_OK)
+    iso_status met = iso_comm_all(fabric->host, linked == ISO_OK, &good);
+    if (good)
         linked = iso_fabric_grow_link_areas(fabric, exchange->linked.bytes, exchange->link_areas);
     return status != ISO_OK ? status : met != ISO_OK ? met : linked;
 }

@@ -87,16 +87,15 @@ static iso_status split_off(const iso_comm *comm, int color, int key, iso_comm *
 {
     iso_mpi_choice mine = {color, key, comm->part ? iso_mpi_part_member(comm->part, comm->rank) : comm->rank};
     iso_mpi_choice *choices = iso_new((size_t)comm->size * sizeof *choices);
-    int room = choices != NULL;
-    iso_status status = iso_comm_reduce(comm, ISO_COMM_MIN, ISO_COMM_INT, &room, 1);
+    bool room;
+    iso_status status = iso_comm_all(comm, choices != NULL, &room);
     if (status == ISO_OK && !room)
         status = iso_no_memory("the choices of ranks");
     if (status == ISO_OK)
         status = iso_comm_gather_all(comm, &mine, sizeof mine, choices);
     iso_status adopted = status == ISO_OK ? adopt_part(comm, choices, made) : status;
-    room = adopted == ISO_OK;
     if (status == ISO_OK)
-        status = iso_comm_reduce(comm, ISO_COMM_MIN, ISO_COMM_INT, &room, 1);
+        status = iso_comm_all(comm, adopted == ISO_OK, &room);
     if (status == ISO_OK && !room)
         status = adopted != ISO_OK ? adopted : iso_no_memory("a communicator");
     if (status != ISO_OK)
@@ -239,6 +238,14 @@ iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type t
                ? iso_mpi_part_reduce(comm->part, comm->watch, mpi_op(op), mpi_type(type), values, count)
                : iso_mpi_all_reduce(comm->watch, MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op),
                                     comm->mpi);
+}
+
+iso_status iso_comm_all(const iso_comm *comm, bool mine, bool *all)
+{
+    int least = mine;
+    iso_status status = iso_comm_reduce(comm, ISO_COMM_MIN, ISO_COMM_INT, &least, 1);
+    *all = status == ISO_OK && least;
+    return status;
 }
 
 /* MPI leaves the result of rank 0 undefined. */

@@ -53,9 +53,7 @@ static iso_status list_own(const iso_fabric *fabric, iso_links *links)
 /* Whether all ranks are well; else this one's error stands. Collective. */
 static iso_status find_well(const iso_links *links, iso_status mine, bool *well)
 {
-    int good = mine == ISO_OK;
-    iso_status status = iso_comm_reduce(links->ranks, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
-    *well = good && status == ISO_OK;
+    iso_status status = iso_comm_all(links->ranks, mine == ISO_OK, well);
     return mine != ISO_OK ? mine : status;
 }
 

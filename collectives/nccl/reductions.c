@@ -394,15 +394,14 @@ done:
 static iso_status allocate(const iso_fabric *fabric, const void *use, void *work)
 {
     additions *w = work;
-    int good;
+    bool good;
     iso_status status = add_calls(w), met;
     if (status == ISO_OK)
         status = create_events(w);
     if (status == ISO_OK)
         status = iso_fabric_make_link_areas(fabric, &w->areas);
-    good = status == ISO_OK;
-    met = iso_comm_reduce(fabric->channel.communicator, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
-    if (met != ISO_OK || !good)
+    met = iso_comm_all(fabric->channel.communicator, status == ISO_OK, &good);
+    if (!good)
         return status != ISO_OK ? status : met;
     status = iso_fabric_grow_link_areas(fabric, w->bytes, w->areas);
     iso_status made = make_communicators(use);

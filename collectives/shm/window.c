@@ -99,7 +99,8 @@ static iso_status open_on_all(const iso_comm *host, size_t bytes, int (*create)(
         ino_t node;
     } first = {{0}, 0, 0};
     struct stat about;
-    int good = 0, here = iso_comm_rank(host) == 0 ? create(bytes, first.path) : -1;
+    bool good = false;
+    int here = iso_comm_rank(host) == 0 ? create(bytes, first.path) : -1;
     if (iso_comm_rank(host) == 0 && here >= 0 && fstat(here, &about) == 0) {
         first.device = about.st_dev;
         first.node = about.st_ino;
@@ -108,13 +109,13 @@ static iso_status open_on_all(const iso_comm *host, size_t bytes, int (*create)(
     if (status == ISO_OK && iso_comm_rank(host) > 0)
         here = open(first.path, O_RDWR | O_CLOEXEC);
     if (status == ISO_OK) {
-        good = here >= 0 && fstat(here, &about) == 0 && about.st_dev == first.device &&
-               about.st_ino == first.node && (uint64_t)about.st_size == bytes;
-        status = iso_comm_reduce(host, ISO_COMM_MIN, ISO_COMM_INT, &good, 1);
+        bool mine = here >= 0 && fstat(here, &about) == 0 && about.st_dev == first.device &&
+                    about.st_ino == first.node && (uint64_t)about.st_size == bytes;
+        status = iso_comm_all(host, mine, &good);
     }
     if (iso_comm_rank(host) == 0 && create == create_named)
         unlink(first.path);
-    *file = good && status == ISO_OK ? here : window_close_file(here);
+    *file = good ? here : window_close_file(here);
     return status;
 }
 
@@ -166,9 +167,9 @@ static iso_status create_shared(const iso_comm *host, size_t bytes, const char *
                          what, bytes);
     status = map(file, bytes, what, window);
     close(file);
-    int mapped = status == ISO_OK;
-    iso_status met = iso_comm_reduce(host, ISO_COMM_MIN, ISO_COMM_INT, &mapped, 1);
-    if (status != ISO_OK || (mapped && met == ISO_OK))
+    bool mapped;
+    iso_status met = iso_comm_all(host, status == ISO_OK, &mapped);
+    if (status != ISO_OK || mapped)
         return status;
     iso_window_destroy(window);
     if (met != ISO_OK)
