@@ -136,10 +136,10 @@ iso_status iso_fabric_find_domains(iso_fabric *fabric);
 /* Makes their communicators. Collective over the host. */
 iso_status iso_fabric_join_domains(iso_fabric *fabric);
 void iso_fabric_free_domains(iso_fabric *fabric);
-/* Memory for messages between devices, in each domain of this rank: areas [n_own_domains], of `bytes` bytes each at
- * least. Collective over the host. */
-iso_status iso_fabric_make_link_areas(const iso_fabric *fabric, iso_device_areas **areas);
-iso_status iso_fabric_grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas);
+/* Memory for messages between devices, in each domain of this rank: *areas [n_own_domains], made if it is NULL, of
+ * `bytes` bytes each at least. Either all ranks of the host get it, or all return an error. To be freed also after
+ * one. Collective over the host. */
+iso_status iso_fabric_reserve_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas **areas);
 void iso_fabric_free_link_areas(const iso_fabric *fabric, iso_device_areas *areas);
 /* Where a domain's is; NULL: this rank has no part in the domain. */
 char *iso_fabric_link_area(const iso_fabric *fabric, int domain, const iso_device_areas *areas);

@@ -287,7 +287,17 @@ done:
 
 /* ---- messages between devices ---- */
 
-iso_status iso_fabric_grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas)
+/* An error of one rank of the host is an error of all. */
+static iso_status agree_on_links(const iso_fabric *fabric, iso_status mine)
+{
+    bool good;
+    iso_status met = iso_comm_all(fabric->host, mine == ISO_OK, &good);
+    if (mine != ISO_OK || met != ISO_OK)
+        return mine != ISO_OK ? mine : met;
+    return good ? ISO_OK : iso_no_memory("messages between devices on another rank of this host");
+}
+
+static iso_status grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas)
 {
     iso_status status = ISO_OK;
     int owner = 0;
@@ -304,16 +314,18 @@ iso_status iso_fabric_grow_link_areas(const iso_fabric *fabric, size_t bytes, is
     return status;
 }
 
+iso_status iso_fabric_reserve_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas **areas)
+{
+    if (!*areas)
+        *areas = iso_new(((size_t)fabric->n_own_domains + 1) * sizeof **areas);
+    iso_status status = agree_on_links(fabric, *areas ? ISO_OK : iso_no_memory("messages between devices"));
+    return status == ISO_OK ? agree_on_links(fabric, grow_link_areas(fabric, bytes, *areas)) : status;
+}
+
 char *iso_fabric_link_area(const iso_fabric *fabric, int domain, const iso_device_areas *areas)
 {
     const iso_domain *own = find_domain(fabric, domain);
     return own ? areas[own - fabric->domains].base : NULL;
-}
-
-iso_status iso_fabric_make_link_areas(const iso_fabric *fabric, iso_device_areas **areas)
-{
-    *areas = iso_new(((size_t)fabric->n_own_domains + 1) * sizeof **areas);
-    return *areas ? ISO_OK : iso_no_memory("messages between devices");
 }
 
 void iso_fabric_free_link_areas(const iso_fabric *fabric, iso_device_areas *areas)

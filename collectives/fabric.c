@@ -358,19 +358,6 @@ static iso_status agree_on_active(iso_fabric *fabric)
     return status;
 }
 
-static iso_status grow_linked(iso_fabric *fabric, size_t bytes)
-{
-    iso_status status = ISO_OK;
-    if (!fabric->link_areas)
-        status = iso_fabric_make_link_areas(fabric, &fabric->link_areas);
-    bool good;
-    ISO_TRY(iso_comm_all(fabric->host, status == ISO_OK, &good));
-    if (good)
-        status = iso_fabric_grow_link_areas(fabric, bytes, fabric->link_areas);
-done:
-    return status;
-}
-
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes bytes)
 {
     uint64_t most[2] = {bytes.landing, bytes.linked};
@@ -378,7 +365,7 @@ iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes byt
     if (status == ISO_OK && fabric->host)
         status = agree_on_active(fabric);
     if (status == ISO_OK && most[1] > 0)
-        status = grow_linked(fabric, (size_t)most[1]);
+        status = iso_fabric_reserve_link_areas(fabric, (size_t)most[1], &fabric->link_areas);
     if (status != ISO_OK)
         return iso_channel_agree(&fabric->channel, status);
     status = grow_messages(fabric, (size_t)most[0], bytes.outgoing);

@@ -169,14 +169,9 @@ static iso_status allocate_messages(iso_exchange *exchange)
     const iso_fabric *fabric = exchange->fabric;
     iso_status status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device),
                linked = ISO_OK;
-    bool good;
-    if (exchange->linked.bytes == 0)
-        return status;
-    linked = iso_fabric_make_link_areas(fabric, &exchange->link_areas);
-    iso_status met = iso_comm_all(fabric->host, linked == ISO_OK, &good);
-    if (good)
-        linked = iso_fabric_grow_link_areas(fabric, exchange->linked.bytes, exchange->link_areas);
-    return status != ISO_OK ? status : met != ISO_OK ? met : linked;
+    if (exchange->linked.bytes > 0)
+        linked = iso_fabric_reserve_link_areas(fabric, exchange->linked.bytes, &exchange->link_areas);
+    return status != ISO_OK ? status : linked;
 }
 
 iso_status iso_exchange_commit(iso_exchange *exchange)

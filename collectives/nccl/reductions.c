@@ -398,12 +398,10 @@ static iso_status allocate(const iso_fabric *fabric, const void *use, void *work
     iso_status status = add_calls(w), met;
     if (status == ISO_OK)
         status = create_events(w);
-    if (status == ISO_OK)
-        status = iso_fabric_make_link_areas(fabric, &w->areas);
     met = iso_comm_all(fabric->channel.communicator, status == ISO_OK, &good);
     if (!good)
         return status != ISO_OK ? status : met;
-    status = iso_fabric_grow_link_areas(fabric, w->bytes, w->areas);
+    status = iso_fabric_reserve_link_areas(fabric, w->bytes, &w->areas);
     iso_status made = make_communicators(use);
     return status != ISO_OK ? status : made;
 }
