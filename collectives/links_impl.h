@@ -8,6 +8,7 @@
 #define ISO_LINKS_IMPL_H
 
 #include "collectives/messages_impl.h"
+#include "collectives/request_impl.h"
 #include "runtime/base/device_comms.h"
 
 /* A domain that this rank owns. */
@@ -32,6 +33,12 @@ typedef struct iso_links {
     bool failed; /* members are gone: nothing can be sent any more */
 } iso_links;
 
+/* What the devices of this rank do in a run of an exchange, on their streams. A zeroed one has no events. */
+typedef struct iso_link_run {
+    iso_device_event **arrived; /* [n_own] */
+    bool under_way;
+} iso_link_run;
+
 typedef struct iso_linked_message {
     size_t sent, received; /* where it lies in the areas of the two domains */
 } iso_linked_message;
@@ -43,8 +50,7 @@ typedef struct iso_linked {
     size_t bytes;                 /* of each domain's area: the most that one of them needs */
     iso_device_operation *list;   /* of the domains that this rank owns */
     int n_list;
-    iso_device_event **arrived; /* [n_own] */
-    bool under_way;
+    iso_link_run run;
 } iso_linked;
 
 /* Joins the communicator of this host if its domains are devices of their own, do not reach each other, and the
@@ -69,6 +75,20 @@ iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);
 /* A communicator has failed in a run, with this status: it is told, the watchdog will report it, and waits end. Waits
  * for that report, which ends most programs. Returns the status. */
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status);
+
+/* ---- a run ---- */
+iso_status iso_link_run_create(const iso_links *links, iso_link_run *run);
+/* Does nothing without events. */
+void iso_link_run_free(const iso_links *links, iso_link_run *run);
+/* Begins a run: queues packs. ISO_FAILED: the communicator has failed before. */
+iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, const iso_pack_list *packs,
+                             iso_link_run *run);
+/* All is queued: what is tested. */
+void iso_link_run_record(const iso_links *links, iso_link_run *run);
+/* *done: it has arrived, or the communicator has failed, now or before. check(arg, i): what the communicators of this
+ * rank's device i have met. */
+iso_status iso_link_run_test(iso_fabric *fabric, const iso_links *links, iso_link_run *run,
+                             iso_status (*check)(const void *arg, int own), const void *arg, int *done);
 
 /* ---- an exchange ---- */
 /* After the last fragment: the sizes. The same on all ranks of the host. */

@@ -1,6 +1,4 @@
 /* The messages of an exchange between devices of a host. */
-#include <string.h>
-
 #include "collectives/coll_impl.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
@@ -93,12 +91,9 @@ static iso_status make_operations(const iso_exchange *exchange, iso_linked *link
     if (!linked->position) {
         linked->position = iso_new(((size_t)linked->box.n_messages + 1) * sizeof *linked->position);
         linked->list = iso_new((2 * (size_t)linked->box.n_messages + 1) * sizeof *linked->list);
-        linked->arrived = iso_new(((size_t)links->n_own + 1) * sizeof(iso_device_event *));
-        if (!linked->position || !linked->list || !linked->arrived)
+        if (!linked->position || !linked->list)
             return iso_no_memory("the exchange '%s'", exchange->what);
-        for (int i = 0; i < links->n_own; i++)
-            ISO_TRY(links->own[i].stream->device->create_event(links->own[i].stream->device,
-                                                               &linked->arrived[i]));
+        ISO_TRY(iso_link_run_create(links, &linked->run));
         find_positions(exchange->fabric, linked);
     }
     linked->n_list = 0;
@@ -117,10 +112,7 @@ iso_status iso_linked_bind(iso_exchange *exchange)
 
 void iso_linked_free(const iso_fabric *fabric, iso_linked *linked)
 {
-    for (int i = 0; linked->arrived && i < fabric->links->n_own; i++)
-        if (linked->arrived[i])
-            linked->arrived[i]->device->destroy_event(linked->arrived[i]);
-    iso_free(linked->arrived);
+    iso_link_run_free(fabric->links, &linked->run);
     iso_free(linked->list);
     iso_free(linked->position);
     iso_mailbox_free(&linked->box);
@@ -128,49 +120,39 @@ void iso_linked_free(const iso_fabric *fabric, iso_linked *linked)
 
 /* ---- a run ---- */
 
-static void run_packs(const iso_exchange *exchange, const iso_links *links)
+/* Queues what the domains of this rank send and receive. */
+static iso_status queue(const iso_fabric *fabric, const iso_linked *linked)
 {
-    for (int i = 0; i < exchange->link_packs.count; i++) {
-        const iso_pack *pack = &exchange->link_packs.packs[i];
-        const iso_link_member *own = iso_links_own(links, exchange->fabric->domain_of_slot[pack->reader]);
-        exchange->fabric->puller->run(&pack->gather, own->stream);
-    }
+    const iso_links *links = fabric->links;
+    iso_status status = links->comms->run(linked->list, linked->n_list);
+    for (int i = 0; i < links->n_own && status == ISO_OK; i++)
+        status = iso_links_await(fabric, links->own[i].comm);
+    return status;
 }
 
 iso_status iso_linked_start(iso_exchange *exchange)
 {
-    iso_links *links = exchange->fabric->links;
+    iso_fabric *fabric = exchange->fabric;
     iso_linked *linked = &exchange->linked;
-    iso_status status = ISO_OK;
-    linked->under_way = false;
-    if (links->failed)
-        return iso_error(ISO_FAILED, "%s: its communicator has failed before", links->comms->description());
-    run_packs(exchange, links);
-    ISO_TRY(links->comms->run(linked->list, linked->n_list));
-    for (int i = 0; i < links->n_own; i++) {
-        ISO_TRY(iso_links_await(exchange->fabric, links->own[i].comm));
-        links->own[i].stream->device->record(linked->arrived[i], links->own[i].stream);
-    }
-    linked->under_way = true;
-done:
-    return status == ISO_OK ? ISO_OK : iso_links_fail(exchange->fabric, status);
+    iso_status status = iso_link_run_pack(fabric, fabric->links, &exchange->link_packs, &linked->run);
+    if (status != ISO_OK)
+        return status;
+    status = queue(fabric, linked);
+    if (status != ISO_OK)
+        return iso_links_fail(fabric, status);
+    iso_link_run_record(fabric->links, &linked->run);
+    return ISO_OK;
+}
+
+static iso_status check(const void *arg, int own)
+{
+    const iso_links *links = arg;
+    bool begun;
+    return links->comms->test(links->own[own].comm, &begun);
 }
 
 iso_status iso_linked_test(iso_exchange *exchange, int *done)
 {
     const iso_links *links = exchange->fabric->links;
-    iso_linked *linked = &exchange->linked;
-    iso_status status = ISO_OK;
-    *done = 1;
-    if (!linked->under_way || links->failed)
-        return ISO_OK;
-    for (int i = 0; i < links->n_own && status == ISO_OK; i++) {
-        bool begun, passed = linked->arrived[i]->device->passed(linked->arrived[i]);
-        *done &= passed;
-        status = passed ? linked->arrived[i]->device->wait_event(linked->arrived[i])
-                        : links->comms->test(links->own[i].comm, &begun);
-    }
-    linked->under_way = status == ISO_OK && !*done;
-    *done |= status != ISO_OK;
-    return status == ISO_OK ? ISO_OK : iso_links_fail(exchange->fabric, status);
+    return iso_link_run_test(exchange->fabric, links, &exchange->linked.run, check, links, done);
 }

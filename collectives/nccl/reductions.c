@@ -64,9 +64,8 @@ typedef struct additions {
     size_t contribution_bytes, bytes; /* of an area: contribution, then results */
     iso_device_areas *areas;          /* [own domains of the fabric] */
     iso_pack_list packs;              /* of this rank */
-    iso_device_event **arrived;       /* [own] */
     iso_device_operation *list;       /* [own] room for those of a call */
-    bool under_way;
+    iso_link_run run;
 } additions;
 
 /* ---- a fabric ---- */
@@ -376,28 +375,16 @@ done:
     return status;
 }
 
-static iso_status create_events(additions *w)
-{
-    const iso_links *links = w->a->links;
-    iso_status status = ISO_OK;
-    w->arrived = iso_new(((size_t)links->n_own + 1) * sizeof(iso_device_event *));
-    w->list = iso_new(((size_t)links->n_own + 1) * sizeof *w->list);
-    if (!w->arrived || !w->list)
-        return iso_no_memory(SUMS);
-    for (int i = 0; i < links->n_own; i++)
-        ISO_TRY(links->own[i].stream->device->create_event(links->own[i].stream->device, &w->arrived[i]));
-done:
-    return status;
-}
-
 /* Called on all ranks, of which none may leave the others alone. */
 static iso_status allocate(const iso_fabric *fabric, const void *use, void *work)
 {
     additions *w = work;
     bool good;
     iso_status status = add_calls(w), met;
+    if (status == ISO_OK && !(w->list = iso_new(((size_t)w->a->links->n_own + 1) * sizeof *w->list)))
+        status = iso_no_memory(SUMS);
     if (status == ISO_OK)
-        status = create_events(w);
+        status = iso_link_run_create(w->a->links, &w->run);
     met = iso_comm_all(fabric->channel.communicator, status == ISO_OK, &good);
     if (!good)
         return status != ISO_OK ? status : met;
@@ -435,13 +422,11 @@ static size_t bytes_of(const void *work)
 static void destroy(void *work)
 {
     additions *w = work;
-    for (int i = 0; w->arrived && i < w->a->links->n_own; i++)
-        if (w->arrived[i])
-            w->arrived[i]->device->destroy_event(w->arrived[i]);
-    iso_free(w->arrived);
     iso_free(w->list);
-    if (w->a)
+    if (w->a) {
+        iso_link_run_free(w->a->links, &w->run);
         iso_fabric_free_link_areas(w->a->fabric, w->areas);
+    }
     iso_packs_free(&w->packs);
     iso_free(w->calls);
     iso_free(w->regions);
@@ -454,16 +439,6 @@ static void destroy(void *work)
 static bool travels(const void *use, const void *work)
 {
     return ((const adders *)use)->links->n_own > 0 && ((const additions *)work)->n_calls > 0;
-}
-
-static void run_packs(const iso_exchange *exchange, const additions *w)
-{
-    for (int i = 0; i < w->packs.count; i++) {
-        const iso_pack *pack = &w->packs.packs[i];
-        const iso_link_member *own =
-            iso_links_own(w->a->links, exchange->fabric->domain_of_slot[pack->reader]);
-        exchange->fabric->puller->run(&pack->gather, own->stream);
-    }
 }
 
 /* The devices of this rank in a call together, as one group. */
@@ -496,24 +471,20 @@ static iso_status start(const iso_exchange *exchange, const void *use, void *wor
 {
     additions *w = work;
     const iso_links *links = ((const adders *)use)->links;
-    iso_status status = ISO_OK;
-    w->under_way = false;
-    if (links->failed)
-        return iso_error(ISO_FAILED, "%s: its communicator has failed before", links->comms->description());
-    run_packs(exchange, w);
+    iso_status status = iso_link_run_pack(exchange->fabric, links, &w->packs, &w->run);
+    if (status != ISO_OK)
+        return status;
     for (int i = 0; i < w->n_calls && status == ISO_OK; i++)
         status = queue_call(w, &w->calls[i]);
     if (status != ISO_OK)
         return iso_links_fail(exchange->fabric, status);
-    for (int i = 0; i < links->n_own; i++)
-        links->own[i].stream->device->record(w->arrived[i], links->own[i].stream);
-    w->under_way = true;
+    iso_link_run_record(links, &w->run);
     return ISO_OK;
 }
 
-/* What the communicators of a device have met. */
-static iso_status check(const adders *a, int own)
+static iso_status check(const void *arg, int own)
 {
+    const adders *a = arg;
     iso_status status = ISO_OK;
     bool begun;
     for (int s = 0; s < a->sets->count && status == ISO_OK; s++)
@@ -525,16 +496,7 @@ static iso_status check(const adders *a, int own)
 static iso_status test(void *work, int *done)
 {
     additions *w = work;
-    const iso_links *links = w->a->links;
-    iso_status status = ISO_OK;
-    *done = 1;
-    for (int i = 0; w->under_way && !links->failed && i < links->n_own && status == ISO_OK; i++) {
-        bool passed = w->arrived[i]->device->passed(w->arrived[i]);
-        *done &= passed;
-        status = passed ? w->arrived[i]->device->wait_event(w->arrived[i]) : check(w->a, i);
-    }
-    w->under_way = status == ISO_OK && !*done;
-    return status == ISO_OK ? ISO_OK : iso_links_fail(w->a->fabric, status);
+    return iso_link_run_test(w->a->fabric, w->a->links, &w->run, check, w->a, done);
 }
 
 const iso_method iso_method_nccl = {
