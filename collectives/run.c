@@ -174,6 +174,14 @@ static iso_status allocate_messages(iso_exchange *exchange)
     return status != ISO_OK ? status : linked;
 }
 
+/* An error of one rank keeps it from none of the calls that others make too. */
+static iso_status allocate(iso_exchange *exchange)
+{
+    iso_status messages = exchange->shared ? ISO_OK : allocate_messages(exchange);
+    iso_status work = allocate_work(exchange);
+    return messages != ISO_OK ? messages : work;
+}
+
 iso_status iso_exchange_commit(iso_exchange *exchange)
 {
     iso_fabric *fabric = exchange->fabric;
@@ -181,10 +189,8 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     if (!fabric->reserved)
         status = iso_error(ISO_INVALID, "exchange '%s': committed before iso_fabric_reserve", exchange->what);
     iso_exchange_message_bytes(exchange);
-    if (status == ISO_OK && !exchange->shared)
-        status = allocate_messages(exchange);
     if (status == ISO_OK)
-        status = allocate_work(exchange);
+        status = allocate(exchange);
     if (status == ISO_OK)
         status = iso_exchange_place_messages(exchange);
     status = iso_channel_agree(&fabric->channel, status);
