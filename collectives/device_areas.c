@@ -1,5 +1,7 @@
 #include "collectives/device_areas.h"
 
+#include "runtime/base/elsewhere.h"
+
 void iso_device_areas_drop(iso_device_areas *areas)
 {
     if (areas->base && areas->imported)
@@ -56,11 +58,10 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
     iso_device_areas fresh = {.device = areas->device, .base = memory, .bytes = bytes, .imported = !mine};
     if (!good) {
         iso_device_areas_drop(&fresh);
-        return status != ISO_OK ? status
-               : met != ISO_OK
-                   ? met
-                   : iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that "
-                                              "slots share");
+        if (status != ISO_OK || met != ISO_OK)
+            return status != ISO_OK ? status : met;
+        return iso_error_elsewhere(
+            iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that slots share"));
     }
     if (!mine)
         replace(areas, fresh);

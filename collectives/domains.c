@@ -4,6 +4,7 @@
 
 #include "collectives/coll_impl.h"
 #include "runtime/base/device.h"
+#include "runtime/base/elsewhere.h"
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096 };
@@ -294,7 +295,9 @@ static iso_status agree_on_links(const iso_fabric *fabric, iso_status mine)
     iso_status met = iso_comm_all(fabric->host, mine == ISO_OK, &good);
     if (mine != ISO_OK || met != ISO_OK)
         return mine != ISO_OK ? mine : met;
-    return good ? ISO_OK : iso_no_memory("messages between devices on another rank of this host");
+    if (good)
+        return ISO_OK;
+    return iso_error_elsewhere(iso_no_memory("messages between devices on another rank of this host"));
 }
 
 static iso_status grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas)

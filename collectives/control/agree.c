@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/control/channel.h"
+#include "runtime/base/elsewhere.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
@@ -19,13 +20,26 @@ static bool agree_is_alone(const iso_channel *channel)
     return !channel || !channel->communicator || channel->n_ranks == 1;
 }
 
+/* The lowest of the ranks with the largest weight, from 0 to 2; -1: all are 0. */
+static iso_status heaviest_rank(const iso_channel *channel, int weight, int *rank)
+{
+    int64_t ranks = channel->n_ranks;
+    int64_t most = weight == 0 ? 0 : weight * ranks - channel->rank;
+    iso_status status = iso_comm_reduce(channel->communicator, ISO_COMM_MAX, ISO_COMM_I64, &most, 1);
+    *rank = most == 0 ? -1 : (int)(ranks - 1 - (most - 1) % ranks);
+    return status;
+}
+
 /* The lowest rank for which `mine` is true; -1 if there is none. */
 static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 {
-    int64_t most = mine ? channel->n_ranks - channel->rank : 0;
-    iso_status status = iso_comm_reduce(channel->communicator, ISO_COMM_MAX, ISO_COMM_I64, &most, 1);
-    *rank = most == 0 ? -1 : (int)(channel->n_ranks - most);
-    return status;
+    return heaviest_rank(channel, mine, rank);
+}
+
+/* The lowest rank that has an error of its own, or else one because of another rank's. */
+static iso_status failing_rank(const iso_channel *channel, iso_status mine, int *rank)
+{
+    return heaviest_rank(channel, mine == ISO_OK ? 0 : iso_error_is_elsewhere() ? 1 : 2, rank);
 }
 
 /* Broadcasts the `text` of rank `from`. */
@@ -70,7 +84,7 @@ iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, c
         snprintf(mine, sizeof mine, "%s", iso_error_message());
     iso_status reported = iso_watch_enter_named(channel->watch, "the agreement at the end of", -1, where);
     if (reported == ISO_OK)
-        reported = lowest_rank(channel, status != ISO_OK, &failing);
+        reported = failing_rank(channel, status, &failing);
     if (reported == ISO_OK && failing >= 0)
         reported = share_failure(channel, failing, status, &agreed);
     iso_watch_leave(channel->watch);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "collectives/coll.h"
+#include "runtime/base/elsewhere.h"
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096, PATH_BYTES = 80 };
@@ -174,7 +175,7 @@ static iso_status create_shared(const iso_comm *host, size_t bytes, const char *
     iso_window_destroy(window);
     if (met != ISO_OK)
         return met;
-    return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes) on another rank of this host", what, bytes);
+    return iso_error_elsewhere(iso_no_memory("%s (%zu bytes) on another rank of this host", what, bytes));
 }
 
 iso_status iso_window_create(const iso_comm *host, size_t bytes, const char *what, iso_window *window)

@@ -6,7 +6,10 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "runtime/base/elsewhere.h"
+
 static _Thread_local char message[4096];
+static _Thread_local bool elsewhere;
 
 iso_status iso_error(iso_status code, const char *format, ...)
 {
@@ -14,7 +17,19 @@ iso_status iso_error(iso_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format ? format : "", args);
     va_end(args);
+    elsewhere = false;
     return code;
+}
+
+iso_status iso_error_elsewhere(iso_status code)
+{
+    elsewhere = true;
+    return code;
+}
+
+bool iso_error_is_elsewhere(void)
+{
+    return elsewhere;
 }
 
 iso_status iso_error_prefix(iso_status code, const char *format, ...)
@@ -38,6 +53,7 @@ iso_status iso_no_memory(const char *format, ...)
     va_start(args, format);
     vsnprintf(message + sizeof begin - 1, sizeof message - (sizeof begin - 1), format ? format : "", args);
     va_end(args);
+    elsewhere = false;
     return ISO_NO_MEMORY;
 }
 

@@ -4,7 +4,7 @@
  * function that detects an error records its message with iso_error(); callers propagate with ISO_TRY.
  * Besides what its comment names, every function may return ISO_NO_MEMORY, and ISO_INVALID for a NULL where it
  * needs an object. A collective one may also return ISO_FAILED, if MPI reports an error or a peer was lost; it
- * returns the same status on every rank, that of the lowest rank that failed.
+ * returns the same status on every rank, that of the lowest rank that detected an error.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_BASE_STATUS_H
 #define ISO_BASE_STATUS_H

@@ -12,6 +12,7 @@
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
 #include "collectives/control/watch.h"
+#include "runtime/base/elsewhere.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_mpi.h"
 #include "tests/support/run_tests.h"
@@ -166,6 +167,22 @@ START_TEST(ranks_agree_on_the_first_failure)
     ck_assert_str_eq(iso_error_message(), ranks > 1 ? "rank 0: disk 0 is full" : "disk 0 is full");
     ck_assert(iso_agree(ctx, iso_error(ISO_INVALID, "all alike")) == ISO_INVALID);
     ck_assert_str_eq(iso_error_message(), "all alike");
+}
+END_TEST
+
+/* The last rank knows what is wrong, and the others that something is. */
+START_TEST(ranks_agree_on_the_one_that_knows)
+{
+    int last = iso_ranks(ctx) - 1;
+    iso_status status = iso_error(ISO_IO, "no disk");
+    if (iso_rank(ctx) < last)
+        status = iso_error_elsewhere(iso_no_memory("a disk of another rank"));
+    char message[100];
+    snprintf(message, sizeof message, last > 0 ? "rank %d: no disk" : "no disk", last);
+    ck_assert_int_eq(iso_agree(ctx, status), ISO_IO);
+    ck_assert_str_eq(iso_error_message(), message);
+    ck_assert_int_eq(iso_agree(ctx, iso_error_elsewhere(iso_no_memory("a disk"))), ISO_NO_MEMORY);
+    ck_assert_str_eq(iso_error_message(), "no memory for a disk");
 }
 END_TEST
 
@@ -473,11 +490,11 @@ int main(int argc, char **argv)
         return iso_finish(ctx, status == ISO_OK ? end_as(ending) : status);
     if (RUN_TESTS("session", 0, options_are_taken_out, wrong_options_are_named,
                   hosts_are_numbered_by_their_ranks, bad_environment_is_named,
-                  ranks_agree_on_the_first_failure, ranks_that_differ_are_named,
-                  different_options_are_refused, bytes_travel, bytes_travel_from_any_rank,
-                  ranks_reduce_integers, ranks_reduce_doubles, a_reduction_fails_on_all_ranks,
-                  no_context_is_one_rank, ranks_are_divided_by_role, a_wrong_role_is_named,
-                  callers_bring_communicators, exit_codes_are_those_of_the_job))
+                  ranks_agree_on_the_first_failure, ranks_agree_on_the_one_that_knows,
+                  ranks_that_differ_are_named, different_options_are_refused, bytes_travel,
+                  bytes_travel_from_any_rank, ranks_reduce_integers, ranks_reduce_doubles,
+                  a_reduction_fails_on_all_ranks, no_context_is_one_rank, ranks_are_divided_by_role,
+                  a_wrong_role_is_named, callers_bring_communicators, exit_codes_are_those_of_the_job))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

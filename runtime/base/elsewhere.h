@@ -1,0 +1,15 @@
+/* Errors that this rank has because another one has an error. */
+#ifndef ISO_BASE_ELSEWHERE_H
+#define ISO_BASE_ELSEWHERE_H
+
+#include <stdbool.h>
+
+#include "runtime/base/status.h"
+
+/* Marks this thread's recorded error: it happened on another rank, whose message says more. An agreement takes the
+ * message of a rank that has an error of its own, if there is one. Returns the code unchanged. */
+iso_status iso_error_elsewhere(iso_status code);
+/* Whether this thread's last recorded error is so marked. */
+bool iso_error_is_elsewhere(void);
+
+#endif
