@@ -206,6 +206,11 @@ void iso_exchange_wait(iso_exchange *exchange, int thread);
 int iso_fabric_failures(const iso_fabric *fabric);
 /* ISO_OK, or the status of the first failure; its message is recorded in the calling thread. Local. */
 iso_status iso_fabric_failure(const iso_fabric *fabric);
+/* Tells the slots of all ranks of this host, from the next start of an exchange in which they wait for each other on,
+ * whether this rank is in trouble that it cannot tell by the exchange. Thread-safe. */
+void iso_fabric_tell_trouble(iso_fabric *fabric, bool trouble);
+/* Whether a rank of this host has told so: between the start and the end of such an exchange the same on all. */
+bool iso_fabric_troubled(const iso_fabric *fabric);
 /* When this rank's messages of the last run were sent, and when this rank found that all had been sent and
  * received: nanoseconds of iso_clock_ns(). False: it has none, or has not waited for them. For thread 0. */
 bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived);

@@ -62,7 +62,9 @@ struct iso_fabric {
     iso_window flags, own_flags; /* flags of the host's threads, and of this rank's */
     iso_barrier host_barrier, rank_barrier;
     int first_flag; /* number of this rank's first thread in the host's barrier */
-    bool reserved;  /* the domains have their windows */
+    atomic_bool
+        troubled;  /* this rank counts among the ranks in trouble, whose number follows the barrier's flags */
+    bool reserved; /* the domains have their windows */
     iso_stream *
         *pack_streams;     /* [local slots] for what this rank packs, on a device that gathers; else NULL */
     iso_counter *counters; /* [local slots] */

@@ -151,7 +151,7 @@ static iso_status make_barriers(iso_fabric *fabric)
                                                 one host */
     ISO_TRY(iso_comm_sum_before(fabric->host, threads, &before));
     ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_SUM, ISO_COMM_INT, &total, 1));
-    ISO_TRY(iso_window_create(fabric->host, ((size_t)total + 2) * sizeof(iso_count), "the flags of threads",
+    ISO_TRY(iso_window_create(fabric->host, ((size_t)total + 3) * sizeof(iso_count), "the flags of threads",
                               &fabric->flags));
     ISO_TRY(iso_window_create(NULL, ((size_t)threads + 2) * sizeof(iso_count), "the flags of threads",
                               &fabric->own_flags));
@@ -161,6 +161,22 @@ static iso_status make_barriers(iso_fabric *fabric)
     fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded, over};
 done:
     return status;
+}
+
+static iso_count *ranks_in_trouble(const iso_fabric *fabric)
+{
+    return (iso_count *)fabric->flags.base + fabric->host_barrier.count + 2;
+}
+
+void iso_fabric_tell_trouble(iso_fabric *fabric, bool trouble)
+{
+    if (atomic_exchange(&fabric->troubled, trouble) != trouble)
+        atomic_fetch_add(&ranks_in_trouble(fabric)->value, trouble ? 1 : (uint32_t)-1);
+}
+
+bool iso_fabric_troubled(const iso_fabric *fabric)
+{
+    return atomic_load(&ranks_in_trouble(fabric)->value) != 0;
 }
 
 void iso_fabric_barrier(iso_fabric *fabric, int thread)

@@ -72,6 +72,8 @@ struct iso_device {
     void (*fill)(iso_stream *stream, void *to, const void *element, size_t size, size_t count);
     /* Waits until all that was queued is done. Returns the first error since the last wait. */
     iso_status (*wait)(iso_stream *stream);
+    /* The same error as far as it is known without waiting; the next wait returns it too. */
+    iso_status (*check)(iso_stream *stream);
     iso_status (*create_event)(const iso_device *device, iso_device_event **event);
     void (*destroy_event)(iso_device_event *event); /* does nothing with NULL */
     /* The event is from now on the present end of the stream's queue, of the event's own device. Before the first

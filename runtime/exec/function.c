@@ -418,6 +418,8 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     iso_status agreed = iso_agree(runtime->ctx, status);
     iso_function_drop_steps(function); /* they find the fault */
     iso_agree_later(runtime->ctx, iso_results_clear_faults(runtime));
+    iso_fabric_tell_trouble(runtime->fabric, false);
+    runtime->device_failed = false;
     return agreed;
 }
 
@@ -442,7 +444,7 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
     iso_runtime *runtime = function->runtime;
     double total = o->memory->total;
     iso_status status = ISO_OK;
-    total += o->fault_known && iso_step_faults(total) == 0;
+    total += (o->fault_known || o->troubled) && iso_step_faults(total) == 0;
     if (runtime->idle_ranks) {
         total += o->lost;
         status = tell_idle_ranks(runtime, &total, results, count);
@@ -543,11 +545,13 @@ static iso_status begin_step(iso_function *function, const iso_batch *batch, iso
 static iso_status end_step(iso_function *function, iso_executable **ready, double *results)
 {
     iso_steps_ahead *steps = &function->steps;
-    const iso_runtime *runtime = function->runtime;
+    iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
     const iso_step_results *o = &steps->step[steps->first];
     double found[ISO_MAX_FUNCTION_OUTPUTS] = {0};
-    iso_agree_later(runtime->ctx, iso_results_wait(runtime, o));
+    iso_status waited = iso_results_wait(runtime, o);
+    iso_agree_later(runtime->ctx, waited);
+    runtime->device_failed |= waited != ISO_OK;
     for (int i = 0; runtime->n_locals > 0 && o->scalars && i < program->n_outputs; i++)
         found[i] = iso_results_output(program, o, i);
     steps->first = (steps->first + 1) % ISO_STEPS_AHEAD;

@@ -103,6 +103,7 @@ typedef struct iso_runtime {
     uint64_t steps;        /* of training so far */
     int failures_reported; /* failed messages that the last step reported to all slots as a fault */
     bool idle_ranks;       /* some rank hosts no slot */
+    bool device_failed;    /* after the faults of a step were counted: the next step tells the other ranks */
     iso_update_state *updates;
     struct iso_function *functions; /* list of all functions */
     struct iso_executable *left;    /* whose step has left its new weights to the next step; NULL: none */

@@ -19,6 +19,8 @@ typedef struct step {
     int staging;               /* which of its buffers a read uses */
     const atomic_int *lost;    /* the watchdog's word; NULL without one */
     const iso_step_info *info; /* pinned */
+    iso_step_results *results;
+    bool end_is_ordered; /* by events */
 } step;
 
 /* ---- recording ---- */
@@ -177,12 +179,34 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
     step_raise(slot, status);
 }
 
+/* Whether events order the end of the step: all of its exchanges only read memory that slots reach. */
+static bool end_is_ordered(const step *s)
+{
+    const iso_plan *plan = s->ready->plan;
+    bool ordered =
+        iso_exchange_is_ordered(plan->epilogue) && (!plan->faults || iso_exchange_is_ordered(plan->faults));
+    for (int b = 0; ordered && b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b) && iso_exchange_is_active(plan->bucket_exchange[b]))
+            ordered = iso_exchange_is_ordered(plan->bucket_exchange[b]);
+    return ordered;
+}
+
 /* Whether what is queued must be done before an exchange begins: exchanges read and write the slots' memory at once,
  * or slots read each other's memory. */
 static bool waits_for_queued(const step *s, const iso_exchange *exchange)
 {
     const iso_device *device = s->runtime->device;
     return !device->host_access && (!device->gather || iso_exchange_is_active(exchange));
+}
+
+/* What a device refuses may be the count of faults itself. */
+static void tell_failed(const step *s, iso_local_slot *slot)
+{
+    iso_status status = slot->stream->device->check(slot->stream);
+    if (status == ISO_OK)
+        return;
+    step_raise(slot, status);
+    iso_fabric_tell_trouble(s->runtime->fabric, true);
 }
 
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
@@ -199,8 +223,10 @@ static void prepare_end(const step *s, int local)
                             plan->program, local, &sp->rates[k]);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
-    if (!waits_for_queued(s, plan->epilogue))
+    if (s->end_is_ordered || !waits_for_queued(s, plan->epilogue)) {
+        tell_failed(s, slot);
         return;
+    }
     slot->fault_known = iso_fault_raised(&slot->fault);
     iso_status status = slot->stream->device->wait(slot->stream);
     if (status == ISO_OK)
@@ -236,10 +262,40 @@ static void finish_pulls(const step *s, const iso_exchange *exchange, int first,
     }
 }
 
-/* Failed messages are a fault of the step on all ranks. Called by thread 0. */
+/* What slots have queued before an exchange, and what its pulls have: their streams are ordered by events, or the
+ * host waits. */
+static void order_before(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    if (!iso_exchange_is_ordered(exchange))
+        finish_queued(s, exchange, first, end);
+    else
+        for (int l = first; l < end; l++)
+            iso_exchange_ready(exchange, s->runtime->locals[l].slot);
+}
+
+/* counted: of the end of the step. */
+static void order_pulls(const step *s, const iso_exchange *exchange, int first, int end, bool counted)
+{
+    if (!iso_exchange_is_ordered(exchange))
+        finish_pulls(s, exchange, first, end, counted);
+    else
+        for (int l = first; l < end; l++)
+            iso_exchange_read(exchange, s->runtime->locals[l].slot);
+}
+
+static void order_after(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    for (int l = first; iso_exchange_is_ordered(exchange) && l < end; l++)
+        iso_exchange_resume(exchange, s->runtime->locals[l].slot);
+}
+
+/* Failed messages are a fault of the step on all ranks, and so is a device that failed in an earlier one: this one
+ * can count nothing. Called by thread 0. */
 static void tell_failures(const step *s)
 {
     iso_runtime *runtime = s->runtime;
+    if (runtime->device_failed && runtime->site.one_host)
+        iso_fabric_tell_trouble(runtime->fabric, true);
     runtime->failures_reported = iso_fabric_failures(runtime->fabric);
     if (runtime->failures_reported > 0)
         step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
@@ -280,14 +336,38 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
     iso_exchange *weight_gather = s->ready->plan->weight_gather;
     begin_all(s, first, end, ISO_EVENT_WEIGHT_GATHER, -1);
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
-    finish_queued(s, weight_gather, first, end);
+    order_before(s, weight_gather, first, end);
     iso_exchange_begin(weight_gather, thread);
     note_flight(s, weight_gather, thread, -1);
     end_all(s, first, end);
     for (int l = first; l < end; l++)
         pull(s, weight_gather, l, -1);
-    finish_pulls(s, weight_gather, first, end, true);
+    order_pulls(s, weight_gather, first, end, true);
     end_exchange(s, weight_gather, thread, first, end, -1);
+    order_after(s, weight_gather, first, end);
+}
+
+/* The order of the exchanges at the end of a step, after its faults are counted: by events, or the host waits for
+ * what is queued (prepare_end). What slots change is among what they have read. */
+static void tell_written(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    for (int l = first; s->end_is_ordered && l < end; l++)
+        iso_exchange_ready(exchange, s->runtime->locals[l].slot);
+}
+
+static void tell_read(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    if (!s->end_is_ordered)
+        finish_pulls(s, exchange, first, end, true);
+    else
+        for (int l = first; l < end; l++)
+            iso_exchange_read(exchange, s->runtime->locals[l].slot);
+}
+
+static void await_readers(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    for (int l = first; s->end_is_ordered && l < end; l++)
+        iso_exchange_resume(exchange, s->runtime->locals[l].slot);
 }
 
 /* If there are many slots, slot 0 sums their faults. */
@@ -295,11 +375,13 @@ static void run_faults(const step *s, int thread, int first, int end)
 {
     iso_exchange *faults = s->ready->plan->faults;
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
+    tell_written(s, faults, first, end);
     iso_exchange_begin(faults, thread);
     for (int l = first; l < end; l++)
         iso_exchange_pull(faults, s->runtime->locals[l].slot);
-    finish_pulls(s, faults, first, end, true);
+    tell_read(s, faults, first, end);
     iso_exchange_end(faults, thread);
+    await_readers(s, faults, first, end);
     end_all(s, first, end);
 }
 
@@ -337,9 +419,12 @@ static void run_end(const step *s, int thread, int first, int end)
         run_faults(s, thread, first, end);
     begin_all(s, first, end, ISO_EVENT_EPILOGUE, -1);
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
+    tell_written(s, plan->epilogue, first, end);
     iso_exchange_start(plan->epilogue, thread);
     wait_for_buckets(s, thread);
     iso_exchange_wait(plan->epilogue, thread);
+    if (thread == 0)
+        s->results->troubled = iso_fabric_troubled(s->runtime->fabric);
     note_flight(s, plan->epilogue, thread, -1);
     end_all(s, first, end);
     for (int l = first; l < end; l++) {
@@ -348,9 +433,10 @@ static void run_end(const step *s, int thread, int first, int end)
         change_state(s, l);
         event_end(s, l);
     }
-    finish_pulls(s, plan->epilogue, first, end, true);
+    tell_read(s, plan->epilogue, first, end);
     end_buckets(s, thread);
     end_exchange(s, plan->epilogue, thread, first, end, -1);
+    await_readers(s, plan->epilogue, first, end);
     if (plan->weight_gather && !s->function->leaves_weights)
         run_weight_gather(s, thread, first, end);
 }
@@ -364,32 +450,6 @@ static int next_barrier(const iso_plan *plan, int from)
            plan->instructions[from].kind != ISO_BEGIN)
         from++;
     return from;
-}
-
-/* What slots have queued before an exchange, and what its pulls have: their streams are ordered by events, or the
- * host waits. */
-static void order_before(const step *s, const iso_exchange *exchange, int first, int end)
-{
-    if (!iso_exchange_is_ordered(exchange))
-        finish_queued(s, exchange, first, end);
-    else
-        for (int l = first; l < end; l++)
-            iso_exchange_ready(exchange, s->runtime->locals[l].slot);
-}
-
-static void order_pulls(const step *s, const iso_exchange *exchange, int first, int end)
-{
-    if (!iso_exchange_is_ordered(exchange))
-        finish_pulls(s, exchange, first, end, false);
-    else
-        for (int l = first; l < end; l++)
-            iso_exchange_read(exchange, s->runtime->locals[l].slot);
-}
-
-static void order_after(const step *s, const iso_exchange *exchange, int first, int end)
-{
-    for (int l = first; iso_exchange_is_ordered(exchange) && l < end; l++)
-        iso_exchange_resume(exchange, s->runtime->locals[l].slot);
 }
 
 static void run_exchange(const step *s, int number, int thread, int first, int end)
@@ -414,7 +474,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
         return;
     for (int l = first; l < end; l++)
         pull(s, exchange, l, number);
-    order_pulls(s, exchange, first, end);
+    order_pulls(s, exchange, first, end, false);
     end_exchange(s, exchange, thread, first, end, number);
     order_after(s, exchange, first, end);
 }
@@ -446,10 +506,11 @@ static void run_thread(void *arg, int thread)
 }
 
 /* The first fault that the host raised on this rank, and copies that failed after the faults were counted. */
-static void note_host_faults(const iso_runtime *runtime, iso_step_results *results)
+static void note_host_faults(iso_runtime *runtime, iso_step_results *results)
 {
     for (int l = 0; l < runtime->n_locals; l++) {
         const iso_local_slot *slot = &runtime->locals[l];
+        runtime->device_failed |= slot->lost;
         if (slot->lost)
             iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", slot->fault.text));
         results->fault_known |= slot->fault_known;
@@ -487,6 +548,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     results->memory->info =
         (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
     results->memory->total = 0;
+    s.results = results;
     s.info = &results->memory->info;
     s.staging = results == &function->steps.step[0] ? 0 : 1;
     begin_faults(function, results);
@@ -499,6 +561,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
         return;
     int64_t begun = iso_watch_time(watch);
     s.takes_weights = runtime->left == ready;
+    s.end_is_ordered = end_is_ordered(&s);
     iso_thread_pool_run(runtime->pool, run_thread, &s);
     runtime->left = function->leaves_weights && ready->plan->weight_gather ? ready : NULL;
     iso_watch_step_done(watch, begun);
@@ -519,6 +582,7 @@ void iso_step_send_left_weights(iso_runtime *runtime)
         return;
     runtime->left = NULL;
     iso_thread_pool_run(runtime->pool, run_left_thread, &s);
+    iso_agree_later(runtime->ctx, iso_runtime_finish(runtime)); /* it comes after the end of the step */
     if (iso_fabric_failures(runtime->fabric) > runtime->failures_reported)
         iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
 }

@@ -25,6 +25,7 @@
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
+ *   STANDIN_WAITED=FILE    each wait of the host for a stream adds a line to it
  *   STANDIN_NCCL_FOLDER=D  where the ranks of NCCL's communicators share a file (/dev/shm) */
 #ifndef ISO_TESTS_STANDIN_H
 #define ISO_TESTS_STANDIN_H
@@ -42,7 +43,8 @@ enum { STANDIN_MOST_GPUS = 8 };
 /* A number from the environment. */
 long standin_number(const char *variable, long otherwise);
 
-/* Adds a line to the file STANDIN_NOTES, if that is set. */
+/* Adds a line to the file that a variable of the environment names, if that is set; standin_note: STANDIN_NOTES. */
+void standin_tell(const char *variable, const char *line);
 __attribute__((format(printf, 1, 2))) void standin_note(const char *format, ...);
 
 /* Ends the process with a report: the caller did what CUDA leaves undefined. */

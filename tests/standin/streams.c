@@ -186,6 +186,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     if (error == cudaSuccess)
         await(stream, stream->pushed);
     let_go();
+    standin_tell("STANDIN_WAITED", "cudaStreamSynchronize");
     return error != cudaSuccess ? standin_error(error) : standin_enter("after cudaStreamSynchronize");
 }
 

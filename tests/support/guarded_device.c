@@ -300,6 +300,12 @@ static void fill(iso_stream *of, void *to, const void *element, size_t size, siz
     queue(of, w);
 }
 
+static iso_status check(iso_stream *of)
+{
+    (void)of;
+    return ISO_OK;
+}
+
 static iso_status wait(iso_stream *of)
 {
     stream *s = (stream *)of;
@@ -391,6 +397,7 @@ static const iso_device device = {.name = "test",
                                   .copy = copy,
                                   .fill = fill,
                                   .wait = wait,
+                                  .check = check,
                                   .create_event = create_event,
                                   .destroy_event = destroy_event,
                                   .record = record,

@@ -91,6 +91,13 @@ static iso_status wait(iso_stream *of)
     return iso_cuda_status(error, "the work that was queued failed");
 }
 
+static iso_status check(iso_stream *of)
+{
+    iso_cuda_use(of);
+    keep(of, cudaGetLastError());
+    return iso_cuda_status(((const stream *)of)->error, "the work that was queued failed");
+}
+
 static void copy(iso_stream *of, void *to, const void *from, size_t bytes)
 {
     iso_cuda_use(of);
@@ -400,6 +407,7 @@ static const iso_device functions = {.name = "cuda",
                                      .copy = copy,
                                      .fill = fill,
                                      .wait = wait,
+                                     .check = check,
                                      .create_event = create_event,
                                      .destroy_event = destroy_event,
                                      .record = record,
