@@ -265,6 +265,15 @@ void iso_function_destroy(iso_function *function)
 
 /* ---- plans by batch size ---- */
 
+/* Chooses algorithms with --tune, among those that are fused too: counting the scratch memory finds these. */
+static iso_status tune(const iso_runtime *runtime, const iso_executable *ready)
+{
+    if (!iso_tuning_is_on(runtime->ctx, runtime->backend))
+        return ISO_OK;
+    iso_executable_scratch(runtime, ready);
+    return iso_tuning_complete(runtime->ctx, runtime->backend, runtime->stream);
+}
+
 static iso_status make_plan(iso_function *function, int64_t rows, iso_executable **out)
 {
     iso_runtime *runtime = function->runtime;
@@ -280,8 +289,7 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     if (status == ISO_OK)
         plan = NULL; /* `ready` owns it, also if another rank fails */
     ISO_TRY(iso_agree(runtime->ctx, status));
-    iso_executable_scratch(runtime, ready); /* finds what is fused, too */
-    ISO_TRY(iso_tuning_complete(runtime->ctx, runtime->backend, runtime->stream));
+    ISO_TRY(tune(runtime, ready));
     ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
                                 iso_executable_scratch(runtime, ready)));
     ISO_TRY(iso_plan_connect(ready->plan));

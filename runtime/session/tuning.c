@@ -19,6 +19,11 @@ static const char *tuning_file(const iso_context *ctx)
     return iso_option(ctx, "tune", NULL);
 }
 
+bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend)
+{
+    return tuning_file(ctx) && backend->tuning;
+}
+
 /* ---- the file's text, on each rank ---- */
 
 static iso_status no_member(const char *path, const char *member)
@@ -145,7 +150,7 @@ static void add_lines(iso_text *all, char *lines)
     }
 }
 
-/* Whether a rank has a line that `all` lacks: the lowest such rank, or -1. */
+/* The lowest rank that has a line that `all` lacks; the number of ranks if there is none. */
 static iso_status find_rank(iso_context *ctx, const iso_text *all, const char *lines, int64_t *rank)
 {
     iso_text more = {0};
@@ -289,8 +294,6 @@ iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso
     char *text = NULL;
     size_t size = 0;
     iso_status status = ISO_OK;
-    if (!path || !tuning)
-        return ISO_OK;
     ISO_TRY(join_open(ctx, tuning, &open));
     if (open.length == 1)
         goto done;
