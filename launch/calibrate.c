@@ -187,5 +187,5 @@ done:
 }
 
 const iso_command iso_command_calibrate = {"calibrate", "--out FILE [--model NAME or FILE] [OPTION...]",
-                                           "measures this machine for `isogrid plan --time`", calibrate_run,
-                                           calibrate_print_help};
+                                           "measures this machine for `isogrid plan --time`",
+                                           .run = calibrate_run, .help = calibrate_print_help};

@@ -176,4 +176,4 @@ done:
 
 const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",
                                          "converts checkpoints, .weights.h5 and .keras: makes B from A",
-                                         convert_run, convert_help};
+                                         .run = convert_run, .help = convert_help};

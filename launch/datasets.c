@@ -14,4 +14,4 @@ static iso_status datasets_run(iso_context *ctx, int argc, char *const *argv)
 }
 
 const iso_command iso_command_datasets = {"datasets", "", "lists the built-in data sets, one line each",
-                                          datasets_run, NULL};
+                                          .run = datasets_run};

@@ -195,4 +195,4 @@ done:
 
 const iso_command iso_command_doctor = {
     "doctor", "[OPTION...]", "checks MPI, hosts, libraries and file system, and says what to change",
-    doctor_run, doctor_help};
+    .run = doctor_run, .help = doctor_help};

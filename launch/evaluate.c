@@ -70,4 +70,5 @@ static void evaluate_print_help(iso_text *text)
 
 const iso_command iso_command_evaluate = {
     "evaluate", "--model NAME or FILE --weights FILE or DIR --data NAME [OPTION...]",
-    "computes loss and metrics of trained weights on a data set", evaluate_run, evaluate_print_help};
+    "computes loss and metrics of trained weights on a data set", .run = evaluate_run,
+    .help = evaluate_print_help};

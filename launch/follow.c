@@ -193,5 +193,10 @@ static iso_status follow_run(iso_context *ctx, int argc, char *const *argv)
 }
 
 const iso_command iso_command_follow = {
-    "follow", "--model NAME or FILE --data NAME --checkpoint DIR --validation-data NAME [OPTION...]",
-    "evaluates each checkpoint of a training when it appears", follow_run, follow_print_help};
+    "follow",
+    "--model NAME or FILE --data NAME --checkpoint DIR --validation-data NAME [OPTION...]",
+    "evaluates each checkpoint of a training when it appears",
+    .run = follow_run,
+    .help = follow_print_help,
+    .has_roles = true,
+    .evaluates = true};

@@ -153,5 +153,5 @@ done:
 
 const iso_command iso_command_inspect = {
     "inspect", "FILE [--json]",
-    "shows what a checkpoint, a file of weights or a .keras file holds, and checks it", inspect_run,
-    inspect_help};
+    "shows what a checkpoint, a file of weights or a .keras file holds, and checks it", .run = inspect_run,
+    .help = inspect_help};

@@ -43,14 +43,23 @@ static void isogrid_print_help(iso_context *ctx, const iso_command *command)
     iso_text_free(&text);
 }
 
+/* NULL: none has this name. */
+static const iso_command *command_named(const char *name)
+{
+    int i = 0;
+    while (i < COMMANDS && strcmp(commands[i]->name, name) != 0)
+        i++;
+    return i < COMMANDS ? commands[i] : NULL;
+}
+
 static const iso_command *isogrid_find(const char *name)
 {
     const char *names[COMMANDS];
-    for (int i = 0; i < COMMANDS; i++) {
+    const iso_command *found = command_named(name);
+    if (found)
+        return found;
+    for (int i = 0; i < COMMANDS; i++)
         names[i] = commands[i]->name;
-        if (!strcmp(names[i], name))
-            return commands[i];
-    }
     static const char *const options[] = {"help", "version"};
     bool option = strncmp(name, "--", 2) == 0;
     iso_text near = {0};
@@ -163,39 +172,33 @@ static void occupy_standard_streams(void)
             (void)!open(file ? "/dev/full" : "/dev/null", O_RDWR);
 }
 
-/* `isogrid follow` is an evaluator without being told. Returns the number of words. */
-static int copy_words(int argc, char **argv, char **word)
+/* Returns the number of words. command: NULL if there is none. */
+static int copy_words(const iso_command *command, int argc, char **argv, char **word)
 {
     static char evaluator[] = "--role=evaluator";
     int words = 0;
     for (int i = 0; i < argc; i++) {
         word[words++] = argv[i];
-        if (i == 1 && !strcmp(argv[i], iso_command_follow.name))
+        if (i == 1 && command && command->evaluates)
             word[words++] = evaluator;
     }
     return words;
-}
-
-/* TF_CONFIG tells who trains and who evaluates; a look at a file or at the machine needs no cluster. */
-static bool has_roles(int argc, char **argv)
-{
-    return argc > 1 &&
-           (!strcmp(argv[1], iso_command_train.name) || !strcmp(argv[1], iso_command_follow.name));
 }
 
 int main(int argc, char **argv)
 {
     iso_context *ctx = NULL;
     int words = argc;
+    const iso_command *command = argc > 1 ? command_named(argv[1]) : NULL;
     occupy_standard_streams();
-    if (!has_roles(argc, argv))
+    if (!command || !command->has_roles)
         unsetenv("TF_CONFIG");
     char **word =
         iso_new(((size_t)argc + 2) * sizeof *word); /* iso_init takes its own options out of these */
     iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
     if (word)
-        words = copy_words(argc, argv, word);
-    if (argc > 1 && !strcmp(argv[1], iso_command_plan.name))
+        words = copy_words(command, argc, argv, word);
+    if (command && command->plans_only)
         iso_backend_only_plan();
     if (status == ISO_OK)
         status = iso_init(&words, &word, &ctx);

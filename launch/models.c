@@ -15,5 +15,5 @@ static iso_status models_run(iso_context *ctx, int argc, char *const *argv)
     return status;
 }
 
-const iso_command iso_command_models = {"models", "", "lists the built-in models, one line each", models_run,
-                                        NULL};
+const iso_command iso_command_models = {"models", "", "lists the built-in models, one line each",
+                                        .run = models_run};

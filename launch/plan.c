@@ -308,6 +308,9 @@ done:
     return status;
 }
 
-const iso_command iso_command_plan = {"plan", "--model NAME or FILE [OPTION...]",
+const iso_command iso_command_plan = {"plan",
+                                      "--model NAME or FILE [OPTION...]",
                                       "shows what training would do on any mesh, without running it",
-                                      plan_run, plan_print_help};
+                                      .run = plan_run,
+                                      .help = plan_print_help,
+                                      .plans_only = true};

@@ -80,4 +80,5 @@ static void predict_print_help(iso_text *text)
 
 const iso_command iso_command_predict = {
     "predict", "--model NAME or FILE --weights FILE or DIR --data NAME --out FILE.h5 [OPTION...]",
-    "writes the outputs of a model for all rows of a data set", predict_run, predict_print_help};
+    "writes the outputs of a model for all rows of a data set", .run = predict_run,
+    .help = predict_print_help};

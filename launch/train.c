@@ -167,5 +167,9 @@ static iso_status train_run(iso_context *ctx, int argc, char *const *argv)
     return status == ISO_OK ? train(ctx, &options) : status;
 }
 
-const iso_command iso_command_train = {"train", "--model NAME or FILE --data NAME [OPTION...]",
-                                       "trains a model on a data set", train_run, iso_train_options_help};
+const iso_command iso_command_train = {"train",
+                                       "--model NAME or FILE --data NAME [OPTION...]",
+                                       "trains a model on a data set",
+                                       .run = train_run,
+                                       .help = iso_train_options_help,
+                                       .has_roles = true};

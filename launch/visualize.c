@@ -94,5 +94,5 @@ done:
 }
 
 const iso_command iso_command_visualize = {"visualize", "--shape N,... --layout LAYOUT [OPTION...]",
-                                           "shows which slot holds which part of a tensor", visualize_run,
-                                           visualize_help};
+                                           "shows which slot holds which part of a tensor",
+                                           .run = visualize_run, .help = visualize_help};
