@@ -223,36 +223,32 @@ static void print_collectives(const printer *p)
 
 /* ---- memory ---- */
 
-/* A row of the table: columns of a slot, of a GPU if there are any, of a host unless it is NULL. */
-static void print_use(const printer *p, const char *use, int64_t slot, int64_t gpu, const int64_t *host)
+/* A row of the table. */
+static void print_use(const printer *p, const char *use, int64_t slot, int64_t together)
 {
-    char a[32], b[32], c[32];
-    iso_text_add(p->text, "  %-12s  %8s", use, bytes_text((double)slot, a));
-    if (p->report->n_gpu_slots > 0)
-        iso_text_add(p->text, "  %8s", bytes_text((double)gpu, b));
-    if (host)
-        iso_text_add(p->text, "  %8s", bytes_text((double)*host, c));
-    iso_text_add(p->text, "\n");
+    char a[32], b[32];
+    iso_text_add(p->text, "  %-12s  %8s  %8s\n", use, bytes_text((double)slot, a),
+                 bytes_text((double)together, b));
 }
 
 static void print_memory(const printer *p)
 {
     const iso_plan_report *r = p->report;
-    const iso_report_memory *s = &r->slot, *g = &r->gpu, *h = &r->host;
     bool gpus = r->n_gpu_slots > 0;
+    const iso_report_memory *s = &r->slot, *m = gpus ? &r->gpu : &r->host;
     char a[32];
     iso_text name = {0};
     iso_text_add(p->text, "\n  %-12s  %8s  %8s\n", gpus ? "GPU memory" : "memory", "a slot",
                  gpus ? "a GPU" : "a host");
-    print_use(p, "weights", s->weights, g->weights, gpus ? NULL : &h->weights);
-    print_use(p, "gradients", s->gradients, g->gradients, gpus ? NULL : &h->gradients);
-    print_use(p, "optimizer", s->optimizer, g->optimizer, gpus ? NULL : &h->optimizer);
-    print_use(p, "activations", s->activations, g->activations, gpus ? NULL : &h->activations);
-    print_use(p, gpus ? "workspaces" : "buffers", s->buffers, g->buffers, gpus ? NULL : &h->buffers);
-    print_use(p, "total", s->total, g->total, gpus ? NULL : &h->total);
+    print_use(p, "weights", s->weights, m->weights);
+    print_use(p, "gradients", s->gradients, m->gradients);
+    print_use(p, "optimizer", s->optimizer, m->optimizer);
+    print_use(p, "activations", s->activations, m->activations);
+    print_use(p, gpus ? "workspaces" : "buffers", s->buffers, m->buffers);
+    print_use(p, "total", s->total, m->total);
     if (gpus)
         iso_text_add(p->text, "  %d slot%s on the fullest GPU; memory of a host: %s\n", r->n_gpu_slots,
-                     r->n_gpu_slots == 1 ? "" : "s", bytes_text((double)h->total, a));
+                     r->n_gpu_slots == 1 ? "" : "s", bytes_text((double)r->host.total, a));
     name_op(&r->ops[r->peak], &name);
     iso_text_add(p->text, "  at most %s of a slot in use, at %d: %s\n", bytes_text((double)r->peak_bytes, a),
                  r->peak, iso_text_get(&name));
