@@ -84,18 +84,16 @@ typedef struct iso_kernel {
     void (*run)(const iso_kernel_call *call);
     /* Computing output 0 [rows, columns] in parts; NULL: not supported. run_part writes the part [offset,
      * offset + extent), dense, to `part`, or adds it to what `part` holds (add). Its bits are those of run. A
-     * part has up to part_rows rows; a part of more than one row has whole rows. prepare_parts is called
-     * first, with the inputs, and fills the call's scratch, which no other call uses until the last part. The
-     * planner may then let the optimizer compute a gradient part by part, when it needs each part. */
+     * part has up to part_rows rows; a part of more than one row has whole rows. Parts of
+     * embedding_grad_add are without input 0. prepare_parts is called first, with the inputs, and fills the call's
+     * scratch, which no other call uses until the last part. The planner may then let the optimizer compute a
+     * gradient part by part, when it needs each part. */
     int64_t (*part_rows)(const iso_kernel_call *call);
     void (*prepare_parts)(const iso_kernel_call *call);
     void (*run_part)(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
                      void *part);
     /* Whether output 0 may have the address of an input that the op's in_place names. */
     bool in_place;
-    /* Whether output 0 is the sum of input 0 and what the kernel computes from the other inputs: its parts are of
-     * the latter alone. */
-    bool adds;
 } iso_kernel;
 
 #ifdef __cplusplus

@@ -105,9 +105,10 @@ static void number_abstract(int slots, const int *host_of_slot, int devices, int
         domain_of_slot[s] = first[host_of_slot[s]]++; /* its place on the host */
     for (int h = 0, domains = 0; h < slots; h++) {
         int here = 0;
-        for (int turn = 0; turn < first[h]; turn++)
-            here = domain_at(turn, devices, per_domain) + 1 > here ? domain_at(turn, devices, per_domain) + 1
-                                                                   : here;
+        for (int turn = 0; turn < first[h]; turn++) {
+            int after = domain_at(turn, devices, per_domain) + 1;
+            here = after > here ? after : here;
+        }
         first[h] = domains;
         domains += here;
     }

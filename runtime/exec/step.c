@@ -108,16 +108,17 @@ static void run_read(const step *s, int local, int number)
     const iso_slot_instruction *bound = &sp->instruction[number];
     const iso_array *array = bound->array;
     void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
+    const bool any = iso_array_count(array) > 0, refused = iso_fault_raised(&sp->local->fault);
     iso_status status = ISO_OK;
     if (!staging)
         event_begin(s, local, ISO_EVENT_OP, number);
-    if (iso_array_count(array) > 0 && iso_fault_raised(&sp->local->fault)) /* a refused batch is not read */
+    if (any && refused) /* a refused batch is not read */
         status = step_clear(sp->local->stream, array);
-    else if (iso_array_count(array) > 0)
+    else if (any)
         status = read_rows(s, bound, out);
     if (staging)
         event_begin(s, local, ISO_EVENT_OP, number);
-    if (staging && status == ISO_OK && iso_array_count(array) > 0 && !iso_fault_raised(&sp->local->fault))
+    if (staging && status == ISO_OK && any && !refused)
         sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
     event_end(s, local);
     step_raise(sp->local, status);

@@ -123,6 +123,7 @@ static void sink(touch *heap, int64_t at, int64_t count)
     }
 }
 
+/* Not qsort, which may allocate memory: a step does not. */
 static void sort_touches(touch *heap, int64_t count)
 {
     for (int64_t i = count / 2 - 1; i >= 0; i--)
@@ -228,5 +229,4 @@ const iso_kernel iso_cpu_embedding_grad_add = {.op = "embedding_grad_add",
                                                .part_rows = embedding_grad_part_rows,
                                                .prepare_parts = prepare_embedding_grad,
                                                .run_part = run_embedding_grad_part,
-                                               .in_place = true,
-                                               .adds = true};
+                                               .in_place = true};

@@ -32,9 +32,9 @@ typedef struct iso_cuda_found_product iso_cuda_found_product;
 /* How cuBLASLt does a product; NULL: it does not (an empty one, types or an epilogue that it lacks, no algorithm for
  * its shapes whose sums have one order), or the library is not in use. */
 const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product);
-/* Bytes of workspace, whose address may be any multiple of 16. */
 /* For plans where there is no GPU: from now on every product that is possible is found, and cannot be run. */
 void iso_cuda_assume_products(void);
+/* Bytes of workspace, whose address may be any multiple of 16. */
 size_t iso_cuda_product_workspace(const iso_cuda_found_product *found);
 /* Whether the addresses are as aligned as cuBLASLt was told: multiples of 16. */
 bool iso_cuda_product_aligned(const iso_cuda_operands *operands);
