@@ -15,6 +15,7 @@
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
+ *   STANDIN_STALL=N        one of 16 works begins so many microseconds late (0): others come far ahead of its stream
  *   STANDIN_SEED=N         for delays and orders (1)
  *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
  *                          F may be `kernel`: kernel number N fails while it runs; `cudnnPlan`: a plan of cuDNN's is
@@ -23,6 +24,7 @@
  *   STANDIN_WAITS=0        streams do not wait for events: what depends on the waits then goes wrong
  *   STANDIN_CLOCK=1        events have the time that libraries say their work takes, the same in each run
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
+ *   STANDIN_LACKS=N        cuDNN refuses its engine number N
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
  *   STANDIN_WAITED=FILE    each wait of the host for a stream adds a line to it

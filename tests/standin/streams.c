@@ -124,13 +124,16 @@ static void finish(cudaStream_t stream, standin_item *item)
 static void *serve(void *argument)
 {
     cudaStream_t stream = argument;
-    uint64_t most = (uint64_t)standin_number("STANDIN_DELAY", 0);
+    uint64_t most = (uint64_t)standin_number("STANDIN_DELAY", 0),
+             stall = (uint64_t)standin_number("STANDIN_STALL", 0);
     for (;;) {
         hold();
         while (!stream->first && !stream->ended)
             pthread_cond_wait(&standin_change, &standin_lock);
         standin_queued *queued = stream->first;
         uint64_t delay = most && standin_draw(stream, 2) ? standin_draw(stream, most) : 0;
+        if (stall && standin_draw(stream, 16) == 0)
+            delay = stall;
         if (queued)
             stream->first = queued->next;
         let_go();
