@@ -12,6 +12,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/session/tuned.h"
 
 /* The newest checkpoint whose path matches "folder/name.weights.h5"; NULL: none. */
 static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
@@ -48,6 +49,10 @@ static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_t
 {
     const char *mesh = json_string_value(json_object_get(state, "mesh"));
     const char *seed = json_string_value(json_object_get(state, "seed"));
+    iso_status status =
+        iso_tuned_resume(ctx, iso_saved_file_path(from->file), json_object_get(state, "tuning"));
+    if (status != ISO_OK)
+        return status;
     if (seed && !iso_option(ctx, "seed", NULL))
         iso_set_seed(ctx, strtoull(seed, NULL, 16));
     from->distribution = json_incref(json_object_get(state, "distribution"));

@@ -108,9 +108,12 @@ typedef struct iso_tuned {
 typedef struct iso_backend_tuning {
     /* What choices depend on: member 0, 1, ... has a name ("device") and a value ("NVIDIA H200"). False: no more. */
     bool (*machine)(int member, const char **name, char *value, size_t size);
-    /* Number `number` of the works that kernels were found for (iso_backend.find) and that no choice was given for;
-     * NULL: there are not so many. Constant. */
-    const char *(*open_work)(int number);
+    /* Number `number` of the works that kernels were found for (iso_backend.find); NULL: there are not so many.
+     * Constant. */
+    const char *(*work)(int number);
+    /* The algorithm that was chosen for a work; NULL: none was. Valid until another is. *found: a kernel was found
+     * for the work. */
+    const char *(*choice)(const char *work, bool *found);
     /* Uses an algorithm for a work from now on, unless one was chosen before. Before the kernel runs. ISO_FAILED: it
      * cannot be used. */
     iso_status (*choose)(const char *work, const char *choice);

@@ -57,6 +57,8 @@ struct iso_context {
     double timeout; /* seconds after which a slow rank is named */
     iso_role_kind role;
     const struct iso_backend *backend;
+    bool tuning_resumed;         /* a training continues with the choices of --tune that its checkpoint has */
+    struct iso_choices *choices; /* tuned.c; NULL: there are no choices of --tune */
     iso_option_value *options;
     int n_options;
     iso_stop stop;

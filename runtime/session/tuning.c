@@ -9,19 +9,21 @@
 #include "runtime/base/json.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/session/lines.h"
 #include "runtime/session/session_impl.h"
+#include "runtime/session/tuned_impl.h"
 
 enum { MOST_BYTES = 1 << 28, VALUE = 200 };
 static const char *const format = "isogrid tuning 1";
 
-static const char *tuning_file(const iso_context *ctx)
+const char *iso_tuning_file(const iso_context *ctx)
 {
     return iso_option(ctx, "tune", NULL);
 }
 
 bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend)
 {
-    return tuning_file(ctx) && backend->tuning;
+    return backend->tuning && (iso_tuning_file(ctx) || ctx->tuning_resumed);
 }
 
 /* ---- the file's text, on each rank ---- */
@@ -106,7 +108,7 @@ static iso_status read_file(const char *path, char **text, size_t *size)
 
 iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend)
 {
-    const char *path = tuning_file(ctx);
+    const char *path = iso_tuning_file(ctx);
     char *text = NULL;
     size_t size = 0;
     iso_status status = ISO_OK;
@@ -128,77 +130,21 @@ done:
 
 /* ---- works without a choice, of all ranks ---- */
 
-/* A list of texts, each ended by a newline. */
-static iso_status list_open(const iso_backend_tuning *tuning, iso_text *list)
+static void list_open(const iso_backend_tuning *tuning, iso_text *list)
 {
     const char *work;
-    for (int i = 0; (work = tuning->open_work(i)); i++)
-        iso_text_add(list, "%s\n", work);
-    return list->failed ? iso_no_memory("the works of --tune") : ISO_OK;
+    bool found;
+    for (int i = 0; (work = tuning->work(i)); i++)
+        if (!tuning->choice(work, &found))
+            iso_text_add(list, "%s\n", work);
 }
 
-/* Adds to `all` the lines that it does not have. */
-static void add_lines(iso_text *all, char *lines)
-{
-    char *rest = NULL;
-    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        iso_text with_end = {0};
-        iso_text_add(&with_end, "\n%s\n", line);
-        if (!strstr(iso_text_get(all), iso_text_get(&with_end)))
-            iso_text_add(all, "%s\n", line);
-        iso_text_free(&with_end);
-    }
-}
-
-/* The lowest rank that has a line that `all` lacks; the number of ranks if there is none. */
-static iso_status find_rank(iso_context *ctx, const iso_text *all, const char *lines, int64_t *rank)
-{
-    iso_text more = {0};
-    char *copy = iso_strdup(lines);
-    iso_status status = iso_agree(ctx, copy ? ISO_OK : iso_no_memory("the works of --tune"));
-    iso_text_add(&more, "%s", iso_text_get(all));
-    if (status == ISO_OK)
-        add_lines(&more, copy);
-    *rank = more.length > all->length ? iso_rank(ctx) : iso_ranks(ctx);
-    iso_text_free(&more);
-    iso_free(copy);
-    return status == ISO_OK ? iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, rank, 1) : status;
-}
-
-/* Adds the lines of one rank on all. */
-static iso_status add_lines_of(iso_context *ctx, int root, const char *lines, iso_text *all)
-{
-    char *copy = NULL;
-    size_t size = strlen(lines);
-    iso_status status = ISO_OK;
-    ISO_TRY(iso_broadcast_from(ctx, root, &size, sizeof size));
-    copy = iso_new(size + 1);
-    ISO_TRY(iso_agree(ctx, copy ? ISO_OK : iso_no_memory("the works of --tune")));
-    if (iso_rank(ctx) == root)
-        memcpy(copy, lines, size);
-    ISO_TRY(iso_broadcast_from(ctx, root, copy, size));
-    add_lines(all, copy);
-    ISO_TRY(iso_agree(ctx, all->failed ? iso_no_memory("the works of --tune") : ISO_OK));
-done:
-    iso_free(copy);
-    return status;
-}
-
-/* The works of all ranks, as lines after an empty one; the same on all ranks. */
+/* As lines after an empty one; the same on all ranks. */
 static iso_status join_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_text *all)
 {
     iso_text own = {0};
-    iso_status status = ISO_OK;
-    int64_t rank = 0;
-    ISO_TRY(iso_agree(ctx, list_open(tuning, &own)));
-    iso_text_add(all, "\n");
-    for (;;) {
-        ISO_TRY(find_rank(ctx, all, iso_text_get(&own), &rank));
-        if (rank == iso_ranks(ctx))
-            break;
-        ISO_TRY(add_lines_of(ctx, (int)rank, iso_text_get(&own), all));
-    }
-done:
+    list_open(tuning, &own);
+    iso_status status = iso_lines_join(ctx, "the works of --tune", &own, all);
     iso_text_free(&own);
     return status;
 }
@@ -286,10 +232,10 @@ static iso_status complete_file(const char *path, const iso_backend_tuning *tuni
     return status;
 }
 
-iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream)
+/* Gives the works that are open on any rank a choice, and the file. */
+static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_stream *stream)
 {
-    const char *path = tuning_file(ctx);
-    const iso_backend_tuning *tuning = backend->tuning;
+    const char *path = iso_tuning_file(ctx);
     iso_text open = {0}, written = {0};
     char *text = NULL;
     size_t size = 0;
@@ -309,4 +255,12 @@ done:
     iso_text_free(&written);
     iso_free(text);
     return status;
+}
+
+iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream)
+{
+    iso_status status = ISO_OK;
+    if (iso_tuning_file(ctx))
+        status = choose_open(ctx, backend->tuning, stream);
+    return status == ISO_OK ? iso_tuned_agree(ctx, backend->tuning) : status;
 }

@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Whether there are choices: --tune is given, and the backend has some. Local. */
+/* Whether there are choices: the backend has some, and --tune is given or a checkpoint has given some (tuned.h).
+ * The same on all ranks. Local. */
 bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend);
 /* Gives the choices of the file, if there is one, to the backend. ISO_INVALID: the file is not such a file, or is for
  * another device or other versions of libraries than a rank has, which the message names. Nothing without --tune; a
@@ -17,7 +18,8 @@ bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend);
 iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend);
 /* Rank 0 measures the works that kernels were found for on any rank since, and that have no choice, on a stream of
  * its own, and adds them to the file; all ranks use the choices. To be called when the kernels of a plan are
- * known, and before they run, with choices only. ISO_IO: the file cannot be written. Collective. */
+ * known, and before they run, with choices only. ISO_IO: the file cannot be written. ISO_INVALID: ranks do a work in
+ * different ways, which the message names. Collective. */
 iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream);
 
 #ifdef __cplusplus

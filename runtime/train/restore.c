@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/saver.h"
 #include "runtime/exec/inspect.h"
 #include "runtime/session/session.h"
+#include "runtime/session/tuned.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/state_impl.h"
 
@@ -117,7 +118,10 @@ iso_status iso_training_resume(iso_training *t, iso_saved_file *file)
     iso_training_cursor cursor;
     double rate;
     iso_status status;
-    ISO_TRY(iso_agree(t->ctx, check_state(t, file, &state, &cursor)));
+    status = check_state(t, file, &state, &cursor);
+    if (status == ISO_OK)
+        status = iso_tuned_resume(t->ctx, iso_saved_file_path(file), json_object_get(state, "tuning"));
+    ISO_TRY(iso_agree(t->ctx, status));
     ISO_TRY(iso_model_read_tensors(t->model, file, ISO_OPTIMIZER_NEEDED));
     status = iso_state_restore(file, state, &cursor, t);
     ISO_TRY(iso_agree(t->ctx, status == ISO_OK ? read_callbacks(t, file) : status));
@@ -184,6 +188,17 @@ done:
     return status;
 }
 
+/* Before the builder makes plans. */
+static iso_status take_choices(iso_context *ctx, const iso_saved_file *file)
+{
+    json_t *state = NULL;
+    iso_status status = file ? iso_state_parse(file, &state) : ISO_OK;
+    if (status == ISO_OK && state)
+        status = iso_tuned_resume(ctx, iso_saved_file_path(file), json_object_get(state, "tuning"));
+    json_decref(state);
+    return status;
+}
+
 iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
                                        iso_model *(*build)(iso_context *ctx), iso_model **out)
 {
@@ -193,6 +208,7 @@ iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
         status = iso_null_argument(__func__, "folder, build, model", !folder ? 0 : !build ? 1 : 2);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_checkpoint_newest(ctx, __func__, folder, NULL, &file));
+    ISO_TRY(iso_agree(ctx, take_choices(ctx, file)));
     iso_model *model = build(ctx);
     ISO_TRY(iso_agree(ctx, model ? ISO_OK : iso_error(ISO_INVALID, "the builder returned no model")));
     if (file && model->status == ISO_OK) {

@@ -70,15 +70,25 @@ void iso_cuda_note_work(const char *text)
     pthread_mutex_unlock(&lock);
 }
 
-static const char *open_work(int number)
+static const char *noted_work(int number)
 {
     const char *text = NULL;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < n_works && !text; i++)
-        if (works[i]->noted && !works[i]->choice[0] && number-- == 0)
+        if (works[i]->noted && number-- == 0)
             text = works[i]->text;
     pthread_mutex_unlock(&lock);
     return text;
+}
+
+static const char *choice_of(const char *text, bool *noted)
+{
+    pthread_mutex_lock(&lock);
+    const work *w = look_up(text, false);
+    const char *choice = w && w->choice[0] ? w->choice : NULL;
+    *noted = w && w->noted;
+    pthread_mutex_unlock(&lock);
+    return choice;
 }
 
 static iso_status choose(const char *text, const char *choice)
@@ -220,4 +230,4 @@ static iso_status measure(const char *text, iso_stream *stream, iso_tuned *tuned
 }
 
 const iso_backend_tuning iso_cuda_tuning = {
-    .machine = machine, .open_work = open_work, .choose = choose, .measure = measure};
+    .machine = machine, .work = noted_work, .choice = choice_of, .choose = choose, .measure = measure};

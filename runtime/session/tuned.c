@@ -1,0 +1,272 @@
+#include "runtime/session/tuned.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/lines.h"
+#include "runtime/session/session_impl.h"
+#include "runtime/session/tuned_impl.h"
+
+enum { VALUE = 200 };
+static const char WHAT[] = "the choices of --tune";
+
+typedef struct iso_choices {
+    json_t *works; /* the choices of this run's works, on all ranks */
+    json_t *
+        stored; /* those of the checkpoint, without those that were warned of; NULL: it has none for this machine */
+    char *path; /* of the checkpoint */
+} iso_choices;
+
+static iso_status open_choices(iso_context *ctx)
+{
+    if (!ctx->choices)
+        ctx->choices = iso_new(sizeof *ctx->choices);
+    if (ctx->choices && !ctx->choices->works)
+        ctx->choices->works = json_object();
+    return ctx->choices && ctx->choices->works ? ISO_OK : iso_no_memory("%s", WHAT);
+}
+
+void iso_tuned_free(iso_context *ctx)
+{
+    if (!ctx->choices)
+        return;
+    json_decref(ctx->choices->works);
+    json_decref(ctx->choices->stored);
+    iso_free(ctx->choices->path);
+    iso_free(ctx->choices);
+}
+
+/* ---- of this run ---- */
+
+/* "WORK<tab>CHOICE", without a choice if rules choose. */
+static void list_choices(const iso_backend_tuning *tuning, iso_text *list)
+{
+    const char *work, *choice;
+    bool found;
+    for (int i = 0; (work = tuning->work(i)); i++) {
+        choice = tuning->choice(work, &found);
+        iso_text_add(list, "%s\t%s\n", work, choice ? choice : "");
+    }
+}
+
+static const char *said(const char *choice)
+{
+    return *choice ? choice : "what rules choose";
+}
+
+/* Whether a work is done here as on the lowest rank that does it. */
+static iso_status check_own(const iso_backend_tuning *tuning, const char *work, const char *choice)
+{
+    bool found;
+    const char *own = tuning->choice(work, &found);
+    if (!found || strcmp(own ? own : "", choice) == 0)
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "%s are not those of the other ranks: '%s' is done by '%s' here, and by '%s' on a lower rank", WHAT,
+        work, said(own ? own : ""), said(choice));
+}
+
+/* On rank 0. A work is warned of once. */
+static void warn_of_other(const iso_context *ctx, const char *work, const char *choice)
+{
+    iso_choices *kept = ctx->choices;
+    const char *stored = json_string_value(json_object_get(kept->stored, work));
+    if (!stored || strcmp(stored, choice) == 0)
+        return;
+    if (iso_rank(ctx) == 0)
+        iso_warn("%s was written by a run in which '%s' was done by '%s'; it is done by '%s' from here on: "
+                 "numbers agree to rounding only",
+                 kept->path, work, stored, said(choice));
+    json_object_del(kept->stored, work);
+}
+
+/* One line of all ranks' lists. */
+static iso_status keep_line(const iso_context *ctx, const iso_backend_tuning *tuning, char *line)
+{
+    char *choice = strchr(line, '\t');
+    *choice++ = 0;
+    if (json_object_get(ctx->choices->works, line)) /* of a lower rank */
+        return check_own(tuning, line, json_string_value(json_object_get(ctx->choices->works, line)));
+    if (json_object_set_new(ctx->choices->works, line, json_string(choice)) != 0)
+        return iso_no_memory("%s", WHAT);
+    warn_of_other(ctx, line, choice);
+    return check_own(tuning, line, choice);
+}
+
+static iso_status keep_lines(const iso_context *ctx, const iso_backend_tuning *tuning, char *lines)
+{
+    char *rest = NULL;
+    iso_status status = ISO_OK;
+    json_object_clear(ctx->choices->works);
+    for (char *line = strtok_r(lines, "\n", &rest); line && status == ISO_OK;
+         line = strtok_r(NULL, "\n", &rest))
+        status = keep_line(ctx, tuning, line);
+    return status;
+}
+
+iso_status iso_tuned_agree(iso_context *ctx, const iso_backend_tuning *tuning)
+{
+    iso_text own = {0}, all = {0};
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, open_choices(ctx)));
+    list_choices(tuning, &own);
+    ISO_TRY(iso_lines_join(ctx, WHAT, &own, &all));
+    ISO_TRY(iso_agree(ctx, keep_lines(ctx, tuning, all.data)));
+done:
+    iso_text_free(&own);
+    iso_text_free(&all);
+    return status;
+}
+
+json_t *iso_tuned_state(const iso_context *ctx)
+{
+    const char *name, *work;
+    char value[VALUE];
+    json_t *choice, *state = json_object(), *works = json_object();
+    const iso_backend_tuning *tuning = ctx->backend->tuning;
+    for (int i = 0; tuning && tuning->machine(i, &name, value, sizeof value); i++)
+        json_object_set_new(state, name, json_string(value));
+    if (ctx->choices)
+        json_object_foreach(ctx->choices->works, work, choice)
+        {
+            if (*json_string_value(choice))
+                json_object_set(works, work, choice);
+        }
+    bool any = json_object_size(works) > 0;
+    json_object_set_new(state, "works", works);
+    if (any)
+        return state;
+    json_decref(state);
+    return NULL;
+}
+
+/* ---- of a checkpoint ---- */
+
+/* Whether its choices are for this machine; else rank 0 warns. */
+static bool is_of_machine(const iso_context *ctx, const char *path, const json_t *stored)
+{
+    const char *name;
+    char value[VALUE];
+    const iso_backend_tuning *tuning = ctx->backend->tuning;
+    for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++) {
+        const char *theirs = json_string_value(json_object_get(stored, name));
+        if (theirs && strcmp(theirs, value) == 0)
+            continue;
+        if (iso_rank(ctx) == 0)
+            iso_warn(
+                "%s was written with choices of --tune for %s '%s', but this is '%s': they are not used, and "
+                "numbers agree to rounding only",
+                path, name, theirs ? theirs : "", value);
+        return false;
+    }
+    return true;
+}
+
+static iso_status check_works(const char *path, const json_t *works)
+{
+    const char *work;
+    json_t *choice;
+    bool good = json_is_object(works);
+    json_object_foreach((json_t *)(uintptr_t)works, work, choice)
+    {
+        good &= json_is_string(choice);
+    }
+    return good ? ISO_OK : iso_error(ISO_INVALID, "%s: its state has no choices of --tune in 'tuning'", path);
+}
+
+/* What the run's file says of a work of the checkpoint, and something else: the first one, and how many. */
+typedef struct differences {
+    int count;
+    const char *work, *theirs, *ours;
+} differences;
+
+/* What has a choice already keeps it. So does what a plan has without one: rank 0 warns when plans are compared. */
+static iso_status use_stored(const iso_context *ctx, const json_t *works, int *used, differences *other)
+{
+    const iso_backend_tuning *tuning = ctx->backend->tuning;
+    const char *work;
+    json_t *entry;
+    bool found;
+    json_object_foreach((json_t *)(uintptr_t)works, work, entry)
+    {
+        const char *theirs = json_string_value(entry), *ours = tuning->choice(work, &found);
+        if (ours && strcmp(ours, theirs) != 0 && other->count++ == 0)
+            *other = (differences){1, work, theirs, ours};
+        if (ours && strcmp(ours, theirs) != 0)
+            json_object_del(ctx->choices->stored, work); /* it is warned of now */
+        if (ours || found)
+            continue;
+        iso_status status = tuning->choose(work, theirs);
+        if (status != ISO_OK)
+            return status;
+        ++*used;
+    }
+    return ISO_OK;
+}
+
+static void say(const iso_context *ctx, const char *path, int used, const differences *other)
+{
+    const char *file = iso_tuning_file(ctx);
+    if (used > 0)
+        fprintf(stderr, "tune: %d choices of %s are used%s%s\n", used, path,
+                file ? ", besides those of " : "", file ? file : "");
+    if (other->count > 0)
+        iso_warn("%s was written with other choices of --tune than '%s' has, for %d products and "
+                 "convolutions (the first is '%s': '%s' there, '%s' here): numbers agree to rounding only",
+                 path, file ? file : "", other->count, other->work, other->theirs, other->ours);
+}
+
+static iso_status resume(iso_context *ctx, const char *path, const json_t *works)
+{
+    int used = 0;
+    differences other = {.count = 0};
+    ctx->choices->stored = json_deep_copy(works);
+    if (!ctx->choices->stored)
+        return iso_no_memory("%s", WHAT);
+    iso_status status = use_stored(ctx, works, &used, &other);
+    if (status == ISO_OK && iso_rank(ctx) == 0)
+        say(ctx, path, used, &other);
+    ctx->tuning_resumed = true;
+    return status;
+}
+
+/* *again: the run has continued from this checkpoint already. */
+static iso_status note_checkpoint(iso_context *ctx, const char *path, bool *again)
+{
+    iso_status status = open_choices(ctx);
+    if (status != ISO_OK)
+        return status;
+    *again = ctx->choices->path && strcmp(ctx->choices->path, path) == 0;
+    if (*again)
+        return ISO_OK;
+    iso_free(ctx->choices->path);
+    json_decref(ctx->choices->stored);
+    ctx->choices->stored = NULL;
+    ctx->choices->path = iso_strdup(path);
+    return ctx->choices->path ? ISO_OK : iso_no_memory("%s", WHAT);
+}
+
+iso_status iso_tuned_resume(iso_context *ctx, const char *path, const json_t *stored)
+{
+    const json_t *works = json_object_get(stored, "works");
+    iso_status status = ISO_OK;
+    bool again;
+    if (!ctx->backend->tuning)
+        return ISO_OK;
+    ISO_TRY(note_checkpoint(ctx, path, &again));
+    if (again)
+        return ISO_OK;
+    if (!stored && iso_tuning_file(ctx) && iso_rank(ctx) == 0)
+        iso_warn("%s was written without choices of --tune: numbers agree to rounding only", path);
+    if (!stored)
+        return ISO_OK;
+    ISO_TRY(check_works(path, works));
+    if (is_of_machine(ctx, path, stored))
+        status = resume(ctx, path, works);
+done:
+    return status;
+}

@@ -1,0 +1,15 @@
+/* For runtime/session. */
+#ifndef ISO_SESSION_TUNED_IMPL_H
+#define ISO_SESSION_TUNED_IMPL_H
+
+#include "runtime/backend/backend.h"
+#include "runtime/session/tuned.h"
+
+/* Of --tune; NULL: it is not given. */
+const char *iso_tuning_file(const iso_context *ctx);
+/* Compares the ranks' choices for the works of their plans, and keeps them for checkpoints. ISO_INVALID names a work
+ * that ranks do in different ways. Collective. */
+iso_status iso_tuned_agree(iso_context *ctx, const iso_backend_tuning *tuning);
+void iso_tuned_free(iso_context *ctx);
+
+#endif
