@@ -40,6 +40,10 @@ ISO_HOST_DEVICE static inline int64_t iso_index_read(const iso_array *array, int
         int64_t index = ((const int64_t *)array->data)[i];
         return index >= 0 && index < count ? index : -1;
     }
+    if (array->dtype == ISO_I32) { /* the most frequent type of labels */
+        int64_t index = ((const int32_t *)array->data)[i];
+        return index >= 0 && index < count ? index : -1;
+    }
     double value = iso_index_element(array, i);
     if (!(value >= 0 && value < (double)count) || value != floor(value))
         return -1;

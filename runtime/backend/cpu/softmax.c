@@ -74,13 +74,25 @@ static void softmax_run_sparse(const iso_kernel_call *call)
     }
 }
 
+/* Writes the probabilities of the rows that begin at `row`, whose gradients are computed next: of many rows if they
+ * are short, of one otherwise. */
+static void softmax_rows_from(const iso_kernel_call *call, const rows_of_classes *n, int64_t row)
+{
+    enum { SHORT = 64, ROWS = 64 };
+    const int64_t step = n->classes <= SHORT ? ROWS : 1, at = row * n->classes;
+    if (row % step == 0)
+        iso_cpu_functions()->softmax_f32(n->rows - row < step ? n->rows - row : step, n->classes,
+                                         (const float *)call->in[LOGITS].data + at,
+                                         (float *)call->out[0].data + at);
+}
+
 static void softmax_run_sparse_gradient(const iso_kernel_call *call)
 {
     rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
-    const float *x = call->in[LOGITS].data, *dloss = call->in[DLOSS].data;
+    const float *dloss = call->in[DLOSS].data;
     float *dx = call->out[0].data;
-    for (int64_t row = 0; row < n.rows; row++, x += n.classes, dx += n.classes) {
-        iso_cpu_functions()->softmax_f32(1, n.classes, x, dx);
+    for (int64_t row = 0; row < n.rows; row++, dx += n.classes) {
+        softmax_rows_from(call, &n, row);
         int64_t class = softmax_class_of(call, row, n.classes);
         if (class >= 0)
             dx[class] -= 1;
@@ -111,11 +123,11 @@ static void softmax_run_dense(const iso_kernel_call *call)
 static void softmax_run_dense_gradient(const iso_kernel_call *call)
 {
     rows_of_classes n = softmax_rows_of(&call->in[LOGITS]);
-    const float *x = call->in[LOGITS].data, *t = call->in[LABELS].data, *dloss = call->in[DLOSS].data;
+    const float *t = call->in[LABELS].data, *dloss = call->in[DLOSS].data;
     float *dx = call->out[0].data;
-    for (int64_t row = 0; row < n.rows; row++, x += n.classes, dx += n.classes, t += n.classes) {
+    for (int64_t row = 0; row < n.rows; row++, dx += n.classes, t += n.classes) {
         float sum = 0;
-        iso_cpu_functions()->softmax_f32(1, n.classes, x, dx);
+        softmax_rows_from(call, &n, row);
         for (int64_t i = 0; i < n.classes; i++)
             sum += t[i];
         for (int64_t i = 0; i < n.classes; i++)

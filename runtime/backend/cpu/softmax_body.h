@@ -36,9 +36,116 @@ INLINE float sum_of_exp(int64_t n, const float *x, float largest, float *y)
     return vf_sum(sum);
 }
 
+/* ---- rows of few classes: VL rows at once, each in its lane. Additions are in the order of a single row, so the bits
+ * are the same ---- */
+enum { FEW_CLASSES = 32 };
+
+typedef struct few_rows {
+    vf class[FEW_CLASSES]; /* [class][row] */
+    vf lane[VL];           /* of a row's sum; class i is added to lane i % VL */
+} few_rows;
+
+/* The number of leading rows that are computed VL at once. */
+INLINE int64_t rows_at_once(int64_t rows, int64_t n)
+{
+    return n <= FEW_CLASSES ? rows / VL * VL : 0;
+}
+
+INLINE void few_get(int64_t n, const float *x, vf *class)
+{
+    float *to = (float *)class;
+    for (int64_t row = 0; row < VL; row++)
+        for (int64_t i = 0; i < n; i++)
+            to[i * VL + row] = x[row * n + i];
+}
+
+INLINE void few_put(int64_t n, const vf *class, float *y)
+{
+    const float *from = (const float *)class;
+    for (int64_t row = 0; row < VL; row++)
+        for (int64_t i = 0; i < n; i++)
+            y[row * n + i] = from[i * VL + row];
+}
+
+INLINE vf few_largest(int64_t n, const few_rows *f)
+{
+    vf largest = vf_set(-INFINITY);
+    for (int64_t i = 0; i < n; i++)
+        largest = vf_max(f->class[i], largest);
+    return largest;
+}
+
+INLINE void few_begin_sum(few_rows *f)
+{
+    for (int i = 0; i < VL; i++)
+        f->lane[i] = vf_zero();
+}
+
+/* By halves, as vf_sum(). */
+INLINE vf few_sum(few_rows *f)
+{
+    for (int half = VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            f->lane[i] += f->lane[i + half];
+    return f->lane[0];
+}
+
+/* Turns the classes into exp(x - largest), and returns their sums. */
+INLINE vf few_exp(int64_t n, vf largest, few_rows *f)
+{
+    few_begin_sum(f);
+    for (int64_t i = 0; i < n; i++) {
+        f->class[i] = vf_exp(f->class[i] - largest);
+        f->lane[i % VL] += f->class[i];
+    }
+    return few_sum(f);
+}
+
+static void few_softmax(int64_t n, const float *x, float *y)
+{
+    few_rows f;
+    few_get(n, x, f.class);
+    vf scale = 1 / few_exp(n, few_largest(n, &f), &f);
+    for (int64_t i = 0; i < n; i++)
+        f.class[i] *= scale;
+    few_put(n, f.class, y);
+}
+
+static void few_log_sum_exp(int64_t n, const float *x, float *y)
+{
+    few_rows f;
+    float sum[VL];
+    few_get(n, x, f.class);
+    vf largest = few_largest(n, &f);
+    vf_store(sum, few_exp(n, largest, &f));
+    for (int row = 0; row < VL; row++)
+        sum[row] = logf(sum[row]);
+    vf_store(y, largest + vf_load(sum));
+}
+
+static void few_softmax_grad(int64_t n, const float *y, const float *dy, float *dx)
+{
+    few_rows f;
+    vf slope[FEW_CLASSES];
+    few_get(n, y, f.class);
+    few_get(n, dy, slope);
+    few_begin_sum(&f);
+    for (int64_t i = 0; i < n; i++)
+        f.lane[i % VL] = vf_fma(f.class[i], slope[i], f.lane[i % VL]);
+    vf all = few_sum(&f);
+    for (int64_t i = 0; i < n; i++)
+        slope[i] = f.class[i] * (slope[i] - all);
+    few_put(n, slope, dx);
+}
+
 void ISO_SIMD(softmax_f32)(int64_t rows, int64_t n, const float *x, float *y)
 {
-    for (int64_t row = 0; row < rows; row++, x += n, y += n) {
+    const int64_t whole = rows_at_once(rows, n);
+    for (int64_t row = 0; row < whole; row += VL)
+        few_softmax(n, x + row * n, y + row * n);
+    x += whole * n;
+    y += whole * n;
+    for (int64_t row = whole; row < rows; row++, x += n, y += n) {
         float scale = 1 / sum_of_exp(n, x, largest_of(n, x), y);
         for (int64_t i = 0; i < n; i += VL)
             vf_put(y + i, vf_get(y + i, n - i) * scale, n - i);
@@ -47,7 +154,11 @@ void ISO_SIMD(softmax_f32)(int64_t rows, int64_t n, const float *x, float *y)
 
 void ISO_SIMD(log_sum_exp_f32)(int64_t rows, int64_t n, const float *x, float *y)
 {
-    for (int64_t row = 0; row < rows; row++, x += n) {
+    const int64_t whole = rows_at_once(rows, n);
+    for (int64_t row = 0; row < whole; row += VL)
+        few_log_sum_exp(n, x + row * n, y + row);
+    x += whole * n;
+    for (int64_t row = whole; row < rows; row++, x += n) {
         float largest = largest_of(n, x), sum = sum_of_exp(n, x, largest, NULL);
         y[row] = largest + logf(sum);
     }
@@ -86,7 +197,13 @@ void ISO_SIMD(class_softmax_f32)(int64_t rows, int64_t n, const float *x, const 
 
 void ISO_SIMD(softmax_grad_f32)(int64_t rows, int64_t n, const float *y, const float *dy, float *dx)
 {
-    for (int64_t row = 0; row < rows; row++, y += n, dy += n, dx += n) {
+    const int64_t whole = rows_at_once(rows, n);
+    for (int64_t row = 0; row < whole; row += VL)
+        few_softmax_grad(n, y + row * n, dy + row * n, dx + row * n);
+    y += whole * n;
+    dy += whole * n;
+    dx += whole * n;
+    for (int64_t row = whole; row < rows; row++, y += n, dy += n, dx += n) {
         vf sum = vf_zero();
         for (int64_t i = 0; i < n; i += VL)
             sum = vf_fma(vf_get(y + i, n - i), vf_get(dy + i, n - i), sum);
