@@ -66,6 +66,15 @@ iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_bo
     return status;
 }
 
+/* The row with which a slot begins to read its part of an input. Slots that read the same rows begin at different ones:
+ * what one of them has read comes to the others from its cache, not from memory. */
+static int64_t bind_turn(const iso_plan *plan, int value, const iso_array *array, int slot)
+{
+    const uint32_t axes = ~iso_layout_sharded_axes(&plan->program->values[value].layout);
+    int index, count = iso_group_count(plan->program->mesh, axes, slot, &index);
+    return array->rank > 0 && plan->program->mesh->n_slots > 1 ? array->dim[0] * index / count : 0;
+}
+
 /* Where the host cannot write a slot's memory, a batch is read into pinned memory. */
 static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
 {
@@ -92,8 +101,10 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
                      plan->program->steps[instruction->step].op->n_outputs;
             ISO_TRY(bind_kernel(runtime, ready, sp, i));
         } else if (instruction->kind == ISO_READ) {
+            const int value = plan->program->input_value[instruction->input];
             bound->input = instruction->input;
-            *array = iso_plan_array(plan, plan->program->input_value[instruction->input], sp->local->slot);
+            *array = iso_plan_array(plan, value, sp->local->slot);
+            bound->turn = bind_turn(plan, value, array, sp->local->slot);
             ISO_TRY(make_staging(sp->local->device, array++, bound));
         } else if (instruction->kind == ISO_COPY) {
             bound->copy = copy++;

@@ -21,6 +21,7 @@ typedef struct iso_slot_instruction {
     int in_sequence,
         rest;         /* its number there, and how many instructions of the sequence there are from it on */
     int input;        /* READ: component of the batch */
+    int64_t turn;     /* READ: the row of its part with which it begins */
     iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
     /* READ: pinned memory that the batch writes, for steps that go ahead; NULL: it writes the array itself */
     void *staging[ISO_STEPS_AHEAD];

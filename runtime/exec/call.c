@@ -127,14 +127,29 @@ done:
 
 /* ---- values as a batch ---- */
 
-/* Reads what a slot holds of an input. The value has the input's layout, so this is one of its parts. */
+/* Whether `part` is some of the rows of `whole`. */
+static bool is_rows_of(const iso_box *whole, const iso_box *part)
+{
+    iso_box rows = *part;
+    if (whole->rank == 0 || part->rank == 0)
+        return whole->rank == part->rank;
+    rows.offset[0] = whole->offset[0];
+    rows.extent[0] = whole->extent[0];
+    return iso_box_equal(whole, &rows) && part->offset[0] >= whole->offset[0] &&
+           part->offset[0] + part->extent[0] <= whole->offset[0] + whole->extent[0];
+}
+
+/* Reads rows of what a slot holds of an input. The value has the input's layout, so these are of one of its parts. */
 static iso_status read_value(const iso_value *value, const iso_box *box, void *out)
 {
+    const size_t bytes = (size_t)iso_box_count(box) * iso_dtype_size(value->dtype);
     for (int l = 0; l < value->n_locals; l++) {
         iso_box held = iso_value_local_box(value, l);
-        if (!iso_box_equal(&held, box))
+        if (!is_rows_of(&held, box))
             continue;
-        memcpy(out, value->part[l], (size_t)iso_box_count(box) * iso_dtype_size(value->dtype));
+        int64_t before = box->rank > 0 ? box->offset[0] - held.offset[0] : 0;
+        size_t row = box->rank > 0 && box->extent[0] > 0 ? bytes / (size_t)box->extent[0] : 0;
+        memcpy(out, (const char *)value->part[l] + (size_t)before * row, bytes);
         return ISO_OK;
     }
     return iso_error(ISO_FAILED, "a slot reads elements of a value that it does not hold");

@@ -98,7 +98,12 @@ static iso_status read_rows(const step *s, const iso_slot_instruction *bound, vo
     for (int d = 1; d < array->rank; d++)
         if (array->dim[d] != array->global[d])
             return step_read_part(s, bound, out);
-    return s->batch->read(s->batch, bound->input, begin, rows, array->dtype, out);
+    char *rest = (char *)out + iso_array_bytes(array) / (size_t)rows * (size_t)bound->turn;
+    iso_status status =
+        s->batch->read(s->batch, bound->input, begin + bound->turn, rows - bound->turn, array->dtype, rest);
+    if (status != ISO_OK || bound->turn == 0)
+        return status;
+    return s->batch->read(s->batch, bound->input, begin, bound->turn, array->dtype, out);
 }
 
 /* Where the host writes the rows elsewhere, the event is the copy from there. */
