@@ -66,8 +66,8 @@ iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_bo
     return status;
 }
 
-/* The row with which a slot begins to read its part of an input. Slots that read the same rows begin at different ones:
- * what one of them has read comes to the others from its cache, not from memory. */
+/* The row with which a slot begins to read its part of an input. Slots that read the same rows begin at different
+ * ones: what one of them has read comes to the others from its cache, not from memory. */
 static int64_t bind_turn(const iso_plan *plan, int value, const iso_array *array, int slot)
 {
     const uint32_t axes = ~iso_layout_sharded_axes(&plan->program->values[value].layout);

@@ -36,8 +36,8 @@ INLINE float sum_of_exp(int64_t n, const float *x, float largest, float *y)
     return vf_sum(sum);
 }
 
-/* ---- rows of few classes: VL rows at once, each in its lane. Additions are in the order of a single row, so the bits
- * are the same ---- */
+/* ---- rows of few classes: VL rows at once, each in its lane. Additions are in the order of a single row, so the
+ * bits are the same ---- */
 enum { FEW_CLASSES = 32 };
 
 typedef struct few_rows {
