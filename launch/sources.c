@@ -2,7 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "collectives/control/control.h"
 #include "launch/train_impl.h"
 #include "runtime/train/loss.h"
 
@@ -125,13 +127,31 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 
-/* The data set of --validation-data or --test-data; `test` is the test part of --data. */
-static iso_status open_other(iso_context *ctx, const iso_train_options *options, const char *name,
-                             const iso_named_model *named, iso_dataset **dataset)
+/* A file has no parts, unless its name is also that of a built-in data set. Local. */
+static iso_status check_test_part(const char *option, const char *data)
 {
-    if (!strcmp(name, "test"))
-        return open_one(ctx, options, options->data, ISO_TEST, named, false, dataset);
-    return open_one(ctx, options, name, ISO_TRAIN, named, false, dataset);
+    struct stat about;
+    for (int i = 0; iso_dataset_name(i); i++)
+        if (!strcmp(data, iso_dataset_name(i)))
+            return ISO_OK;
+    if (stat(data, &about) != 0 || !S_ISREG(about.st_mode))
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "%s test: the file '%s' has no test part; name the file of other rows, or use "
+                     "--validation-split",
+                     option, data);
+}
+
+/* The data set of `option`, --validation-data or --test-data; `test` is the test part of --data. */
+static iso_status open_other(iso_context *ctx, const iso_train_options *options, const char *option,
+                             const char *name, const iso_named_model *named, iso_dataset **dataset)
+{
+    if (strcmp(name, "test") != 0)
+        return open_one(ctx, options, name, ISO_TRAIN, named, false, dataset);
+    iso_status status = iso_agree(ctx, check_test_part(option, options->data));
+    if (status == ISO_OK)
+        status = open_one(ctx, options, options->data, ISO_TEST, named, false, dataset);
+    return status;
 }
 
 static iso_status split(const iso_train_options *options, iso_sources *sources)
@@ -163,9 +183,10 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
     iso_status status;
     ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources->training));
     if (options->validation_data)
-        ISO_TRY(open_other(ctx, options, options->validation_data, named, &sources->validation));
+        ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
+                           &sources->validation));
     if (options->test_data)
-        ISO_TRY(open_other(ctx, options, options->test_data, named, &sources->test));
+        ISO_TRY(open_other(ctx, options, "--test-data", options->test_data, named, &sources->test));
     ISO_TRY(sources_check(options, sources->training));
     ISO_TRY(sources_check(options, sources->validation));
     ISO_TRY(sources_check(options, sources->test));
@@ -199,7 +220,8 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
     iso_sources sources = {0};
     iso_status status;
     if (options->validation_data) {
-        ISO_TRY(open_other(ctx, options, options->validation_data, named, &sources.validation));
+        ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
+                           &sources.validation));
     } else {
         ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources.training));
         ISO_TRY(split(options, &sources));

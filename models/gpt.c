@@ -76,8 +76,8 @@ static bool gpt_numbers_fit(const iso_gpt_options *o)
         return true;
     iso_graph_fail(iso_tensor_graph(o->x),
                    "gpt: layers is %lld, heads %lld, width %lld, dropout %g: layers, heads and width must be "
-                   "positive, heads must divide width, and dropout is from 0 to below 1",
-                   (long long)o->layers, (long long)o->heads, (long long)o->width, o->dropout);
+                   "from 1 to %d, heads must divide width, and dropout is from 0 to below 1",
+                   (long long)o->layers, (long long)o->heads, (long long)o->width, o->dropout, MOST);
     return false;
 }
 

@@ -13,7 +13,8 @@ enum {
     TOKEN_BYTES = 2,
     HEADER_BYTES = 1024, /* of llm.c: 256 words of 32 bits, of which the first three are used */
     HEADER_MAGIC = 20240520,
-    HEADER_VERSION = 1, /* tokens of 16 bits */
+    HEADER_VERSION = 1,    /* tokens of 16 bits */
+    WIDE_MAGIC = 20240801, /* of llm.c's files for Llama 3: tokens of 32 bits */
 };
 
 /* All bytes of a file, inflated if it is gzip'd; freed with iso_free. */
@@ -60,6 +61,11 @@ static iso_status find_tokens(const char *path, const uint8_t *bytes, size_t siz
 {
     bool header = size >= HEADER_BYTES && little_endian(bytes, 4) == HEADER_MAGIC;
     uint32_t version = header ? little_endian(bytes + 4, 4) : HEADER_VERSION;
+    if (size >= HEADER_BYTES && little_endian(bytes, 4) == WIDE_MAGIC)
+        return iso_error(ISO_INVALID,
+                         "'%s' holds 32-bit tokens, as llm.c writes them for Llama 3; supported: "
+                         "16-bit tokens",
+                         path);
     *begin = header ? HEADER_BYTES : 0;
     *count = (size - *begin) / TOKEN_BYTES;
     if (version != HEADER_VERSION)
@@ -129,8 +135,8 @@ iso_status iso_open_tokens(const char *path, int64_t context, iso_node **node)
     size_t count = 0;
     if (context < 1)
         return iso_error(ISO_INVALID,
-                         "'%s' holds text or tokens: a data set of it needs the number of tokens of a row "
-                         "(context), %" PRId64 " is none",
+                         "'%s' holds text or tokens, for a model that takes rows of them: a data set of it "
+                         "needs the number of tokens of a row (context), %" PRId64 " is none",
                          path, context);
     iso_status status = read_bytes(path, &bytes, &count);
     if (status == ISO_OK && wide)

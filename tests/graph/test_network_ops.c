@@ -226,7 +226,7 @@ START_TEST(embedding_fault)
         iso_embedding_op(table, probe_given(&p, "index", ISO_I32, ISO_SHAPE(2), (double[]){0, 1, 2, 5}));
     double *computed = probe_evaluate(&p, y);
     ck_assert_int_ne(p.fault.code, ISO_FAULT_NONE);
-    ck_assert_str_eq(p.fault.text, "index 5 of row 1, position 1 is not one of the 5 rows");
+    ck_assert_str_eq(p.fault.text, "index 5 of row 1, position 1 is not one of the 5 rows of the table");
     ck_assert(computed[4] != 0 && computed[6] == 0 && computed[7] == 0);
     probe_end(&p);
 }

@@ -242,7 +242,7 @@ static void check_no_data(const char *path, int64_t context, const char *message
 START_TEST(what_is_refused)
 {
     uint8_t header[1030] = {0};
-    const uint32_t words[] = {20240520, 1, 4}, later[] = {20240520, 7, 3};
+    const uint32_t words[] = {20240520, 1, 4}, later[] = {20240520, 7, 3}, wide[] = {20240801, 7, 1};
     check_no_data(write_file("short.txt", "abc", 3), 3, "has 3 tokens; a row of 3");
     check_no_data(write_file("none.txt", "", 0), 3, "has 0 tokens");
     check_no_data(write_file("some.txt", "abcdef", 6), 0, "needs the number of tokens of a row");
@@ -251,6 +251,8 @@ START_TEST(what_is_refused)
     check_no_data(write_file("cut.bin", header, sizeof header), 1, "its header says 4 tokens, it has 3");
     memcpy(header, later, sizeof later);
     check_no_data(write_file("later.bin", header, sizeof header), 1, "version 7");
+    memcpy(header, wide, sizeof wide);
+    check_no_data(write_file("wide.bin", header, sizeof header), 1, "holds 32-bit tokens");
 }
 END_TEST
 
@@ -269,6 +271,8 @@ START_TEST(models_that_cannot_be)
     check_no_model(ISO_SHAPE(28, 28, 1), (iso_gpt_options){0}, "takes rows of tokens, [t]");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 5}, "heads must divide width");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = -1}, "layers is -1");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 1, .width = 1 << 21},
+                   "from 1 to 1048576");
     check_no_model(ISO_SHAPE(9), (iso_gpt_options){.layers = 1, .width = 24, .context = 8},
                    "has 9 positions, and sequence_length is 8");
 }

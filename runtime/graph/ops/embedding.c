@@ -116,7 +116,7 @@ const iso_op_type iso_op_embedding = {
     .gradient = embedding_gradient,
     .rule_of = embedding_rule_of,
     .flops = embedding_flops,
-    .index = {"index", "rows"},
+    .index = {"index", "rows of the table"},
 };
 
 const iso_op_type iso_op_embedding_grad = {
@@ -126,7 +126,7 @@ const iso_op_type iso_op_embedding_grad = {
     .gradient = gradient_of_gradient,
     .rule_of = rule_of_gradient,
     .flops = gradient_flops,
-    .index = {"index", "rows"},
+    .index = {"index", "rows of the table"},
 };
 
 const iso_op_type iso_op_embedding_grad_add = {
@@ -137,7 +137,7 @@ const iso_op_type iso_op_embedding_grad_add = {
     .rule_of = rule_of_added,
     .flops = gradient_flops,
     .in_place = 1 << 0,
-    .index = {"index", "rows"},
+    .index = {"index", "rows of the table"},
 };
 
 iso_tensor *iso_embedding_op(iso_tensor *table, iso_tensor *index)
