@@ -52,13 +52,17 @@ static int add_alike(const iso_cuda_facts *facts, int first, iso_text *text)
     return count;
 }
 
-/* "8 x NVIDIA H200 (sm_90, 138.9 GiB of 139.7 GiB free); driver for CUDA 13.0, Isogrid with CUDA 13.0" */
+/* "8 x NVIDIA H200 (sm_90, 138.9 GiB of 139.7 GiB free); driver for CUDA 13.0, Isogrid with CUDA 13.0; networks run
+ * on the CPU unless --backend cuda is given" */
 static void add_gpus(const iso_cuda_facts *facts, iso_text *text)
 {
     for (int i = 0; i < facts->n_gpus;)
         i += add_alike(facts, i, text);
-    iso_text_add(text, "; driver for CUDA %d.%d, Isogrid with CUDA %d.%d", facts->driver / 1000,
-                 facts->driver % 1000 / 10, facts->runtime / 1000, facts->runtime % 1000 / 10);
+    iso_text_add(text,
+                 "; driver for CUDA %d.%d, Isogrid with CUDA %d.%d; networks run on the CPU unless "
+                 "--backend cuda is given",
+                 facts->driver / 1000, facts->driver % 1000 / 10, facts->runtime / 1000,
+                 facts->runtime % 1000 / 10);
 }
 
 /* The UUID of the GPU that each rank would use; zeros: none. */

@@ -50,8 +50,8 @@ static const iso_session_option options[] = {
      "order of theirs",
      "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
-     "whose kernels compute; auto (the default): the first of the list that this machine can use; reference: "
-     "plain loops, the oracle of the others",
+     "whose kernels compute; auto (the default): cpu, also where there are GPUs, which cuda asks for; "
+     "reference: plain loops, the oracle of the others",
      "the name of a backend", NULL},
     {"tf32", true, true, true, 1, 1, NULL,
      "on GPUs, matrix products of float32 multiply as TF32: faster, and with errors of 1e-3 instead of 1e-7. "

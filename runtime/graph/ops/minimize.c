@@ -160,12 +160,11 @@ static iso_tensor *squared_norm(iso_tensor *gradient)
     return iso_op_1(&iso_op_reduce_sum, iso_square(gradient), &all);
 }
 
-/* g * limit / max(norm, limit) */
-static void scale_to(iso_tensor **gradient, iso_tensor *norm, double limit)
+/* limit / max(norm, limit) */
+static iso_tensor *scale_to(iso_tensor *norm, double limit)
 {
     iso_tensor *most = iso_number(norm->graph, ISO_F64, limit);
-    iso_tensor *scale = iso_divide(most, iso_maximum(norm, most));
-    *gradient = iso_multiply(*gradient, iso_cast(scale, (*gradient)->dtype));
+    return iso_divide(most, iso_maximum(norm, most));
 }
 
 static void clip_together(minimizer *m)
@@ -173,9 +172,18 @@ static void clip_together(minimizer *m)
     iso_tensor *sum = squared_norm(m->gradient[0]);
     for (int i = 1; i < m->count; i++)
         sum = iso_add(sum, squared_norm(m->gradient[i]));
-    iso_tensor *norm = iso_sqrt(sum);
-    for (int i = 0; i < m->count; i++)
-        scale_to(&m->gradient[i], norm, m->optimizer->global_clip_norm);
+    iso_tensor *scale = scale_to(iso_sqrt(sum), m->optimizer->global_clip_norm), *of_type = scale;
+    for (int i = 0; i < m->count; i++) {
+        if (of_type->dtype != m->gradient[i]->dtype)
+            of_type = iso_cast(scale, m->gradient[i]->dtype); /* nearly always once for all */
+        m->gradient[i] = iso_multiply(m->gradient[i], of_type);
+    }
+}
+
+static void clip_norm(iso_tensor **gradient, double limit)
+{
+    iso_tensor *scale = scale_to(iso_sqrt(squared_norm(*gradient)), limit);
+    *gradient = iso_multiply(*gradient, iso_cast(scale, (*gradient)->dtype));
 }
 
 static void clip_value(iso_tensor **gradient, double limit)
@@ -192,7 +200,7 @@ static void clip(minimizer *m)
         clip_together(m);
     for (int i = 0; i < m->count; i++) {
         if (m->optimizer->clip_norm != 0)
-            scale_to(&m->gradient[i], iso_sqrt(squared_norm(m->gradient[i])), m->optimizer->clip_norm);
+            clip_norm(&m->gradient[i], m->optimizer->clip_norm);
         if (m->optimizer->clip_value != 0)
             clip_value(&m->gradient[i], m->optimizer->clip_value);
     }
