@@ -27,7 +27,20 @@ __global__ void __launch_bounds__(BLOCK)
             to[(column + i) * rows + row + across] = tile[across][i];
 }
 
-/* ---- frames: a thread has an element of the result, or 16 bytes of channels ---- */
+/* ---- units: an element, or 16 bytes of channels where these and the addresses are multiples of them ---- */
+
+/* Calls `run` with a unit, for its type, and the number of units of the channels. */
+template <class Run>
+void with_units(iso_dtype dtype, int64_t channels, const void *from, const void *to, const Run &run)
+{
+    const int64_t bytes = channels * static_cast<int64_t>(iso_dtype_size(dtype));
+    if (bytes % 16 == 0 && aligned({from, to}))
+        run(pack<uint64_t, 2>(), bytes / 16);
+    else
+        with_size(dtype, [&](auto zero) { run(zero, channels); });
+}
+
+/* ---- frames: a thread has a unit of the result ---- */
 
 template <class T> struct reframe {
     iso_cuda_frame f; /* c in units of T */
@@ -42,17 +55,7 @@ template <class T> struct reframe {
     }
 };
 
-template <class T>
-void reframe_as(const iso_cuda_frame &frame, size_t size, const void *from, void *to,
-                const iso_stream *stream)
-{
-    iso_cuda_frame f = frame;
-    f.c = f.c * static_cast<int64_t>(size) / static_cast<int64_t>(sizeof(T));
-    for_each(stream, f.n * f.to_h * f.to_w * f.c,
-             reframe<T>{f, static_cast<const T *>(from), static_cast<T *>(to)});
-}
-
-/* ---- windows: a thread has an element of the columns, or 16 bytes of channels; or an element of x ---- */
+/* ---- windows: a thread has a unit of the columns, or an element of x ---- */
 
 template <class T> struct copy_windows {
     iso_cuda_windows v; /* c in units of T */
@@ -69,16 +72,6 @@ template <class T> struct copy_windows {
         columns[i] = inside ? x[((image * v.h + row) * v.w + column) * v.c + i - tap * v.c] : T();
     }
 };
-
-template <class T>
-void copy_windows_as(const iso_cuda_windows &windows, size_t size, const void *x, void *columns,
-                     const iso_stream *stream)
-{
-    iso_cuda_windows v = windows;
-    v.c = v.c * static_cast<int64_t>(size) / static_cast<int64_t>(sizeof(T));
-    for_each(stream, v.n * v.p * v.q * v.r * v.s * v.c,
-             copy_windows<T>{v, static_cast<const T *>(x), static_cast<T *>(columns)});
-}
 
 template <class T> struct add_windows {
     typedef compute<T> C;
@@ -132,22 +125,25 @@ void iso_cuda_transpose_matrix(iso_dtype dtype, int64_t rows, int64_t columns, c
 void iso_cuda_reframe(iso_dtype dtype, const iso_cuda_frame *frame, const void *from, void *to,
                       const iso_stream *stream)
 {
-    size_t size = iso_dtype_size(dtype);
-    if (frame->c * static_cast<int64_t>(size) % 16 == 0 && aligned({from, to}))
-        reframe_as<pack<uint64_t, 2>>(*frame, size, from, to, stream);
-    else
-        with_size(dtype, [=](auto zero) { reframe_as<decltype(zero)>(*frame, size, from, to, stream); });
+    with_units(dtype, frame->c, from, to, [=](auto unit, int64_t units) {
+        typedef decltype(unit) T;
+        iso_cuda_frame f = *frame;
+        f.c = units;
+        for_each(stream, f.n * f.to_h * f.to_w * f.c,
+                 reframe<T>{f, static_cast<const T *>(from), static_cast<T *>(to)});
+    });
 }
 
 void iso_cuda_copy_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *x, void *columns,
                            const iso_stream *stream)
 {
-    size_t size = iso_dtype_size(dtype);
-    if (windows->c * static_cast<int64_t>(size) % 16 == 0 && aligned({x, columns}))
-        copy_windows_as<pack<uint64_t, 2>>(*windows, size, x, columns, stream);
-    else
-        with_size(dtype,
-                  [=](auto zero) { copy_windows_as<decltype(zero)>(*windows, size, x, columns, stream); });
+    with_units(dtype, windows->c, x, columns, [=](auto unit, int64_t units) {
+        typedef decltype(unit) T;
+        iso_cuda_windows v = *windows;
+        v.c = units;
+        for_each(stream, v.n * v.p * v.q * v.r * v.s * v.c,
+                 copy_windows<T>{v, static_cast<const T *>(x), static_cast<T *>(columns)});
+    });
 }
 
 void iso_cuda_add_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *columns, void *x,
