@@ -41,12 +41,6 @@ struct cublasLtContext {
     int magic, gpu;
 };
 
-#define REFUSE_IF(condition, status)                                                                         \
-    do {                                                                                                     \
-        if (condition)                                                                                       \
-            return status;                                                                                   \
-    } while (0)
-
 /* STANDIN_FAIL may order one of the library's own numbers. */
 static cublasStatus_t ordered(const char *function)
 {

@@ -12,12 +12,6 @@
 
 enum { PROPOSALS = 9, MAGIC = 0xd22, WORKSPACE_MULTIPLE = 256, OF_KIND = 5 };
 
-#define REFUSE_IF(condition, status)                                                                         \
-    do {                                                                                                     \
-        if (condition)                                                                                       \
-            return status;                                                                                   \
-    } while (0)
-
 /* STANDIN_FAIL may order one of the library's own numbers. */
 static cudnnStatus_t ordered(const char *function)
 {
@@ -81,26 +75,22 @@ static const struct {
     int64_t most;
     int child; /* the type of the descriptors that it is; OF_KIND + 1000: of an operation; -1: none */
 } rules[] = {
-#define TENSOR(name, of, most)                                                                               \
+#define MEMBER(descriptor, name, of, most)                                                                   \
     {                                                                                                        \
-        CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_##name, CUDNN_TYPE_##of, most, -1                 \
+        CUDNN_BACKEND_##descriptor##_DESCRIPTOR, CUDNN_ATTR_##descriptor##_##name, CUDNN_TYPE_##of, most, -1 \
     }
-    TENSOR(UNIQUE_ID, INT64, 1),
-    TENSOR(DATA_TYPE, DATA_TYPE, 1),
-    TENSOR(BYTE_ALIGNMENT, INT64, 1),
-    TENSOR(DIMENSIONS, INT64, 4),
-    TENSOR(STRIDES, INT64, 4),
-#define GEOMETRY(name, of, most)                                                                             \
-    {                                                                                                        \
-        CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_##name, CUDNN_TYPE_##of, most, -1       \
-    }
-    GEOMETRY(COMP_TYPE, DATA_TYPE, 1),
-    GEOMETRY(CONV_MODE, CONVOLUTION_MODE, 1),
-    GEOMETRY(SPATIAL_DIMS, INT64, 1),
-    GEOMETRY(PRE_PADDINGS, INT64, 2),
-    GEOMETRY(POST_PADDINGS, INT64, 2),
-    GEOMETRY(DILATIONS, INT64, 2),
-    GEOMETRY(FILTER_STRIDES, INT64, 2),
+    MEMBER(TENSOR, UNIQUE_ID, INT64, 1),
+    MEMBER(TENSOR, DATA_TYPE, DATA_TYPE, 1),
+    MEMBER(TENSOR, BYTE_ALIGNMENT, INT64, 1),
+    MEMBER(TENSOR, DIMENSIONS, INT64, 4),
+    MEMBER(TENSOR, STRIDES, INT64, 4),
+    MEMBER(CONVOLUTION, COMP_TYPE, DATA_TYPE, 1),
+    MEMBER(CONVOLUTION, CONV_MODE, CONVOLUTION_MODE, 1),
+    MEMBER(CONVOLUTION, SPATIAL_DIMS, INT64, 1),
+    MEMBER(CONVOLUTION, PRE_PADDINGS, INT64, 2),
+    MEMBER(CONVOLUTION, POST_PADDINGS, INT64, 2),
+    MEMBER(CONVOLUTION, DILATIONS, INT64, 2),
+    MEMBER(CONVOLUTION, FILTER_STRIDES, INT64, 2),
 #define OPERATION(kind, kind_name, x, w, y)                                                                  \
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_##kind##_DESCRIPTOR,                                                \
      CUDNN_ATTR_OPERATION_CONVOLUTION_##kind_name##_##x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,                   \

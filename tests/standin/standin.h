@@ -66,6 +66,12 @@ cudaError_t standin_enter(const char *function);
         if (injected_ != cudaSuccess)                                                                        \
             return injected_;                                                                                \
     } while (0)
+/* Returns a library's status. */
+#define REFUSE_IF(condition, status)                                                                         \
+    do {                                                                                                     \
+        if (condition)                                                                                       \
+            return status;                                                                                   \
+    } while (0)
 /* An error of work on a stream: from now on every call gives it. */
 void standin_raise(cudaError_t error);
 
