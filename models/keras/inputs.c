@@ -7,11 +7,8 @@
 /* The element type with this name in Keras ("float32", "int32"); ISO_DTYPE_NONE: unknown. */
 static iso_dtype dtype_of(const char *name)
 {
-    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_U8, ISO_BOOL};
-    for (size_t i = 0; name && i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(name, iso_dtype_name(types[i])) == 0)
-            return types[i];
-    return ISO_DTYPE_NONE;
+    iso_dtype dtype = name ? iso_dtype_named(name) : ISO_DTYPE_NONE;
+    return dtype == ISO_BF16 ? ISO_DTYPE_NONE : dtype;
 }
 
 /* A row's shape from [null, 28, 28, 1]. */

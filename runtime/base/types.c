@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/bf16.h"
@@ -30,6 +31,16 @@ size_t iso_dtype_size(iso_dtype dtype)
 const char *iso_dtype_name(iso_dtype dtype)
 {
     return known(dtype) ? dtypes[dtype].name : "unknown";
+}
+
+iso_dtype iso_dtype_named(const char *name)
+{
+    size_t dtype = sizeof dtypes / sizeof *dtypes - 1;
+    if (ISO_ANY_NULL(name))
+        return ISO_DTYPE_NONE;
+    while (dtype > ISO_DTYPE_NONE && strcmp(dtypes[dtype].name, name) != 0)
+        dtype--;
+    return (iso_dtype)dtype;
 }
 
 bool iso_dtype_is_float(iso_dtype dtype)

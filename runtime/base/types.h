@@ -29,6 +29,8 @@ typedef enum iso_dtype {
 ISO_API size_t iso_dtype_size(iso_dtype dtype);
 /* "float32"; constant. */
 ISO_API const char *iso_dtype_name(iso_dtype dtype);
+/* The type of this name; ISO_DTYPE_NONE: there is none. */
+ISO_API iso_dtype iso_dtype_named(const char *name);
 ISO_API bool iso_dtype_is_float(iso_dtype dtype);
 /* Gets element i of a dense array as a double, and sets it from one (integers are truncated). For set-up,
  * not for kernels. */

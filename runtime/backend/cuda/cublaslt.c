@@ -281,16 +281,6 @@ static void work_text(const iso_cuda_product *p, char text[ISO_CUDA_WORK])
              (long long)p->k, (long long)p->n, p->transpose_a, p->transpose_b, p->epilogue, p->tf32);
 }
 
-static bool read_type(const char *name, int32_t *dtype)
-{
-    static const iso_dtype dtypes[] = {ISO_F32, ISO_F64, ISO_BF16};
-    *dtype = -1;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(name, iso_dtype_name(dtypes[i])) == 0)
-            *dtype = (int32_t)dtypes[i];
-    return *dtype >= 0;
-}
-
 static bool read_work(const char *text, iso_cuda_product *p)
 {
     char in[32], out[32];
@@ -301,7 +291,9 @@ static bool read_work(const char *text, iso_cuda_product *p)
     if (read != 11)
         return false;
     p->batch = batch, p->m = m, p->n = n, p->k = k;
-    return read_type(in, &p->dtype) && read_type(out, &p->out_dtype) && p->epilogue >= 0 && p->epilogue <= 3;
+    p->dtype = (int32_t)iso_dtype_named(in);
+    p->out_dtype = (int32_t)iso_dtype_named(out);
+    return p->epilogue >= 0 && p->epilogue <= 3;
 }
 
 /* ---- products that were found ---- */

@@ -98,17 +98,13 @@ static void work_text(const iso_cuda_convolution *of, char text[ISO_CUDA_WORK])
              n[16], n[17], n[18]);
 }
 
-static bool read_names(const char *kind, const char *type, iso_cuda_convolution *v)
+/* -1: none has this name. */
+static int kind_named(const char *name)
 {
-    static const iso_dtype dtypes[] = {ISO_F32, ISO_F64, ISO_BF16};
-    v->kind = v->dtype = -1;
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(kind, kinds[i]) == 0)
-            v->kind = i;
-        if (strcmp(type, iso_dtype_name(dtypes[i])) == 0)
-            v->dtype = (int64_t)dtypes[i];
-    }
-    return v->kind >= 0 && v->dtype >= 0;
+    int kind = (int)(sizeof kinds / sizeof *kinds) - 1;
+    while (kind >= 0 && strcmp(kinds[kind], name) != 0)
+        kind--;
+    return kind;
 }
 
 static bool read_work(const char *text, iso_cuda_convolution *v)
@@ -123,7 +119,11 @@ static bool read_work(const char *text, iso_cuda_convolution *v)
                n + 8, n + 9, n + 10, n + 11, n + 12, n + 13, n + 14, n + 15, n + 16, n + 17, n + 18);
     for (int i = 0; i < MEMBERS && read == MEMBERS + 2; i++)
         *list[i] = n[i];
-    return read == MEMBERS + 2 && read_names(kind, type, v) && is_possible(v);
+    if (read != MEMBERS + 2)
+        return false;
+    v->kind = kind_named(kind);
+    v->dtype = iso_dtype_named(type);
+    return v->kind >= 0 && is_possible(v);
 }
 
 /* ---- convolutions that were found ---- */
