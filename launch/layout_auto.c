@@ -1,6 +1,10 @@
 /* isogrid train --layout auto: which layouts a run takes. */
+#include <stdio.h>
+#include <string.h>
+
 #include "collectives/control/control.h"
 #include "launch/plan_impl.h"
+#include "runtime/backend/backend.h"
 #include "runtime/spmd/rules.h"
 
 static iso_status search(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
@@ -47,4 +51,34 @@ iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_optio
     if (from->file)
         return iso_agree(ctx, take_stored(options, from, &setup->choice));
     return search(ctx, options, row, &setup->choice);
+}
+
+static bool has_hint(iso_context *ctx, const iso_train_options *options, const iso_mesh *mesh)
+{
+    return options->verbose > 0 && iso_hosts(ctx) == 1 && iso_mesh_slots(mesh) > 1 &&
+           strcmp(iso_context_backend(ctx)->name, "cpu") == 0;
+}
+
+static bool has_layouts_of_its_own(const iso_train_options *options, const iso_resumption *from)
+{
+    return options->layout_auto || options->layouts.count || options->layout_file || options->zero > 1 ||
+           from->mesh || from->file;
+}
+
+iso_status iso_layouts_print_hint(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
+                                  const iso_resumption *from, const iso_mesh *mesh)
+{
+    iso_plan_options plan = {.train = *options, .suggest = true, .row = *row};
+    iso_text hint = {0};
+    iso_status status = ISO_OK;
+    if (!has_hint(ctx, options, mesh) || has_layouts_of_its_own(options, from))
+        return ISO_OK;
+    plan.slots_per_host = iso_mesh_slots(mesh);
+    plan.train.time = plan.train.network = NULL;
+    ISO_TRY(iso_layouts_hint(ctx, &plan, iso_mesh_text(mesh), &hint));
+    if (hint.length && iso_is_chief(ctx))
+        printf("layouts: data parallel; %s\n", iso_text_get(&hint));
+done:
+    iso_text_free(&hint);
+    return status;
 }

@@ -309,3 +309,38 @@ done:
     iso_dry_run_free(&p);
     return status;
 }
+
+/* ---- the banner of isogrid train ---- */
+
+/* By the chief. */
+static iso_status compare_with_patterns(const iso_plan_options *options, const iso_dry_run *p, iso_mesh *mesh,
+                                        iso_text *hint)
+{
+    found one = {.mesh = mesh};
+    iso_status status = search(options, p, &one, 0);
+    if (status != ISO_OK)
+        return status;
+    double cost = one.suggestion->cost, plain = one.suggestion->data_parallel;
+    if (one.suggestion->n_layouts > 0 && cost < plain * (1 - CLEARLY))
+        iso_text_add(hint,
+                     "sharded kernels are estimated to cost a slot %.0f%% less in a step: --layout auto "
+                     "chooses layouts",
+                     100 * (1 - cost / plain));
+    iso_suggestion_destroy(one.suggestion);
+    return ISO_OK;
+}
+
+iso_status iso_layouts_hint(iso_context *ctx, const iso_plan_options *options, const char *mesh,
+                            iso_text *hint)
+{
+    iso_mesh *abstract = NULL;
+    iso_dry_run p = {.named.quiet = true};
+    iso_status status;
+    ISO_TRY(iso_dry_run_prepare_search(ctx, options, &p));
+    ISO_TRY(iso_mesh_abstract(ctx, mesh, &abstract));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? compare_with_patterns(options, &p, abstract, hint) : ISO_OK));
+done:
+    iso_mesh_destroy(abstract);
+    iso_dry_run_free(&p);
+    return status;
+}

@@ -147,6 +147,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
         ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));
     if (options->verbose)
         ISO_TRY(iso_banner_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2));
+    ISO_TRY(iso_layouts_print_hint(ctx, &placed, iso_dataset_shape(run.sources.training, 0), &run.from,
+                                   run.setup.mesh));
     ISO_TRY(fit(ctx, options, &run));
     ISO_TRY(train_save(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));

@@ -115,6 +115,10 @@ typedef struct iso_distribution_setup {
 iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_options *options,
                                          const iso_shape *row, const iso_resumption *from,
                                          iso_distribution_setup *setup);
+/* On the CPU of one host, for data parallel without layouts of the options: prints on the chief whether sharded
+ * kernels are estimated to be clearly better. row: the shape of a built-in model's input. Collective. */
+iso_status iso_layouts_print_hint(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
+                                  const iso_resumption *from, const iso_mesh *mesh);
 /* Uses the mesh of the choice, if there is one. Collective. */
 iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options *options,
                                        iso_distribution_setup *setup);
