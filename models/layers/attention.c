@@ -154,7 +154,8 @@ static iso_tensor *join_heads(const attention *a, iso_tensor *y)
 
 enum { MASKED = -1000000000 }; /* the score of masked positions, as in Keras */
 
-/* Whether the mask is not 0, as [batch, heads or 1, t, s]; NULL: there is no mask. */
+/* Whether the mask is not 0, as [batch, heads or 1, t, s]; NULL: there is no mask. One row of it may stand for all
+ * queries, one column for all keys. */
 static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
 {
     iso_tensor *mask = a->options->attention_mask;
@@ -163,12 +164,17 @@ static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
         return NULL;
     iso_shape shape = *iso_tensor_shape(mask);
     bool by_heads = shape.rank == 4 && (shape.dim[1] == a->heads || shape.dim[1] == 1);
-    if (a->lead != 1 || (shape.rank != 3 && !by_heads) || shape.dim[shape.rank - 2] != t ||
-        shape.dim[shape.rank - 1] != s)
+    bool queries = shape.rank > 2 && (shape.dim[shape.rank - 2] == t || shape.dim[shape.rank - 2] == 1);
+    bool keys = shape.rank > 2 && (shape.dim[shape.rank - 1] == s || shape.dim[shape.rank - 1] == 1);
+    if (a->lead != 1 || (shape.rank != 3 && !by_heads) || !queries || !keys)
         return iso_layer_fail(a->layer, "its attention_mask is %s, it must be [batch, %lld, %lld]",
                               iso_shape_text(&shape, text, sizeof text), (long long)t, (long long)s);
     if (iso_tensor_dtype(mask) != ISO_BOOL)
         mask = iso_not_equal(mask, iso_number(a->layer->graph, iso_tensor_dtype(mask), 0));
+    shape.dim[shape.rank - 2] = t;
+    shape.dim[shape.rank - 1] = s;
+    if (!iso_shape_equal(&shape, iso_tensor_shape(mask)))
+        mask = iso_broadcast_to(mask, shape);
     return shape.rank == 4 ? mask : iso_reshape_to(mask, ISO_SHAPE(shape.dim[0], 1, t, s));
 }
 

@@ -24,7 +24,8 @@ typedef struct iso_multi_head_attention_options {
     int64_t num_heads;
     int64_t key_dim;
     iso_tensor *key;
-    /* [batch, t, s] or [batch, heads, t, s], any type: elements that are not 0 are attended to */
+    /* [batch, t, s] or [batch, heads, t, s], any type: elements that are not 0 are attended to; heads, t and s may
+     * be 1, which stands for all of them: [batch, 1, s] is a mask of the keys */
     iso_tensor *attention_mask;
     int64_t value_dim;      /* key_dim */
     double dropout;         /* of the attention's weights */

@@ -175,11 +175,19 @@ static bool choose_type(H5T_class_t class, size_t bytes, bool is_signed, iso_dty
     return true;
 }
 
+/* h5py's bool: an enumeration of bytes, FALSE and TRUE. HDF5 converts its elements to 0 and 1. */
+static bool is_bool(hid_t type)
+{
+    return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 &&
+           H5Tget_member_index(type, "FALSE") >= 0 && H5Tget_member_index(type, "TRUE") >= 0;
+}
+
 static iso_status take_type(iso_hdf5_array *array, hid_t type, const char *path, const char *name)
 {
-    H5T_class_t class = H5Tget_class(type);
+    bool flags = is_bool(type);
+    H5T_class_t class = flags ? H5T_INTEGER : H5Tget_class(type);
     size_t bytes = H5Tget_size(type);
-    bool is_signed = class != H5T_INTEGER || H5Tget_sign(type) == H5T_SGN_2;
+    bool is_signed = !flags && (class != H5T_INTEGER || H5Tget_sign(type) == H5T_SGN_2);
     if (choose_type(class, bytes, is_signed, &array->dtype, &array->type))
         return ISO_OK;
     return iso_error(

@@ -268,6 +268,34 @@ START_TEST(test_rows_must_agree)
 }
 END_TEST
 
+/* h5py's bool is read as 0 and 1. */
+START_TEST(test_bool)
+{
+    const signed char value[] = {0, 1}, flags[] = {1, 0, 0, 1, 1, 0};
+    const uint8_t expected[] = {1, 0, 0, 1, 1, 0};
+    uint8_t x[6] = {9, 9, 9, 9, 9, 9};
+    hid_t type = H5Tenum_create(H5T_NATIVE_SCHAR), file = create_file(path);
+    ck_assert(H5Tenum_insert(type, "FALSE", &value[0]) >= 0);
+    ck_assert(H5Tenum_insert(type, "TRUE", &value[1]) >= 0);
+    put(file, "x", type, 2, (hsize_t[]){2, 3}, 0, NULL);
+    put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, NULL);
+    hid_t set = H5Dopen2(file, "x", H5P_DEFAULT);
+    ck_assert(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, flags) >= 0);
+    H5Dclose(set);
+    H5Tclose(type);
+    H5Fclose(file);
+    iso_dataset *ds = NULL;
+    const iso_batch *batch = NULL;
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .memory_limit = _i ? 1 : 0));
+    ck_assert_int_eq(iso_dataset_dtype(ds, 0), ISO_U8);
+    OK(iso_dataset_batch(ds, 2));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 0, 2, ISO_U8, x));
+    ck_assert_mem_eq(x, expected, sizeof x);
+    iso_dataset_destroy(ds);
+}
+END_TEST
+
 static void make_file_with_x(hid_t type, int rank, const hsize_t *dim)
 {
     hid_t file = create_file(path);
@@ -454,6 +482,7 @@ int main(void)
     tcase_add_test(cases, test_names);
     tcase_add_test(cases, test_several);
     tcase_add_test(cases, test_rows_must_agree);
+    tcase_add_loop_test(cases, test_bool, 0, 2);
     tcase_add_test(cases, test_refused_types_and_shapes);
     tcase_add_test(cases, test_refused_storage);
     tcase_add_test(cases, test_lying_extents);

@@ -445,6 +445,9 @@ def attention(case):
     case("attention/mask", "MultiHeadAttention", (2, 4, 6), (2, 5, 7), mask,
          call=lambda layer, x: layer(x[0], x[1], attention_mask=x[2]),
          called=dict(attention_mask=True), masked=2, **small)
+    case("attention/mask_keys", "MultiHeadAttention", (2, 4, 6), (2, 5, 7), mask[:, 1:2],
+         call=lambda layer, x: layer(x[0], x[1], attention_mask=x[2]),
+         called=dict(attention_mask=True), masked=2, **small)
     case("attention/images", "MultiHeadAttention", (2, 3, 4, 6), (2, 2, 3, 6),
          call=call(), **small)
     case("attention/axes", "MultiHeadAttention", (2, 3, 4, 6), (2, 3, 5, 6),

@@ -137,16 +137,18 @@ START_TEST(arguments_are_noted)
 }
 END_TEST
 
-/* Keras's mask: [batch, t, s], or with a dimension of heads, which may be 1. */
+/* Keras's mask: [batch, t, s], or with a dimension of heads. All but the batch may be 1. */
 START_TEST(attention_masks)
 {
     static const struct {
         iso_shape mask;
         bool fits;
-    } cases[] = {{{3, {ISO_BATCH, 5, 4}}, true},    {{4, {ISO_BATCH, 1, 5, 4}}, true},
-                 {{4, {ISO_BATCH, 2, 5, 4}}, true}, {{4, {ISO_BATCH, 3, 5, 4}}, false},
-                 {{3, {ISO_BATCH, 4, 5}}, false},   {{3, {ISO_BATCH, 5, 5}}, false},
-                 {{4, {ISO_BATCH, 1, 5, 3}}, false}};
+    } cases[] = {{{3, {ISO_BATCH, 5, 4}}, true},     {{4, {ISO_BATCH, 1, 5, 4}}, true},
+                 {{4, {ISO_BATCH, 2, 5, 4}}, true},  {{4, {ISO_BATCH, 3, 5, 4}}, false},
+                 {{3, {ISO_BATCH, 4, 5}}, false},    {{3, {ISO_BATCH, 5, 5}}, false},
+                 {{4, {ISO_BATCH, 1, 5, 3}}, false}, {{3, {ISO_BATCH, 1, 4}}, true},
+                 {{3, {ISO_BATCH, 5, 1}}, true},     {{4, {ISO_BATCH, 2, 1, 4}}, true},
+                 {{3, {ISO_BATCH, 1, 5}}, false},    {{2, {ISO_BATCH, 4}}, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin();
         iso_shape row = {cases[i].mask.rank - 1, {0}};
