@@ -60,6 +60,10 @@ typedef struct iso_topology {
     const int *reach_of_slot;
     /* [n_slots] of this rank's slots, on which pulls are queued, if the device gathers; NULL: it does not. */
     iso_stream *const *stream_of_slot;
+    /* If the device gathers: MPI gets its addresses (collectives/mpi/aware.h); else messages between hosts go through
+     * pinned memory in chunks of so many bytes. 0: 1 MiB. The same on all ranks. */
+    bool device_messages;
+    size_t chunk_bytes;
 } iso_topology;
 
 /* The sum routines of the backend in use. */
@@ -133,6 +137,9 @@ bool iso_exchange_is_ordered(const iso_exchange *exchange);
 void iso_exchange_ready(const iso_exchange *exchange, int slot);
 void iso_exchange_read(const iso_exchange *exchange, int slot);
 void iso_exchange_resume(const iso_exchange *exchange, int slot);
+/* The slot's stream waits until what comes from other hosts is in the device's memory, after the wait. A slot that pulls
+ * need not call it: for callers that combine the sources themselves. */
+void iso_exchange_await_arrivals(const iso_exchange *exchange, int slot);
 /* Whether this rank hosts the slot, or there are several domains. */
 bool iso_exchange_needs(const iso_exchange *exchange, int slot);
 /* Slot `slot` pulls `region` (global coordinates): the combination of `count` sources, given in increasing
@@ -170,9 +177,10 @@ iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind,
 void iso_exchange_set_settled(iso_exchange *exchange);
 /* Bytes of messages, or offsets in their buffers. */
 typedef struct iso_message_bytes {
-    size_t landing;  /* received by this host, in its memory */
-    size_t outgoing; /* sent by this rank, likewise */
-    size_t linked;   /* in the memory of each device, for messages between devices of this host */
+    size_t landing; /* received by this host, in its memory */
+    size_t
+        outgoing; /* likewise sent by this rank; on a device that gathers, chunks of what it sends and receives */
+    size_t device; /* in the memory of each device, for messages from and to it */
 } iso_message_bytes;
 /* To be called after the last add. */
 iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange);

@@ -10,6 +10,7 @@
 #include "collectives/links_impl.h"
 #include "collectives/messages_impl.h"
 #include "collectives/order_impl.h"
+#include "collectives/ports_impl.h"
 #include "collectives/puller_impl.h"
 #include "collectives/request_impl.h"
 #include "collectives/shm/barrier_impl.h"
@@ -72,6 +73,7 @@ struct iso_fabric {
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
     iso_stream_order *order;         /* NULL: the host waits for what slots queue */
+    iso_ports *ports;                /* NULL: messages between hosts begin and end in memory of the host */
     iso_links *links;                /* NULL: what domains of this host exchange lies in memory of the host */
     iso_device_areas *link_areas;    /* [n_own_domains] for messages of the exchanges that share buffers */
     void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
@@ -117,9 +119,12 @@ struct iso_exchange {
     bool pulls_only;     /* slots of this host read memory that they reach, and nothing else */
     bool brought;        /* a method takes pulls of slots of this host, so that all wait for what it brings */
     iso_pack_list packs; /* of this rank, in the order of messages after the commit */
-    iso_pack_list near_packs;     /* of this rank: into the messages between domains of the host */
-    bool relays;                  /* what leaves this host reads messages between its domains */
-    iso_linked linked;            /* messages between devices of this host */
+    iso_pack_list near_packs; /* of this rank: into the messages between domains of the host */
+    bool lands;        /* what comes from other hosts lands in memory of devices, for all of this host */
+    bool overwrites;   /* else: what slots pull is overwritten when messages come, not by streams */
+    bool relays;       /* what leaves this host reads messages between its domains */
+    iso_linked linked; /* messages between devices of this host */
+    size_t area_bytes; /* of each domain's area on its device, for these and for those of ports */
     iso_pack_list link_packs;     /* of this rank: into them */
     iso_device_areas *link_areas; /* [own domains of the fabric] unless they are shared; NULL: none */
     void *work[ISO_MOST_METHODS]; /* the methods' */
@@ -145,6 +150,8 @@ iso_status iso_fabric_reserve_link_areas(const iso_fabric *fabric, size_t bytes,
 void iso_fabric_free_link_areas(const iso_fabric *fabric, iso_device_areas *areas);
 /* Where a domain's is; NULL: this rank has no part in the domain. */
 char *iso_fabric_link_area(const iso_fabric *fabric, int domain, const iso_device_areas *areas);
+/* Where the domain's messages of an exchange are on the device. */
+char *iso_exchange_area(const iso_exchange *exchange, int domain);
 /* Computes the addresses of all operands again after messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);
 /* Places the messages in the exchange's own buffers or the fabric's, and creates their requests. */

@@ -27,6 +27,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     exchange->fabric = fabric;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
+    exchange->messages.ports = fabric->ports;
     iso_watch_name_set(&exchange->name, what, -1, NULL);
     exchange->slots = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *exchange->slots);
     exchange->next = fabric->exchanges;
@@ -256,12 +257,29 @@ static int slot_that_sends(const iso_request *r, const iso_tree_node *node)
     return r->sources[node->begin + r->slot % node->count].slot;
 }
 
-static int rank_that_receives(const iso_request *r, const iso_tree_node *node)
+/* The rank of this slot receives. */
+static int slot_that_receives(const iso_request *r, const iso_tree_node *node)
 {
     const iso_fabric *fabric = r->exchange->fabric;
     int host = iso_fabric_host_of_slot(fabric, r->slot), first = fabric->host_begin[host];
     int turn = (r->slot + r->sources[node->begin].slot) % (fabric->host_begin[host + 1] - first);
-    return fabric->rank_of_slot[fabric->by_host[first + turn]];
+    return fabric->by_host[first + turn];
+}
+
+static iso_route route_within_host(const iso_request *r, const iso_tree_node *node)
+{
+    int sender = r->exchange->fabric->rank_of_slot[slot_that_sends(r, node)];
+    return (iso_route){sender, sender, iso_transport_between(false, false), -1, -1};
+}
+
+static iso_route route_between_hosts(const iso_request *r, const iso_tree_node *node)
+{
+    const iso_fabric *fabric = r->exchange->fabric;
+    int from = slot_that_sends(r, node), to = slot_that_receives(r, node);
+    bool devices = fabric->ports != NULL;
+    return (iso_route){fabric->rank_of_slot[from], fabric->rank_of_slot[to],
+                       iso_transport_between(true, devices), devices ? fabric->domain_of_slot[from] : -1,
+                       devices ? iso_ports_landing(fabric, to) : -1};
 }
 
 /* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or
@@ -272,13 +290,11 @@ static iso_status find_fragment(const iso_request *r, int i)
     const iso_fabric *fabric = r->exchange->fabric;
     int to = iso_fabric_host_of_slot(fabric, r->slot);
     iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
-    int sender = fabric->rank_of_slot[slot_that_sends(r, node)],
-        receiver = r->near[i] ? sender : rank_that_receives(r, node);
+    iso_route route = r->near[i] ? route_within_host(r, node) : route_between_hosts(r, node);
     iso_hash_key key = exchange_key_of(r, node);
     hash_number(&key, (uint64_t)to);
     r->exchange->active = true;
-    return iso_mailbox_fragment(box, sender, receiver, iso_transport_between(!r->near[i]), key,
-                                region_bytes(r), &r->part[i], &r->fresh[i]);
+    return iso_mailbox_fragment(box, &route, key, region_bytes(r), &r->part[i], &r->fresh[i]);
 }
 
 /* Whether a part comes from another device of this host by its communicator. */
@@ -292,10 +308,13 @@ static iso_status find_link(const iso_request *r, int i)
 {
     const int *domain = r->exchange->fabric->domain_of_slot;
     iso_hash_key key = exchange_key_of(r, &r->nodes[i]);
-    int from = domain[r->sources[r->nodes[i].begin].slot], to = domain[r->slot];
-    hash_number(&key, (uint64_t)to);
+    iso_route route = {.from = domain[r->sources[r->nodes[i].begin].slot],
+                       .to = domain[r->slot],
+                       .from_domain = -1,
+                       .to_domain = -1};
+    hash_number(&key, (uint64_t)route.to);
     r->exchange->active = true;
-    return iso_mailbox_fragment(&r->exchange->linked.box, from, to, 0, key, region_bytes(r), &r->part[i],
+    return iso_mailbox_fragment(&r->exchange->linked.box, &route, key, region_bytes(r), &r->part[i],
                                 &r->fresh[i]);
 }
 

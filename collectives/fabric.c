@@ -224,6 +224,8 @@ static iso_status fabric_build(iso_fabric *fabric, const iso_topology *topology)
         status = iso_links_open(fabric);
     if (status == ISO_OK)
         status = iso_order_open(fabric);
+    if (status == ISO_OK)
+        status = iso_ports_open(fabric);
     return iso_channel_agree(&fabric->channel, status);
 }
 
@@ -274,6 +276,7 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_free(fabric->groups);
     iso_fabric_free_link_areas(fabric, fabric->link_areas);
     iso_links_close(fabric);
+    iso_ports_close(fabric);
     iso_order_close(fabric);
     iso_fabric_free_domains(fabric);
     destroy_pack_streams(fabric);
@@ -376,7 +379,7 @@ static iso_status agree_on_active(iso_fabric *fabric)
 
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes bytes)
 {
-    uint64_t most[2] = {bytes.landing, bytes.linked};
+    uint64_t most[2] = {bytes.landing, bytes.device};
     iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, most, 2);
     if (status == ISO_OK && fabric->host)
         status = agree_on_active(fabric);

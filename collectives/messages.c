@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/coll.h"
+#include "collectives/ports_impl.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -33,21 +34,25 @@ size_t iso_exchange_operand_bytes(size_t bytes)
     return iso_round_to_lines(bytes);
 }
 
-static iso_status find_message(iso_mailbox *box, int from, int to, int transport, int *number)
+static bool is_same(const iso_route *a, const iso_route *b)
+{
+    return a->from == b->from && a->to == b->to && a->transport == b->transport &&
+           a->from_domain == b->from_domain && a->to_domain == b->to_domain;
+}
+
+static iso_status find_message(iso_mailbox *box, const iso_route *route, int *number)
 {
     int i = 0;
-    while (i < box->n_messages && (box->messages[i].from != from || box->messages[i].to != to ||
-                                   box->messages[i].transport != transport))
+    while (i < box->n_messages && !is_same(&box->messages[i].route, route))
         i++;
     *number = i;
     if (i < box->n_messages)
         return ISO_OK;
-    iso_message fresh = {.from = from, .to = to, .transport = transport};
-    return iso_list_add(box->messages, box->n_messages, fresh, MESSAGES);
+    return iso_list_add(box->messages, box->n_messages, (iso_message){.route = *route}, MESSAGES);
 }
 
-iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transport, iso_hash_key key,
-                                size_t bytes, int *number, bool *fresh)
+iso_status iso_mailbox_fragment(iso_mailbox *box, const iso_route *route, iso_hash_key key, size_t bytes,
+                                int *number, bool *fresh)
 {
     wanted w = {box, &key};
     int message;
@@ -56,7 +61,7 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transpor
     *fresh = *number < 0;
     if (!*fresh)
         return ISO_OK;
-    ISO_TRY(find_message(box, from, to, transport, &message));
+    ISO_TRY(find_message(box, route, &message));
     iso_message *in = &box->messages[message];
     *number = box->n_fragments;
     ISO_TRY(
@@ -72,20 +77,27 @@ done:
 bool iso_message_is_received(const iso_messages *messages, int i, int number)
 {
     const iso_message *message = &messages->in.messages[i];
-    return message->to == messages->rank && message->transport == number;
+    return message->route.to == messages->rank && message->route.transport == number;
 }
 
 bool iso_message_is_sent(const iso_messages *messages, int i, int number)
 {
     const iso_message *message = &messages->out.messages[i];
-    return message->from == messages->rank && message->transport == number;
+    return message->route.from == messages->rank && message->route.transport == number;
 }
 
 static void travel_by(iso_messages *messages, const iso_message *message)
 {
     int count;
-    if (message->bytes > 0 && !iso_transports(&count)[message->transport]->in_place)
-        messages->travels[message->transport] = true;
+    int transport = message->route.transport;
+    if (message->bytes > 0 && !iso_transports(&count)[transport]->in_place)
+        messages->travels[transport] = true;
+}
+
+/* What a message that this rank sends or receives needs of its memory. domain: where it is. */
+static size_t own_bytes(const iso_messages *messages, const iso_message *message, int domain, bool received)
+{
+    return domain >= 0 ? iso_ports_staged(messages->ports, message->bytes) : received ? 0 : message->bytes;
 }
 
 void iso_messages_close(iso_messages *messages, int rank)
@@ -94,15 +106,19 @@ void iso_messages_close(iso_messages *messages, int rank)
     messages->rank = rank;
     messages->bytes_in = messages->bytes_out = 0;
     for (int i = 0; i < in->n_messages; i++) {
-        messages->bytes_in += in->messages[i].bytes;
-        if (in->messages[i].to == rank)
-            travel_by(messages, &in->messages[i]);
+        const iso_message *message = &in->messages[i];
+        messages->bytes_in += message->route.to_domain < 0 ? message->bytes : 0;
+        if (message->route.to != rank)
+            continue;
+        messages->bytes_out += own_bytes(messages, message, message->route.to_domain, true);
+        travel_by(messages, message);
     }
     for (int i = 0; i < out->n_messages; i++) {
-        if (out->messages[i].from != rank)
+        const iso_message *message = &out->messages[i];
+        if (message->route.from != rank)
             continue;
-        messages->bytes_out += out->messages[i].bytes;
-        travel_by(messages, &out->messages[i]);
+        messages->bytes_out += own_bytes(messages, message, message->route.from_domain, false);
+        travel_by(messages, message);
     }
 }
 
@@ -118,8 +134,10 @@ iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, c
 {
     iso_status status = ISO_OK;
     messages->bytes = messages->bytes_out;
-    for (int i = 0; i < messages->in.n_messages; i++)
-        messages->bytes += messages->in.messages[i].to == messages->rank ? messages->in.messages[i].bytes : 0;
+    for (int i = 0; i < messages->in.n_messages; i++) {
+        const iso_message *in = &messages->in.messages[i];
+        messages->bytes += in->route.to == messages->rank && in->route.to_domain < 0 ? in->bytes : 0;
+    }
     if (messages->bytes_in > 0)
         status = iso_buffer_create(host, device, messages->bytes_in, "the receive buffer of an exchange",
                                    &messages->landing);
@@ -140,19 +158,33 @@ static void close_lines(iso_messages *messages)
     }
 }
 
+/* In memory of this rank. Returns where the next one lies. */
+static char *place_own(const iso_messages *messages, iso_message *message, int domain, char *at)
+{
+    size_t bytes = own_bytes(messages, message, domain, false);
+    if (domain < 0)
+        message->data = at;
+    else
+        message->staging = bytes > 0 ? at : NULL;
+    return at + bytes;
+}
+
 /* Messages are stored in the order in which they were added, which is the same on all ranks of the host. */
 static void place_in(iso_messages *messages, char *landing, char *outgoing)
 {
     iso_mailbox *in = &messages->in, *out = &messages->out;
     for (int i = 0; i < in->n_messages; i++) {
-        in->messages[i].data = landing;
-        landing += in->messages[i].bytes;
+        iso_message *message = &in->messages[i];
+        if (message->route.to_domain < 0) {
+            message->data = landing;
+            landing += message->bytes;
+        } else if (message->route.to == messages->rank) {
+            outgoing = place_own(messages, message, message->route.to_domain, outgoing);
+        }
     }
     for (int i = 0; i < out->n_messages; i++)
-        if (out->messages[i].from == messages->rank) {
-            out->messages[i].data = outgoing;
-            outgoing += out->messages[i].bytes;
-        }
+        if (out->messages[i].route.from == messages->rank)
+            outgoing = place_own(messages, &out->messages[i], out->messages[i].route.from_domain, outgoing);
 }
 
 iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
@@ -201,7 +233,7 @@ iso_status iso_messages_start_receiving(iso_messages *messages)
 
 iso_status iso_messages_start_sending(iso_messages *messages, int number)
 {
-    int count, t = messages->out.messages[number].transport;
+    int count, t = messages->out.messages[number].route.transport;
     return messages->lines[t] ? iso_transports(&count)[t]->send(messages->lines[t], number) : ISO_OK;
 }
 

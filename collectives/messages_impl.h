@@ -19,11 +19,23 @@ typedef struct iso_fragment {
     iso_hash_key key; /* computed in the same way by sender and receiver */
 } iso_fragment;
 
+typedef struct iso_port iso_port; /* ports_impl.h */
+typedef struct iso_ports iso_ports;
+
+/* Where messages go: one for each that has all of these. */
+typedef struct iso_route {
+    int from, to;               /* ranks; in place: both are the sender's */
+    int transport;              /* its number */
+    int from_domain, to_domain; /* in whose area of a device's memory it is; -1: in memory of the host */
+} iso_route;
+
 typedef struct iso_message {
-    int from, to;  /* ranks; in place: both are the sender's */
-    int transport; /* its number */
+    iso_route route;
     size_t bytes;
-    char *data; /* NULL: not this rank's to send */
+    size_t position;      /* in the area */
+    char *data;           /* NULL: not this rank's to send */
+    const iso_port *port; /* NULL: `data` is memory of the host, or another rank's to copy */
+    char *staging;        /* chunks of it in pinned memory; NULL: MPI gets `data` itself */
 } iso_message;
 
 /* The messages of one direction, and their fragments by key. */
@@ -36,13 +48,14 @@ typedef struct iso_mailbox {
 } iso_mailbox;
 
 struct iso_messages {
-    iso_mailbox in, out;               /* to and from all ranks of this host */
-    int rank;                          /* this one */
-    size_t bytes_in;                   /* received by the host */
-    size_t bytes_out;                  /* sent by this rank */
-    iso_window landing;                /* receive buffer of the host; {0} if exchanges share buffers */
-    char *outgoing;                    /* send buffer of this rank, likewise */
-    size_t bytes;                      /* of this rank's buffers that belong to the exchange alone */
+    iso_mailbox in, out;    /* to and from all ranks of this host */
+    int rank;               /* this one */
+    const iso_ports *ports; /* the fabric's; NULL: it has none */
+    size_t bytes_in;        /* received by the host, in its memory */
+    size_t bytes_out;       /* in memory of this rank: what it sends, or chunks of what devices do */
+    iso_window landing;     /* receive buffer of the host; {0} if exchanges share buffers */
+    char *outgoing;         /* send buffer of this rank, likewise */
+    size_t bytes;           /* of this rank's buffers that belong to the exchange alone */
     bool travels[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
     void *lines[ISO_MOST_TRANSPORTS];  /* the transports'; NULL: none */
 };
@@ -51,11 +64,11 @@ struct iso_messages {
 bool iso_message_is_received(const iso_messages *messages, int i, int number);
 bool iso_message_is_sent(const iso_messages *messages, int i, int number);
 
-/* Finds the fragment with this key, or adds one of `bytes` bytes at the end of the message by this transport between
- * these ranks (*fresh: it was added). All ranks of both hosts make the same calls in the same order, so they agree
- * on offsets. *number: its number in the mailbox. */
-iso_status iso_mailbox_fragment(iso_mailbox *box, int from, int to, int transport, iso_hash_key key,
-                                size_t bytes, int *number, bool *fresh);
+/* Finds the fragment with this key, or adds one of `bytes` bytes at the end of the message on this route (*fresh: it
+ * was added). All ranks of both hosts make the same calls in the same order, so they agree on offsets. *number: its
+ * number in the mailbox. */
+iso_status iso_mailbox_fragment(iso_mailbox *box, const iso_route *route, iso_hash_key key, size_t bytes,
+                                int *number, bool *fresh);
 void iso_mailbox_free(iso_mailbox *box);
 
 /* To be called after the last fragment: computes bytes, and which transports travel. */

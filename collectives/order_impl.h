@@ -1,5 +1,6 @@
 /* Order between the streams of slots that reach each other's memory, by events: the host does not wait for what slots
- * have queued. Each slot has two: it has written what others pull, and it has read what it pulls. */
+ * have queued. Each slot has three: it has written what others pull, it has read what it pulls, and the last copy of
+ * what its rank has received from other hosts is in the memory of its device. */
 #ifndef ISO_ORDER_IMPL_H
 #define ISO_ORDER_IMPL_H
 
@@ -8,15 +9,25 @@
 
 /* Of a fabric. Slots of other hosts have none. */
 typedef struct iso_stream_order {
-    iso_device_event **ready; /* [n_slots] */
-    iso_device_event **read;  /* [n_slots] */
+    iso_device_event **ready;  /* [n_slots] */
+    iso_device_event **read;   /* [n_slots] */
+    iso_device_event **landed; /* [n_slots] the first slot of each of a rank's domains has them */
 } iso_stream_order;
 
-/* fabric->order stays NULL where the host waits: slots alone, a device without events that ranks share, or a program
+/* fabric->order stays NULL where the host waits: a slot alone, a device without events that ranks share, or a program
  * that goes on after a loss, which must not wait for events of ranks that are lost. Collective over the host. */
 iso_status iso_order_open(iso_fabric *fabric);
 void iso_order_close(iso_fabric *fabric);
-/* Before a slot pulls: its stream waits until others have written. */
+/* Before a slot pulls: its stream waits until others have written, and until messages have landed. */
 void iso_order_await_ready(const iso_exchange *exchange, int slot);
+
+/* The rest does nothing without an order. A stream of the device of `slot` waits until all slots that it reaches have
+ * written, or have read. */
+void iso_order_await_written(const iso_fabric *fabric, iso_stream *stream, int slot);
+void iso_order_await_read(const iso_fabric *fabric, iso_stream *stream, int slot);
+/* The host waits until the slots of this rank have read. */
+iso_status iso_order_wait_read(const iso_fabric *fabric);
+/* What was received for a domain of this rank is queued on `stream`. Returns the event. */
+const iso_device_event *iso_order_record_landed(const iso_fabric *fabric, int domain, iso_stream *stream);
 
 #endif

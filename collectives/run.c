@@ -87,6 +87,14 @@ void iso_exchange_resolve(iso_exchange *exchange)
             methods[m]->resolve(exchange, exchange->work[m]);
 }
 
+/* Those of exchanges that share buffers begin at an offset. */
+char *iso_exchange_area(const iso_exchange *exchange, int domain)
+{
+    char *area = iso_fabric_link_area(exchange->fabric, domain,
+                                      exchange->shared ? exchange->fabric->link_areas : exchange->link_areas);
+    return area && exchange->shared ? area + exchange->offsets.device : area;
+}
+
 bool iso_exchange_is_active(const iso_exchange *exchange)
 {
     return exchange->active;
@@ -101,8 +109,9 @@ iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange)
 {
     iso_messages_close(&exchange->messages, exchange->fabric->topology.rank);
     iso_linked_close(exchange->fabric, &exchange->linked);
+    exchange->area_bytes = iso_ports_measure(exchange->fabric, &exchange->messages, exchange->linked.bytes);
     return (iso_message_bytes){exchange->messages.bytes_in, exchange->messages.bytes_out,
-                               exchange->linked.bytes};
+                               exchange->area_bytes};
 }
 
 void iso_exchange_share_buffers(iso_exchange *exchange, iso_message_bytes offsets)
@@ -120,6 +129,7 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
         landing = fabric->landing.base + exchange->offsets.landing;
     if (exchange->shared && messages->bytes_out > 0)
         outgoing = fabric->outgoing + exchange->offsets.outgoing;
+    iso_ports_place(exchange);
     iso_status status =
         iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
     return status == ISO_OK ? iso_linked_bind(exchange) : status;
@@ -149,6 +159,25 @@ static bool finds_pulls_only(const iso_exchange *exchange)
            exchange->linked.box.n_messages == 0 && !exchange->brought;
 }
 
+/* Whether what slots of this host read of other hosts lands in memory of devices. */
+static bool finds_landing(const iso_exchange *exchange)
+{
+    for (int i = 0; i < exchange->messages.in.n_messages; i++)
+        if (exchange->messages.in.messages[i].route.to_domain >= 0)
+            return true;
+    return false;
+}
+
+/* Whether arrivals are written by others than the streams of ports, which wait for slots. */
+static bool finds_overwrites(const iso_exchange *exchange)
+{
+    const iso_mailbox *in = &exchange->messages.in;
+    bool any = exchange->linked.box.n_messages > 0 || exchange->brought;
+    for (int i = 0; i < in->n_messages; i++)
+        any |= in->messages[i].route.to_domain < 0 || exchange->messages.ports->direct;
+    return any && exchange->fabric->order;
+}
+
 static iso_status allocate_work(const iso_exchange *exchange)
 {
     int count;
@@ -169,8 +198,8 @@ static iso_status allocate_messages(iso_exchange *exchange)
     const iso_fabric *fabric = exchange->fabric;
     iso_status status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device),
                linked = ISO_OK;
-    if (exchange->linked.bytes > 0)
-        linked = iso_fabric_reserve_link_areas(fabric, exchange->linked.bytes, &exchange->link_areas);
+    if (exchange->area_bytes > 0)
+        linked = iso_fabric_reserve_link_areas(fabric, exchange->area_bytes, &exchange->link_areas);
     return status != ISO_OK ? status : linked;
 }
 
@@ -201,6 +230,8 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     iso_exchange_resolve(exchange);
     exchange->communicates = finds_communication(exchange);
     exchange->pulls_only = finds_pulls_only(exchange);
+    exchange->lands = finds_landing(exchange);
+    exchange->overwrites = finds_overwrites(exchange);
     exchange->committed = true;
     return ISO_OK;
 }
@@ -266,6 +297,15 @@ static void finish_packs(iso_fabric *fabric)
         run_check(fabric, fabric->topology.device->wait(fabric->pack_streams[i]));
 }
 
+/* What was packed of a message can be sent, or its port waits for it. */
+static void end_packs(iso_exchange *exchange, const iso_message *message)
+{
+    if (message->port)
+        run_check(exchange->fabric, iso_ports_packed(exchange->fabric, message));
+    else
+        finish_packs(exchange->fabric);
+}
+
 /* Packs and sends, message by message. */
 static void send_messages(iso_exchange *exchange)
 {
@@ -276,9 +316,10 @@ static void send_messages(iso_exchange *exchange)
     for (int i = 0; i < messages->out.n_messages; i++) {
         for (; pack < packs->count && packs->packs[pack].message == i; pack++)
             run_pack(exchange->fabric, &packs->packs[pack]);
-        finish_packs(exchange->fabric);
-        if (messages->out.messages[i].from == messages->rank)
-            run_check(exchange->fabric, iso_messages_start_sending(messages, i));
+        if (messages->out.messages[i].route.from != messages->rank)
+            continue;
+        end_packs(exchange, &messages->out.messages[i]);
+        run_check(exchange->fabric, iso_messages_start_sending(messages, i));
     }
 }
 
@@ -362,6 +403,21 @@ static void timed_barrier(iso_fabric *fabric, int thread)
         iso_watch_wait_done(fabric->channel.watch, begun);
 }
 
+/* On a device that gathers: what is queued from now on to pack, and to receive, waits for the slots' streams. */
+static void order_streams(const iso_exchange *exchange)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    for (int slot = 0; fabric->pack_streams && slot < fabric->topology.n_slots; slot++) {
+        const iso_port *port =
+            fabric->ports ? iso_port_of(fabric->ports, fabric->domain_of_slot[slot]) : NULL;
+        if (fabric->local[slot] < 0)
+            continue;
+        iso_order_await_written(fabric, fabric->pack_streams[fabric->local[slot]], slot);
+        if (port && exchange->lands)
+            iso_order_await_read(fabric, port->in, slot);
+    }
+}
+
 static void run_start(iso_exchange *exchange, int thread)
 {
     iso_fabric *fabric = exchange->fabric;
@@ -369,8 +425,12 @@ static void run_start(iso_exchange *exchange, int thread)
         iso_watch_enter_exchange(fabric->channel.watch, &exchange->name);
     if (!exchange->active)
         return;
-    if (!exchange->settled)
+    if (thread == 0 && exchange->overwrites)
+        run_check(fabric, iso_order_wait_read(fabric));
+    if (!exchange->settled || exchange->overwrites)
         timed_barrier(fabric, thread);
+    if (thread == 0 && !exchange->pulls_only)
+        order_streams(exchange);
     if (thread == 0 && exchange->near_packs.count > 0)
         iso_packs_run(exchange, &exchange->near_packs);
     if (thread == 0 && links(exchange) && !is_lost(fabric))
@@ -415,6 +475,8 @@ static void run_wait(iso_exchange *exchange, int thread)
         finish_methods(exchange);
         run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
                                                         exchange->fabric->host_barrier.crowded));
+        if (exchange->lands)
+            run_check(exchange->fabric, iso_ports_landed(exchange->fabric));
         iso_watch_wait_done(exchange->fabric->channel.watch, begun);
         if (!exchange->arrived)
             exchange->arrived = iso_clock_ns();

@@ -3,6 +3,7 @@
 static const iso_transport *const list[] = {
     &iso_transport_memory,
     &iso_transport_mpi,
+    &iso_transport_device,
 };
 
 const iso_transport *const *iso_transports(int *count)
@@ -11,10 +12,11 @@ const iso_transport *const *iso_transports(int *count)
     return list;
 }
 
-int iso_transport_between(bool hosts)
+int iso_transport_between(bool hosts, bool devices)
 {
     int number = 0;
-    while (hosts ? !list[number]->between_hosts : !list[number]->within_host)
+    while (hosts ? !list[number]->between_hosts || list[number]->of_devices != devices
+                 : !list[number]->within_host)
         number++;
     return number;
 }

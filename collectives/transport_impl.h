@@ -12,6 +12,7 @@ typedef struct iso_messages iso_messages;
 typedef struct iso_transport {
     const char *name;
     bool within_host, between_hosts; /* where it joins domains */
+    bool of_devices;                 /* messages are sent from areas of devices (ports_impl.h) */
     bool
         in_place; /* senders write where the readers load: there is nothing to open, and no other function is called */
     /* The lines of one exchange: what this rank needs to send and receive its messages, whose places are known. Those
@@ -19,8 +20,9 @@ typedef struct iso_transport {
     iso_status (*open)(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
                        void **lines);
     void (*close)(void *lines);
-    /* In each run, by one thread: receive, then send for each message of `messages->out` that this rank has packed,
-     * then test until *done: all have been sent and received. After an error the others are called all the same. */
+    /* In each run, by one thread: receive, then send for each message of `messages->out` that this rank has packed
+     * (of devices: whose packs are queued), then test until *done: all have been sent and received (of devices: their
+     * copies to the device are queued). After an error the others are called all the same. */
     iso_status (*receive)(void *lines);
     iso_status (*send)(void *lines, int message);
     iso_status (*test)(void *lines, int *done);
@@ -29,10 +31,12 @@ typedef struct iso_transport {
 enum { ISO_MOST_TRANSPORTS = 4 };
 /* [*count], the preferred ones first. */
 const iso_transport *const *iso_transports(int *count);
-/* The number of the one that joins the domains of a host, or hosts. */
-int iso_transport_between(bool hosts);
+/* The number of the one that joins the domains of a host, or hosts; then from areas of devices, or from memory of the
+ * host. */
+int iso_transport_between(bool hosts, bool devices);
 
 extern const iso_transport iso_transport_memory; /* shm/memory.c */
 extern const iso_transport iso_transport_mpi;    /* mpi/requests.c */
+extern const iso_transport iso_transport_device; /* mpi/chunks.c */
 
 #endif

@@ -129,6 +129,8 @@ static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
            iso_threads(ctx));
     printf("backend %s; collectives: %s\n", iso_context_backend(ctx)->description(),
            collectives(ctx, setup->mesh));
+    if (iso_option(ctx, "cuda-aware", NULL))
+        printf("messages between hosts: MPI gets addresses of the GPUs' memory (--cuda-aware)\n");
     iso_text_free(&slots);
     print_choice(setup->choice);
 }

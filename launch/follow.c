@@ -47,6 +47,7 @@ static const struct {
     {"threads", NULL, NULL},
     {"backend", NULL, NULL},
     {"tf32", NULL, NULL},
+    {"cuda-aware", NULL, NULL},
 };
 enum { SHARED = sizeof shared / sizeof *shared };
 

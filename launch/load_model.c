@@ -34,6 +34,7 @@ static const struct {
     {"collectives", false, NULL},
     {"backend", false, NULL},
     {"tf32", false, NULL},
+    {"cuda-aware", false, NULL},
     {"layout", false, NULL},
     {"layout-file", false, NULL},
     {"strict-layouts", false, NULL},

@@ -86,6 +86,7 @@ static const iso_argument table[] = {
     SESSION(collectives),
     SESSION(backend),
     SESSION(tf32),
+    SESSION_NAMED(cuda_aware, "cuda-aware"),
     SESSION(tune),
     LIST(layouts, "layout", "KEY=LAYOUT", HELP_OF_LAYOUT),
     TEXT(layout_file, "layout-file", "FILE",

@@ -38,7 +38,8 @@ typedef struct iso_train_options {
     iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
     const char *precision;
     bool check_data;
-    uint64_t seed, threads, verbose, timeout, timeout_abort, tf32; /* the session reads them too */
+    uint64_t seed, threads, verbose, timeout, timeout_abort, tf32,
+        cuda_aware; /* the session reads them too */
     const char *history, *timings;
     const char *csv, *tensorboard, *tensorboard_options, *profile;
     int64_t profile_step; /* 0: in the middle */

@@ -36,11 +36,11 @@ static iso_status make_requests(lines *l, const iso_message *message, bool recei
         int count = message->bytes - at < SLICE ? (int)(message->bytes - at) : SLICE;
         MPI_Request *request = &l->requests[l->n_requests];
         if (received)
-            ISO_TRY(ISO_MPI(
-                MPI_Recv_init(message->data + at, count, MPI_BYTE, message->from, tag, ranks, request)));
+            ISO_TRY(ISO_MPI(MPI_Recv_init(message->data + at, count, MPI_BYTE, message->route.from, tag,
+                                          ranks, request)));
         else
             ISO_TRY(ISO_MPI(
-                MPI_Send_init(message->data + at, count, MPI_BYTE, message->to, tag, ranks, request)));
+                MPI_Send_init(message->data + at, count, MPI_BYTE, message->route.to, tag, ranks, request)));
         l->n_requests++;
     }
 done:

@@ -12,9 +12,9 @@ void iso_linked_close(const iso_fabric *fabric, iso_linked *linked)
     for (int domain = 0; fabric->links && domain < fabric->n_domains; domain++) {
         size_t bytes = 0;
         for (int i = 0; i < linked->box.n_messages; i++)
-            bytes += linked->box.messages[i].to == domain ? linked->box.messages[i].bytes : 0;
+            bytes += linked->box.messages[i].route.to == domain ? linked->box.messages[i].bytes : 0;
         for (int i = 0; i < linked->box.n_messages; i++)
-            bytes += linked->box.messages[i].from == domain ? linked->box.messages[i].bytes : 0;
+            bytes += linked->box.messages[i].route.from == domain ? linked->box.messages[i].bytes : 0;
         linked->bytes = bytes > linked->bytes ? bytes : linked->bytes;
     }
 }
@@ -24,35 +24,27 @@ static void find_positions(const iso_fabric *fabric, iso_linked *linked)
     for (int domain = 0; domain < fabric->n_domains; domain++) {
         size_t at = 0;
         for (int i = 0; i < linked->box.n_messages; i++)
-            if (linked->box.messages[i].to == domain) {
+            if (linked->box.messages[i].route.to == domain) {
                 linked->position[i].received = at;
                 at += linked->box.messages[i].bytes;
             }
         for (int i = 0; i < linked->box.n_messages; i++)
-            if (linked->box.messages[i].from == domain) {
+            if (linked->box.messages[i].route.from == domain) {
                 linked->position[i].sent = at;
                 at += linked->box.messages[i].bytes;
             }
     }
 }
 
-/* NULL: this rank has no part in the domain. */
-static char *area_of(const iso_exchange *exchange, int domain)
-{
-    char *area = iso_fabric_link_area(exchange->fabric, domain,
-                                      exchange->shared ? exchange->fabric->link_areas : exchange->link_areas);
-    return area && exchange->shared ? area + exchange->offsets.linked : area;
-}
-
 char *iso_linked_received(const iso_exchange *exchange, int message)
 {
-    char *area = area_of(exchange, exchange->linked.box.messages[message].to);
+    char *area = iso_exchange_area(exchange, exchange->linked.box.messages[message].route.to);
     return area ? area + exchange->linked.position[message].received : NULL;
 }
 
 char *iso_linked_sent(const iso_exchange *exchange, int message)
 {
-    char *area = area_of(exchange, exchange->linked.box.messages[message].from);
+    char *area = iso_exchange_area(exchange, exchange->linked.box.messages[message].route.from);
     return area ? area + exchange->linked.position[message].sent : NULL;
 }
 
@@ -67,16 +59,16 @@ static void add_operations(const iso_exchange *exchange, iso_linked *linked, con
             continue;
         iso_device_operation o = {
             .comm = own->comm, .stream = own->stream, .count = message->bytes, .dtype = ISO_U8};
-        if (message->from == own->domain) {
+        if (message->route.from == own->domain) {
             o.kind = ISO_DEVICE_SEND;
             o.from = iso_linked_sent(exchange, i);
-            o.peer = links->member[message->to];
+            o.peer = links->member[message->route.to];
             linked->list[linked->n_list++] = o;
         }
-        if (message->to == own->domain) {
+        if (message->route.to == own->domain) {
             o.kind = ISO_DEVICE_RECEIVE;
             o.to = iso_linked_received(exchange, i);
-            o.peer = links->member[message->from];
+            o.peer = links->member[message->route.from];
             linked->list[linked->n_list++] = o;
         }
     }

@@ -72,6 +72,23 @@ static iso_status place_slots(iso_runtime *runtime)
     return find_idle_ranks(runtime);
 }
 
+/* Of messages of devices; 0: the default. Collective. */
+static iso_status find_chunk_bytes(iso_context *ctx, size_t *bytes)
+{
+    const char *text = getenv("ISOGRID_CHUNK_BYTES");
+    char *end;
+    long value = text && *text ? strtol(text, &end, 10) : 0;
+    iso_status status = ISO_OK;
+    if (text && *text && (*end || value < 1 || value > 1 << 30))
+        status = iso_error(ISO_INVALID, "ISOGRID_CHUNK_BYTES is '%s': it must be an integer from 1 to %d",
+                           text, 1 << 30);
+    ISO_TRY(iso_agree(ctx, status));
+    *bytes = (size_t)value;
+    status = iso_agree_same(ctx, "ISOGRID_CHUNK_BYTES", (uint64_t)value, value ? text : "no value");
+done:
+    return status;
+}
+
 static iso_status runtime_make_fabric(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
@@ -91,7 +108,9 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .device = runtime->device,
                              .stream_of_slot = runtime->stream_of_slot,
                              .domain_of_slot = runtime->domains.of_slot,
-                             .reach_of_slot = runtime->domains.reach_of_slot};
+                             .reach_of_slot = runtime->domains.reach_of_slot,
+                             .device_messages = iso_option(runtime->ctx, "cuda-aware", NULL) != NULL};
+    ISO_TRY(find_chunk_bytes(runtime->ctx, &topology.chunk_bytes));
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
     const char *method = iso_option(runtime->ctx, "collectives", "auto");

@@ -392,12 +392,15 @@ static void run_faults(const step *s, int thread, int first, int end)
 }
 
 /* The buckets whose exchange began while slots computed. */
-static void wait_for_buckets(const step *s, int thread)
+static void wait_for_buckets(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
     for (int b = 0; b < plan->buckets->count; b++)
         if (iso_plan_goes_early(plan, b))
             iso_exchange_wait(plan->bucket_exchange[b], thread);
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int l = first; iso_plan_goes_early(plan, b) && l < end; l++)
+            iso_exchange_await_arrivals(plan->bucket_exchange[b], s->runtime->locals[l].slot);
     for (int b = 0; b < plan->buckets->count; b++)
         if (iso_plan_goes_early(plan, b))
             note_flight(s, plan->bucket_exchange[b], thread, plan->bucket_begin[b]);
@@ -427,7 +430,7 @@ static void run_end(const step *s, int thread, int first, int end)
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
     tell_written(s, plan->epilogue, first, end);
     iso_exchange_start(plan->epilogue, thread);
-    wait_for_buckets(s, thread);
+    wait_for_buckets(s, thread, first, end);
     iso_exchange_wait(plan->epilogue, thread);
     if (thread == 0)
         s->results->troubled = iso_fabric_troubled(s->runtime->fabric);

@@ -507,8 +507,8 @@ done:
 typedef struct travel {
     int count;
     iso_exchange **exchange;
-    iso_block *landing, *outgoing, *linked;
-    bool links; /* some exchange has messages between devices of a host */
+    iso_block *landing, *outgoing, *device;
+    bool devices; /* some exchange has messages in the memory of devices */
 } travel;
 
 static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
@@ -517,11 +517,11 @@ static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
     if (!exchange)
         return;
     iso_message_bytes bytes = iso_exchange_message_bytes(exchange);
-    t->landing[t->count] = t->outgoing[t->count] = t->linked[t->count] = block;
+    t->landing[t->count] = t->outgoing[t->count] = t->device[t->count] = block;
     t->landing[t->count].bytes = bytes.landing;
     t->outgoing[t->count].bytes = bytes.outgoing;
-    t->linked[t->count].bytes = bytes.linked;
-    t->links |= bytes.linked > 0;
+    t->device[t->count].bytes = bytes.device;
+    t->devices |= bytes.device > 0;
     t->exchange[t->count++] = exchange;
 }
 
@@ -540,12 +540,12 @@ static iso_status place_messages(iso_plan *plan, travel *t)
     add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
     ISO_TRY(iso_memory_plan(t->landing, t->count, &bytes.landing));
     ISO_TRY(iso_memory_plan(t->outgoing, t->count, &bytes.outgoing));
-    if (t->links)
-        ISO_TRY(iso_memory_plan(t->linked, t->count, &bytes.linked));
+    if (t->devices)
+        ISO_TRY(iso_memory_plan(t->device, t->count, &bytes.device));
     for (int i = 0; i < t->count; i++)
         iso_exchange_share_buffers(
             t->exchange[i],
-            (iso_message_bytes){t->landing[i].offset, t->outgoing[i].offset, t->linked[i].offset});
+            (iso_message_bytes){t->landing[i].offset, t->outgoing[i].offset, t->device[i].offset});
     ISO_TRY(iso_fabric_reserve_messages(plan->site->fabric, bytes));
     for (int i = 0; i < t->count; i++)
         ISO_TRY(iso_exchange_commit(t->exchange[i]));
@@ -559,14 +559,14 @@ static iso_status exchanges_commit(iso_plan *plan)
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
                 .landing = iso_new(most * sizeof(iso_block)),
                 .outgoing = iso_new(most * sizeof(iso_block)),
-                .linked = iso_new(most * sizeof(iso_block))};
-    iso_status status = t.exchange && t.landing && t.outgoing && t.linked
+                .device = iso_new(most * sizeof(iso_block))};
+    iso_status status = t.exchange && t.landing && t.outgoing && t.device
                             ? place_messages(plan, &t)
                             : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);
     iso_free(t.exchange);
     iso_free(t.landing);
     iso_free(t.outgoing);
-    iso_free(t.linked);
+    iso_free(t.device);
     return status;
 }
 

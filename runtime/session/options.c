@@ -57,6 +57,11 @@ static const iso_session_option options[] = {
      "on GPUs, matrix products of float32 multiply as TF32: faster, and with errors of 1e-3 instead of 1e-7. "
      "Elsewhere it changes nothing",
      "given without a value", NULL},
+    {"cuda-aware", true, true, true, 1, 1, NULL,
+     "messages between hosts: MPI gets addresses of the GPUs' memory, instead of chunks in pinned memory of "
+     "the "
+     "host. The start tries it, and where this MPI cannot do it the job ends",
+     "given without a value", NULL},
     {"tune", true, false, false, 0, 0, "FILE",
      "on GPUs, the algorithms of products and convolutions are those of this JSON file; those of shapes that "
      "it lacks are measured at the start, and added to it: docs/gpu.md",

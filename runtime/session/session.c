@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "collectives/mpi/aware.h"
 #include "collectives/mpi/call.h"
 #include "collectives/mpi/wait.h"
 #include "runtime/backend/backend.h"
@@ -99,6 +100,30 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
     return status;
 }
 
+/* The devices of a host's slots are taken in turn: by ranks too, as far as this goes. */
+static int turn_of(const iso_context *ctx)
+{
+    int turn = 0;
+    for (int r = 0; r < ctx->channel.rank; r++)
+        turn += ctx->host_of_rank[r] == ctx->host_of_rank[ctx->channel.rank];
+    return turn;
+}
+
+/* Collective. */
+static iso_status probe_device(iso_context *ctx)
+{
+    const iso_device *device = ctx->backend->device(turn_of(ctx));
+    if (!iso_option(ctx, "cuda-aware", NULL))
+        return ISO_OK;
+    if (!device->gather)
+        return iso_error(
+            ISO_INVALID,
+            "--cuda-aware: the backend %s computes in the host's memory, whose addresses MPI gets in any "
+            "case; the option is for --backend cuda",
+            ctx->backend->name);
+    return iso_mpi_probe_device(&ctx->channel, device);
+}
+
 /* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
  * Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool environment, iso_status status)
@@ -128,6 +153,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         ctx->backend->load();
     if (status == ISO_OK && ctx->backend->set)
         ctx->backend->set(&(iso_backend_settings){.tf32 = iso_option(ctx, "tf32", NULL) != NULL});
+    if (status == ISO_OK)
+        status = probe_device(ctx);
     if (status == ISO_OK)
         status = iso_tuning_read(ctx, ctx->backend);
     return status;

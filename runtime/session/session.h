@@ -37,6 +37,8 @@ extern "C" {
  *   ISOGRID_MPI=0 or 1        whether to initialise MPI, with or without a launcher
  *   ISOGRID_RANKS_PER_HOST=k  every k ranks of a machine count as a host, to test messages between hosts
  *   ISOGRID_SLOTS_PER_DOMAIN=k  every k slots of a host count as a memory domain, to test messages within a host
+ *   ISOGRID_CHUNK_BYTES=n     messages of GPUs to other hosts go through pinned memory in chunks of n bytes, to test
+ *                             many of them; otherwise of 1 MiB
  *   ISOGRID_SLOTS=n           the slots of a mesh whose size is computed (data=*), instead of one for each rank
  *   ISOGRID_SHM_FILES=1       shared memory is in /dev/shm, for ranks that may not open each other's files
  *   ISOGRID_REPORTS=DIR       the folder for the watchdog's reports (docs/failures.md)

@@ -199,7 +199,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     hold();
     bool done = stream->finished == stream->pushed;
     let_go();
-    return done ? cudaSuccess : cudaErrorNotReady;
+    return done ? cudaSuccess : standin_error(cudaErrorNotReady);
 }
 
 cudaError_t cudaDeviceSynchronize(void)
@@ -383,7 +383,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     hold();
     bool done = !event->stream || event->stream->finished >= event->position;
     let_go();
-    return done ? cudaSuccess : cudaErrorNotReady;
+    return done ? cudaSuccess : standin_error(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)

@@ -215,10 +215,16 @@ static void await(iso_stream *of, const iso_device_event *recorded)
     keep(of, cudaStreamWaitEvent(((stream *)of)->cuda, ((const event *)recorded)->cuda, 0));
 }
 
-/* An event that fails has passed: wait_event says why. */
+/* An event that fails has passed: wait_event says why. CUDA counts "not ready" as the last error, which it is not; and
+ * would forget a launch that it refused. */
 static bool passed(const iso_device_event *of)
 {
-    return enter(of->device) != cudaSuccess || cudaEventQuery(((const event *)of)->cuda) != cudaErrorNotReady;
+    if (enter(of->device) != cudaSuccess || cudaPeekAtLastError() != cudaSuccess)
+        return true;
+    bool is = cudaEventQuery(((const event *)of)->cuda) != cudaErrorNotReady;
+    if (!is)
+        cudaGetLastError();
+    return is;
 }
 
 static iso_status wait_event(const iso_device_event *of)
@@ -227,6 +233,8 @@ static iso_status wait_event(const iso_device_event *of)
     cudaError_t error = enter(of->device);
     if (error == cudaSuccess)
         error = cudaEventSynchronize(e->cuda);
+    if (error == cudaSuccess)
+        error = cudaPeekAtLastError();
     return iso_cuda_status(e->error != cudaSuccess ? e->error : error, "the work that was queued failed");
 }
 
