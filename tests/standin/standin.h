@@ -27,6 +27,7 @@
  *   STANDIN_LACKS=N        cuDNN refuses its engine number N
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
+ *   STANDIN_COPIES=1       and each copy between the host and a GPU: "cudaMemcpyAsync in|out BYTES"
  *   STANDIN_WAITED=FILE    each wait of the host for a stream adds a line to it
  *   STANDIN_NCCL_FOLDER=D  where the ranks of NCCL's communicators share a file (/dev/shm) */
 #ifndef ISO_TESTS_STANDIN_H
@@ -90,7 +91,7 @@ standin_kind standin_kind_of(const void *memory, size_t bytes);
 /* The GPU of memory of the device; -1: it is not. */
 int standin_memory_gpu(const void *memory);
 /* Where the code of the stand-in finds the bytes, whether the device's memory is open or not. */
-void *standin_reach(const void *memory, size_t bytes);
+__attribute__((visibility("default"))) void *standin_reach(const void *memory, size_t bytes);
 /* Opens the memory of a GPU to this process, and closes that of the others unless it may reach it, until no stream
  * has work; called by a kernel on a stream of this GPU, one at a time. */
 void standin_open(int gpu);

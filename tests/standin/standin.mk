@@ -1,6 +1,6 @@
 # tests/standin: libisogrid_cuda.so with a stand-in for the CUDA runtime and the kernels in the emulator. It is compiled against CUDA's own headers, so it is
 # made where they are; its tests say that they are skipped elsewhere.
-STANDIN_C := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES),$(filter tests/standin/%.c,$(SOURCES))))
+STANDIN_C := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TEST_SOURCES) tests/standin/aware_mpi.c,$(filter tests/standin/%.c,$(SOURCES))))
 STANDIN_CC := $(patsubst %.cc,$(BUILD)/%.o,$(filter tests/standin/%.cc,$(SOURCES)))
 STANDIN_KERNELS := $(patsubst %.cu,$(BUILD)/emulated/%.o,$(filter tests/standin/%.cu,$(SOURCES)))
 STANDIN_TESTS := $(filter $(BUILD)/tests/standin/%,$(TESTS))
@@ -9,13 +9,15 @@ $(STANDIN_CC): $(BUILD)/tests/standin/%.o: tests/standin/%.cc $(BUILD)/flags
 	@mkdir -p $(@D) && echo '  $<'
 	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) $(EMULATOR_FLAGS) -MMD -MP -c -o $@ $<
 ifeq ($(CUDA_HAS_TOOLKIT),1)
-$(STANDIN_C) $(STANDIN_TESTS:%=%.o): CPPFLAGS += $(CUDA_CPPFLAGS) -DTESTS_HAVE_CUDA $(if $(filter 1,$(CUDA_HAS_NCCL)),-DTESTS_HAVE_NCCL)
-$(STANDIN_C) $(STANDIN_TESTS:%=%.o): $(BUILD)/cuda_flags
+$(STANDIN_C) $(BUILD)/tests/standin/aware_mpi.o $(STANDIN_TESTS:%=%.o): CPPFLAGS += $(CUDA_CPPFLAGS) -DTESTS_HAVE_CUDA $(if $(filter 1,$(CUDA_HAS_NCCL)),-DTESTS_HAVE_NCCL)
+$(STANDIN_C) $(BUILD)/tests/standin/aware_mpi.o $(STANDIN_TESTS:%=%.o): $(BUILD)/cuda_flags
 $(STANDIN_TESTS): $(STANDIN_RUNTIME) $(STANDIN_KERNELS)
 $(STANDIN_TESTS): LDLIBS += -lstdc++
 $(BUILD)/tests/standin/libisogrid_cuda.so: $(patsubst %.c,$(BUILD)/%.o,$(filter %.c,$(CUDA_SOURCES))) $(EMULATED_KERNELS) $(STANDIN_RUNTIME) $(CUDA_SHARED) $(BUILD)/build_id.o
-	$(Q)$(CXX_FOR_TESTS) -shared -Wl,-soname,libisogrid_cuda.so -Wl,--version-script=runtime/backend/cuda/exported -Wl,-z,defs $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl -lpthread
-tests: $(BUILD)/tests/standin/libisogrid_cuda.so
+	$(Q)$(CXX_FOR_TESTS) -shared -Wl,-soname,libisogrid_cuda.so -Wl,--version-script=tests/standin/exported -Wl,-z,defs $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl -lpthread
+$(BUILD)/tests/standin/libaware_mpi.so: $(BUILD)/tests/standin/aware_mpi.o
+	$(Q)$(MPICC) -shared -o $@ $< -ldl
+tests: $(BUILD)/tests/standin/libisogrid_cuda.so $(BUILD)/tests/standin/libaware_mpi.so
 endif
 
 # The stand-in's streams, and the emulator below them, with ThreadSanitizer, for tests/standin/test_tsan.

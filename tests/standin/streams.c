@@ -532,6 +532,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (bytes == 0)
         return cudaSuccess;
     bool captured = stream && stream->graph;
+    if (to_device != from_device && standin_number("STANDIN_COPIES", 0))
+        standin_note("cudaMemcpyAsync %s %zu", to_device ? "in" : "out", bytes);
     if (from_kind == STANDIN_PAGEABLE && !captured) {
         c.staged = malloc(bytes);
         if (!c.staged)
