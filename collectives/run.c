@@ -403,18 +403,20 @@ static void timed_barrier(iso_fabric *fabric, int thread)
         iso_watch_wait_done(fabric->channel.watch, begun);
 }
 
-/* On a device that gathers: what is queued from now on to pack, and to receive, waits for the slots' streams. */
+/* On a device that gathers: what is queued from now on to pack, and to receive, waits for the slots' streams. What is
+ * packed and what is received may lie where an earlier exchange received what slots still read. */
 static void order_streams(const iso_exchange *exchange)
 {
     const iso_fabric *fabric = exchange->fabric;
     for (int slot = 0; fabric->pack_streams && slot < fabric->topology.n_slots; slot++) {
-        const iso_port *port =
-            fabric->ports ? iso_port_of(fabric->ports, fabric->domain_of_slot[slot]) : NULL;
         if (fabric->local[slot] < 0)
             continue;
-        iso_order_await_written(fabric, fabric->pack_streams[fabric->local[slot]], slot);
-        if (port && exchange->lands)
-            iso_order_await_read(fabric, port->in, slot);
+        iso_stream *pack = fabric->pack_streams[fabric->local[slot]];
+        iso_order_await_written(fabric, pack, slot);
+        if (fabric->ports && exchange->area_bytes > 0) {
+            iso_order_await_read(fabric, pack, slot);
+            iso_order_await_read(fabric, iso_port_of(fabric->ports, fabric->domain_of_slot[slot])->in, slot);
+        }
     }
 }
 
