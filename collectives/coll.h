@@ -137,8 +137,8 @@ bool iso_exchange_is_ordered(const iso_exchange *exchange);
 void iso_exchange_ready(const iso_exchange *exchange, int slot);
 void iso_exchange_read(const iso_exchange *exchange, int slot);
 void iso_exchange_resume(const iso_exchange *exchange, int slot);
-/* The slot's stream waits until what comes from other hosts is in the device's memory, after the wait. A slot that pulls
- * need not call it: for callers that combine the sources themselves. */
+/* The slot's stream waits until what comes from other hosts is in the device's memory; to be called after the wait.
+ * A slot that pulls need not call it: it is for callers that combine the sources themselves. */
 void iso_exchange_await_arrivals(const iso_exchange *exchange, int slot);
 /* Whether this rank hosts the slot, or there are several domains. */
 bool iso_exchange_needs(const iso_exchange *exchange, int slot);

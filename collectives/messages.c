@@ -159,7 +159,7 @@ static void close_lines(iso_messages *messages)
 }
 
 /* In memory of this rank. Returns where the next one lies. */
-static char *place_own(const iso_messages *messages, iso_message *message, int domain, char *at)
+static char *bind_own(const iso_messages *messages, iso_message *message, int domain, char *at)
 {
     size_t bytes = own_bytes(messages, message, domain, false);
     if (domain < 0)
@@ -179,12 +179,12 @@ static void place_in(iso_messages *messages, char *landing, char *outgoing)
             message->data = landing;
             landing += message->bytes;
         } else if (message->route.to == messages->rank) {
-            outgoing = place_own(messages, message, message->route.to_domain, outgoing);
+            outgoing = bind_own(messages, message, message->route.to_domain, outgoing);
         }
     }
     for (int i = 0; i < out->n_messages; i++)
         if (out->messages[i].route.from == messages->rank)
-            outgoing = place_own(messages, &out->messages[i], out->messages[i].route.from_domain, outgoing);
+            outgoing = bind_own(messages, &out->messages[i], out->messages[i].route.from_domain, outgoing);
 }
 
 iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,

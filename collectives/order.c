@@ -127,16 +127,12 @@ static void await_all(const iso_fabric *fabric, iso_stream *stream, iso_device_e
             stream->device->await(stream, event[other]);
 }
 
-void iso_order_await_written(const iso_fabric *fabric, iso_stream *stream, int slot)
+void iso_order_await_slots(const iso_fabric *fabric, iso_stream *stream, int slot)
 {
-    if (fabric->order)
-        await_all(fabric, stream, fabric->order->ready, slot, -1);
-}
-
-void iso_order_await_read(const iso_fabric *fabric, iso_stream *stream, int slot)
-{
-    if (fabric->order)
-        await_all(fabric, stream, fabric->order->read, slot, -1);
+    if (!fabric->order)
+        return;
+    await_all(fabric, stream, fabric->order->ready, slot, -1);
+    await_all(fabric, stream, fabric->order->read, slot, -1);
 }
 
 iso_status iso_order_wait_read(const iso_fabric *fabric)

@@ -22,9 +22,8 @@ void iso_order_close(iso_fabric *fabric);
 void iso_order_await_ready(const iso_exchange *exchange, int slot);
 
 /* The rest does nothing without an order. A stream of the device of `slot` waits until all slots that it reaches have
- * written, or have read. */
-void iso_order_await_written(const iso_fabric *fabric, iso_stream *stream, int slot);
-void iso_order_await_read(const iso_fabric *fabric, iso_stream *stream, int slot);
+ * written and read, as far as they have told. */
+void iso_order_await_slots(const iso_fabric *fabric, iso_stream *stream, int slot);
 /* The host waits until the slots of this rank have read. */
 iso_status iso_order_wait_read(const iso_fabric *fabric);
 /* What was received for a domain of this rank is queued on `stream`. Returns the event. */

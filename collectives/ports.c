@@ -150,7 +150,7 @@ static char *address_in(const iso_exchange *exchange, int domain, const iso_mess
     return area ? area + message->position : NULL;
 }
 
-void iso_ports_place(iso_exchange *exchange)
+void iso_ports_bind(iso_exchange *exchange)
 {
     const iso_ports *ports = exchange->fabric->ports;
     iso_mailbox *in = &exchange->messages.in, *out = &exchange->messages.out;

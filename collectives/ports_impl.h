@@ -48,7 +48,7 @@ size_t iso_ports_staged(const iso_ports *ports, size_t bytes);
  * each other. Returns the bytes of an area. The same on all ranks of the host. */
 size_t iso_ports_measure(const iso_fabric *fabric, iso_messages *messages, size_t linked);
 /* After the areas have been placed; again when they have moved. */
-void iso_ports_place(iso_exchange *exchange);
+void iso_ports_bind(iso_exchange *exchange);
 /* After the packs of a message have been queued: what is sent waits for them, not the host. */
 iso_status iso_ports_packed(const iso_fabric *fabric, const iso_message *message);
 /* After the last message was received: slots' streams can wait for the copies; or the host has waited. */

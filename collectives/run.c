@@ -129,7 +129,7 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
         landing = fabric->landing.base + exchange->offsets.landing;
     if (exchange->shared && messages->bytes_out > 0)
         outgoing = fabric->outgoing + exchange->offsets.outgoing;
-    iso_ports_place(exchange);
+    iso_ports_bind(exchange);
     iso_status status =
         iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
     return status == ISO_OK ? iso_linked_bind(exchange) : status;
@@ -404,19 +404,17 @@ static void timed_barrier(iso_fabric *fabric, int thread)
 }
 
 /* On a device that gathers: what is queued from now on to pack, and to receive, waits for the slots' streams. What is
- * packed and what is received may lie where an earlier exchange received what slots still read. */
+ * packed and what is received may lie where an earlier exchange received what slots still read; and slots change
+ * sources that are settled after they have read. */
 static void order_streams(const iso_exchange *exchange)
 {
     const iso_fabric *fabric = exchange->fabric;
     for (int slot = 0; fabric->pack_streams && slot < fabric->topology.n_slots; slot++) {
         if (fabric->local[slot] < 0)
             continue;
-        iso_stream *pack = fabric->pack_streams[fabric->local[slot]];
-        iso_order_await_written(fabric, pack, slot);
-        if (fabric->ports && exchange->area_bytes > 0) {
-            iso_order_await_read(fabric, pack, slot);
-            iso_order_await_read(fabric, iso_port_of(fabric->ports, fabric->domain_of_slot[slot])->in, slot);
-        }
+        iso_order_await_slots(fabric, fabric->pack_streams[fabric->local[slot]], slot);
+        if (fabric->ports)
+            iso_order_await_slots(fabric, iso_port_of(fabric->ports, fabric->domain_of_slot[slot])->in, slot);
     }
 }
 

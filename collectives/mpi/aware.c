@@ -1,6 +1,6 @@
-/* Whether MPI takes addresses of a device's memory (--cuda-aware). What MPI says of itself comes first: one that knows
- * no devices would load from such an address, which ends the process. Where it says nothing, or yes, a ring of messages
- * shows it. */
+/* Whether MPI takes addresses of a device's memory (--cuda-aware). What MPI says of itself comes first: one that
+ * knows no devices would load from such an address, which ends the process. Where it says nothing, or yes, a ring of
+ * messages shows it. */
 #include <mpi.h>
 #if defined(__has_include)
 #if __has_include(<mpi-ext.h>)
@@ -38,7 +38,7 @@ static iso_status refuse(void)
 {
     char name[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
-    if (MPI_Get_library_version(name, &length) != MPI_SUCCESS)
+    if (ISO_MPI(MPI_Get_library_version(name, &length)) != ISO_OK)
         length = 0;
     name[length] = 0;
     name[strcspn(name, ",\n")] = 0;

@@ -1,6 +1,7 @@
-/* The transport of messages of devices: persistent requests, one for each chunk. What is sent through pinned memory is
- * copied there chunk by chunk, and MPI sends a chunk when the event of its copy has passed; what is received is copied
- * from there. All chunks of a message have requests of their own, and take the places in pinned memory in turn. */
+/* The transport of messages of devices: persistent requests, one for each chunk. What is sent through pinned memory
+ * is copied there chunk by chunk, and MPI sends a chunk when the event of its copy has passed; what is received is
+ * copied from there. All chunks of a message have requests of their own, and use its buffers in pinned memory in
+ * turn. */
 #include "collectives/messages_impl.h"
 #include "collectives/mpi/call.h"
 #include "collectives/ports_impl.h"
@@ -13,10 +14,10 @@ typedef struct flow {
     const iso_message *message;
     bool received;
     int earlier; /* the flow before it with the same peer, in the same direction: MPI matches them in this order; -1 */
-    int chunks, places;
+    int chunks, buffers;
     size_t chunk;
     MPI_Request *requests;    /* [chunks] */
-    iso_device_event **event; /* [places] the last copy from or to each place; NULL: none are needed */
+    iso_device_event **event; /* [buffers] the last copy from or to each buffer; NULL: none are needed */
     bool open;                /* sent: it is packed, or will be before its copies */
     int queued, started, done;
 } flow;
@@ -24,8 +25,8 @@ typedef struct flow {
 typedef struct lines {
     flow *flows;
     int n_flows;
-    int *number; /* [out.n_messages] the flow of each message that is sent */
-    bool told;   /* an error of the device was returned in this run */
+    int *number;   /* [out.n_messages] the flow of each message that is sent */
+    bool reported; /* an error of the device was returned in this run */
 } lines;
 
 static const char CHUNKS[] = "the messages of an exchange";
@@ -51,7 +52,7 @@ static bool is_staged(const flow *f)
 /* What MPI sends, or where it receives. */
 static char *of_mpi(const flow *f, int chunk)
 {
-    return is_staged(f) ? f->message->staging + (size_t)(chunk % f->places) * f->chunk : on_device(f, chunk);
+    return is_staged(f) ? f->message->staging + (size_t)(chunk % f->buffers) * f->chunk : on_device(f, chunk);
 }
 
 static iso_status make_request(flow *f, int chunk, MPI_Comm ranks, int tag)
@@ -70,10 +71,10 @@ static iso_status make_events(flow *f)
     iso_status status = ISO_OK;
     if (f->received && !is_staged(f))
         return ISO_OK;
-    f->event = iso_new(((size_t)f->places + 1) * sizeof(iso_device_event *));
+    f->event = iso_new(((size_t)f->buffers + 1) * sizeof(iso_device_event *));
     if (!f->event)
         return iso_no_memory(CHUNKS);
-    for (int i = 0; i < f->places && status == ISO_OK; i++)
+    for (int i = 0; i < f->buffers && status == ISO_OK; i++)
         status = device->create_event(device, &f->event[i]);
     return status;
 }
@@ -82,7 +83,7 @@ static iso_status make_events(flow *f)
 static iso_status make_flow(flow *f, MPI_Comm ranks, int tag)
 {
     f->chunks = (int)((f->message->bytes + f->chunk - 1) / f->chunk);
-    f->places = is_staged(f) && f->chunks > ISO_CHUNKS_AT_ONCE ? ISO_CHUNKS_AT_ONCE : f->chunks;
+    f->buffers = is_staged(f) && f->chunks > ISO_CHUNKS_AT_ONCE ? ISO_CHUNKS_AT_ONCE : f->chunks;
     f->requests = iso_new(((size_t)f->chunks + 1) * sizeof *f->requests);
     if (!f->requests)
         return iso_no_memory(CHUNKS);
@@ -137,7 +138,7 @@ static void free_flow(flow *f)
     for (int c = 0; f->requests && c < f->chunks; c++)
         if (f->requests[c] != MPI_REQUEST_NULL && !iso_mpi_ended())
             ISO_MPI_IGNORE(MPI_Request_free(&f->requests[c]));
-    for (int i = 0; f->event && i < f->places; i++)
+    for (int i = 0; f->event && i < f->buffers; i++)
         if (f->event[i])
             f->event[i]->device->destroy_event(f->event[i]);
     iso_free(f->event);
@@ -174,17 +175,17 @@ static iso_status open_lines(const iso_messages *messages, int number, const iso
 
 /* ---- a run ---- */
 
-/* An error of the device is returned once in a run. Messages are sent all the same, since other ranks wait for them. */
-static iso_status tell(lines *l, iso_status status)
+/* An error of the device is returned once in a run. Messages are sent all the same: other ranks wait for them. */
+static iso_status report(lines *l, iso_status status)
 {
-    if (status == ISO_OK || l->told)
+    if (status == ISO_OK || l->reported)
         return ISO_OK;
-    l->told = true;
+    l->reported = true;
     return status;
 }
 
 /* *first becomes this status if it is ISO_OK. */
-static void keep(iso_status *first, iso_status status)
+static void keep_first(iso_status *first, iso_status status)
 {
     *first = *first == ISO_OK ? status : *first;
 }
@@ -194,7 +195,7 @@ static bool has_passed(lines *l, const iso_device_event *event, iso_status *stat
 {
     bool passed = event->device->passed(event);
     if (passed)
-        keep(status, tell(l, event->device->wait_event(event)));
+        keep_first(status, report(l, event->device->wait_event(event)));
     return passed;
 }
 
@@ -203,7 +204,7 @@ static bool start_next(flow *f, iso_status *status)
 {
     iso_status started = ISO_MPI(MPI_Start(&f->requests[f->started]));
     f->started += started == ISO_OK;
-    keep(status, started);
+    keep_first(status, started);
     return started == ISO_OK;
 }
 
@@ -219,7 +220,7 @@ static bool is_finished(flow *f, iso_status *status)
     int done = 0;
     if (f->done == f->started)
         return false;
-    keep(status, ISO_MPI(MPI_Test(&f->requests[f->done], &done, MPI_STATUS_IGNORE)));
+    keep_first(status, ISO_MPI(MPI_Test(&f->requests[f->done], &done, MPI_STATUS_IGNORE)));
     return done;
 }
 
@@ -228,11 +229,11 @@ static bool is_finished(flow *f, iso_status *status)
 static iso_status queue_copies(flow *f)
 {
     iso_stream *stream = f->message->port->out;
-    for (; f->queued < f->chunks && f->queued - f->done < f->places; f->queued++) {
+    for (; f->queued < f->chunks && f->queued - f->done < f->buffers; f->queued++) {
         if (is_staged(f))
             stream->device->copy(stream, of_mpi(f, f->queued), on_device(f, f->queued),
                                  bytes_of(f, f->queued));
-        stream->device->record(f->event[f->queued % f->places], stream);
+        stream->device->record(f->event[f->queued % f->buffers], stream);
     }
     return stream->device->check(stream);
 }
@@ -243,25 +244,26 @@ static iso_status send_on(lines *l, flow *f)
     if (!f->open)
         return ISO_OK;
     while (f->started < f->queued && has_turn(l, f) &&
-           has_passed(l, f->event[f->started % f->places], &status) && start_next(f, &status))
+           has_passed(l, f->event[f->started % f->buffers], &status) && start_next(f, &status))
         ;
     while (is_finished(f, &status))
         f->done++;
-    keep(&status, tell(l, queue_copies(f)));
+    keep_first(&status, report(l, queue_copies(f)));
     return status;
 }
 
 /* ---- receiving ---- */
 
-/* Whether the next chunk's place in memory may be written. */
+/* Whether the next chunk's buffer may be written. */
 static bool is_free(lines *l, const flow *f, iso_status *status)
 {
     const iso_port *port = f->message->port;
-    if (f->started - f->done == f->places)
+    if (f->started - f->done == f->buffers)
         return false;
     if (!is_staged(f))
         return true;
-    const iso_device_event *before = f->started < f->places ? port->landed : f->event[f->started % f->places];
+    const iso_device_event *before =
+        f->started < f->buffers ? port->landed : f->event[f->started % f->buffers];
     return !before || has_passed(l, before, status);
 }
 
@@ -269,7 +271,7 @@ static iso_status queue_landing(flow *f)
 {
     iso_stream *stream = f->message->port->in;
     stream->device->copy(stream, on_device(f, f->done), of_mpi(f, f->done), bytes_of(f, f->done));
-    stream->device->record(f->event[f->done % f->places], stream);
+    stream->device->record(f->event[f->done % f->buffers], stream);
     return stream->device->check(stream);
 }
 
@@ -278,7 +280,7 @@ static iso_status receive_on(lines *l, flow *f)
     iso_status status = ISO_OK;
     for (; is_finished(f, &status); f->done++)
         if (is_staged(f))
-            keep(&status, tell(l, queue_landing(f)));
+            keep_first(&status, report(l, queue_landing(f)));
     while (f->started < f->chunks && has_turn(l, f) && is_free(l, f, &status) && start_next(f, &status))
         ;
     return status;
@@ -300,7 +302,7 @@ static iso_status go_on(lines *l)
 static iso_status receive(void *of)
 {
     lines *l = of;
-    l->told = false;
+    l->reported = false;
     for (int i = 0; i < l->n_flows; i++) {
         l->flows[i].queued = l->flows[i].started = l->flows[i].done = 0;
         l->flows[i].open = false;
@@ -313,7 +315,7 @@ static iso_status send(void *of, int message)
     lines *l = of;
     flow *f = &l->flows[l->number[message]];
     f->open = true;
-    return tell(l, queue_copies(f));
+    return report(l, queue_copies(f));
 }
 
 static iso_status test(void *of, int *done)

@@ -30,7 +30,7 @@ iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, c
     if (links->failed)
         return iso_error(ISO_FAILED, "%s: its communicator has failed before", links->comms->description());
     for (int i = 0; i < links->n_own; i++)
-        iso_order_await_written(fabric, links->own[i].stream, links->first_slot[links->own[i].domain]);
+        iso_order_await_slots(fabric, links->own[i].stream, links->first_slot[links->own[i].domain]);
     for (int i = 0; i < list->count; i++) {
         const iso_pack *pack = &list->packs[i];
         const iso_link_member *own = iso_links_own(links, fabric->domain_of_slot[pack->reader]);

@@ -185,7 +185,7 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
     step_raise(slot, status);
 }
 
-/* Whether events order the end of the step: all of its exchanges only read memory that slots reach. */
+/* Whether events order the end of the step: all of its exchanges. */
 static bool end_is_ordered(const step *s)
 {
     const iso_plan *plan = s->ready->plan;
@@ -216,7 +216,8 @@ static void tell_failed(const step *s, iso_local_slot *slot)
 }
 
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
- * change. */
+ * change. Other hosts learn of faults by messages alone: before these are sent, the host sees whether the faults were
+ * counted. */
 static void prepare_end(const step *s, int local)
 {
     const iso_plan *plan = s->ready->plan;
@@ -229,7 +230,7 @@ static void prepare_end(const step *s, int local)
                             plan->program, local, &sp->rates[k]);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
-    if (s->end_is_ordered || !waits_for_queued(s, plan->epilogue)) {
+    if ((s->end_is_ordered && s->runtime->site.one_host) || !waits_for_queued(s, plan->epilogue)) {
         tell_failed(s, slot);
         return;
     }

@@ -58,9 +58,8 @@ static const iso_session_option options[] = {
      "Elsewhere it changes nothing",
      "given without a value", NULL},
     {"cuda-aware", true, true, true, 1, 1, NULL,
-     "messages between hosts: MPI gets addresses of the GPUs' memory, instead of chunks in pinned memory of "
-     "the "
-     "host. The start tries it, and where this MPI cannot do it the job ends",
+     "MPI gets addresses of the GPUs' memory for messages between hosts, which otherwise go through pinned "
+     "memory in chunks. The start tries it: where this MPI cannot do it the job ends",
      "given without a value", NULL},
     {"tune", true, false, false, 0, 0, "FILE",
      "on GPUs, the algorithms of products and convolutions are those of this JSON file; those of shapes that "

@@ -215,8 +215,8 @@ static void await(iso_stream *of, const iso_device_event *recorded)
     keep(of, cudaStreamWaitEvent(((stream *)of)->cuda, ((const event *)recorded)->cuda, 0));
 }
 
-/* An event that fails has passed: wait_event says why. CUDA counts "not ready" as the last error, which it is not; and
- * would forget a launch that it refused. */
+/* An event that fails has passed: wait_event says why. CUDA counts "not ready" as the last error, which it is not,
+ * and would forget a launch that it refused. */
 static bool passed(const iso_device_event *of)
 {
     if (enter(of->device) != cudaSuccess || cudaPeekAtLastError() != cudaSuccess)
