@@ -1,4 +1,5 @@
-/* cuDNN's graph API, as its header and manual (9.19) describe it, for graphs of one convolution: descriptors that
+/* cuDNN's graph API, as its header and manual (9.19) describe it, for graphs of one convolution, perhaps with the
+ * addition of a bias and a relu: descriptors that
  * get attributes, are finalized, and then may be read or be part of others. What the library refuses is refused,
  * with its status (which was seen with cuDNN 9.19). Proposals are strict, so that a caller who takes a wrong one
  * fails: engines whose results differ each time, that multiply as TF32, that want too much memory, and one that is
@@ -84,6 +85,10 @@ static const struct {
     MEMBER(TENSOR, BYTE_ALIGNMENT, INT64, 1),
     MEMBER(TENSOR, DIMENSIONS, INT64, 4),
     MEMBER(TENSOR, STRIDES, INT64, 4),
+    MEMBER(TENSOR, IS_VIRTUAL, BOOLEAN, 1),
+    MEMBER(POINTWISE, MODE, POINTWISE_MODE, 1),
+    MEMBER(POINTWISE, MATH_PREC, DATA_TYPE, 1),
+    MEMBER(POINTWISE, NAN_PROPAGATION, NAN_PROPOGATION, 1),
     MEMBER(CONVOLUTION, COMP_TYPE, DATA_TYPE, 1),
     MEMBER(CONVOLUTION, CONV_MODE, CONVOLUTION_MODE, 1),
     MEMBER(CONVOLUTION, SPATIAL_DIMS, INT64, 1),
@@ -91,6 +96,15 @@ static const struct {
     MEMBER(CONVOLUTION, POST_PADDINGS, INT64, 2),
     MEMBER(CONVOLUTION, DILATIONS, INT64, 2),
     MEMBER(CONVOLUTION, FILTER_STRIDES, INT64, 2),
+#define OF_POINTWISE(name, child)                                                                            \
+    {                                                                                                        \
+        CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_##name,                 \
+            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, CUDNN_BACKEND_##child##_DESCRIPTOR                             \
+    }
+    OF_POINTWISE(PW_DESCRIPTOR, POINTWISE),
+    OF_POINTWISE(XDESC, TENSOR),
+    OF_POINTWISE(BDESC, TENSOR),
+    OF_POINTWISE(YDESC, TENSOR),
 #define OPERATION(kind, kind_name, x, w, y)                                                                  \
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_##kind##_DESCRIPTOR,                                                \
      CUDNN_ATTR_OPERATION_CONVOLUTION_##kind_name##_##x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,                   \
@@ -113,7 +127,7 @@ static const struct {
     OPERATION(FORWARD, FORWARD, X, W, Y),
     OPERATION(BACKWARD_DATA, BWD_DATA, DX, W, DY),
     OPERATION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
-    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 3,
      OF_KIND + 1000},
     {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, -1},
     {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -122,28 +136,37 @@ static const struct {
     {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, -1},
     {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3,
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 4,
      -1},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, -1},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 4, -1},
     {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, -1},
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
-static bool is_operation(int type)
+static bool is_convolution(int type)
 {
     return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
            type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
            type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
 }
 
+static bool is_operation(int type)
+{
+    return is_convolution(type) || type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+}
+
 static size_t size_of(cudnnBackendAttributeType_t type)
 {
     switch (type) {
+    case CUDNN_TYPE_BOOLEAN:
+        return sizeof(bool);
     case CUDNN_TYPE_FLOAT:
         return sizeof(float);
     case CUDNN_TYPE_DATA_TYPE:
     case CUDNN_TYPE_CONVOLUTION_MODE:
     case CUDNN_TYPE_HEUR_MODE:
+    case CUDNN_TYPE_POINTWISE_MODE:
+    case CUDNN_TYPE_NAN_PROPOGATION:
         return sizeof(int);
     default:
         return 8;
@@ -189,7 +212,7 @@ static int rule_of(cudnnBackendDescriptorType_t type, cudnnBackendAttributeName_
 static bool has_type(int rule, const cudnn_descriptor *of, cudnnBackendAttributeType_t type)
 {
     return type == rules[rule].of ||
-           (is_operation(of->type) && rules[rule].of == CUDNN_TYPE_FLOAT && type == CUDNN_TYPE_DOUBLE);
+           (is_convolution(of->type) && rules[rule].of == CUDNN_TYPE_FLOAT && type == CUDNN_TYPE_DOUBLE);
 }
 
 /* All must be finished: the library itself notices that only later, or not at all. */
@@ -255,12 +278,13 @@ static cudnn_tensor tensor_of(const cudnn_descriptor *d)
     take(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &t.alignment);
     take(d, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, t.dim);
     take(d, CUDNN_ATTR_TENSOR_STRIDES, 4, t.stride);
+    take(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 1, &t.between);
     return t;
 }
 
 static cudnnStatus_t finish_tensor(const cudnn_descriptor *d)
 {
-    REFUSE_IF(d->n_attributes != 5, CUDNN_STATUS_BAD_PARAM);
+    REFUSE_IF(d->n_attributes != (find(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL) ? 6 : 5), CUDNN_STATUS_BAD_PARAM);
     cudnn_tensor t = tensor_of(d);
     bool dense = t.stride[1] == 1 && t.stride[3] == t.dim[1] && t.stride[2] == t.dim[3] * t.dim[1] &&
                  t.stride[0] == t.dim[2] * t.dim[3] * t.dim[1];
@@ -327,7 +351,7 @@ static cudnnStatus_t finish_operation(cudnn_descriptor *d)
     REFUSE_IF(o->x.number == o->kernel.number || o->x.number == o->y.number ||
                   o->kernel.number == o->y.number,
               CUDNN_STATUS_BAD_PARAM);
-    REFUSE_IF(o->x.type != o->kernel.type || o->x.type != o->y.type ||
+    REFUSE_IF(o->x.type != o->kernel.type || (o->y.between ? o->sums : o->x.type) != o->y.type ||
                   o->sums != (o->x.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
               CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
     REFUSE_IF(o->y.dim[0] != o->x.dim[0] || o->y.dim[1] != o->kernel.dim[0] ||
@@ -340,6 +364,68 @@ static cudnnStatus_t finish_operation(cudnn_descriptor *d)
         REFUSE_IF(room < 0 || o->y.dim[2 + i] != room / o->stride[i] + 1, CUDNN_STATUS_BAD_PARAM);
     }
     return CUDNN_STATUS_SUCCESS;
+}
+
+static bool same_shape(const cudnn_tensor *a, const cudnn_tensor *b)
+{
+    return memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+}
+
+/* The addition of a bias, or a relu that keeps NaN. */
+static cudnnStatus_t finish_pointwise(cudnn_descriptor *d)
+{
+    const cudnn_descriptor *how, *x, *b = NULL, *y;
+    cudnn_operation *o = &d->operation;
+    cudnnNanPropagation_t nan = CUDNN_NOT_PROPAGATE_NAN;
+    REFUSE_IF(!take(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 1, &how) ||
+                  !take(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 1, &x) ||
+                  !take(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 1, &y) ||
+                  !take(how, CUDNN_ATTR_POINTWISE_MODE, 1, &o->mode) ||
+                  !take(how, CUDNN_ATTR_POINTWISE_MATH_PREC, 1, &o->sums),
+              CUDNN_STATUS_BAD_PARAM);
+    bool has_b = take(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, 1, &b);
+    take(how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, 1, &nan);
+    o->kind = d->type;
+    o->x = tensor_of(x);
+    o->y = tensor_of(y);
+    o->relu = o->mode == CUDNN_POINTWISE_RELU_FWD;
+    if (has_b)
+        o->bias = tensor_of(b);
+    REFUSE_IF(o->mode != CUDNN_POINTWISE_ADD && !o->relu, CUDNN_STATUS_NOT_SUPPORTED);
+    REFUSE_IF(o->relu ? has_b || nan != CUDNN_PROPAGATE_NAN : !has_b, CUDNN_STATUS_BAD_PARAM);
+    const int64_t of_bias[] = {1, o->y.dim[1], 1, 1};
+    REFUSE_IF(!same_shape(&o->x, &o->y) || (has_b && memcmp(o->bias.dim, of_bias, sizeof of_bias) != 0),
+              CUDNN_STATUS_BAD_PARAM);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* Adds a pointwise operation to those before it in a graph, whose result it takes. */
+static bool join(cudnn_operation *o, const cudnn_operation *next)
+{
+    bool adds = next->mode == CUDNN_POINTWISE_ADD;
+    if (!is_convolution(o->kind) || next->kind != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+        !o->y.between || next->x.number != o->y.number || next->x.type != o->sums || next->sums != o->sums ||
+        o->relu || (adds && (o->bias.number || next->bias.type != o->x.type)))
+        return false;
+    o->y = next->y;
+    o->relu = next->relu;
+    if (adds)
+        o->bias = next->bias;
+    return true;
+}
+
+/* The last result alone has an address. */
+static bool inherit_operations(cudnn_descriptor *d)
+{
+    const cudnn_attribute *all = find(d, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    const cudnn_descriptor *const *part = all ? all->values : NULL;
+    if (!all)
+        return false;
+    d->operation = part[0]->operation;
+    for (int64_t i = 1; i < all->count; i++)
+        if (!join(&d->operation, &part[i]->operation))
+            return false;
+    return !d->operation.y.between && d->operation.y.type == d->operation.x.type;
 }
 
 static bool handle_fits(const cudnn_descriptor *d, cudnnBackendAttributeName_t name)
@@ -375,13 +461,15 @@ static cudnnStatus_t finish_plan(cudnn_descriptor *d)
 
 static cudnnStatus_t finish_pack(const cudnn_descriptor *d)
 {
-    int64_t number[3];
-    REFUSE_IF(d->n_attributes != 3 || !find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS) ||
-                  find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)->count != 3 ||
-                  !take(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 3, number),
+    int64_t number[4], count = 0;
+    const cudnn_attribute *addresses = find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    count = addresses ? addresses->count : 0;
+    REFUSE_IF(d->n_attributes != 3 || count < 3 ||
+                  !take(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, number),
               CUDNN_STATUS_BAD_PARAM);
-    REFUSE_IF(number[0] == number[1] || number[0] == number[2] || number[1] == number[2],
-              CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < i; k++)
+            REFUSE_IF(number[i] == number[k], CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES);
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -393,9 +481,13 @@ static cudnnStatus_t finish(cudnn_descriptor *d)
     case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
         return finish_geometry(d);
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-        return handle_fits(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE) && inherit(d, CUDNN_ATTR_OPERATIONGRAPH_OPS)
+        return handle_fits(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE) && inherit_operations(d)
                    ? CUDNN_STATUS_SUCCESS
                    : CUDNN_STATUS_BAD_PARAM;
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+        return d->n_attributes >= 2 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        return finish_pointwise(d);
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
         return find(d, CUDNN_ATTR_ENGINEHEUR_MODE) && inherit(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
                    ? CUDNN_STATUS_SUCCESS
@@ -405,7 +497,7 @@ static cudnnStatus_t finish(cudnn_descriptor *d)
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
         return finish_pack(d);
     default:
-        return is_operation(d->type) ? finish_operation(d) : CUDNN_STATUS_BAD_PARAM;
+        return is_convolution(d->type) ? finish_operation(d) : CUDNN_STATUS_BAD_PARAM;
     }
 }
 
@@ -539,18 +631,21 @@ static bool of_device(const void *address, int64_t bytes)
     return standin_kind_of(address, (size_t)bytes) != STANDIN_PAGEABLE;
 }
 
-/* The addresses of x, kernel and y. */
+/* The addresses of x, kernel, y and the bias. */
 static cudnnStatus_t addresses_of(const cudnn_descriptor *pack, const cudnn_operation *o,
-                                  const void *address[3])
+                                  const void *address[4])
 {
-    const cudnn_tensor *const tensor[] = {&o->x, &o->kernel, &o->y};
-    const void *given[3];
-    int64_t number[3];
-    take(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, 3, given);
-    take(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 3, number);
-    for (int i = 0; i < 3; i++) {
+    const cudnn_tensor *const tensor[] = {&o->x, &o->kernel, &o->y, &o->bias};
+    const void *given[4];
+    int64_t number[4];
+    int count = o->bias.number ? 4 : 3;
+    address[3] = NULL;
+    REFUSE_IF(!take(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, count, given) ||
+                  !take(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, number),
+              CUDNN_STATUS_BAD_PARAM);
+    for (int i = 0; i < count; i++) {
         address[i] = NULL;
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < count; k++)
             address[i] = number[k] == tensor[i]->number ? given[k] : address[i];
         REFUSE_IF(!address[i], CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
         REFUSE_IF((uintptr_t)address[i] % (uintptr_t)tensor[i]->alignment != 0,
@@ -571,7 +666,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                   cudnnBackendDescriptor_t variant_pack)
 {
     const cudnn_descriptor *p = plan, *pack = variant_pack;
-    const void *address[3];
+    const void *address[4];
     void *workspace = NULL;
     REFUSE_IF(!handle || handle->magic != MAGIC || handle->gpu != standin_gpu() || !p || !pack ||
                   p->magic != MAGIC || pack->magic != MAGIC,
@@ -586,10 +681,11 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                           !of_device(workspace, p->engine.workspace)),
               CUDNN_STATUS_BAD_PARAM);
     const cudnn_operation *o = &p->operation;
-    standin_note("%s engine %lld of %lld x %lld x %lld x %lld by %lld x %lld x %lld", name_of(o),
-                 (long long)p->engine.number, (long long)o->x.dim[0], (long long)o->x.dim[2],
-                 (long long)o->x.dim[3], (long long)o->x.dim[1], (long long)o->kernel.dim[2],
-                 (long long)o->kernel.dim[3], (long long)o->kernel.dim[0]);
+    standin_note("%s%s%s engine %lld of %lld x %lld x %lld x %lld by %lld x %lld x %lld", name_of(o),
+                 o->bias.number ? "+bias" : "", o->relu ? "+relu" : "", (long long)p->engine.number,
+                 (long long)o->x.dim[0], (long long)o->x.dim[2], (long long)o->x.dim[3],
+                 (long long)o->x.dim[1], (long long)o->kernel.dim[2], (long long)o->kernel.dim[3],
+                 (long long)o->kernel.dim[0]);
     return cudnn_run(o, &p->engine, address, workspace, handle->stream) == cudaSuccess
                ? CUDNN_STATUS_SUCCESS
                : CUDNN_STATUS_EXECUTION_FAILED;

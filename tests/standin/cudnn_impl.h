@@ -11,12 +11,16 @@ enum { CUDNN_MOST_ATTRIBUTES = 8, CUDNN_MOST_NOTES = 8, CUDNN_MOST_PROPOSALS = 4
 typedef struct cudnn_tensor {
     int64_t number, alignment, dim[4], stride[4];
     cudnnDataType_t type;
+    bool between; /* virtual: it has no address */
 } cudnn_tensor;
 
-/* An operation with all that it names. */
+/* An operation with all that it names. A graph is a convolution, perhaps with the addition of a bias, and a relu. */
 typedef struct cudnn_operation {
     cudnnBackendDescriptorType_t kind;
     cudnn_tensor x, kernel, y;
+    cudnn_tensor bias; /* number 0: there is none */
+    bool relu;
+    cudnnPointwiseMode_t mode; /* of a pointwise operation, of x, bias and y */
     cudnnDataType_t sums;
     int64_t before[2], after[2], dilation[2], stride[2];
     double alpha, beta;
@@ -55,7 +59,7 @@ struct cudnnContext {
 
 /* cudnn_run.c: queues the operation by a plan's engine. Addresses have been checked. */
 cudaError_t cudnn_run(const cudnn_operation *operation, const cudnn_engine *engine,
-                      const void *const address[3], void *workspace, cudaStream_t stream);
+                      const void *const address[4], void *workspace, cudaStream_t stream);
 
 /* cudnn_real.c: NVIDIA's own library beside the stand-in, if STANDIN_CUDNN is "real". It makes and refuses the same
  * descriptors and plans, for an H200 that is not there, and the stand-in takes its answers. */

@@ -85,7 +85,8 @@ void cudnn_real_destroy(cudnn_descriptor *of)
 
 cudnnStatus_t cudnn_real_set(cudnn_descriptor *of, const cudnn_attribute *attribute)
 {
-    cudnnBackendDescriptor_t part;
+    enum { MOST = 3 };
+    cudnnBackendDescriptor_t part[MOST];
     if (!cudnn_real_is_used() || attribute->name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE)
         return CUDNN_STATUS_SUCCESS;
     if (attribute->name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
@@ -93,8 +94,9 @@ cudnnStatus_t cudnn_real_set(cudnn_descriptor *of, const cudnn_attribute *attrib
                         &real.gpu);
     if (attribute->type != CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return real.set(of->real, attribute->name, attribute->type, attribute->count, attribute->values);
-    part = (*(cudnn_descriptor *const *)attribute->values)->real;
-    return real.set(of->real, attribute->name, attribute->type, 1, &part);
+    for (int64_t i = 0; i < attribute->count && i < MOST; i++)
+        part[i] = ((cudnn_descriptor *const *)attribute->values)[i]->real;
+    return real.set(of->real, attribute->name, attribute->type, attribute->count, part);
 }
 
 cudnnStatus_t cudnn_real_finalize(cudnn_descriptor *of)

@@ -9,7 +9,7 @@
 typedef struct work {
     cudnn_operation o;
     cudnn_engine engine;
-    const void *address[3];
+    const void *address[4]; /* of x, kernel, y and the bias */
     void *workspace;
 } work;
 
@@ -98,6 +98,22 @@ static void convolve(const work *w, const arrays *a)
                         add_tap(w, a, (const int64_t[]){n, p, q}, (const int64_t[]){r, s});
 }
 
+/* What follows a convolution, before the result is rounded to its type. */
+static void finish(const work *w, double *y)
+{
+    const cudnn_operation *o = &w->o;
+    int64_t filters = o->y.dim[1], count = count_of(&o->y);
+    double *bias = o->bias.number ? read_all(w, &o->bias, w->address[3]) : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        /* sums of float32 are rounded before something is added, as separate instructions do */
+        if (bias && o->y.type == CUDNN_DATA_FLOAT)
+            y[i] = (float)y[i];
+        y[i] += bias ? bias[i % filters] : 0;
+        y[i] = o->relu && y[i] < 0 ? 0 : y[i];
+    }
+    free(bias);
+}
+
 /* The workspace is written, so that one that is in use, or too small, shows. */
 static void run(void *argument)
 {
@@ -115,16 +131,18 @@ static void run(void *argument)
         data[i] = read_all(w, tensor[i], w->address[i]);
     memset(data[result], 0, (size_t)count_of(tensor[result]) * sizeof(double));
     convolve(w, &(arrays){data[0], data[1], data[2]});
+    if (result == 2)
+        finish(w, data[2]);
     write_all(w, tensor[result], w->address[result], data[result]);
     for (int i = 0; i < 3; i++)
         free(data[i]);
 }
 
 cudaError_t cudnn_run(const cudnn_operation *operation, const cudnn_engine *engine,
-                      const void *const address[3], void *workspace, cudaStream_t stream)
+                      const void *const address[4], void *workspace, cudaStream_t stream)
 {
     static const standin_work queued = {.run = run, .what = "a convolution of cuDNN"};
-    work w = {*operation, *engine, {address[0], address[1], address[2]}, workspace};
+    work w = {*operation, *engine, {address[0], address[1], address[2], address[3]}, workspace};
     if (operation->alpha != 1 || operation->beta != 0)
         standin_stop("a convolution of cuDNN with alpha or beta");
     return standin_enqueue(stream, &queued, &w, sizeof w);

@@ -439,6 +439,82 @@ START_TEST(bias_and_relu_are_fused)
 }
 END_TEST
 
+/* A convolution, a bias and a relu: as three instructions, and as one, which the library is told of. */
+static void check_fused_convolution(iso_dtype dtype, const int64_t x[4], int64_t filters,
+                                    const char *alone_noted, const char *noted)
+{
+    trial t[3] = {make_sized("conv2d", dtype, x, filters, 1, 1), {.op = "add"}, {.op = "relu"}};
+    const int64_t y[] = {x[0], x[1], x[2], filters};
+    int64_t count = x[0] * x[1] * x[2] * filters;
+    void *owner[3][MOST_ARRAYS];
+    dense d;
+    char text[400];
+    double *alone = calloc((size_t)count, sizeof *alone), *together = calloc((size_t)count, sizeof *together);
+    t[2].attrs.unary.kind = ISO_UNARY_RELU;
+    for (int i = 1; i < 3; i++) {
+        input(&t[i], dtype, -1, 1, 4, y);
+        if (i == 1)
+            input(&t[i], dtype, -1, 1, 1, &filters);
+        output(&t[i], dtype, 4, y);
+    }
+    for (int i = 0; i < 3; i++)
+        place_inputs(&t[i], 0, NULL, owner[i]);
+    begin_dense(&d, t, false);
+    take_notes(text, sizeof text);
+    for (int i = 0; i < 3; i++)
+        run_work(&d.work[i], 1);
+    fetch(&d.relu.out[0], alone);
+    take_notes(text, sizeof text);
+    if (!real_cudnn)
+        ck_assert_str_eq(text, alone_noted);
+    run_work(d.work, 3);
+    take_notes(text, sizeof text);
+    if (real_cudnn)
+        ck_assert_msg(strncmp(text, noted, strlen(noted)) == 0, "%s", text);
+    else
+        ck_assert_str_eq(text, noted);
+    fetch(&d.relu.out[0], together);
+    for (int64_t i = 0; dtype != ISO_BF16 && i < iso_array_count(&d.relu.out[0]); i++) {
+        double a = iso_element_get(alone, dtype, i), b = iso_element_get(together, dtype, i);
+        ck_assert_msg(fabs(a - b) <= 1e-6 * fabs(a) + 1e-7, "element %lld: %g and %g", (long long)i, a, b);
+    }
+    for (int i = 0; i < 3; i++)
+        free_all(owner[i], t[i].inputs);
+    free(alone);
+    free(together);
+}
+
+/* Engines that are allowed plan the graph of all three, in each type. */
+START_TEST(fused_convolutions_are_planned)
+{
+    static const int64_t x[][4] = {{2, 8, 7, 4}, {4, 28, 28, 1}, {4, 28, 28, 12}, {3, 14, 15, 32}},
+                         filters[] = {6, 12, 24, 64};
+    static const iso_dtype dtypes[] = {ISO_F32, ISO_BF16, ISO_F64};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 3; k++)
+            check_fused_convolution(dtypes[k], x[i], filters[i], NULL, "convolution+bias+relu engine ");
+}
+END_TEST
+
+START_TEST(bias_and_relu_of_convolutions_are_fused)
+{
+    const int64_t small[] = {2, 8, 7, 4}, large[] = {2, 8, 7, 8}, in_parts[] = {37, 29, 30, 32};
+    check_fused_convolution(ISO_F32, small, 6, "convolution engine 7 of 2 x 8 x 7 x 4 by 3 x 3 x 6\n",
+                            "convolution+bias+relu engine 7 of 2 x 8 x 7 x 4 by 3 x 3 x 6\n");
+    check_fused_convolution(ISO_BF16, small, 6, "convolution engine 3 of 2 x 8 x 7 x 4 by 3 x 3 x 6\n",
+                            "convolution+bias+relu engine 3 of 2 x 8 x 7 x 4 by 3 x 3 x 6\n");
+    check_fused_convolution(ISO_F64, small, 6, "convolution engine 0 of 2 x 8 x 7 x 4 by 3 x 3 x 6\n",
+                            "convolution+bias+relu engine 0 of 2 x 8 x 7 x 4 by 3 x 3 x 6\n");
+    backend->limit(0);
+    check_fused_convolution(ISO_F32, large, 16, "product 112 x 16 x 72 of 1\n",
+                            "product+bias+relu 112 x 16 x 72 of 1\n");
+    check_fused_convolution(
+        ISO_F32, in_parts, 16, "product 27840 x 16 x 288 of 1\nproduct 4350 x 16 x 288 of 1\n",
+        "product+bias+relu 27840 x 16 x 288 of 1\nproduct+bias+relu 4350 x 16 x 288 of 1\n");
+    backend->limit(1);
+}
+END_TEST
+
 /* One after the other, as a profile or an exchange makes the executor do: the same calls. */
 START_TEST(parts_of_a_sequence_are_the_same)
 {
@@ -513,12 +589,12 @@ int main(void)
         report_skipped("the libraries of the backend cuda", "this build has no headers of CUDA");
         return 77;
     }
-    int failed =
-        real_cudnn ? RUN_TESTS("real cuDNN", 300, convolutions_agree)
-                   : RUN_TESTS("libraries of CUDA", 300, products_agree, convolutions_agree,
-                               products_of_windows_agree, windows_in_parts_agree, engines_are_chosen_by_rules,
-                               images_are_framed, cudnn_may_refuse, bias_and_relu_are_fused,
-                               parts_of_a_sequence_are_the_same, an_error_says_where);
+    int failed = real_cudnn ? RUN_TESTS("real cuDNN", 300, convolutions_agree, fused_convolutions_are_planned)
+                            : RUN_TESTS("libraries of CUDA", 300, products_agree, convolutions_agree,
+                                        products_of_windows_agree, windows_in_parts_agree,
+                                        engines_are_chosen_by_rules, images_are_framed, cudnn_may_refuse,
+                                        bias_and_relu_are_fused, bias_and_relu_of_convolutions_are_fused,
+                                        parts_of_a_sequence_are_the_same, an_error_says_where);
     device->release(device, arena);
     device->destroy_stream(stream);
     unlink(notes_path);

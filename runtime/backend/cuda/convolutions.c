@@ -5,6 +5,7 @@
 #include "runtime/backend/cuda/convolution_call.h"
 #include "runtime/backend/cuda/im2col.h"
 #include "runtime/backend/cuda/list.h"
+#include "runtime/backend/cuda/products.h"
 #include "runtime/backend/cuda/rearrange.h"
 
 /* ---- by cuDNN ---- */
@@ -57,13 +58,15 @@ typedef struct way {
 } way;
 
 /* Not all engines take zeros on one side alone, and none takes fewer rows than x has: then x is framed. */
-static way find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
+static way find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind, int epilogue)
 {
     way w = {.found = NULL};
     iso_cuda_conv of = iso_cuda_conv_of(call, kind);
     if (iso_cuda_conv_is_empty(&of))
         return w;
-    iso_cuda_convolution framed = framed_convolution(&of, kind), direct = framed;
+    iso_cuda_convolution framed = framed_convolution(&of, kind), direct;
+    framed.epilogue = epilogue;
+    direct = framed;
     if (place_x(&direct, &of)) {
         w.convolution = direct;
         w.found = iso_cuda_convolution_find(direct, call->stream);
@@ -81,13 +84,25 @@ static way find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 
 static bool cudnn_fits(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
-    return find_way(call, kind).found != NULL;
+    return find_way(call, kind, 0).found != NULL;
 }
 
+static bool cudnn_fuses(const iso_kernel_call *call, int epilogue)
+{
+    return find_way(call, ISO_CUDA_CONVOLVE, epilogue).found != NULL;
+}
+
+/* Enough for all that may be fused into it too. */
 static size_t cudnn_scratch(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
-    way w = find_way(call, kind);
-    return w.found ? w.kernel_bytes + w.frame_bytes + iso_cuda_convolution_workspace(w.found) : 0;
+    static const int epilogues[] = {0, ISO_CUDA_ADD_BIAS, ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU};
+    size_t most = 0;
+    for (int i = 0; i < (kind == ISO_CUDA_CONVOLVE ? 3 : 1); i++) {
+        way w = find_way(call, kind, epilogues[i]);
+        size_t bytes = w.found ? w.kernel_bytes + w.frame_bytes + iso_cuda_convolution_workspace(w.found) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 /* A kernel [r, s, cg, f] as cuDNN takes it: [f, r, s, cg]. */
@@ -112,14 +127,16 @@ static void frame_x(const iso_cuda_convolution *v, const iso_cuda_conv *of, bool
         iso_cuda_reframe(of->x->dtype, &into, of->x->data, framed, stream);
 }
 
-static void cudnn_run(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
+static void cudnn_run(const iso_kernel_call *call, iso_cuda_convolution_kind kind,
+                      const iso_cuda_epilogue *epilogue)
 {
-    way w = find_way(call, kind);
+    way w = find_way(call, kind, epilogue->kind);
     iso_cuda_conv v = iso_cuda_conv_of(call, kind);
     char *transposed = call->scratch, *framed = transposed + w.kernel_bytes;
     const iso_cuda_convolved arrays = {.x = w.framed ? framed : v.x->data,
                                        .kernel = transposed,
                                        .y = v.y->data,
+                                       .bias = epilogue->bias,
                                        .workspace = framed + w.frame_bytes};
     if (kind != ISO_CUDA_CONVOLVE_KERNEL)
         transpose_kernel(v.kernel, false, transposed, call->stream);
@@ -136,7 +153,9 @@ static void cudnn_run(const iso_kernel_call *call, iso_cuda_convolution_kind kin
 
 typedef bool fits_function(const iso_kernel_call *call, iso_cuda_convolution_kind kind);
 typedef size_t scratch_function(const iso_kernel_call *call, iso_cuda_convolution_kind kind);
-typedef void run_function(const iso_kernel_call *call, iso_cuda_convolution_kind kind);
+typedef void run_function(const iso_kernel_call *call, iso_cuda_convolution_kind kind,
+                          const iso_cuda_epilogue *epilogue);
+static const iso_cuda_epilogue no_epilogue;
 
 static size_t scratch_of(const iso_kernel_call *call, scratch_function *by_library,
                          iso_cuda_convolution_kind kind, const iso_kernel *own)
@@ -150,7 +169,7 @@ static void run(const iso_kernel_call *call, run_function *by_library, iso_cuda_
 {
     iso_cuda_conv v = iso_cuda_conv_of(call, kind);
     if (iso_cuda_conv_is_aligned(&v))
-        by_library(call, kind);
+        by_library(call, kind, &no_epilogue);
     else
         own->run(call);
 }
@@ -192,4 +211,44 @@ const iso_kernel *iso_cuda_convolution_kernel(const char *op, const iso_kernel_c
         if (strcmp(kernels[i].op, op) == 0 && kernels[i].fits(call))
             return &kernels[i];
     return NULL;
+}
+
+/* ---- fused: the ways of conv2d ---- */
+
+static const struct {
+    const char *name;
+    bool (*fuses)(const iso_kernel_call *call, int epilogue);
+    run_function *run;
+} ways[] = {{"cublaslt", iso_cuda_im2col_fuses, iso_cuda_im2col_run},
+            {"cudnn", cudnn_fuses, cudnn_run},
+            {"im2col", iso_cuda_im2col_fuses, iso_cuda_im2col_run}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* The number of the way by which the kernel convolves; -1: it is another one. */
+static int way_of(const iso_kernel *kernel)
+{
+    int i = WAYS - 1;
+    if (kernel < kernels || kernel >= kernels + sizeof kernels / sizeof *kernels ||
+        strcmp(kernel->op, "conv2d") != 0)
+        return -1;
+    while (strcmp(ways[i].name, kernel->name) != 0)
+        i--;
+    return i;
+}
+
+int iso_cuda_fused_convolution_count(const iso_work *work, int count)
+{
+    iso_cuda_epilogue epilogue;
+    int at = way_of(work->kernel), fused = at < 0 ? 1 : iso_cuda_find_epilogue(work, count, &epilogue);
+    if (fused == 1)
+        return 1;
+    iso_cuda_conv v = iso_cuda_conv_of(work->call, ISO_CUDA_CONVOLVE);
+    bool aligned =
+        iso_cuda_conv_is_aligned(&v) && (uintptr_t)epilogue.bias % ISO_CUDA_CONVOLVED_MULTIPLE == 0;
+    return aligned && ways[at].fuses(work->call, epilogue.kind) ? fused : 1;
+}
+
+void iso_cuda_run_fused_convolution(const iso_work *work, const iso_cuda_epilogue *epilogue)
+{
+    ways[way_of(work->kernel)].run(work->call, ISO_CUDA_CONVOLVE, epilogue);
 }

@@ -10,6 +10,10 @@
 
 /* What is done with each element of the result before it is stored: iso_op_add of a vector [n], iso_op_relu. */
 enum { ISO_CUDA_ADD_BIAS = 1, ISO_CUDA_RELU = 2 };
+typedef struct iso_cuda_epilogue {
+    int kind;         /* of these */
+    const void *bias; /* of the type of the result */
+} iso_cuda_epilogue;
 
 /* c [batch, m, n] = sum over k of a(batch, m, k) b(batch, k, n): dense matrices, row-major. a is stored as
  * [batch, m, k], or transposed as [batch, k, m]; b as [batch, k, n], or transposed as [batch, n, k]. Elements of bf16

@@ -61,14 +61,29 @@ static void keep_error(const iso_cuda_convolution *v, cudnnStatus_t status)
 static bool is_possible(const iso_cuda_convolution *v)
 {
     bool real = v->dtype == ISO_F32 || v->dtype == ISO_F64 || v->dtype == ISO_BF16;
-    return real && v->n > 0 && v->h > 0 && v->w > 0 && v->c > 0 && v->r > 0 && v->s > 0 && v->cg > 0 &&
-           v->f > 0 && v->p > 0 && v->q > 0 && v->before[0] >= 0 && v->before[1] >= 0 && v->after[0] >= 0 &&
-           v->after[1] >= 0;
+    return real && (v->kind == ISO_CUDA_CONVOLVE || v->epilogue == 0) && v->n > 0 && v->h > 0 && v->w > 0 &&
+           v->c > 0 && v->r > 0 && v->s > 0 && v->cg > 0 && v->f > 0 && v->p > 0 && v->q > 0 &&
+           v->before[0] >= 0 && v->before[1] >= 0 && v->after[0] >= 0 && v->after[1] >= 0;
 }
 
-static const char *const kinds[] = {[ISO_CUDA_CONVOLVE] = "convolution",
-                                    [ISO_CUDA_CONVOLVE_INPUT] = "convolution-input",
-                                    [ISO_CUDA_CONVOLVE_KERNEL] = "convolution-kernel"};
+static const struct {
+    const char *name;
+    int64_t kind, epilogue;
+} kinds[] = {{"convolution", ISO_CUDA_CONVOLVE, 0},
+             {"convolution+bias", ISO_CUDA_CONVOLVE, ISO_CUDA_ADD_BIAS},
+             {"convolution+bias+relu", ISO_CUDA_CONVOLVE, ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU},
+             {"convolution-input", ISO_CUDA_CONVOLVE_INPUT, 0},
+             {"convolution-kernel", ISO_CUDA_CONVOLVE_KERNEL, 0}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const char *kind_of(const iso_cuda_convolution *v)
+{
+    int i = 0;
+    while (kinds[i].kind != v->kind || kinds[i].epilogue != v->epilogue)
+        i++;
+    return kinds[i].name;
+}
+
 #define TWO "%lld,%lld"
 #define NUMBERS                                                                                              \
     "x %lld,%lld,%lld,%lld kernel %lld,%lld,%lld,%lld y " TWO " stride " TWO " dilation " TWO " zeros " TWO  \
@@ -93,16 +108,16 @@ static void work_text(const iso_cuda_convolution *of, char text[ISO_CUDA_WORK])
     list_members(&v, list);
     for (int i = 0; i < MEMBERS; i++)
         n[i] = *list[i];
-    snprintf(text, ISO_CUDA_WORK, "%s %s " NUMBERS, kinds[v.kind], iso_dtype_name((iso_dtype)v.dtype), n[0],
+    snprintf(text, ISO_CUDA_WORK, "%s %s " NUMBERS, kind_of(&v), iso_dtype_name((iso_dtype)v.dtype), n[0],
              n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
              n[16], n[17], n[18]);
 }
 
-/* -1: none has this name. */
+/* The number of a kind; -1: none has this name. */
 static int kind_named(const char *name)
 {
-    int kind = (int)(sizeof kinds / sizeof *kinds) - 1;
-    while (kind >= 0 && strcmp(kinds[kind], name) != 0)
+    int kind = KINDS - 1;
+    while (kind >= 0 && strcmp(kinds[kind].name, name) != 0)
         kind--;
     return kind;
 }
@@ -121,9 +136,11 @@ static bool read_work(const char *text, iso_cuda_convolution *v)
         *list[i] = n[i];
     if (read != MEMBERS + 2)
         return false;
-    v->kind = kind_named(kind);
+    int named = kind_named(kind);
+    v->kind = named < 0 ? -1 : kinds[named].kind;
+    v->epilogue = named < 0 ? 0 : kinds[named].epilogue;
     v->dtype = iso_dtype_named(type);
-    return v->kind >= 0 && is_possible(v);
+    return named >= 0 && is_possible(v);
 }
 
 /* ---- convolutions that were found ---- */
@@ -203,14 +220,15 @@ size_t iso_cuda_convolution_workspace(const iso_cuda_found_convolution *found)
 
 /* ---- running ---- */
 
-static cudnnBackendDescriptor_t make_pack(cudnnStatus_t *status, const iso_cuda_convolved *arrays,
-                                          void *workspace)
+static cudnnBackendDescriptor_t make_pack(cudnnStatus_t *status, const iso_cuda_convolution *v,
+                                          const iso_cuda_convolved *arrays, void *workspace)
 {
-    static const int64_t numbers[] = {ISO_CUDNN_X, ISO_CUDNN_KERNEL, ISO_CUDNN_Y};
-    const void *addresses[] = {arrays->x, arrays->kernel, arrays->y};
+    static const int64_t numbers[] = {ISO_CUDNN_X, ISO_CUDNN_KERNEL, ISO_CUDNN_Y, ISO_CUDNN_BIAS};
+    const void *addresses[] = {arrays->x, arrays->kernel, arrays->y, arrays->bias};
+    const int64_t count = v->epilogue ? 4 : 3;
     cudnnBackendDescriptor_t pack = iso_cudnn_create(status, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    iso_cudnn_set(status, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, addresses);
-    iso_cudnn_set(status, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, numbers);
+    iso_cudnn_set(status, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, addresses);
+    iso_cudnn_set(status, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, numbers);
     iso_cudnn_set(status, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     iso_cudnn_finalize(status, pack);
     return pack;
@@ -235,7 +253,7 @@ void iso_cuda_convolution_run(const iso_cuda_found_convolution *found, const iso
     workspace = (workspace + WORKSPACE_MULTIPLE - 1) / WORKSPACE_MULTIPLE * WORKSPACE_MULTIPLE;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t pack =
-        make_pack(&status, arrays, found->made.workspace > 0 ? (void *)workspace : NULL);
+        make_pack(&status, &found->convolution, arrays, found->made.workspace > 0 ? (void *)workspace : NULL);
     if (status == CUDNN_STATUS_SUCCESS)
         status = execute(found, pack, stream);
     if (pack)
@@ -320,11 +338,12 @@ iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, is
     const int64_t size = (int64_t)iso_dtype_size((iso_dtype)v.dtype);
     size_t x = iso_cuda_conv_round((size_t)(v.n * v.h * v.w * v.c * size)),
            kernel = iso_cuda_conv_round((size_t)(v.f * v.r * v.s * v.cg * size)),
-           y = iso_cuda_conv_round((size_t)(v.n * v.p * v.q * v.f * size));
+           y = iso_cuda_conv_round((size_t)(v.n * v.p * v.q * v.f * size)), bias = (size_t)(v.f * size);
     char *memory = NULL;
     if (status == ISO_OK)
-        status = iso_cuda_timed_memory(stream, x + kernel + y, (void **)&memory);
-    timed t = {.arrays = {memory, memory + x, memory + x + kernel, NULL}, .stream = stream, .tuned = tuned};
+        status = iso_cuda_timed_memory(stream, x + kernel + y + bias, (void **)&memory);
+    timed t = {.stream = stream, .tuned = tuned};
+    t.arrays = (iso_cuda_convolved){memory, memory + x, memory + x + kernel, memory + x + kernel + y, NULL};
     if (status == ISO_OK)
         status = measure_on(&v, &t);
     cudaFree(memory);

@@ -1,10 +1,10 @@
-/* Convolutions by cuDNN's graph API. What is made for a convolution (a graph of one operation, and the plan of an
+/* Convolutions by cuDNN's graph API. What is made for a convolution (a graph of its operations, and the plan of an
  * engine for it) is made once, when a plan of Isogrid's first asks for it, and kept until the process ends: a step
  * only queues it. Functions are local; any thread may call them. */
 #ifndef ISO_BACKEND_CUDA_CUDNN_H
 #define ISO_BACKEND_CUDA_CUDNN_H
 
-#include "runtime/backend/backend.h"
+#include "runtime/backend/cuda/cublaslt.h"
 
 typedef enum iso_cuda_convolution_kind {
     ISO_CUDA_CONVOLVE,        /* y of x and the kernel */
@@ -17,15 +17,16 @@ typedef enum iso_cuda_convolution_kind {
  * them. */
 typedef struct iso_cuda_convolution {
     int64_t kind, dtype; /* iso_cuda_convolution_kind, iso_dtype */
+    int64_t epilogue;    /* ISO_CUDA_ADD_BIAS + ISO_CUDA_RELU, of ISO_CUDA_CONVOLVE: one graph of all */
     int64_t n, h, w, c, r, s, cg, f, p, q;
     int64_t stride[2], dilation[2], before[2], after[2];
     int64_t gpu, tf32; /* set by iso_cuda_convolution_find */
 } iso_cuda_convolution;
 
-/* One of them is the result. The addresses of x, the kernel and y are such multiples. */
+/* One of them is the result. The addresses of x, the kernel, y and the bias [f] are such multiples. */
 enum { ISO_CUDA_CONVOLVED_MULTIPLE = 16 };
 typedef struct iso_cuda_convolved {
-    const void *x, *kernel, *y;
+    const void *x, *kernel, *y, *bias;
     void *workspace;
 } iso_cuda_convolved;
 

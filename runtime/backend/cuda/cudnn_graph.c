@@ -61,12 +61,15 @@ static cudnnBackendDescriptor_t make_tensor(cudnnStatus_t *status, iso_cudnn_mad
     const int64_t n = nhwc[0], h = nhwc[1], w = nhwc[2], c = nhwc[3], multiple = ISO_CUDA_CONVOLVED_MULTIPLE;
     const int64_t dim[] = {n, c, h, w}, stride[] = {h * w * c, 1, w * c, c};
     const cudnnDataType_t type = type_of(dtype);
+    const bool between = true; /* two operations: it is not stored */
     cudnnBackendDescriptor_t t = create(status, made, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     iso_cudnn_set(status, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &number);
     iso_cudnn_set(status, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     iso_cudnn_set(status, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &multiple);
     iso_cudnn_set(status, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dim);
     iso_cudnn_set(status, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride);
+    if (number > ISO_CUDNN_BIAS)
+        iso_cudnn_set(status, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &between);
     iso_cudnn_finalize(status, t);
     return t;
 }
@@ -125,14 +128,21 @@ static void set_scale(cudnnStatus_t *status, cudnnBackendDescriptor_t of, cudnnB
         iso_cudnn_set(status, of, name, CUDNN_TYPE_FLOAT, 1, &narrow);
 }
 
-static cudnnBackendDescriptor_t make_operation(cudnnStatus_t *status, iso_cudnn_made *made,
-                                               const iso_cuda_convolution *v)
+/* y, or what is between it and an operation: of the type of sums. */
+static cudnnBackendDescriptor_t make_result(cudnnStatus_t *status, iso_cudnn_made *made, int64_t number,
+                                            const iso_cuda_convolution *v)
 {
-    const int64_t of_x[] = {v->n, v->h, v->w, v->c}, of_kernel[] = {v->f, v->r, v->s, v->cg},
-                  of_y[] = {v->n, v->p, v->q, v->f};
+    const int64_t of_y[] = {v->n, v->p, v->q, v->f};
+    int64_t dtype = v->dtype == ISO_BF16 && number != ISO_CUDNN_Y ? ISO_F32 : v->dtype;
+    return make_tensor(status, made, number, dtype, of_y);
+}
+
+static cudnnBackendDescriptor_t make_convolution(cudnnStatus_t *status, iso_cudnn_made *made,
+                                                 const iso_cuda_convolution *v, cudnnBackendDescriptor_t y)
+{
+    const int64_t of_x[] = {v->n, v->h, v->w, v->c}, of_kernel[] = {v->f, v->r, v->s, v->cg};
     cudnnBackendDescriptor_t x = make_tensor(status, made, ISO_CUDNN_X, v->dtype, of_x),
                              kernel = make_tensor(status, made, ISO_CUDNN_KERNEL, v->dtype, of_kernel),
-                             y = make_tensor(status, made, ISO_CUDNN_Y, v->dtype, of_y),
                              geometry = make_geometry(status, made, v),
                              operation = create(status, made, names[v->kind].operation);
     iso_cudnn_set(status, operation, names[v->kind].x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
@@ -145,13 +155,62 @@ static cudnnBackendDescriptor_t make_operation(cudnnStatus_t *status, iso_cudnn_
     return operation;
 }
 
+/* y = mode(x), or of x and b. A relu of NaN is NaN, as in iso_op_relu. */
+static cudnnBackendDescriptor_t make_pointwise(cudnnStatus_t *status, iso_cudnn_made *made,
+                                               const iso_cuda_convolution *v, cudnnPointwiseMode_t mode,
+                                               const cudnnBackendDescriptor_t of[3] /* x, b or NULL, y */)
+{
+    const cudnnDataType_t computes = v->dtype == ISO_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+    cudnnBackendDescriptor_t how = create(status, made, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    iso_cudnn_set(status, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    iso_cudnn_set(status, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &computes);
+    if (mode == CUDNN_POINTWISE_RELU_FWD)
+        iso_cudnn_set(status, how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+    iso_cudnn_finalize(status, how);
+    cudnnBackendDescriptor_t o = create(status, made, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    iso_cudnn_set(status, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                  &how);
+    iso_cudnn_set(status, o, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &of[0]);
+    if (of[1])
+        iso_cudnn_set(status, o, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                      &of[1]);
+    iso_cudnn_set(status, o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &of[2]);
+    iso_cudnn_finalize(status, o);
+    return o;
+}
+
+/* The convolution, and what follows it, in order. Returns how many there are. */
+static int64_t make_operations(cudnnStatus_t *status, iso_cudnn_made *made, const iso_cuda_convolution *v,
+                               cudnnBackendDescriptor_t operation[3])
+{
+    const int64_t of_bias[] = {1, 1, 1, v->f};
+    cudnnBackendDescriptor_t y = make_result(status, made, ISO_CUDNN_Y, v), sums = y, biased = y;
+    if (v->epilogue)
+        sums = make_result(status, made, ISO_CUDNN_SUMS, v);
+    if (v->epilogue & ISO_CUDA_RELU)
+        biased = make_result(status, made, ISO_CUDNN_BIASED, v);
+    operation[0] = make_convolution(status, made, v, sums);
+    if (!v->epilogue)
+        return 1;
+    cudnnBackendDescriptor_t bias = make_tensor(status, made, ISO_CUDNN_BIAS, v->dtype, of_bias);
+    operation[1] = make_pointwise(status, made, v, CUDNN_POINTWISE_ADD,
+                                  (const cudnnBackendDescriptor_t[]){sums, bias, biased});
+    if (!(v->epilogue & ISO_CUDA_RELU))
+        return 2;
+    operation[2] = make_pointwise(status, made, v, CUDNN_POINTWISE_RELU_FWD,
+                                  (const cudnnBackendDescriptor_t[]){biased, NULL, y});
+    return 3;
+}
+
 static cudnnStatus_t make_graph(cudnnHandle_t handle, const iso_cuda_convolution *v, iso_cudnn_made *made)
 {
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    cudnnBackendDescriptor_t operation = make_operation(&status, made, v);
+    cudnnBackendDescriptor_t operation[3];
+    int64_t count = make_operations(&status, made, v, operation);
     made->graph = create(&status, made, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    iso_cudnn_set(&status, made->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                  &operation);
+    iso_cudnn_set(&status, made->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
+                  operation);
     iso_cudnn_set(&status, made->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     iso_cudnn_finalize(&status, made->graph);
     return status;

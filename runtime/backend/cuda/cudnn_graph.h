@@ -9,9 +9,9 @@
 #include "runtime/backend/cuda/tuning.h"
 
 /* The numbers of the tensors in a graph. */
-enum { ISO_CUDNN_X = 1, ISO_CUDNN_KERNEL, ISO_CUDNN_Y };
+enum { ISO_CUDNN_X = 1, ISO_CUDNN_KERNEL, ISO_CUDNN_Y, ISO_CUDNN_BIAS, ISO_CUDNN_SUMS, ISO_CUDNN_BIASED };
 
-enum { ISO_CUDNN_MOST_MADE = 8 };
+enum { ISO_CUDNN_MOST_MADE = 16 };
 
 /* What was made for a convolution: a plan is made of them, so they live as long as it does. */
 typedef struct iso_cudnn_made {

@@ -27,9 +27,10 @@ static bool is_pointwise(const iso_cuda_conv *v)
 }
 
 static const iso_cuda_found_product *find_product(const parts *p, iso_cuda_convolution_kind kind,
-                                                  int64_t images)
+                                                  int epilogue, int64_t images)
 {
-    iso_cuda_product product = {.batch = 1, .dtype = p->v.x->dtype, .out_dtype = p->v.x->dtype};
+    iso_cuda_product product = {
+        .batch = 1, .dtype = p->v.x->dtype, .out_dtype = p->v.x->dtype, .epilogue = epilogue};
     int64_t rows = images * p->positions;
     product.m = kind == ISO_CUDA_CONVOLVE_KERNEL ? p->taps : rows;
     product.n = kind == ISO_CUDA_CONVOLVE_INPUT ? p->taps : p->filters;
@@ -76,10 +77,10 @@ static parts parts_of(const iso_kernel_call *call, iso_cuda_convolution_kind kin
 }
 
 /* The products; false: cuBLASLt does not do them. */
-static bool find_products(parts *p, iso_cuda_convolution_kind kind)
+static bool find_products(parts *p, iso_cuda_convolution_kind kind, int epilogue)
 {
-    p->product = find_product(p, kind, p->images);
-    p->last = find_product(p, kind, p->n - (count_parts(p) - 1) * p->images);
+    p->product = find_product(p, kind, epilogue, p->images);
+    p->last = find_product(p, kind, epilogue, p->n - (count_parts(p) - 1) * p->images);
     return p->product && p->last;
 }
 
@@ -92,22 +93,34 @@ bool iso_cuda_im2col_fits(const iso_kernel_call *call, iso_cuda_convolution_kind
 {
     parts p = parts_of(call, kind);
     return p.n > 0 && has_one_group(&p.v) && p.taps >= least_taps && p.filters >= least_filters &&
-           find_products(&p, kind);
+           find_products(&p, kind, 0);
 }
 
 bool iso_cuda_pointwise_fits(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
     parts p = parts_of(call, kind);
-    return p.n > 0 && p.pointwise && has_one_group(&p.v) && find_products(&p, kind);
+    return p.n > 0 && p.pointwise && has_one_group(&p.v) && find_products(&p, kind, 0);
+}
+
+bool iso_cuda_im2col_fuses(const iso_kernel_call *call, int epilogue)
+{
+    parts p = parts_of(call, ISO_CUDA_CONVOLVE);
+    return p.n > 0 && find_products(&p, ISO_CUDA_CONVOLVE, epilogue);
 }
 
 size_t iso_cuda_im2col_scratch(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
+    static const int epilogues[] = {0, ISO_CUDA_ADD_BIAS, ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU};
     parts p = parts_of(call, kind);
-    if (p.n == 0 || !find_products(&p, kind))
-        return 0;
-    size_t whole = iso_cuda_product_workspace(p.product), last = iso_cuda_product_workspace(p.last);
-    return p.columns_bytes + p.sums_bytes + (whole > last ? whole : last);
+    size_t most = 0, bytes[2];
+    for (int i = 0; p.n > 0 && i < (kind == ISO_CUDA_CONVOLVE ? 3 : 1); i++) {
+        bool found = find_products(&p, kind, epilogues[i]);
+        bytes[0] = found ? iso_cuda_product_workspace(p.product) : 0;
+        bytes[1] = found ? iso_cuda_product_workspace(p.last) : 0;
+        for (int k = 0; k < 2; k++)
+            most = bytes[k] > most ? bytes[k] : most;
+    }
+    return p.columns_bytes + p.sums_bytes + most;
 }
 
 /* ---- running ---- */
@@ -133,14 +146,15 @@ static void *image(const iso_array *of, int64_t first)
 
 /* `number` counts the parts. */
 static void run_part(const parts *p, const iso_kernel_call *call, iso_cuda_convolution_kind kind,
-                     int64_t number)
+                     const void *bias, int64_t number)
 {
     int64_t first = number * p->images, images = p->n - first < p->images ? p->n - first : p->images;
     iso_cuda_windows w = windows_of(p, images);
     char *scratch = call->scratch, *sums = scratch + p->columns_bytes;
     void *x = image(p->v.x, first), *y = image(p->v.y, first), *columns = p->pointwise ? x : scratch;
     size_t of_sum = (size_t)(p->taps * p->filters) * iso_dtype_size(p->sums);
-    iso_cuda_operands o = {.a = columns, .b = p->v.kernel->data, .c = y, .workspace = sums + p->sums_bytes};
+    iso_cuda_operands o = {
+        .a = columns, .b = p->v.kernel->data, .bias = bias, .c = y, .workspace = sums + p->sums_bytes};
     if (kind == ISO_CUDA_CONVOLVE_INPUT) {
         o.a = y;
         o.c = columns;
@@ -155,13 +169,14 @@ static void run_part(const parts *p, const iso_kernel_call *call, iso_cuda_convo
         iso_cuda_add_windows(p->v.x->dtype, &w, columns, x, call->stream);
 }
 
-void iso_cuda_im2col_run(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
+void iso_cuda_im2col_run(const iso_kernel_call *call, iso_cuda_convolution_kind kind,
+                         const iso_cuda_epilogue *epilogue)
 {
     parts p = parts_of(call, kind);
-    if (p.n == 0 || !find_products(&p, kind))
+    if (p.n == 0 || !find_products(&p, kind, epilogue->kind))
         return;
     for (int64_t i = 0; i < count_parts(&p); i++)
-        run_part(&p, call, kind, i);
+        run_part(&p, call, kind, epilogue->bias, i);
     if (p.sums_bytes > 0)
         iso_cuda_add_parts(p.v.kernel->dtype, count_parts(&p), p.taps * p.filters,
                            (char *)call->scratch + p.columns_bytes, p.v.kernel->data, call->stream);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/backend/cuda/convolutions.h"
 #include "runtime/backend/cuda/cublaslt.h"
 #include "runtime/backend/cuda/list.h"
 #include "runtime/graph/ops/attrs.h"
@@ -113,38 +114,42 @@ static const iso_array *bias_of(const iso_work *next, const iso_array *result)
                : NULL;
 }
 
-typedef struct fusion {
-    int count, epilogue;
-    iso_cuda_operands operands;
-} fusion;
-
-static fusion fuse(const iso_work *work, int count)
+int iso_cuda_find_epilogue(const iso_work *work, int count, iso_cuda_epilogue *epilogue)
 {
     const iso_array *result = &work->call->out[0];
-    fusion f = {.count = 1, .operands = operands_of(work->call)};
     const iso_array *bias = count > 1 ? bias_of(&work[1], result) : NULL;
+    *epilogue = (iso_cuda_epilogue){.kind = 0};
     if (!bias)
-        return f;
-    f.operands.bias = bias->data;
-    f.epilogue = ISO_CUDA_ADD_BIAS;
-    f.count = 2;
-    if (count > 2 && replaces(&work[2], "relu", result)) {
-        f.epilogue |= ISO_CUDA_RELU;
-        f.count = 3;
-    }
-    return f;
+        return 1;
+    *epilogue = (iso_cuda_epilogue){ISO_CUDA_ADD_BIAS, bias->data};
+    if (count == 2 || !replaces(&work[2], "relu", result))
+        return 2;
+    epilogue->kind |= ISO_CUDA_RELU;
+    return 3;
 }
 
 int iso_cuda_fused_count(const iso_work *work, int count)
 {
-    if (work->copy || work->kernel != &matmul)
+    iso_cuda_epilogue epilogue;
+    if (work->copy)
         return 1;
-    fusion f = fuse(work, count);
-    return iso_cuda_product_aligned(&f.operands) && find_product(work->call, f.epilogue) ? f.count : 1;
+    if (work->kernel != &matmul)
+        return iso_cuda_fused_convolution_count(work, count);
+    iso_cuda_operands operands = operands_of(work->call);
+    count = iso_cuda_find_epilogue(work, count, &epilogue);
+    operands.bias = epilogue.bias;
+    return iso_cuda_product_aligned(&operands) && find_product(work->call, epilogue.kind) ? count : 1;
 }
 
 void iso_cuda_run_fused(const iso_work *work, int count)
 {
-    fusion f = fuse(work, count);
-    iso_cuda_product_run(find_product(work->call, f.epilogue), &f.operands, work->call->stream);
+    iso_cuda_epilogue epilogue;
+    iso_cuda_find_epilogue(work, count, &epilogue);
+    if (work->kernel != &matmul) {
+        iso_cuda_run_fused_convolution(work, &epilogue);
+        return;
+    }
+    iso_cuda_operands operands = operands_of(work->call);
+    operands.bias = epilogue.bias;
+    iso_cuda_product_run(find_product(work->call, epilogue.kind), &operands, work->call->stream);
 }

@@ -3,15 +3,19 @@
 #ifndef ISO_BACKEND_CUDA_PRODUCTS_H
 #define ISO_BACKEND_CUDA_PRODUCTS_H
 
-#include "runtime/backend/backend.h"
+#include "runtime/backend/cuda/cublaslt.h"
 
 /* The kernel that does the op by a library, if one is in use and does it; otherwise NULL. */
 const iso_kernel *iso_cuda_library_kernel(const char *op, const iso_kernel_call *call);
 
-/* How many instructions from work[0] on are one product: 1, or with those that change its result in place, 2 or 3.
- * The addresses must be known. */
+/* How many of the instructions from work[0] on a library may do as one: 1, or with the addition of a bias, and a
+ * relu, that change the result of the first one in place, 2 or 3. *epilogue: what follows it, of those. */
+int iso_cuda_find_epilogue(const iso_work *work, int count, iso_cuda_epilogue *epilogue);
+
+/* How many instructions from work[0] on are one product or convolution: 1, or with such an epilogue, 2 or 3. The
+ * addresses must be known. */
 int iso_cuda_fused_count(const iso_work *work, int count);
-/* Queues so many instructions as one product. */
+/* Queues so many instructions as one. */
 void iso_cuda_run_fused(const iso_work *work, int count);
 
 #endif
