@@ -1,7 +1,8 @@
 """The networks that people train: Isogrid beside its peers, in turn, medians of rounds, on all cores. Each network prints samples/s, the
 multiple of the fastest peer, the share of the machine's limit, and the peak memory. The limit of a step: its FLOPs over the rate of the cores'
 products (float32, or bfloat16 for mixed_bfloat16), plus the bytes of weights and optimizer state over the rate of their triad, both measured in this run.
-A row is met by its multiple or by its share. A peer that is not installed is skipped. Started by tests/bench/run networks."""
+A row is met by its multiple or by its share. A peer that is not installed is skipped. Started by tests/bench/run networks, which first makes
+an environment with the peers (about 7 GB), or takes the one that ISOGRID_BENCH_VENV names."""
 
 import argparse
 import importlib.util

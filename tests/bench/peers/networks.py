@@ -8,8 +8,6 @@ import os
 import sys
 from dataclasses import dataclass
 
-import numpy as np
-
 
 @dataclass
 class Network:
@@ -51,6 +49,7 @@ def data(folder, name):
     """x, y of an epoch; y are classes, of a dense network numbers."""
     network = NETWORKS[name]
     if network.kind == "gpt":
+        import numpy as np
         tokens = np.fromfile(f"{folder}/{name}.bin", np.uint16).astype(np.int64)
         rows = network.batch * network.steps
         return tokens[:-1].reshape(rows, -1), tokens[1:].reshape(rows, -1)
@@ -60,6 +59,7 @@ def data(folder, name):
 
 
 def write_data(folder, name):
+    import numpy as np
     network, random = NETWORKS[name], np.random.default_rng(0)
     rows = network.batch * network.steps
     if network.kind == "gpt":
