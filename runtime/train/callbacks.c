@@ -195,7 +195,7 @@ iso_callback *iso_callback_sends_weights(iso_callback *callback)
 bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
-        if (!callbacks[i]->sends_weights &&
+        if (!callbacks[i]->sends_weights && !callbacks[i]->options.ahead &&
             (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
             return false;
     return true;
