@@ -30,7 +30,7 @@ static const iso_argument own_rows[] = {
     {"out", ISO_ARGUMENT_TEXT, offsetof(calibrate_options, out), "FILE",
      "a JSON file that gets the measurements; if it is there, the new ones are added to it", 0, 0, NULL},
     {"rounds", ISO_ARGUMENT_COUNT, offsetof(calibrate_options, rounds), "N",
-     "how often a step of the model is rehearsed; default 20", 1, 1e6, NULL},
+     "how often a step of the model is rehearsed; default: for about two seconds", 1, 1e6, NULL},
 };
 enum { SHARED = sizeof shared_rows / sizeof shared_rows[0], OWN = sizeof own_rows / sizeof own_rows[0] };
 
@@ -54,7 +54,7 @@ static void calibrate_print_help(iso_text *text)
 static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_options *options)
 {
     iso_argument rows[SHARED + OWN];
-    calibrate_options read = {.plan.train = iso_train_options_default(), .rounds = 20};
+    calibrate_options read = {.plan.train = iso_train_options_default(), .rounds = 0};
     iso_status status;
     calibrate_make_table(rows);
     ISO_TRY(iso_arguments_parse(rows, SHARED + OWN, argc, argv, &read));
@@ -144,6 +144,7 @@ static iso_status rehearse(iso_context *ctx, const calibrate_options *options, i
                                        .slots_per_host = (int)options->plan.slots_per_host,
                                        .threads = iso_threads(ctx),
                                        .repetitions = (int)options->rounds,
+                                       .shared = iso_hosts(ctx) > 1,
                                        .memory = memory_of_machine() / iso_host_ranks(ctx)};
     ISO_TRY(iso_agree(ctx, iso_function_rehearse(iso_model_graph(p.named.model), &p.training, &how, into)));
 done:

@@ -19,4 +19,12 @@ static inline double iso_clock(void)
     return 1e-9 * (double)iso_clock_ns();
 }
 
+/* The seconds for which a core has run the calling thread. */
+static inline double iso_clock_of_thread(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 #endif

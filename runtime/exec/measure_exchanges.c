@@ -1,6 +1,7 @@
 /* The rates of this machine: exchanges between the threads of a process, and messages between hosts. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
@@ -118,19 +119,52 @@ done:
 
 /* ---- between hosts ---- */
 
-/* The least seconds of an exchange in which each host takes `bytes` bytes from the next one. Collective. */
-static iso_status time_messages(iso_context *ctx, ring *r, size_t bytes, bool takes_part, double *seconds)
+static int by_value(const void *a, const void *b)
 {
-    enum { TIMES = 8 };
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *tries, int count)
+{
+    qsort(tries, (size_t)count, sizeof *tries, by_value);
+    return tries[count / 2];
+}
+
+static double least(const double *tries, int count)
+{
+    double found = INFINITY;
+    for (int i = 0; i < count; i++)
+        found = tries[i] < found ? tries[i] : found;
+    return found;
+}
+
+/* The seconds until an exchange has arrived in which each host takes `bytes` bytes from the next one; its begin. */
+static double time_ring(const ring *r)
+{
+    double begin = iso_clock();
+    iso_exchange_begin(r->exchange, 0);
+    double passed = iso_clock() - begin;
+    iso_exchange_pull(r->exchange, r->first);
+    iso_exchange_end(r->exchange, 0);
+    return passed;
+}
+
+enum { TIMES = 20, PAUSES = 5 };
+
+/* Of exchanges in a row, and of those after a pause (NULL: none). Collective. */
+static iso_status time_messages(iso_context *ctx, ring *r, size_t bytes, bool takes_part, double row[TIMES],
+                                double after[PAUSES])
+{
+    static const struct timespec pause = {0, 50000000};
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, make_ring(r, bytes, takes_part)));
-    r->times = 1;
-    *seconds = INFINITY;
-    for (int i = 0; i < TIMES && takes_part; i++) {
-        double begin = iso_clock();
-        run_ring(r, 0);
-        double passed = iso_clock() - begin;
-        *seconds = passed < *seconds ? passed : *seconds;
+    for (int i = 0; i < TIMES && takes_part; i++)
+        row[i] = time_ring(r);
+    for (int i = 0; i < PAUSES && takes_part && after; i++) {
+        time_ring(r);
+        nanosleep(&pause, NULL);
+        after[i] = time_ring(r);
     }
 done:
     iso_exchange_destroy(r->exchange);
@@ -138,27 +172,179 @@ done:
     return status;
 }
 
+/* ---- messages while a slot computes ---- */
+
+enum { TRIES = 5, SHORT_WORKS = 16 };
+static const double SHORT = 5e-5, LONGEST = 0.3, SPIN = 0.2; /* seconds of works */
+
+/* Arithmetic in registers. */
+static double spin(int64_t rounds)
+{
+    volatile double factor = 1.0000001;
+    double x = 1, by = factor;
+    for (int64_t i = 0; i < rounds; i++)
+        x = x * by + 1e-9;
+    return x;
+}
+
+static double rounds_of_a_second(void)
+{
+    enum { ROUNDS = 1 << 20 };
+    volatile double kept = 0;
+    double least = INFINITY;
+    for (int i = 0; i < 2 * TRIES; i++) {
+        double begin = iso_clock();
+        kept = spin(ROUNDS);
+        double passed = iso_clock() - begin;
+        least = passed < least ? passed : least;
+    }
+    (void)kept;
+    return ROUNDS / least;
+}
+
+/* The seconds of works of these rounds, between which messages move on, as in a step. */
+static double work(const ring *r, int64_t rounds, int times)
+{
+    volatile double kept = 0;
+    double begin = iso_clock();
+    for (int i = 0; i < times; i++) {
+        kept = spin(rounds);
+        iso_fabric_progress(r->fabric);
+    }
+    (void)kept;
+    return iso_clock() - begin;
+}
+
+/* Waits for messages that have been sent; returns the seconds until they had arrived. */
+static double finish_ring(const ring *r)
+{
+    double begin = iso_clock();
+    iso_exchange_wait(r->exchange, 0);
+    double passed = iso_clock() - begin;
+    iso_exchange_pull(r->exchange, r->first);
+    iso_exchange_end(r->exchange, 0);
+    return passed;
+}
+
+/* What messages take from short works, and how many bytes travel during a long one. The ring has been made. */
+static void measure_overlap(const ring *r, iso_network *network)
+{
+    double travel = (double)r->bytes / network->bandwidth, second = rounds_of_a_second();
+    int64_t rounds = (int64_t)(SHORT * second);
+    double longest = 1.5 * travel < LONGEST ? 1.5 * travel : LONGEST;
+    int times = (int)(2 * longest / SHORT) + SHORT_WORKS;
+    double alone[TRIES], together[TRIES], carried = 0, early = SHORT_WORKS * SHORT * network->bandwidth;
+    for (int i = 0; i < TRIES; i++) {
+        alone[i] = work(r, rounds, times);
+        iso_exchange_start(r->exchange, 0);
+        together[i] = work(r, rounds, times);
+        finish_ring(r);
+        iso_exchange_start(r->exchange, 0);
+        work(r, rounds, SHORT_WORKS);
+        work(r, (int64_t)(longest * second), 1);
+        double bytes = (double)r->bytes - finish_ring(r) * network->bandwidth - early;
+        carried = bytes > carried ? bytes : carried;
+    }
+    double most = longest < 1.2 * travel ? longest * network->bandwidth : (double)r->bytes - early;
+    double taken = median(together, TRIES) - median(alone, TRIES);
+    network->byte = taken > 0 ? taken / (double)r->bytes : 0;
+    network->window = carried < 0.9 * most ? carried : 0;
+}
+
+/* What small messages add to works between which slots wait for them: more than a message that nobody keeps waiting,
+ * because hosts are never quite in step, and where they share cores have to be given one. */
+static void measure_latency(const ring *r, iso_network *network)
+{
+    enum { WORKS = 200 };
+    int64_t rounds = (int64_t)(2 * SHORT * rounds_of_a_second());
+    double added[TRIES];
+    for (int i = 0; i < TRIES; i++) {
+        double alone = work(r, rounds, WORKS), begin = iso_clock();
+        for (int k = 0; k < WORKS; k++) {
+            work(r, rounds, 1);
+            time_ring(r);
+        }
+        added[i] = (iso_clock() - begin - alone) / WORKS;
+    }
+    double found = median(added, TRIES);
+    network->latency = found > network->latency ? found : network->latency;
+}
+
+/* `measure` with a ring of so many bytes. Collective. */
+static iso_status with_ring(iso_context *ctx, ring *r, size_t bytes, bool takes_part,
+                            void (*measure)(const ring *r, iso_network *network), iso_network *network)
+{
+    iso_status status = iso_agree(ctx, make_ring(r, bytes, takes_part));
+    if (status == ISO_OK && takes_part)
+        measure(r, network);
+    iso_exchange_destroy(r->exchange);
+    r->exchange = NULL;
+    return status;
+}
+
+enum { FEW = 64, SOME = 1 << 18, MANY = MOST_PULLED };
+
+/* The bytes that were carried at once after a pause; a tenth of what was sent and less is chance. */
+static double burst_of(const iso_network *network, double seconds)
+{
+    double burst = SOME - (seconds - network->latency) * network->bandwidth;
+    return burst < 0.1 * SOME ? 0 : burst < SOME ? burst : SOME;
+}
+
+/* The link at its best for large messages: TCP's may be several times as long. */
 static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_network *network)
 {
-    enum { FEW = 64, SOME = 1 << 18, MANY = MOST_PULLED };
-    double few = 0, some = 0, many = 0;
+    double few[TIMES] = {0}, some[TIMES] = {0}, many[TIMES] = {0}, after[PAUSES] = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, allocate_targets(r, takes_part)));
-    ISO_TRY(time_messages(ctx, r, FEW, takes_part, &few));
-    ISO_TRY(time_messages(ctx, r, SOME, takes_part, &some));
-    ISO_TRY(time_messages(ctx, r, MANY, takes_part, &many));
-    *network = (iso_network){.known = true, .latency = few, .bandwidth = (MANY - SOME) / (many - some)};
+    ISO_TRY(time_messages(ctx, r, FEW, takes_part, few, NULL));
+    ISO_TRY(time_messages(ctx, r, SOME, takes_part, some, after));
+    ISO_TRY(time_messages(ctx, r, MANY, takes_part, many, NULL));
+    double longer = least(many, TIMES) - median(some, TIMES);
+    *network =
+        (iso_network){.known = true, .latency = median(few, TIMES), .bandwidth = (MANY - SOME) / longer};
+    network->burst = burst_of(network, median(after, PAUSES));
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
-    if (takes_part && many <= some)
-        status = iso_error(ISO_FAILED, "%d bytes between hosts took %g s, and %d bytes %g s: measure again",
-                           SOME, some, MANY, many);
+    if (takes_part && longer <= 0)
+        status = iso_error(ISO_FAILED, "%d bytes between hosts took %g s longer than %d bytes: measure again",
+                           MANY, longer, SOME);
     ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(with_ring(ctx, r, FEW, takes_part, measure_latency, network));
+    ISO_TRY(with_ring(ctx, r, MOST_PULLED, takes_part, measure_overlap, network));
 done:
     return status;
 }
 
+/* The part of a core that each thread has while all compute. */
+static void run_spin(void *arg, int thread)
+{
+    double *part = arg, begin = iso_clock(), ran = iso_clock_of_thread(), passed = 0;
+    volatile double kept = 0;
+    for (; passed < SPIN; passed = iso_clock() - begin)
+        kept = spin(1 << 12);
+    (void)kept;
+    part[thread] = (iso_clock_of_thread() - ran) / passed;
+}
+
+/* The mean of all threads of all hosts. */
+static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int threads, iso_network *network)
+{
+    double *part = iso_new((size_t)threads * sizeof *part), sum[2] = {0, threads};
+    iso_status status = part ? ISO_OK : iso_no_memory("a measurement");
+    ISO_TRY(iso_agree(ctx, status));
+    iso_thread_pool_run(pool, run_spin, part);
+    for (int t = 0; t < threads; t++)
+        sum[0] += part[t];
+    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, 2));
+    network->core = sum[0] < sum[1] ? sum[0] / sum[1] : 1;
+done:
+    iso_free(part);
+    return status;
+}
+
 /* One slot on the first rank of each host. */
-iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_network *network)
+iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_thread_pool *pool,
+                               int threads, iso_network *network)
 {
     int ranks = iso_ranks(ctx), hosts = iso_hosts(ctx);
     int *host_of = iso_new((size_t)ranks * sizeof *host_of), *first = iso_new((size_t)hosts * sizeof *first);
@@ -178,6 +364,7 @@ iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso
                              .device = backend->device(0)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(ctx), backend->sum, backend->maximum, &r.fabric));
     ISO_TRY(measure_ring(ctx, &r, iso_leads_host(ctx), network));
+    ISO_TRY(measure_core(ctx, pool, threads, network));
 done:
     free_ring(&r);
     iso_free(host_of);

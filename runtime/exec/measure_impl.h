@@ -11,7 +11,8 @@ double iso_measure_least(iso_thread_pool *pool, iso_job job, void *arg);
 /* measure_exchanges.c: barrier and pull. Local. */
 iso_status iso_measure_exchanges(const iso_backend *backend, iso_thread_pool *pool, int threads,
                                  iso_machine_rates *rates);
-/* The network between the hosts of the job. Collective. */
-iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_network *network);
+/* The network between the hosts of the job, while `threads` threads of each compute. Collective. */
+iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_thread_pool *pool,
+                               int threads, iso_network *network);
 
 #endif

@@ -197,17 +197,14 @@ done:
 
 /* ---- all ---- */
 
-static iso_status measure_here(const iso_backend *backend, int threads, iso_calibration *into)
+static iso_status measure_here(const iso_backend *backend, iso_thread_pool *pool, int threads,
+                               iso_calibration *into)
 {
-    iso_thread_pool *pool = NULL;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_thread_pool_create(threads, false, &pool));
     ISO_TRY(measure_memory(pool, threads, &into->rates));
     ISO_TRY(measure_products(backend, pool, threads, into));
     ISO_TRY(iso_measure_exchanges(backend, pool, threads, &into->rates));
 done:
-    if (pool)
-        iso_thread_pool_destroy(pool);
     return status;
 }
 
@@ -215,14 +212,19 @@ iso_status iso_machine_measure(iso_context *ctx, int threads, iso_calibration *i
 {
     ISO_NEED(ctx, into);
     const iso_backend *backend = iso_context_backend(ctx);
+    iso_thread_pool *pool = NULL;
     iso_status status = ISO_OK;
     if (!backend->device(0)->host_access)
         status =
             iso_error(ISO_INVALID, "calibrate measures kernels of the host's processors, not of backend '%s'",
                       backend->name);
-    ISO_TRY(iso_agree(ctx, status == ISO_OK ? measure_here(backend, threads, into) : status));
+    if (status == ISO_OK)
+        status = iso_thread_pool_create(threads, false, &pool);
+    ISO_TRY(iso_agree(ctx, status == ISO_OK ? measure_here(backend, pool, threads, into) : status));
     if (iso_hosts(ctx) > 1)
-        ISO_TRY(iso_measure_network(ctx, backend, &into->network));
+        ISO_TRY(iso_measure_network(ctx, backend, pool, threads, &into->network));
 done:
+    if (pool)
+        iso_thread_pool_destroy(pool);
     return status;
 }

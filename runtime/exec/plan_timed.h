@@ -14,13 +14,15 @@ iso_status iso_function_plan_timed(iso_graph *graph, int64_t rows, int slots_per
                                    iso_plan_report **report);
 
 /* Rehearses a step of the plan that iso_function_plan would make: the works of the slots of the first host, in order,
- * `threads` at a time, without exchanges and on made-up values, `repetitions` times. Adds the times to `into`. The
+ * `threads` at a time, without exchanges and on made-up values, `repetitions` times (0: for about two
+ * seconds). Adds the times to `into`. Without the time in which other programs had the cores, if `shared`. The
  * memory is that of the host's slots in the plan; beyond `memory` bytes tensors share memory. ISO_INVALID: what
  * iso_function_plan refuses, the backend's memory is not the host's, or a tensor is larger than `memory`. */
 typedef struct iso_rehearsal_options {
     int64_t rows;
     int slots_per_host, threads, repetitions;
     double memory;
+    bool shared; /* hosts are measured at the same time, and may be simulated on the same cores */
 } iso_rehearsal_options;
 iso_status iso_function_rehearse(iso_graph *graph, const iso_function_options *function,
                                  const iso_rehearsal_options *options, iso_calibration *into);

@@ -21,7 +21,7 @@ static void rehearse_begin_work(rehearsal *r, rehearsal_slot *s, const iso_plan_
     const iso_instruction *instruction = &r->plan->instructions[work->index];
     switch (work->kind) {
     case ISO_WORK_READ:
-        iso_rehearsal_pull(r, s, r->plan->program->input_value[instruction->input]);
+        iso_rehearsal_read(r, s, instruction->input);
         break;
     case ISO_WORK_KERNEL:
         s->bound[work->index].kernel->run(&s->bound[work->index].call);
@@ -57,13 +57,38 @@ static void rehearse_works(rehearsal *r, rehearsal_slot *s, int first, int end)
     }
 }
 
-/* The optimizer's works come after the last barrier. Every other step it goes backwards, as iso_updates_apply. */
-static void rehearse_updates(rehearsal *r, rehearsal_slot *s, int first)
+/* The same for the slots [from, to) of a thread. Returns for how long the core ran other programs meanwhile. */
+static double rehearse_stretch(rehearsal *r, int from, int to, int first, int end)
 {
-    for (int i = first; i < s->works.count; i++) {
-        int at = r->round % 2 ? first + s->works.count - 1 - i : i;
-        rehearse_works(r, s, at, at + 1);
+    double begin = r->shared ? iso_clock() : 0, ran = r->shared ? iso_clock_of_thread() : 0;
+    for (int s = from; s < to; s++)
+        rehearse_works(r, &r->slot[s], first, end);
+    return r->shared ? iso_clock() - begin - (iso_clock_of_thread() - ran) : 0;
+}
+
+/* The optimizer's works come after the last barrier. Every other step it goes backwards, as iso_updates_apply. */
+static double rehearse_updates(rehearsal *r, int slot, int first)
+{
+    int count = r->slot[slot].works.count;
+    double lost = 0;
+    for (int i = first; i < count; i++) {
+        int at = r->round % 2 ? first + count - 1 - i : i;
+        lost += rehearse_stretch(r, slot, slot + 1, at, at + 1);
     }
+    return lost;
+}
+
+/* Takes the time that was lost to other programs from the works of a thread's slots, in proportion. */
+static void take_lost(const rehearsal *r, int from, int to, double lost)
+{
+    double all = 0;
+    for (int s = from; s < to; s++)
+        for (int i = 0; i < r->slot[s].works.count; i++)
+            all += r->slot[s].seconds[i];
+    double left = lost > 0 && lost < all ? 1 - lost / all : 1;
+    for (int s = from; s < to; s++)
+        for (int i = 0; i < r->slot[s].works.count; i++)
+            r->slot[s].seconds[i] *= left;
 }
 
 static void rehearse_barrier(rehearsal *r, uint32_t *passed)
@@ -80,20 +105,20 @@ static void rehearse_thread(void *arg, int thread)
     rehearsal *r = arg;
     int first = thread * r->n_slots / r->threads, end = (thread + 1) * r->n_slots / r->threads, at = 0;
     uint32_t passed = r->passed;
+    double lost = 0;
     for (int s = first; s < end; s++)
         iso_fault_clear(&r->slot[s].fault);
     for (int last = 0; last < r->n_until_end; at = last) {
         for (last = at; !waits(&r->slot[0].works.work[last]);)
             last++;
-        for (int s = first; s < end; s++)
-            rehearse_works(r, &r->slot[s], at, last);
+        lost += rehearse_stretch(r, first, end, at, last);
         rehearse_barrier(r, &passed);
         last++;
-        for (int s = first; s < end; s++)
-            rehearse_works(r, &r->slot[s], last - 1, last);
+        lost += rehearse_stretch(r, first, end, last - 1, last);
     }
     for (int s = first; s < end; s++)
-        rehearse_updates(r, &r->slot[s], at);
+        lost += rehearse_updates(r, s, at);
+    take_lost(r, first, end, lost);
 }
 
 static void rehearse_round(rehearsal *r, iso_thread_pool *pool)
@@ -223,17 +248,29 @@ done:
     return status;
 }
 
+/* How many rounds take about two seconds. */
+static int count_rounds(rehearsal *r, iso_thread_pool *pool)
+{
+    static const double seconds = 2, least = 10, most = 5000;
+    double begin = iso_clock();
+    rehearse_round(r, pool);
+    double count = seconds / (iso_clock() - begin + 1e-9);
+    return (int)(count < least ? least : count > most ? most : count);
+}
+
 static iso_status rehearse_measure(rehearsal *r, iso_thread_pool *pool, int count, iso_calibration *into)
 {
-    rounds list = {.count = count};
+    rounds list = {0};
     iso_status status = ISO_OK;
+    ISO_TRY(rehearse_try(r, pool));
+    count = count > 0 ? count : count_rounds(r, pool);
+    list.count = count;
     for (int s = 0; s < r->n_slots; s++)
         list.works += r->slot[s].works.count;
     list.total = iso_new(2 * (size_t)count * sizeof *list.total);
     list.second = iso_new((size_t)count * (size_t)list.works * sizeof *list.second);
     if (!list.total || !list.second)
         ISO_TRY(iso_no_memory("the times of a rehearsal"));
-    ISO_TRY(rehearse_try(r, pool));
     for (int i = 0; i < count; i++) {
         rehearse_round(r, pool);
         note_round(r, &list, i);

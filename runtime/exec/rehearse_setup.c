@@ -43,10 +43,14 @@ void iso_rehearsal_set_bound(rehearsal *r, int64_t bound)
         for (int i = 0; i < 2 * MADE_UP; i++)
             iso_element_set(r->made_up[dtype], (iso_dtype)dtype, i,
                             make_up(r, (iso_dtype)dtype, i % MADE_UP, i >= MADE_UP));
+    iso_rehearsal_fill_rows(r);
 }
 
-static void rehearse_setup_fill(const rehearsal *r, void *to, iso_dtype dtype, int64_t count, bool index)
+void iso_rehearsal_fill(const rehearsal *r, int value, void *to, int64_t count)
 {
+    const iso_program_value *of = &r->plan->program->values[value];
+    iso_dtype dtype = of->tensor->dtype;
+    bool index = r->whole && of->step < 0;
     size_t element = iso_dtype_size(dtype);
     const char *from = (char *)r->made_up[dtype] + (index ? MADE_UP * element : 0);
     for (int64_t at = 0; at < count; at += MADE_UP) {
@@ -57,13 +61,10 @@ static void rehearse_setup_fill(const rehearsal *r, void *to, iso_dtype dtype, i
 
 void iso_rehearsal_pull(const rehearsal *r, const rehearsal_slot *s, int value)
 {
-    const iso_program_value *of = &r->plan->program->values[value];
-    iso_dtype dtype = of->tensor->dtype;
     iso_box box = iso_plan_box(r->plan, value, s->slot);
     void *to = iso_rehearsal_value(r, s, value);
-    if (!to)
-        return;
-    rehearse_setup_fill(r, to, dtype, iso_box_count(&box), r->whole && of->step < 0);
+    if (to)
+        iso_rehearsal_fill(r, value, to, iso_box_count(&box));
 }
 
 /* Weights that keep the size of activations, as Glorot's. */
@@ -408,6 +409,7 @@ iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
                           "calibrate measures kernels of the host's processors, not of backend '%s'",
                           r->backend->name));
     ISO_TRY(find_slots(r));
+    r->shared = options->shared;
     r->threads = options->threads < r->n_slots ? options->threads : r->n_slots;
     for (int dtype = ISO_F32; dtype <= ISO_BF16; dtype++)
         if (!(r->made_up[dtype] = iso_new(2 * MADE_UP * iso_dtype_size((iso_dtype)dtype))))
@@ -417,6 +419,7 @@ iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
     for (int i = 0; i < r->plan->program->n_variables; i++)
         place_variable(r, r->plan->program->graph->variables[i]);
     ISO_TRY(allocate_all(r, options->memory));
+    ISO_TRY(iso_rehearsal_allocate_rows(r, options->memory / 16));
     iso_rehearsal_set_bound(r, FIRST_BOUND);
     fill_and_address(r);
     count_barriers(r);
@@ -451,6 +454,8 @@ void iso_rehearsal_free(rehearsal *r)
         rehearse_setup_free(r, &r->slot[s]);
     for (int dtype = ISO_F32; dtype <= ISO_BF16; dtype++)
         iso_free(r->made_up[dtype]);
+    for (int i = 0; i < ISO_MAX_FUNCTION_INPUTS; i++)
+        iso_free(r->rows[i]);
     iso_free(r->variables.memory);
     iso_free(r->slot);
     *r = (rehearsal){0};

@@ -117,6 +117,17 @@ static iso_status number(const reader *r, const char *name, double least, bool z
     return ISO_OK;
 }
 
+/* A number above 0, of at most 1. */
+static iso_status part_of_one(const reader *r, const char *name, double *out)
+{
+    const json_t *value = json_object_get(r->object, name);
+    double found = json_is_number(value) ? json_number_value(value) : NAN;
+    if (!(found > 0 && found <= 1))
+        return wrong(r, name, "a number above 0 and at most 1", value);
+    *out = found;
+    return ISO_OK;
+}
+
 static iso_status whole_number(const reader *r, const char *name, int most, int *out)
 {
     const json_t *value = json_object_get(r->object, name);
@@ -159,8 +170,8 @@ static iso_status object(const reader *r, const char *name, const char *in, read
 /* The members of a network; unknown ones are errors, because a misspelt one would be left out. */
 static iso_status read_network(const reader *r, iso_network *out)
 {
-    static const char *const names[] = {"name",       "latency_us", "gbit_per_second",
-                                        "message_us", "byte_ns",    "window_bytes"};
+    static const char *const names[] = {"name",    "latency_us",   "gbit_per_second", "message_us",
+                                        "byte_ns", "window_bytes", "burst_bytes",     "core_share"};
     enum { NAMES = sizeof names / sizeof names[0] };
     iso_network network = {.known = true};
     double microseconds = 0, gigabits = 0, each = 0, nanoseconds = 0;
@@ -190,6 +201,10 @@ static iso_status read_network(const reader *r, iso_network *out)
         ISO_TRY(number(r, "byte_ns", 0, true, &nanoseconds));
     if (json_object_get(r->object, "window_bytes"))
         ISO_TRY(number(r, "window_bytes", 0, true, &network.window));
+    if (json_object_get(r->object, "burst_bytes"))
+        ISO_TRY(number(r, "burst_bytes", 0, true, &network.burst));
+    if (json_object_get(r->object, "core_share"))
+        ISO_TRY(part_of_one(r, "core_share", &network.core));
     network.latency = microseconds * 1e-6;
     network.bandwidth = gigabits * 1e9 / 8;
     network.message = each * 1e-6;
@@ -315,6 +330,9 @@ static void print_network(const iso_network *network, iso_text *text)
     iso_json_put(text, "message_us", "%.6g", network->message * 1e6);
     iso_json_put(text, "byte_ns", "%.6g", network->byte * 1e9);
     iso_json_put(text, "window_bytes", "%.6g", network->window);
+    iso_json_put(text, "burst_bytes", "%.6g", network->burst);
+    if (network->core > 0)
+        iso_json_put(text, "core_share", "%.6g", network->core);
     iso_text_add(text, "}");
 }
 

@@ -30,7 +30,8 @@ typedef struct iso_machine_rates {
 /* The network between hosts. A message of n bytes takes `message` of the sender's time, then n / bandwidth on the
  * link of the host, and arrives `latency` later (LogGP: Alexandrov et al., SPAA 1995). Messages move on when slots
  * call MPI, which they do between two works: during a work the link carries at most `window` bytes. Each byte takes
- * `byte` of the slots' time, of the cores that they compute on. */
+ * `byte` of the slots' time, of the cores that they compute on. A link that was free may carry `burst` bytes at once
+ * (a token bucket). Hosts that are simulated on one machine share its cores. */
 typedef struct iso_network {
     bool known;
     char name[ISO_CALIBRATION_TEXT];
@@ -39,6 +40,8 @@ typedef struct iso_network {
     double message;   /* seconds */
     double byte;      /* seconds of a slot for each byte that a host receives while it computes */
     double window;    /* bytes; 0: without a limit */
+    double burst; /* bytes that a link may carry at once after a pause in which it could have carried them */
+    double core;  /* the part of a core that a slot has while all hosts compute; 0: a whole one */
 } iso_network;
 
 typedef struct iso_calibration {

@@ -22,6 +22,7 @@ typedef struct clock {
     double now; /* seconds */
     transfer *transfers;
     int *queue, first, last; /* [events of two steps] numbers of transfers, in the order of the link */
+    double free, saved;      /* since when the link is free, and the bytes that it could carry at once then */
     const iso_network *network;
 } clock;
 
@@ -45,6 +46,7 @@ static double pass(clock *c, double seconds)
         if (t->left > 0)
             continue;
         t->arrives = c->now + n->latency;
+        c->free = c->now;
         c->first++;
     }
     c->now += seconds;
@@ -63,6 +65,7 @@ static double carry(clock *c, double from, double until)
     }
     t->left = 0;
     t->arrives = end + c->network->latency;
+    c->free = end;
     c->first++;
     return end;
 }
@@ -80,6 +83,17 @@ static double await(clock *c, int number)
     return c->now - begin;
 }
 
+/* A free link saves up what it could have carried, up to a burst (a token bucket), and carries that at once. */
+static double carry_burst(clock *c, double bytes)
+{
+    double saved = c->saved + (c->now - c->free) * c->network->bandwidth;
+    saved = saved < c->network->burst ? saved : c->network->burst;
+    double carried = bytes < saved ? bytes : saved;
+    c->saved = saved - carried;
+    c->free = c->now;
+    return carried;
+}
+
 static void start(clock *c, const iso_time_event *e, iso_report_time *t)
 {
     transfer *fresh = &c->transfers[e->transfer];
@@ -89,7 +103,9 @@ static void start(clock *c, const iso_time_event *e, iso_report_time *t)
         return;
     t->waits += sending + pass(c, sending);
     *fresh = (transfer){.left = e->bytes, .arrives = c->now + c->network->latency};
-    if (e->bytes > 0)
+    if (c->first == c->last)
+        fresh->left -= carry_burst(c, e->bytes);
+    if (fresh->left > 0)
         c->queue[c->last++] = e->transfer;
     t->travels += e->bytes / c->network->bandwidth + c->network->latency;
 }
@@ -198,6 +214,7 @@ typedef struct timer {
     const iso_time_model *model;
     iso_report_time *time;
     int busy, rounds; /* threads of the host; slots that a thread runs, one after the other */
+    double core;      /* the part of a core that each has */
     int n_events;
     iso_time_event *events;
     int n_kinds;
@@ -247,7 +264,7 @@ static iso_status time_work(timer *t, const iso_plan_work *work)
                                  .busy = t->busy,
                                  .flops = work->flops,
                                  .bytes = work->bytes};
-    double seconds = t->rounds * iso_time_of_work(t->model->calibration, &like, &measured);
+    double seconds = t->rounds * iso_time_of_work(t->model->calibration, &like, &measured) / t->core;
     iso_status status = note_kind(t, work, seconds, measured);
     t->all += seconds;
     t->measured += measured ? seconds : 0;
@@ -370,6 +387,7 @@ static iso_status make_time(timer *t)
                           t->report->n_hosts));
     t->busy = slots < c->cores ? slots : c->cores;
     t->rounds = (slots + t->busy - 1) / t->busy;
+    t->core = t->report->n_hosts > 1 && network->core > 0 ? network->core : 1;
     ISO_TRY(iso_plan_works_list(t->plan, 0, t->busy, &works));
     ISO_TRY(time_all(t, &works));
     ISO_TRY(iso_time_simulate(t->events, t->n_events, t->plan->n_instructions + 1, network, t->time));

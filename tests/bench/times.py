@@ -1,30 +1,29 @@
-"""How far the time that `isogrid plan --time` predicts is from the time that steps take, on one and two slots of this machine and on simulated hosts whose links
-are limited (tests/support/host rate). Each network is calibrated, then trained on noise; the time of a step is that of the fastest of some
-epochs, because what else runs on the machine only adds.
+"""How far the time that `isogrid plan --time` predicts is from the time that steps take: the networks of networks.py on one and two slots of this
+machine, and on simulated hosts of one slot each whose links are limited (tests/support/host rate). Each network is calibrated, then trained on noise.
+The time of a step in the middle of an epoch is the difference between epochs of few and of many steps (medians), over the steps that they differ by.
 
-Usage: tests/bench/times.py [--isogrid FILE] [--prefix COMMAND] [--keras FOLDER] [--hosts N --rate RATE] [NETWORK...]
---prefix: what comes before each measured command, such as 'chrt -f 20'; --keras: a folder of vit.keras, gpt.keras, conv.keras, mlp.keras, mlp2048.keras
-(Dense 4x4096), whose networks are measured too; --hosts: instead of one and two slots, so many hosts of one slot each."""
+Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--keep FOLDER] [NETWORK...]
+--folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'chrt -f 20'; --hosts:
+instead of one and two slots, so many hosts; --seconds: about how long the measured steps of a network take in all; --keep: a folder that gets the
+calibrations; NETWORK: rows of networks.py, default all."""
 
 import argparse
+import importlib.util
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 
-# name, --model, batch size, steps of an epoch, other options
-NETWORKS = [
-    ("mlp b32", "mlp", 32, 400, []),
-    ("mlp b256", "mlp", 256, 100, []),
-    ("convnet b64", "convnet", 64, 40, []),
-    ("convnet b256", "convnet", 256, 12, []),
-    ("dense b16", "dense", 16, 400, []),
-    ("GPT 6x384, 12x256", "gpt:layers=6,heads=6,width=384,context=256", 12, 2, ["--classes", "256"]),
-    ("GPT-2 124M, 4x64", "gpt:layers=12,heads=12,width=768,context=64", 4, 2, ["--classes", "50257"]),
-]
-KERAS = [("ViT 4x256, b16", "vit", 16, 3), ("GPT 4x256, b16", "gpt", 16, 3), ("VGG-like b64", "conv", 64, 3), ("Dense 4x4096, b256", "mlp", 256, 2),
-         ("Dense 2x2048, b64", "mlp2048", 64, 12)]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, HERE)
+spec = importlib.util.spec_from_file_location("rows_of_networks", f"{HERE}/networks.py")  # peers/networks.py has the same name
+networks = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(networks)
+
+EPOCHS = 6  # at most, of few steps, and as many of four times as many; the first is not counted
 
 
 def run(arguments, command):
@@ -43,29 +42,65 @@ def launcher(arguments, folder):
     return ["tests/support/host", "mpirun", "--hostfile", f"{folder}/hostfile", "-np", str(arguments.hosts)]
 
 
-def measure(arguments, folder, model, batch, steps, slots, options):
-    """Predicted and measured seconds of a step, and the time of the plan."""
-    cal, timings = f"{folder}/cal.json", f"{folder}/timings.json"
-    for path in (cal, timings):
-        if os.path.exists(path):
-            os.remove(path)
-    common = ["--model", model, "--mesh", f"data={slots}", "--batch-size", str(batch), *options]
+def limit(host, rate):
+    """Limits a host's link. Packets fit into the bucket, or the kernel would cut each on the cores that compute; TCP keeps little in the link's queue, as
+    with the queues of real cards: acknowledgements wait behind what is in it, and two hosts that send to each other would stall."""
+    name = f"h{host}"
+    subprocess.run(["tests/support/host", "rate", name, rate, "40k"], check=True)
+    subprocess.run(["ip", "link", "set", f"to_{name}", "gso_max_size", "32768"], check=True)
+    subprocess.run(["tests/support/host", "exec", name, "ip", "link", "set", "eth0", "gso_max_size", "32768"], check=True)
+    subprocess.run(["tests/support/host", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_limit_output_bytes=131072", "net.ipv4.tcp_slow_start_after_idle=0"],
+                   check=True)
+
+
+def job_of(row, arguments):
+    """Options of calibrate, train and plan; the rate of learning changes no time."""
+    both, _ = networks.job_of(*networks.ROWS[row][:2], arguments.folder)
+    at = both.index("--learning-rate") if "--learning-rate" in both else len(both)
+    return both[:at] + both[at + 2:], networks.NETWORKS[networks.ROWS[row][0]].batch
+
+
+def epoch(arguments, start, job, batch, steps, epochs, folder):
+    """Seconds of an epoch of `steps` steps."""
+    path = f"{folder}/timings.json"
+    run(arguments, start + [arguments.isogrid, "train", *job, "--data", f"random:{batch * steps}", "--epochs", str(epochs), "--verbose", "0",
+                            "--timings", path])
+    with open(path, encoding="utf-8") as file:
+        seconds = [json.loads(line)["seconds"] for line in file]
+    os.remove(path)
+    return statistics.median(seconds[1:])
+
+
+def predict(arguments, start, job, place, path):
+    """Calibrates; returns the time of the plan."""
+    if os.path.exists(path):
+        os.remove(path)
+    run(arguments, start + [arguments.isogrid, "calibrate", *job, *place, "--out", path])
+    plan = subprocess.run([arguments.isogrid, "plan", *job, *place, "--time", path, "--json"], capture_output=True, text=True, check=True).stdout
+    return json.loads(plan)["time"]
+
+
+def measure(row, slots, arguments, folder):
+    """The time of the plan, and the measured seconds of a step."""
+    job, batch = job_of(row, arguments)
+    job += ["--mesh", f"data={slots}", "--threads", "1" if arguments.hosts else str(slots)]
     place = ["--slots-per-host", "1"] if arguments.hosts else []
-    threads = ["--threads", "1" if arguments.hosts else str(slots)]
     start = launcher(arguments, folder)
-    run(arguments, start + [arguments.isogrid, "calibrate", *common, *place, "--threads", "1" if arguments.hosts else "2", "--out", cal])
-    run(arguments, start + [arguments.isogrid, "train", *common, *threads, "--data", f"random:{batch * steps}", "--epochs", "8", "--verbose", "0", "--timings", timings])
-    plan = json.loads(subprocess.run([arguments.isogrid, "plan", *common, *place, "--time", cal, "--json"], capture_output=True, text=True, check=True).stdout)
-    with open(timings, encoding="utf-8") as file:
-        measured = min(json.loads(line)["seconds"] for line in file) / steps
-    return plan["time"], measured
+    time = predict(arguments, start, job, place, f"{arguments.keep or folder}/{row}-{slots}{'-hosts' if arguments.hosts else ''}.json")
+    few = max(int(arguments.seconds / time["step"] / EPOCHS / 5), 1)
+    epochs = min(max(int(arguments.seconds / time["step"] / few / 5), 2), EPOCHS)
+    short, long = (epoch(arguments, start, job, batch, steps, epochs, folder) for steps in (few, 4 * few))
+    return time, (long - short) / (3 * few)
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--isogrid", default="build/isogrid")
     parser.add_argument("--prefix", default="")
-    parser.add_argument("--keras")
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--keep")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--slots", default="1,2")
     parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -74,18 +109,14 @@ def main():
     if arguments.hosts and not arguments.inside:
         sys.exit(subprocess.run(["tests/support/with_hosts", str(arguments.hosts), sys.executable, __file__, "--inside", *sys.argv[1:]], check=False).returncode)
     for i in range(arguments.hosts):
-        subprocess.run(["tests/support/host", "rate", f"h{i + 1}", arguments.rate, "16k"], check=True)
-    keras = [(name, f"{arguments.keras}/{file}.keras", batch, steps, []) for name, file, batch, steps in KERAS
-             if arguments.keras and os.path.exists(f"{arguments.keras}/{file}.keras")]
+        limit(i + 1, arguments.rate)
     print("| network | slots | predicted | measured | off | computation | update | here | waits |\n|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name, model, batch, steps, options in NETWORKS + keras:
-            if arguments.networks and not any(wanted in name for wanted in arguments.networks):
-                continue
-            for slots in [arguments.hosts] if arguments.hosts else [1, 2]:
-                t, measured = measure(arguments, folder, model, batch, steps, slots, options)
+        for row in arguments.networks or networks.ROWS:
+            for slots in [arguments.hosts] if arguments.hosts else [int(n) for n in arguments.slots.split(",")]:
+                t, measured = measure(row, slots, arguments, folder)
                 parts = " | ".join(f"{100 * t[part] / t['step']:.0f}%" for part in ("computation", "update", "here", "waits"))
-                print(f"| {name} | {slots} | {1e3 * t['step']:.3g} ms | {1e3 * measured:.3g} ms | {100 * (t['step'] / measured - 1):+.0f}% | {parts} |", flush=True)
+                print(f"| {row} | {slots} | {1e3 * t['step']:.3g} ms | {1e3 * measured:.3g} ms | {100 * (t['step'] / measured - 1):+.0f}% | {parts} |", flush=True)
 
 
 if __name__ == "__main__":

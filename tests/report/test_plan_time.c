@@ -120,6 +120,21 @@ START_TEST(bytes_take_time_of_the_slots)
 }
 END_TEST
 
+/* A token bucket: a free link saves up to 2 bytes, and carries them at once. */
+START_TEST(a_pause_saves_a_burst)
+{
+    const iso_network bucket = {.known = true, .latency = 0.5, .bandwidth = 1, .burst = 2};
+    /* free for the 5 of the first work: 2 of 3 bytes at once, the third until 6, there at 6.5 */
+    EXPECT(&bucket, TIMES(6.5, 5, 0, 0, 1.5, 3.5, 2), work(5), start(0, 3), wait_for(0));
+    /* all of it at once, there after the latency */
+    EXPECT(&bucket, TIMES(5.5, 5, 0, 0, 0.5, 2.5, 2), work(5), start(0, 2), wait_for(0));
+    /* 0.5 of the latency before and 1 of the work are saved, and are used up; the second work saves 1 of 2 bytes, the
+     * other is there at 3.5 */
+    EXPECT(&bucket, TIMES(3.5, 2, 0, 0, 1.5, 4.5, 3), work(1), start(0, 1.5), work(1), start(1, 2),
+           wait_for(0), wait_for(1));
+}
+END_TEST
+
 /* ---- works that were not measured ---- */
 
 #define HEAD                                                                                                 \
@@ -179,7 +194,7 @@ START_TEST(files_are_read_as_written)
     iso_calibration *c = read_good(
         HEAD
         ", \"network\": {\"name\": \"n\", \"latency_us\": 25, \"gbit_per_second\": 8, "
-        "\"byte_ns\": 2, \"window_bytes\": 4096}, \"works\": ["
+        "\"byte_ns\": 2, \"window_bytes\": 4096, \"burst_bytes\": 512, \"core_share\": 0.25}, \"works\": ["
         "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 3, \"flops\": 5, \"bytes\": 6, \"seconds\": 7}]}");
     ck_assert_double_eq_tol(c->network.latency, 25e-6, 1e-12);
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1); /* 8 Gbit/s are 10^9 bytes a second */
@@ -194,6 +209,8 @@ START_TEST(files_are_read_as_written)
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1);
     ck_assert_double_eq_tol(c->network.byte, 2e-9, 1e-20);
     ck_assert_double_eq(c->network.window, 4096);
+    ck_assert_double_eq(c->network.burst, 512);
+    ck_assert_double_eq(c->network.core, 0.25);
     iso_calibration_destroy(c);
 }
 END_TEST
@@ -248,6 +265,12 @@ START_TEST(wrong_networks_are_refused)
          "net.json: 'latency_us' should be a number that is not negative, and is -1"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"window_bytes\": -1}",
          "net.json: 'window_bytes' should be a number that is not negative, and is -1"},
+        {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"burst_bytes\": -1}",
+         "net.json: 'burst_bytes' should be a number that is not negative, and is -1"},
+        {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"core_share\": 2}",
+         "net.json: 'core_share' should be a number above 0 and at most 1, and is 2"},
+        {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"core_share\": 0}",
+         "net.json: 'core_share' should be a number above 0 and at most 1, and is 0"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"byte_ns\": \"2\"}",
          "net.json: 'byte_ns' should be a number that is not negative, and is \"2\""},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"message_us\": null}",
@@ -267,9 +290,9 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("plan time", 0, works_add_up, work_hides_messages,
-                     the_link_takes_one_transfer_after_the_other, the_second_step_counts,
-                     messages_take_time_of_the_sender, a_work_lets_a_window_through,
-                     bytes_take_time_of_the_slots, works_are_estimated_from_the_nearest,
-                     files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
+    return RUN_TESTS(
+        "plan time", 0, works_add_up, work_hides_messages, the_link_takes_one_transfer_after_the_other,
+        the_second_step_counts, messages_take_time_of_the_sender, a_work_lets_a_window_through,
+        bytes_take_time_of_the_slots, a_pause_saves_a_burst, works_are_estimated_from_the_nearest,
+        files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
 }
