@@ -46,18 +46,27 @@ static int first_rank(iso_context *ctx, int host)
     return rank;
 }
 
+static bool on_gpus(iso_context *ctx)
+{
+    return !iso_context_backend(ctx)->device(0)->host_access;
+}
+
+/* How GPUs of a host exchange is known when there is a plan: print_facts. */
 static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
 {
+    bool gpus = on_gpus(ctx);
     if (iso_mesh_slots(mesh) == 1)
         return "none needed";
     const char *method = iso_option(ctx, "collectives", "auto");
     if (!strcmp(method, "nccl"))
         return "NCCL's reductions between GPUs: the bits depend on the GPUs and the hosts";
     if (iso_hosts(ctx) == 1)
-        return "shared memory";
-    return strcmp(method, "mpi")
-               ? "shared memory on a host, MPI between hosts"
-               : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";
+        return gpus ? "in a fixed order" : "shared memory";
+    if (!strcmp(method, "mpi"))
+        return gpus ? "in a fixed order on a host, MPI's reductions between hosts: the bits depend on the "
+                      "hosts"
+                    : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";
+    return gpus ? "in a fixed order, MPI between hosts" : "shared memory on a host, MPI between hosts";
 }
 
 /* names [ranks]: of the hosts. */
@@ -152,12 +161,12 @@ static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
     if (status != ISO_OK || !iso_is_chief(ctx))
         return status;
     char a[32], b[32], c[32], d[32];
-    printf(
-        "parameters %lld; a slot: arena %s, shared window %s, optimizer state %s; this host's window: %s\n",
-        (long long)facts.parameters, iso_text_scaled((double)facts.arena_bytes, "B", a, sizeof a),
-        iso_text_scaled((double)facts.shared_bytes, "B", b, sizeof b),
-        iso_text_scaled((double)facts.state_bytes, "B", c, sizeof c),
-        iso_text_scaled((double)facts.host_bytes, "B", d, sizeof d));
+    printf("parameters %lld; a slot: arena %s, shared window %s, optimizer state %s; %s: %s\n",
+           (long long)facts.parameters, iso_text_scaled((double)facts.arena_bytes, "B", a, sizeof a),
+           iso_text_scaled((double)facts.shared_bytes, "B", b, sizeof b),
+           iso_text_scaled((double)facts.state_bytes, "B", c, sizeof c),
+           on_gpus(ctx) ? "windows of this host's GPUs" : "this host's window",
+           iso_text_scaled((double)facts.host_bytes, "B", d, sizeof d));
     printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
            (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
            iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);

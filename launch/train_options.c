@@ -226,7 +226,8 @@ static iso_status parse_shuffle(iso_train_options *options)
         return ISO_OK;
     }
     if (!is_number(options->shuffle))
-        return iso_error(ISO_INVALID, "--shuffle '%s':must be all, none or the number of rows of a buffer",
+        return iso_error(ISO_INVALID,
+                         "--shuffle '%s': it must be all, none or the number of rows of a buffer",
                          options->shuffle);
     return iso_argument_count("--shuffle", options->shuffle, 1, many, &options->shuffle_rows);
 }

@@ -18,8 +18,7 @@ static const iso_doctor_outcome outcomes[] = {
     [DRIVER_FAILS] = {"driver-fails", ISO_DOCTOR_WARNING,
                       "networks run on the CPU: see what nvidia-smi and the kernel's log say"},
     [NO_GPU] = {"no-gpu", ISO_DOCTOR_OK, NULL},
-    [SHARED] = {"shared", ISO_DOCTOR_WARNING,
-                "these ranks wait for each other, and NCCL cannot join them: start one rank for each GPU"},
+    [SHARED] = {"shared", ISO_DOCTOR_WARNING, "these ranks wait for each other: start one rank for each GPU"},
     [FOUND] = {"found", ISO_DOCTOR_OK, NULL},
 };
 

@@ -52,12 +52,12 @@ static const char *why_not(const iso_backend *backend)
     return backend->unavailable ? backend->unavailable() : NULL;
 }
 
-/* "cpu, reference, cuda (there is no driver)" */
-static void add_all(iso_text *text)
+/* "cpu, reference, cuda (not here: there is no driver)"; without the reason of the one that was named. */
+static void add_all(const iso_backend *named, iso_text *text)
 {
     const iso_backend *backend;
     for (int i = 0; (backend = backend_at(i)); i++) {
-        const char *reason = why_not(backend);
+        const char *reason = backend == named ? NULL : why_not(backend);
         iso_text_add(text, "%s%s", i ? ", " : "", backend->name);
         if (reason)
             iso_text_add(text, " (not here: %s)", reason);
@@ -67,7 +67,7 @@ static void add_all(iso_text *text)
 static iso_status refuse(const char *name, const iso_backend *named)
 {
     iso_text all = {0};
-    add_all(&all);
+    add_all(named, &all);
     iso_status status =
         named
             ? iso_error(ISO_INVALID, "the backend '%s' cannot be used here: %s; this build has %s", name,
