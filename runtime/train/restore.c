@@ -204,8 +204,12 @@ iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
 {
     iso_saved_file *file = NULL;
     iso_status status = ISO_OK;
-    if (!folder || !build || !out)
-        status = iso_null_argument(__func__, "folder, build, model", !folder ? 0 : !build ? 1 : 2);
+    if (!ctx || !folder || !build || !out)
+        status = iso_null_argument(__func__, "ctx, folder, build, model",
+                                   !ctx      ? 0
+                                   : !folder ? 1
+                                   : !build  ? 2
+                                             : 3);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_checkpoint_newest(ctx, __func__, folder, NULL, &file));
     ISO_TRY(iso_agree(ctx, take_choices(ctx, file)));
