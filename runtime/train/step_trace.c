@@ -17,7 +17,7 @@ iso_status iso_step_trace_begin(iso_step_trace *trace, const iso_fit_state *stat
     if (trace->step < 0)
         return iso_error(ISO_INVALID, "step %lld cannot be traced: the first is 1", (long long)trace->step);
     (void)state;
-    trace->begun = 0;
+    trace->begun = trace->ended = 0;
     trace->done = false;
     return ISO_OK;
 }
@@ -34,7 +34,7 @@ iso_status iso_step_trace_before(iso_step_trace *trace, const iso_fit_state *sta
 iso_status iso_step_trace_after(iso_step_trace *trace, const iso_fit_state *state, iso_text *json,
                                 bool *ready)
 {
-    *ready = trace->begun == trace->step && !trace->done;
+    *ready = ++trace->ended == trace->step && !trace->done;
     if (!*ready)
         return ISO_OK;
     trace->done = true;

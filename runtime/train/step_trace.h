@@ -9,7 +9,7 @@
 typedef struct iso_step_trace {
     int64_t step; /* counts this run's steps, from 1; 0: the middle of its second epoch, or of its only one */
     iso_trace_detail detail;
-    int64_t begun;
+    int64_t begun, ended; /* steps; where steps go ahead, one more has begun than ended */
     bool done;
 } iso_step_trace;
 
