@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/backend/fault.h"
 #include "runtime/base/memory.h"
@@ -114,7 +115,7 @@ static void say_source(const iso_step_results *results, int64_t row, char *text,
         snprintf(text, size, " of the batch (row %" PRId64 " of the data set)", source);
 }
 
-/* Words what the kernels of a slot raised. */
+/* Words what the kernels of a slot raised, with the op's layer, which losses lack. */
 static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
 {
     const iso_plan *plan = results->ready->plan;
@@ -127,6 +128,10 @@ static void word_fault(const iso_step_results *results, const iso_slot_plan *sp,
     if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
         say_source(results, iso_fault_row(found, in), source, sizeof source);
     iso_fault_say(found, op->type, in, source);
+    const char *layer = iso_op_layer(plan->program->graph, op);
+    size_t length = strlen(found->text);
+    if (*layer)
+        snprintf(found->text + length, sizeof found->text - length, ", in layer '%s'", layer);
 }
 
 iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results)

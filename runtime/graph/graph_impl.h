@@ -133,6 +133,8 @@ void *iso_graph_keep(iso_graph *graph, size_t bytes);
 
 /* A copy of an op on these inputs (op->n_inputs), which computes it again; NULL: the graph has an error. */
 iso_op *iso_op_again(const iso_op *op, iso_tensor *const *inputs);
+/* The name of the layer to which an op, or the op of which it is a gradient, belongs; "": none, as ops of a loss. */
+const char *iso_op_layer(const iso_graph *graph, const iso_op *op);
 
 /* Whether the tensor, or the variable, is one of the graph's now. */
 bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor);

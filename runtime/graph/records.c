@@ -57,6 +57,18 @@ const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
     return index >= 0 && index < graph->n_layers ? graph->layers[index] : NULL;
 }
 
+/* Layers are built one after another: an op belongs to the first layer whose output is computed by it or
+ * by a later op. */
+const char *iso_op_layer(const iso_graph *graph, const iso_op *op)
+{
+    while (op->backward_of)
+        op = op->backward_of;
+    for (int i = 0; i < graph->n_layers; i++)
+        if (graph->layers[i]->output->producer->id >= op->id)
+            return graph->layers[i]->name;
+    return "";
+}
+
 /* ---- blocks ---- */
 
 /* The first block of this name if layers are shared; -1: this is the first. */

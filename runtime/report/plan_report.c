@@ -32,28 +32,13 @@ static iso_shape extents(const iso_box *box)
 
 /* ---- where ops belong ---- */
 
-/* Layers are built one after another: an op belongs to the first layer whose output is computed by it or
- * by a later op. */
-static void find_layers(iso_reporter *r)
-{
-    const iso_graph *graph = r->program->graph;
-    int next = 0;
-    for (int k = 0; k < graph->n_ops; k++) {
-        while (next < graph->n_layers && graph->layers[next]->output->producer->id < k)
-            next++;
-        r->layer[k] = next < graph->n_layers ? graph->layers[next]->name : "";
-    }
-}
-
 iso_report_origin iso_report_origin_of(const iso_reporter *r, const iso_op *op)
 {
     if (!op)
         return (iso_report_origin){.layer = ""};
     iso_report_origin origin = {
         .op = op->type->name, .backward = op->backward_of != NULL, .again = op->again != NULL};
-    while (op->backward_of)
-        op = op->backward_of;
-    origin.layer = r->layer[op->id];
+    origin.layer = iso_op_layer(r->program->graph, op);
     return origin;
 }
 
@@ -237,14 +222,12 @@ static void describe_ops(iso_reporter *r)
 
 static iso_status report_take(iso_reporter *r)
 {
-    const iso_graph *graph = r->program->graph;
     iso_plan_report *report = r->report;
     size_t variables = (size_t)r->program->n_variables + 1;
     report->n_variables = r->program->n_variables;
     report->n_ops = r->plan->n_instructions + count_terms(r->plan) + 1;
     report->variables = iso_new(variables * sizeof *report->variables);
     report->ops = iso_new((size_t)report->n_ops * sizeof *report->ops);
-    r->layer = iso_new(((size_t)graph->n_ops + 1) * sizeof *r->layer);
     r->user = iso_new(((size_t)r->program->n_values + 1) * sizeof *r->user);
     r->update_of = iso_new(((size_t)r->program->n_values + 1) * sizeof *r->update_of);
     r->kernels_before = iso_new(((size_t)r->plan->n_instructions + 1) * sizeof *r->kernels_before);
@@ -252,7 +235,7 @@ static iso_status report_take(iso_reporter *r)
     r->bucket_of = iso_new(variables * sizeof *r->bucket_of);
     r->member_of = iso_new(variables * sizeof *r->member_of);
     r->bucket_weights = iso_new(((size_t)r->plan->buckets->count + 1) * sizeof *r->bucket_weights);
-    bool all = r->bucket_weights && report->variables && report->ops && r->layer && r->user && r->update_of &&
+    bool all = r->bucket_weights && report->variables && report->ops && r->user && r->update_of &&
                r->kernels_before && r->instruction_of && r->bucket_of && r->member_of;
     for (int k = 0; all && k < r->program->n_steps; k++)
         r->instruction_of[k] = -1;
@@ -261,7 +244,6 @@ static iso_status report_take(iso_reporter *r)
 
 static void give_back(iso_reporter *r)
 {
-    iso_free(r->layer);
     iso_free(r->user);
     iso_free(r->update_of);
     iso_free(r->kernels_before);
@@ -276,7 +258,6 @@ static iso_status report_describe(iso_reporter *r)
 {
     iso_status status;
     ISO_TRY(report_take(r));
-    find_layers(r);
     find_users(r);
     find_members(r);
     find_updates(r);

@@ -20,7 +20,6 @@ typedef struct iso_reporter {
     const iso_program *program;
     const iso_mesh *mesh;
     iso_plan_report *report;
-    const char **layer;         /* [graph->ops] of ops that are not part of a gradient; "" if there is none */
     int *user;                  /* [n_values] the first step that reads it, skipping reshapes; -1: none */
     int *update_of;             /* [n_values] the change whose gradient it is; -1: none */
     int *kernels_before;        /* [n_instructions + 1] kernels among the instructions before */

@@ -179,7 +179,7 @@ static void check_says(iso_status status, const char *begin, int64_t row, int so
 static void check_order(const order *o)
 {
     const char *label_end = " is not one of the 5 classes",
-               *word_end = ", position 2 is not one of the 60 rows";
+               *word_end = ", position 2 is not one of the 60 rows of the table, in layer '";
     iso_model *model = build();
     int32_t kept = label[BAD];
     label[BAD] = 77;
