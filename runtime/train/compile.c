@@ -56,6 +56,16 @@ done:
     return status;
 }
 
+iso_status iso_model_check_trains(const iso_model *model)
+{
+    if (model->trains)
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "the model cannot be trained: no variable that its loss depends on is trainable; it can be "
+        "evaluated and can predict");
+}
+
 static void forget_compiled(iso_model *model)
 {
     model->compiled = model->weighted = false;
@@ -152,7 +162,7 @@ static iso_status compile_build(iso_model *model, const iso_compile_options *opt
         iso_graph_distribute(model->graph, options->distribution);
     ISO_TRY(iso_loss_graph_build(model, options, results, &loss));
     iso_optimizer optimizer = options->optimizer.rule ? options->optimizer : iso_rmsprop();
-    *update = iso_minimize(loss, optimizer);
+    *update = iso_minimize_trainable(loss, optimizer, &model->trains);
     model->optimizer = optimizer;
     model->optimizer.no_decay = NULL; /* lent */
     model->optimizer.rule = iso_optimizer_rule_find(optimizer.rule)->row.name;
@@ -237,6 +247,8 @@ iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *
         status = iso_error(ISO_INVALID, "the model is compiled already");
     if (status == ISO_OK)
         status = compile_build(model, &options, &results, &update);
+    if (status == ISO_OK)
+        status = iso_model_check_trains(model);
     if (status != ISO_OK)
         return status;
     *training = inputs_and_outputs(model, &results);

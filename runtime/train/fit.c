@@ -58,6 +58,7 @@ static iso_status fit_prepare(iso_training *t)
     ISO_TRY(check_options(&t->options));
     ISO_TRY(iso_callbacks_check(t->callbacks));
     ISO_TRY(iso_model_check_data(t->model, t->data, "fit"));
+    ISO_TRY(iso_model_check_trains(t->model));
     if (t->options.validation)
         ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
     ISO_TRY(iso_progress_create(t->ctx, &t->progress, .verbose = t->options.verbose));

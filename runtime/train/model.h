@@ -109,8 +109,9 @@ typedef struct iso_compile_options {
 } iso_compile_options;
 
 /* Builds the training and the evaluation function. Returns the model's own error if building it failed;
- * ISO_INVALID for options that make no sense or differ between ranks. After an error the model is as it was
- * before the call, and may be compiled with other options.
+ * ISO_INVALID for options that make no sense or differ between ranks. A model that has no trainable variable
+ * can be compiled and evaluated, and can predict; iso_fit is ISO_INVALID for it. After an error the model is
+ * as it was before the call, and may be compiled with other options.
  *
  * A model may be compiled again: after layers were frozen or unfrozen (iso_model_set_trainable), or with
  * another optimizer, loss or metrics. It must not be in iso_fit, iso_evaluate or iso_predict at the time (a
@@ -145,7 +146,8 @@ ISO_API iso_status iso_model_set_trainable(iso_model *model, const char *layer, 
 
 /* Instead of compiling: builds losses, metrics and updates into the model's graph, and returns the options of
  * the training function for iso_function_plan and iso_function_suggest. The model cannot be used for anything
- * else afterwards. The model's own error, or ISO_INVALID, as iso_compile. Local. */
+ * else afterwards. The model's own error, or ISO_INVALID, as iso_compile; ISO_INVALID for a model that has no
+ * trainable variable. Local. */
 ISO_API iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *options, size_t size,
                                            iso_function_options *training);
 

@@ -283,14 +283,6 @@ static iso_status to_bad_targets(iso_model *model)
 {
     return iso_compile(model, .loss = ISO_LOSS_MSE, .target_dtype = ISO_F32, .target_shape = ISO_SHAPE(7));
 }
-static iso_status to_nothing(iso_model *model)
-{
-    check_ok(iso_model_set_trainable(model, NULL, false));
-    iso_status status = compile_with(model, iso_adam(0.1), ISO_LOSS_MSE);
-    check_ok(iso_model_set_trainable(model, NULL, true));
-    check_ok(iso_model_set_trainable(model, "d1", false));
-    return status;
-}
 static iso_status to_another_mesh(iso_model *model)
 {
     iso_mesh *mesh = NULL;
@@ -306,15 +298,10 @@ static iso_status to_another_mesh(iso_model *model)
 static const struct {
     iso_status (*compile)(iso_model *model);
     const char *message;
-} wrong[] = {{to_no_loss, "needs a loss"},
-             {to_unknown_loss, "99"},
-             {to_bad_rate, "learning rate -1"},
-             {to_null_loss, "NULL"},
-             {to_two_clips, "only one"},
-             {to_one_rank, "99"},
-             {to_bad_targets, "[batch, 7]"},
-             {to_nothing, "no trainable variable"},
-             {to_another_mesh, "keeps its distribution"}};
+} wrong[] = {{to_no_loss, "needs a loss"},      {to_unknown_loss, "99"},
+             {to_bad_rate, "learning rate -1"}, {to_null_loss, "NULL"},
+             {to_two_clips, "only one"},        {to_one_rank, "99"},
+             {to_bad_targets, "[batch, 7]"},    {to_another_mesh, "keeps its distribution"}};
 enum { WRONG = sizeof wrong / sizeof *wrong };
 
 /* Training, evaluating and what follows go on as if it had not been tried. */
@@ -429,6 +416,62 @@ START_TEST(a_checkpoint_behind_it_is_gone_on_from)
         end(model, data);
     }
     check_ok(remove_test_folder(ctx, folder));
+}
+END_TEST
+
+/* ---- nothing that can be trained ---- */
+
+/* Frozen weights have the loss that they have in a trained model, less regularisation; training is refused
+ * until a layer is trained again. */
+START_TEST(a_frozen_model_is_evaluated)
+{
+    const iso_optimizer rules[] = {iso_adam(0.01), iso_nadam(0.01, .global_clip_norm = 1, .accumulation = 2)};
+    double error, loss;
+    for (int i = 0; i < 2; i++) {
+        static float y[ROWS * OUTPUTS], frozen_y[ROWS * OUTPUTS];
+        iso_dataset *data;
+        iso_model *model = begin_frozen(&data);
+        check_ok(
+            iso_compile(model, .optimizer = rules[i], .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MSE}));
+        check_ok(iso_evaluate(model, data, .metrics = &error, .verbose = ISO_ZERO));
+        check_ok(iso_predict(model, data, .outputs = {y}, .verbose = ISO_ZERO));
+        check_ok(iso_model_set_trainable(model, NULL, false));
+        check_ok(compile_with(model, rules[i], ISO_LOSS_MSE));
+        check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+        check_ok(iso_predict(model, data, .outputs = {frozen_y}, .verbose = ISO_ZERO));
+        ck_assert_double_eq_tol(loss, error, 1e-6 * error);
+        ck_assert_mem_eq(y, frozen_y, sizeof y);
+        check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "no variable that its loss depends on");
+        unfreeze(model);
+        fit_more(model, data);
+        end(model, data);
+    }
+}
+END_TEST
+
+/* x: [ROWS, 2]. Normalising the row (m - d, m + d) gives (-d, d) / sqrt(d * d + epsilon). */
+START_TEST(a_model_without_weights_is_evaluated)
+{
+    static float x[ROWS * 2], y[ROWS * 2];
+    double expected = 0, loss, epsilon = 0.25;
+    iso_dataset *data;
+    for (int r = 0; r < ROWS; r++) {
+        double d = 0.25 * r;
+        x[2 * r] = (float)(r - d), x[2 * r + 1] = (float)(r + d);
+        expected += d * d / (d * d + epsilon) / ROWS;
+    }
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *in = iso_input(graph, "x", ISO_F32, ISO_SHAPE(2));
+    iso_model *model = iso_model_create(
+        graph, in, iso_layer_norm(in, .epsilon = epsilon, .no_scale = true, .no_center = true));
+    check_ok(iso_dataset_arrays(ctx, &data, .x = {x, ISO_F32, ISO_SHAPE(ROWS, 2)},
+                                .y = {y, ISO_F32, ISO_SHAPE(ROWS, 2)}));
+    check_ok(iso_dataset_batch(data, BATCH));
+    check_ok(compile_with(model, iso_sgd(0.1), ISO_LOSS_MSE));
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    ck_assert_double_eq_tol(loss, expected, 1e-6);
+    check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "cannot be trained");
+    end(model, data);
 }
 END_TEST
 
@@ -580,7 +623,8 @@ int main(void)
                            a_failed_compile_leaves_the_model_as_it_was,
                            a_failed_first_compile_may_be_followed_by_another,
                            another_distribution_after_a_failed_first_compile,
-                           a_checkpoint_behind_it_is_gone_on_from, not_in_a_callback, functions_made_before,
+                           a_checkpoint_behind_it_is_gone_on_from, a_frozen_model_is_evaluated,
+                           a_model_without_weights_is_evaluated, not_in_a_callback, functions_made_before,
                            places_are_used_again, weights_of_a_loss_function, values_and_layers_by_name);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;

@@ -72,8 +72,6 @@ static bool find_gradients(minimizer *m, iso_tensor *loss)
         m->variable[m->count] = m->variable[i];
         m->gradient[m->count++] = m->gradient[i];
     }
-    if (m->count == 0)
-        iso_graph_fail(m->graph, "the loss '%s' depends on no trainable variable", iso_tensor_name(loss));
     return iso_graph_error(m->graph) == ISO_OK;
 }
 
@@ -196,7 +194,7 @@ static void clip_value(iso_tensor **gradient, double limit)
 
 static void clip(minimizer *m)
 {
-    if (m->optimizer->global_clip_norm != 0)
+    if (m->optimizer->global_clip_norm != 0 && m->count > 0)
         clip_together(m);
     for (int i = 0; i < m->count; i++) {
         if (m->optimizer->clip_norm != 0)
@@ -249,10 +247,8 @@ static void name_rule(iso_optimizer *optimizer)
     optimizer->rule = rule ? rule->row.name : optimizer->rule;
 }
 
-iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
+iso_update *iso_minimize_trainable(iso_tensor *loss, iso_optimizer optimizer, bool *trains)
 {
-    if (ISO_ANY_NULL(loss))
-        return NULL;
     iso_graph *graph = iso_tensor_graph(loss);
     name_rule(&optimizer);
     minimizer m = {.graph = graph, .optimizer = &optimizer};
@@ -269,7 +265,21 @@ iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
         for (int i = 0; i < m.count; i++)
             update = iso_update_join(update, apply(&m, i));
     }
+    *trains = m.count > 0;
     iso_free(m.variable);
     iso_free(m.gradient);
     return iso_graph_error(graph) == ISO_OK ? update : &graph->bad_update;
+}
+
+iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
+{
+    bool trains;
+    if (ISO_ANY_NULL(loss))
+        return NULL;
+    iso_update *update = iso_minimize_trainable(loss, optimizer, &trains);
+    iso_graph *graph = iso_tensor_graph(loss);
+    if (trains || iso_graph_error(graph) != ISO_OK)
+        return update;
+    iso_graph_fail(graph, "the loss '%s' depends on no trainable variable", iso_tensor_name(loss));
+    return &graph->bad_update;
 }

@@ -69,6 +69,10 @@ int iso_optimizer_slots(const iso_optimizer *optimizer, const char **names, doub
 /* Whether both make the same updates. no_decay, which graphs resolve, is ignored. */
 bool iso_optimizer_equal(const iso_optimizer *a, const iso_optimizer *b);
 
+/* iso_minimize, but without an error if the loss depends on no trainable variable: then the update only counts
+ * iterations. trains: whether it depends on one. */
+iso_update *iso_minimize_trainable(iso_tensor *loss, iso_optimizer optimizer, bool *trains);
+
 /* The first entries of the hyper that kernels get, the same for every rule; its own follow. */
 enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
 /* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type, for the
