@@ -413,12 +413,30 @@ static void close_resumed(iso_training *t)
     t->options.resume_file = NULL;
 }
 
+/* Weights change only after the accumulated steps of this and earlier runs together. Collective. */
+static iso_status warn_of_accumulation(const iso_training *t)
+{
+    int over = t->model->optimizer.accumulation;
+    iso_variable *iteration = iso_graph_find_variable(t->model->graph, "optimizer/iteration");
+    int64_t steps = (t->options.epochs - t->cursor.epoch) * t->steps - t->cursor.batch;
+    double done;
+    if (over <= 1 || !iteration || !knows_steps(t) || steps <= 0)
+        return ISO_OK;
+    iso_status status = iso_variable_read(iteration, &done, 1);
+    if (status == ISO_OK && done + (double)steps < over && iso_is_chief(t->ctx))
+        iso_warn("gradients are accumulated over %d steps (--accumulate), and the training ends after %lld: "
+                 "it changes no weight",
+                 over, (long long)done + (long long)steps);
+    return status;
+}
+
 static iso_status fit_run(iso_training *t)
 {
     iso_status status = ISO_OK;
     ISO_TRY(call_and_agree(t, ISO_TRAIN_BEGIN));
     ISO_TRY(resume(t));
     close_resumed(t); /* so that the disk space is free after the file is rotated away */
+    ISO_TRY(warn_of_accumulation(t));
     ISO_TRY(iso_stop_agree(t->ctx));
     if (t->cursor.epoch < t->options.epochs && is_stopped(t))
         ISO_TRY(save_and_stop(t));
