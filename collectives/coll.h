@@ -79,6 +79,8 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
  * hosts; within a host sums follow the tree. ISO_INVALID: there is none. To be called before exchanges are made.
  * Collective. */
 iso_status iso_fabric_use(iso_fabric *fabric, const char *method);
+/* ISO_INVALID: "nccl" cannot be used on this device. Local. */
+iso_status iso_nccl_check_device(const iso_device *device);
 /* To be called after its exchanges are destroyed. Does nothing with NULL. Local, so that a rank that fails
  * alone can clean up. */
 void iso_fabric_destroy(iso_fabric *fabric);

@@ -97,16 +97,20 @@ static void abort_use(void *use)
     iso_links_abort_members(a->links);
 }
 
+iso_status iso_nccl_check_device(const iso_device *device)
+{
+    if (device->gather && device->comms)
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "--collectives nccl needs --backend cuda: NCCL adds between GPUs, but this job computes "
+                     "on the device '%s'",
+                     device->name);
+}
+
 static iso_status open_use(iso_fabric *fabric, void **use)
 {
-    const iso_device *device = fabric->topology.device;
     adders *a = NULL;
-    iso_status status = ISO_OK;
-    if (!device->gather || !device->comms)
-        status = iso_error(
-            ISO_INVALID,
-            "--collectives nccl: NCCL is for GPUs, but this job computes on the device '%s' (--backend cuda)",
-            device->name);
+    iso_status status = iso_nccl_check_device(fabric->topology.device);
     if (status == ISO_OK && (!(a = iso_new(sizeof *a)) || !(a->sets = iso_new(sizeof *a->sets))))
         status = iso_no_memory(SUMS);
     status = iso_channel_agree(&fabric->channel, status);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/coll.h"
 #include "collectives/control/control.h"
 #include "collectives/mpi/aware.h"
 #include "collectives/mpi/call.h"
@@ -113,6 +114,11 @@ static int turn_of(const iso_context *ctx)
 static iso_status probe_device(iso_context *ctx)
 {
     const iso_device *device = ctx->backend->device(turn_of(ctx));
+    if (!strcmp(iso_option(ctx, "collectives", "auto"), "nccl")) {
+        iso_status status = iso_nccl_check_device(device);
+        if (status != ISO_OK)
+            return status;
+    }
     if (!iso_option(ctx, "cuda-aware", NULL))
         return ISO_OK;
     if (!device->gather)
