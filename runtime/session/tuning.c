@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/file.h"
@@ -89,7 +90,21 @@ static iso_status use_text(const char *path, const iso_backend_tuning *tuning, c
     return status;
 }
 
-/* ---- reading ---- */
+/* ---- the file ---- */
+
+/* Whether a new file can be made in the folder of `path`. */
+static iso_status check_folder(const char *path)
+{
+    char *folder = iso_file_folder(path);
+    if (!folder)
+        return iso_no_memory("the folder of --tune");
+    iso_status status = ISO_OK;
+    if (access(folder, W_OK | X_OK) != 0)
+        status = iso_error(ISO_INVALID, "--tune '%s': nothing can be written into the folder '%s': %s", path,
+                           folder, strerror(errno));
+    iso_free(folder);
+    return status;
+}
 
 /* A file that is not there is empty. */
 static iso_status read_file(const char *path, char **text, size_t *size)
@@ -106,6 +121,13 @@ static iso_status read_file(const char *path, char **text, size_t *size)
     return status;
 }
 
+/* A file that is not there will be written. */
+static iso_status read_at_start(const char *path, char **text, size_t *size)
+{
+    iso_status status = read_file(path, text, size);
+    return status == ISO_OK && *size == 0 ? check_folder(path) : status;
+}
+
 iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend)
 {
     const char *path = iso_tuning_file(ctx);
@@ -120,8 +142,8 @@ iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend)
                      backend->name);
         return ISO_OK;
     }
-    ISO_TRY(
-        iso_share_text(ctx, iso_rank(ctx) == 0 ? read_file(path, &text, &size) : ISO_OK, path, &text, &size));
+    ISO_TRY(iso_share_text(ctx, iso_rank(ctx) == 0 ? read_at_start(path, &text, &size) : ISO_OK, path, &text,
+                           &size));
     ISO_TRY(iso_agree(ctx, use_text(path, backend->tuning, text, size)));
 done:
     iso_free(text);
@@ -213,7 +235,9 @@ static iso_status complete_file(const char *path, const iso_backend_tuning *tuni
 {
     json_t *root = NULL;
     int count;
-    iso_status status = open_root(path, tuning, &root);
+    iso_status status = check_folder(path);
+    if (status == ISO_OK)
+        status = open_root(path, tuning, &root);
     if (status == ISO_OK)
         status = measure_all(tuning, lines, stream, json_object_get(root, "works"), &count);
     if (status == ISO_OK) {
