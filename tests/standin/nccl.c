@@ -83,11 +83,18 @@ static void join_job(ncclComm_t comm)
     comm->has_job = false;
 }
 
+/* The error of work that was queued before, and fails now, stays. */
+static void set_in_progress(ncclComm_t comm)
+{
+    int success = ncclSuccess;
+    atomic_compare_exchange_strong(&comm->state, &success, ncclInProgress);
+}
+
 /* Does it in a thread of its own if the communicator does not block. */
 static ncclResult_t begin_job(ncclComm_t comm, void *(*run)(void *), void *argument)
 {
     join_job(comm);
-    atomic_store(&comm->state, ncclInProgress);
+    set_in_progress(comm);
     if (comm->blocking) {
         run(argument);
         return (ncclResult_t)atomic_load(&comm->state);
@@ -435,7 +442,7 @@ static ncclResult_t launch(void)
             return refuse(ncclInvalidArgument,
                           "blocking and nonblocking communicators are not allowed in the same group");
         join_job(g->batches[i].comm);
-        atomic_store(&g->batches[i].comm->state, ncclInProgress);
+        set_in_progress(g->batches[i].comm);
     }
     return begin_job(first, run_group, g);
 }
