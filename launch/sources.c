@@ -121,9 +121,10 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     if (after && (normal || *after || options->classes || context ||
                   !(named->builtin && is_sparse(named->compile.loss))))
         return open_random(ctx, after, normal, part, named, dataset);
-    iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
-                                         .sample_weight = options->sample_weight, .no_targets = no_targets,
-                                         .context = context);
+    iso_status status =
+        iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
+                         .sample_weight = options->sample_weight, .no_targets = no_targets,
+                         .context = context, .vocabulary = context && named->builtin ? named->n_outputs : 0);
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 

@@ -40,6 +40,7 @@ typedef struct iso_dataset_open_options {
     size_t memory_limit; /* HDF5: if the datasets have more bytes than this in all, rows are read when needed,
                             else all at once; 0: 1 GiB */
     int64_t context;     /* text and tokens: the number of tokens of a row */
+    int64_t vocabulary;  /* text and tokens: the file's tokens must be below it; 0: not checked */
 } iso_dataset_open_options;
 
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
@@ -50,8 +51,9 @@ typedef struct iso_dataset_open_options {
  * Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its folder under
  * $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message suggests
  * similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets with
- * different numbers of rows; hosts that found different data. Compared between hosts are the number of rows, the
- * shapes and types, and the bytes of all rows if they were read at once. If an HDF5 file is too large for that
+ * different numbers of rows; a token of a row that is not below .vocabulary; hosts that found different data.
+ * Compared between hosts are the number of rows, the shapes and types, and the bytes of all rows if they were read
+ * at once. If an HDF5 file is too large for that
  * (memory_limit): those of 16 rows spread over it, the first and the last among them. Collective. */
 ISO_API iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
                                          const iso_dataset_open_options *options, size_t size);

@@ -58,7 +58,7 @@ static iso_status open_source(const void *arguments, iso_node **node)
     if (S_ISDIR(about.st_mode))
         return iso_open_folder(r->name, r->part, r->name, node);
     if (S_ISREG(about.st_mode) && iso_is_token_file(r->name, r->options->context))
-        return iso_open_tokens(r->name, r->options->context, node);
+        return iso_open_tokens(r->name, r->options, node);
     if (S_ISREG(about.st_mode))
         return iso_open_hdf5(r->name, r->options, node);
     return iso_error(ISO_INVALID, "data set '%s' is neither a folder nor a file", r->name);
@@ -81,10 +81,12 @@ static iso_status agree_on(iso_context *ctx, const request *r)
         return status;
     const iso_dataset_open_options *o = r->options;
     iso_text text = {0};
-    iso_text_add(
-        &text, "'%s', part %d, x '%s', y '%s', sample_weight '%s', memory_limit %zu, context %" PRId64 "%s",
-        r->name, r->part, o->x ? o->x : "", o->y ? o->y : "", o->sample_weight ? o->sample_weight : "",
-        o->memory_limit, o->context, o->no_targets ? ", no targets" : "");
+    iso_text_add(&text,
+                 "'%s', part %d, x '%s', y '%s', sample_weight '%s', memory_limit %zu, context %" PRId64
+                 ", vocabulary %" PRId64 "%s",
+                 r->name, r->part, o->x ? o->x : "", o->y ? o->y : "",
+                 o->sample_weight ? o->sample_weight : "", o->memory_limit, o->context, o->vocabulary,
+                 o->no_targets ? ", no targets" : "");
     status = iso_agree_same_text(ctx, "the data set to open", iso_text_get(&text));
     iso_text_free(&text);
     return status;

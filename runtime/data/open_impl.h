@@ -10,7 +10,7 @@ iso_status iso_open_folder(const char *folder, iso_part part, const char *name, 
 /* Rows of `context` tokens and their targets. is: whether a file is opened so: a .bin or .txt file, and with a
  * context any other that is not HDF5. */
 bool iso_is_token_file(const char *path, int64_t context);
-iso_status iso_open_tokens(const char *path, int64_t context, iso_node **node);
+iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, iso_node **node);
 bool iso_is_hdf5(const char *path);
 iso_status iso_open_hdf5(const char *path, const iso_dataset_open_options *options, iso_node **node);
 

@@ -128,9 +128,34 @@ bool iso_is_token_file(const char *path, int64_t context)
     return named || (context > 0 && !array && !iso_is_hdf5(path));
 }
 
-iso_status iso_open_tokens(const char *path, int64_t context, iso_node **node)
+static int32_t token_at(const void *tokens, iso_dtype dtype, size_t at)
 {
+    return dtype == ISO_I32 ? ((const int32_t *)tokens)[at] : ((const uint8_t *)tokens)[at];
+}
+
+/* Checks the tokens of all rows and the last target, not those after them. count: of the file. */
+static iso_status check_vocabulary(const char *path, const iso_dataset_open_options *options,
+                                   const void *tokens, iso_dtype dtype, size_t count)
+{
+    size_t at = 0, context = (size_t)options->context, used = count ? (count - 1) / context * context + 1 : 0;
+    if (options->vocabulary < 0)
+        return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
+                         path, options->vocabulary);
+    while (options->vocabulary > 0 && at < used && token_at(tokens, dtype, at) < options->vocabulary)
+        at++;
+    if (options->vocabulary == 0 || at == used)
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "'%s': token %d at position %zu (counted from 0) is not in the vocabulary, which has "
+                     "%" PRId64 " tokens (--classes)",
+                     path, (int)token_at(tokens, dtype, at), at, options->vocabulary);
+}
+
+iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, iso_node **node)
+{
+    int64_t context = options->context;
     bool wide = iso_file_name_ends(path, ".bin");
+    iso_dtype dtype = wide ? ISO_I32 : ISO_U8;
     uint8_t *bytes = NULL;
     size_t count = 0;
     if (context < 1)
@@ -141,9 +166,11 @@ iso_status iso_open_tokens(const char *path, int64_t context, iso_node **node)
     iso_status status = read_bytes(path, &bytes, &count);
     if (status == ISO_OK && wide)
         status = widen(path, &bytes, &count);
+    if (status == ISO_OK)
+        status = check_vocabulary(path, options, bytes, dtype, count);
     iso_memory_rows memory = {.owned = {bytes}};
     if (status == ISO_OK)
-        status = make_node(path, context, wide ? ISO_I32 : ISO_U8, count, &memory, node);
+        status = make_node(path, context, dtype, count, &memory, node);
     if (status != ISO_OK)
         iso_free(bytes);
     return status;

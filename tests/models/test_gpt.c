@@ -256,6 +256,42 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
+static iso_status open_within(const char *path, int64_t context, int64_t vocabulary, iso_dataset **data)
+{
+    return iso_dataset_open(ctx, path, ISO_TRAIN, data, .context = context, .vocabulary = vocabulary);
+}
+
+/* All tokens of rows and the last target; those after it are not used. */
+START_TEST(tokens_outside_of_the_vocabulary)
+{
+    static const uint8_t tokens[] = {1, 0, 2, 1, 255, 255, 4, 0, 0, 0};
+    const struct {
+        const char *path;
+        int64_t context, vocabulary;
+        const char *message;
+    } cases[] = {{"nano.bin", 2, 65536, NULL},
+                 {"nano.bin", 2, 65535, "token 65535 at position 2 (counted from 0)"},
+                 {"nano.bin", 1, 258, "token 258 at position 1"},
+                 {"nano.bin", 2, -1, "-1 tokens"},
+                 {"text.txt", 3, 104, NULL},
+                 {"text.txt", 3, 103, "token 103 at position 6"},
+                 {"text.txt", 7, 252, "token 252 at position 7"},
+                 {"text.txt", 7, 253, NULL}};
+    write_file("nano.bin", tokens, sizeof tokens);
+    write_file("text.txt", "abcdefg\xfc", 8);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iso_dataset *data = NULL;
+        iso_status status =
+            open_within(in_folder(folder, cases[i].path), cases[i].context, cases[i].vocabulary, &data);
+        if (cases[i].message)
+            check_refused_naming(status, cases[i].path, cases[i].message);
+        else
+            check_ok(status);
+        iso_dataset_destroy(data);
+    }
+}
+END_TEST
+
 static void check_no_model(iso_shape shape, iso_gpt_options options, const char *message)
 {
     const iso_builtin_model *builtin;
@@ -296,9 +332,9 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code =
-        RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch, layouts_change_no_loss,
-                       rows_of_text_and_tokens, what_is_refused, models_that_cannot_be);
+    int code = RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch,
+                              layouts_change_no_loss, rows_of_text_and_tokens,
+                              tokens_outside_of_the_vocabulary, what_is_refused, models_that_cannot_be);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }
