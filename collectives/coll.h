@@ -12,6 +12,7 @@
 #ifndef ISO_COLL_H
 #define ISO_COLL_H
 
+#include "collectives/tree.h"
 #include "runtime/base/types.h"
 
 #ifdef __cplusplus
@@ -27,8 +28,8 @@ typedef struct iso_stream iso_stream;
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
-/* How the ranks of a host share memory: only one rank, nothing to share; by files without a name; by files in
- * /dev/shm, because the ranks may not open each other's files; or not at all. */
+/* The way in which the ranks of a host share memory: there is only one rank, which shares nothing; files without a
+ * name; files in /dev/shm, because the ranks may not open each other's files; or none. */
 typedef enum iso_shared_memory {
     ISO_SHARED_PRIVATE,
     ISO_SHARED_MEMFD,
@@ -36,13 +37,9 @@ typedef enum iso_shared_memory {
     ISO_SHARED_NONE,
 } iso_shared_memory;
 
-/* Tries it with one page. host: the ranks of a host (collectives/comm.h). The same result on all of them. Collective
- * over `host`. */
+/* Finds the way by sharing one page. host: the ranks of a host (collectives/comm.h). The same result on all of them.
+ * Collective over `host`. */
 iso_status iso_shared_memory_find(const iso_comm *host, iso_shared_memory *kind);
-
-/* The order in which sources are combined is one binary tree over their positions. Returns how many of
- * `count` sources (at least 2) are in the left subtree: the largest power of two below count. */
-int iso_tree_left(int count);
 
 /* The rank, the host and the memory domain of each slot. */
 typedef struct iso_topology {
@@ -60,9 +57,8 @@ typedef struct iso_topology {
     const int *reach_of_slot;
     /* [n_slots] of this rank's slots, on which pulls are queued, if the device gathers; NULL: it does not. */
     iso_stream *const *stream_of_slot;
-    /* If the device gathers: MPI gets its addresses (collectives/mpi/aware.h); else messages between hosts go through
-     * pinned memory in chunks of so many bytes. 0: 1 MiB. The same on all ranks. */
-    bool device_messages;
+    /* If the device gathers: messages between hosts go through pinned memory in chunks of so many bytes. 0: MPI gets
+     * the device's addresses (collectives/mpi/aware.h). The same on all ranks. */
     size_t chunk_bytes;
 } iso_topology;
 
@@ -74,14 +70,14 @@ typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const voi
  * The topology is copied. n_threads may differ between ranks. Collective. */
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
                              iso_combine maximum, iso_fabric **fabric);
-/* From now on the method of this name takes the pulls that it can do (--collectives): "mpi": MPI adds sums between
- * hosts in an order of its own, if slots of all hosts have a part of them, so that their bits depend on the number of
- * hosts; within a host sums follow the tree. ISO_INVALID: there is none. To be called before exchanges are made.
- * Collective. */
+/* Lets the method of this name (--collectives) execute the pulls that it supports, in exchanges that are made
+ * later. With "mpi", MPI adds sums between hosts in an order of its own, if slots of all hosts have a part of them,
+ * so their bits depend on the number of hosts; within a host sums follow the tree. ISO_INVALID: there is no such
+ * method. Collective. */
 iso_status iso_fabric_use(iso_fabric *fabric, const char *method);
-/* ISO_INVALID: "nccl" cannot be used on this device. Local. */
+/* Returns ISO_INVALID with the reason if "nccl" cannot be used on this device. Local. */
 iso_status iso_nccl_check_device(const iso_device *device);
-/* To be called after its exchanges are destroyed. Does nothing with NULL. Local, so that a rank that fails
+/* Frees a fabric whose exchanges have been destroyed. Does nothing with NULL. Local, so that a rank that fails
  * alone can clean up. */
 void iso_fabric_destroy(iso_fabric *fabric);
 const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
@@ -97,9 +93,13 @@ int iso_fabric_domain_of_slot(const iso_fabric *fabric, int slot);
 /* The highest number of a domain plus 1. */
 int iso_fabric_domains(const iso_fabric *fabric);
 
-/* How the devices of this rank's host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the
- * host"; NULL: slots share the memory of one device, or of the host. Valid while the fabric is. */
+/* Returns how the devices of this rank's host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory" or
+ * "memory of the host"; NULL if the slots share the memory of one device, or of the host. Valid as long as the
+ * fabric. */
 const char *iso_fabric_between_devices(const iso_fabric *fabric);
+
+/* How the devices of this rank's host exchange, if they gather. */
+iso_between_devices iso_fabric_between(const iso_fabric *fabric);
 
 /* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
  * and acquire. */
@@ -158,7 +158,7 @@ iso_status iso_exchange_add(iso_exchange *exchange, int slot, int target, const 
 iso_status iso_exchange_add_in_place(iso_exchange *exchange, int slot, int target, iso_dtype dtype,
                                      iso_reduce reduce, int64_t total, int64_t begin, int64_t n,
                                      const iso_source *sources, int count);
-/* What the pulls of the slots of a group do together, as far as the plan has recognised it. */
+/* The operation that the pulls of the slots of a group form together, if the plan has recognised it. */
 typedef enum iso_exchange_kind {
     ISO_EXCHANGE_PULLS, /* anything */
     ISO_EXCHANGE_ALL_REDUCE,
@@ -167,24 +167,27 @@ typedef enum iso_exchange_kind {
     ISO_EXCHANGE_ALL_TO_ALL,
     ISO_EXCHANGE_SHIFT, /* every slot gets what lies next to its part */
 } iso_exchange_kind;
-/* Whether something other than pulls may use it: else iso_exchange_set_kind need not be called. */
+/* Whether a method may use the kind of the pulls. If not, iso_exchange_set_kind need not be called. */
 bool iso_exchange_wants_kind(const iso_exchange *exchange);
-/* What the pulls do that are added from now on, so that a method that has a better way can take them. group:
- * [n_slots] the lowest slot of each slot's group; it is copied. NULL: of ISO_EXCHANGE_PULLS, which is what new
- * exchanges do. The same calls on every rank, between the same pulls. */
+/* Sets the kind of the pulls that are added after this call, so that a method can execute them together. group:
+ * [n_slots] the lowest slot of each slot's group; it is copied. NULL: kind ISO_EXCHANGE_PULLS, which is also the
+ * kind of a new exchange. All ranks make the same calls, between the same pulls. */
 iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind, const int *group);
 /* States that no slot writes the sources in a step in which the exchange runs. They are written between
  * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called
  * before the commit. */
 void iso_exchange_set_settled(iso_exchange *exchange);
-/* Bytes of messages, or offsets in their buffers. */
+/* States that slots pull into memory that other slots of their domain read after the exchange. Where sources are
+ * settled, these then wait for the pulls too. The same call on every rank, before the commit. */
+void iso_exchange_set_fetches(iso_exchange *exchange);
+/* The bytes of messages in each kind of memory, or offsets in their buffers. */
 typedef struct iso_message_bytes {
     size_t landing; /* received by this host, in its memory */
     size_t
         outgoing; /* likewise sent by this rank; on a device that gathers, chunks of what it sends and receives */
     size_t device; /* in the memory of each device, for messages from and to it */
 } iso_message_bytes;
-/* To be called after the last add. */
+/* Returns the bytes of this exchange's messages. To be called after the last add. */
 iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange);
 /* Places the messages in buffers that the exchanges of a fabric share, at these offsets. Exchanges with
  * common bytes must never be in progress at the same time. To be called before iso_fabric_reserve_messages
@@ -193,7 +196,7 @@ void iso_exchange_share_buffers(iso_exchange *exchange, iso_message_bytes offset
 /* Allocates or grows these buffers, and the ranks of a host agree on which of the exchanges that are not
  * committed its slots take part in. No exchange may be in progress. Collective. */
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes bytes);
-/* To be called after the last add: creates the messages, and buffers unless they are shared. Collective. */
+/* Creates the messages, and their buffers unless these are shared. To be called after the last add. Collective. */
 iso_status iso_exchange_commit(iso_exchange *exchange);
 /* Sets the address of a target buffer of a local slot, after the last add and before the first run; it may be
  * changed between runs. A target without an address (NULL) is not written: its pulls are read by
@@ -216,13 +219,15 @@ void iso_exchange_wait(iso_exchange *exchange, int thread);
 int iso_fabric_failures(const iso_fabric *fabric);
 /* ISO_OK, or the status of the first failure; its message is recorded in the calling thread. Local. */
 iso_status iso_fabric_failure(const iso_fabric *fabric);
-/* Tells the slots of all ranks of this host, from the next start of an exchange in which they wait for each other on,
- * whether this rank is in trouble that it cannot tell by the exchange. Thread-safe. */
+/* Tells the slots of all ranks of this host whether this rank has a fault that the exchange itself cannot report.
+ * It takes effect at the next start of an exchange in which the slots wait for each other. Thread-safe. */
 void iso_fabric_tell_trouble(iso_fabric *fabric, bool trouble);
-/* Whether a rank of this host has told so: between the start and the end of such an exchange the same on all. */
+/* Whether any rank of this host has reported such a fault. All ranks get the same answer between the start and the
+ * end of such an exchange. */
 bool iso_fabric_troubled(const iso_fabric *fabric);
-/* When this rank's messages of the last run were sent, and when this rank found that all had been sent and
- * received: nanoseconds of iso_clock_ns(). False: it has none, or has not waited for them. For thread 0. */
+/* Gets the times at which this rank's messages of the last run were sent, and at which the rank found that all had
+ * been sent and received, in nanoseconds of iso_clock_ns(). Returns false if there were no messages, or none were
+ * waited for. For thread 0. */
 bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived);
 /* Makes progress on the exchanges in progress. To be called by thread 0 from time to time. */
 void iso_fabric_progress(iso_fabric *fabric);
@@ -243,7 +248,7 @@ int iso_exchange_pull_sources(const iso_exchange *exchange, int slot, int pull, 
 void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                           void *out);
 
-/* On a device that gathers: queues the same on the slot's stream, for any n. out: the device's memory. */
+/* The same on a device that gathers: it is queued on the slot's stream, for any n. out: in the device's memory. */
 void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n,
                                 void *out);
 /* The same without a copy: the address of these elements if the pull has only one source (or they arrived
@@ -254,19 +259,17 @@ const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, 
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull);
 
 /* pulled: bytes that a slot of this rank has pulled from other slots so far; an operand that arrived combined
- * counts once. crossed: those that came from other hosts and were pulled first by this slot. */
+ * counts once. crossed: the part of them that came from other hosts, counted for the first slot that pulled it. */
 typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
-/* The sources of all pulls that this rank has added so far: the work of making exchanges. */
+/* The number of sources of all pulls that this rank has added so far, as a measure of the time to make exchanges. */
 uint64_t iso_fabric_sources(const iso_fabric *fabric);
-/* For plans: the number of operands that host `from` (-1: all other hosts) sends to host `here` when a slot
- * there pulls a region from `count` sources, whose hosts are given in order. Each operand is a partial sum as
- * large as the region. */
-int iso_exchange_inter_host(const int *host_of_source, int count, int from, int here);
-/* The size in message buffers of an operand of `bytes` bytes: whole cache lines. */
+/* For plans: the size in message buffers of an operand of `bytes` bytes: whole cache lines. */
 size_t iso_exchange_operand_bytes(size_t bytes);
+/* And the pinned memory that a rank needs for a message of `bytes` bytes that it sends or receives in chunks. */
+size_t iso_exchange_staged_bytes(size_t bytes, size_t chunk_bytes);
 /* The bytes that one run of the exchange pulls for a slot, as planned. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);
 /* Bytes of this rank's message buffers that belong to the exchange alone. */

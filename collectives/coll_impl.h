@@ -15,7 +15,7 @@
 #include "collectives/request_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
-#include "collectives/tree_impl.h"
+#include "collectives/tree.h"
 #include "runtime/base/first_error.h"
 #include "runtime/base/memory.h"
 
@@ -129,6 +129,7 @@ struct iso_exchange {
     iso_device_areas *link_areas; /* [own domains of the fabric] unless they are shared; NULL: none */
     void *work[ISO_MOST_METHODS]; /* the methods' */
     bool settled;                 /* no slot writes its sources in a step that runs it */
+    bool fetches;                 /* slots pull for others of their domain */
     bool shared;                  /* its messages are in the fabric's buffers, at these offsets */
     iso_message_bytes offsets;
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
@@ -148,10 +149,15 @@ void iso_fabric_free_domains(iso_fabric *fabric);
  * one. Collective over the host. */
 iso_status iso_fabric_reserve_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas **areas);
 void iso_fabric_free_link_areas(const iso_fabric *fabric, iso_device_areas *areas);
-/* Where a domain's is; NULL: this rank has no part in the domain. */
+/* The area of a domain among `areas`; NULL: this rank has no part in the domain. */
 char *iso_fabric_link_area(const iso_fabric *fabric, int domain, const iso_device_areas *areas);
-/* Where the domain's messages of an exchange are on the device. */
+/* The address on the device of the domain's messages of an exchange. */
 char *iso_exchange_area(const iso_exchange *exchange, int domain);
+/* Whether slots wait at the end of a run until the others have pulled. */
+static inline bool iso_exchange_is_awaited(const iso_exchange *exchange)
+{
+    return !exchange->settled || exchange->fetches;
+}
 /* Computes the addresses of all operands again after messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);
 /* Places the messages in the exchange's own buffers or the fabric's, and creates their requests. */

@@ -38,7 +38,7 @@ int iso_comm_rank(const iso_comm *comm);
 int iso_comm_size(const iso_comm *comm);
 
 iso_status iso_comm_barrier(const iso_comm *comm);
-/* At most 2^31 - 1 bytes, here and below. */
+/* `bytes` is at most 2^31 - 1, here and below. */
 iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t bytes);
 /* all: [size][bytes] */
 iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all);

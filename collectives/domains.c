@@ -158,7 +158,7 @@ static iso_status join_domain(const iso_fabric *fabric, int number)
     return status;
 }
 
-/* Where a host has one domain, all its ranks take part in it. */
+/* If a host has one domain, all its ranks take part in it, and no communicator is made. */
 iso_status iso_fabric_join_domains(iso_fabric *fabric)
 {
     iso_status status = ISO_OK;
@@ -213,6 +213,15 @@ static void destroy_areas(const iso_fabric *fabric, iso_domain *domain)
     iso_window_destroy(&domain->memory);
 }
 
+/* Pages that a device has pinned stay where they are. */
+static void keep_contents(const iso_fabric *fabric, const iso_domain *domain, const iso_window *fresh)
+{
+    if (fabric->topology.device->host_access)
+        iso_window_move(&domain->memory, domain->shared_bytes, fresh);
+    else
+        memcpy(fresh->base, domain->memory.base, domain->shared_bytes);
+}
+
 /* bytes: for each slot, and for what they share. */
 static iso_status grow_on_host(const iso_fabric *fabric, iso_domain *domain, const uint64_t bytes[2])
 {
@@ -225,7 +234,7 @@ static iso_status grow_on_host(const iso_fabric *fabric, iso_domain *domain, con
     if (status != ISO_OK)
         return status;
     if (iso_comm_rank(domain->ranks) == 0 && domain->memory.base)
-        memcpy(fresh.base, domain->memory.base, domain->shared_bytes);
+        keep_contents(fabric, domain, &fresh);
     status = fabric->topology.device->attach(fabric->topology.device, fresh.base, total, &areas);
     iso_status met = iso_comm_barrier(domain->ranks); /* no rank unmaps or uses it before it is copied */
     status = status == ISO_OK ? met : status;

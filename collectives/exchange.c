@@ -1,17 +1,17 @@
 /* Construction of exchanges.
  *
  * Every rank adds the pulls of all slots and keeps the part that concerns it: the pulls of its own slots, the
- * messages to, from and within its host, what it packs if it is the sender, and whether its host takes part at all
- * and so needs barriers. Sources are grouped into operands (tree_impl.h). Those in the slot's domain are read
+ * messages to, from and within its host, the packs if it is the sender, and whether its host takes part at all
+ * and so needs barriers. Sources are grouped into operands (tree.h). Sources in the slot's domain are read
  * in place. The others arrive combined, as far as one domain of the slot's host, or one other host, can combine them,
- * and each such node is sent to a host once. What a host combines for another is itself a pull by one of its slots,
- * which may get parts from other domains. Any rank of a host can combine a node, and any can receive it; slot numbers
- * distribute this work over the ranks. */
+ * and each such node of the tree is sent to a host once. To combine a node for another host, a slot of the sending
+ * host pulls it, perhaps from several domains. Any rank of a host can combine a node, and any can receive it; slot
+ * numbers distribute this work over the ranks. */
 #include <string.h>
 
 #include "collectives/coll_impl.h"
 #include "collectives/method_impl.h"
-#include "collectives/tree_impl.h"
+#include "collectives/tree.h"
 #include "runtime/base/device.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
@@ -438,9 +438,8 @@ static iso_status add_pull(const iso_request *r, int target, const iso_box *targ
 
 /* ---- the sender's side ---- */
 
-/* What slot `reader` of this host reads to combine the sources of a list, all of this host. *own gets room of its
- * own.
- */
+/* Initializes the request of what slot `reader` of this host reads to combine `count` sources, all on this host.
+ * *own gets memory of its own. */
 static iso_status begin_part(const iso_request *r, int reader, const iso_source *sources, int count,
                              iso_request *own)
 {
@@ -493,14 +492,14 @@ static iso_status pack_node(const iso_request *r, int i, int reader, const iso_m
                             (iso_pack){.message = part->message, .offset = part->offset}, list);
 }
 
-/* What another domain of this host reads. */
+/* Adds the pack of a node that another domain of this host reads. */
 static iso_status add_near_pack(const iso_request *r, int i)
 {
     return pack_node(r, i, slot_that_sends(r, &r->nodes[i]), &r->exchange->messages.in,
                      &r->exchange->near_packs);
 }
 
-/* The same by a link: the domain's owner sends. */
+/* The same by a link: the owner of the domain sends. */
 static iso_status add_link_pack(const iso_request *r, int i)
 {
     const iso_fabric *fabric = r->exchange->fabric;
@@ -508,7 +507,7 @@ static iso_status add_link_pack(const iso_request *r, int i)
     return pack_node(r, i, first, &r->exchange->linked.box, &r->exchange->link_packs);
 }
 
-/* What is sent to another host. */
+/* Adds the pack of a node that is sent to another host. */
 static iso_status add_pack(const iso_request *r, int i)
 {
     return pack_node(r, i, slot_that_sends(r, &r->nodes[i]), &r->exchange->messages.out, &r->exchange->packs);

@@ -314,13 +314,23 @@ static bool some_reach(const iso_fabric *fabric)
     return false;
 }
 
+iso_between_devices iso_fabric_between(const iso_fabric *fabric)
+{
+    return fabric->links ? ISO_BETWEEN_LINKS : some_reach(fabric) ? ISO_BETWEEN_PEERS : ISO_BETWEEN_HOST;
+}
+
 const char *iso_fabric_between_devices(const iso_fabric *fabric)
 {
     if (!fabric->topology.device->gather || fabric->n_host_domains < 2)
         return NULL;
-    return fabric->links        ? fabric->links->comms->description()
-           : some_reach(fabric) ? "each other's memory"
-                                : "memory of the host";
+    switch (iso_fabric_between(fabric)) {
+    case ISO_BETWEEN_LINKS:
+        return fabric->links->comms->description();
+    case ISO_BETWEEN_PEERS:
+        return "each other's memory";
+    default:
+        return "memory of the host";
+    }
 }
 
 /* ---- message buffers ---- */

@@ -33,7 +33,7 @@ typedef struct iso_links {
     bool failed; /* members are gone: nothing can be sent any more */
 } iso_links;
 
-/* What the devices of this rank do in a run of an exchange, on their streams. A zeroed one has no events. */
+/* The work of this rank's devices in a run of an exchange, on their streams. A zeroed one has no events. */
 typedef struct iso_link_run {
     iso_device_event **arrived; /* [n_own] */
     bool under_way;
@@ -69,11 +69,11 @@ iso_link_member *iso_links_own(const iso_links *links, int domain);
 iso_status iso_links_open_all(iso_fabric *fabric, iso_links **links);
 /* Does nothing with NULL. */
 void iso_links_free(iso_links *links);
-/* Waits until what a member was asked for last has begun. ISO_FAILED: its communicator has failed, or a rank is lost.
- */
+/* Waits until the last call to a member has begun its work. ISO_FAILED: its communicator has failed, or a rank is
+ * lost. */
 iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);
-/* A communicator has failed in a run, with this status: it is told, the watchdog will report it, and waits end. Waits
- * for that report, which ends most programs. Returns the status. */
+/* Reports that a communicator has failed in a run with this status: a warning is printed, the watchdog will report
+ * it, and waits end. Waits for that report, which ends most programs. Returns the status. */
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status);
 
 /* ---- a run ---- */
@@ -83,22 +83,23 @@ void iso_link_run_free(const iso_links *links, iso_link_run *run);
 /* Begins a run: queues packs. ISO_FAILED: the communicator has failed before. */
 iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, const iso_pack_list *packs,
                              iso_link_run *run);
-/* All is queued: what is tested. */
+/* Records the events to test, after all work of the run has been queued. */
 void iso_link_run_record(const iso_links *links, iso_link_run *run);
-/* *done: it has arrived, or the communicator has failed, now or before. check(arg, i): what the communicators of this
- * rank's device i have met. */
+/* Tests a run. *done: all has arrived, or the communicator has failed, now or before. check(arg, i) returns the
+ * errors that the communicators of this rank's device i have met. */
 iso_status iso_link_run_test(iso_fabric *fabric, const iso_links *links, iso_link_run *run,
                              iso_status (*check)(const void *arg, int own), const void *arg, int *done);
 
 /* ---- an exchange ---- */
-/* After the last fragment: the sizes. The same on all ranks of the host. */
+/* Computes the sizes, after the last fragment was added. The same on all ranks of the host. */
 void iso_linked_close(const iso_fabric *fabric, iso_linked *linked);
 /* After the areas have been placed; again when they have moved. */
 iso_status iso_linked_bind(iso_exchange *exchange);
 /* The address of a message where it is read, or where it is packed. */
 char *iso_linked_received(const iso_exchange *exchange, int message);
 char *iso_linked_sent(const iso_exchange *exchange, int message);
-/* In a run: packs and queues what the domains of this rank send and receive; *done: it has arrived. */
+/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then iso_linked_test until *done:
+ * all has arrived. */
 iso_status iso_linked_start(iso_exchange *exchange);
 iso_status iso_linked_test(iso_exchange *exchange, int *done);
 void iso_linked_free(const iso_fabric *fabric, iso_linked *linked);

@@ -94,10 +94,14 @@ static void travel_by(iso_messages *messages, const iso_message *message)
         messages->travels[transport] = true;
 }
 
-/* What a message that this rank sends or receives needs of its memory. domain: where it is. */
+/* The bytes of this rank's own memory that a message which it sends or receives needs. domain: the message's
+ * domain, -1 in memory of the host. */
 static size_t own_bytes(const iso_messages *messages, const iso_message *message, int domain, bool received)
 {
-    return domain >= 0 ? iso_ports_staged(messages->ports, message->bytes) : received ? 0 : message->bytes;
+    if (domain >= 0)
+        return messages->ports->direct ? 0
+                                       : iso_exchange_staged_bytes(message->bytes, messages->ports->chunk);
+    return received ? 0 : message->bytes;
 }
 
 void iso_messages_close(iso_messages *messages, int rank)
@@ -158,7 +162,7 @@ static void close_lines(iso_messages *messages)
     }
 }
 
-/* In memory of this rank. Returns where the next one lies. */
+/* Places a message in this rank's own memory at `at`. Returns the address of the next one. */
 static char *bind_own(const iso_messages *messages, iso_message *message, int domain, char *at)
 {
     size_t bytes = own_bytes(messages, message, domain, false);

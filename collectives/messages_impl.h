@@ -22,7 +22,7 @@ typedef struct iso_fragment {
 typedef struct iso_port iso_port; /* ports_impl.h */
 typedef struct iso_ports iso_ports;
 
-/* Where messages go: one for each that has all of these. */
+/* The route of a message. All fragments with the same route are sent in one message. */
 typedef struct iso_route {
     int from, to;               /* ranks; in place: both are the sender's */
     int transport;              /* its number */
@@ -71,20 +71,21 @@ iso_status iso_mailbox_fragment(iso_mailbox *box, const iso_route *route, iso_ha
                                 int *number, bool *fresh);
 void iso_mailbox_free(iso_mailbox *box);
 
-/* To be called after the last fragment: computes bytes, and which transports travel. */
+/* Computes the bytes, and the transports that need progress. To be called after the last fragment was added. */
 void iso_messages_close(iso_messages *messages, int rank);
-/* Then allocates its own buffers, for the slots of a device. Collective over host, except for errors. */
+/* Allocates the exchange's own buffers, after iso_messages_close, for the slots of a device. Collective over host,
+ * except for errors. */
 iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, const iso_device *device);
 /* Places received and sent messages in these buffers and opens the lines, also again for other buffers. */
 iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
                              int tag);
 void iso_messages_free(iso_messages *messages, const iso_device *device);
-/* Whether this rank sends or receives any. */
+/* Whether this rank sends or receives messages that need progress. */
 bool iso_messages_travel(const iso_messages *messages);
 
-/* To be called by one thread: start_receiving, start_sending for each of its messages after it has been
- * packed, finish. In between, progress may be called at any time. After an error the other functions are
- * called all the same, and the received data must not be used. */
+/* One thread calls start_receiving, then start_sending for each of its messages after it has been packed, then
+ * finish. In between it may call progress at any time. After an error the other functions must still be called, and
+ * the received data must not be used. */
 iso_status iso_messages_start_receiving(iso_messages *messages);
 iso_status iso_messages_start_sending(iso_messages *messages, int number);
 /* *done: all of them have arrived. */

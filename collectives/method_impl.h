@@ -16,15 +16,15 @@ typedef struct iso_method {
     void (*abort)(void *use);
     /* Whether it takes a pull. The same on all ranks that add the pull. */
     bool (*takes)(const void *use, const iso_request *request);
-    /* Takes it. *result: the number of the result; *fresh: no earlier pull of this host reads it. */
+    /* Adds the pull. *result: the number of the result; *fresh: no earlier pull of this host reads it. */
     iso_status (*add)(const void *use, const iso_request *request, void **work, int *result, bool *fresh);
-    /* After the last pull, also without one: allocates memory. Collective over the host. */
+    /* Allocates memory, after the last pull (also if there was none). Collective over the host. */
     iso_status (*allocate)(const iso_fabric *fabric, const void *use, void *work);
-    /* Finds the addresses of what it reads again (iso_exchange_resolve_gather), and that of a result. */
+    /* Computes again the addresses of what the method reads (iso_exchange_resolve_gather), and that of a result. */
     void (*resolve)(const iso_exchange *exchange, void *work);
     char *(*result)(const void *work, int number);
-    /* Of a run: start, when all sources are written, then test until *done. Called by thread 0 of ranks for which
-     * `travels` is true. */
+    /* The functions of a run: start is called when all sources are written, then test until *done. Thread 0 calls
+     * them on ranks for which `travels` is true. */
     bool (*travels)(const void *use, const void *work);
     iso_status (*start)(const iso_exchange *exchange, const void *use, void *work);
     iso_status (*test)(void *work, int *done);

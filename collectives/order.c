@@ -42,16 +42,27 @@ done:
     return status;
 }
 
+/* A slot of this rank that reaches the slot of another rank; -1: none does. */
+static int find_reaching(const iso_fabric *fabric, int slot)
+{
+    for (int own = 0; own < fabric->topology.n_slots; own++)
+        if (fabric->local[own] >= 0 && fabric->reach_of_slot[own] == fabric->reach_of_slot[slot])
+            return own;
+    return -1;
+}
+
+/* Imports the events for which slots of this rank wait. A process may not even see the GPUs of the other slots. */
 static iso_status import_others(const iso_fabric *fabric, const iso_stream_order *order,
                                 uint64_t (*handle)[EVENTS][WORDS])
 {
     iso_status status = ISO_OK;
-    const iso_device *device = fabric->topology.device;
-    for (int i = 0; i < fabric->topology.n_slots * EVENTS && fabric->n_local_slots > 0; i++) {
-        int slot = i / EVENTS, kind = i % EVENTS;
-        if (fabric->local[slot] < 0 && is_here(fabric, slot))
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
+        int own = fabric->local[slot] < 0 && is_here(fabric, slot) ? find_reaching(fabric, slot) : -1;
+        for (int kind = 0; own >= 0 && kind < EVENTS; kind++) {
+            const iso_device *device = stream_of(fabric, own)->device;
             ISO_TRY(device->import_event(device, (unsigned char *)handle[slot][kind],
                                          event_of(order, slot, kind)));
+        }
     }
 done:
     return status;
@@ -164,7 +175,7 @@ bool iso_exchange_is_ordered(const iso_exchange *exchange)
     return exchange->fabric->order && exchange->active;
 }
 
-/* What others of this host read, messages too. */
+/* Marks what other slots of this host read, also through messages, as written. */
 void iso_exchange_ready(const iso_exchange *exchange, int slot)
 {
     iso_stream *stream = stream_of(exchange->fabric, slot);
@@ -190,13 +201,13 @@ void iso_order_await_ready(const iso_exchange *exchange, int slot)
 void iso_exchange_read(const iso_exchange *exchange, int slot)
 {
     iso_stream *stream = stream_of(exchange->fabric, slot);
-    if (!exchange->settled || !exchange->pulls_only)
+    if (iso_exchange_is_awaited(exchange) || !exchange->pulls_only)
         stream->device->record(exchange->fabric->order->read[slot], stream);
 }
 
 void iso_exchange_resume(const iso_exchange *exchange, int slot)
 {
-    if (!exchange->settled)
+    if (iso_exchange_is_awaited(exchange))
         await_all(exchange->fabric, stream_of(exchange->fabric, slot), exchange->fabric->order->read, slot,
                   slot);
 }

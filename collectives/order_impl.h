@@ -7,7 +7,7 @@
 #include "collectives/coll.h"
 #include "runtime/base/device.h"
 
-/* Of a fabric. Slots of other hosts have none. */
+/* The events of a fabric. Slots of other hosts have none. */
 typedef struct iso_stream_order {
     iso_device_event **ready;  /* [n_slots] */
     iso_device_event **read;   /* [n_slots] */
@@ -21,12 +21,12 @@ void iso_order_close(iso_fabric *fabric);
 /* Before a slot pulls: its stream waits until others have written, and until messages have landed. */
 void iso_order_await_ready(const iso_exchange *exchange, int slot);
 
-/* The rest does nothing without an order. A stream of the device of `slot` waits until all slots that it reaches have
- * written and read, as far as they have told. */
+/* Lets a stream of the device of `slot` wait until all slots that it reaches have written and read, as far as their
+ * events have been recorded. This function and those below do nothing without an order. */
 void iso_order_await_slots(const iso_fabric *fabric, iso_stream *stream, int slot);
 /* The host waits until the slots of this rank have read. */
 iso_status iso_order_wait_read(const iso_fabric *fabric);
-/* What was received for a domain of this rank is queued on `stream`. Returns the event. */
+/* Records the event that all data received for a domain of this rank is queued on `stream`. Returns the event. */
 const iso_device_event *iso_order_record_landed(const iso_fabric *fabric, int domain, iso_stream *stream);
 
 #endif

@@ -2,8 +2,6 @@
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
-static const size_t megabyte = (size_t)1 << 20;
-
 /* A message that MPI takes as it is has chunks only because MPI counts in int. */
 static const size_t most_at_once = (size_t)1 << 30;
 
@@ -51,10 +49,8 @@ iso_status iso_ports_open(iso_fabric *fabric)
     iso_ports *ports = fabric->ports = iso_new(sizeof *ports);
     if (!ports)
         return iso_no_memory("messages of devices");
-    ports->direct = fabric->topology.device_messages;
-    ports->chunk = fabric->topology.chunk_bytes ? fabric->topology.chunk_bytes : megabyte;
-    if (ports->direct)
-        ports->chunk = most_at_once;
+    ports->direct = fabric->topology.chunk_bytes == 0;
+    ports->chunk = ports->direct ? most_at_once : fabric->topology.chunk_bytes;
     ports->port = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *ports->port);
     ports->packed = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof(iso_device_event *));
     if (!ports->port || !ports->packed)
@@ -105,9 +101,9 @@ int iso_ports_landing(const iso_fabric *fabric, int slot)
     return is_one_reach(fabric, iso_fabric_host_of_slot(fabric, slot)) ? fabric->domain_of_slot[slot] : -1;
 }
 
-size_t iso_ports_staged(const iso_ports *ports, size_t bytes)
+size_t iso_exchange_staged_bytes(size_t bytes, size_t chunk_bytes)
 {
-    size_t most = ports->direct ? 0 : ISO_CHUNKS_AT_ONCE * ports->chunk;
+    size_t most = ISO_CHUNKS_AT_ONCE * chunk_bytes;
     return bytes < most ? bytes : most;
 }
 

@@ -11,7 +11,7 @@
 #include "collectives/messages_impl.h"
 #include "runtime/base/device.h"
 
-/* Of a domain in which this rank has slots. */
+/* The port of a domain in which this rank has slots. */
 typedef struct iso_port {
     int domain;
     iso_stream *out, *in; /* copies from the device's memory, and to it */
@@ -20,10 +20,10 @@ typedef struct iso_port {
                                        waited for them */
 } iso_port;
 
-/* Of a fabric with several hosts whose slots are on devices that gather. */
+/* The ports of a fabric with several hosts whose slots are on devices that gather. */
 typedef struct iso_ports {
     bool direct;  /* MPI gets the device's addresses */
-    size_t chunk; /* bytes */
+    size_t chunk; /* bytes that MPI gets at a time */
     int count;
     iso_port *port;            /* [count] */
     iso_device_event **packed; /* [local slots] what the slot has packed */
@@ -33,25 +33,24 @@ typedef struct iso_ports {
  * another, and one waits for either. */
 enum { ISO_CHUNKS_AT_ONCE = 3 };
 
-/* fabric->ports stays NULL where there is nothing to do. After the order was opened. Local. */
+/* Creates the ports. fabric->ports stays NULL if there is nothing to do. To be called after iso_order_open. Local. */
 iso_status iso_ports_open(iso_fabric *fabric);
 void iso_ports_close(iso_fabric *fabric);
 /* NULL: this rank has no slot in the domain. */
 const iso_port *iso_port_of(const iso_ports *ports, int domain);
 /* The domain in whose area a message to this slot lands; -1: in memory of the host. */
 int iso_ports_landing(const iso_fabric *fabric, int slot);
-/* Bytes of pinned memory that a message needs on a rank that sends or receives it. */
-size_t iso_ports_staged(const iso_ports *ports, size_t bytes);
 
 /* ---- an exchange ---- */
-/* After the last fragment: where messages lie in the areas of the host's domains, after what devices of the host send
- * each other. Returns the bytes of an area. The same on all ranks of the host. */
+/* Places messages in the areas of the host's domains, after those between devices of the host. To be called after
+ * the last fragment was added. Returns the bytes of an area. The same on all ranks of the host. */
 size_t iso_ports_measure(const iso_fabric *fabric, iso_messages *messages, size_t linked);
-/* After the areas have been placed; again when they have moved. */
+/* Computes addresses, after the areas have been placed; to be called again when they have moved. */
 void iso_ports_bind(iso_exchange *exchange);
-/* After the packs of a message have been queued: what is sent waits for them, not the host. */
+/* Lets the copies of a message wait for its packs, which have been queued; the host does not wait. */
 iso_status iso_ports_packed(const iso_fabric *fabric, const iso_message *message);
-/* After the last message was received: slots' streams can wait for the copies; or the host has waited. */
+/* Lets slots' streams wait for the copies of what was received, or waits itself. To be called after the last
+ * message was received. */
 iso_status iso_ports_landed(const iso_fabric *fabric);
 
 #endif

@@ -8,7 +8,7 @@
 typedef struct iso_puller {
     const char *name;
     bool (*serves)(const iso_device *device);
-    /* On the stream of a slot of the device that it serves, or at once: then the stream is not used. */
+    /* Runs a gather on the stream of a slot of the device, or at once, without using the stream. */
     void (*run)(const iso_gather *gather, iso_stream *stream);
     /* Combines elements [begin, begin + n) of a region that is one run into out. At once: n is at most 4096. */
     void (*part)(const iso_gather *gather, int64_t begin, int64_t n, void *out, iso_stream *stream);

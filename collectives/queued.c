@@ -3,7 +3,7 @@
 #include "collectives/puller_impl.h"
 #include "runtime/base/device.h"
 
-/* What the device is told of a gather; the arrays are its own. */
+/* The arguments of a gather for the device. The arrays are part of the struct. */
 typedef struct queued {
     const void *operand[ISO_MOST_GATHERED];
     unsigned char folds[ISO_MOST_GATHERED];

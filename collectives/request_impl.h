@@ -1,9 +1,9 @@
-/* What an exchange is made of while pulls are added to it. */
+/* The state of an exchange while pulls are added to it. */
 #ifndef ISO_REQUEST_IMPL_H
 #define ISO_REQUEST_IMPL_H
 
 #include "collectives/gather_impl.h"
-#include "collectives/tree_impl.h"
+#include "collectives/tree.h"
 #include "runtime/base/hash.h"
 
 /* A region that a slot reads (the arguments of iso_exchange_add), and what it is made of. */
@@ -27,7 +27,7 @@ typedef struct iso_request {
     int method, result; /* result: what a method brings; -1: the sources are gathered */
 } iso_request;
 
-/* What this rank combines for one fragment of a message, or for a method. */
+/* A partial result that this rank combines for one fragment of a message, or for a method. */
 typedef struct iso_pack {
     iso_gather gather;
     int reader; /* the slot of this rank that reads */
@@ -42,14 +42,14 @@ typedef struct iso_pack_list {
 
 /* Identifies the value of all sources of a request together. */
 iso_hash_key iso_request_key(const iso_request *request);
-/* Adds to a list what slot `reader` of this host reads to combine sources, all of this host, for the request's
- * region, unless another rank hosts that slot. Called on all ranks of the host, because messages between its domains
- * may be needed. Such a pack is run when they have been written. */
+/* Adds to `list` the pack with which slot `reader` of this host combines `sources`, all on this host, for the
+ * request's region, unless another rank hosts that slot. All ranks of the host call it, because messages between
+ * its domains may be needed. The pack runs when the sources have been written. */
 iso_status iso_request_pack(const iso_request *request, int reader, const iso_source *sources, int count,
                             iso_pack fresh, iso_pack_list *list);
 void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list);
 void iso_packs_free(iso_pack_list *list);
-/* Finds the addresses of what a gather reads and writes again, but for `out`. */
+/* Computes again the addresses of what a gather reads and writes, except `out`. */
 void iso_exchange_resolve_gather(const iso_exchange *exchange, iso_gather *gather);
 
 #endif

@@ -87,7 +87,7 @@ void iso_exchange_resolve(iso_exchange *exchange)
             methods[m]->resolve(exchange, exchange->work[m]);
 }
 
-/* Those of exchanges that share buffers begin at an offset. */
+/* The messages of exchanges that share buffers begin at an offset. */
 char *iso_exchange_area(const iso_exchange *exchange, int domain)
 {
     char *area = iso_fabric_link_area(exchange->fabric, domain,
@@ -103,6 +103,11 @@ bool iso_exchange_is_active(const iso_exchange *exchange)
 void iso_exchange_set_settled(iso_exchange *exchange)
 {
     exchange->settled = true;
+}
+
+void iso_exchange_set_fetches(iso_exchange *exchange)
+{
+    exchange->fetches = true;
 }
 
 iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange)
@@ -297,7 +302,7 @@ static void finish_packs(iso_fabric *fabric)
         run_check(fabric, fabric->topology.device->wait(fabric->pack_streams[i]));
 }
 
-/* What was packed of a message can be sent, or its port waits for it. */
+/* Ends the packing of a message: it can be sent, or its port waits for the packs. */
 static void end_packs(iso_exchange *exchange, const iso_message *message)
 {
     if (message->port)
@@ -403,9 +408,9 @@ static void timed_barrier(iso_fabric *fabric, int thread)
         iso_watch_wait_done(fabric->channel.watch, begun);
 }
 
-/* On a device that gathers: what is queued from now on to pack, and to receive, waits for the slots' streams. What is
- * packed and what is received may lie where an earlier exchange received what slots still read; and slots change
- * sources that are settled after they have read. */
+/* Lets the streams for packing and receiving wait for the slots' streams, on a device that gathers. Packed and
+ * received data may overwrite what an earlier exchange received and slots still read; and slots change settled
+ * sources after they have read. */
 static void order_streams(const iso_exchange *exchange)
 {
     const iso_fabric *fabric = exchange->fabric;
@@ -522,10 +527,11 @@ bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *a
     return exchange->arrived > 0;
 }
 
-/* Message buffers are reused, so all slots must have read them, even if sources are settled. */
+/* Message buffers are reused, so all slots must have read them, even if sources are settled; and slots read what
+ * others have pulled for them. */
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {
-    if (exchange->active && (!exchange->settled || has_arrivals(exchange)))
+    if (exchange->active && (iso_exchange_is_awaited(exchange) || has_arrivals(exchange)))
         timed_barrier(exchange->fabric, thread);
     if (thread == 0)
         iso_watch_leave(exchange->fabric->channel.watch);

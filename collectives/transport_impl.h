@@ -15,14 +15,15 @@ typedef struct iso_transport {
     bool of_devices;                 /* messages are sent from areas of devices (ports_impl.h) */
     bool
         in_place; /* senders write where the readers load: there is nothing to open, and no other function is called */
-    /* The lines of one exchange: what this rank needs to send and receive its messages, whose places are known. Those
-     * of this transport have its number. Called if this rank has any. Local. */
+    /* Opens the lines of one exchange: the requests with which this rank sends and receives its messages, whose
+     * addresses are known. The messages of this transport have its number. Called if this rank has any. Local. */
     iso_status (*open)(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
                        void **lines);
     void (*close)(void *lines);
-    /* In each run, by one thread: receive, then send for each message of `messages->out` that this rank has packed
-     * (of devices: whose packs are queued), then test until *done: all have been sent and received (of devices: their
-     * copies to the device are queued). After an error the others are called all the same. */
+    /* The functions of a run, called by one thread: receive; then send for each message of `messages->out` that
+     * this rank has packed (for devices: whose packs are queued); then test until *done: all messages have been
+     * sent and received (for devices: their copies to the device are queued). After an error the others must still
+     * be called. */
     iso_status (*receive)(void *lines);
     iso_status (*send)(void *lines, int message);
     iso_status (*test)(void *lines, int *done);
@@ -31,8 +32,8 @@ typedef struct iso_transport {
 enum { ISO_MOST_TRANSPORTS = 4 };
 /* [*count], the preferred ones first. */
 const iso_transport *const *iso_transports(int *count);
-/* The number of the one that joins the domains of a host, or hosts; then from areas of devices, or from memory of the
- * host. */
+/* The number of the transport between the domains of a host, or between hosts; with `devices` from areas of
+ * devices, otherwise from memory of the host. */
 int iso_transport_between(bool hosts, bool devices);
 
 extern const iso_transport iso_transport_memory; /* shm/memory.c */

@@ -1,9 +1,9 @@
 /* The tree depends on the number of sources alone, so the order of additions, and with it every bit of a sum,
  * does not depend on the hosts of the slots. Because splits are at powers of two, an aligned block of slots
  * is a complete node: a domain that holds one sums it, and a host that holds one sends a single partial result. */
-#include "collectives/tree_impl.h"
+#include "collectives/tree.h"
 
-#include "collectives/coll.h"
+#include <stdbool.h>
 
 int iso_tree_left(int count)
 {
@@ -50,21 +50,4 @@ int iso_tree_cut(const iso_memory_location *location, int count, iso_memory_loca
     cutter c = {location, here, nodes, 0};
     tree_cut(&c, 0, count);
     return c.made;
-}
-
-static bool on_one_host(const int *host, int count)
-{
-    for (int i = 1; i < count; i++)
-        if (host[i] != host[0])
-            return false;
-    return true;
-}
-
-int iso_exchange_inter_host(const int *host, int count, int from, int here)
-{
-    if (on_one_host(host, count))
-        return host[0] != here && (from < 0 || host[0] == from);
-    int left = iso_tree_left(count);
-    return iso_exchange_inter_host(host, left, from, here) +
-           iso_exchange_inter_host(host + left, count - left, from, here);
 }

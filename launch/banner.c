@@ -51,7 +51,7 @@ static bool on_gpus(iso_context *ctx)
     return !iso_context_backend(ctx)->device(0)->host_access;
 }
 
-/* How GPUs of a host exchange is known when there is a plan: print_facts. */
+/* Describes the collectives. How the GPUs of a host exchange is known only when there is a plan: print_facts. */
 static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
 {
     bool gpus = on_gpus(ctx);
@@ -111,7 +111,7 @@ static iso_status compare_hosts(iso_context *ctx, const iso_mesh *mesh)
     return status;
 }
 
-/* What --layout auto chose, and why; long lists of layouts are left out. */
+/* Prints the choice of --layout auto and its reason; long lists of layouts are left out. */
 static void print_choice(const json_t *choice)
 {
     enum { SHOWN = 8 };

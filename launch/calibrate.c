@@ -19,7 +19,7 @@ typedef struct calibrate_options {
     int64_t rounds;
 } calibrate_options;
 
-/* Those of `isogrid plan` that change the plan. */
+/* The options of `isogrid plan` that change the plan. */
 static const char *const shared_rows[] = {
     "model",        "classes",    "mesh",      "layout",         "strict-layouts",   "zero",
     "batch-size",   "loss",       "optimizer", "clip-norm",      "metrics",          "precision",
@@ -28,9 +28,9 @@ static const char *const shared_rows[] = {
 
 static const iso_argument own_rows[] = {
     {"out", ISO_ARGUMENT_TEXT, offsetof(calibrate_options, out), "FILE",
-     "a JSON file that gets the measurements; if it is there, the new ones are added to it", 0, 0, NULL},
+     "the JSON file for the measurements; if it exists, they are added to it", 0, 0, NULL},
     {"rounds", ISO_ARGUMENT_COUNT, offsetof(calibrate_options, rounds), "N",
-     "how often a step of the model is rehearsed; default: for about two seconds", 1, 1e6, NULL},
+     "how many times a step of the model is measured; default: for about two seconds", 1, 1e6, NULL},
 };
 enum { SHARED = sizeof shared_rows / sizeof shared_rows[0], OWN = sizeof own_rows / sizeof own_rows[0] };
 
@@ -71,7 +71,7 @@ done:
 
 /* ---- the file ---- */
 
-/* What is in the file already. Collective. */
+/* Reads the calibration that is in the file already. Collective. */
 static iso_status read_before(iso_context *ctx, const char *path, iso_calibration **calibration)
 {
     iso_status status = ISO_OK;
@@ -134,7 +134,8 @@ static double memory_of_machine(void)
     return 0.7 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* All ranks at the same time, so that simulated hosts of one machine share its cores as in a run. Collective. */
+/* Rehearses on all ranks at the same time, so that simulated hosts of one machine share its cores as in a run.
+ * Collective. */
 static iso_status rehearse(iso_context *ctx, const calibrate_options *options, iso_calibration *into)
 {
     iso_dry_run p = {0};

@@ -12,8 +12,8 @@ typedef struct iso_command {
     /* argv[0] is the command's name. Runs on every rank; the chief prints. Collective. */
     iso_status (*run)(iso_context *ctx, int argc, char *const *argv);
     void (*help)(iso_text *text); /* adds the help of the options; NULL: there are none */
-    bool has_roles;  /* TF_CONFIG tells which rank has which part; it is not looked at for others */
-    bool evaluates;  /* its ranks are evaluators without being told */
+    bool has_roles;  /* reads TF_CONFIG, which gives each rank its role; other commands ignore it */
+    bool evaluates;  /* its ranks are evaluators, also without --role */
     bool plans_only; /* the backend need not be able to compute (iso_backend_only_plan) */
 } iso_command;
 

@@ -158,7 +158,7 @@ static iso_status store(const iso_argument *row, const char *text, void *values)
     return ISO_OK;
 }
 
-/* Of every command; isogrid.c acts on it before a command reads its options. */
+/* The option --help of every command; isogrid.c acts on it before a command reads its options. */
 static const iso_argument help_row = {.name = "help", .kind = ISO_ARGUMENT_FLAG, .help = "prints this help"};
 
 static iso_status command_line_unknown(const iso_argument *table, int rows, const char *word)

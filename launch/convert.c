@@ -21,11 +21,11 @@ typedef struct convert_options {
 static const struct {
     const char *name, *help;
 } shared[] = {
-    {"model", "if A holds weights alone: their model, a built-in one or a file of Keras"},
+    {"model", "the model of A's weights, if A is not a .keras file: a built-in one or a file of Keras"},
     {"classes", NULL},
-    {"optimizer", "of the model, to keep its state if the model does not define the optimizer"},
+    {"optimizer", "the optimizer of a model that does not define one, to keep its state"},
     {"schedule", NULL},
-    {"loss", "of the model, for files of Keras"},
+    {"loss", "the model's loss, for a .keras file"},
     {"metrics", NULL},
     {"precision", NULL},
     {"threads", NULL},
@@ -175,5 +175,5 @@ done:
 }
 
 const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",
-                                         "converts checkpoints, .weights.h5 and .keras: makes B from A",
+                                         "converts file A to file B: checkpoints, .weights.h5, .keras",
                                          .run = convert_run, .help = convert_help};

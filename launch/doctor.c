@@ -143,7 +143,7 @@ static iso_status print_end(const iso_doctor *doctor, const iso_doctor_result *r
 
 /* ---- the command ---- */
 
-/* On every rank: ISO_FAILED with the names of the checks that found errors. */
+/* Returns, on every rank, ISO_FAILED with the names of the checks that found errors. */
 static iso_status judge(const iso_doctor_result *results)
 {
     iso_text names = {0};

@@ -18,8 +18,8 @@ static const struct {
     {"checkpoint", "DIR or DIR/NAME.weights.h5",
      "the folder of the checkpoints; with a name, as given to `isogrid train`, only those of this name"},
     {"epochs", NULL,
-     "of the training, as given to `isogrid train`: the end of a training of fewer epochs does not count; "
-     "default: any end counts"},
+     "the epochs of the training, as given to `isogrid train`; the end of a training of fewer epochs is "
+     "ignored; default: any end counts"},
     {"data", NULL, NULL},
     {"x", NULL, NULL},
     {"y", NULL, NULL},
@@ -60,10 +60,10 @@ typedef struct follow_options {
 static const iso_argument own[] = {
     {"newest", ISO_ARGUMENT_FLAG, offsetof(follow_options, newest), NULL,
      "evaluates only the newest checkpoint if several wait; default: all, oldest first", 0, 0, NULL},
-    {"period", ISO_ARGUMENT_REAL, offsetof(follow_options, period), "S", "looks every S seconds; default 1",
-     0.01, 86400, NULL},
+    {"period", ISO_ARGUMENT_REAL, offsetof(follow_options, period), "S",
+     "looks for checkpoints every S seconds; default 1", 0.01, 86400, NULL},
     {"idle-timeout", ISO_ARGUMENT_REAL, offsetof(follow_options, idle_timeout), "S",
-     "an error, exit code 1, after S seconds without a new checkpoint; default: waits", 0.01, 1e9, NULL},
+     "ends with exit code 1 after S seconds without a new checkpoint; default: never", 0.01, 1e9, NULL},
 };
 enum { OWN = sizeof own / sizeof *own };
 
@@ -88,7 +88,7 @@ static void follow_print_help(iso_text *text)
     iso_arguments_help(rows, follow_make_table(rows), text);
 }
 
-/* What training and following need is not the same, so this is checked by both. */
+/* Checks the options that following needs. Training needs others, so each has its own check. */
 static iso_status follow_check(const iso_train_options *options)
 {
     if (!options->model)

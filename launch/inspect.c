@@ -88,7 +88,7 @@ static iso_status parse_state(iso_inspection *inspection)
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", inspection->path);
 }
 
-/* By the chief. */
+/* Prints on the chief. */
 static iso_status print(iso_inspection *inspection, bool json)
 {
     struct stat about;

@@ -34,7 +34,8 @@ static void isogrid_print_help(iso_context *ctx, const iso_command *command)
     if (!iso_is_chief(ctx))
         return;
     iso_text text = {0};
-    iso_text_add(&text, "isogrid %s %s\n%s\n", command->name, command->arguments, command->description);
+    iso_text_add(&text, "isogrid %s%s%s\n%s\n", command->name, *command->arguments ? " " : "",
+                 command->arguments, command->description);
     if (command->help)
         command->help(&text);
     else

@@ -1,4 +1,4 @@
-/* isogrid train --layout auto: which layouts a run takes. */
+/* isogrid train --layout auto: chooses the layouts of a run. */
 #include <stdio.h>
 #include <string.h>
 

@@ -96,7 +96,7 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     return iso_agree(ctx, iso_compile_options_replace(options, &named->compile));
 }
 
-/* Of a model of a file: of its only input, if that is [batch, t] of integers. */
+/* The context of a model from a file: the length of its only input, if that is [batch, t] of integers. */
 static int64_t context_of_file(iso_model *model)
 {
     iso_tensor *x = iso_model_input_count(model) == 1 ? iso_model_input_at(model, 0) : NULL;

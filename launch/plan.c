@@ -20,6 +20,9 @@ static const char *const shared[] = {
     "tf32",
 };
 
+/* By iso_between_devices. */
+static const char *const gpu_exchanges[] = {"nccl", "peers", "host", NULL};
+
 static const iso_argument own[] = {
     {"shape", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, shape), "N,...",
      "the shape of a row of a built-in model's input; default 28,28,1, or a row of tokens", 0, 0, NULL},
@@ -30,6 +33,10 @@ static const iso_argument own[] = {
      "with --backend cuda: number of GPUs of each host, which its slots take in turn; default: one for each "
      "slot",
      1, 0x1p31 - 1, NULL},
+    {"gpu-exchange", ISO_ARGUMENT_CHOICE, offsetof(iso_plan_options, gpu_exchange), "HOW",
+     "with --backend cuda: how the GPUs of a host exchange, which may take memory: by NCCL (default), by "
+     "each other's memory, or through memory of the host",
+     0, 0, gpu_exchanges},
     {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot or SIZE/gpu",
      "memory of a host (or of a slot, or of a GPU): 64GiB, 16GB/slot, 80GB/gpu; a plan that needs more is an "
      "error",
@@ -41,12 +48,12 @@ static const iso_argument own[] = {
     {"slots", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots), "N",
      "with --suggest, instead of --mesh: also searches for the best mesh of N slots", 1, 0x1p24, NULL},
     {"time", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, train.time), "FILE",
-     "estimates the time of a step from what `isogrid calibrate` measured; --suggest then looks for the "
-     "shortest",
+     "predicts the time of a step from this file of `isogrid calibrate`; --suggest then compares predicted "
+     "times",
      0, 0, NULL},
     {"network", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, train.network), "FILE",
-     "with --time: the network between hosts, as docs/plan.md describes it; default: the one that was "
-     "measured",
+     "with --time: a file that describes the network between hosts (docs/plan.md); default: the network "
+     "that `isogrid calibrate` measured",
      0, 0, NULL},
     {"json", ISO_ARGUMENT_FLAG, offsetof(iso_plan_options, json), NULL,
      "prints JSON, as docs/plan.md describes it", 0, 0, NULL},
@@ -133,8 +140,11 @@ static iso_status check_gpus(const iso_plan_options *options)
 static iso_status check_backend(iso_context *ctx, const iso_plan_options *options)
 {
     const iso_backend *backend = iso_context_backend(ctx);
-    const char *option = options->gpus_per_host ? "--gpus-per-host" : "--memory SIZE/gpu";
-    if ((options->gpus_per_host || options->limit_of_gpu) && backend->device(0)->host_access)
+    const char *option = options->gpus_per_host  ? "--gpus-per-host"
+                         : options->gpu_exchange ? "--gpu-exchange"
+                         : options->limit_of_gpu ? "--memory SIZE/gpu"
+                                                 : NULL;
+    if (option && backend->device(0)->host_access)
         return iso_error(ISO_INVALID,
                          "%s: the backend %s computes in the host's memory; --backend cuda does not", option,
                          backend->name);
@@ -164,6 +174,14 @@ done:
 
 /* ---- the plan ---- */
 
+static iso_between_devices between_gpus(const char *name)
+{
+    int number = 0;
+    while (name && gpu_exchanges[number] && strcmp(gpu_exchanges[number], name) != 0)
+        number++;
+    return (iso_between_devices)number;
+}
+
 /* Builds in the model's graph all that training needs. Local. */
 static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, iso_dry_run *p)
 {
@@ -172,6 +190,7 @@ static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, 
     compile.distribution = p->setup.distribution;
     iso_status status = iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
     p->training.gpus_per_host = (int)options->gpus_per_host;
+    p->training.between_gpus = between_gpus(options->gpu_exchange);
     return status;
 }
 

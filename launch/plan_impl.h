@@ -10,7 +10,7 @@
 
 typedef struct iso_plan_options {
     iso_train_options train; /* the options of `isogrid train` that affect its plan */
-    const char *shape, *memory;
+    const char *shape, *memory, *gpu_exchange;
     int64_t slots_per_host, gpus_per_host, slots;
     bool json, suggest;
     /* read from the above */

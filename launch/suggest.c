@@ -209,7 +209,7 @@ static void print_found(const found *f, bool timed)
         fprintf(stderr, "mesh %s: a step takes %.3g ms\n", mesh, 1e3 * s->cost);
 }
 
-/* By the chief. */
+/* Prints the suggestion on the chief. */
 static iso_status print_suggestion(const iso_plan_options *options, const iso_dry_run *p, const searched *all)
 {
     const found *best = find_best(all);
@@ -268,7 +268,7 @@ static void add_reason(iso_text *text, const searched *all, const found *best, b
 
 static const char chosen[] = "the layouts that --layout auto chose";
 
-/* By the chief. */
+/* Writes the choice on the chief. */
 static iso_status write_choice(const iso_dry_run *p, const searched *all, iso_text *choice)
 {
     iso_text reason = {0};
@@ -312,7 +312,7 @@ done:
 
 /* ---- the banner of isogrid train ---- */
 
-/* By the chief. */
+/* Compares the plan with the patterns, on the chief. */
 static iso_status compare_with_patterns(const iso_plan_options *options, const iso_dry_run *p, iso_mesh *mesh,
                                         iso_text *hint)
 {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "launch/train_impl.h"
@@ -32,24 +31,13 @@ static void go_up(char *path)
 static iso_status check_folder(const char *option, const char *path, char *folder, bool makes)
 {
     struct stat about;
-    struct statvfs space;
     while (stat(folder, &about) != 0) {
         bool missing = errno == ENOENT || errno == ENOTDIR;
         if (!makes || !missing || !strcmp(folder, ".") || !strcmp(folder, "/"))
             return refused(option, path, folder);
         go_up(folder);
     }
-    if (!S_ISDIR(about.st_mode)) {
-        errno = ENOTDIR;
-        return refused(option, path, folder);
-    }
-    if (access(folder, W_OK | X_OK) != 0)
-        return refused(option, path, folder);
-    if (statvfs(folder, &space) == 0 && space.f_blocks > 0 && space.f_bfree == 0) {
-        errno = ENOSPC;
-        return refused(option, path, folder);
-    }
-    return ISO_OK;
+    return iso_folder_takes_files(folder) ? ISO_OK : refused(option, path, folder);
 }
 
 /* Whether a file can be written: in place, or (`replaces`) as a new file in its folder. */

@@ -11,7 +11,7 @@
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/train.h"
 
-/* How an output is written. */
+/* The kinds of files that a run writes. */
 typedef enum iso_target_kind {
     ISO_TARGET_FOLDER,   /* a folder, created if it is missing */
     ISO_TARGET_IN_PLACE, /* a file */
@@ -115,8 +115,8 @@ typedef struct iso_distribution_setup {
 iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_options *options,
                                          const iso_shape *row, const iso_resumption *from,
                                          iso_distribution_setup *setup);
-/* On the CPU of one host, for data parallel without layouts of the options: prints on the chief whether sharded
- * kernels are estimated to be clearly better. row: the shape of a built-in model's input. Collective. */
+/* Prints on the chief whether sharded kernels are estimated to be clearly faster, for a data parallel run without
+ * layout options on the CPU of one host. row: the shape of a built-in model's input. Collective. */
 iso_status iso_layouts_print_hint(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                                   const iso_resumption *from, const iso_mesh *mesh);
 /* Uses the mesh of the choice, if there is one. Collective. */

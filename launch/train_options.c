@@ -62,10 +62,10 @@ static const iso_argument table[] = {
         "file of Keras: .keras, whose weights, optimizer and losses are loaded too, or config.json"),
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
-        "a built-in data set (`isogrid datasets` lists them), a folder of IDX files (gzip'd or not), an HDF5 "
-        "file; for a model that takes tokens, text, each byte of which is a token, or a .bin file of 16-bit "
-        "tokens; or noise in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
-        "standard normal, also for the targets if the loss is a difference (%s)"),
+        "a built-in data set (`isogrid datasets` lists them); a folder of IDX files (gzip'd or not); an HDF5 "
+        "file; for a language model, a text, in which each byte is a token, or a .bin file of 16-bit tokens; "
+        "random numbers in the model's shapes: random[:ROWS], uniform in [0, 1), or random-normal[:ROWS], "
+        "standard normal, also the targets of the losses %s"),
     COUNT(classes, "classes", "N", 1, 0x1p31 - 1,
           "number of outputs of a built-in model: the classes of the data, default 10, or the vocabulary of "
           "its tokens, default 256"),
@@ -92,10 +92,11 @@ static const iso_argument table[] = {
     TEXT(layout_file, "layout-file", "FILE",
          "keys and layouts from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
     TEXT(time, "time", "FILE",
-         "with --layout auto: the file of `isogrid calibrate`; the layouts with the shortest step are taken"),
+         "with --layout auto: chooses the layouts with the shortest predicted step, by this file of "
+         "`isogrid calibrate`"),
     TEXT(network, "network", "FILE",
-         "with --time: the network between hosts, as docs/plan.md describes it; default: the one that was "
-         "measured"),
+         "with --time: a file that describes the network between hosts (docs/plan.md); default: the network "
+         "that `isogrid calibrate` measured"),
     FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
     COUNT(zero, "zero", "1|2|3", 1, 3,
           "1 (the default) splits the update of replicated weights; 2 also shards the slots of the "
@@ -169,11 +170,12 @@ static const iso_argument table[] = {
     TEXT(profile, "profile", "FILE",
          "a Chrome trace of one step of every slot: ops, collectives, waits; chrome://tracing and "
          "ui.perfetto.dev show it"),
-    COUNT(profile_step, "profile-step", "N", 1, many,
-          "which step of this run; default: in the middle of its second epoch, or of its only one"),
+    COUNT(
+        profile_step, "profile-step", "N", 1, many,
+        "the step of this run for --profile; default: in the middle of the second epoch, or of the only one"),
     FLAG(profile_launches, "profile-launches",
-         "--profile has one event for the instructions that are launched as one (a CUDA graph), instead of "
-         "one for each: on a GPU this does not make the step slower"),
+         "on a GPU, --profile records one event for each launch (of a CUDA graph) instead of one for each "
+         "instruction, which does not make the step slower"),
     TEXT(early_stopping, "early-stopping", "NAME=VALUE,...",
          "ends training when a value stops improving: monitor=val_loss,patience=3,min_delta=0.001,"
          "mode=min,baseline=0.5,restore_best_weights=1,start_from_epoch=5"),
@@ -183,8 +185,8 @@ static const iso_argument table[] = {
     FLAG(terminate_on_nan, "terminate-on-nan",
          "ends training, with exit code 3, after the step in which the loss is NaN or infinite"),
     TEXT(timings, "timings", "FILE",
-         "one JSON line for each epoch with its seconds; the first also has those from the start of the "
-         "process, or of mpirun, to the end of the first step, including reading"),
+         "one JSON line for each epoch with its duration in seconds; the first line also has the time from "
+         "the start of the process, or of mpirun, to the end of the first step"),
     SESSION(verbose),
     SESSION(role),
     SESSION(threads),

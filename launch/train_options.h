@@ -58,7 +58,7 @@ typedef struct iso_train_options {
 iso_status iso_train_options_parse(int argc, char *const *argv, iso_train_options *options);
 /* Adds the help. */
 void iso_train_options_help(iso_text *text);
-/* For commands that take some of these options: a row of the table by its name; the defaults; the checks of
+/* For commands that take some of these options: returns a row of the table by its name; the defaults; and checks
  * options after they have been read. */
 const iso_argument *iso_train_argument(const char *name);
 iso_train_options iso_train_options_default(void);

@@ -63,7 +63,7 @@ static iso_status visualize_read_options(int argc, char *const *argv, visualize_
     return status;
 }
 
-/* By the chief alone. */
+/* Draws on the chief alone. */
 static iso_status visualize_draw(const visualize_options *options, const iso_layout *layout,
                                  const iso_shape *shape)
 {

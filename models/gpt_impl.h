@@ -1,4 +1,4 @@
-/* For models/ only. */
+/* The options of GPT-2. For models/ only. */
 #ifndef ISO_MODELS_GPT_IMPL_H
 #define ISO_MODELS_GPT_IMPL_H
 

@@ -1,8 +1,8 @@
-/* Isogrid: one header for those who use it. What takes an MPI_Comm is in isogrid_mpi.h.
+/* Isogrid: the header for programs. Functions that take an MPI_Comm are in isogrid_mpi.h.
  *
- * Ownership. What a function "..._create" makes, "..._destroy" of the same name frees. Arguments are lent for
- * the time of the call: texts and arrays are copied where they are needed later, unless the comment of the
- * function or of the option says that it keeps or takes over the argument. */
+ * Ownership. The object that a function "..._create" makes is freed by "..._destroy" of the same name. Arguments
+ * are lent for the duration of the call: texts and arrays are copied if they are needed later, unless the comment
+ * of the function or of the option says that it keeps or takes over the argument. */
 #ifndef ISOGRID_H
 #define ISOGRID_H
 

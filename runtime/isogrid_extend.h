@@ -1,5 +1,5 @@
-/* Isogrid for those who extend it in a source tree of their own: ops with their kernels (op.h says how they
- * are registered), layers, losses and callbacks that keep state in checkpoints; plans and files as data. */
+/* Isogrid for programs that extend it: ops with their kernels (op.h describes their registration), layers, losses
+ * and callbacks that keep state in checkpoints; plans and files as data. */
 #ifndef ISOGRID_EXTEND_H
 #define ISOGRID_EXTEND_H
 

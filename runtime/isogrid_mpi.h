@@ -1,4 +1,4 @@
-/* Isogrid for programs that run MPI themselves: what takes an MPI_Comm. */
+/* Isogrid for programs that start MPI themselves: functions that take an MPI_Comm. */
 #ifndef ISOGRID_MPI_H
 #define ISOGRID_MPI_H
 

@@ -17,7 +17,7 @@ typedef struct iso_channel {
 /* The channel of a context; NULL for NULL. Defined in runtime/session, which defines the context. */
 const iso_channel *iso_context_channel(const iso_context *ctx);
 
-/* As iso_agree (control.h), over a channel. where: the function that calls, for the watchdog's report. */
+/* The same as iso_agree (control.h), over a channel. where: the calling function, for the watchdog's report. */
 iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, const char *where);
 #define iso_channel_agree(channel, status) iso_channel_agree_in(channel, status, __func__)
 
@@ -58,7 +58,7 @@ void iso_watch_set_tell(iso_watch *watch, void (*tell)(void *user, const char *t
 /* Does nothing with NULL. Local. */
 void iso_watch_destroy(iso_watch *watch);
 
-/* How far a rank is. */
+/* The state of a rank. */
 typedef enum iso_watch_phase {
     ISO_WATCH_RUNS,
     ISO_WATCH_FAILS,   /* it is in iso_finish with an error: it will say what is wrong */

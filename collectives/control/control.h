@@ -48,7 +48,8 @@ iso_status iso_share_text(iso_context *ctx, iso_status status, const char *path,
 bool iso_stop_wanted(iso_context *ctx);
 /* All ranks know now that one of them was asked to stop. Local. */
 void iso_stop_met(iso_context *ctx);
-/* As iso_stop_wanted on any rank, without a step; ISO_OK at once if no rank can be asked. Collective. */
+/* Whether a request to stop (iso_stop_wanted) has reached any rank, agreed without a step; ISO_OK at once if no
+ * rank accepts such requests. Collective. */
 iso_status iso_stop_agree(iso_context *ctx);
 
 /* The number of slots that an axis `*` of a mesh is computed from, as ISOGRID_SLOTS states it; 0 if it is not

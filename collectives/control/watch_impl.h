@@ -122,7 +122,7 @@ typedef enum iso_watch_reason {
     ISO_WATCH_A_TIMEOUT
 } iso_watch_reason;
 
-/* What is wrong, and since when. */
+/* The fault that was found, and its time. */
 typedef struct iso_watch_verdict {
     bool found;
     iso_watch_reason reason;
@@ -205,14 +205,14 @@ void iso_watch_links_close(iso_watch *watch);
 int iso_watch_links_poll(const iso_watch *watch, struct pollfd *polled);
 /* Receives and sends after these events. */
 void iso_watch_links_serve(iso_watch *watch, const struct pollfd *polled);
-/* To be called for each heartbeat: judges other hosts, and sends this host's state. */
+/* Judges other hosts and sends this host's state. To be called for each heartbeat. */
 void iso_watch_links_look(iso_watch *watch, double passed);
 /* Sends the report to all hosts that can be reached. */
 void iso_watch_links_report(iso_watch *watch, const char *text, size_t length);
 
 /* watch_judge.c: finds two ranks that have called different collectives. */
 bool iso_watch_find_mismatch(const iso_watch *watch, int *first, int *other);
-/* How long some rank of this rank's group has been inside a collective, in seconds. */
+/* The longest time, in seconds, that a rank of this rank's group has been inside a collective. */
 double iso_watch_longest_wait(const iso_watch *watch);
 /* Adds which ranks of the group are the last, and one that waits for them; some rank must be inside a
  * collective. */

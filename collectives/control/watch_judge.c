@@ -22,7 +22,7 @@ static bool hash_at(const iso_watch_record *record, uint64_t sequence, uint64_t 
     return atomic_load_explicit(&record->ring[at].sequence, memory_order_acquire) == sequence;
 }
 
-/* By group, then by sequence number and position, then by rank. */
+/* Orders by group, then by sequence number and position, then by rank. */
 static int by_key(const void *a, const void *b)
 {
     const iso_watch_standing *x = a, *y = b;

@@ -22,13 +22,13 @@
 
 /* Seconds. */
 static const double suspect_after = 1.5, stopped_after = 5, silent_after = 8;
-/* From the first loss to the verdict: other ranks that were lost for the same reason are found meanwhile. */
+/* Seconds from the first loss to the verdict, in which other ranks that were lost for the same reason are found. */
 static const double settle = 0.3, settle_with_suspects = 3;
 /* A rank that fails alone says so itself, and ends the job. */
 static const double settle_mismatch = 1.5, failing_rank_ends = 20;
 /* Devices that cannot exchange: most often a rank is lost, which says more. */
 static const double settle_break = 4;
-/* From the verdict to an own report, if the lowest rank does not report. */
+/* Seconds from the verdict until this rank reports itself, if the lowest rank has not reported. */
 static const double report_follows = 3;
 
 bool iso_watch_is_local(const iso_watch *w, int rank)
@@ -162,7 +162,7 @@ static void look_for_slow(iso_watch *w, double passed)
         iso_watch_warn_of_slow(w);
 }
 
-/* How long the verdict must hold. */
+/* The number of seconds for which the verdict must stay the same. */
 static double verdict_needs(const iso_watch *w, bool suspects)
 {
     if (w->verdict.reason == ISO_WATCH_A_LOSS)

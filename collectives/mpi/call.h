@@ -27,24 +27,25 @@ enum { ISO_MPI_TRIES = 100 };
 /* An MPI call that frees something: its error is ignored. */
 #define ISO_MPI_IGNORE(...) ((void)(__VA_ARGS__))
 
-/* As MPI_Comm_dup, MPI_Comm_split, and MPI_Comm_split_type of MPI_COMM_TYPE_SHARED; errors on the new
+/* The same as MPI_Comm_dup, MPI_Comm_split, and MPI_Comm_split_type with MPI_COMM_TYPE_SHARED. Errors on the new
  * communicator are returned. On an error *made is MPI_COMM_NULL. Collective. */
 iso_status iso_mpi_dup(MPI_Comm communicator, MPI_Comm *made);
 iso_status iso_mpi_split(MPI_Comm communicator, int color, int key, MPI_Comm *made);
 iso_status iso_mpi_split_shared(MPI_Comm communicator, int key, MPI_Comm *made);
-/* As MPI_Comm_idup: *made may be used, and is the communicator of the next function, when the request has ended. */
+/* The same as MPI_Comm_idup. When the request has ended, *made may be used and must be passed to the next function.
+ */
 iso_status iso_mpi_begin_dup(MPI_Comm communicator, MPI_Comm *made, MPI_Request *request);
-/* Errors on a communicator of ours are returned from now on. On an error it is freed. Local. */
+/* Makes errors on a communicator of Isogrid be returned. On an error the communicator is freed. Local. */
 iso_status iso_mpi_return_errors_of(MPI_Comm *made);
-/* As MPI_Comm_free; does nothing with MPI_COMM_NULL. */
+/* The same as MPI_Comm_free; does nothing with MPI_COMM_NULL. */
 void iso_mpi_free(MPI_Comm *communicator);
-/* As iso_comm_split, of an MPI_Comm. */
+/* The same as iso_comm_split, for an MPI_Comm. */
 iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm **made);
-/* As iso_comm_split, and iso_mpi_of is the MPI_Comm also in a program that goes on after a loss; a rank that is
- * lost in this very call is waited for. Collective. */
+/* The same as iso_comm_split, but iso_mpi_of returns the MPI_Comm also in a program that continues after a loss. If
+ * a rank is lost in this very call, the call does not return. Collective. */
 iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_comm **made);
-/* The MPI_Comm of a communicator, and its address (NULL of NULL), lent. MPI_COMM_NULL of NULL and of what
- * iso_comm_split makes in a program that goes on after a loss. */
+/* The MPI_Comm of a communicator, and its address (NULL for NULL), lent. It is MPI_COMM_NULL for NULL, and for a
+ * communicator that iso_comm_split has made in a program that continues after a loss. */
 MPI_Comm iso_mpi_of(const iso_comm *comm);
 void *iso_mpi_address(iso_comm *comm);
 /* Whether MPI has been finalized. Objects that are destroyed after iso_finish() must not free MPI objects. */

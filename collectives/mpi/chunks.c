@@ -49,7 +49,7 @@ static bool is_staged(const flow *f)
     return f->message->staging != NULL;
 }
 
-/* What MPI sends, or where it receives. */
+/* The address from which MPI sends a chunk, or to which it receives it. */
 static char *of_mpi(const flow *f, int chunk)
 {
     return is_staged(f) ? f->message->staging + (size_t)(chunk % f->buffers) * f->chunk : on_device(f, chunk);
@@ -293,8 +293,7 @@ static iso_status go_on(lines *l)
     iso_status status = ISO_OK;
     for (int i = 0; i < l->n_flows; i++) {
         flow *f = &l->flows[i];
-        iso_status went = f->received ? receive_on(l, f) : send_on(l, f);
-        status = status == ISO_OK ? went : status;
+        keep_first(&status, f->received ? receive_on(l, f) : send_on(l, f));
     }
     return status;
 }

@@ -133,7 +133,7 @@ done:
     return status;
 }
 
-/* From the own row of `room` into those of the others. */
+/* Passes rows of `room` between the ranks: that of `root`, or (-1) those of all ranks. */
 static iso_status pass_chunk(iso_mpi_part *part, const iso_watch *watch, int root, int bytes)
 {
     int count;

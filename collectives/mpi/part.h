@@ -14,7 +14,7 @@
 
 typedef struct iso_mpi_part iso_mpi_part;
 
-/* What a rank passes to a split. */
+/* The arguments of a rank in a split. */
 typedef struct iso_mpi_choice {
     int color, key, rank; /* rank: in the communicator of MPI */
 } iso_mpi_choice;
@@ -22,14 +22,14 @@ typedef struct iso_mpi_choice {
 /* The ranks whose choice has this rank's color, in the order of their keys, else of `choices` [count]. own: the
  * index of this rank's choice. communicator: lent until the part is freed. NULL without memory. Local. */
 iso_mpi_part *iso_mpi_part_create(MPI_Comm communicator, const iso_mpi_choice *choices, int count, int own);
-/* *part becomes NULL. Does nothing if it is. Local. */
+/* Frees *part and sets it to NULL. Does nothing if it is NULL. Local. */
 void iso_mpi_part_free(iso_mpi_part **part);
 int iso_mpi_part_rank(const iso_mpi_part *part);
 int iso_mpi_part_size(const iso_mpi_part *part);
 /* The rank in the communicator of MPI of a rank of the part. */
 int iso_mpi_part_member(const iso_mpi_part *part, int rank);
 
-/* As the calls of comm.h; watch as in wait.h. They need no memory. Collective over the part. */
+/* The same as the calls of comm.h; watch as in wait.h. They need no memory. Collective over the part. */
 iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, const void *mine, size_t bytes,
                                    void *all);
 iso_status iso_mpi_part_broadcast(iso_mpi_part *part, const iso_watch *watch, int root, void *data,

@@ -148,7 +148,7 @@ static void place_regions(reductions *r, const reduction_call *call, int n_leade
     }
 }
 
-/* Where the results of this host lie: in the order of its regions. */
+/* Sets the offsets of this host's results, in the order of its regions. */
 static void place_results(reductions *r, const reduction_call *call, int here)
 {
     size_t at = call->result, size = iso_dtype_size(call->dtype);
@@ -306,8 +306,8 @@ static bool takes(const void *use, const iso_request *request)
     return hosts == l->count && hosts > 1;
 }
 
-/* What this host adds: its own sources, in the order of a tree over them. The leader reads them with its first
- * slot. */
+/* Adds this host's contribution: its own sources, in the order of a tree over them. The leader reads them with its
+ * first slot. */
 static iso_status add_contribution(const iso_request *request, reductions *r, int region)
 {
     const iso_fabric *fabric = request->exchange->fabric;

@@ -3,7 +3,9 @@
 #include "collectives/mpi/call.h"
 #include "runtime/base/memory.h"
 
-enum { SLICE = 1 << 30 /* bytes of one request; MPI counts in int */ };
+/* Bytes of one request: with MPI's header below the limit of messages that travel between hosts without a handshake
+ * (runtime/session/launcher.c). The answer of a handshake would wait behind all that travels the other way. */
+enum { SLICE = (1 << 20) - 4096 };
 
 typedef struct lines {
     MPI_Request *requests; /* receives first */

@@ -35,7 +35,7 @@ iso_status iso_mpi_swap_counts(const iso_watch *watch, const int *in, int *out, 
 iso_status iso_mpi_all_to_all(const iso_watch *watch, const void *in, const int *in_count, const int *in_at,
                               void *out, const int *out_count, const int *out_at, MPI_Comm communicator);
 
-/* As iso_mpi_dup (call.h). */
+/* The same as iso_mpi_dup (call.h), watched. */
 iso_status iso_mpi_dup_on(const iso_watch *watch, MPI_Comm communicator, MPI_Comm *made);
 
 /* A barrier before a call that cannot be polled, if the program goes on after a loss: only a rank that is lost

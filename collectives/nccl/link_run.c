@@ -1,4 +1,4 @@
-/* What the devices of this rank do in a run. */
+/* The work of this rank's devices in a run of an exchange. */
 #include "collectives/coll_impl.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"

@@ -5,7 +5,7 @@
 
 /* ---- positions ---- */
 
-/* What a domain receives lies before what it sends. */
+/* Computes the positions: in a domain's area, received messages lie before sent ones. */
 void iso_linked_close(const iso_fabric *fabric, iso_linked *linked)
 {
     linked->bytes = 0;

@@ -53,7 +53,7 @@ typedef struct added_call {
     int64_t count;         /* elements; of one member's part if it scatters */
 } added_call;
 
-/* Of an exchange. */
+/* The reductions of one exchange. */
 typedef struct additions {
     const adders *a;
     added_region *regions;
@@ -243,7 +243,7 @@ done:
     return status;
 }
 
-/* What a device of this rank adds: the sources there. */
+/* Adds the contribution of a device of this rank: the sources in its domain. */
 static iso_status add_pack(const iso_request *request, additions *w, int region, int domain)
 {
     const iso_fabric *fabric = request->exchange->fabric;

@@ -26,7 +26,7 @@
 #include "runtime/base/memory.h"
 
 enum { PAGE = 4096, PATH_BYTES = 80 };
-static const size_t huge_page = (size_t)2 << 20;
+static const size_t huge_page = (size_t)2 << 20, move_block = (size_t)16 << 20;
 
 /* Maps `bytes` of a file (-1: private memory), on huge pages if there are enough of them. */
 static iso_status map(int file, size_t bytes, const char *what, iso_window *window)
@@ -193,6 +193,16 @@ iso_status iso_window_create(const iso_comm *host, size_t bytes, const char *wha
     }
 done:
     return status;
+}
+
+void iso_window_move(const iso_window *from, size_t bytes, const iso_window *to)
+{
+    for (size_t at = 0; at < bytes; at += move_block) {
+        size_t count = bytes - at < move_block ? bytes - at : move_block;
+        memcpy(to->base + at, from->base + at, count);
+        if (madvise(from->base + at, count, MADV_REMOVE)) /* of shared memory; only a hint */
+            madvise(from->base + at, count, MADV_DONTNEED);
+    }
 }
 
 void iso_window_destroy(iso_window *window)

@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -65,6 +66,8 @@ def main():
     parser.add_argument("--prefix", default="")
     parser.add_argument("--calibration")
     arguments = parser.parse_args()
+    if "OPENBLAS_CORETYPE" in os.environ:
+        sys.exit("OPENBLAS_CORETYPE is set, and changes how fast products are: unset it")
     results = {"date": str(datetime.date.today()), "network": json.load(open(NETWORK, encoding="utf-8")), "slots": SLOTS, "memory": MEMORY, "rows": []}
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.calibration or f"{folder}/calibration.json"

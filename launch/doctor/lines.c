@@ -61,7 +61,7 @@ static void add_ranks(const iso_doctor *doctor, const iso_doctor_result *result,
         iso_text_add(text, ", ... (%d ranks)", result->groups[group].n_ranks);
 }
 
-/* What the finding is of, unless it is of all ranks: "h2: ", "rank 3 (h2): ". */
+/* Adds the hosts or ranks of the finding, unless it concerns all ranks: "h2: ", "rank 3 (h2): ". */
 static void add_where(const iso_doctor *doctor, const iso_doctor_result *result, int group, iso_text *text)
 {
     if (result->groups[group].n_ranks == iso_ranks(doctor->ctx))

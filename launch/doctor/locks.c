@@ -39,7 +39,7 @@ static int try_lock(const char *path)
     return error;
 }
 
-/* By the chief, which has made the file; locks it. */
+/* Locks the file on the chief, which has made it. */
 static iso_status lock_on_chief(const char *path, int file, iso_doctor_finding *finding)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

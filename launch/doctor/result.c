@@ -1,4 +1,4 @@
-/* What the ranks found: gathered, and grouped by outcome. */
+/* The findings of the ranks: gathered, and grouped by outcome. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

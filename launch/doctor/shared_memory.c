@@ -33,7 +33,7 @@ static const iso_doctor_outcome outcomes[] = {
 
 static const double small = 64 << 20, segment = 4 << 20; /* bytes */
 
-/* What Open MPI puts there for each rank. */
+/* The bytes that Open MPI needs there for each rank. */
 static double bytes_of_rank(const iso_doctor *doctor)
 {
     char value[32];
@@ -102,7 +102,8 @@ typedef struct shared_room {
     double needed;      /* by Open MPI, for a job of this size */
 } shared_room;
 
-/* What Open MPI's PMIx has in the folder of a job is needed besides the segments; it is not in /dev/shm else. */
+/* Counts the files that Open MPI's PMIx has in the folder of a job, which are needed besides the segments;
+ * otherwise they are not in /dev/shm. */
 static void count_own(const iso_doctor *doctor, const char *folder, shared_room *room)
 {
     char prefix[200];

@@ -24,7 +24,7 @@ char *iso_doctor_name(const iso_doctor *doctor, const char *what)
     return path;
 }
 
-/* By the chief: "" if the file cannot be made. */
+/* Makes the file on the chief; text is "" if it cannot be made. */
 static void make_file(const iso_doctor *doctor, const char *what, char text[PATH_BYTES], int *file)
 {
     char *path = iso_doctor_name(doctor, what);

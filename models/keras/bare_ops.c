@@ -105,10 +105,20 @@ static json_t *layer_of(const iso_op *op, const char **type)
     return NULL;
 }
 
+static bool is_gelu_by_tanh(const iso_op *op)
+{
+    return op->type == &iso_op_gelu &&
+           ((const iso_unary_attrs *)op->attrs)->kind == ISO_UNARY_GELU_APPROXIMATE;
+}
+
 iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config)
 {
     *module = "keras.layers";
-    *config = layer_of(op, type);
+    *config = is_gelu_by_tanh(op) ? json_pack("{s: b}", "approximate", 1) : layer_of(op, type);
+    if (is_gelu_by_tanh(op)) { /* Keras has no name for this activation */
+        *module = "keras.src.ops.nn";
+        *type = "Gelu";
+    }
     for (size_t i = 0; !*config && i < sizeof operations / sizeof *operations; i++)
         if (strcmp(op->type->name, operations[i].op) == 0) {
             *module = ISO_KERAS_OPERATIONS;

@@ -194,8 +194,8 @@ static json_t *attribute_json(const iso_attribute *attribute)
     return json_null();
 }
 
-/* What the call of a layer is given by name. Tensors among it are the last of the inputs, and go out of their
- * list. */
+/* The arguments of a layer's call that are given by name. Tensors among them are the last of the inputs, and are
+ * removed from the list of inputs. */
 static json_t *call_arguments(const iso_attribute *call, json_t *list)
 {
     json_t *out = json_object();
@@ -240,7 +240,7 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
 {
     json_t *nodes = json_array();
     const char *module = json_string_value(json_object_get(layer, "module"));
-    bool separate = strcmp(type, "MultiHeadAttention") == 0 || strcmp(module, ISO_KERAS_OPERATIONS) == 0;
+    bool separate = strcmp(type, "MultiHeadAttention") == 0 || iso_keras_is_module_of_operations(module);
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? iso_no_memory(CONFIG) : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->n_calls; i++) {
         json_t *node = NULL;
@@ -315,12 +315,12 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
         json_decref(noted);
         return status;
     }
-    if (strcmp(module, ISO_KERAS_OPERATIONS) == 0)
+    if (iso_keras_is_module_of_operations(module))
         config = json_pack("{s: s}", "name", w->name[number]);
     else
         config = json_pack("{s: s, s: b, s: o}", "name", w->name[number], "trainable", trainable, "dtype",
                            policy(w->graph, compute_type(w, operation)));
-    if (strcmp(module, ISO_KERAS_OPERATIONS) != 0 && json_object_update(config, noted)) {
+    if (json_object_update(config, noted)) {
         json_decref(config);
         config = NULL;
     }

@@ -1,11 +1,20 @@
 /* Operations of keras.ops between layers, such as `x + y` and `2 * x` make in a file. Supported are those whose
- * only arguments are one or two tensors, or a tensor and a number. */
+ * only arguments are one or two tensors, or a tensor and a number, and gelu. */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
+#include "models/keras/writer_impl.h"
 
 typedef iso_tensor *(*binary)(iso_tensor *a, iso_tensor *b);
 typedef iso_tensor *(*unary)(iso_tensor *x);
+
+/* The one operation with a setting: whether it is computed by tanh. Keras's default is true. */
+#define GELU "Gelu"
+#define APPROXIMATE "approximate"
+static iso_tensor *gelu_by_tanh(iso_tensor *x)
+{
+    return iso_gelu(x, true);
+}
 
 static const struct {
     const char *type; /* the class in keras.src.ops */
@@ -18,13 +27,19 @@ static const struct {
     {"Exp", NULL, iso_exp},         {"Log", NULL, iso_log},           {"Sqrt", NULL, iso_sqrt},
     {"Square", NULL, iso_square},   {"Tanh", NULL, iso_tanh},         {"Relu", NULL, iso_relu},
     {"Sigmoid", NULL, iso_sigmoid}, {"Silu", NULL, iso_silu},         {"Softplus", NULL, iso_softplus},
+    {GELU, NULL, gelu_by_tanh},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+
+bool iso_keras_is_module_of_operations(const char *module)
+{
+    return strncmp(module, "keras.src.ops.", 14) == 0;
+}
 
 bool iso_keras_is_operation(const iso_keras_layer *l)
 {
     const char *module = iso_keras_text(l->entry, "module");
-    return module && strncmp(module, "keras.src.ops.", 14) == 0;
+    return module && iso_keras_is_module_of_operations(module);
 }
 
 static int operations_find(const char *type)
@@ -69,6 +84,9 @@ static iso_status operations_check(const iso_keras_network *net, const iso_keras
 {
     iso_keras_arguments arguments = {.reader = net->reader, .members = l->config, .call = node->others};
     iso_status status = iso_keras_arguments_begin(&arguments);
+    if (status == ISO_OK && strcmp(l->type, GELU) == 0 &&
+        json_is_boolean(json_object_get(l->config, APPROXIMATE)))
+        iso_keras_arguments_take(&arguments, APPROXIMATE);
     return status == ISO_OK ? iso_keras_arguments_end(&arguments, ISO_OK) : status;
 }
 
@@ -96,7 +114,9 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
     if (!iso_dtype_is_float(iso_tensor_dtype(in->tensor[0])))
         return iso_keras_refuse(net->reader, "operations on %s are not supported",
                                 iso_dtype_name(iso_tensor_dtype(in->tensor[0])));
-    if (operations[kind].one)
+    if (strcmp(l->type, GELU) == 0)
+        y = iso_gelu(in->tensor[0], !json_is_false(json_object_get(l->config, APPROXIMATE)));
+    else if (operations[kind].one)
         y = operations[kind].one(in->tensor[0]);
     else if (in->count == 2)
         y = operations[kind].two(widened(in->tensor[0], in->tensor[1]),

@@ -43,7 +43,7 @@ static bool check_numbers(const attention *a)
     return true;
 }
 
-/* Which dimensions are attended to: all between batch and features, or the last of them. */
+/* Finds the dimensions that are attended to: all between batch and features, or the last of them. */
 static bool find_axes(attention *a, const iso_shape *x)
 {
     int count = a->options->attention_axis_count;

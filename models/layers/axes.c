@@ -1,4 +1,4 @@
-/* For layers over dimensions other than the last: moves these to the end, and back. */
+/* Moves dimensions to the end, and back, for layers over dimensions other than the last. */
 #include "models/layers/layer_impl.h"
 
 uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, int count)

@@ -29,7 +29,7 @@ struct iso_layer_config {
 
 typedef struct iso_layer_type {
     const char *keras; /* the class in Keras: "Dense" */
-    /* Of a class of another package than Keras: the names under which files have it, "keras_hub.layers" and
+    /* For a class of another package than Keras: the names under which files have it, "keras_hub.layers" and
      * "keras_hub>PositionEmbedding". NULL: a class of keras.layers. */
     const char *module, *registered;
     /* x: the inputs, `count` of them. Errors stay in their graph, and refused arguments in the config. The

@@ -10,7 +10,7 @@ typedef struct iso_conv_windows {
     iso_padding padding;
 } iso_conv_windows;
 
-/* From the members of a layer's options; without groups. */
+/* The windows of a convolution, from the members of a layer's options; without groups. */
 #define ISO_CONV_WINDOWS(options)                                                                            \
     iso_conv_windows_of((options).kernel_size_hw, (options).kernel_size, (options).strides_hw,               \
                         (options).strides, (options).dilation_hw, (options).dilation, (options).padding)

@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-/* Normalises over all dimensions but that of the channels: in training functions with the mean and (biased)
- * variance of the global batch, which also update the moving statistics, moving = momentum * moving + (1 -
- * momentum) * batch; in other functions with the moving statistics. Variables: gamma, beta, moving_mean,
- * moving_variance: [c]. */
+/* Normalises over all dimensions except the channels. In training functions it uses the mean and (biased) variance
+ * of the global batch, which also update the moving statistics, moving = momentum * moving + (1 - momentum) *
+ * batch; in other functions it uses the moving statistics. Variables: gamma, beta, moving_mean, moving_variance:
+ * [c]. */
 typedef struct iso_batch_norm_options {
     char begin_;
     iso_tensor *x;
@@ -31,8 +31,8 @@ typedef struct iso_batch_norm_options {
 ISO_API iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *options, size_t size);
 #define iso_batch_norm(...) iso_batch_norm_with(ISO_OPTIONS(iso_batch_norm_options, __VA_ARGS__))
 
-/* Normalises each row over its last `axes` dimensions, or over those listed. Variables: gamma, beta, of their
- * shape. */
+/* Normalises each row over its last `axes` dimensions, or over the listed ones. Variables: gamma, beta, of the
+ * shape of these dimensions. */
 typedef struct iso_layer_norm_options {
     char begin_;
     iso_tensor *x;

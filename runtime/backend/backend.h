@@ -28,7 +28,7 @@ static inline size_t iso_array_bytes(const iso_array *array)
  * weights w and its slots in place from the summed gradient g, by hyper of iso_rates. */
 typedef void (*iso_rule_run)(int64_t n, void *w, void *const *slots, const void *g, const double *hyper);
 
-/* What a rule takes in a step. */
+/* The rates of an optimizer's rule in a step. */
 typedef struct iso_rates {
     bool apply; /* false: the step only accumulates gradients */
     double hyper[ISO_MAX_HYPER];
@@ -60,7 +60,8 @@ typedef struct iso_optimizer_call {
     const iso_optimizer_run *runs; /* of one bucket; read when the call is queued */
 } iso_optimizer_call;
 
-/* Where a device keeps the list of what a step updates, from step to step. The caller allocates it, zeroed. */
+/* The memory in which a device keeps the list of the updates of a step, from step to step. The caller allocates it,
+ * zeroed. */
 typedef struct iso_optimizer_table {
     size_t bytes; /* at least iso_backend.table_entry for each run of a step */
     void *device; /* [bytes] of the device's memory */
@@ -81,17 +82,17 @@ typedef struct iso_work {
     const iso_kernel *kernel;
     const iso_kernel_call *call;
     const iso_box_copy *copy; /* NULL: the kernel */
-    const char *layer;        /* of the kernel's op, for messages; NULL: none */
+    const char *layer;        /* of the kernel's op, for messages; NULL, "": none */
     /* Marks its begin as this moment, and its end as the next one; NULL: it is not timed. */
     iso_device_timer *timer;
     int moment;
 } iso_work;
 
-/* Instructions that a backend has prepared to be executed in each step: on the CPU a list, on a device that can
- * record them a recorded sequence. */
+/* Instructions that a backend has prepared to be executed in each step: a list, which a device that can record it
+ * captures. */
 typedef struct iso_sequence iso_sequence;
 
-/* What a user may choose of kernels. */
+/* The choices of kernels that a user may make. */
 typedef struct iso_backend_settings {
     bool tf32; /* products of float32 multiply as TF32, with 10 bits of the fraction */
 } iso_backend_settings;
@@ -106,7 +107,8 @@ typedef struct iso_tuned {
 /* Choices that can be measured: which algorithm does a work, such as a product of one shape. Texts name both, and
  * mean the same on all ranks whose machines are alike. */
 typedef struct iso_backend_tuning {
-    /* What choices depend on: member 0, 1, ... has a name ("device") and a value ("NVIDIA H200"). False: no more. */
+    /* Gets the properties on which measured choices depend: member 0, 1, ... has a name ("device") and a value
+     * ("NVIDIA H200"). False: no more. */
     bool (*machine)(int member, const char **name, char *value, size_t size);
     /* Number `number` of the works that kernels were found for (iso_backend.find); NULL: there are not so many.
      * Constant. */
@@ -139,15 +141,20 @@ typedef struct iso_backend {
     int (*level)(void);
     void (*limit)(int level);
     const char *(*kernels)(void); /* the name of the level in use, for checkpoints: "AVX-512" */
-    /* In whose memory the kernels of slot number `turn` among those of its host work: the slots take the devices
-     * that this process sees in turn. They are of one kind. */
+    /* The device in whose memory the kernels of slot number `turn` of its host work: the slots take the devices
+     * that this process sees in turn. All devices are of one kind. */
     const iso_device *(*device)(int turn);
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
     /* Prepares instructions, in order. `work` and what it points to stay where they are, and the addresses in them
      * stay the same, until `discard`. */
-    iso_status (*capture)(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
-    /* Queues instructions [first, first + count) of a sequence, on its stream. */
-    void (*launch)(const iso_sequence *sequence, int first, int count);
+    iso_status (*sequence)(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
+    /* From now on a launch of the whole sequence is one launch of what is captured here. To be called after the same
+     * works were launched once: until then libraries may load kernels, which a capture does not allow. Does nothing
+     * if it is captured. ISO_FAILED: the device refuses. NULL: there is nothing to capture. */
+    iso_status (*capture)(iso_sequence *sequence);
+    /* Queues instructions [first, first + count) of a sequence, on its stream. ISO_FAILED: a library refuses one, and
+     * those after it are not queued. */
+    iso_status (*launch)(const iso_sequence *sequence, int first, int count);
     void (*discard)(iso_sequence *sequence); /* does nothing with NULL */
     /* For reductions between slots: out[i] = a[i] + b[i] (out may be a), by dtype. stream NULL: the exchanges of the
      * CPU call it (iso_device.reach), and it is done at once. */
@@ -169,11 +176,12 @@ typedef struct iso_backend {
 /* Finds a backend by its name; "auto": the first of the list that this machine can use. ISO_INVALID names it, those
  * of this build, and why one cannot be used. Local. */
 iso_status iso_backend_find(const char *name, const iso_backend **backend);
-/* Its number in the list, the preferred one first; and the backend of a number, NULL if there is none. Local. */
+/* The number of a backend in the list, the preferred one first; and the backend of a number, NULL if there is none.
+ * Local. */
 int iso_backend_number(const iso_backend *backend);
 const iso_backend *iso_backend_numbered(int number);
-/* From now on backends can be used whose device is missing, for plans: they tell the sizes of kernels, and run
- * nothing. Before the first context begins. */
+/* Allows backends whose device is missing, for plans: they report the sizes of kernels, and run nothing. To be
+ * called before the first context begins. */
 void iso_backend_only_plan(void);
 bool iso_backend_only_plans(void);
 /* Adds one more backend at the end of the list, for tests. It is lent. Before the first context begins. */

@@ -13,7 +13,7 @@ static iso_backend backend = {.name = "cuda", .unavailable = unavailable}; /* al
 static const iso_backend *on_device;                                       /* the library's table */
 static char reason[400];                                                   /* why there is none */
 
-/* Without a stream it is an exchange of the CPU, which works in the host's memory. */
+/* Adds two arrays. Without a stream the call comes from an exchange of the CPU, and works in the host's memory. */
 static void sum(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out, iso_stream *stream)
 {
     (stream ? on_device : iso_backend_cpu())->sum(dtype, n, a, b, out, stream);
@@ -24,7 +24,8 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
     (stream ? on_device : iso_backend_cpu())->maximum(dtype, n, a, b, out, stream);
 }
 
-/* Without cuBLASLt products would be slow and their bits other ones: that must be asked for. */
+/* Whether matrix products are missing: without cuBLASLt they would be slow and have other bits, so that must be
+ * asked for. */
 static bool lacks_products(const iso_cuda_library *library)
 {
     const char *given = getenv("ISOGRID_CUBLASLT_LIBRARY");

@@ -120,7 +120,7 @@ static bool try_near(iso_text *tried)
     return try_path(path, tried);
 }
 
-/* Where the system's loader looks: the program's own run path, LD_LIBRARY_PATH, its cache. */
+/* Tries the paths of the system's loader: the program's own run path, LD_LIBRARY_PATH, its cache. */
 static bool try_loader(iso_text *tried)
 {
     void *handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);

@@ -17,7 +17,7 @@ struct iso_backend;
 struct iso_device;
 struct iso_rates_call;
 
-/* What the host's library gives: functions with state (status.h, memory.h). Messages are given as text. */
+/* Functions of the host's library that have state (status.h, memory.h). Messages are passed as text. */
 typedef struct iso_cuda_host {
     iso_status (*error)(iso_status code, const char *text);
     iso_status (*error_prefix)(iso_status code, const char *text);
@@ -31,7 +31,7 @@ typedef struct iso_cuda_host {
     void (*prepare)(const struct iso_rates_call *call); /* in memory of the host */
 } iso_cuda_host;
 
-/* What is found when CUDA is asked for: the first of these that is true. */
+/* The state of CUDA when it is asked for: the first of these that is true. */
 typedef enum iso_cuda_state {
     ISO_CUDA_NO_LIBRARY,    /* libisogrid_cuda.so is not there: built without CUDA */
     ISO_CUDA_WRONG_LIBRARY, /* it cannot be loaded, or is of another build */

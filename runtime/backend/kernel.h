@@ -42,7 +42,7 @@ typedef struct iso_fault {
     double real;
     char text[240];
 } iso_fault;
-/* For kernels that run on the host: a message of its own. */
+/* Raises a fault with a message of its own, for kernels that run on the host. */
 ISO_API void iso_fault_raise(iso_fault *fault, const char *format, ...);
 
 /* A queue of a device, in which it does one thing after the other. On the CPU all is done at once. */

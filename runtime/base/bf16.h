@@ -1,6 +1,6 @@
-/* bfloat16, as the upper 16 bits of an IEEE 754 binary32: exact to float32, and to the nearest one from wider
- * types, ties to even. A NaN stays a NaN (quiet, with its sign and the upper bits of its payload); what is too
- * large becomes infinite. */
+/* bfloat16: the upper 16 bits of an IEEE 754 binary32. Conversion to float32 is exact; wider types are rounded to
+ * nearest, ties to even. A NaN stays a NaN (quiet, with its sign and the upper bits of its payload); a value that
+ * is too large becomes infinite. */
 #ifndef ISO_BASE_BF16_H
 #define ISO_BASE_BF16_H
 

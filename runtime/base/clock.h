@@ -1,4 +1,4 @@
-/* The clock that durations are measured with. */
+/* The clock for durations. */
 #ifndef ISO_BASE_CLOCK_H
 #define ISO_BASE_CLOCK_H
 

@@ -1,4 +1,4 @@
-/* The device seam: the memory of tensors, and how the host reaches it.
+/* The device interface: the memory of tensors, and how the host reaches it.
  *
  * Tensors of slots are in the memory of a device, which the host may load and store only if the device says so
  * (host_access: the CPU). Everywhere else the host queues copies and fills on a stream and waits for it, or
@@ -22,7 +22,8 @@ struct iso_stream {
     const iso_device *device;
 };
 
-/* A moment in a stream: all that was queued before it is done. A device's own events begin with this struct. */
+/* An event, like those of CUDA: it completes when all work that was queued on a stream before it is done. A
+ * device's own events begin with this struct. */
 typedef struct iso_device_event {
     const iso_device *device;
 } iso_device_event;
@@ -43,7 +44,8 @@ typedef struct iso_device_gather {
     void *const *copies;
 } iso_device_gather;
 
-/* Moments that a stream comes to. A device's own timers begin with this struct. */
+/* A timer: `moments` time stamps, each of which is taken when a stream reaches it. A device's own timers begin with
+ * this struct. */
 typedef struct iso_device_timer {
     const iso_device *device;
     int moments;
@@ -64,7 +66,7 @@ struct iso_device {
     void (*release_pinned)(const iso_device *device, void *memory);
     iso_status (*create_stream)(const iso_device *device, iso_stream **stream);
     void (*destroy_stream)(iso_stream *stream); /* does nothing with NULL */
-    /* Queues a copy between any two of: the memory of devices of this kind, the host's. The regions do not
+    /* Queues a copy within or between the memory of devices of this kind and of the host. The regions do not
      * overlap. Until the next wait, the host must not write `from`, read `to` or free them. */
     void (*copy)(iso_stream *stream, void *to, const void *from, size_t bytes);
     /* Queues a fill: `count` elements at `to` become copies of the one at `element`, of `size` bytes (1, 2, 4 or
@@ -76,11 +78,11 @@ struct iso_device {
     iso_status (*check)(iso_stream *stream);
     iso_status (*create_event)(const iso_device *device, iso_device_event **event);
     void (*destroy_event)(iso_device_event *event); /* does nothing with NULL */
-    /* The event is from now on the present end of the stream's queue, of the event's own device. Before the first
-     * `record` it has passed. */
+    /* Records the event at the present end of the stream's queue. The stream is of the event's own device. An event
+     * that was never recorded is complete. */
     void (*record)(iso_device_event *event, iso_stream *stream);
-    /* What is queued on the stream from now on begins after the event, as it is recorded now; the host does not
-     * wait. */
+    /* Makes work that is queued on the stream from now on wait for the event as it is recorded now; the host does
+     * not wait. */
     void (*await)(iso_stream *stream, const iso_device_event *event);
     bool (*passed)(const iso_device_event *event);
     /* The host waits. Returns the first error of the event's stream since its last wait. */
@@ -91,22 +93,22 @@ struct iso_device {
     iso_status (*export_event)(const iso_device_event *event, unsigned char handle[ISO_DEVICE_HANDLE]);
     iso_status (*import_event)(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
                                iso_device_event **event);
-    /* Timers, for profiles. NULL: what is queued is done at once, and the host's clock tells when. */
+    /* Timers, for profiles. NULL: queued work is done at once, and the host's clock gives the times. */
     iso_status (*create_timer)(const iso_device *device, int moments, iso_device_timer **timer);
     void (*destroy_timer)(iso_device_timer *timer); /* does nothing with NULL */
-    /* Queues a mark: moment number `moment` is when the stream comes to it. In instructions that are captured, each
-     * launch marks it again. */
+    /* Queues time stamp number `moment`, which is taken when the stream reaches it. In captured instructions, each
+     * launch takes it again. */
     void (*mark)(iso_device_timer *timer, int moment, iso_stream *stream);
-    /* Waits until all that was queued on the stream is done. time: [moments] when the stream came to the last mark of
-     * each, in nanoseconds of the host's clock; 0: to none. They are in the stream's order, and no earlier than the
-     * mark was queued. */
+    /* Waits until all work queued on the stream is done. time: [moments] the last time stamp of each number, in
+     * nanoseconds of the host's clock; 0: none was taken. They are in the stream's order, and not before the time
+     * at which they were queued. */
     iso_status (*read_timer)(iso_device_timer *timer, iso_stream *stream, int64_t *time);
     /* Opens to the device the memory that the ranks of a host share, mapped at `shared` in this process:
      * *memory is its address on the device, until `detach`. */
     iso_status (*attach)(const iso_device *device, void *shared, size_t bytes, void **memory);
     void (*detach)(const iso_device *device, void *memory);
-    /* Where the exchanges of the CPU, which pull in shared memory, find the device's memory. NULL: NULL. The
-     * host's own memory is found where it is. A device that gathers finds it at its own address. */
+    /* The address at which the exchanges of the CPU, which pull in shared memory, find the device's memory. NULL
+     * for NULL. The host's own memory is found at its own address, and so is the memory of a device that gathers. */
     void *(*reach)(void *memory);
     /* Queues a gather of at most ISO_MOST_GATHERED operands and copies, in the memory of the stream's device
      * and in what is attached. The slots' windows are then in the device's memory, and those of one domain on
@@ -131,7 +133,7 @@ struct iso_device {
 /* The CPU: plain memory. */
 const iso_device *iso_device_cpu(void);
 
-/* Copies bytes of a device's memory to the host's, or the other way round, and waits. */
+/* Copies bytes between a device's memory and the host's, and waits. */
 iso_status iso_device_read(iso_stream *stream, void *host, const void *memory, size_t bytes);
 iso_status iso_device_write(iso_stream *stream, void *memory, const void *host, size_t bytes);
 

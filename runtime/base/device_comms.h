@@ -1,4 +1,4 @@
-/* Communicators of devices, which need not reach each other's memory (NCCL): a part of the device seam (device.h).
+/* Communicators of devices, which need not reach each other's memory (NCCL): a part of device.h's interface.
  *
  * A communicator has members, each a device; a process has one or several of them. A call begins work and does not
  * wait for other processes: before the next call of the same communicator, `test` must say that the work has begun.

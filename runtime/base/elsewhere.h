@@ -1,4 +1,4 @@
-/* Errors that this rank has because another one has an error. */
+/* Errors of this rank that another rank's error has caused. */
 #ifndef ISO_BASE_ELSEWHERE_H
 #define ISO_BASE_ELSEWHERE_H
 
@@ -9,7 +9,7 @@
 /* Marks this thread's recorded error: it happened on another rank, whose message says more. An agreement takes the
  * message of a rank that has an error of its own, if there is one. Returns the code unchanged. */
 iso_status iso_error_elsewhere(iso_status code);
-/* Whether this thread's last recorded error is so marked. */
+/* Whether this thread's last recorded error has this mark. */
 bool iso_error_is_elsewhere(void);
 
 #endif

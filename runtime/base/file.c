@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "runtime/base/memory.h"
@@ -55,6 +56,25 @@ bool iso_file_write(int file, const void *data, size_t bytes)
             return false;
         at += written;
         bytes -= (size_t)written;
+    }
+    return true;
+}
+
+enum { MOST_AT_ONCE = 1 << 30 }; /* Linux transfers less than 2 GiB per call */
+
+bool iso_file_read(int file, void *data, size_t bytes, uint64_t offset, size_t *got)
+{
+    for (*got = 0; *got < bytes;) {
+        size_t left = bytes - *got;
+        ssize_t count = pread(file, (char *)data + *got, left < MOST_AT_ONCE ? left : MOST_AT_ONCE,
+                              (off_t)(offset + *got));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return false;
+        if (count == 0)
+            break;
+        *got += (size_t)count;
     }
     return true;
 }
@@ -120,6 +140,24 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
 }
 
 /* ---- folders ---- */
+
+bool iso_folder_takes_files(const char *folder)
+{
+    struct stat about;
+    struct statvfs space;
+    if (stat(folder, &about) != 0)
+        return false;
+    if (!S_ISDIR(about.st_mode)) {
+        errno = ENOTDIR;
+        return false;
+    }
+    if (access(folder, W_OK | X_OK) != 0)
+        return false;
+    bool full = statvfs(folder, &space) == 0 && space.f_blocks > 0 && space.f_bfree == 0;
+    if (full)
+        errno = ENOSPC;
+    return !full;
+}
 
 iso_status iso_folder_sync(const char *folder)
 {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "runtime/base/status.h"
@@ -30,12 +31,18 @@ bool iso_file_name_ends(const char *path, const char *end);
 /* Writes all bytes at the file's position, however many calls that takes. False: errno has the reason. */
 bool iso_file_write(int file, const void *data, size_t bytes);
 
+/* Reads bytes at an offset of the file, however many calls that takes. *got: how many there are, fewer than `bytes`
+ * only at the file's end. False: errno has the reason. */
+bool iso_file_read(int file, void *data, size_t bytes, uint64_t offset, size_t *got);
+
 /* Reads what is left of a stream into *text, which the caller frees with iso_free. False: *text is NULL, and
  * errno has the reason; EFBIG: there are `most` bytes or more. */
 bool iso_file_read_all(FILE *file, size_t most, char **text, size_t *size);
 
 /* Makes a folder and its parents if they are missing, and syncs the parent of each that it makes. ISO_IO. */
 iso_status iso_folder_make(const char *folder);
+/* Whether a file can be made in a folder that is there. False: errno has the reason. */
+bool iso_folder_takes_files(const char *folder);
 /* ISO_IO: a rename in the folder may be lost if the power fails. */
 iso_status iso_folder_sync(const char *folder);
 

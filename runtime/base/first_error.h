@@ -21,7 +21,7 @@ static inline void iso_first_error_keep(iso_first_error *first, iso_status statu
     snprintf(first->message, sizeof first->message, "%s", iso_error_message());
 }
 
-/* ISO_OK, or the error: its message becomes this thread's. */
+/* Returns ISO_OK or the error, whose message becomes this thread's. */
 static inline iso_status iso_first_error_get(const iso_first_error *first)
 {
     return first->status == ISO_OK ? ISO_OK : iso_error(first->status, "%s", first->message);

@@ -19,7 +19,7 @@
 #define iso_list_add(array, count, item, what)                                                               \
     iso_list_add_bytes(&(array), &(count), sizeof(*(array) = (item)), &(item), what)
 
-/* What the macros call. list: the address of the pointer to the items, of `size` bytes each. */
+/* The function behind the macros. list: the address of the pointer to the items, of `size` bytes each. */
 iso_status iso_list_reserve_bytes(void *list, size_t count, size_t more, size_t size, const char *what);
 iso_status iso_list_add_bytes(void *list, int *count, size_t size, const void *item, const char *what);
 

@@ -72,8 +72,7 @@ template <class type> struct iso_options_ {
 #define ISO_ASSIGN_24_(a, ...) (void)(iso_o_ a), ISO_ASSIGN_23_(__VA_ARGS__)
 #endif
 
-/* For any number in an options struct for which zero means something else: the number zero itself
- * (.momentum = ISO_ZERO). */
+/* The number zero in an options struct, for members in which 0 means the default (.momentum = ISO_ZERO). */
 #define ISO_ZERO (-2147483647 - 1)
 
 /* A number given in options: `fallback` if it was left out, 0 if it is ISO_ZERO. */

@@ -11,11 +11,20 @@
 static _Thread_local char message[4096];
 static _Thread_local bool elsewhere;
 
+/* Writes the message from this byte on; nothing if `format` is NULL. Returns what vsnprintf does. */
+__attribute__((format(printf, 2, 0))) static int print_message(size_t at, const char *format, va_list args)
+{
+    if (format)
+        return vsnprintf(message + at, sizeof message - at, format, args);
+    message[at] = '\0';
+    return 0;
+}
+
 iso_status iso_error(iso_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format ? format : "", args);
+    print_message(0, format, args);
     va_end(args);
     elsewhere = false;
     return code;
@@ -38,7 +47,7 @@ iso_status iso_error_prefix(iso_status code, const char *format, ...)
     memcpy(old, message, sizeof old);
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(message, sizeof message, format ? format : "", args);
+    int length = print_message(0, format, args);
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof message)
         snprintf(message + length, sizeof message - (size_t)length, "%s", old);
@@ -51,7 +60,7 @@ iso_status iso_no_memory(const char *format, ...)
     memcpy(message, begin, sizeof begin);
     va_list args;
     va_start(args, format);
-    vsnprintf(message + sizeof begin - 1, sizeof message - (sizeof begin - 1), format ? format : "", args);
+    print_message(sizeof begin - 1, format, args);
     va_end(args);
     elsewhere = false;
     return ISO_NO_MEMORY;

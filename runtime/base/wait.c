@@ -97,7 +97,7 @@ uint32_t iso_count_add(iso_count *count)
     return atomic_fetch_add(&count->value, 1) + 1;
 }
 
-/* What a thread knows about other threads that want its core. */
+/* A thread's knowledge of other threads that want its core. */
 static _Thread_local struct {
     int64_t checked; /* ns */
     long n_losses;   /* times it lost the core so far */

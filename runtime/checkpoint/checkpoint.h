@@ -49,7 +49,7 @@ ISO_API bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *numb
 ISO_API const char *iso_saved_file_path(const iso_saved_file *file);
 /* The JSON text of /isogrid/state; NULL: the file has none. Lent. */
 ISO_API const char *iso_saved_file_state(const iso_saved_file *file);
-/* Its tensors, and below its groups: their count, and each by index; NULL outside [0, count). Lent. */
+/* The tensors of a file, and below its groups: their number, and each by index; NULL outside [0, count). Lent. */
 ISO_API int iso_saved_file_tensors(const iso_saved_file *file);
 ISO_API const iso_saved_tensor *iso_saved_file_tensor(const iso_saved_file *file, int index);
 /* The name of the type that stores its elements: "float16", which is read as float32. *bytes: the size of one
@@ -80,8 +80,8 @@ ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
  * `passed_over` (may be NULL). ISO_INVALID, ISO_IO: the folder cannot be listed. Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
-/* As iso_checkpoint_find; the chief warns of the skipped files: "<what> passes over", and a line on each.
- * Collective. */
+/* The same as iso_checkpoint_find, but the chief warns of the skipped files: "<what> passes over", and a line on
+ * each. Collective. */
 ISO_API iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder,
                                          const char *pattern, iso_saved_file **file);
 /* The file of a checkpoint that is named by its folder or by FOLDER/latest (the newest complete one), or by

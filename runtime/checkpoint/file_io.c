@@ -35,21 +35,12 @@ iso_status iso_file_write_at(int file, const char *name, const void *data, size_
 
 iso_status iso_file_read_at(int file, const char *name, void *data, size_t bytes, uint64_t offset)
 {
-    char *to = data;
-    while (bytes > 0) {
-        ssize_t got = pread(file, to, bytes < MOST_AT_ONCE ? bytes : MOST_AT_ONCE, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return file_io_failed(name, "reading", bytes, offset);
-        if (got == 0)
-            return iso_error(ISO_INVALID, "'%s' ends at %" PRIu64 ", %zu bytes too early", name, offset,
-                             bytes);
-        to += got;
-        offset += (uint64_t)got;
-        bytes -= (size_t)got;
-    }
-    return ISO_OK;
+    size_t got;
+    if (!iso_file_read(file, data, bytes, offset, &got))
+        return file_io_failed(name, "reading", bytes - got, offset + got);
+    return got == bytes ? ISO_OK
+                        : iso_error(ISO_INVALID, "'%s' ends at %" PRIu64 ", %zu bytes too early", name,
+                                    offset + got, bytes - got);
 }
 
 iso_status iso_file_reserve(int file, const char *name, uint64_t bytes)

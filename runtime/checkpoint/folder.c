@@ -63,7 +63,7 @@ void iso_path_free(iso_path *parts)
 
 /* ---- temporary files ---- */
 
-/* For file systems without locks see is_left_behind: there only old files are swept. */
+/* Locks a file. For file systems without locks see is_left_behind: there only old files are removed. */
 static bool lock(int file, int how)
 {
     int result;

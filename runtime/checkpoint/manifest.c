@@ -91,7 +91,7 @@ static void put_number(packer *p, int64_t number)
     manifest_put(p, &number, sizeof number);
 }
 
-/* Its length with the terminating zero (0 for NULL), then the characters. */
+/* Packs a text: its length with the terminating zero (0 for NULL), then the characters. */
 static void put_text(packer *p, const char *text)
 {
     size_t length = text ? strlen(text) + 1 : 0;

@@ -4,7 +4,7 @@
 
 #include "runtime/base/types.h"
 
-/* How a file stores an element: little-endian, with this many bits. */
+/* The storage of an element in a file: little-endian, with this many bits. */
 typedef enum iso_storage_type {
     ISO_STORAGE_F16,
     ISO_STORAGE_BF16,
@@ -26,7 +26,7 @@ size_t iso_storage_type_size(iso_storage_type element);
 const char *iso_storage_type_name(iso_storage_type element);
 /* The type that holds all its values (for ISO_STORAGE_U64: those below 2^63). */
 iso_dtype iso_storage_type_dtype(iso_storage_type element);
-/* How memory stores a type: little-endian on all machines that Isogrid runs on. */
+/* The storage of a type in memory: little-endian on all machines that Isogrid runs on. */
 iso_storage_type iso_storage_type_of(iso_dtype dtype);
 
 /* Converts n elements. Floats are rounded to narrower floats, and integers to floats. Any other value that

@@ -174,7 +174,7 @@ static iso_status open_same(iso_context *ctx, const iso_dataset_arrays_options *
 
 /* ---- a share on each rank ---- */
 
-/* What each rank sends to the others about its share. */
+/* The description of a rank's share, which it sends to the others. */
 typedef struct share {
     int64_t rows;
     bool shapes; /* this rank passed arrays */

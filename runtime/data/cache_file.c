@@ -1,4 +1,4 @@
-/* Which ranks make the file, and how a broken one is replaced. */
+/* Makes the file of a cache: chooses the ranks that write it, and replaces a broken one. */
 #include "runtime/data/cache_file_impl.h"
 
 #include "collectives/control/control.h"
@@ -43,7 +43,7 @@ static iso_status any_rank(iso_context *ctx, bool mine, bool *any)
     return status;
 }
 
-/* For rows that are stored in shares: writes the file if `writes`. All ranks take part while one writes.
+/* Writes the file if `writes`, for rows that are stored in shares. All ranks take part while one writes.
  * Collective. */
 static iso_status write_from_shares(iso_context *ctx, const request *w, iso_node *source, bool writes)
 {

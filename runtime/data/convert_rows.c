@@ -24,7 +24,7 @@ static inline void ask_for(const char *row, size_t bytes)
 
 /* ---- gathering rows ---- */
 
-/* How a row, or a part of one, is converted: `runs` stretches of `length` contiguous elements. */
+/* The conversion of a row, or of a part of one: `runs` stretches of `length` contiguous elements. */
 typedef struct stretches {
     int64_t length, n_runs;
     int rank; /* number of leading dimensions over which the runs iterate */
@@ -51,7 +51,7 @@ static stretches part_of_row(const iso_row_part *part)
     return s;
 }
 
-/* Where a stretch begins in its row. */
+/* The position in its row at which a stretch begins. */
 static int64_t begin_of(const stretches *s, int64_t run)
 {
     int64_t at = 0, stride = 1;

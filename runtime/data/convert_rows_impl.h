@@ -24,6 +24,16 @@ static inline int64_t iso_rows_at(const iso_rows *rows, int64_t i)
     return rows->index ? rows->index[i] : rows->begin + i;
 }
 
+/* The number of rows, from i on, that are consecutive; at most `most`. */
+static inline int64_t iso_rows_consecutive(const iso_rows *rows, int64_t i, int64_t most)
+{
+    int64_t count = 1;
+    while (count < most && i + count < rows->count &&
+           iso_rows_at(rows, i + count) == iso_rows_at(rows, i) + count)
+        count++;
+    return count;
+}
+
 /* Gathers rows of `elements` elements each (or a part of each) from a dense array at `base` into `out`, dense
  * and converted. Returns -1, or the number (in base) of the row with an element that does not fit; *element:
  * its position in the row. */

@@ -36,25 +36,26 @@ typedef struct iso_dataset_open_options {
     /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one. Several are joined by
      * ',': "images,ages". */
     const char *x, *y, *sample_weight;
-    bool no_targets;     /* HDF5: inputs only */
-    size_t memory_limit; /* HDF5: if the datasets have more bytes than this in all, rows are read when needed,
-                            else all at once; 0: 1 GiB */
-    int64_t context;     /* text and tokens: the number of tokens of a row */
-    int64_t vocabulary;  /* text and tokens: the file's tokens must be below it; 0: not checked */
+    bool no_targets; /* HDF5: inputs only */
+    size_t
+        memory_limit; /* HDF5, text and tokens: if the datasets, or the file, have more bytes than this, rows are
+                            read when needed, else all at once; 0: 1 GiB, of text and tokens 64 MiB */
+    int64_t context;    /* text and tokens: the number of tokens of a row */
+    int64_t vocabulary; /* text and tokens: the file's tokens must be below it; 0: not checked */
 } iso_dataset_open_options;
 
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
  * t10k-labels-idx1-ubyte and so on, gzip'd or not), a file of tokens (.bin), an HDF5 file, or with .context any
- * other file as text, gzip'd or not. A file is one part: `part` is ignored. Of text each byte is a token; tokens
- * are 16-bit numbers, lowest byte first, as nanoGPT and llm.c write them (llm.c with a header). Row r of either has
- * the tokens [r * context, (r + 1) * context) and, as targets, those one further on; the rest at the end is unused.
- * Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its folder under
- * $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message suggests
- * similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets with
- * different numbers of rows; a token of a row that is not below .vocabulary; hosts that found different data.
- * Compared between hosts are the number of rows, the shapes and types, and the bytes of all rows if they were read
- * at once. If an HDF5 file is too large for that
- * (memory_limit): those of 16 rows spread over it, the first and the last among them. Collective. */
+ * other file as text, gzip'd or not. A file is one part: `part` is ignored. Each byte of a text is a token. Tokens
+ * in a file are 16-bit numbers, lowest byte first, as nanoGPT and llm.c write them (llm.c with a header). Row r of
+ * text or tokens has the tokens [r * context, (r + 1) * context) and, as targets, the token after each of these;
+ * the rest at the end is unused. Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its
+ * folder under $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message
+ * suggests similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets
+ * with different numbers of rows; a token of a row that is not below .vocabulary; hosts that found different data.
+ * The hosts compare the number of rows, the shapes and types, and the bytes of all rows if they were read at once.
+ * If the file is too large for that (memory_limit), they compare 16 rows spread over it, including the first and the
+ * last. A gzip'd file is always read at once. Collective. */
 ISO_API iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
                                          const iso_dataset_open_options *options, size_t size);
 /* iso_dataset_open(ctx, name, part, &dataset, .x = "images") */
@@ -224,9 +225,9 @@ typedef struct iso_dataset_shuffle_options {
     bool once;      /* the order of epoch 0 in every epoch */
 } iso_dataset_shuffle_options;
 
-/* A new order of the elements in every epoch. buffer 0, or at least the number of elements: a permutation of
- * all. Otherwise as in tf.data: a buffer is filled with the first elements; a random one is given out and
- * replaced by the next element. ISO_INVALID: a negative buffer; too many stages in a row. Local. */
+/* Gives the elements a new order in every epoch. buffer 0, or at least the number of elements: a permutation of
+ * all. Otherwise as in tf.data: a buffer is filled with the first elements; a random one is taken out and replaced
+ * by the next element. ISO_INVALID: a negative buffer; too many stages in a row. Local. */
 ISO_API iso_status iso_dataset_shuffle_with(iso_dataset *dataset, const iso_dataset_shuffle_options *options,
                                             size_t size);
 #define iso_dataset_shuffle(dataset, ...)                                                                    \
@@ -253,10 +254,9 @@ ISO_API iso_status iso_dataset_batch_with(iso_dataset *dataset, const iso_datase
  * complete. A broken file is replaced, with a warning. ISO_IO: it cannot be written or mapped. Collective. */
 ISO_API iso_status iso_dataset_cache(iso_dataset *dataset, const char *path);
 
-/* A thread makes up to n batches ahead while a step runs: those rows that this rank has read of earlier
- * batches. It does nothing if reading rows costs no more than a copy (everything is in memory and there is no
- * map). Whole rows are read ahead, even if layouts shard rows and slots read only parts of them. ISO_INVALID: n
- * is negative. Local. */
+/* Lets a thread read up to n batches ahead while a step runs: the rows that this rank has read of earlier batches.
+ * It does nothing if reading rows costs no more than a copy (everything is in memory and there is no map). The rows
+ * are read whole, even if layouts shard rows and slots read only parts of them. ISO_INVALID: n is negative. Local. */
 ISO_API iso_status iso_dataset_prefetch(iso_dataset *dataset, int64_t n);
 
 /* Moves the last `rows` rows of the data set to a new one, as Keras does for validation. Both may then get
@@ -270,9 +270,9 @@ ISO_API iso_status iso_dataset_split(iso_dataset *dataset, int64_t rows, iso_dat
  * epoch. Local. */
 ISO_API iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 
-/* For a rank whose data set failed while the other ranks have a batch: sends them the rows of this rank that
- * they ask for, once. To be called when the others call prepare. Does nothing unless the source has .local
- * rows. ISO_FAILED. Collective. */
+/* Sends the other ranks the rows of this rank that they ask for, once. A rank whose data set has failed calls it
+ * when the other ranks, which have a batch, call prepare. Does nothing unless the source has .local rows.
+ * ISO_FAILED. Collective. */
 ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
 
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set

@@ -38,8 +38,7 @@ iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **
  * shapes and types of `what`: "the data set") differ. After an error of any rank the data set is
  * destroyed. */
 iso_status iso_dataset_settle(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset);
-/* To be called before a stage is added: returns the error that the data set has, if any, else ends
- * iteration. */
+/* Returns the error that the data set has, if any, else ends iteration. To be called before a stage is added. */
 iso_status iso_dataset_edit(iso_dataset *dataset);
 /* Computes the order of the current epoch, unless that is done. */
 iso_status iso_dataset_start(iso_dataset *dataset);

@@ -44,16 +44,6 @@ static void hdf5_node_destroy(iso_node *node)
     iso_hdf5_leave(&scope);
 }
 
-/* The number of rows, from i on, that are consecutive in the file; at most `most`. */
-static int64_t run_length(const iso_rows *rows, int64_t i, int64_t most)
-{
-    int64_t count = 1;
-    while (count < most && i + count < rows->count &&
-           iso_rows_at(rows, i + count) == iso_rows_at(rows, i) + count)
-        count++;
-    return count;
-}
-
 /* The number of elements that are read of a row. */
 static int64_t wanted(const iso_node *node, int component, const iso_rows *rows)
 {
@@ -89,7 +79,7 @@ static iso_status hdf5_node_gather(iso_node *node, int component, const iso_rows
     iso_status status = ISO_OK;
     iso_hdf5_enter(&scope);
     for (int64_t i = 0; i < rows->count && status == ISO_OK;) {
-        int64_t count = run_length(rows, i, s->chunk_rows[component]);
+        int64_t count = iso_rows_consecutive(rows, i, s->chunk_rows[component]);
         status = read_run(node, component, iso_rows_at(rows, i), count, rows, dtype,
                           (char *)out + (size_t)i * bytes);
         i += count;

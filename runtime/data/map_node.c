@@ -69,8 +69,8 @@ static void scratch_put(const iso_node *node, scratch *s)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* For the workers and the caller, so that no step allocates. Slots that read at the same time may need more,
- * once. */
+/* Allocates scratch memory for the workers and the caller, so that no step allocates. Slots that read at the same
+ * time may need more, once. */
 static iso_status prepare_scratch(iso_node *node)
 {
     iso_status status = ISO_OK;

@@ -9,7 +9,7 @@
 #include "runtime/base/batch.h"
 #include "runtime/data/order_impl.h"
 
-/* What a row is. */
+/* The components of a row. */
 typedef struct iso_spec {
     int n_components;        /* the first n_inputs are inputs, */
     int n_inputs, n_targets; /* the next n_targets targets, the others sample weights */

@@ -45,7 +45,7 @@ typedef struct request {
     const iso_dataset_open_options *options;
 } request;
 
-static iso_status open_source(const void *arguments, iso_node **node)
+static iso_status open_source(const void *arguments, bool checked, iso_node **node)
 {
     const request *r = arguments;
     struct stat about;
@@ -58,7 +58,7 @@ static iso_status open_source(const void *arguments, iso_node **node)
     if (S_ISDIR(about.st_mode))
         return iso_open_folder(r->name, r->part, r->name, node);
     if (S_ISREG(about.st_mode) && iso_is_token_file(r->name, r->options->context))
-        return iso_open_tokens(r->name, r->options, node);
+        return iso_open_tokens(r->name, r->options, checked, node);
     if (S_ISREG(about.st_mode))
         return iso_open_hdf5(r->name, r->options, node);
     return iso_error(ISO_INVALID, "data set '%s' is neither a folder nor a file", r->name);

@@ -8,9 +8,10 @@
 /* Rows from a folder of IDX files. Not collective, like all here. */
 iso_status iso_open_folder(const char *folder, iso_part part, const char *name, iso_node **node);
 /* Rows of `context` tokens and their targets. is: whether a file is opened so: a .bin or .txt file, and with a
- * context any other that is not HDF5. */
+ * context any other that is not HDF5. checked: another rank of the host has checked its tokens. */
 bool iso_is_token_file(const char *path, int64_t context);
-iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, iso_node **node);
+iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, bool checked,
+                           iso_node **node);
 bool iso_is_hdf5(const char *path);
 iso_status iso_open_hdf5(const char *path, const iso_dataset_open_options *options, iso_node **node);
 
@@ -26,9 +27,10 @@ const iso_builtin *iso_builtin_find(const char *name);
 
 /* ---- share.c ---- */
 /* Rows that one rank of a host reads and all ranks of the host share. */
-/* Opens a source in this process. With sharing, only one rank of a host does it. */
+/* Opens a source in this process. With sharing, only one rank of a host does it. checked: that rank has opened it
+ * before, so its contents are good. */
 typedef struct iso_opener {
-    iso_status (*open)(const void *arguments, iso_node **node);
+    iso_status (*open)(const void *arguments, bool checked, iso_node **node);
     const void *arguments;
 } iso_opener;
 

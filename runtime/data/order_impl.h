@@ -19,7 +19,7 @@ typedef struct iso_order_op {
     bool drop;     /* leaves out the last batch if it is shorter */
 } iso_order_op;
 
-/* How rows are grouped in elements: `batch` rows each, except one that may have fewer. */
+/* The grouping of rows in elements: `batch` rows each, except one that may have fewer. */
 typedef struct iso_spans {
     int64_t rows;  /* in all */
     int64_t batch; /* 0: an element is a row */

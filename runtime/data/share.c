@@ -196,14 +196,14 @@ iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *
     iso_node *fresh = NULL;
     iso_status status = ISO_OK;
     if (iso_leads_host(ctx))
-        status = opener->open(opener->arguments, &fresh);
+        status = opener->open(opener->arguments, false, &fresh);
     ISO_TRY(iso_agree(ctx, status));
     if (iso_hosts(ctx) > 1)
         ISO_TRY(agree_contents(ctx, name, fresh));
     if (iso_ranks(ctx) > iso_hosts(ctx))
         ISO_TRY(share(ctx, name, &fresh));
     if (!fresh)
-        status = opener->open(opener->arguments, &fresh);
+        status = opener->open(opener->arguments, true, &fresh);
     ISO_TRY(iso_agree(ctx, status));
     *node = fresh;
     return ISO_OK;

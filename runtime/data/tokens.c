@@ -1,12 +1,16 @@
 /* Files of tokens for language models: text, each byte of which is a token, and .bin files of 16-bit tokens, as
  * nanoGPT and llm.c write them. Row r has the tokens [r * context, (r + 1) * context), and its targets are those one
  * further on. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/open_impl.h"
 #include "runtime/data/stream_impl.h"
+#include "runtime/data/token_file_impl.h"
 
 enum {
     FIRST_ROOM = 1 << 20,
@@ -15,6 +19,8 @@ enum {
     HEADER_MAGIC = 20240520,
     HEADER_VERSION = 1,    /* tokens of 16 bits */
     WIDE_MAGIC = 20240801, /* of llm.c's files for Llama 3: tokens of 32 bits */
+    MEMORY_LIMIT = 64 << 20,
+    BLOCK = 1 << 16, /* tokens that are checked at a time */
 };
 
 /* All bytes of a file, inflated if it is gzip'd; freed with iso_free. */
@@ -55,7 +61,7 @@ static uint32_t little_endian(const uint8_t *bytes, int count)
     return value;
 }
 
-/* Where the tokens of a .bin file begin, and how many there are. nanoGPT's files have no header. */
+/* Finds the first token and the number of tokens of a .bin file. nanoGPT's files have no header. */
 static iso_status find_tokens(const char *path, const uint8_t *bytes, size_t size, size_t *begin,
                               size_t *count)
 {
@@ -99,26 +105,33 @@ done:
     return status;
 }
 
-static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, size_t count,
-                            iso_memory_rows *memory, iso_node **node)
+/* count: of the file's tokens. */
+static iso_status make_spec(const char *path, int64_t context, iso_dtype dtype, size_t count, iso_spec *spec,
+                            int64_t *rows)
 {
-    int64_t rows = count > 0 ? (int64_t)((count - 1) / (size_t)context) : 0;
-    iso_spec spec = {
+    *rows = count > 0 ? (int64_t)((count - 1) / (size_t)context) : 0;
+    *spec = (iso_spec){
         .n_components = 2, .shape = {ISO_SHAPE(context), ISO_SHAPE(context)}, .dtype = {dtype, dtype}};
-    iso_status status;
-    if (rows == 0)
+    if (*rows == 0)
         return iso_error(ISO_INVALID,
                          "'%s' has %zu tokens; a row of %" PRId64
                          " and the target of its last one need %" PRId64,
                          path, count, context, context + 1);
+    return iso_spec_finish(spec, *rows, path);
+}
+
+static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, size_t count,
+                            iso_memory_rows *memory, iso_node **node)
+{
+    int64_t rows;
+    iso_spec spec;
+    iso_status status = make_spec(path, context, dtype, count, &spec, &rows);
+    if (status != ISO_OK)
+        return status;
     memory->data[0] = memory->owned[0];
     memory->data[1] = (const char *)memory->owned[0] + iso_dtype_size(dtype);
-    ISO_TRY(iso_spec_finish(&spec, rows, path));
     iso_spans spans = iso_spans_of_rows(rows);
-    ISO_TRY(iso_memory_node(path, &spec, &spans, memory, node));
-    (*node)->identity = iso_file_identity(path, (uint64_t)context);
-done:
-    return status;
+    return iso_memory_node(path, &spec, &spans, memory, node);
 }
 
 bool iso_is_token_file(const char *path, int64_t context)
@@ -133,45 +146,117 @@ static int32_t token_at(const void *tokens, iso_dtype dtype, size_t at)
     return dtype == ISO_I32 ? ((const int32_t *)tokens)[at] : ((const uint8_t *)tokens)[at];
 }
 
-/* Checks the tokens of all rows and the last target, not those after them. count: of the file. */
-static iso_status check_vocabulary(const char *path, const iso_dataset_open_options *options,
-                                   const void *tokens, iso_dtype dtype, size_t count)
+/* The tokens of all rows and the last target, which are checked, not those after them. count: of the file. */
+static size_t tokens_used(int64_t context, size_t count)
 {
-    size_t at = 0, context = (size_t)options->context, used = count ? (count - 1) / context * context + 1 : 0;
-    if (options->vocabulary < 0)
-        return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
-                         path, options->vocabulary);
-    while (options->vocabulary > 0 && at < used && token_at(tokens, dtype, at) < options->vocabulary)
+    return count ? (count - 1) / (size_t)context * (size_t)context + 1 : 0;
+}
+
+/* tokens: `count` of them, from token `first` of the file on. */
+static iso_status check_tokens(const char *path, int64_t vocabulary, const void *tokens, iso_dtype dtype,
+                               size_t first, size_t count)
+{
+    size_t at = 0;
+    while (vocabulary > 0 && at < count && token_at(tokens, dtype, at) < vocabulary)
         at++;
-    if (options->vocabulary == 0 || at == used)
+    if (vocabulary == 0 || at == count)
         return ISO_OK;
     return iso_error(ISO_INVALID,
                      "'%s': token %d at position %zu (counted from 0) is not in the vocabulary, which has "
                      "%" PRId64 " tokens (--classes)",
-                     path, (int)token_at(tokens, dtype, at), at, options->vocabulary);
+                     path, (int)token_at(tokens, dtype, at), first + at, vocabulary);
 }
 
-iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, iso_node **node)
+static iso_status open_in_memory(const char *path, const iso_dataset_open_options *options, bool wide,
+                                 iso_node **node)
 {
-    int64_t context = options->context;
-    bool wide = iso_file_name_ends(path, ".bin");
     iso_dtype dtype = wide ? ISO_I32 : ISO_U8;
     uint8_t *bytes = NULL;
     size_t count = 0;
-    if (context < 1)
-        return iso_error(ISO_INVALID,
-                         "'%s' holds text or tokens, for a model that takes rows of them: a data set of it "
-                         "needs the number of tokens of a row (context), %" PRId64 " is none",
-                         path, context);
     iso_status status = read_bytes(path, &bytes, &count);
     if (status == ISO_OK && wide)
         status = widen(path, &bytes, &count);
     if (status == ISO_OK)
-        status = check_vocabulary(path, options, bytes, dtype, count);
+        status =
+            check_tokens(path, options->vocabulary, bytes, dtype, 0, tokens_used(options->context, count));
     iso_memory_rows memory = {.owned = {bytes}};
     if (status == ISO_OK)
-        status = make_node(path, context, dtype, count, &memory, node);
+        status = make_node(path, options->context, dtype, count, &memory, node);
     if (status != ISO_OK)
         iso_free(bytes);
+    return status;
+}
+
+/* ---- rows in the file ---- */
+
+static iso_status check_file(const iso_token_file *from, int64_t vocabulary, size_t used)
+{
+    void *memory = NULL;
+    iso_status status = ISO_OK;
+    if (vocabulary == 0)
+        return ISO_OK;
+    ISO_TRY(iso_alloc(BLOCK * sizeof(int32_t), from->path, &memory));
+    for (size_t at = 0; at < used; at += BLOCK) {
+        size_t count = used - at < BLOCK ? used - at : BLOCK;
+        ISO_TRY(iso_token_file_read(from, (int64_t)at, (int64_t)count, memory));
+        ISO_TRY(check_tokens(from->path, vocabulary, memory, ISO_I32, at, count));
+    }
+done:
+    iso_free(memory);
+    return status;
+}
+
+/* head: the file's first bytes. */
+static iso_status open_rows(iso_token_file *from, const iso_dataset_open_options *options,
+                            const uint8_t *head, bool checked, iso_node **node)
+{
+    size_t count = from->size;
+    int64_t rows;
+    iso_spec spec;
+    iso_status status = ISO_OK;
+    if (from->width == TOKEN_BYTES)
+        ISO_TRY(find_tokens(from->path, head, from->size, &from->begin, &count));
+    ISO_TRY(
+        make_spec(from->path, options->context, from->width == 1 ? ISO_U8 : ISO_I32, count, &spec, &rows));
+    if (!checked)
+        ISO_TRY(check_file(from, options->vocabulary, tokens_used(options->context, count)));
+    ISO_TRY(iso_token_file_node(from, &spec, rows, node));
+done:
+    return status;
+}
+
+/* Whether rows are read when they are needed: the file is large, and not compressed. */
+static bool stays_in_file(iso_token_file *from, size_t limit, uint8_t *head)
+{
+    struct stat about = {0};
+    bool found = from->file >= 0 && fstat(from->file, &about) == 0, large;
+    from->size = (size_t)about.st_size;
+    large = found && from->size > limit;
+    bool begun = large && pread(from->file, head, HEADER_BYTES, 0) >= TOKEN_BYTES;
+    return begun && !(head[0] == 0x1f && head[1] == 0x8b); /* gzip's */
+}
+
+iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, bool checked,
+                           iso_node **node)
+{
+    const bool wide = iso_file_name_ends(path, ".bin");
+    uint8_t head[HEADER_BYTES] = {0};
+    if (options->context < 1)
+        return iso_error(ISO_INVALID,
+                         "'%s' holds text or tokens, for a model that takes rows of them: a data set of it "
+                         "needs the number of tokens of a row (context), %" PRId64 " is none",
+                         path, options->context);
+    if (options->vocabulary < 0)
+        return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
+                         path, options->vocabulary);
+    iso_token_file from = {
+        .file = open(path, O_RDONLY | O_CLOEXEC), .path = path, .width = wide ? TOKEN_BYTES : 1};
+    bool stays = stays_in_file(&from, options->memory_limit ? options->memory_limit : MEMORY_LIMIT, head);
+    iso_status status =
+        stays ? open_rows(&from, options, head, checked, node) : open_in_memory(path, options, wide, node);
+    if (from.file >= 0 && !(stays && status == ISO_OK))
+        close(from.file);
+    if (status == ISO_OK)
+        (*node)->identity = iso_file_identity(path, (uint64_t)options->context);
     return status;
 }

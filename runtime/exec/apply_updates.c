@@ -65,10 +65,9 @@ static void update_from_bucket(const updater *u, const iso_weight_run *run)
     _Alignas(ISO_ALIGN) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
-        int64_t in_part = run->begin + at - u->part_begin;
-        const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, in_part, n);
+        const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored + at, n);
         if (!gradient) {
-            iso_exchange_combine(u->exchange, u->slot, u->pull, in_part, n, room);
+            iso_exchange_combine(u->exchange, u->slot, u->pull, run->stored + at, n, room);
             gradient = room;
         }
         update(u, run, at, n, gradient);
@@ -164,16 +163,16 @@ static void update_from_product(const updater *u, const iso_slot_product *produc
 
 /* ---- where the host cannot work in the device's memory ---- */
 
-/* On a device that gathers: where the sum of the slot's part of a run's gradients will be. */
+/* Queues the sum of the slot's part of a run's gradients, on a device that gathers. Returns the address at which
+ * the sum will be. */
 static const void *queue_sum(const updater *u, const iso_weight_run *run, const iso_slot_sums *sums,
                              size_t offset)
 {
-    int64_t first = run->begin - u->part_begin;
-    const void *sum = iso_exchange_view(u->exchange, u->slot, u->pull, first, run->count);
+    const void *sum = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored, run->count);
     if (sum)
         return sum;
     void *memory = (char *)sums->memory + offset;
-    iso_exchange_queue_combine(u->exchange, u->slot, u->pull, first, run->count, memory);
+    iso_exchange_queue_combine(u->exchange, u->slot, u->pull, run->stored, run->count, memory);
     return memory;
 }
 
@@ -181,11 +180,11 @@ static const void *queue_sum(const updater *u, const iso_weight_run *run, const 
 static void *sum_to_device(const updater *u, const iso_weight_run *run, const iso_slot_sums *sums,
                            size_t offset)
 {
-    int64_t first = run->begin - u->part_begin;
     char *staging = (char *)sums->staging + offset, *memory = (char *)sums->memory + offset;
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
-        iso_exchange_combine(u->exchange, u->slot, u->pull, first + at, n, staging + (size_t)at * u->element);
+        iso_exchange_combine(u->exchange, u->slot, u->pull, run->stored + at, n,
+                             staging + (size_t)at * u->element);
     }
     u->stream->device->copy(u->stream, memory, staging, (size_t)run->count * u->element);
     return memory;

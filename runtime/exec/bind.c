@@ -75,7 +75,7 @@ static int64_t bind_turn(const iso_plan *plan, int value, const iso_array *array
     return array->rank > 0 && plan->program->mesh->n_slots > 1 ? array->dim[0] * index / count : 0;
 }
 
-/* Where the host cannot write a slot's memory, a batch is read into pinned memory. */
+/* Allocates the pinned memory into which a batch is read, if the host cannot write a slot's memory. */
 static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
 {
     iso_status status = ISO_OK;
@@ -350,16 +350,16 @@ static void address_instruction(iso_runtime *runtime, iso_executable *ready, int
 
 /* ---- sequences ---- */
 
-static bool is_captured(const iso_slot_instruction *bound)
+static bool is_in_sequence(const iso_slot_instruction *bound)
 {
     return bound->kind == ISO_KERNEL || bound->kind == ISO_COPY;
 }
 
-/* Captures the instructions [first, end). */
-static iso_status capture(const iso_runtime *runtime, iso_slot_plan *sp, int first, int end)
+/* Of the instructions [first, end). */
+static iso_status add_sequence(const iso_runtime *runtime, iso_slot_plan *sp, int first, int end)
 {
-    iso_status status = runtime->backend->capture(sp->work + first, end - first, sp->local->stream,
-                                                  &sp->sequences[sp->n_sequences]);
+    iso_status status = runtime->backend->sequence(sp->work + first, end - first, sp->local->stream,
+                                                   &sp->sequences[sp->n_sequences]);
     if (status != ISO_OK)
         return status;
     for (int i = first; i < end; i++) {
@@ -371,26 +371,23 @@ static iso_status capture(const iso_runtime *runtime, iso_slot_plan *sp, int fir
     return ISO_OK;
 }
 
-/* The first layer whose output is computed by the op or by a later one; of a gradient's op that of its forward op. */
-static const char *layer_of(const iso_op *op)
-{
-    const iso_graph *graph = op->graph;
-    while (op->backward_of)
-        op = op->backward_of;
-    for (int i = 0; i < graph->n_layers; i++)
-        if (graph->layers[i]->output->producer->id >= op->id)
-            return graph->layers[i]->name;
-    return NULL;
-}
-
 static const iso_op *op_of(const iso_plan *plan, int instruction)
 {
     return plan->program->steps[plan->instructions[instruction].step].op;
 }
 
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local)
+{
+    const iso_slot_plan *sp = &ready->slot[local];
+    iso_status status = ISO_OK;
+    for (int i = 0; runtime->backend->capture && i < sp->n_sequences && status == ISO_OK; i++)
+        status = runtime->backend->capture(sp->sequences[i]);
+    return status;
+}
+
 /* Between exchanges and reads of the batch. */
-iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local,
-                                  iso_device_timer *timer)
+iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *ready, int local,
+                                   iso_device_timer *timer)
 {
     const iso_plan *plan = ready->plan;
     iso_slot_plan *sp = &ready->slot[local];
@@ -399,20 +396,21 @@ iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executab
     discard_sequences(runtime, sp);
     for (int i = 0; i < n_instructions; i++) {
         const iso_slot_instruction *bound = &sp->instruction[i];
-        sp->work[i] = (iso_work){.kernel = bound->kernel,
-                                 .call = &bound->call,
-                                 .copy = bound->copy,
-                                 .layer = bound->kernel ? layer_of(op_of(plan, i)) : NULL,
-                                 .timer = timer,
-                                 .moment = iso_instruction_moment(i)};
+        sp->work[i] =
+            (iso_work){.kernel = bound->kernel,
+                       .call = &bound->call,
+                       .copy = bound->copy,
+                       .layer = bound->kernel ? iso_op_layer(plan->program->graph, op_of(plan, i)) : NULL,
+                       .timer = timer,
+                       .moment = iso_instruction_moment(i)};
     }
     for (int first = 0, end; first < n_instructions && status == ISO_OK; first = end + 1) {
-        for (end = first; end < n_instructions && is_captured(&sp->instruction[end]);)
+        for (end = first; end < n_instructions && is_in_sequence(&sp->instruction[end]);)
             end++;
         if (end > first)
-            status = capture(runtime, sp, first, end);
+            status = add_sequence(runtime, sp, first, end);
     }
-    return status;
+    return status == ISO_OK && ready->runs > 0 ? iso_executable_capture(runtime, ready, local) : status;
 }
 
 static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange *exchange, int first,
@@ -450,7 +448,7 @@ iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
             address_instruction(runtime, ready, l, i);
         iso_executable_bind_updates(runtime, ready, l);
         if (status == ISO_OK)
-            status = iso_executable_capture(runtime, ready, l, NULL);
+            status = iso_executable_sequence(runtime, ready, l, NULL);
         iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
                           ready->slot[l].fault_total);
         if (plan->faults)

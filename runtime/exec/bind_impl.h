@@ -32,8 +32,9 @@ typedef struct iso_slot_instruction {
 typedef struct iso_weight_run {
     int bucket;
     int64_t begin, count;
+    int64_t stored; /* where its gradient begins in what the slot sums of the bucket's storage */
     char *weights;
-    int product;         /* the fused product that computes its gradient; -1: the gradient is in the bucket */
+    int product;         /* the fused product that computes its gradient; -1: the gradient is stored */
     int64_t first;       /* index of the run's first element in the product, row-major */
     double flops, taken; /* of its part of the product: operations, bytes read from other slots */
 } iso_weight_run;
@@ -64,7 +65,7 @@ void iso_product_prepare(const iso_slot_product *product);
 /* Gives it its scratch memory, of product->room.bytes. */
 void iso_product_address(iso_slot_product *product, void *scratch);
 
-/* The slot's part of a bucket's gradients, summed, where the host cannot do this in the device's memory. */
+/* The sums of the slot's part of a bucket's gradients, on a device whose memory the host cannot use. */
 typedef struct iso_slot_sums {
     void *staging, *memory; /* pinned (NULL if the device gathers); the device's */
     iso_optimizer_run *runs;
@@ -97,6 +98,7 @@ typedef struct iso_executable {
     iso_plan *plan;
     iso_slot_plan *slot;  /* [n_locals] */
     unsigned generation;  /* of the memory to which it is bound */
+    int runs;             /* so far; 2: more than one */
     iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
 } iso_executable;
@@ -104,7 +106,7 @@ typedef struct iso_executable {
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */
 iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **ready);
 void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
-/* The boxes of a step of the program that a slot computes by a copy; the addresses are left as they are. */
+/* Fills in the boxes of a program step that a slot computes by a copy. The addresses stay as they are. */
 iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_box_copy *copy);
 /* Writes a slot's constants to `data`, of the plan's constant_bytes. */
 void iso_bind_constants(const iso_plan *plan, int slot, void *data);
@@ -112,12 +114,15 @@ void iso_bind_constants(const iso_plan *plan, int slot, void *data);
 size_t iso_executable_table_bytes(const iso_plan *plan);
 /* Bytes of scratch memory that the plan's kernels need. */
 size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
-/* Fills in all addresses after memory has moved, also those of the exchanges, and captures the instructions. */
+/* Fills in all addresses after memory has moved, also those of the exchanges, and makes the sequences. */
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
-/* Captures a local slot's instructions, whose addresses are filled in. timer: marks when each begins and ends, from
- * its moment on; NULL: they are not timed. */
-iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local,
-                                  iso_device_timer *timer);
+/* Makes the sequences of a local slot's instructions, whose addresses are filled in, and captures them if the plan
+ * has been run before. timer: records the begin and end of each instruction from its first moment on; NULL: they
+ * are not timed. */
+iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *ready, int local,
+                                   iso_device_timer *timer);
+/* Captures the sequences of a local slot (iso_backend.capture). */
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local);
 static inline int iso_instruction_moment(int instruction)
 {
     return 2 * instruction;

@@ -1,6 +1,6 @@
-/* What a slot changes at the end of a step: the runs of weights that it updates, the variables that it
- * writes, the gradients that it copies into their buckets. All are found when the plan is bound, so that a
- * step does no look-ups. */
+/* The updates of a slot at the end of a step: the runs of weights that it updates, the variables that it writes,
+ * the gradients that it copies into their buckets. All are found when the plan is bound, so that a step does no
+ * look-ups. */
 #include "runtime/base/memory.h"
 #include "runtime/exec/bind_impl.h"
 
@@ -245,7 +245,8 @@ typedef struct run_finder {
     const iso_plan *plan;
     iso_slot_plan *sp;
     int bucket, product;
-    char *weights; /* the slot's copy of the variable */
+    int64_t stored; /* add to an index of the flat range: its index in what the slot sums of the storage */
+    char *weights;  /* the slot's copy of the variable */
 } run_finder;
 
 static iso_status note_run(void *arg, const iso_bucket_run *found)
@@ -255,6 +256,7 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
     *run = (iso_weight_run){.bucket = f->bucket,
                             .begin = found->begin,
                             .count = found->count,
+                            .stored = found->begin + f->stored,
                             .product = f->product,
                             .first = found->first};
     run->weights =
@@ -267,12 +269,15 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
 static void bind_updates_find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[b];
+    int64_t begin, count;
+    iso_plan_stored_part(plan, b, sp->local->slot, &begin, &count);
     for (int m = 0; m < bucket->n_members; m++) {
         run_finder f = {.runtime = runtime,
                         .plan = plan,
                         .sp = sp,
                         .bucket = b,
                         .product = iso_plan_fused_of(plan, b, m),
+                        .stored = plan->member_stored[b][m] - bucket->members[m].offset - begin,
                         .weights =
                             iso_runtime_variable(runtime, bucket->members[m].variable, sp->local->slot)};
         iso_bucket_visit_runs(bucket, &bucket->members[m], runtime->mesh, sp->local->slot, note_run, &f);
@@ -290,7 +295,7 @@ static void bind_updates_find_gradients(const iso_runtime *runtime, iso_executab
         if (plan->member_copied[b][m])
             sp->gradients[sp->n_gradients++] = (iso_bytes_copy){
                 .from = iso_executable_value(runtime, ready, local, value),
-                .to = area + (size_t)bucket->members[m].offset * iso_dtype_size(bucket->dtype),
+                .to = area + (size_t)plan->member_stored[b][m] * iso_dtype_size(bucket->dtype),
                 .bytes = value_bytes(plan, value, sp->local->slot)};
     }
 }

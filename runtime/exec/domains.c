@@ -6,32 +6,15 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/domains.h"
 #include "runtime/session/session.h"
 
-static const char *domains_stated(void)
-{
-    const char *text = getenv("ISOGRID_SLOTS_PER_DOMAIN");
-    return text && *text ? text : NULL;
-}
+static const char PER_DOMAIN[] = "ISOGRID_SLOTS_PER_DOMAIN";
 
-static iso_status slots_per_domain(int *slots)
-{
-    const char *text = domains_stated();
-    *slots = 0;
-    if (!text)
-        return ISO_OK;
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*end || value < 1 || value > 1 << 20)
-        return iso_error(ISO_INVALID, "ISOGRID_SLOTS_PER_DOMAIN is '%s': it must be an integer from 1", text);
-    *slots = (int)value;
-    return ISO_OK;
-}
-
-/* What is known of the device of a slot. */
+/* The identity of the device of a slot. */
 typedef struct device_of {
     uint64_t identity[ISO_DEVICE_IDENTITY / sizeof(uint64_t)];
 } device_of;
@@ -120,7 +103,7 @@ iso_status iso_domains_abstract(int slots, const int *host_of_slot, int devices,
                                 bool *one)
 {
     int per_domain, *first;
-    iso_status status = slots_per_domain(&per_domain);
+    iso_status status = iso_environment_integer(PER_DOMAIN, 1 << 20, &per_domain);
     if (status != ISO_OK)
         return status;
     first = iso_new((size_t)slots * sizeof *first);
@@ -168,7 +151,8 @@ static bool reaches_all(const iso_mesh *mesh, iso_context *ctx, iso_stream *cons
     return all;
 }
 
-/* On a host all devices reach each other, or they are taken as if none did. Collective. */
+/* Finds whether the devices of each host reach each other's memory: all of them, or the host counts as if none did.
+ * Collective. */
 static iso_status find_reach(iso_domains *d, const iso_mesh *mesh, iso_context *ctx,
                              iso_stream *const *stream_of_slot, const device_of *device)
 {
@@ -210,11 +194,11 @@ iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_
                      .holder_of_slot = room ? room + slots : NULL,
                      .host = room ? room + 2 * slots : NULL,
                      .reach_of_slot = room ? room + 3 * slots : NULL};
-    iso_status status = room && here && of ? slots_per_domain(&per_domain)
+    iso_status status = room && here && of ? iso_environment_integer(PER_DOMAIN, 1 << 20, &per_domain)
                                            : iso_no_memory("the memory domains of %zu slots", slots);
     ISO_TRY(iso_agree(ctx, status));
-    ISO_TRY(iso_agree_same(ctx, "ISOGRID_SLOTS_PER_DOMAIN", (uint64_t)per_domain,
-                           per_domain ? domains_stated() : "no value"));
+    ISO_TRY(
+        iso_agree_same(ctx, PER_DOMAIN, (uint64_t)per_domain, per_domain ? getenv(PER_DOMAIN) : "no value"));
     if (device->identify)
         ISO_TRY(find_devices(ctx, mesh, stream_of_slot, of));
     number_domains(&d, mesh, ctx, of, per_domain, here);

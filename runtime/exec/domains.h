@@ -18,8 +18,8 @@ typedef struct iso_domains {
  * ISOGRID_SLOTS_PER_DOMAIN has an invalid value. Collective. */
 iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_device *device,
                               iso_stream *const *stream_of_slot, iso_domains *domains);
-/* For a mesh without ranks: the domain of each slot, [slots]. devices: of each host, which the slots of the host take
- * in turn; 1 if they compute in the host's memory. *one: they are all in one domain. Local. */
+/* Finds the domain of each slot, [slots], of a mesh without ranks. devices: the number of devices of each host,
+ * which its slots take in turn; 1 if they compute in the host's memory. *one: all slots are in one domain. Local. */
 iso_status iso_domains_abstract(int slots, const int *host_of_slot, int devices, int *domain_of_slot,
                                 bool *one);
 void iso_domains_destroy(iso_domains *domains);

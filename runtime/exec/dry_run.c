@@ -23,7 +23,7 @@ static int devices_of_host(const iso_backend *backend, const iso_mesh *mesh, int
 
 /* *hosts: the memory of the site's tables; also written on errors. */
 static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, int slots_per_host,
-                                 int gpus_per_host, iso_site *site, int **hosts)
+                                 const iso_function_options *options, iso_site *site, int **hosts)
 {
     const iso_backend *backend = iso_context_backend(graph->ctx);
     *hosts = iso_new(2 * (size_t)mesh->n_slots * sizeof **hosts);
@@ -31,15 +31,19 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
         return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
     iso_status status = ISO_OK;
     bool one = true, one_domain;
+    size_t chunk_bytes;
     int *domains = *hosts + mesh->n_slots;
     ISO_TRY(iso_mesh_abstract_hosts(mesh, slots_per_host, *hosts));
-    ISO_TRY(iso_domains_abstract(mesh->n_slots, *hosts, devices_of_host(backend, mesh, gpus_per_host),
-                                 domains, &one_domain));
+    ISO_TRY(iso_domains_abstract(
+        mesh->n_slots, *hosts, devices_of_host(backend, mesh, options->gpus_per_host), domains, &one_domain));
+    ISO_TRY(iso_chunk_bytes(graph->ctx, &chunk_bytes));
     for (int s = 0; s < mesh->n_slots; s++)
         one &= (*hosts)[s] == (*hosts)[0];
     *site = (iso_site){.backend = backend,
                        .host_of_slot = *hosts,
                        .domain_of_slot = domains,
+                       .between_devices = options->between_gpus,
+                       .chunk_bytes = chunk_bytes,
                        .slot_tables = iso_executable_table_bytes,
                        .one_host = one,
                        .one_domain = one_domain};
@@ -77,8 +81,7 @@ iso_status iso_dry_plan_make(iso_graph *graph, int64_t rows, int slots_per_host,
     *dry = (iso_dry_plan){0};
     ISO_TRY(dry_run_check(graph, rows, slots_per_host, options->gpus_per_host));
     ISO_TRY(iso_function_program(graph, graph->distribution, options, keeps_all, &dry->program));
-    ISO_TRY(abstract_hosts(graph, dry->program->mesh, slots_per_host, options->gpus_per_host, &dry->site,
-                           &dry->hosts));
+    ISO_TRY(abstract_hosts(graph, dry->program->mesh, slots_per_host, options, &dry->site, &dry->hosts));
     ISO_TRY(iso_function_buckets(dry->program, dry->site.one_domain, &dry->buckets));
     ISO_TRY(iso_plan_create(dry->program, &dry->buckets, &dry->site, rows, &dry->plan));
 done:

@@ -13,8 +13,8 @@ typedef struct iso_dry_plan {
     iso_plan *plan;
 } iso_dry_plan;
 
-/* As iso_function_plan; keeps_all: as if nothing was computed again for the backward pass. `dry` must stay where
- * it is; it is freed also after an error. */
+/* The same as iso_function_plan. keeps_all: plans as if no activation was recomputed for the backward pass. `dry`
+ * must not move in memory; it must be freed also after an error. */
 iso_status iso_dry_plan_make(iso_graph *graph, int64_t rows, int slots_per_host,
                              const iso_function_options *options, bool keeps_all, iso_dry_plan *dry);
 void iso_dry_plan_free(iso_dry_plan *dry);

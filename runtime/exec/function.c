@@ -47,7 +47,7 @@ static iso_status check_tensors(const iso_graph *graph, const char *what, iso_te
     return ISO_OK;
 }
 
-/* What a function is made of must be in its graph. */
+/* Checks that the tensors and variables of a function are in its graph. */
 static iso_status check_request(const iso_graph *graph, const iso_function_options *options,
                                 const iso_program_request *request)
 {
@@ -170,7 +170,7 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
         status = make_parts(function);
     ISO_TRY(iso_agree(ctx, status));
 done:
-    return status;
+    return function->program ? iso_function_explain_memory(function, NULL, status) : status;
 }
 
 static void list_function(iso_function *function)

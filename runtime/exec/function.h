@@ -31,6 +31,7 @@ typedef struct iso_function_options {
     const char *name;  /* for messages and the printed plan; NULL: "training" or "inference" */
     int gpus_per_host; /* for iso_function_plan, where slots compute on GPUs: those of a host, which its slots
                           take in turn; 0: each slot has its own */
+    iso_between_devices between_gpus; /* and how those of a host exchange */
 } iso_function_options;
 
 /* Makes a function of a graph. The first function fixes the graph's distribution (iso_graph_distribute, or
@@ -52,11 +53,11 @@ ISO_API void iso_function_destroy(iso_function *function);
  * the same number of rows on all ranks; a rank that is given NULL assumes the number of the last step.
  * Collective. */
 ISO_API iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
-/* As iso_function_run, for a function whose outputs may be tensors: outputs[i] receives the whole global
+/* The same as iso_function_run, for a function whose outputs may be tensors: outputs[i] receives the whole global
  * tensor, dense, as doubles, on every rank. Collective. */
 ISO_API iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
                                          double *const *outputs);
-/* As iso_function_run, for a function with .parts: results stay on their slots, for iso_function_part.
+/* The same as iso_function_run, for a function with .parts: results stay on their slots, for iso_function_part.
  * Collective. */
 ISO_API iso_status iso_function_step(iso_function *function, const iso_batch *batch);
 /* The part of an output that a slot of this rank holds after the last step. Every element of an output is in
@@ -74,11 +75,11 @@ ISO_API iso_output_part iso_function_part(const iso_function *function, int inde
 /* ---- values in and out ---- */
 typedef struct iso_function_call_options {
     char begin_;
-    /* In the order of the function's inputs; NULL: this input comes from `batch`. A value has the input's
-     * type and shape (the first dimension is the rows, unless the input is unbatched) and is on a mesh equal
-     * to the function's. A value in another layout than the input's is resharded. */
+    /* The values of the inputs, in the function's order; NULL: the input comes from `batch`. A value has the
+     * input's type and shape (the first dimension is the rows, unless the input is unbatched) and is on a mesh
+     * equal to the function's. A value in another layout than the input's is resharded. */
     iso_value *inputs[ISO_MAX_FUNCTION_INPUTS];
-    /* In the order of the function's outputs: where to store each new value; NULL: not wanted. */
+    /* Where to store the new value of each output, in the function's order; NULL: it is not stored. */
     iso_value **outputs[ISO_MAX_FUNCTION_OUTPUTS];
     const iso_batch *batch; /* for inputs without a value; NULL if there are none */
 } iso_function_call_options;
@@ -113,8 +114,8 @@ typedef struct iso_plan_facts {
     double flops;                /* of one step, summed over slots, without the optimizer */
     double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
     int instructions, exchanges; /* of one slot's plan */
-    /* How GPUs of this host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the host";
-     * NULL: they do not. Valid while the graph is. */
+    /* How the GPUs of this host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the
+     * host"; NULL: they do not. Valid as long as the graph. */
     const char *between_gpus;
 } iso_plan_facts;
 /* The facts of the plan for `rows` rows, which is made if there is none yet. Errors as iso_function_prepare.

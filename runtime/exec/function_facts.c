@@ -1,4 +1,4 @@
-/* What a function's plans tell: figures, and the plan as data and as text. */
+/* Facts about a function's plans: figures, and the plan as data and as text. */
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/exec/function_impl.h"
@@ -16,7 +16,7 @@ static double function_gradient_bytes(const iso_executable *ready, int local)
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->buckets[b];
         int64_t begin, part, elements = 0;
-        iso_bucket_part(bucket, plan->program->mesh, sp->local->slot, &begin, &part);
+        iso_plan_stored_part(plan, b, sp->local->slot, &begin, &part);
         for (int r = 0; r < sp->n_runs; r++)
             elements += sp->runs[r].bucket == b && sp->runs[r].product < 0 ? sp->runs[r].count : 0;
         bytes += (double)(elements - part) * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
@@ -151,27 +151,51 @@ iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
     return ISO_OK;
 }
 
+/* "the plan needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the host's memory: " */
+static void state_memory(const iso_function *function, const iso_plan_report *report, bool smallest,
+                         iso_text *text)
+{
+    const iso_report_memory *m = &report->gpu;
+    const struct {
+        const char *before;
+        int64_t bytes;
+    } uses[] = {{"(weights ", m->weights},      {", gradients ", m->gradients},
+                {", optimizer ", m->optimizer}, {", activations ", m->activations},
+                {", workspaces ", m->buffers},  {"), and ", report->host.total}};
+    char bytes[32];
+    iso_text_scaled((double)m->total, "B", bytes, sizeof bytes);
+    if (smallest)
+        iso_text_add(text, "'%s' of a batch of 1 row", function->name);
+    else
+        iso_text_add(text, "the plan");
+    iso_text_add(text, " needs %s on a GPU of %d slot%s ", bytes, report->n_gpu_slots,
+                 report->n_gpu_slots == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)
+        iso_text_add(text, "%s%s", uses[i].before,
+                     iso_text_scaled((double)uses[i].bytes, "B", bytes, sizeof bytes));
+    iso_text_add(text, " of the host's memory: ");
+}
+
 iso_status iso_function_explain_memory(const iso_function *function, const iso_plan *plan, iso_status status)
 {
+    const iso_runtime *runtime = function->runtime;
     iso_plan_report *report = NULL;
-    if (status != ISO_NO_MEMORY || !plan || !function->runtime->device->gather)
+    iso_plan *smallest = NULL;
+    if (status != ISO_NO_MEMORY || !runtime->device->gather)
         return status;
-    iso_text message = {0};
-    iso_text_add(&message, "%s", iso_error_message()); /* which the report may replace */
-    if (iso_plan_report_create(plan, &report) == ISO_OK && !message.failed) {
-        char text[6][32];
-        const iso_report_memory *m = &report->gpu;
-        const int64_t bytes[6] = {m->total,     m->weights,     m->gradients,
-                                  m->optimizer, m->activations, m->buffers};
-        for (int i = 0; i < 6; i++)
-            iso_text_scaled((double)bytes[i], "B", text[i], sizeof text[i]);
-        iso_error(status,
-                  "the plan needs %s on a GPU of %d slot%s (weights %s, gradients %s, optimizer %s, "
-                  "activations %s, workspaces %s): %s",
-                  text[0], report->n_gpu_slots, report->n_gpu_slots == 1 ? "" : "s", text[1], text[2],
-                  text[3], text[4], text[5], iso_text_get(&message));
-    }
+    iso_text needs = {0}, message = {0};
+    iso_text_add(&message, "%s", iso_error_message()); /* which what follows may replace */
+    if (message.failed)
+        return status;
+    if (!plan &&
+        iso_plan_create(function->program, &function->buckets, &runtime->site, 1, &smallest) == ISO_OK)
+        plan = smallest;
+    if (plan && iso_plan_report_create(plan, &report) == ISO_OK)
+        state_memory(function, report, smallest != NULL, &needs);
+    iso_error(status, "%s%s", iso_text_get(&needs), iso_text_get(&message));
     iso_plan_report_destroy(report);
+    iso_plan_destroy(smallest);
+    iso_text_free(&needs);
     iso_text_free(&message);
     return status;
 }

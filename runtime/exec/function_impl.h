@@ -25,9 +25,9 @@ struct iso_function {
     struct iso_recorder *recorder; /* NULL: no step is recorded */
 };
 
-/* The partitioned program of what the options ask of a graph. The arguments stay the caller's, also after an
- * error. keeps_all: as if nothing was computed again for the backward pass; keys that match nothing are not
- * reported then. */
+/* Makes the partitioned program of the outputs and updates in the options. The arguments stay the caller's, also
+ * after an error. keeps_all: as if no activation was recomputed for the backward pass; keys that match nothing are
+ * then not reported. */
 iso_status iso_function_program(iso_graph *graph, const iso_distribution *distribution,
                                 const iso_function_options *options, bool keeps_all, iso_program **program);
 /* The buckets of its updates: split by size if the mesh crosses hosts. */
@@ -36,8 +36,8 @@ iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso
 /* function.c: the shape that a batch states for an input: that of a row, or the whole shape of an unbatched
  * input. */
 iso_shape iso_input_row(const iso_tensor *input);
-/* The plan for `rows` rows, made now if there is none, in front of the others. Weights that a step of another plan
- * has left are sent. Collective. */
+/* Returns the plan for `rows` rows, which is made if there is none, and puts it in front of the others. New weights
+ * that a step of another plan has left are sent. Collective. */
 iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executable **ready);
 /* Runs one step on a batch; all ranks get the same status. On success *ready is the plan that ran. refused:
  * the status of an earlier check on this rank; unless it is ISO_OK, the step fails with it on all ranks.
@@ -56,7 +56,8 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
 /* Sends the new weights that the last step left to the next one, if it did. Collective. */
 void iso_step_send_left_weights(iso_runtime *runtime);
 
-/* function_facts.c: if a plan found no memory on a GPU, adds to the message what it needs there. Returns `status`. */
+/* function_facts.c: if a plan found no memory on a GPU, adds to the message what it needs there. plan: NULL before
+ * there is one: what a batch of one row needs. Returns `status`. */
 iso_status iso_function_explain_memory(const iso_function *function, const iso_plan *plan, iso_status status);
 
 #endif

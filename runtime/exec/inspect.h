@@ -23,8 +23,8 @@ ISO_API iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_p
 /* The whole plan for `rows` rows as data. Its texts are lent from the graph and the distribution. Errors as
  * iso_function_prepare. Collective. */
 ISO_API iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report);
-/* What has an event of its own in a trace: each instruction; or what is launched as one, which on a GPU is recorded
- * without making the step slower. */
+/* The unit of the events of a trace: each instruction, or each launch of several instructions. On a GPU, recording
+ * launches does not make the step slower. */
 typedef enum iso_trace_detail { ISO_TRACE_INSTRUCTIONS, ISO_TRACE_LAUNCHES } iso_trace_detail;
 /* Records the next run: the begin and end times of each instruction or launch, exchange and wait of each slot.
  * Steps that are not recorded do not get slower. ISO_NO_MEMORY. Collective. */

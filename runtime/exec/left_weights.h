@@ -10,7 +10,7 @@
  * iso_graph_send_left_weights does it for those that read them on one rank (iso_variable_read_part,
  * iso_graph_shards). Local; every rank must ask for the same. */
 void iso_function_leave_weights(iso_function *function, bool leave);
-/* Does nothing if no step has left weights. Collective. */
+/* Sends the new weights that a step has left. Does nothing if there are none. Collective. */
 void iso_graph_send_left_weights(iso_graph *graph);
 
 #endif

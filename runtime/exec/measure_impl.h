@@ -6,12 +6,12 @@
 #include "runtime/exec/plan_timed.h"
 #include "runtime/exec/thread_pool.h"
 
-/* The least seconds of some runs of a job on all threads. */
+/* Returns the shortest time in seconds of several runs of a job on all threads. */
 double iso_measure_least(iso_thread_pool *pool, iso_job job, void *arg);
-/* measure_exchanges.c: barrier and pull. Local. */
+/* measure_exchanges.c: measures a barrier and a pull. Local. */
 iso_status iso_measure_exchanges(const iso_backend *backend, iso_thread_pool *pool, int threads,
                                  iso_machine_rates *rates);
-/* The network between the hosts of the job, while `threads` threads of each compute. Collective. */
+/* Measures the network between the hosts of the job while `threads` threads of each compute. Collective. */
 iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_thread_pool *pool,
                                int threads, iso_network *network);
 

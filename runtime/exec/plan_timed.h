@@ -8,7 +8,7 @@
 
 typedef struct iso_plan_report iso_plan_report;
 
-/* iso_function_plan with the time of a step (report->time) by a model; NULL: without. */
+/* The same as iso_function_plan, with the time of a step (report->time) by a model; NULL: without it. */
 iso_status iso_function_plan_timed(iso_graph *graph, int64_t rows, int slots_per_host,
                                    const iso_function_options *options, const iso_time_model *model,
                                    iso_plan_report **report);

@@ -89,12 +89,13 @@ bool iso_recorder_marks(const iso_recorder *recorder)
            recorder->detail == ISO_TRACE_INSTRUCTIONS;
 }
 
-/* Captures the instructions with marks, or without. */
-static iso_status capture(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready, bool marked)
+/* Makes the sequences anew, with marks or without. */
+static iso_status make_sequences(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready,
+                                 bool marked)
 {
     iso_status status = ISO_OK;
     for (int l = 0; iso_recorder_marks(recorder) && l < runtime->n_locals && status == ISO_OK; l++)
-        status = iso_executable_capture(runtime, ready, l, marked ? recorder->slot[l].timer : NULL);
+        status = iso_executable_sequence(runtime, ready, l, marked ? recorder->slot[l].timer : NULL);
     return status;
 }
 
@@ -110,7 +111,7 @@ iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_
     recorder->step = runtime->steps;
     iso_status status = recorder_make_room(recorder, runtime, ready->plan);
     if (status == ISO_OK)
-        status = capture(recorder, runtime, ready, true);
+        status = make_sequences(recorder, runtime, ready, true);
     status = iso_agree(runtime->ctx, status);
     recorder->origin = iso_clock_ns();
     recorder->recorded = status == ISO_OK;
@@ -142,8 +143,8 @@ iso_status iso_recorder_end(iso_recorder *recorder, iso_runtime *runtime)
     for (int l = 0; l < recorder->n_locals && status == ISO_OK; l++)
         status = recorder->slot[l].timer ? read_marks(recorder, runtime, l) : ISO_OK;
     recorder->recorded &= status == ISO_OK;
-    iso_status captured = capture(recorder, runtime, recorder->ready, false);
-    return status == ISO_OK ? captured : status;
+    iso_status made = make_sequences(recorder, runtime, recorder->ready, false);
+    return status == ISO_OK ? made : status;
 }
 
 iso_recorder *iso_recorder_of_step(iso_recorder *recorder)

@@ -58,22 +58,22 @@ typedef struct iso_recorder {
 } iso_recorder;
 
 void iso_recorder_destroy(iso_recorder *recorder);
-/* Before a step of this plan: ends the recording of the step before. If this one is to be recorded, allocates the
- * events and runs a barrier; collective then. */
+/* To be called before a step of this plan: ends the recording of the step before. If this step is to be recorded,
+ * allocates the events and runs a barrier, and is then collective. */
 iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready);
-/* After a recorded step: waits until it is done, reads its times, and lets later steps run as before. Does nothing if
- * it has ended. Local. */
+/* To be called after a recorded step: waits until it is done, reads its times, and stops recording. Does nothing if
+ * the recording has ended. Local. */
 iso_status iso_recorder_end(iso_recorder *recorder, iso_runtime *runtime);
 /* The recorder if the current step is recorded, else NULL. */
 iso_recorder *iso_recorder_of_step(iso_recorder *recorder);
-/* An event begins; the last one that began and has not ended ends. Called by the slot's thread. Events beyond the
- * capacity are dropped. */
+/* Begins an event and ends the last one that has begun and not ended. Called by the slot's thread. Events beyond
+ * the capacity are dropped. */
 void iso_recorder_open(iso_recorder *recorder, int local, iso_event_kind kind, int instruction, int count);
 void iso_recorder_close(iso_recorder *recorder, int local);
-/* The same for something that has ended before, by the host's clock. */
+/* The same for an event that has ended before, by the host's clock. */
 void iso_recorder_note_span(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
                             int64_t begin, int64_t end);
-/* Whether instructions mark their own begin and end (iso_work.timer); and `count` of them that do. */
+/* Whether instructions record their own begin and end (iso_work.timer); and records `count` of them. */
 bool iso_recorder_marks(const iso_recorder *recorder);
 void iso_recorder_note_marked(iso_recorder *recorder, int local, int instruction, int count);
 

@@ -1,5 +1,5 @@
-/* Rehearsals: the works of a step in the plan's order and at the plan's addresses, on all slots of one host at once
- * and without any exchange, so that kernels find their data in the caches as in a step. */
+/* Rehearsals: run the works of a step in the plan's order and at the plan's addresses, on all slots of one host at
+ * once and without any exchange, so that kernels find their data in the caches as in a step. */
 #include "runtime/exec/rehearse_impl.h"
 
 #include <limits.h>
@@ -163,7 +163,8 @@ typedef struct rounds {
     double *second; /* [count * works] */
 } rounds;
 
-/* Of the works [first, end), those there are: what the slowest thread takes (*slowest is added to), and the mean. */
+/* Adds up the works of [first, end) that exist: *slowest is increased by the time of the slowest thread, *mean by
+ * the mean. */
 static void add_works(const rehearsal *r, int first, int end, double *slowest, double *mean)
 {
     double most = 0;
@@ -248,7 +249,7 @@ done:
     return status;
 }
 
-/* How many rounds take about two seconds. */
+/* The number of rounds that take about two seconds. */
 static int count_rounds(rehearsal *r, iso_thread_pool *pool)
 {
     static const double seconds = 2, least = 10, most = 5000;

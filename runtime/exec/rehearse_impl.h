@@ -9,7 +9,7 @@
 #include "runtime/exec/plan_timed.h"
 #include "runtime/report/plan_work.h"
 
-/* Memory of `bytes` bytes in which things are placed by offsets that go up to `planned`; if that is more, several
+/* Memory of `bytes` bytes for arrays whose planned offsets go up to `planned`. If that is more, several arrays
  * share memory. */
 typedef struct rehearsal_room {
     void *memory;
@@ -62,7 +62,7 @@ typedef struct rehearsal {
 iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
                               const iso_rehearsal_options *options, rehearsal *r);
 void iso_rehearsal_free(rehearsal *r);
-/* From now on made-up indices are below `bound`. */
+/* Makes indices that are filled in later be below `bound`. */
 void iso_rehearsal_set_bound(rehearsal *r, int64_t bound);
 /* Fills a slot's part of a value with made-up elements, as an exchange would. */
 void iso_rehearsal_pull(const rehearsal *r, const rehearsal_slot *s, int value);

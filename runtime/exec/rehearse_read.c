@@ -1,4 +1,4 @@
-/* Rows of the batch in a rehearsal: taken in random order from made-up rows that caches do not hold, as from a
+/* The rows of the batch in a rehearsal: read in random order from synthetic rows that caches do not hold, as from a
  * shuffled data set in memory. */
 #include <string.h>
 

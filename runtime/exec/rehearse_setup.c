@@ -1,4 +1,4 @@
-/* The memory of a rehearsal: as the plan places it, or less of it where the machine does not have so much. */
+/* The memory of a rehearsal: laid out as in the plan, or smaller if the machine has less memory. */
 #include "runtime/exec/rehearse_impl.h"
 
 #include <math.h>
@@ -146,7 +146,7 @@ static void place_state(const rehearsal *r, rehearsal_slot *s)
         s->state_at[b] = s->state.planned;
         s->state.planned += bytes;
         note_thing(&s->state, bytes);
-        note_thing(&s->shared, (size_t)bucket->total * iso_dtype_size(bucket->dtype));
+        note_thing(&s->shared, iso_plan_stored_bytes(plan, b));
     }
 }
 
@@ -166,7 +166,7 @@ static void measure_rooms(const rehearsal *r, rehearsal_slot *s)
     place_state(r, s);
 }
 
-/* What partial sums of other hosts a bucket's update reads at once. */
+/* The bytes of other hosts' partial sums that the update of a bucket reads at once. */
 static size_t landing_bytes(const rehearsal *r, const rehearsal_slot *s)
 {
     size_t most = 0;

@@ -1,4 +1,5 @@
-/* The end of a step in a rehearsal: as apply_updates.c does it, with made-up partial sums of other hosts. */
+/* The end of a step in a rehearsal: the same works as in apply_updates.c, with synthetic partial sums of other
+ * hosts. */
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -53,8 +54,10 @@ static const char *operand(const rehearsed_bucket *b, int number, int64_t from)
     const rehearsal *r = b->r;
     if (number < b->here) {
         const rehearsal_slot *of = &r->slot[number % r->n_slots];
+        int64_t stored =
+            r->plan->member_stored[b->number][b->member] + from - b->bucket->members[b->member].offset;
         return iso_rehearsal_address(&of->shared, r->plan->bucket_offset[b->number]) +
-               (size_t)from * b->element;
+               (size_t)stored * b->element;
     }
     size_t at = (size_t)(number - b->here) * iso_padded((size_t)b->part * b->element) +
                 (size_t)(from - b->begin) * b->element;
@@ -120,7 +123,7 @@ static void copy_gradients(const rehearsal *r, const rehearsal_slot *s)
             size_t element = iso_dtype_size(bucket->dtype);
             if (plan->member_copied[b][m])
                 memcpy(iso_rehearsal_address(&s->shared, plan->bucket_offset[b]) +
-                           (size_t)bucket->members[m].offset * element,
+                           (size_t)plan->member_stored[b][m] * element,
                        iso_rehearsal_value(r, s, value), (size_t)iso_box_count(&box) * element);
         }
 }

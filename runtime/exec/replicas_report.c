@@ -15,7 +15,7 @@
 
 enum { MOST_NAMED = 5, PATH = 512, UNIT_WORDS = ISO_SHARD_UNIT / 8 };
 
-/* What one rank lists of one box. */
+/* The entry of one rank for one box. */
 typedef struct part {
     uint64_t key, digest;
     int rank, number; /* number: of the shard on its rank */
@@ -44,7 +44,7 @@ typedef struct report {
     int odd;          /* the first domain with another copy */
 } report;
 
-/* What a rank that holds a box tells the others about it. */
+/* The description of a box, which a rank that holds it sends to the others. */
 typedef struct description {
     char path[PATH];
     iso_dtype dtype;
@@ -61,7 +61,7 @@ static bool is_split(const report *r)
     return false;
 }
 
-/* What has a copy. */
+/* The word for the holders of copies in messages. */
 static const char *holders_of(const report *r)
 {
     return is_split(r) ? "memory domains" : "hosts";

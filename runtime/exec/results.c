@@ -65,7 +65,7 @@ iso_step_results *iso_results_next(iso_steps_ahead *steps)
 
 /* ---- reading ---- */
 
-/* What the host queues later on the runtime's own stream comes after the step. */
+/* Makes work that the host queues later on the runtime's own stream wait for the step. */
 void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results)
 {
     const iso_device *device = runtime->device;
@@ -104,7 +104,7 @@ double iso_results_output(const iso_program *program, const iso_step_results *re
 
 /* ---- faults ---- */
 
-/* Which row of the data set a row of the batch is: " of the batch (row 4711 of the data set)". */
+/* Writes the row of the data set for a row of the batch: " of the batch (row 4711 of the data set)". */
 static void say_source(const iso_step_results *results, int64_t row, char *text, size_t size)
 {
     const iso_batch *batch = results->batch;

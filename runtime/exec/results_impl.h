@@ -1,4 +1,4 @@
-/* What comes out of a step, until the host reads it. For runtime/exec only. */
+/* The results of a step, until the host reads them. For runtime/exec only. */
 #ifndef ISO_EXEC_RESULTS_IMPL_H
 #define ISO_EXEC_RESULTS_IMPL_H
 
@@ -29,18 +29,18 @@ typedef struct iso_step_results {
     iso_device_event **ended; /* [n_locals] */
 } iso_step_results;
 
-/* The steps of a function that have begun. */
+/* The steps of a function that have begun and are not concluded. */
 typedef struct iso_steps_ahead {
     iso_step_results step[ISO_STEPS_AHEAD];
     int first, count; /* those that are not concluded: a ring */
 } iso_steps_ahead;
 
 iso_status iso_results_create(const iso_runtime *runtime, iso_steps_ahead *steps);
-/* Waits for the steps. */
+/* Waits for all steps that have begun. */
 void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps);
-/* The one that begins next, empty. */
+/* Returns the results of the step that begins next, empty. */
 iso_step_results *iso_results_next(iso_steps_ahead *steps);
-/* Queues what the host will read of a step that all local slots have queued. */
+/* Queues the copies of the results that the host will read, after all local slots have queued the step. */
 void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results);
 /* Waits until all local slots have ended the step. Local. */
 iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *results);

@@ -3,12 +3,16 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function_impl.h"
 #include "runtime/exec/runtime_impl.h"
 #include "runtime/session/session.h"
+
+static const char CHUNK_BYTES[] = "ISOGRID_CHUNK_BYTES";
+enum { MEGABYTE = 1 << 20 };
 
 /* ---- set-up ---- */
 
@@ -73,21 +77,22 @@ static iso_status place_slots(iso_runtime *runtime)
     return find_idle_ranks(runtime);
 }
 
-/* Of messages of devices; 0: the default. Collective. */
-static iso_status find_chunk_bytes(iso_context *ctx, size_t *bytes)
+iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes)
 {
-    const char *text = getenv("ISOGRID_CHUNK_BYTES");
-    char *end;
-    long value = text && *text ? strtol(text, &end, 10) : 0;
-    iso_status status = ISO_OK;
-    if (text && *text && (*end || value < 1 || value > 1 << 30))
-        status = iso_error(ISO_INVALID, "ISOGRID_CHUNK_BYTES is '%s': it must be an integer from 1 to %d",
-                           text, 1 << 30);
-    ISO_TRY(iso_agree(ctx, status));
-    *bytes = (size_t)value;
-    status = iso_agree_same(ctx, "ISOGRID_CHUNK_BYTES", (uint64_t)value, value ? text : "no value");
-done:
+    int value;
+    iso_status status = iso_environment_integer(CHUNK_BYTES, 1 << 30, &value);
+    if (status == ISO_OK)
+        *bytes = iso_option(ctx, "cuda-aware", NULL) ? 0 : value > 0 ? (size_t)value : MEGABYTE;
     return status;
+}
+
+/* Collective. */
+static iso_status agree_on_chunk_bytes(iso_context *ctx, size_t *bytes)
+{
+    iso_status status = iso_agree(ctx, iso_chunk_bytes(ctx, bytes));
+    return status == ISO_OK ? iso_agree_same(ctx, CHUNK_BYTES, *bytes,
+                                             getenv(CHUNK_BYTES) ? getenv(CHUNK_BYTES) : "no value")
+                            : status;
 }
 
 static iso_status runtime_make_fabric(iso_runtime *runtime)
@@ -109,9 +114,8 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .device = runtime->device,
                              .stream_of_slot = runtime->stream_of_slot,
                              .domain_of_slot = runtime->domains.of_slot,
-                             .reach_of_slot = runtime->domains.reach_of_slot,
-                             .device_messages = iso_option(runtime->ctx, "cuda-aware", NULL) != NULL};
-    ISO_TRY(find_chunk_bytes(runtime->ctx, &topology.chunk_bytes));
+                             .reach_of_slot = runtime->domains.reach_of_slot};
+    ISO_TRY(agree_on_chunk_bytes(runtime->ctx, &topology.chunk_bytes));
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
     const char *method = iso_option(runtime->ctx, "collectives", "auto");
@@ -169,7 +173,7 @@ void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *upda
     iso_free(updates);
 }
 
-/* Of a scratch memory (iso_runtime_scratch). */
+/* The device of a scratch memory (iso_runtime_scratch). */
 static const iso_device *device_of_scratch(const iso_runtime *runtime, int number)
 {
     return runtime->device->host_access ? runtime->device : runtime->locals[number].device;
@@ -245,6 +249,19 @@ done:
     return status;
 }
 
+/* Hosts with one device have nothing to tell. If the others differ, plans are made for the first of the kinds.
+ * Collective. */
+static iso_status find_between_devices(iso_runtime *runtime)
+{
+    const iso_fabric *fabric = runtime->fabric;
+    int64_t found = iso_fabric_between_devices(fabric) ? 1 << iso_fabric_between(fabric) : 0;
+    iso_between_devices *first = &runtime->site.between_devices;
+    iso_status status = iso_all_reduce(runtime->ctx, ISO_REDUCE_OR, ISO_I64, &found, 1);
+    while (found && !(found >> *first & 1))
+        ++*first;
+    return status;
+}
+
 static iso_status runtime_set_up(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
@@ -257,9 +274,11 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
+                               .chunk_bytes = iso_fabric_topology(runtime->fabric)->chunk_bytes,
                                .variable_offset = variable_offset,
                                .slot_tables = iso_executable_table_bytes,
                                .arg = runtime};
+    ISO_TRY(find_between_devices(runtime));
     ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));
     runtime->domain_bytes = iso_new((size_t)runtime->domains.count * sizeof *runtime->domain_bytes);
     ISO_TRY(iso_agree(runtime->ctx, runtime->domain_bytes
@@ -496,7 +515,6 @@ done:
     return status;
 }
 
-/* What slots share first: where it grows, the weights are there twice for a moment. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch)
 {
     iso_status status = ISO_OK;

@@ -1,5 +1,5 @@
-/* What executes a graph's functions: the fabric, the threads, the copies of variables, the slots' memory. For
- * runtime/exec only. */
+/* The runtime of a graph, which executes its functions: the fabric, the threads, the copies of variables, the
+ * slots' memory. For runtime/exec only. */
 #ifndef ISO_EXEC_RUNTIME_IMPL_H
 #define ISO_EXEC_RUNTIME_IMPL_H
 
@@ -42,7 +42,7 @@ typedef struct iso_local_slot {
     iso_fault fault;         /* of the last step: the host's, or else its kernels' */
     bool lost;        /* the step's last copies failed, after its faults were counted: `fault` says why */
     bool fault_known; /* the other slots of the step know that the host raised `fault` */
-    /* Of what failed if the host raised the fault; ISO_OK: the data are wrong. */
+    /* The status of the failed call if the host raised the fault; ISO_OK: the data are wrong. */
     iso_status fault_status;
 } iso_local_slot;
 
@@ -135,6 +135,8 @@ static inline void iso_local_release_pinned(const iso_local_slot *slot, void *me
 
 /* The graph's runtime, made with its first function. Collective. */
 iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
+/* iso_topology.chunk_bytes, by ISOGRID_CHUNK_BYTES and --cuda-aware. ISO_INVALID names the variable. Local. */
+iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes);
 /* ISO_INVALID if the program gives a variable that already has memory another layout. Local. */
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
 /* Allocates and initializes every variable that has no memory yet. Collective. */
@@ -166,8 +168,8 @@ void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *varia
 /* Maps this copy for the host, to read it or to write all of it. Ended by iso_unmap. */
 iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variable *variable, int slot,
                                     bool write, iso_mapping *mapping);
-/* The same status on all ranks, of copies from the slots' memory; without an exchange if they cannot fail,
- * because the host may access it. Collective. */
+/* Agrees on the status of copies from the slots' memory. Needs no exchange if the copies cannot fail, because the
+ * host may access the memory. Collective. */
 iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status);
 /* The stream of shards: NULL if the host may access the slots' memory. */
 iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime);

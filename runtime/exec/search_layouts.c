@@ -18,7 +18,7 @@ json_t *iso_suggestion_layouts(const iso_suggestion *suggestion)
     return layouts;
 }
 
-/* On one rank. *text: a layout file, for the caller to free. */
+/* Searches on one rank. *text: a layout file, for the caller to free. */
 static iso_status search(iso_graph *graph, const iso_function_options *training, char **text, size_t *size)
 {
     const iso_distribution *distribution = graph->distribution;

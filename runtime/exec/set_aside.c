@@ -300,7 +300,8 @@ static bool has_slot(const iso_bucket_state *state, const char *name)
     return false;
 }
 
-/* In the order of the new buckets, which is the same on every rank. */
+/* Gives a new bucket its optimizer slots. To be called in the order of the new buckets, which is the same on every
+ * rank. */
 static iso_status give_bucket(const iso_set_aside *aside, const iso_bucket *bucket,
                               const iso_bucket_state *state, const iso_state_shards *from,
                               const iso_state_shards *to)

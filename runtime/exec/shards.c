@@ -31,7 +31,7 @@ static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
 
 /* ---- shares ---- */
 
-/* Those that hold one box of one variable: ranks, once in each domain. */
+/* The holders of one box of one variable: ranks, once in each domain. */
 typedef struct holders {
     int count;
     int *slot;      /* [count] the first slot of each (iso_domains), in the order of the mesh */

@@ -25,7 +25,7 @@ typedef struct step {
 
 /* ---- recording ---- */
 
-/* What a local slot does begins and ends; events nest. */
+/* Records the begin of an event of a local slot; events nest. */
 static void event_begin(const step *s, int local, iso_event_kind kind, int instruction)
 {
     if (s->recorder)
@@ -106,7 +106,7 @@ static iso_status read_rows(const step *s, const iso_slot_instruction *bound, vo
     return s->batch->read(s->batch, bound->input, begin, bound->turn, array->dtype, out);
 }
 
-/* Where the host writes the rows elsewhere, the event is the copy from there. */
+/* Reads rows of the batch. If the host reads them into pinned memory, the recorded event is the copy from there. */
 static void run_read(const step *s, int local, int number)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
@@ -135,19 +135,21 @@ static void launch(const step *s, int local, int instruction, int count)
     bool marked = s->recorder && iso_recorder_marks(s->recorder);
     if (s->recorder && !marked)
         iso_recorder_open(s->recorder, local, ISO_EVENT_OP, instruction, count);
-    s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
+    iso_status status = s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
+    step_raise(&s->runtime->locals[local], status);
     if (marked)
         iso_recorder_note_marked(s->recorder, local, instruction, count);
     else
         event_end(s, local);
 }
 
-/* How many instructions are launched as one: fewer if messages are to proceed, or if the host's clock times each. */
+/* The number of instructions that are launched together: 1 if the host computes them and messages must make progress
+ * meanwhile, or if the host's clock times each instruction. */
 static int launched_count(const step *s, const iso_slot_instruction *bound, bool travels)
 {
     bool timed =
         s->recorder && s->recorder->detail == ISO_TRACE_INSTRUCTIONS && !iso_recorder_marks(s->recorder);
-    return travels || timed ? 1 : bound->rest;
+    return timed || (travels && s->runtime->device->host_access) ? 1 : bound->rest;
 }
 
 /* Runs instructions [from, stop) of a slot, which are between two exchanges. */
@@ -205,7 +207,7 @@ static bool waits_for_queued(const step *s, const iso_exchange *exchange)
     return !device->host_access && (!device->gather || iso_exchange_is_active(exchange));
 }
 
-/* What a device refuses may be the count of faults itself. */
+/* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
 static void tell_failed(const step *s, iso_local_slot *slot)
 {
     iso_status status = slot->stream->device->check(slot->stream);
@@ -269,30 +271,36 @@ static void finish_pulls(const step *s, const iso_exchange *exchange, int first,
     }
 }
 
-/* What slots have queued before an exchange, and what its pulls have: their streams are ordered by events, or the
- * host waits. */
-static void order_before(const step *s, const iso_exchange *exchange, int first, int end)
+/* Orders the streams before an exchange: pulls wait for what slots have queued, by events, or the host waits. At
+ * the end of a step, one choice holds for all exchanges, because slots change there what others have read. */
+static void tell_written(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
 {
-    if (!iso_exchange_is_ordered(exchange))
+    for (int l = first; ordered && l < end; l++)
+        iso_exchange_ready(exchange, s->runtime->locals[l].slot);
+}
+
+static void order_before(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+{
+    if (!ordered)
         finish_queued(s, exchange, first, end);
     else
-        for (int l = first; l < end; l++)
-            iso_exchange_ready(exchange, s->runtime->locals[l].slot);
+        tell_written(s, exchange, ordered, first, end);
 }
 
 /* counted: of the end of the step. */
-static void order_pulls(const step *s, const iso_exchange *exchange, int first, int end, bool counted)
+static void order_pulls(const step *s, const iso_exchange *exchange, bool ordered, int first, int end,
+                        bool counted)
 {
-    if (!iso_exchange_is_ordered(exchange))
+    if (!ordered)
         finish_pulls(s, exchange, first, end, counted);
     else
         for (int l = first; l < end; l++)
             iso_exchange_read(exchange, s->runtime->locals[l].slot);
 }
 
-static void order_after(const step *s, const iso_exchange *exchange, int first, int end)
+static void await_readers(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
 {
-    for (int l = first; iso_exchange_is_ordered(exchange) && l < end; l++)
+    for (int l = first; ordered && l < end; l++)
         iso_exchange_resume(exchange, s->runtime->locals[l].slot);
 }
 
@@ -341,40 +349,18 @@ static void pull(const step *s, iso_exchange *exchange, int local, int number)
 static void run_weight_gather(const step *s, int thread, int first, int end)
 {
     iso_exchange *weight_gather = s->ready->plan->weight_gather;
+    bool ordered = iso_exchange_is_ordered(weight_gather);
     begin_all(s, first, end, ISO_EVENT_WEIGHT_GATHER, -1);
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
-    order_before(s, weight_gather, first, end);
+    order_before(s, weight_gather, ordered, first, end);
     iso_exchange_begin(weight_gather, thread);
     note_flight(s, weight_gather, thread, -1);
     end_all(s, first, end);
     for (int l = first; l < end; l++)
         pull(s, weight_gather, l, -1);
-    order_pulls(s, weight_gather, first, end, true);
+    order_pulls(s, weight_gather, ordered, first, end, true);
     end_exchange(s, weight_gather, thread, first, end, -1);
-    order_after(s, weight_gather, first, end);
-}
-
-/* The order of the exchanges at the end of a step, after its faults are counted: by events, or the host waits for
- * what is queued (prepare_end). What slots change is among what they have read. */
-static void tell_written(const step *s, const iso_exchange *exchange, int first, int end)
-{
-    for (int l = first; s->end_is_ordered && l < end; l++)
-        iso_exchange_ready(exchange, s->runtime->locals[l].slot);
-}
-
-static void tell_read(const step *s, const iso_exchange *exchange, int first, int end)
-{
-    if (!s->end_is_ordered)
-        finish_pulls(s, exchange, first, end, true);
-    else
-        for (int l = first; l < end; l++)
-            iso_exchange_read(exchange, s->runtime->locals[l].slot);
-}
-
-static void await_readers(const step *s, const iso_exchange *exchange, int first, int end)
-{
-    for (int l = first; s->end_is_ordered && l < end; l++)
-        iso_exchange_resume(exchange, s->runtime->locals[l].slot);
+    await_readers(s, weight_gather, ordered, first, end);
 }
 
 /* If there are many slots, slot 0 sums their faults. */
@@ -382,13 +368,13 @@ static void run_faults(const step *s, int thread, int first, int end)
 {
     iso_exchange *faults = s->ready->plan->faults;
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
-    tell_written(s, faults, first, end);
+    tell_written(s, faults, s->end_is_ordered, first, end);
     iso_exchange_begin(faults, thread);
     for (int l = first; l < end; l++)
         iso_exchange_pull(faults, s->runtime->locals[l].slot);
-    tell_read(s, faults, first, end);
+    order_pulls(s, faults, s->end_is_ordered, first, end, true);
     iso_exchange_end(faults, thread);
-    await_readers(s, faults, first, end);
+    await_readers(s, faults, s->end_is_ordered, first, end);
     end_all(s, first, end);
 }
 
@@ -429,7 +415,7 @@ static void run_end(const step *s, int thread, int first, int end)
         run_faults(s, thread, first, end);
     begin_all(s, first, end, ISO_EVENT_EPILOGUE, -1);
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
-    tell_written(s, plan->epilogue, first, end);
+    tell_written(s, plan->epilogue, s->end_is_ordered, first, end);
     iso_exchange_start(plan->epilogue, thread);
     wait_for_buckets(s, thread, first, end);
     iso_exchange_wait(plan->epilogue, thread);
@@ -443,10 +429,10 @@ static void run_end(const step *s, int thread, int first, int end)
         change_state(s, l);
         event_end(s, l);
     }
-    tell_read(s, plan->epilogue, first, end);
+    order_pulls(s, plan->epilogue, s->end_is_ordered, first, end, true);
     end_buckets(s, thread);
     end_exchange(s, plan->epilogue, thread, first, end, -1);
-    await_readers(s, plan->epilogue, first, end);
+    await_readers(s, plan->epilogue, s->end_is_ordered, first, end);
     if (plan->weight_gather && !s->function->leaves_weights)
         run_weight_gather(s, thread, first, end);
 }
@@ -468,11 +454,11 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     iso_exchange *exchange = instruction->exchange;
     if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
         return;
-    bool begins = instruction->kind == ISO_BEGIN;
+    bool begins = instruction->kind == ISO_BEGIN, ordered = iso_exchange_is_ordered(exchange);
     begin_all(s, first, end, begins ? ISO_EVENT_BEGIN : ISO_EVENT_EXCHANGE, number);
     if (!begins)
         begin_all(s, first, end, ISO_EVENT_WAIT, number);
-    order_before(s, exchange, first, end);
+    order_before(s, exchange, ordered, first, end);
     if (begins || instruction->begin == number)
         iso_exchange_start(exchange, thread);
     if (!begins) {
@@ -484,9 +470,9 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
         return;
     for (int l = first; l < end; l++)
         pull(s, exchange, l, number);
-    order_pulls(s, exchange, first, end, false);
+    order_pulls(s, exchange, ordered, first, end, false);
     end_exchange(s, exchange, thread, first, end, number);
-    order_after(s, exchange, first, end);
+    await_readers(s, exchange, ordered, first, end);
 }
 
 static void run_thread(void *arg, int thread)
@@ -549,6 +535,13 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
     }
 }
 
+/* Before the second run: the first one has loaded all kernels. */
+static void capture_instructions(const step *s)
+{
+    for (int l = 0; l < s->runtime->n_locals; l++)
+        step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->ready, l));
+}
+
 void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results)
 {
     iso_runtime *runtime = function->runtime;
@@ -570,6 +563,9 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     if (runtime->n_locals == 0 || entered != ISO_OK)
         return;
     int64_t begun = iso_watch_time(watch);
+    if (ready->runs == 1)
+        capture_instructions(&s);
+    ready->runs = ready->runs < 2 ? ready->runs + 1 : 2;
     s.takes_weights = runtime->left == ready;
     s.end_is_ordered = end_is_ordered(&s);
     iso_thread_pool_run(runtime->pool, run_thread, &s);

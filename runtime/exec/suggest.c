@@ -504,7 +504,7 @@ static iso_status suggest_add_start(search *s, starts *all, int rows, start_patt
     return status;
 }
 
-/* For each way to split rows, replicated variables come first. */
+/* Lists the starts: for each way to split rows, replicated variables come first. */
 static iso_status list_starts(search *s, starts *all)
 {
     iso_status status = ISO_OK;

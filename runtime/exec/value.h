@@ -23,10 +23,10 @@ ISO_API iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, i
 /* Does nothing with NULL. Collective (see iso_mesh_destroy). */
 ISO_API void iso_value_destroy(iso_value *value);
 
-/* Sets a slot's part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that do
- * not host the slot it does nothing, so all ranks may call it for all slots. Slots that hold the same part
- * must get the same elements. This is not checked: else ranks may fetch different elements. ISO_INVALID: there
- * is no such slot. Local. */
+/* Sets a slot's part: local holds the elements of iso_value_box(value, slot), and is copied. On ranks that do not
+ * host the slot it does nothing, so all ranks may call it for all slots. Slots that hold the same part must get the
+ * same elements. This is not checked: if they differ, ranks may fetch different elements. ISO_INVALID: there is no
+ * such slot. Local. */
 ISO_API iso_status iso_value_pack(iso_value *value, int slot, const void *local);
 /* Sets every slot's part from a global array. Every rank must pass the same array. Its contents are not
  * compared, because the call may be part of each step: each slot takes its part from its own rank's array.
@@ -68,7 +68,7 @@ typedef struct iso_shard {
     iso_dtype dtype;
     const void *data; /* dense; lent until the value changes; NULL if the box is empty */
 } iso_shard;
-/* How many shards this rank has, one for each slot that it hosts, and each of them in mesh order (JAX's
+/* The number of shards of this rank, one for each slot that it hosts, and each of them in mesh order (JAX's
  * addressable_shards). Local. */
 ISO_API int iso_value_shard_count(const iso_value *value);
 ISO_API iso_shard iso_value_shard(const iso_value *value, int index);
@@ -84,9 +84,9 @@ ISO_API iso_status iso_variable_assign_value(iso_variable *variable, iso_value *
 /* The part of a variable that a slot holds, in global indices, possibly empty. ISO_INVALID: the first
  * function of its graph has not been made, or no such slot. Local. */
 ISO_API iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box);
-/* As iso_value_read, for the variable's value after the last step. While iso_fit runs, outside its callbacks, the
- * parts that slots of other hosts update may still be those of the step before. ISO_INVALID also before the first
- * function of its graph is made. Local. */
+/* The same as iso_value_read, for the variable's value after the last step. While iso_fit runs, outside its
+ * callbacks, the parts that slots of other hosts update may still be those of the step before. Also ISO_INVALID
+ * before the first function of its graph is made. Local. */
 ISO_API iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box,
                                           iso_dtype dtype, void *out);
 

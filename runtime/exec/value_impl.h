@@ -45,7 +45,7 @@ iso_status iso_value_check(iso_value *value, const char *what, const iso_mesh *m
                            const iso_shape *shape);
 /* Adds "float32 [8, 4] in layout 'data, -' on mesh data=4". */
 void iso_value_describe(const iso_value *value, iso_text *text);
-/* The value in a layout of a program: *resharded becomes a new value, or NULL if the value has that layout
+/* Converts the value to a layout of a program: *resharded becomes a new value, or NULL if the value has that layout
  * already. Collective. */
 iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value **resharded);
 

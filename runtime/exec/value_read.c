@@ -11,7 +11,7 @@
 #include "runtime/exec/value_impl.h"
 #include "runtime/session/session.h"
 
-/* What a slot holds of a tensor. */
+/* The part of a tensor that a slot holds. */
 typedef struct part {
     iso_box box;
     iso_dtype dtype;

@@ -1,4 +1,4 @@
-/* What the values of one mesh share: the fabric between its slots, and the ranks that host them. */
+/* The data that the values of one mesh share: the fabric between its slots, and the ranks that host them. */
 #include "collectives/control/control.h"
 #include "collectives/control/watch.h"
 #include "runtime/backend/backend.h"

@@ -138,14 +138,14 @@ ISO_API iso_variable *iso_variable_create(iso_graph *graph, const char *path, is
  * setting another layout is an error: the layout stays as it is, the next collective call on the graph or
  * its model returns the error on every rank and does nothing else, and the calls after it work as before. */
 ISO_API void iso_variable_set_layout(iso_variable *variable, const char *layout);
-/* Its value at the beginning of a step, as a tensor. */
+/* The variable's value at the beginning of a step, as a tensor. */
 ISO_API iso_tensor *iso_variable_value(iso_variable *variable);
 ISO_API const char *iso_variable_path(const iso_variable *variable);
 ISO_API const iso_shape *iso_variable_shape(const iso_variable *variable);
 ISO_API iso_dtype iso_variable_dtype(const iso_variable *variable);
 ISO_API bool iso_variable_trainable(const iso_variable *variable);
 ISO_API int iso_graph_variable_count(const iso_graph *graph);
-/* In order of creation; NULL outside [0, count). */
+/* The variable with this index, in order of creation; NULL outside [0, count). */
 ISO_API iso_variable *iso_graph_variable(const iso_graph *graph, int index);
 ISO_API iso_variable *iso_graph_find_variable(const iso_graph *graph, const char *path); /* or NULL */
 /* Begins a block. Until it ends, names of new layers and paths of new variables begin with its name:
@@ -168,10 +168,10 @@ ISO_API void iso_name_scope_end_several(iso_graph *graph, iso_tensor *const *out
  *     iso_share_end(g); */
 ISO_API void iso_share_begin(iso_graph *graph);
 ISO_API void iso_share_end(iso_graph *graph);
-/* Activation checkpointing, Keras's RematScope: what is computed between these calls is not kept for the backward
- * pass, which computes it again from the tensors that come from outside, just before it needs it. A step takes
- * less memory and more time; no number changes, and dropout drops the same elements. Keep the scopes small, one
- * for each block of a network: the backward pass holds what is within one scope at a time. Tensors that are used
+/* Activation checkpointing, Keras's RematScope: the results of ops between these calls are not kept for the
+ * backward pass, which computes them again from the inputs of the scope, just before it needs them. A step takes
+ * less memory and more time; no number changes, and dropout drops the same elements. Keep the scopes small, one for
+ * each block of a network: the backward pass holds the results of one scope at a time. Tensors that are used
  * outside of the scope are kept. A scope within a scope is a part of the outer one. */
 ISO_API void iso_recompute_begin(iso_graph *graph);
 ISO_API void iso_recompute_end(iso_graph *graph);
@@ -193,9 +193,9 @@ ISO_API void iso_freeze_end(iso_graph *graph);
 ISO_API iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable);
 
 /* ---- updates and gradients ---- */
-/* At the end of a step, `variable` becomes `value` (same shape and type). */
+/* Sets `variable` to `value` (of the same shape and type) at the end of a step. */
 ISO_API iso_update *iso_assign(iso_variable *variable, iso_tensor *value);
-/* Both updates together. Either may be NULL. */
+/* Joins two updates. Either may be NULL. */
 ISO_API iso_update *iso_update_join(iso_update *a, iso_update *b);
 /* gradients[i] = d loss / d of[i], NULL if loss does not depend on it. loss: a scalar of float type. */
 ISO_API void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients);

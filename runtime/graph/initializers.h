@@ -22,8 +22,7 @@ enum { ISO_MAX_INITIALIZER_SETTINGS = 4 };
 typedef struct iso_initializer_type {
     iso_row row;            /* settings are members of iso_initializer */
     const char *other_name; /* a second name in Keras, or NULL */
-    /* For a setting whose value is a word: the words, at their numbers, then NULL. NULL: the setting is a
-     * number. */
+    /* The words of a setting whose value is a word, at their numbers, then NULL. NULL: the setting is a number. */
     const char *const *choice[ISO_MAX_INITIALIZER_SETTINGS];
     bool seeded;               /* Keras's class has a seed */
     int least_rank, most_rank; /* range of ranks of the shapes that it can fill; 0: any */

@@ -53,7 +53,7 @@ ISO_API iso_tensor *iso_graph_training_value(iso_graph *graph, iso_variable *var
 /* Adds a variable's own term to the loss (iso_graph_add_loss), which counts unless the variable is frozen
  * when the sum is requested. */
 ISO_API void iso_graph_add_penalty(iso_graph *graph, const iso_variable *variable, iso_tensor *term);
-/* As iso_by_mode, but inference everywhere in functions that are made while the variable is frozen. */
+/* The same as iso_by_mode, but inference in all functions that are made while the variable is frozen. */
 ISO_API iso_tensor *iso_by_mode_unless_frozen(const iso_variable *variable, iso_tensor *training,
                                               iso_tensor *inference);
 

@@ -6,8 +6,8 @@
 #include "runtime/base/arguments.h"
 #include "runtime/graph/graph.h"
 
-/* In a function that returns a tensor: returns from it if one of these tensors is NULL, with the bad tensor
- * of the others' graph, or with NULL if all are NULL. */
+/* Returns from a function that returns a tensor if one of these tensors is NULL: with the bad tensor of the others'
+ * graph, or with NULL if all are NULL. */
 #define ISO_NEED_TENSORS(...) ISO_NEED_TENSORS_AS(#__VA_ARGS__, __VA_ARGS__)
 #define ISO_NEED_TENSORS_AS(names, ...)                                                                      \
     do {                                                                                                     \

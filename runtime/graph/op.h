@@ -81,8 +81,8 @@ ISO_API void iso_rule_parse(const iso_op *op, const char *text, iso_rule *rule);
 /* The rule of an op, from its type's function or string. */
 ISO_API void iso_op_rule(const iso_op *op, iso_rule *rule);
 
-/* How messages call an element of an input that is not an index: "<what> 12 of row 512 is not one of the 10
- * <of>". */
+/* The words for an element of an input in messages, if it is not an index: "<what> 12 of row 512 is not one of the
+ * 10 <of>". */
 typedef struct iso_index_words {
     const char *what, *of;
 } iso_index_words;
@@ -151,7 +151,7 @@ ISO_API bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape);
 
 /* infer for elementwise ops of one input: the output has the input's type and shape. */
 ISO_API bool iso_infer_same(iso_op *op);
-/* As iso_infer_same, but refuses types that are not floating-point. */
+/* The same as iso_infer_same, but refuses types that are not floating-point. */
 ISO_API bool iso_infer_same_float(iso_op *op);
 /* infer for ops whose operands are broadcast to one shape and have one type. */
 ISO_API bool iso_infer_broadcast(iso_op *op);

@@ -138,8 +138,8 @@ ISO_API iso_schedule iso_exponential_decay_with(const iso_exponential_decay_opti
 #define iso_exponential_decay(...)                                                                           \
     iso_exponential_decay_with(ISO_OPTIONS(iso_exponential_decay_options, __VA_ARGS__))
 
-/* From initial_learning_rate linearly to warmup_target in warmup_steps (if these are given), then by half
- * a cosine down to alpha times that rate in decay_steps. warmup_target 0 or ISO_ZERO: no warmup. */
+/* The rate rises linearly from initial_learning_rate to warmup_target in warmup_steps (if these are given), then
+ * falls by half a cosine to alpha times that rate in decay_steps. warmup_target 0 or ISO_ZERO: no warmup. */
 typedef struct iso_cosine_decay_options {
     char begin_;
     double initial_learning_rate;

@@ -217,7 +217,7 @@ static bool check_extents(iso_op *op, const operands *o, const iso_shape *const 
     return true;
 }
 
-/* For a rule of '...': inputs must broadcast to the outputs, which all have one shape. */
+/* Checks a rule of '...': inputs must broadcast to the outputs, which all have one shape. */
 static bool check_broadcast(iso_op *op, const operands *o, const iso_shape *const *shape)
 {
     const iso_shape *out = shape[o->n_inputs];

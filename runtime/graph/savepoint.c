@@ -13,7 +13,7 @@ typedef struct list {
 } list;
 enum { LISTS = 6 };
 
-/* What building changes in a tensor or variable that existed before. */
+/* The members of an earlier tensor or variable that building changes. */
 typedef struct tensor_note {
     const char *name, *end_name; /* end_name: when the savepoint ended; NULL: it has not */
     iso_tensor_path *last;       /* NULL: it had no paths */

@@ -140,7 +140,8 @@ static int gradient_step(const iso_program *program, const iso_bucket_member *me
     return step < 0 ? program->n_steps : step;
 }
 
-/* In the order in which the gradients are computed; gradients of one step in the order of the variables. */
+/* Sorts the members by the order in which their gradients are computed; gradients of one program step by the order
+ * of the variables. */
 static void sort_members(const iso_program *program, iso_bucket *bucket)
 {
     for (int i = 1; i < bucket->n_members; i++) {

@@ -258,10 +258,8 @@ static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
         }
     int values = n;
     for (int b = 0; b < plan->buckets->count; b++)
-        block[n++] = (iso_block){.bytes = (size_t)plan->buckets->buckets[b].total *
-                                          iso_dtype_size(plan->buckets->buckets[b].dtype),
-                                 .begin = bucket_begin(s, b),
-                                 .end = end};
+        block[n++] =
+            (iso_block){.bytes = iso_plan_stored_bytes(plan, b), .begin = bucket_begin(s, b), .end = end};
     block[n++] = (iso_block){.bytes = 2 * sizeof(double), .begin = 0, .end = end};
     iso_status status = ISO_OK;
     ISO_TRY(iso_memory_plan(block, n, &plan->shared_bytes));
@@ -310,8 +308,9 @@ static void assign_fixed(assigner *s)
     for (int b = 0; b < plan->buckets->count; b++)
         for (int m = 0; m < plan->buckets->buckets[b].n_members; m++) {
             const iso_bucket_member *member = &plan->buckets->buckets[b].members[m];
-            size_t within = (size_t)member->offset * iso_dtype_size(plan->buckets->buckets[b].dtype);
-            if (!plan->member_copied[b][m])
+            size_t within =
+                (size_t)plan->member_stored[b][m] * iso_dtype_size(plan->buckets->buckets[b].dtype);
+            if (!plan->member_copied[b][m] && iso_plan_fused_of(plan, b, m) < 0)
                 plan->location[root_of(s, s->program->changes[member->change].value)] =
                     (iso_location){.kind = ISO_LOCATION_SHARED, .offset = plan->bucket_offset[b] + within};
         }

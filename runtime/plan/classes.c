@@ -23,8 +23,8 @@ static void classes_add(coordinates *list, int64_t coordinate, int size)
     list->at[list->count++] = (int)coordinate;
 }
 
-/* Where n elements split into `parts` change from full parts to the shorter one, and from it to empty
- * ones. */
+/* Adds the coordinates at which n elements, split into `parts`, change from full parts to the shorter one, and from
+ * it to empty ones. */
 static int64_t add_changes(coordinates *list, int64_t n, int parts)
 {
     int64_t part = (n + parts - 1) / parts, full = part ? n / part : 0;
@@ -33,7 +33,7 @@ static int64_t add_changes(coordinates *list, int64_t n, int parts)
     return part;
 }
 
-/* For each axis, the coordinates at which an array of this layout may change its extents. */
+/* Adds, for each axis, the coordinates at which an array of this layout may change its extents. */
 static void add_layout(const iso_mesh *mesh, const iso_layout *layout, const iso_shape *shape,
                        coordinates *lists)
 {

@@ -1,15 +1,15 @@
-/* Where the exchanges of buckets begin and end, if the mesh crosses hosts.
+/* Chooses where the exchanges of buckets begin and end, if the mesh crosses hosts.
  *
- * That of its gradients begins as soon as the last gradient of the bucket has been computed, and ends with the
- * step: its messages travel while slots compute what is left of the backward pass. Two things delay it:
+ * The exchange of a bucket's gradients begins when the last gradient of the bucket has been computed, and ends with
+ * the step: its messages are sent while slots compute the rest of the backward pass. Two rules change this:
  * - Messages between two hosts arrive in the order in which they were sent. If slots wait for another exchange
- *   soon, it would arrive behind the gradients. They begin after it if there is much more to compute after it
- *   (MUCH times), up to the exchange after that, than before it.
- * - A bucket with little or nothing left to compute after it goes with the scalars at the end of the step.
+ *   soon, its messages would arrive behind the gradients. The gradients begin after that exchange if there is much
+ *   more to compute after it (MUCH times), up to the next exchange, than before it.
+ * - A bucket with little or nothing left to compute after it is sent with the scalars at the end of the step.
  *
- * A step may leave it to the next one to send new weights to other hosts. They must be there when an op first
- * reads one of the bucket. They are sent after the last exchange before, or after the one before that if there is
- * more to compute in between. */
+ * A step may leave it to the next step to send new weights to other hosts. They must arrive before an op reads
+ * a weight of the bucket. They are sent after the last exchange before that op, or after the exchange before that one
+ * if there is more to compute in between. */
 #include "runtime/base/memory.h"
 #include "runtime/plan/plan_impl.h"
 
@@ -209,7 +209,7 @@ static void send_weights(starter *s, int number, int end)
     s->additions[s->n_additions++] = (addition){end, instruction};
 }
 
-/* In the order in which they are read. */
+/* Plans the messages of all new weights, in the order in which the next step reads the weights. */
 static void send_all_weights(starter *s, int *reader)
 {
     const iso_plan *plan = s->plan;
@@ -226,7 +226,7 @@ static void send_all_weights(starter *s, int *reader)
 
 /* ---- the new list ---- */
 
-/* In the order of their places; of one place in the order of buckets. */
+/* Sorts by position in the list of instructions; instructions of one position by bucket. */
 static void sort_additions(starter *s)
 {
     for (int i = 1; i < s->n_additions; i++) {
@@ -238,7 +238,7 @@ static void sort_additions(starter *s)
     }
 }
 
-/* Of the two instructions of a bucket the second, the exchange, comes last. */
+/* Links the two instructions of a bucket: the second one, the exchange, comes last. */
 static void link_weights(iso_plan *plan, iso_instruction *list, int number)
 {
     int *end = &plan->bucket_gather_end[list[number].bucket], begin = *end < 0 ? number : *end;

@@ -1,9 +1,10 @@
-/* The exchanges of a plan: which slot takes which boxes from which.
+/* The exchanges of a plan: which slot pulls which boxes from which.
  *
- * A rank adds what its own slots take. If slots are in several memory domains, it also adds what the others take,
- * because senders and the ranks of one host must agree on messages; of the slots of a domain that take the same from
- * the same slots, one is enough. So the work of a rank grows with the slots, and with the square only for
- * reduce-scatters and all-to-alls between domains, where every slot takes something else from every other. */
+ * A rank adds the pulls of its own slots. If slots are in several memory domains, it also adds the pulls of the
+ * others, because senders and the ranks of one host must agree on messages. If several slots of a domain pull the
+ * same from the same slots, one of them is enough. So the work of a rank grows with the number of slots, and with its
+ * square only for reduce-scatters and all-to-alls between domains, where every slot pulls something else from every
+ * other. */
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
@@ -29,7 +30,7 @@ typedef struct adder {
     iso_box target_box;
 } adder;
 
-/* Where a slot (of any domain) stores a value. */
+/* The location at which a slot (of any domain) stores a value. */
 static iso_source source_of(const iso_plan *plan, int value, int slot, const iso_box *box)
 {
     const iso_location *location = &plan->location[value];
@@ -63,7 +64,7 @@ static iso_status add_boxes(adder *a)
 
 /* ---- what exchanges do ---- */
 
-/* The pulls that are added now do this among the slots along these axes. */
+/* Sets the kind of the pulls that are added next, and their groups: the slots along these axes. */
 static iso_status set_kind(const iso_plan *plan, iso_exchange *exchange, iso_exchange_kind kind,
                            uint32_t axes, int *group)
 {
@@ -175,7 +176,7 @@ static bool is_own(const iso_plan *plan, int slot)
     return topology->rank_of_slot[slot] == topology->rank;
 }
 
-/* Slots of a domain with equal keys take the same. */
+/* The key of a slot's pulls: slots of a domain with equal keys pull the same. */
 static iso_hash_key key_of(const adder *a, int slot)
 {
     const iso_program *program = a->plan->program;
@@ -283,11 +284,11 @@ static iso_status add_bucket(iso_plan *plan, int b, int slot, iso_source *source
     const iso_mesh *mesh = plan->program->mesh;
     const iso_bucket *bucket = &plan->buckets->buckets[b];
     int64_t begin, count;
-    iso_bucket_part(bucket, mesh, slot, &begin, &count);
+    iso_plan_stored_part(plan, b, slot, &begin, &count);
     if (count == 0)
         return ISO_OK;
     int group = iso_group_slots(mesh, bucket->axes, slot, slots);
-    iso_box flat = iso_box_range(0, bucket->total), part = iso_box_range(begin, count);
+    iso_box flat = iso_box_range(0, plan->bucket_stored[b]), part = iso_box_range(begin, count);
     for (int i = 0; i < group; i++)
         source[i] = (iso_source){
             .slot = slots[i], .space = ISO_SPACE_SLOT, .offset = plan->bucket_offset[b], .box = flat};
@@ -424,7 +425,7 @@ static int count_members(const iso_plan *plan)
     return members;
 }
 
-/* For each member of the buckets, [slots]. NULL: no memory. */
+/* For each member of the buckets, the slots that fetch it: [slots]. NULL: no memory. */
 static bool *all_fetching(const iso_plan *plan)
 {
     size_t slots = (size_t)plan->program->mesh->n_slots;
@@ -456,13 +457,23 @@ static iso_status gather_in(iso_plan *plan, iso_exchange *exchange, int b, int m
     return status;
 }
 
+static bool all_fetch(const bool *fetches, int slots)
+{
+    for (int slot = 0; slot < slots; slot++)
+        if (!fetches[slot])
+            return false;
+    return true;
+}
+
 /* Bucket by bucket in the next step, or all in one exchange at the end of this one. */
 static iso_status gather_in_both(iso_plan *plan, int b, int m, const bool *fetches, const workspace *room)
 {
     iso_status status = gather_in(plan, plan->weight_gather, b, m, fetches, room);
-    if (status == ISO_OK && plan->bucket_gather[b])
-        status = gather_in(plan, plan->bucket_gather[b], b, m, fetches, room);
-    return status;
+    if (status != ISO_OK || !plan->bucket_gather[b])
+        return status;
+    if (!all_fetch(fetches, plan->program->mesh->n_slots))
+        iso_exchange_set_fetches(plan->bucket_gather[b]);
+    return gather_in(plan, plan->bucket_gather[b], b, m, fetches, room);
 }
 
 /* The exchange of an instruction that moves the new weights of a bucket. */

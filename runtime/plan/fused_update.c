@@ -1,16 +1,16 @@
-/* Fusing: a gradient that only the optimizer uses need not exist as a whole.
+/* Fused weight gradients: a gradient that only the optimizer uses is never stored as a whole.
  *
- * The gradient of a Dense kernel is a product of activations and slopes, which are both smaller than it if
- * the batch is small. If all slots of a group share memory, each can compute its own part of every slot's
- * product when it updates that part of the weights. The operations and the bits are those of computing the
- * products first and adding them afterwards, but the gradients stay in the first-level cache. The same is so for
+ * The gradient of a Dense kernel is the product of the input and the output's gradient, which are both smaller than
+ * the product if the batch is small. If all slots of a group share memory, each slot can compute its own part of
+ * every slot's product when it updates that part of the weights. The operations and the bits are those of computing
+ * the products first and adding them afterwards, but the gradients stay in the first-level cache. The same holds for
  * the gradient of an embedding, in which the batch touches few rows, and for the sum of both: the gradient of an
- * embedding that also makes the logits. */
+ * embedding that also computes the logits. */
 #include "runtime/base/memory.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/plan/plan_impl.h"
 
-/* How often each value is read. */
+/* Counts how often each value is read. */
 static void count_uses(const iso_program *program, int *uses)
 {
     for (int k = 0; k < program->n_steps; k++)
@@ -61,8 +61,8 @@ static bool is_product(const iso_plan *plan, int step)
     return type != &iso_op_embedding_grad && type != &iso_op_embedding_grad_add;
 }
 
-/* What another slot reads of a slot's inputs for elements [first, first + count): of a product [k, m]^T [k, n] the
- * rows and columns of that part; of k indices all, and on average a share of their rows. */
+/* The bytes that another slot reads of a slot's inputs for elements [first, first + count): for a product [k, m]^T
+ * [k, n], the rows and columns of that part; for k indices, all of them, and on average a share of their rows. */
 static double term_bytes(const iso_plan *plan, int step, int slot, int64_t first, int64_t count)
 {
     term_call t;
@@ -156,6 +156,46 @@ int iso_plan_fused_of(const iso_plan *plan, int bucket, int member)
     return -1;
 }
 
+/* ---- where the other gradients are stored ---- */
+
+static void store_members(iso_plan *plan, int b)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    int64_t at = 0;
+    for (int m = 0; m < bucket->n_members; m++) {
+        plan->member_stored[b][m] = at;
+        at += iso_plan_fused_of(plan, b, m) < 0 ? bucket->members[m].capacity : 0;
+    }
+    plan->bucket_stored[b] = at;
+}
+
+/* The stored elements before element `flat` of a bucket's flat range. */
+static int64_t stored_before(const iso_plan *plan, int b, int64_t flat)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    int m = bucket->n_members - 1;
+    while (m > 0 && bucket->members[m].offset > flat)
+        m--;
+    int64_t end = m + 1 < bucket->n_members ? plan->member_stored[b][m + 1] : plan->bucket_stored[b],
+            at = plan->member_stored[b][m] + flat - bucket->members[m].offset;
+    return at < end ? at : end;
+}
+
+void iso_plan_stored_part(const iso_plan *plan, int bucket, int slot, int64_t *begin, int64_t *count)
+{
+    int64_t first, part;
+    iso_bucket_part(&plan->buckets->buckets[bucket], plan->program->mesh, slot, &first, &part);
+    *begin = stored_before(plan, bucket, first);
+    *count = stored_before(plan, bucket, first + part) - *begin;
+}
+
+size_t iso_plan_stored_bytes(const iso_plan *plan, int bucket)
+{
+    return (size_t)plan->bucket_stored[bucket] * iso_dtype_size(plan->buckets->buckets[bucket].dtype);
+}
+
+/* ---- choosing ---- */
+
 /* The step that computes a value, or what is reshaped to it, and whose output has no other reader; -1: none. */
 static int sole_step(const iso_program *program, const int *uses, int value)
 {
@@ -210,14 +250,14 @@ static void fuse_members(iso_plan *plan, int b, const int *uses)
 
 iso_status iso_plan_fuse_updates(iso_plan *plan)
 {
-    if (!iso_plan_in_one_domain(plan))
-        return ISO_OK;
     int *uses = iso_new(((size_t)plan->program->n_values + 1) * sizeof *uses);
     if (!uses)
         return iso_error(ISO_NO_MEMORY, "no memory to look at %d values", plan->program->n_values);
     count_uses(plan->program, uses);
-    for (int b = 0; b < plan->buckets->count; b++)
+    for (int b = 0; b < plan->buckets->count && iso_plan_in_one_domain(plan); b++)
         fuse_members(plan, b, uses);
+    for (int b = 0; b < plan->buckets->count; b++)
+        store_members(plan, b);
     iso_free(uses);
     return ISO_OK;
 }

@@ -89,6 +89,14 @@ static double planned_flops(const iso_plan *plan)
     return total;
 }
 
+static bool allocate_members(const iso_plan *plan, int b)
+{
+    size_t members = (size_t)plan->buckets->buckets[b].n_members + 1;
+    plan->member_copied[b] = iso_new(members);
+    plan->member_stored[b] = iso_new(members * sizeof **plan->member_stored);
+    return plan->member_copied[b] && plan->member_stored[b];
+}
+
 static iso_status allocate(iso_plan *plan)
 {
     size_t values = (size_t)plan->program->n_values + 1, buckets = (size_t)plan->buckets->count;
@@ -97,6 +105,8 @@ static iso_status allocate(iso_plan *plan)
     plan->live_range = iso_new(values * sizeof *plan->live_range);
     plan->bucket_live_range = iso_new((buckets + 1) * sizeof *plan->bucket_live_range);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
+    plan->bucket_stored = iso_new((buckets + 1) * sizeof *plan->bucket_stored);
+    plan->member_stored = iso_new((buckets + 1) * sizeof *plan->member_stored);
     plan->bucket_begin = iso_new((buckets + 1) * sizeof *plan->bucket_begin);
     plan->bucket_exchange = iso_new((buckets + 1) * sizeof *plan->bucket_exchange);
     plan->bucket_gather_end = iso_new((buckets + 1) * sizeof *plan->bucket_gather_end);
@@ -107,9 +117,9 @@ static iso_status allocate(iso_plan *plan)
     bool all = plan->location && plan->root && plan->live_range && plan->bucket_live_range &&
                plan->bucket_offset && plan->bucket_begin && plan->bucket_exchange &&
                plan->bucket_gather_end && plan->bucket_gather && plan->fused_updates && plan->step_fused &&
-               plan->member_copied;
+               plan->member_copied && plan->bucket_stored && plan->member_stored;
     for (size_t b = 0; all && b < buckets; b++)
-        all = (plan->member_copied[b] = iso_new((size_t)plan->buckets->buckets[b].n_members + 1)) != NULL;
+        all = allocate_members(plan, (int)b);
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
 }
 
@@ -150,7 +160,11 @@ void iso_plan_destroy(iso_plan *plan)
     iso_exchange_destroy(plan->weight_gather);
     for (int b = 0; plan->member_copied && b < plan->buckets->count; b++)
         iso_free(plan->member_copied[b]);
+    for (int b = 0; plan->member_stored && b < plan->buckets->count; b++)
+        iso_free(plan->member_stored[b]);
     iso_free(plan->member_copied);
+    iso_free(plan->member_stored);
+    iso_free(plan->bucket_stored);
     iso_free(plan->instructions);
     iso_free(plan->moves);
     iso_free(plan->location);

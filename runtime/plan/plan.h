@@ -9,7 +9,7 @@
 #include "runtime/plan/bucket.h"
 #include "runtime/spmd/program.h"
 
-/* Where a value is stored. */
+/* The location of a value. */
 typedef enum iso_location_kind {
     ISO_LOCATION_NONE,
     ISO_LOCATION_ARENA,    /* the slot's private arena */
@@ -37,7 +37,7 @@ typedef enum iso_instruction_kind {
     ISO_EXCHANGE, /* reshards between slots; ends them if they were begun before */
 } iso_instruction_kind;
 
-/* How an exchange does a reshard. */
+/* The way in which an exchange does a reshard. */
 typedef enum iso_move_kind {
     ISO_MOVE_BOXES, /* every slot takes the boxes it needs and adds partial sums: one exchange */
     /* all-reduce in place: every slot of a group adds its chunk, and writes it into the copies of its domain */
@@ -66,7 +66,7 @@ static inline uint32_t iso_move_summed_axes(const iso_program *program, const is
     return values[move->from].layout.partial & ~values[move->to].layout.partial;
 }
 
-/* What the exchange of an instruction moves. */
+/* The data that the exchange of an instruction moves. */
 typedef enum iso_cargo {
     ISO_CARGO_MOVES,     /* `moves` */
     ISO_CARGO_GRADIENTS, /* BEGIN: a bucket's, which the end of the step awaits */
@@ -86,13 +86,16 @@ typedef struct iso_instruction {
     iso_exchange *exchange;
 } iso_instruction;
 
-/* What plans depend on: where slots and variables are. Lent; must outlive the plan. */
+/* The locations of slots and variables, on which plans depend. Lent; must outlive the plan. */
 struct iso_plan;
 typedef struct iso_site {
     iso_fabric *fabric; /* for iso_plan_connect; NULL for a dry run */
     const iso_backend *backend;
     const int *host_of_slot, *domain_of_slot; /* [n_slots] */
     bool one_host, one_domain;                /* all slots are on one host, in one memory domain */
+    /* Where slots are on GPUs: how those of a host exchange, and iso_topology.chunk_bytes. */
+    iso_between_devices between_devices;
+    size_t chunk_bytes;
     /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;
      * NULL: unknown. */
     size_t (*slot_tables)(const struct iso_plan *plan);
@@ -150,11 +153,16 @@ typedef struct iso_plan {
     int fault_target;     /* number of the target that gets the sum of the faults of all slots */
     int n_fused_updates;
     iso_fused_update *fused_updates;
-    bool *step_fused;      /* [n_steps] */
-    size_t *bucket_offset; /* [n_buckets] in the shared area */
-    bool **member_copied;  /* [n_buckets][n_members] gradients computed elsewhere, which the end of the step
+    bool *step_fused; /* [n_steps] */
+    /* Where gradients are stored: those of fused updates are not. Of a bucket's flat range its storage has the other
+     * members, in the same order. */
+    size_t *bucket_offset;  /* [n_buckets] of the storage in the shared area */
+    int64_t *bucket_stored; /* [n_buckets] elements of the storage */
+    int64_t **
+        member_stored; /* [n_buckets][n_members] where a member begins in the storage; fused: where it would */
+    bool **member_copied; /* [n_buckets][n_members] gradients computed elsewhere, which the end of the step
                               copies into the bucket */
-    int *bucket_pull;      /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
+    int *bucket_pull;     /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
     iso_exchange *weight_gather; /* sends new parts of weights to other domains; NULL in one domain */
     /* [n_buckets] the same for one bucket, in the next step, for a step that leaves out weight_gather: EXCHANGE with
      * cargo WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */
@@ -168,6 +176,10 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
                            int64_t rows, iso_plan **plan);
 iso_fused_update_room iso_plan_fused_update_room(const struct iso_plan *plan, const iso_fused_update *fused,
                                                  int slot);
+/* The elements of a bucket's storage that hold the gradients of a slot's part. */
+void iso_plan_stored_part(const iso_plan *plan, int bucket, int slot, int64_t *begin, int64_t *count);
+/* Bytes of a bucket's storage in each slot. */
+size_t iso_plan_stored_bytes(const iso_plan *plan, int bucket);
 /* The fused update of a bucket's member; -1: none. */
 int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
 /* Whether a value, an input of a term, is the term before it, which is not computed as a whole. */

@@ -1,6 +1,5 @@
-/* What `isogrid calibrate` has measured on a machine, and the network that connects such machines. Both are JSON
- * files, which docs/plan.md describes.
- * Functions are local unless their comment says otherwise. */
+/* The measurements of `isogrid calibrate` on a machine, and the network that connects such machines. Both are JSON
+ * files, which docs/plan.md describes. Functions are local unless their comment says otherwise. */
 #ifndef ISO_REPORT_CALIBRATION_H
 #define ISO_REPORT_CALIBRATION_H
 

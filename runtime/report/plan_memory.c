@@ -73,10 +73,8 @@ static int64_t state_of_slot(const iso_reporter *r, int slot)
 static int64_t gradient_bytes(const iso_reporter *r)
 {
     int64_t bytes = 0;
-    for (int b = 0; b < r->plan->buckets->count; b++) {
-        const iso_bucket *bucket = &r->plan->buckets->buckets[b];
-        bytes += bucket->total * (int64_t)iso_dtype_size(bucket->dtype);
-    }
+    for (int b = 0; b < r->plan->buckets->count; b++)
+        bytes += (int64_t)iso_plan_stored_bytes(r->plan, b);
     return bytes;
 }
 
@@ -97,13 +95,12 @@ static const iso_device *device_of(const iso_reporter *r)
     return r->plan->site->backend->device(0);
 }
 
-/* Whether what slots share is in the memory of GPUs too. */
-static bool is_on_gpus(const iso_reporter *r)
+bool iso_report_is_on_gpus(const iso_reporter *r)
 {
     return device_of(r)->gather != NULL;
 }
 
-/* Where the host cannot work in the device's memory: the slot's summed gradients. */
+/* The bytes of the slot's summed gradients, which a device whose memory the host cannot use needs. */
 static int64_t sums_of_slot(const iso_reporter *r)
 {
     int64_t bytes = 0, begin, part;
@@ -115,8 +112,8 @@ static int64_t sums_of_slot(const iso_reporter *r)
     return bytes;
 }
 
-/* And in pinned memory of the host: these too, unless the device gathers, and two copies of what the slot reads of a
- * batch. */
+/* The bytes in pinned memory of the host: the summed gradients, unless the device gathers, and two copies of the
+ * rows of a batch that the slot reads. */
 static int64_t pinned_of_slot(const iso_reporter *r)
 {
     int64_t bytes = device_of(r)->gather ? 0 : sums_of_slot(r);
@@ -145,7 +142,7 @@ static int64_t workspace_of_slot(const iso_reporter *r)
     return (int64_t)(most + r->plan->constant_bytes) + sums_of_slot(r);
 }
 
-/* In memory of the host: tables of the plan and of exchanges, and what is pinned. */
+/* The bytes in memory of the host: tables of the plan and of exchanges, and pinned memory. */
 static int64_t tables_of_slot(const iso_reporter *r)
 {
     size_t tables = r->plan->site->slot_tables ? r->plan->site->slot_tables(r->plan) : 0;
@@ -212,19 +209,15 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
     add_up(memory);
 }
 
-/* Where slots compute on GPUs. messages: of each domain, whose buffers are in the GPU's memory or, pinned, in the
- * host's: they count in both. */
+/* Where slots compute on GPUs. messages: bytes in memory of the host. */
 static void sum_gpus(const iso_reporter *r, int domain, double messages)
 {
     iso_plan_report *report = r->report;
-    int domains = 0;
-    for (int d = 0; d < r->n_domains; d++)
-        domains += r->domain_host[d] == r->domain_host[domain];
     report->n_gpu_slots = slots_of(r, domain);
     add_domain(r, domain, &report->gpu);
     add_up(&report->gpu);
-    report->host.buffers = tables_of_process(r->plan) + r->host_slots[domain] * tables_of_slot(r) +
-                           (int64_t)(messages * domains);
+    report->host.buffers =
+        tables_of_process(r->plan) + r->host_slots[domain] * tables_of_slot(r) + (int64_t)messages;
     add_up(&report->host);
 }
 
@@ -266,26 +259,32 @@ static int domain_to_look_at(const iso_reporter *r, int i)
     return i == 0 ? 1 : i == 1 ? r->n_domains / 2 : -1;
 }
 
-/* The domain that needs the most memory. With halos, it is the domain with the largest messages among those
- * with the most slots: in the middle of the mesh halos are taken from both sides. */
-static iso_status domain_with_most(const iso_reporter *r, int *domain, double *messages)
+/* The domain that needs the most memory. With halos and on GPUs, it is the domain with the largest messages among
+ * those with the most slots: in the middle of the mesh halos are taken from both sides, and GPUs of a host divide
+ * what comes from others. */
+static iso_status domain_with_most(const iso_reporter *r, int *domain, iso_report_buffers *messages)
 {
     int first = *domain = fullest_domain(r), other;
+    bool gpus = iso_report_is_on_gpus(r), differ = gpus || has_halos(r);
+    iso_report_buffers theirs;
     iso_status status = ISO_OK;
     ISO_TRY(iso_report_messages(r, first, messages));
-    double theirs, most = *messages + (double)weights_of_domain(r, first);
-    bool halos = has_halos(r);
-    for (int i = 0; halos && (other = domain_to_look_at(r, i)) >= 0; i++) {
+    double weight, most = (gpus ? messages->gpu : messages->host) + (double)weights_of_domain(r, first),
+                   on_host = messages->host;
+    for (int i = 0; differ && (other = domain_to_look_at(r, i)) >= 0; i++) {
         if (other == first || slots_of(r, other) != slots_of(r, first))
             continue;
         ISO_TRY(iso_report_messages(r, other, &theirs));
-        double weight = theirs + (double)weights_of_domain(r, other);
+        on_host = theirs.host > on_host ? theirs.host : on_host;
+        weight = (gpus ? theirs.gpu : theirs.host) + (double)weights_of_domain(r, other);
         if (weight > most) {
             most = weight;
             *domain = other;
             *messages = theirs;
         }
     }
+    if (gpus)
+        messages->host = on_host;
 done:
     return status;
 }
@@ -308,8 +307,7 @@ static void find_live(const iso_reporter *r)
             op[plan->live_range[v].end + 1].live -= bytes;
     }
     for (int b = 0; b < plan->buckets->count; b++)
-        op[plan->bucket_live_range[b]].live +=
-            plan->buckets->buckets[b].total * (int64_t)iso_dtype_size(plan->buckets->buckets[b].dtype);
+        op[plan->bucket_live_range[b]].live += (int64_t)iso_plan_stored_bytes(plan, b);
     for (int i = 1; i <= end; i++)
         op[i].live += op[i - 1].live;
 }
@@ -369,7 +367,7 @@ iso_status iso_report_memory_of(iso_reporter *r)
 {
     iso_report_memory *slot = &r->report->slot;
     int domain;
-    double messages;
+    iso_report_buffers messages;
     iso_status status = domain_with_most(r, &domain, &messages);
     if (status != ISO_OK)
         return status;
@@ -377,12 +375,14 @@ iso_status iso_report_memory_of(iso_reporter *r)
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
-    slot->buffers = workspace_of_slot(r) + (int64_t)messages / slots_of(r, domain);
-    if (!is_on_gpus(r))
-        slot->buffers += tables_of_slot(r);
+    slot->buffers = workspace_of_slot(r);
+    if (iso_report_is_on_gpus(r))
+        slot->buffers += (int64_t)messages.gpu / slots_of(r, domain);
+    else
+        slot->buffers += tables_of_slot(r) + (int64_t)messages.host / r->host_slots[domain];
     add_up(slot);
-    if (is_on_gpus(r))
-        sum_gpus(r, domain, messages);
+    if (iso_report_is_on_gpus(r))
+        sum_gpus(r, domain, messages.host);
     else
         sum_host(r, r->domain_host[domain], &r->report->host);
     find_live(r);

@@ -1,6 +1,7 @@
-/* A plan's report: the buffers of messages between memory domains. The bytes that one domain receives are counted as
- * exchanges find them: every pull of its slots, each partial sum of another domain once. If there are many
- * domains, each is assumed to send as much as it receives. */
+/* A plan's report: the buffers of messages. What a host and one of its memory domains send and receive is counted
+ * as exchanges find it: each part of a pull that another host, or another domain of the slot's host, combines is one
+ * operand (collectives/tree.h), and is sent once. If there are many domains, the host is assumed to send as much as
+ * it receives. */
 #include <string.h>
 
 #include "runtime/base/hash.h"
@@ -13,53 +14,163 @@
  * others are assumed to be like the last of these. */
 enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, NO_BUCKETS = -1 };
 
+/* Bytes of one exchange. */
+typedef struct traffic {
+    double near;            /* between domains of the host */
+    double near_in;         /* of these, what comes to the domain */
+    double far_in, far_out; /* from other hosts to the host, and back */
+    double area;            /* in the memory of the GPU of the host that has most */
+} traffic;
+
 typedef struct messages {
     const iso_reporter *r;
-    int domain, from;        /* counts what `domain` receives from `from` (-1: from any) */
-    int *source, *domain_of; /* [slots] room */
-    iso_table known;         /* pulls of the exchange */
-    iso_status status;
+    int domain, host;            /* whose bytes are counted */
+    int first_domain, n_domains; /* of the host */
+    int *slots, n_slots;         /* of the host, in the mesh's order */
+    bool few;                    /* domains: what all of them pull is counted */
+    bool gpus, lands;            /* messages from other hosts land in the memory of GPUs */
+    iso_between_devices between;
+    int *source;                   /* [slots] room: of a pull */
+    iso_memory_location *location; /* [slots] where they are */
+    iso_tree_node *nodes;          /* [2 * slots] room: of a pull, and of what is combined for another host */
+    int reader;                    /* the slot that pulls */
+    int tensor;                    /* differs between the tensors of an exchange */
     size_t element;
-    double bytes;          /* of this exchange, of the examined slots */
+    iso_table known;       /* operands of the exchange */
+    traffic found;         /* of the exchange, so far */
+    double *area, *before; /* [n_domains of the host] in the memory of the domain's GPU; room */
+    iso_status status;
     int *met;              /* [slots] the number of the exchange in which the domain was last met */
     int exchange, senders; /* the number of this exchange, and the domains that it is pulled from */
 } messages;
 
-/* True if the domain has not requested this yet. */
-static bool is_fresh(messages *m, uint64_t key)
+/* ---- pulls ---- */
+
+/* Slots reach each other where the domain is the same. */
+static iso_memory_location location_of(const messages *m, int slot)
 {
+    const iso_site *site = m->r->plan->site;
+    return (iso_memory_location){site->host_of_slot[slot],
+                                 m->between == ISO_BETWEEN_PEERS ? 0 : site->domain_of_slot[slot]};
+}
+
+static uint64_t hash_operand(const messages *m, const iso_box *region, const int *source, int count)
+{
+    uint64_t key = iso_hash_bytes((uint64_t)m->tensor, source, (size_t)count * sizeof *source);
+    key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
+    return iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
+}
+
+/* True if `to`, a host or a domain, has not requested this yet. */
+static bool is_fresh(messages *m, uint64_t key, int to)
+{
+    key = iso_hash_mix(key + (uint64_t)to);
     if (iso_table_find(&m->known, key, NULL, NULL) >= 0)
         return false;
     m->status = iso_table_add(&m->known, key, 0, "the messages of a plan");
     return m->status == ISO_OK;
 }
 
-/* The other domains among those of m->domain_of. */
+/* The other domains among those of the sources. */
 static void meet(messages *m, int count)
 {
     for (int i = 0; i < count; i++) {
-        int domain = m->domain_of[i];
+        int domain = m->r->plan->site->domain_of_slot[m->source[i]];
         m->senders += domain != m->domain && m->met[domain] != m->exchange;
         m->met[domain] = m->exchange;
     }
 }
 
-/* A slot of the domain pulls a region: the sum of `count` sources, in m->source. */
+/* In the memory of the GPU of a domain of the host. */
+static void add_to_area(messages *m, int domain, double bytes)
+{
+    m->area[domain - m->first_domain] += bytes;
+}
+
+/* An operand of a domain for a reader in another one of its host. */
+static void pass_within(messages *m, uint64_t key, double bytes, iso_memory_location from,
+                        iso_memory_location to)
+{
+    int reader = m->between == ISO_BETWEEN_LINKS ? to.domain : to.host;
+    if ((to.host != m->host && m->few) || !is_fresh(m, ~key, reader))
+        return;
+    m->found.near += bytes;
+    m->found.near_in += to.domain == m->domain ? bytes : 0;
+    if (m->between != ISO_BETWEEN_LINKS)
+        return;
+    if (to.host == m->host) {
+        add_to_area(m, from.domain, bytes);
+        add_to_area(m, to.domain, bytes);
+    } else { /* as much as this host combines for that one */
+        for (int i = 0; i < m->n_domains; i++)
+            m->area[i] += 2 * bytes / m->n_domains;
+    }
+}
+
+/* Before a host sends an operand, one of its slots combines it, and takes parts from other domains of the host. */
+static void combine(messages *m, const iso_box *region, const iso_tree_node *node, double bytes)
+{
+    const int *source = m->source + node->begin;
+    iso_tree_node *nodes = m->nodes + m->r->mesh->n_slots;
+    iso_memory_location here = m->location[node->begin + m->reader % node->count];
+    int count = iso_tree_cut(m->location + node->begin, node->count, here, nodes);
+    for (int i = 0; i < count; i++) {
+        iso_memory_location from = m->location[node->begin + nodes[i].begin];
+        if (from.domain != here.domain)
+            pass_within(m, hash_operand(m, region, source + nodes[i].begin, nodes[i].count), bytes, from,
+                        here);
+    }
+}
+
+/* The slots of a host receive in turn, and the sources of an operand send in turn. */
+static void receive(messages *m, const iso_tree_node *node, double bytes)
+{
+    int slot = m->slots[(m->reader + m->source[node->begin]) % m->n_slots];
+    m->found.far_in += bytes;
+    if (m->lands)
+        add_to_area(m, m->r->plan->site->domain_of_slot[slot], bytes);
+}
+
+static void send(messages *m, const iso_tree_node *node, double bytes)
+{
+    int slot = m->source[node->begin + m->reader % node->count];
+    m->found.far_out += bytes;
+    add_to_area(m, m->r->plan->site->domain_of_slot[slot], bytes);
+}
+
+static void pass(messages *m, const iso_box *region, const iso_tree_node *node, double bytes)
+{
+    iso_memory_location from = m->location[node->begin], to = location_of(m, m->reader);
+    uint64_t key = hash_operand(m, region, m->source + node->begin, node->count);
+    if (from.host == to.host) {
+        if (from.domain != to.domain)
+            pass_within(m, key, bytes, from, to);
+        return;
+    }
+    if ((to.host != m->host && from.host != m->host) || !is_fresh(m, key, to.host))
+        return;
+    if (to.host == m->host)
+        receive(m, node, bytes);
+    if (from.host == m->host)
+        send(m, node, bytes);
+    if (from.host == m->host || !m->few)
+        combine(m, region, node, bytes);
+}
+
+/* The reader pulls a region: the sum of `count` sources, in m->source. */
 static void pull(messages *m, const iso_box *region, int count)
 {
-    for (int i = 0; i < count; i++)
-        m->domain_of[i] = m->r->plan->site->domain_of_slot[m->source[i]];
-    int operands = iso_exchange_inter_host(m->domain_of, count, m->from, m->domain);
     int64_t elements = iso_box_count(region);
-    if (!operands || !elements)
+    if (!elements)
         return;
-    meet(m, count);
-    uint64_t key = iso_hash_bytes(0, m->source, (size_t)count * sizeof *m->source);
-    key = iso_hash_bytes(key, region->offset, (size_t)region->rank * sizeof *region->offset);
-    key = iso_hash_bytes(key, region->extent, (size_t)region->rank * sizeof *region->extent);
-    size_t bytes = (size_t)elements * m->element;
-    if (is_fresh(m, key))
-        m->bytes += (double)iso_exchange_operand_bytes(bytes) * operands;
+    for (int i = 0; i < count; i++)
+        m->location[i] = location_of(m, m->source[i]);
+    int nodes = iso_tree_cut(m->location, count, location_of(m, m->reader), m->nodes);
+    double bytes = (double)iso_exchange_operand_bytes((size_t)elements * m->element);
+    if (m->r->plan->site->domain_of_slot[m->reader] == m->domain)
+        meet(m, count);
+    for (int i = 0; i < nodes; i++)
+        pass(m, region, &m->nodes[i], bytes);
 }
 
 static iso_status pull_region(void *arg, const iso_region *region)
@@ -91,9 +202,11 @@ static void pull_chunks(messages *m, const iso_move *move, int slot)
     }
 }
 
-static void pull_move(messages *m, const iso_move *move, int slot)
+static void pull_move(messages *m, int number, int slot)
 {
     const iso_program *program = m->r->program;
+    const iso_move *move = &m->r->plan->moves[number];
+    m->tensor = number;
     iso_shape shape = iso_plan_shape(m->r->plan, move->from);
     m->element = iso_dtype_size(program->values[move->from].tensor->dtype);
     if (move->kind != ISO_MOVE_BOXES)
@@ -109,65 +222,118 @@ static void pull_bucket(messages *m, int number, int slot)
     const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
     int64_t begin, count;
     iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
-    iso_box part =
-        iso_box_range(begin + ((int64_t)number << 40), count); /* to differ from the same part of another
-                                                                  bucket */
+    iso_box part = iso_box_range(begin, count);
+    m->tensor = -1 - number;
     m->element = iso_dtype_size(bucket->dtype);
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }
 
-/* The bytes that the domain's slots pull in one exchange: of these moves, and of the gradients of the buckets that
- * begin with instruction `begins` (NO_BUCKETS: none). */
-static double received(messages *m, int first, int count, int begins)
+/* `count` slots pull what the last one has pulled since `before`. */
+static void add_others(messages *m, const traffic *before, int count)
 {
-    const int *slot = m->r->by_domain + m->r->domain_begin[m->domain];
-    int slots = m->r->domain_begin[m->domain + 1] - m->r->domain_begin[m->domain];
+    traffic *found = &m->found;
+    found->near += count * (found->near - before->near);
+    found->near_in += count * (found->near_in - before->near_in);
+    found->far_in += count * (found->far_in - before->far_in);
+    found->far_out += count * (found->far_out - before->far_out);
+    for (int i = 0; i < m->n_domains; i++)
+        m->area[i] += count * (m->area[i] - m->before[i]);
+}
+
+/* What the slots of one domain pull in an exchange: of these moves, and of the gradients of the buckets that begin
+ * with instruction `begins` (NO_BUCKETS: none). */
+static void pull_all(messages *m, int domain, int first, int count, int begins)
+{
+    const int *slot = m->r->by_domain + m->r->domain_begin[domain];
+    int slots = m->r->domain_begin[domain + 1] - m->r->domain_begin[domain];
     int looked_at = m->r->mesh->n_slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
-    double before = 0;
+    traffic before = m->found;
     looked_at = slots < looked_at ? slots : looked_at;
-    iso_table_clear(&m->known);
-    m->bytes = 0;
-    m->senders = 0;
-    m->exchange++;
     for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
-        before = m->bytes;
+        before = m->found;
+        memcpy(m->before, m->area, (size_t)m->n_domains * sizeof *m->area);
+        m->reader = slot[s];
         for (int i = first; i < first + count; i++)
-            pull_move(m, &m->r->plan->moves[i], slot[s]);
+            pull_move(m, i, slot[s]);
         for (int b = 0; begins != NO_BUCKETS && b < m->r->plan->buckets->count; b++)
             if (m->r->plan->bucket_begin[b] == begins)
                 pull_bucket(m, b, slot[s]);
     }
-    return m->bytes + (slots - looked_at) * (m->bytes - before);
+    add_others(m, &before, slots - looked_at);
+}
+
+/* ---- exchanges ---- */
+
+/* The buffers of each exchange: in the memory of the domain's GPU, and in that of the host. */
+typedef struct blocks {
+    iso_block *gpu, *landing, *outgoing;
+} blocks;
+
+/* Pinned memory of a host for chunks of so many bytes to, or from, other hosts: a message is from one GPU to one
+ * host, or to one GPU of it. */
+static double staged_bytes(const messages *m, double bytes)
+{
+    double count = (double)(m->r->report->n_hosts - 1) * m->n_domains * (m->lands ? m->n_domains : 1);
+    return count > 0 ? count * (double)iso_exchange_staged_bytes((size_t)(bytes / count) + 1,
+                                                                 m->r->plan->site->chunk_bytes)
+                     : 0;
+}
+
+static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, int number)
+{
+    double landing = t->far_in + t->near, outgoing = t->far_out;
+    if (m->gpus) {
+        landing = (m->lands ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
+        outgoing = staged_bytes(m, t->far_out) + (m->lands ? staged_bytes(m, t->far_in) : 0);
+        b->gpu[number].bytes += (size_t)t->area;
+    }
+    b->landing[number].bytes += (size_t)landing;
+    b->outgoing[number].bytes += (size_t)outgoing;
 }
 
 /* What arrives from all others, at the domain that gets the most. */
-static void note_arrivals(const messages *m, iso_report_op *op, const iso_block *block)
+static void note_arrivals(iso_report_op *op, double arrives, int senders)
 {
-    if (m->from >= 0)
-        return;
-    op->arrives = (double)block->bytes > op->arrives ? (double)block->bytes : op->arrives;
-    op->senders = m->senders > op->senders ? m->senders : op->senders;
+    op->arrives = arrives > op->arrives ? arrives : op->arrives;
+    op->senders = senders > op->senders ? senders : op->senders;
 }
 
-/* Adds what `domain` receives from another (-1: from all others) to the blocks of the exchanges. */
-static void in_all_exchanges(messages *m, int domain, int from, iso_block *block)
+static void count_exchange(messages *m, int first, int count, int begins, const blocks *b, int number)
+{
+    const iso_reporter *r = m->r;
+    iso_report_op *op = &r->report->ops[number < r->plan->n_instructions ? number : r->report->n_ops - 1];
+    double most = 0;
+    iso_table_clear(&m->known);
+    m->found = (traffic){0};
+    memset(m->area, 0, (size_t)m->n_domains * sizeof *m->area);
+    m->senders = 0;
+    m->exchange++;
+    for (int domain = 0; domain < r->n_domains && m->status == ISO_OK; domain++)
+        if (m->few || r->domain_host[domain] == m->host)
+            pull_all(m, domain, first, count, begins);
+    if (!m->few) {
+        m->found.far_out = m->found.far_in;
+        m->found.area += m->found.far_in / m->n_domains;
+    }
+    for (int i = 0; i < m->n_domains; i++)
+        most = m->area[i] > most ? m->area[i] : most;
+    m->found.area += most;
+    add_to_blocks(m, &m->found, b, number);
+    note_arrivals(op, m->found.far_in + m->found.near_in, m->senders);
+}
+
+static void count_exchanges(messages *m, const blocks *b)
 {
     const iso_plan *plan = m->r->plan;
-    m->domain = domain;
-    m->from = from;
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
         if (instruction->kind == ISO_EXCHANGE && instruction->cargo == ISO_CARGO_MOVES)
-            block[i].bytes += (size_t)received(m, instruction->first_move, instruction->n_moves, NO_BUCKETS);
+            count_exchange(m, instruction->first_move, instruction->n_moves, NO_BUCKETS, b, i);
         else if (instruction->kind == ISO_BEGIN && instruction->cargo == ISO_CARGO_GRADIENTS)
-            block[i].bytes += (size_t)received(m, 0, 0, i);
-        else
-            continue;
-        note_arrivals(m, &m->r->report->ops[i], &block[i]);
+            count_exchange(m, 0, 0, i, b, i);
     }
-    block[plan->n_instructions].bytes +=
-        (size_t)received(m, plan->epilogue_first_move, plan->n_epilogue_moves, plan->n_instructions);
-    note_arrivals(m, &m->r->report->ops[m->r->report->n_ops - 1], &block[plan->n_instructions]);
+    count_exchange(m, plan->epilogue_first_move, plan->n_epilogue_moves, plan->n_instructions, b,
+                   plan->n_instructions);
 }
 
 /* One block for each instruction, for the end of the step and for the new weights: the time during which
@@ -183,67 +349,140 @@ static void set_times(const iso_plan *plan, iso_block *block)
     }
 }
 
-/* The new weights of a bucket that a domain receives, from those that share its update. */
-static void note_weights(const iso_reporter *r, int number, iso_block *in, iso_block *out)
+/* ---- new weights ---- */
+
+/* The other domains that share the update of a bucket with this one: of its host, and of others. */
+static void find_sharers(messages *m, int number, int *near, int *far)
 {
-    const iso_bucket *bucket = &r->plan->buckets->buckets[number];
-    const int *domain = r->plan->site->domain_of_slot;
-    iso_report_op *op = &r->report->ops[r->plan->bucket_gather_end[number]];
-    in->bytes = out->bytes = (size_t)(r->bucket_weights[number] / r->n_domains);
-    op->arrives = (double)in->bytes;
-    op->senders = 0;
-    for (int i = 0, last = domain[0]; i < bucket->group; i++) {
-        int of = domain[iso_group_slot(r->mesh, bucket->axes, 0, i)];
-        op->senders += of != last && of != domain[0];
-        last = of;
+    const iso_site *site = m->r->plan->site;
+    int slot = m->r->by_domain[m->r->domain_begin[m->domain]], met = ++m->exchange;
+    int count = iso_group_slots(m->r->mesh, iso_report_update_axes(m->r, number), slot, m->source);
+    *near = *far = 0;
+    m->met[m->domain] = met;
+    for (int i = 0; i < count; i++) {
+        int other = m->source[i], of = site->domain_of_slot[other];
+        bool fresh = m->met[of] != met;
+        m->met[of] = met;
+        *near += fresh && site->host_of_slot[other] == m->host;
+        *far += fresh && site->host_of_slot[other] != m->host;
     }
 }
 
-static iso_status buffers(messages *m, int domain, iso_block *in, iso_block *out, double *bytes)
+/* Of the host's domains. */
+static int most_slots(const messages *m)
 {
-    const iso_reporter *r = m->r;
-    int end = r->plan->n_instructions, blocks = end + 2;
-    size_t landing = 0, outgoing = 0;
-    set_times(r->plan, in);
-    set_times(r->plan, out);
-    in_all_exchanges(m, domain, -1, in);
-    for (int d = 0; m->status == ISO_OK && r->n_domains <= ISO_REPORT_FEW_DOMAINS && d < r->n_domains; d++)
-        if (d != domain)
-            in_all_exchanges(m, d, domain, out);
-    for (int b = 0; b < r->plan->buckets->count; b++)
-        if (r->plan->bucket_gather_end[b] >= 0)
-            note_weights(r, b, &in[r->plan->bucket_gather_end[b]], &out[r->plan->bucket_gather_end[b]]);
-    in[end + 1].bytes = out[end + 1].bytes = (size_t)(r->new_weights / r->n_domains);
+    const int *begin = m->r->domain_begin;
+    int most = 0;
+    for (int d = m->first_domain; d < m->first_domain + m->n_domains; d++)
+        most = begin[d + 1] - begin[d] > most ? begin[d + 1] - begin[d] : most;
+    return most;
+}
+
+/* The new weights of a bucket that a domain receives, from those that share its update. Domains of a host that share
+ * it get the same from other hosts, which send it once. */
+static traffic weights_traffic(messages *m, int number, int *senders)
+{
+    int near, far;
+    double bytes = m->r->bucket_weights[number] / m->r->n_domains;
+    find_sharers(m, number, &near, &far);
+    *senders = near + far;
+    if (near + far == 0)
+        return (traffic){0};
+    double within = m->between == ISO_BETWEEN_PEERS ? 0 : bytes * near / (near + far),
+           from_hosts = bytes * far / (near + far) * m->n_domains / (near + 1),
+           share = (double)most_slots(m) / m->n_slots;
+    return (traffic){.near_in = within,
+                     .near = near ? within * m->n_domains / near : 0,
+                     .far_in = from_hosts,
+                     .far_out = from_hosts,
+                     .area = (m->between == ISO_BETWEEN_LINKS ? 2 * within : 0) +
+                             from_hosts * share * (m->lands ? 2 : 1)};
+}
+
+/* Bucket by bucket in the next step, or all at the end of this one. */
+static void count_weights(messages *m, const blocks *b)
+{
+    const iso_plan *plan = m->r->plan;
+    for (int i = 0; i < plan->buckets->count; i++) {
+        int senders, end = plan->bucket_gather_end[i];
+        traffic t = weights_traffic(m, i, &senders);
+        add_to_blocks(m, &t, b, plan->n_instructions + 1);
+        if (end < 0)
+            continue;
+        add_to_blocks(m, &t, b, end);
+        note_arrivals(&m->r->report->ops[end], t.far_in + t.near_in, senders);
+    }
+}
+
+/* ---- the whole ---- */
+
+static iso_status plan_buffers(messages *m, const blocks *b, iso_report_buffers *found)
+{
+    int count = m->r->plan->n_instructions + 2;
+    size_t landing = 0, outgoing = 0, gpu = 0;
     iso_status status = ISO_OK;
+    set_times(m->r->plan, b->gpu);
+    set_times(m->r->plan, b->landing);
+    set_times(m->r->plan, b->outgoing);
+    count_exchanges(m, b);
+    count_weights(m, b);
     ISO_TRY(m->status);
-    ISO_TRY(iso_memory_plan(in, blocks, &landing));
-    ISO_TRY(iso_memory_plan(out, blocks, &outgoing));
-    *bytes = (double)landing + (double)(r->n_domains > ISO_REPORT_FEW_DOMAINS ? landing : outgoing);
+    ISO_TRY(iso_memory_plan(b->gpu, count, &gpu));
+    ISO_TRY(iso_memory_plan(b->landing, count, &landing));
+    ISO_TRY(iso_memory_plan(b->outgoing, count, &outgoing));
+    *found = (iso_report_buffers){.gpu = (double)gpu, .host = (double)landing + (double)outgoing};
 done:
     return status;
 }
 
-iso_status iso_report_messages(const iso_reporter *r, int domain, double *bytes)
+/* Which domains and slots the host has: its domains have numbers that follow each other. */
+static void look_at_host(messages *m)
 {
-    size_t slots = (size_t)r->mesh->n_slots, blocks = (size_t)r->plan->n_instructions + 2;
-    messages m = {.r = r, .domain = domain};
+    const iso_reporter *r = m->r;
+    m->gpus = iso_report_is_on_gpus(r);
+    m->between = m->gpus ? r->plan->site->between_devices : ISO_BETWEEN_HOST;
+    m->first_domain = r->n_domains;
+    for (int d = r->n_domains - 1; d >= 0; d--)
+        if (r->domain_host[d] == m->host) {
+            m->first_domain = d;
+            m->n_domains++;
+        }
+    for (int s = 0; s < r->mesh->n_slots; s++)
+        if (r->plan->site->host_of_slot[s] == m->host)
+            m->slots[m->n_slots++] = s;
+    m->lands = m->n_domains == 1 || m->between == ISO_BETWEEN_PEERS;
+}
+
+iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buffers *found)
+{
+    size_t slots = (size_t)r->mesh->n_slots, count = (size_t)r->plan->n_instructions + 2;
+    messages m = {.r = r,
+                  .domain = domain,
+                  .host = r->domain_host[domain],
+                  .few = r->n_domains <= ISO_REPORT_FEW_DOMAINS};
     iso_status status = ISO_OK;
-    *bytes = 0;
+    *found = (iso_report_buffers){0};
     if (r->plan->site->one_domain)
         return ISO_OK;
-    iso_block *in = iso_new(blocks * sizeof *in), *out = iso_new(blocks * sizeof *out);
-    m.source = iso_new(slots * sizeof *m.source);
-    m.domain_of = iso_new(slots * sizeof *m.domain_of);
-    m.met = iso_new(slots * sizeof *m.met);
-    if (!in || !out || !m.source || !m.domain_of || !m.met)
+    iso_block *block = iso_new(3 * count * sizeof *block);
+    m.slots = iso_new(3 * slots * sizeof *m.slots);
+    m.location = iso_new(slots * sizeof *m.location);
+    m.nodes = iso_new(2 * slots * sizeof *m.nodes);
+    m.area = iso_new(2 * slots * sizeof *m.area);
+    if (!block || !m.slots || !m.location || !m.nodes || !m.area) {
         status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
-    else
-        status = buffers(&m, domain, in, out, bytes);
-    iso_free(in);
-    iso_free(out);
-    iso_free(m.source);
-    iso_free(m.domain_of);
-    iso_free(m.met);
+    } else {
+        m.source = m.slots + slots;
+        m.met = m.source + slots;
+        m.before = m.area + slots;
+        look_at_host(&m);
+        status = plan_buffers(&m, &(blocks){block, block + count, block + 2 * count}, found);
+    }
+    iso_free(block);
+    iso_free(m.slots);
+    iso_free(m.location);
+    iso_free(m.nodes);
+    iso_free(m.area);
     iso_table_free(&m.known);
     return status;
 }

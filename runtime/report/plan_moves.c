@@ -204,6 +204,15 @@ static double count_copies(const iso_reporter *r, const iso_variable *variable)
     return elements;
 }
 
+uint32_t iso_report_update_axes(const iso_reporter *r, int number)
+{
+    const iso_bucket *bucket = &r->plan->buckets->buckets[number];
+    int first = bucket->members[0].variable->id;
+    uint32_t finer = iso_layout_sharded_axes(&r->program->update_layout[first]) &
+                     ~iso_layout_sharded_axes(&r->program->variable_layout[first]);
+    return bucket->axes | finer;
+}
+
 /* Each copy takes the parts that slots of other domains updated. */
 static void describe_weights(iso_reporter *r, int number)
 {
@@ -215,10 +224,7 @@ static void describe_weights(iso_reporter *r, int number)
     }
     if (copies == once)
         return;
-    int first = bucket->members[0].variable->id;
-    uint32_t finer = iso_layout_sharded_axes(&r->program->update_layout[first]) &
-                     ~iso_layout_sharded_axes(&r->program->variable_layout[first]);
-    iso_report_collective *out = at_the_end(r, "all-gather", bucket->axes | finer);
+    iso_report_collective *out = at_the_end(r, "all-gather", iso_report_update_axes(r, number));
     if (bucket->n_members == 1)
         snprintf(out->tensor, sizeof out->tensor, "new %s", bucket->members[0].variable->path);
     else

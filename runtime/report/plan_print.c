@@ -255,7 +255,7 @@ static void print_memory(const printer *p)
     iso_text_free(&name);
 }
 
-/* What recomputation costs and saves. */
+/* Prints the cost of recomputation and the memory that it saves. */
 static void print_again(const printer *p)
 {
     const iso_plan_report *r = p->report;

@@ -86,7 +86,7 @@ typedef struct iso_report_work {
 
 enum { ISO_REPORT_LARGEST = 10 };
 
-/* Where the time of a step goes, in seconds. step = computation + update + here + waits. */
+/* The parts of the time of a step, in seconds. step = computation + update + here + waits. */
 typedef struct iso_report_time {
     double step;
     double computation; /* of kernels and copies */
@@ -134,7 +134,7 @@ typedef struct iso_plan_report {
     iso_report_op *ops; /* in the order in which a slot runs them; the last is the end of the step */
     iso_report_collective *collectives;
     iso_report_memory slot, host; /* of slot 0 alone on a host; of the fullest host */
-    /* Where slots compute on GPUs (n_gpu_slots > 0): `slot` is memory of the GPU, of slot 0 alone on one; `gpu` is
+    /* If slots compute on GPUs (n_gpu_slots > 0), `slot` is memory of the GPU, of slot 0 alone on one; `gpu` is
      * that of the fullest GPU, which n_gpu_slots share; `host` is memory of the host. */
     iso_report_memory gpu;
     int n_gpu_slots;
@@ -153,9 +153,9 @@ typedef struct iso_plan_report {
 } iso_plan_report;
 
 ISO_API void iso_plan_report_destroy(iso_plan_report *report);
-/* For people: tables of variables, ops, collectives and memory. */
+/* Prints tables of variables, ops, collectives and memory. */
 ISO_API void iso_plan_report_print(const iso_plan_report *report, iso_text *text);
-/* For programs: one JSON object, as docs/plan.md describes it. ISO_NO_MEMORY. Local. */
+/* Prints one JSON object, as docs/plan.md describes it. ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text);
 
 #ifdef __cplusplus

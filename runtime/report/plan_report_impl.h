@@ -46,10 +46,17 @@ int iso_report_state_slots(const iso_bucket *bucket);
 iso_status iso_report_hosts(iso_reporter *r);
 void iso_report_free_hosts(iso_reporter *r);
 /* plan_moves.c: what moves between slots */
+/* The axes whose slots share the update of a bucket, so that each takes new weights from the others. */
+uint32_t iso_report_update_axes(const iso_reporter *r, int number);
 iso_status iso_report_moves(iso_reporter *r);
-/* plan_messages.c: bytes of a domain's buffers for messages from and to others */
-iso_status iso_report_messages(const iso_reporter *r, int domain, double *bytes);
-/* plan_memory.c: memory by use, and its peak */
+/* plan_messages.c: buffers for messages of a domain and its host, in bytes */
+typedef struct iso_report_buffers {
+    double gpu;  /* in the memory of the domain's GPU */
+    double host; /* in that of its host, for all domains of it */
+} iso_report_buffers;
+iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buffers *buffers);
+/* plan_memory.c: memory by use, and its peak; whether what slots share is in the memory of GPUs too */
+bool iso_report_is_on_gpus(const iso_reporter *r);
 iso_status iso_report_memory_of(iso_reporter *r);
 
 #endif

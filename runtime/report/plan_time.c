@@ -110,7 +110,7 @@ static void start(clock *c, const iso_time_event *e, iso_report_time *t)
     t->travels += e->bytes / c->network->bandwidth + c->network->latency;
 }
 
-/* What messages take from a work counts as waiting for them. */
+/* The time that messages take from a work counts as waiting for them. */
 static void simulate_event(clock *c, const iso_time_event *e, iso_report_time *t)
 {
     switch (e->kind) {

@@ -134,7 +134,7 @@ static double wall_clock(void)
 
 enum { ROUNDS = 16, CLOCK_TAG = 1 };
 
-/* By rank 0, with the lowest rank of another host, which calls answer_clock. result: offset, uncertainty. */
+/* Rank 0 asks the lowest rank of another host, which calls answer_clock. result: offset, uncertainty. */
 static iso_status ask_clock(MPI_Comm all, int rank, double result[2])
 {
     iso_status status = ISO_OK;

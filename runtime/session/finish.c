@@ -18,7 +18,7 @@
 #include "runtime/session/session_impl.h"
 #include "runtime/session/tuned_impl.h"
 
-/* How a rank ended. */
+/* The status with which a rank ended. */
 typedef struct ending {
     uint64_t message; /* hash of the error's message; 0 without an error */
     int32_t status, rank;

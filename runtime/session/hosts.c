@@ -3,25 +3,16 @@
  * ISOGRID_RANKS_PER_HOST=k divides every machine into simulated hosts of k consecutive ranks. Messages
  * between them are sent as between machines, so one machine can test what many do. */
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collectives/mpi/call.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 
 static iso_status ranks_per_host(int *ranks)
 {
-    const char *text = getenv("ISOGRID_RANKS_PER_HOST");
-    *ranks = 0;
-    if (!text || !*text)
-        return ISO_OK;
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*end || value < 1 || value > 1 << 20)
-        return iso_error(ISO_INVALID, "ISOGRID_RANKS_PER_HOST is '%s': it must be an integer from 1", text);
-    *ranks = (int)value;
-    return ISO_OK;
+    return iso_environment_integer("ISOGRID_RANKS_PER_HOST", 1 << 20, ranks);
 }
 
 /* This rank's share of the cores: each core of its mask counts 1 / (ranks of the machine whose mask has it).

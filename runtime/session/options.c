@@ -26,7 +26,7 @@ static const iso_session_option options[] = {
      "0-3,0-3, or 0x4,1x4; default: contiguous blocks. It changes no result",
      "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4", NULL},
     {"seed", true, true, false, 0, UINT64_MAX, "N",
-     "for initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
+     "of initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
      "an integer from 0 to 18446744073709551615", NULL},
     {"role", false, false, false, 0, 0, "auto|worker|evaluator",
      "an evaluator follows the checkpoints and never slows the workers; auto (the default): what TF_CONFIG "
@@ -45,25 +45,25 @@ static const iso_session_option options[] = {
     {"timeout-abort", true, true, true, 1, 1, NULL,
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
     {"collectives", true, false, false, 0, 0, "auto|mpi|nccl",
-     "how sums go between hosts and GPUs; auto (the default): in a fixed order, so that the bits do not "
-     "depend on them; mpi: between hosts by MPI's own reductions, nccl: between GPUs by NCCL's, in an "
-     "order of theirs",
+     "who adds between hosts and GPUs; auto (the default): Isogrid, in a fixed order, so that the bits do "
+     "not depend on hosts and GPUs; mpi: MPI's reductions between hosts; nccl: NCCL's between GPUs. These "
+     "two add in orders of their own",
      "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
-     "whose kernels compute; auto (the default): cpu, also where there are GPUs, which cuda asks for; "
-     "reference: plain loops, the oracle of the others",
+     "the kernels to use; auto (the default): cpu, even if there are GPUs; cuda: GPUs; reference: plain "
+     "loops, with which the tests compare the others",
      "the name of a backend", NULL},
     {"tf32", true, true, true, 1, 1, NULL,
      "on GPUs, matrix products of float32 multiply as TF32: faster, and with errors of 1e-3 instead of 1e-7. "
      "Elsewhere it changes nothing",
      "given without a value", NULL},
     {"cuda-aware", true, true, true, 1, 1, NULL,
-     "MPI gets addresses of the GPUs' memory for messages between hosts, which otherwise go through pinned "
-     "memory in chunks. The start tries it: where this MPI cannot do it the job ends",
+     "for messages between hosts, passes addresses of GPU memory to MPI; without it, messages go through "
+     "pinned memory in chunks. The job ends at its start if this MPI cannot do it",
      "given without a value", NULL},
     {"tune", true, false, false, 0, 0, "FILE",
-     "on GPUs, the algorithms of products and convolutions are those of this JSON file; those of shapes that "
-     "it lacks are measured at the start, and added to it: docs/gpu.md",
+     "on GPUs, takes the algorithms of products and convolutions from this JSON file. Shapes that it lacks "
+     "are measured at the start and added to it: docs/gpu.md",
      "the name of a file", NULL},
 };
 enum { OPTIONS = sizeof options / sizeof *options };

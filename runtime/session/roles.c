@@ -94,7 +94,7 @@ iso_status iso_role_claim_read(const iso_context *ctx, bool environment, iso_rol
 
 /* ---- what TF_CONFIG says of all ranks ---- */
 
-/* What the ranks tell each other. */
+/* The entry of a rank in the exchange of roles. */
 typedef struct entry {
     uint64_t cluster;
     int32_t role, given, order, n_training, index;
@@ -234,7 +234,7 @@ done:
 
 /* ---- groups ---- */
 
-/* What is true of any rank. */
+/* Facts about the ranks: each is true if it holds for any rank. */
 enum { FAILED, TRAINS, EVALUATES, HAS_TASK, FACTS };
 
 static iso_status gather_facts(MPI_Comm communicator, const iso_role_claim *claim, iso_status so_far,

@@ -22,7 +22,7 @@ iso_status iso_tf_task_read(const char *text, iso_tf_task *task);
 /* Adds the mpirun line that starts the cluster of this text, which iso_tf_task_read has accepted. */
 void iso_tf_add_command(const char *text, iso_text *line);
 
-/* What a rank knows of its role before it talks to others. */
+/* The role that a rank claims before the ranks communicate. */
 typedef struct iso_role_claim {
     iso_role_kind role;
     iso_tf_task task;

@@ -64,7 +64,7 @@ static iso_status compare_ranks(iso_context *ctx)
     return iso_agree_same_text(ctx, "the options", text);
 }
 
-/* From here on the watchdog watches. */
+/* Ends the start: the watchdog watches from here on. */
 static void end_start(void *ctx)
 {
     iso_start_end(&((iso_context *)ctx)->start);
@@ -296,7 +296,7 @@ static iso_status find_backend(const iso_context *ctx, const iso_backend **backe
     return iso_backend_find(backend_name(ctx), backend);
 }
 
-/* With `auto`, all ranks take what the rank with the least can use: the CPU if one of them has no GPU. */
+/* With `auto`, all ranks use the backend that every rank can use: the CPU if one of them has no GPU. */
 static iso_status take_common(iso_context *ctx, const iso_backend **backend)
 {
     int64_t number = iso_backend_number(*backend);

@@ -25,10 +25,10 @@
 extern "C" {
 #endif
 
-/* Begins. Initialises MPI if a launcher started the process and MPI is not initialised yet (a program
- * without mpirun runs without MPI). Takes Isogrid's options (--mesh, --devices, --seed, --threads, --backend, ...:
- * `--name value` or `--name=value`) out of argv; other arguments stay. argc and argv may be NULL. *ctx is
- * NULL afterwards only if there was no memory; after any other error iso_finish(ctx, status) still works.
+/* Creates the context of a program. Initialises MPI if a launcher started the process and MPI is not initialised
+ * yet (a program without mpirun runs without MPI). Takes Isogrid's options out of argv (--mesh, --devices, --seed,
+ * --threads, --backend, ...: `--name value` or `--name=value`); other arguments stay. argc and argv may be NULL. *ctx
+ * is NULL afterwards only if there was no memory; after any other error iso_finish(ctx, status) still works.
  * Collective.
  *
  * Environment:
@@ -52,19 +52,20 @@ extern "C" {
  * iso_finish, but the loss of any rank ends the job. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or
  * the ranks contradict each other. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
-/* The watchdog of a context of several ranks finds a rank that has died, was stopped or cannot be reached, and
- * prints a report (docs/failures.md). If iso_init began MPI, the process then ends with exit code 74. In another
- * program, calls of Isogrid on this context return ISO_FAILED with the report's first line as message, those
- * too that already wait for the lost rank, and iso_finish returns 74; MPI itself and HDF5 may wait for ever.
+/* Registers a function for the loss of a rank. NULL: none. Does nothing with one rank. Local.
  *
- * From now on take(user, text) is called once when that happens, with this line, on a thread of the watchdog
- * (after an earlier loss: at once). It may end the program, with MPI_Abort or _exit; it must not call Isogrid.
- * NULL: it is not called. Does nothing with one rank. Local. */
+ * The watchdog of a context of several ranks finds a rank that has died, was stopped or cannot be reached, and
+ * prints a report (docs/failures.md). If iso_init began MPI, the process then ends with exit code 74. In another
+ * program, calls of Isogrid on this context, also those that already wait for the lost rank, return ISO_FAILED with
+ * the report's first line as message, and iso_finish returns 74; calls of MPI itself and of HDF5 may wait for ever.
+ *
+ * When a rank is lost, a thread of the watchdog calls take(user, text) once, with this line; after an earlier loss
+ * it does so at once. take may end the program, with MPI_Abort or _exit; it must not call Isogrid. */
 ISO_API void iso_set_loss_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user);
-/* Prints the error once, naming its rank; in a job with both roles the ranks of each role wait here for those of
- * the other; ends MPI if iso_init began it (aborts the job if only this rank fails); frees ctx; returns the exit
- * code. ctx may be NULL. Objects that were made with ctx may be destroyed
- * after it, but not used. Collective. */
+/* Ends a context: prints the error once, naming its rank, and frees ctx. Returns the exit code. Ends MPI if iso_init
+ * began it, and aborts the job if only this rank fails. In a job with both roles, the ranks of each role wait here
+ * for those of the other. ctx may be NULL. Objects that were made with ctx may be destroyed after it, but not used.
+ * Collective. */
 ISO_API int iso_finish(iso_context *ctx, iso_status status);
 
 /* ---- properties of a context; NULL means a program of one rank that did not call iso_init ---- */
@@ -80,13 +81,13 @@ ISO_API bool iso_leads_host(const iso_context *ctx);
 /* The cores that this rank may use; cores are shared with the other ranks of its host. At least 1. --threads
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);
-/* How much iso_fit, iso_evaluate and iso_predict print if their option .verbose is not set: --verbose,
- * otherwise 1, and 0 in a context of iso_init_on. */
+/* The verbosity of iso_fit, iso_evaluate and iso_predict if their option .verbose is not set: --verbose, otherwise
+ * 1, and 0 in a context of iso_init_on. */
 ISO_API int iso_verbose(const iso_context *ctx);
 #define ISO_DEFAULT_SEED 1337
 #define ISO_DEFAULT_TIMEOUT 60
 ISO_API uint64_t iso_seed(const iso_context *ctx); /* --seed, otherwise ISO_DEFAULT_SEED */
-/* Affects objects made afterwards; must be the same on every rank. ctx must not be NULL. */
+/* Sets the seed of objects that are made afterwards; it must be the same on every rank. ctx must not be NULL. */
 ISO_API void iso_set_seed(iso_context *ctx, uint64_t seed);
 /* The value of an option that iso_init took, otherwise `fallback`. Lent. */
 ISO_API const char *iso_option(const iso_context *ctx, const char *name, const char *fallback);
@@ -94,7 +95,7 @@ ISO_API const char *iso_option(const iso_context *ctx, const char *name, const c
 /* A worker trains. An evaluator follows the checkpoints (iso_follow), in the workers' job or in a job of its
  * own; it may have several ranks. */
 typedef enum iso_role_kind { ISO_WORKER, ISO_EVALUATOR } iso_role_kind;
-/* From --role worker or evaluator; with --role auto (the default) from TF_CONFIG, otherwise a worker. */
+/* The role of this rank: from --role; with --role auto (the default) from TF_CONFIG, otherwise a worker. */
 ISO_API iso_role_kind iso_role(const iso_context *ctx);
 /* True on rank 0 of each role, which prints and writes files: the chief of the workers, and as in TensorFlow
  * the first rank of the evaluator. */

@@ -34,7 +34,7 @@ typedef enum iso_start_stage {
     ISO_START_OVER,
 } iso_start_stage;
 
-/* What the launcher says of this process; -1: nothing. */
+/* The launcher's numbers for this process; -1: none. */
 typedef struct iso_launcher_location {
     int rank, n_ranks, local_rank, n_local; /* local: of this host */
 } iso_launcher_location;

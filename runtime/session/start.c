@@ -46,7 +46,7 @@ static const char *const stage_names[] = {
     [ISO_START_OVER] = "what follows the start",
 };
 
-/* What a rank announces. */
+/* The announcement of a rank. */
 typedef struct start_entry {
     _Atomic int32_t stage; /* iso_start_stage; 0: it has not announced itself */
     int32_t rank, pid;

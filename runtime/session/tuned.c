@@ -70,7 +70,7 @@ static iso_status check_own(const iso_backend_tuning *tuning, const char *work, 
         work, said(own ? own : ""), said(choice));
 }
 
-/* On rank 0. A work is warned of once. */
+/* Warns on rank 0, once for each work. */
 static void warn_of_other(const iso_context *ctx, const char *work, const char *choice)
 {
     iso_choices *kept = ctx->choices;
@@ -178,13 +178,14 @@ static iso_status check_works(const char *path, const json_t *works)
     return good ? ISO_OK : iso_error(ISO_INVALID, "%s: its state has no choices of --tune in 'tuning'", path);
 }
 
-/* What the run's file says of a work of the checkpoint, and something else: the first one, and how many. */
+/* Works for which the run's file and the checkpoint have different choices: the first one, and their number. */
 typedef struct differences {
     int count;
     const char *work, *theirs, *ours;
 } differences;
 
-/* What has a choice already keeps it. So does what a plan has without one: rank 0 warns when plans are compared. */
+/* Uses the stored choices. A work that has a choice already keeps it. A work that a plan already uses without a
+ * choice stays as it is too; rank 0 warns when plans are compared. */
 static iso_status use_stored(const iso_context *ctx, const json_t *works, int *used, differences *other)
 {
     const iso_backend_tuning *tuning = ctx->backend->tuning;

@@ -1,11 +1,11 @@
-/* For runtime/session. */
+/* The file of --tune and its choices. For runtime/session only. */
 #ifndef ISO_SESSION_TUNED_IMPL_H
 #define ISO_SESSION_TUNED_IMPL_H
 
 #include "runtime/backend/backend.h"
 #include "runtime/session/tuned.h"
 
-/* Of --tune; NULL: it is not given. */
+/* The file of --tune; NULL: the option is not given. */
 const char *iso_tuning_file(const iso_context *ctx);
 /* Compares the ranks' choices for the works of their plans, and keeps them for checkpoints. ISO_INVALID names a work
  * that ranks do in different ways. Collective. */

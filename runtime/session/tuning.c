@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/file.h"
@@ -99,7 +98,7 @@ static iso_status check_folder(const char *path)
     if (!folder)
         return iso_no_memory("the folder of --tune");
     iso_status status = ISO_OK;
-    if (access(folder, W_OK | X_OK) != 0)
+    if (!iso_folder_takes_files(folder))
         status = iso_error(ISO_INVALID, "--tune '%s': nothing can be written into the folder '%s': %s", path,
                            folder, strerror(errno));
     iso_free(folder);
@@ -161,7 +160,7 @@ static void list_open(const iso_backend_tuning *tuning, iso_text *list)
             iso_text_add(list, "%s\n", work);
 }
 
-/* As lines after an empty one; the same on all ranks. */
+/* Joins the works without a choice of all ranks, as lines after an empty one; the same on all ranks. */
 static iso_status join_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_text *all)
 {
     iso_text own = {0};
@@ -185,7 +184,7 @@ static json_t *fresh_root(const iso_backend_tuning *tuning)
     return root;
 }
 
-/* What the file has now: another run may have added to it. */
+/* Reads the file as it is now: another run may have added to it. */
 static iso_status open_root(const char *path, const iso_backend_tuning *tuning, json_t **root)
 {
     char *text = NULL;

@@ -151,7 +151,7 @@ static range collective_cut(range whole, const iso_mesh *mesh, int axis, int coo
     return part;
 }
 
-/* What the axes split: the positions of windows or, without windows, the elements. */
+/* The range that the axes split: the positions of windows or, without windows, the elements. */
 static range positions(const iso_sharding *sharding, int64_t n)
 {
     return (range){0, iso_sharding_has_window(sharding) ? sharding->window.positions : n};
@@ -206,7 +206,7 @@ static bool covers_unevenly(const change *c, int dim)
            (iso_sharding_has_window(&c->from.dim[dim]) && changes_windows(c, dim));
 }
 
-/* In one exchange: all partial sums of what the slot wants, except its own. */
+/* The elements read in one exchange: all partial sums of the slot's new box, except its own. */
 static int64_t taken_at_once(const change *c, const int *coordinate)
 {
     int64_t wanted = 1, own = 1;
@@ -231,7 +231,7 @@ static int64_t number_in_group(const change *c, const int *coordinate)
     return number;
 }
 
-/* In two halves: the other partial sums of its own chunk, then the other chunks. */
+/* The elements read in two halves: the other partial sums of its own chunk, then the other chunks. */
 static int64_t taken_in_halves(const change *c, const int *coordinate)
 {
     int64_t elements = 1, begin, chunk;
@@ -281,8 +281,8 @@ static void add_start(classes *k, int64_t start, int size)
     k->count++;
 }
 
-/* How the axes from number `next` on split a range of n elements: the first parts are alike, then comes a
- * shorter one, then empty ones. */
+/* Adds the cuts of a range of n elements by the axes from number `next` on: equal parts first, then a shorter one,
+ * then empty ones. */
 static void add_cuts(const change *c, const iso_sharding *sharding, int next, int64_t n, classes *of)
 {
     if (next == sharding->count || n == 0)

@@ -45,7 +45,7 @@ iso_layout iso_layout_whole(int rank);
 uint32_t iso_layout_sharded_axes(const iso_layout *layout);
 /* Parses "data+model, -" for a mesh; ISO_INVALID names the text, the position and what is wrong there. */
 iso_status iso_layout_parse(const iso_mesh *mesh, const char *text, iso_layout *layout);
-/* As iso_layout_parse; the dimensions may be followed by "; partial(data, model)" or "; partial
+/* The same as iso_layout_parse, but the dimensions may be followed by "; partial(data, model)" or "; partial
  * max(data)". */
 iso_status iso_layout_parse_addends(const iso_mesh *mesh, const char *text, iso_layout *layout);
 /* Writes "data+model, -; partial(data)" into text; returns text. With windows: "data, h; halo(h)", or

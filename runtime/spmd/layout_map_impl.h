@@ -6,7 +6,7 @@
 #include "runtime/spmd/pattern.h"
 #include "runtime/spmd/spmd_impl.h"
 
-/* What the keys and paths of optimizers' slots begin with. */
+/* The prefix of keys and paths of optimizer slots. */
 #define ISO_OPTIMIZER_PREFIX "optimizer:"
 
 typedef struct iso_map_entry {

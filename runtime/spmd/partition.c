@@ -279,7 +279,7 @@ done:
     return status;
 }
 
-/* What would be computed again is what was computed the first time. */
+/* Keeps all activations: the op that would be recomputed is replaced by the one that was computed first. */
 static void keep_all(const iso_partitioner *p)
 {
     for (int k = 0; k < p->graph->n_ops; k++) {

@@ -24,7 +24,8 @@ static iso_status refuse(const char *text, const char *at, const char *what)
 
 /* ---- from Python's words to PCRE2's ---- */
 
-/* At a backslash. Accepts the letters that Python gives a meaning; any other letter is an error in Python. */
+/* Translates an escape, at a backslash. Accepts the letters that Python gives a meaning; any other letter is an
+ * error in Python. */
 static iso_status translate_escape(const char *text, const char **at, iso_text *out)
 {
     char letter = (*at)[1];
@@ -64,7 +65,7 @@ static iso_status translate_class(const char *text, const char **at, iso_text *o
     return ISO_OK;
 }
 
-/* At "(": what may follow "(?" in Python. */
+/* Checks a group at "(": only some characters may follow "(?" in Python. */
 static iso_status check_group(const char *text, const char *at)
 {
     static const char *const kinds[] = {":", "=", "!", "#", ">", "(", "<=", "<!", "P<", "P="};

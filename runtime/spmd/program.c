@@ -117,7 +117,7 @@ static void list_value(const iso_program *program, const iso_program_value *valu
     }
 }
 
-/* Its name or path, or its numbers. */
+/* Lists the source of a value: its name or path, or its numbers. */
 static void list_source(const iso_program *program, const iso_program_value *value, iso_text *lines)
 {
     const iso_op *op = value->tensor->producer;

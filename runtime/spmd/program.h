@@ -77,11 +77,11 @@ typedef struct iso_program_request {
 iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribution,
                               const iso_program_request *request, iso_program **program);
 void iso_program_destroy(iso_program *program);
-/* For the partitioner: appends a value or step; its number or address is returned in the last argument. */
+/* Appends a value or step, for the partitioner; its number or address is returned in the last argument. */
 iso_status iso_program_add_value(iso_program *program, iso_tensor *tensor, const iso_layout *layout, int step,
                                  int *value);
 iso_status iso_program_add_step(iso_program *program, iso_op *op, iso_program_step **step);
-/* For the partitioner: notes a layout that the distribution gave to a path, so that ranks compare it. */
+/* Notes a layout that the distribution gave to a path, so that ranks compare it. For the partitioner. */
 void iso_program_note(iso_program *program, const char *path, const iso_layout *layout);
 /* The variable in whose memory a value is stored, because it is the variable's value or a reshape of it;
  * NULL: none. */

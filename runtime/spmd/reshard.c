@@ -8,7 +8,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/spmd/program.h"
 
-/* What each axis does in a reshard, seen from the slot that receives. */
+/* The role of each axis in a reshard, seen from the slot that receives. */
 typedef enum axis_role {
     SAME, /* the source has the receiver's coordinate: the axis replicates, stays partial, turns from sharded
            * into partial (each slot keeps its part among zeros), or splits the positions of one window
@@ -197,7 +197,7 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
     return status;
 }
 
-/* What a slot takes follows from its new box, and from its coordinates along the axes that stay. */
+/* Identifies the pulls of a slot: they follow from its new box, and from its coordinates along the axes that stay. */
 iso_hash_key iso_reshard_key(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to,
                              const iso_shape *shape, int slot)
 {

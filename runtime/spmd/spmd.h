@@ -27,8 +27,8 @@ typedef struct iso_distribution iso_distribution;
  * parse, has fewer slots than ranks, or overflows; the list has another number of slots, a rank that does
  * not exist, or no slot for some rank. Freed with iso_mesh_destroy(). Collective. */
 ISO_API iso_status iso_mesh_create(iso_context *ctx, const char *spec, iso_mesh **mesh);
-/* As iso_mesh_create, but the caller gives the rank of every slot: rank_of_slot [count], in mesh order, any
- * permutation or subset of the ranks. NULL: contiguous blocks. The list is copied; the mesh is freed with
+/* The same as iso_mesh_create, but the caller gives the rank of every slot: rank_of_slot [count], in mesh order,
+ * any permutation or subset of the ranks. NULL: contiguous blocks. The list is copied; the mesh is freed with
  * iso_mesh_destroy(). ISO_INVALID as there. Collective. */
 ISO_API iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const int *rank_of_slot, int count,
                                       iso_mesh **mesh);
@@ -36,9 +36,9 @@ ISO_API iso_status iso_mesh_create_on(iso_context *ctx, const char *spec, const 
  * looking at layouts. All its slots are on rank 0. Freed with iso_mesh_destroy(). ISO_INVALID: the text does not
  * parse or overflows. Collective. */
 ISO_API iso_status iso_mesh_abstract(iso_context *ctx, const char *spec, iso_mesh **mesh);
-/* As iso_mesh_abstract, with the rank of each slot from a list in the form of --devices (iso_devices_parse;
- * NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have a slot.
- * Freed with iso_mesh_destroy(). ISO_INVALID: the text or the list. Collective. */
+/* The same as iso_mesh_abstract, with the rank of each slot from a list in the form of --devices
+ * (iso_devices_parse; NULL: as iso_mesh_abstract). The ranks need not exist. Each rank up to the highest must have
+ * a slot. Freed with iso_mesh_destroy(). ISO_INVALID: the text or the list. Collective. */
 ISO_API iso_status iso_mesh_abstract_on(iso_context *ctx, const char *spec, const char *devices,
                                         iso_mesh **mesh);
 /* Parses the list of the option --devices, for iso_mesh_create_on: the rank of each slot in mesh order (the
@@ -91,7 +91,7 @@ ISO_API int iso_layout_axes(const iso_layout *layout, int dimension);
 ISO_API int iso_layout_axis(const iso_layout *layout, int dimension, int index);
 /* The number of parts of a dimension: the product of the sizes of its axes, 1 if it is whole. */
 ISO_API int iso_layout_parts(const iso_layout *layout, int dimension);
-/* What one mesh axis does to the tensor, and the dimension that the axis shards (-1: none). */
+/* The effect of one mesh axis on the tensor, and the dimension that the axis shards (-1: none). */
 typedef enum iso_placement {
     ISO_REPLICATED = 0,
     ISO_SHARDED,
@@ -168,8 +168,9 @@ ISO_API iso_status iso_distribution_create_with(iso_mesh *mesh, iso_distribution
                                                 const iso_distribution_options *options, size_t size);
 #define iso_distribution_create(mesh, distribution, ...)                                                     \
     iso_distribution_create_with(mesh, distribution, ISO_OPTIONS(iso_distribution_options, __VA_ARGS__))
-/* The batch (the first dimension of all inputs) is split over every axis of the mesh, and weights are
- * replicated except those with a layout of their own. mesh NULL: the default mesh. ISO_NO_MEMORY. Local. */
+/* Creates a distribution for data parallelism: the batch (the first dimension of all inputs) is split over every
+ * axis of the mesh, and weights are replicated except those with a layout of their own. mesh NULL: the default
+ * mesh. ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_data_parallel_create(iso_mesh *mesh, iso_distribution **distribution);
 /* Inputs, variables and layers' outputs have the layouts of a map; the batch of other inputs is split over
  * one axis. The distribution holds the map. Local. */
@@ -186,12 +187,12 @@ typedef struct iso_auto_parallel_options {
     char begin_;
     int64_t rows; /* of the global batch; 32 */
 } iso_auto_parallel_options;
-/* The layouts are those that iso_function_suggest proposes for the training of a model on this mesh: the first
- * iso_compile with this distribution searches on one rank, and all ranks take what it finds
- * (iso_distribution_map). A search takes milliseconds to seconds. What is proposed depends on the network, the
- * mesh, the rows and the number of hosts. For functions of a graph that is not compiled it is data parallel over
- * the first axis. mesh NULL: the default mesh. The distribution holds the mesh, and is freed with
- * iso_distribution_destroy(). ISO_INVALID: rows below 0; ISO_NO_MEMORY. Local. */
+/* Creates a distribution with the layouts that iso_function_suggest proposes for the training of a model on this
+ * mesh. The first iso_compile with this distribution searches on one rank, in milliseconds to seconds, and all
+ * ranks use the result (iso_distribution_map). It depends on the network, the mesh, the rows and the number of
+ * hosts. For functions of a graph that is not compiled, the distribution is data parallel over the first axis. mesh
+ * NULL: the default mesh. The distribution holds the mesh, and is freed with iso_distribution_destroy().
+ * ISO_INVALID: rows below 0; ISO_NO_MEMORY. Local. */
 ISO_API iso_status iso_auto_parallel_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                                  const iso_auto_parallel_options *options, size_t size);
 #define iso_auto_parallel_create(mesh, distribution, ...)                                                    \

@@ -78,7 +78,7 @@ bool iso_zero_output(const iso_distribution *distribution, const char *path, con
 iso_sharding iso_distribution_batch(const iso_distribution *distribution);
 
 iso_mesh *iso_layout_map_mesh(const iso_layout_map *map);
-/* As iso_layout_map_read, from a text of `size` bytes; `name` is what messages call it. Local. */
+/* The same as iso_layout_map_read, from a text of `size` bytes; `name` is its name in messages. Local. */
 iso_status iso_layout_map_parse(iso_layout_map *map, const char *name, const char *text, size_t size);
 /* The layout that a map gives to a path, checked against the shape; everything replicated if no key
  * matches. For the path of an optimizer's slot ("optimizer:d1/kernel/momentum") only keys with this prefix

@@ -54,11 +54,11 @@ ISO_API iso_status iso_fit_log(iso_fit_state *state, const char *name, double va
 typedef struct iso_callback_options {
     char begin_;
     iso_callback_function train_begin, train_end, epoch_begin, epoch_end, batch_begin, batch_end;
-    /* At the beginning and end of a batch, either every rank asks to stop or fails, or none does. The ranks
-     * then need not agree on this after each step. */
+    /* States that, at the beginning and end of a batch, either every rank asks to stop or fails, or none does. The
+     * ranks then need not agree on this after each step. */
     bool alike;
-    /* The functions of batches look at no variables, and do not set `stop`: a GPU may then have begun the next step
-     * before the results of this one are known. */
+    /* States that the functions of batches read no variables and do not set `stop`. A GPU may then begin the next
+     * step before the results of this one are known. */
     bool ahead;
     void *user;                  /* first argument of all */
     void (*destroy)(void *user); /* called when fit no longer needs it */
@@ -76,14 +76,14 @@ typedef struct iso_callback_options {
  * on, even if it fails. */
 ISO_API iso_callback *iso_callback_create_with(const iso_callback_options *options, size_t size);
 #define iso_callback_create(...) iso_callback_create_with(ISO_OPTIONS(iso_callback_options, __VA_ARGS__))
-/* For a callback that was not passed to iso_fit(), which would own it. NULL is ignored. Collective. */
+/* Frees a callback that was not passed to iso_fit(), which would own it. NULL is ignored. Collective. */
 ISO_API void iso_callback_destroy(iso_callback *callback);
 
 /* ---- Keras's callbacks, with its names, defaults and meanings. Texts are copied. ---- */
 
-/* Which values are better: smaller (ISO_MODE_MIN) or greater ones. Auto decides by the value's name: smaller
- * for a loss or an error, greater for an accuracy. If the name does not imply either, training does not begin
- * (ISO_INVALID). */
+/* The direction of improvement: smaller (ISO_MODE_MIN) or greater values are better. Auto decides by the value's
+ * name: smaller for a loss or an error, greater for an accuracy. If the name implies neither, training does not
+ * begin (ISO_INVALID). */
 typedef enum iso_mode { ISO_MODE_AUTO = 0, ISO_MODE_MIN, ISO_MODE_MAX } iso_mode;
 
 /* Ends training after an epoch if a value of the logs has not improved for `patience` epochs. If the logs do

@@ -24,18 +24,18 @@ typedef enum iso_moment {
 struct iso_callback {
     iso_callback_options options;
     bool last; /* called after all others, because it saves their state */
-    /* For callbacks that come last, or NULL: changes its own state for this moment. It is called for all of
-     * them before the first of them saves the state of all callbacks. */
+    /* Changes the callback's own state for this moment. It is called for all callbacks that come last, before the
+     * first of them saves the state of all callbacks. NULL: none. */
     void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
-    /* For callbacks that save all that training needs to resume, or NULL: saves it now, and waits until it is
-     * written. Adds the file's path to `file`. Collective. */
+    /* Saves all that training needs to resume, and waits until it is written. Adds the file's path to `file`. NULL:
+     * the callback does not save. Collective. */
     iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
     /* Between batches it reads weights only after iso_graph_send_left_weights, on all ranks, or not at all. */
     bool sends_weights;
     bool backup;      /* training resumes from its file rather than from those of others */
     uint64_t alike;   /* a hash of the options that must be the same on every rank; 0: none */
     const char *logs; /* the name of the value that it adds to the logs; "": none; NULL: unknown */
-    /* For iso_follow, or NULL. On rank 0 of the evaluator; local. */
+    /* Called by iso_follow on rank 0 of the evaluator; NULL: none. Local. */
     iso_status (*evaluated)(void *user, iso_context *ctx, const iso_evaluation *one);
     const char *lines; /* the path of a history file; lent by the callback */
     iso_status status; /* of its creation */

@@ -72,8 +72,8 @@ ISO_API iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_optio
 
 typedef struct iso_backup_and_restore_options {
     char begin_;
-    /* For this training alone; made if it is missing. ISO_INVALID before the first step if a rank cannot
-     * write into it. */
+    /* The folder, for this training alone; it is made if it is missing. ISO_INVALID before the first step if a rank
+     * cannot write into it. */
     const char *folder;
     int64_t save_freq;               /* after this many batches; 0: after each epoch */
     bool keep_backup;                /* the backup stays after training ends */

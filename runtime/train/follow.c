@@ -40,7 +40,7 @@ typedef struct follower {
     char complaint[512]; /* the last one about the folder */
 } follower;
 
-/* What all ranks do next. */
+/* The next action of all ranks. */
 typedef enum action { WAIT, EVALUATE, END } action;
 typedef struct decision {
     int32_t action;
@@ -317,7 +317,7 @@ done:
     return status;
 }
 
-/* Where the lines go: to the history file of the callbacks, otherwise into the folder. */
+/* Chooses the file of the lines: the history file of the callbacks, otherwise a file in the folder. */
 static iso_status choose_lines(follower *f)
 {
     const char *named = NULL;
@@ -329,8 +329,8 @@ static iso_status choose_lines(follower *f)
     return f->lines_path ? ISO_OK : iso_no_memory("the name of the file of evaluations");
 }
 
-/* On rank 0. A file that the caller named is opened at once, so that an error is found at once; one in the folder
- * waits for the folder. */
+/* Opens the file of the lines on rank 0. A file that the caller named is opened at once, so that an error is found
+ * at once; one in the folder is opened when the folder exists. */
 static iso_status begin(follower *f)
 {
     struct stat about;

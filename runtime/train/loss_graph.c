@@ -226,7 +226,8 @@ static void add_loss(objectives *all, const char *prefix, iso_tensor *loss)
                          (iso_value_rule){.mean = true});
 }
 
-/* As in Keras, a value has the name by which its metric was requested. names NULL: the default names. */
+/* Adds metrics. As in Keras, a value has the name by which its metric was requested. names NULL: the default names.
+ */
 static void add_metrics(objectives *all, const objective *o, const iso_metric *metrics,
                         const char *const *names, iso_tensor *weights)
 {

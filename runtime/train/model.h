@@ -19,10 +19,10 @@ extern "C" {
 typedef struct iso_dataset iso_dataset;
 typedef struct iso_saved_file iso_saved_file;
 
-/* A model from x, an iso_input of g, to y. Owns g from now on: the model destroys it, and
- * iso_graph_destroy(g) does nothing. A graph belongs to one model: a second one does not own it, and has an
- * error that says so. Never NULL: the first error made while building stays in the model, and iso_compile
- * returns it on every rank. Not collective, but every rank must build the same model. */
+/* Creates a model with the input x, an iso_input of g, and the output y. The model owns g from then on: it destroys
+ * g, and iso_graph_destroy(g) does nothing. A graph belongs to one model: a second one does not own it, and has an
+ * error that says so. Never NULL: the first error made while building stays in the model, and iso_compile returns
+ * it on every rank. Not collective, but every rank must build the same model. */
 ISO_API iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
 /* The same with several inputs and outputs (at most ISO_MAX_MODEL_INPUTS and ISO_MAX_MODEL_OUTPUTS). Data
  * sets have their components in this order: inputs, then the targets of the outputs that have a loss or
@@ -49,20 +49,21 @@ ISO_API bool iso_model_output_has_name(const iso_model *model, int index);
 /* The type of an output's results: that of its tensor, or that of variables if it is computed in ISO_BF16.
  * ISO_DTYPE_NONE: there is no such output. */
 ISO_API iso_dtype iso_model_output_dtype(const iso_model *model, int index);
-/* By path ("d1/kernel"); NULL if there is none. Lent; can be read and assigned after iso_compile. */
+/* The variable of a path ("d1/kernel"); NULL if there is none. Lent; it can be read and assigned after iso_compile.
+ */
 ISO_API iso_variable *iso_model_variable(iso_model *model, const char *path);
 /* Prints Keras's table of layers, output shapes and parameters; if the model is not a chain, also the layers'
  * connections. Any rank may print. */
 ISO_API void iso_model_summary(iso_model *model, FILE *out);
 
-/* A custom metric: a value for each row (or each element) of a batch; reported is the mean. */
+/* A custom metric: a value for each row (or each element) of a batch. The mean is reported. */
 typedef struct iso_custom_metric {
     const char *name;
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred);
 } iso_custom_metric;
 
-/* The training options of one of several outputs. Members that are zero are as iso_compile_options has them
- * for all outputs. */
+/* The training options of one of several outputs. A member that is zero has the value of iso_compile_options, which
+ * is for all outputs. */
 typedef struct iso_output_options {
     iso_loss loss;
     iso_tensor *(*loss_function)(iso_tensor *y_true, iso_tensor *y_pred);
@@ -95,13 +96,13 @@ typedef struct iso_compile_options {
     /* Data sets have sample weights: after the targets either one component with a weight for each row, for
      * all outputs, or one such component for each target. */
     bool sample_weights;
-    /* For loss_function, of a row of targets. dtype 0: float, in the output's shape. */
+    /* The type and shape of a row of targets, for loss_function. dtype 0: float, in the output's shape. */
     iso_dtype target_dtype;
     iso_shape target_shape;
     double loss_weight; /* weight of each output's loss in the total; 1 */
-    /* For several outputs, in their order: .outputs = {{.loss = ISO_LOSS_MSE}, {.loss = ISO_LOSS_MAE,
-     * .loss_weight = 0.2}}. An output that has neither loss nor metrics has no targets in the data. The total
-     * loss is the weighted sum of the losses plus the losses that layers add (regularisation). */
+    /* The options of several outputs, in their order: .outputs = {{.loss = ISO_LOSS_MSE}, {.loss = ISO_LOSS_MAE,
+     * .loss_weight = 0.2}}. An output that has neither loss nor metrics has no targets in the data. The total loss
+     * is the weighted sum of the losses plus the losses that layers add (regularisation). */
     iso_output_options outputs[ISO_MAX_MODEL_OUTPUTS];
     iso_distribution *distribution; /* NULL: data parallel over all slots; the model keeps it */
     bool reset_optimizer; /* when compiled again: discards the optimizer's state even if the rule is the
@@ -133,7 +134,7 @@ typedef struct iso_compile_options {
 ISO_API iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size);
 #define iso_compile(model, ...) iso_compile_with(model, ISO_OPTIONS(iso_compile_options, __VA_ARGS__))
 
-/* The options that a model was compiled with, Keras's defaults filled in: the optimizer (its no_decay is not
+/* The options with which a model was compiled, with Keras's defaults filled in: the optimizer (its no_decay is not
  * kept) and the options of output `index`. NULL before iso_compile. Lent. */
 ISO_API const iso_optimizer *iso_model_optimizer(const iso_model *model);
 ISO_API const iso_output_options *iso_model_compiled_output(const iso_model *model, int index);
@@ -144,10 +145,10 @@ ISO_API const iso_output_options *iso_model_compiled_output(const iso_model *mod
  * such layer or block (names the nearest). Local; every rank must make the same calls. */
 ISO_API iso_status iso_model_set_trainable(iso_model *model, const char *layer, bool trainable);
 
-/* Instead of compiling: builds losses, metrics and updates into the model's graph, and returns the options of
- * the training function for iso_function_plan and iso_function_suggest. The model cannot be used for anything
- * else afterwards. The model's own error, or ISO_INVALID, as iso_compile; ISO_INVALID for a model that has no
- * trainable variable. Local. */
+/* Builds losses, metrics and updates into the model's graph without compiling, and returns the options of the
+ * training function for iso_function_plan and iso_function_suggest. The model cannot be used for anything else
+ * afterwards. Returns the model's own error or ISO_INVALID as iso_compile does, and ISO_INVALID for a model that
+ * has no trainable variable. Local. */
 ISO_API iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *options, size_t size,
                                            iso_function_options *training);
 
@@ -191,7 +192,7 @@ typedef struct iso_evaluate_options {
     int verbose;     /* as in iso_fit */
 } iso_evaluate_options;
 
-/* Loss and metrics on a data set, exact for any batch size and mesh: sums over rows divided by counts.
+/* Computes loss and metrics on a data set, exact for any batch size and mesh: sums over rows divided by counts.
  * ISO_INVALID: the model is not compiled, or the data does not fit or has invalid values; ISO_INTERRUPTED
  * (iso_stop_on_signals). Collective. */
 ISO_API iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *options,
@@ -216,9 +217,9 @@ typedef struct iso_predict_options {
     int verbose; /* as in iso_fit */
 } iso_predict_options;
 
-/* The outputs for a data set's rows, in its order, in inference mode. Targets and weights are not read. The
- * model need not be compiled; it then uses the distribution of iso_graph_distribute, or all slots. A data set
- * without a batch size is batched by 32. ISO_INVALID if the data does not fit; ISO_IO (.file); ISO_INTERRUPTED
+/* Computes the outputs for the rows of a data set, in its order, in inference mode. Targets and weights are not
+ * read. The model need not be compiled; it then uses the distribution of iso_graph_distribute, or all slots. A data
+ * set without a batch size is batched by 32. ISO_INVALID if the data does not fit; ISO_IO (.file); ISO_INTERRUPTED
  * (iso_stop_on_signals); the status of .part. Collective. */
 ISO_API iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *options,
                                     size_t size);

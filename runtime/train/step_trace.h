@@ -1,4 +1,4 @@
-/* Which step of a training is traced, and the text of its trace. For runtime/train only. */
+/* Selects the step of a training that is traced, and makes the text of its trace. For runtime/train only. */
 #ifndef ISO_TRAIN_STEP_TRACE_H
 #define ISO_TRAIN_STEP_TRACE_H
 

@@ -2,8 +2,8 @@
  * kernels and more, in float32, float64 and bfloat16, at two addresses with the same bits; faults; updates of
  * optimizers, with the bits of the reference; sums and maxima. tests/gpu/run does this on a GPU; elsewhere the device
  * is the stand-in, which takes every 20th case, or all with ISOGRID_TEST_LONG. ISOGRID_TEST_EVERY=N: every Nth case;
- * ISOGRID_TEST_OPS=WORD: the ops whose names contain it; ISOGRID_TEST_SEPARATE: each array is an allocation.
- * Ranks: 1 */
+ * ISOGRID_TEST_OPS=WORD: the ops whose names contain it; =NAME: this op and nothing else; `names`: print the names;
+ * ISOGRID_TEST_SEPARATE: each array is an allocation. Ranks: 1 */
 #include <stdio.h>
 
 #include "runtime/graph/optimizer.h"
@@ -178,13 +178,21 @@ static int check_cases(const char *op, maker *make)
     return tried;
 }
 
+static bool is_wanted(const iso_op_type *type)
+{
+    const char *only = getenv("ISOGRID_TEST_OPS");
+    if (type->no_kernel || !only)
+        return !type->no_kernel;
+    return only[0] == '=' ? strcmp(type->name, only + 1) == 0 : strstr(type->name, only) != NULL;
+}
+
 START_TEST(kernels_agree_on_the_device)
 {
     const char *only = getenv("ISOGRID_TEST_OPS");
     int ops = 0, cases = 0;
     for (int i = 0; i < iso_op_type_count(); i++) {
         const iso_op_type *type = iso_op_type_at(i);
-        if (type->no_kernel || (only && !strstr(type->name, only)))
+        if (!is_wanted(type))
             continue;
         int tried =
             check_cases(type->name, maker_of(type->name)) + check_cases(type->name, more_of(type->name));
@@ -312,13 +320,26 @@ static bool begin_device(void)
     return true;
 }
 
+static int print_names(void)
+{
+    for (int i = 0; i < iso_op_type_count(); i++)
+        if (!iso_op_type_at(i)->no_kernel)
+            puts(iso_op_type_at(i)->name);
+    return 0;
+}
+
 int main(void)
 {
+    const char *only = getenv("ISOGRID_TEST_OPS");
+    if (only && strcmp(only, "names") == 0)
+        return print_names();
     if (!begin_device())
         return 77;
-    int code =
-        RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device, faults_are_the_first,
-                  updates_have_the_bits_of_the_reference, sums_and_maxima_have_the_bits_of_the_reference);
+    int code = only && only[0] == '='
+                   ? RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device)
+                   : RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device, faults_are_the_first,
+                               updates_have_the_bits_of_the_reference,
+                               sums_and_maxima_have_the_bits_of_the_reference);
     gpu->device(0)->release(gpu->device(0), area);
     gpu->device(0)->destroy_stream(stream);
     return code;

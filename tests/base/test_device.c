@@ -1,4 +1,4 @@
-/* The device seam on the CPU, on the test device, and on a GPU of the stand-in for CUDA (tests/standin): copies,
+/* The device interface on the CPU, on the test device, and on a GPU of the stand-in for CUDA (tests/standin): copies,
  * fills, mappings; and what the test device is for: it shows an access of the host and a wait that is missing.
  * Ranks: 1 */
 #include <check.h>

@@ -3,9 +3,9 @@ machine, and on simulated hosts of one slot each whose links are limited (tests/
 The time of a step in the middle of an epoch is the difference between epochs of few and of many steps (medians), over the steps that they differ by.
 
 Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--keep FOLDER] [NETWORK...]
---folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'chrt -f 20'; --hosts:
-instead of one and two slots, so many hosts; --seconds: about how long the measured steps of a network take in all; --keep: a folder that gets the
-calibrations; NETWORK: rows of networks.py, default all."""
+--folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'chrt -f 20' (with --hosts
+'nice -n -20': with chrt -f, hosts that share cores run one after the other); --hosts: instead of one and two slots, so many hosts; --seconds: about how
+long the measured steps of a network take in all; --keep: a folder that gets the calibrations; NETWORK: rows of networks.py, default all."""
 
 import argparse
 import importlib.util
@@ -106,6 +106,8 @@ def main():
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("networks", nargs="*")
     arguments = parser.parse_args()
+    if "OPENBLAS_CORETYPE" in os.environ:
+        sys.exit("OPENBLAS_CORETYPE is set, and changes how fast products are: unset it")
     if arguments.hosts and not arguments.inside:
         sys.exit(subprocess.run(["tests/support/with_hosts", str(arguments.hosts), sys.executable, __file__, "--inside", *sys.argv[1:]], check=False).returncode)
     for i in range(arguments.hosts):

@@ -10,7 +10,7 @@
 
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
-#include "collectives/tree_impl.h"
+#include "collectives/tree.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "tests/support/hosts.h"
@@ -276,6 +276,43 @@ START_TEST(what_crosses_hosts_is_counted)
 }
 END_TEST
 
+/* A message of 2.6 MB is sent as several requests, of which the last is shorter. */
+START_TEST(large_messages_arrive_whole)
+{
+    enum { N = 650001, RUNS = 2 };
+    int slots = iso_ranks(ctx), next = (iso_rank(ctx) + 1) % slots;
+    iso_topology topology = topology_of(1, 1, 1);
+    iso_fabric *fabric = make(&topology);
+    iso_exchange *exchange;
+    iso_box whole = {1, {0}, {N}};
+    float *out = calloc(N, sizeof *out);
+    ck_assert(out && iso_fabric_reserve(fabric, N * sizeof *out, NULL) == ISO_OK);
+    ck_assert(iso_exchange_create(fabric, "the next slot's", &exchange) == ISO_OK);
+    for (int slot = 0; slot < slots; slot++) {
+        iso_source source = whole_of((slot + 1) % slots, N);
+        ck_assert(iso_exchange_add(exchange, slot, 0, &whole, ISO_F32, ISO_SUM, &whole, &source, 1, NULL) ==
+                  ISO_OK);
+    }
+    ck_assert(iso_exchange_commit(exchange) == ISO_OK);
+    iso_exchange_bind(exchange, topology.rank, 0, out);
+    for (int run = 0; run < RUNS; run++) {
+        float *own = iso_fabric_slot_area(fabric, topology.rank);
+        for (int i = 0; i < N; i++)
+            own[i] = (float)(i + 1000000 * (topology.rank + run));
+        iso_exchange_begin(exchange, 0);
+        iso_exchange_pull(exchange, topology.rank);
+        iso_exchange_end(exchange, 0);
+        int right = 0;
+        while (right < N && out[right] == (float)(right + 1000000 * (next + run)))
+            right++;
+        ck_assert_int_eq(right, N);
+    }
+    iso_exchange_destroy(exchange);
+    iso_fabric_destroy(fabric);
+    free(out);
+}
+END_TEST
+
 /* ---- exchanges under way together ---- */
 
 enum { PARTS = 3000 };
@@ -479,8 +516,9 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS("fabric", 0, areas_are_shared_apart_and_grow, files_in_dev_shm_serve_too, threads_meet,
                   copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum, what_crosses_hosts_is_counted,
-                  exchanges_travel_together_in_shared_buffers, the_tree_splits_at_powers_of_two,
-                  wrong_topologies_are_refused, wrong_pulls_are_refused, nothing_is_left))
+                  large_messages_arrive_whole, exchanges_travel_together_in_shared_buffers,
+                  the_tree_splits_at_powers_of_two, wrong_topologies_are_refused, wrong_pulls_are_refused,
+                  nothing_is_left))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -68,9 +68,10 @@ struct place {
 
 /* Runs a grid, of which each thread calls `thread`, at once. */
 cudaError_t run_grid(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
-/* What cudaLaunchKernelEx does with a grid: run_grid, unless a test that has streams of its own sets
- * another. */
-typedef cudaError_t launcher(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
+/* What cudaLaunchKernelEx does with a grid of a kernel, which its address names: run_grid, unless a test that has
+ * streams of its own sets another. */
+typedef cudaError_t launcher(const cudaLaunchConfig_t &config, const std::function<void()> &thread,
+                             uintptr_t kernel);
 extern launcher *launch;
 
 unsigned char *dynamic_shared();
@@ -120,7 +121,8 @@ template <class... parameters, class... arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(parameters...),
                                arguments... values)
 {
-    return emulator::launch(*config, [=] { kernel(static_cast<parameters>(values)...); });
+    return emulator::launch(
+        *config, [=] { kernel(static_cast<parameters>(values)...); }, reinterpret_cast<uintptr_t>(kernel));
 }
 
 /* ---- threads that meet ---- */

@@ -21,7 +21,12 @@ extern "C" char __stop_emulator_shared[] __attribute__((weak));
 namespace emulator
 {
 
-launcher *launch = run_grid;
+static cudaError_t run_at_once(const cudaLaunchConfig_t &config, const std::function<void()> &thread,
+                               uintptr_t)
+{
+    return run_grid(config, thread);
+}
+launcher *launch = run_at_once;
 
 namespace
 {

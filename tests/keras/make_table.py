@@ -422,6 +422,14 @@ def operations():
     return keras.Model(x, L.Dense(2)(keras.ops.maximum(-z, y)))
 
 
+@model(lambda: O.SGD(0.05))
+def gelus():
+    """By tanh, which is the default of keras.ops.gelu, and exact."""
+    x = x_of((4,))
+    y = L.Dense(3)(x)
+    return keras.Model(x, L.Dense(2)(keras.ops.gelu(y) - keras.ops.gelu(-y) * keras.ops.gelu(y, approximate=False)))
+
+
 @model(lambda: O.SGD(0.05), lo.BinaryCrossentropy(from_logits=True), classes=None,
        metrics=["accuracy", keras.metrics.BinaryAccuracy(threshold=0.0, name="at_zero"), "MSE",
                 keras.metrics.mean_absolute_error])

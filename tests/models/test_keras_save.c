@@ -44,7 +44,7 @@ static iso_model *mixed(void)
     y = iso_concat(parts, 3, 1); /* [batch, 9] */
     y = iso_transpose(iso_reshape_to(y, ISO_SHAPE(ISO_BATCH, 3, 3)), (const int[]){0, 2, 1});
     y = iso_gelu(iso_dense(iso_flatten(y), 4), false);
-    y = iso_minimum(iso_maximum(y, iso_dense(z, 4)), iso_subtract(y, iso_dense(x, 4)));
+    y = iso_minimum(iso_maximum(y, iso_gelu(iso_dense(z, 4), true)), iso_subtract(y, iso_dense(x, 4)));
     return iso_model_create(g, x, iso_activation(y, ISO_LINEAR, .name = "same"));
 }
 

@@ -362,6 +362,27 @@ START_TEST(gradients_need_no_other_memory)
 }
 END_TEST
 
+/* Gradients that the optimizer computes in parts take no memory, others that of their elements, in lines. */
+START_TEST(gradients_in_parts_are_not_stored)
+{
+    const int64_t line = 16, stored = 2 * (HIDDEN + line - 1) / line * line;
+    const double whole = sizeof(float) * (kernel_1 + kernel_2);
+    rows = 96;
+    planned one = make(two_layers, "data=1", NULL, 0, 1), three = make(two_layers, "data=3", NULL, 0, 3),
+            apart = make(two_layers, "data=3", NULL, 0, 1);
+    rows = ROWS;
+    ck_assert_int_eq(one.report->slot.gradients, stored * (int64_t)sizeof(float));
+    ck_assert_int_eq(
+        three.report->slot.gradients, /* a third of the first kernel is smaller than its inputs */
+        one.report->slot.gradients + (int64_t)(sizeof(float) * kernel_1));
+    ck_assert_msg((double)apart.report->slot.gradients >= whole, "one slot a host: gradients take %lld bytes",
+                  (long long)apart.report->slot.gradients);
+    drop(&one);
+    drop(&three);
+    drop(&apart);
+}
+END_TEST
+
 enum { CLASSES = 5000 };
 
 static iso_tensor *classified(iso_tensor *x)
@@ -391,11 +412,12 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
-                                      zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
-                                      large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
-                                      values_live_while_they_are_needed, gradients_need_no_other_memory,
-                                      logits_have_no_second_copy, bad_questions))
+    if (status == ISO_OK &&
+        RUN_TESTS("report", 0, data_parallel, gradients_leave_while_slots_compute, zero,
+                  zero_3_falls_with_the_slots, a_pair_sums_once_each_way,
+                  large_meshes_are_planned_as_small_ones, classes_of_slots_stand_for_all,
+                  values_live_while_they_are_needed, gradients_need_no_other_memory,
+                  gradients_in_parts_are_not_stored, logits_have_no_second_copy, bad_questions))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

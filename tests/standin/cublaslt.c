@@ -493,6 +493,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     w.beta = scalar(&w.p, beta);
     status = check_addresses(&w, workspace_bytes);
     REFUSE_IF(status != CUBLAS_STATUS_SUCCESS, status);
+    REFUSE_IF(standin_load(stream, w.algorithm.product * 64 + w.algorithm.scheme) != cudaSuccess,
+              CUBLAS_STATUS_EXECUTION_FAILED);
     standin_note("product%s%s %llu x %llu x %llu of %d", w.p.d.epilogue & 4 ? "+bias" : "",
                  w.p.d.epilogue & 2 ? "+relu" : "", (unsigned long long)w.p.l[3].cols,
                  (unsigned long long)w.p.l[3].rows, (unsigned long long)cols_of(&w.p, 0), w.p.l[3].count);

@@ -680,6 +680,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     REFUSE_IF(p->engine.workspace > 0 && (!workspace || (uintptr_t)workspace % WORKSPACE_MULTIPLE != 0 ||
                                           !of_device(workspace, p->engine.workspace)),
               CUDNN_STATUS_BAD_PARAM);
+    REFUSE_IF(standin_load(handle->stream, (uint64_t)(uintptr_t)p) != cudaSuccess,
+              CUDNN_STATUS_EXECUTION_FAILED);
     const cudnn_operation *o = &p->operation;
     standin_note("%s%s%s engine %lld of %lld x %lld x %lld x %lld by %lld x %lld x %lld", name_of(o),
                  o->bias.number ? "+bias" : "", o->relu ? "+relu" : "", (long long)p->engine.number,

@@ -44,6 +44,43 @@ cudaError_t standin_refuse_capture(void)
     return error;
 }
 
+/* The kernels that are loaded; they are never forgotten. */
+static struct loaded {
+    uint64_t kernel;
+    int gpu;
+} * loaded;
+static int n_loaded;
+
+static bool is_loaded(cudaStream_t stream, uint64_t kernel)
+{
+    for (int i = 0; i < n_loaded; i++)
+        if (loaded[i].kernel == kernel && loaded[i].gpu == stream->gpu)
+            return true;
+    return false;
+}
+
+static void add_loaded(cudaStream_t stream, uint64_t kernel)
+{
+    loaded = realloc(loaded, ((size_t)n_loaded + 1) * sizeof *loaded);
+    if (!loaded)
+        standin_stop("no memory for the list of kernels");
+    loaded[n_loaded++] = (struct loaded){kernel, stream->gpu};
+}
+
+cudaError_t standin_load(cudaStream_t stream, uint64_t kernel)
+{
+    cudaError_t error = cudaSuccess;
+    pthread_mutex_lock(&standin_lock);
+    if (!is_loaded(stream, kernel)) {
+        if (stream->graph)
+            error = standin_refuse_capture();
+        else
+            add_loaded(stream, kernel);
+    }
+    pthread_mutex_unlock(&standin_lock);
+    return error;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
     (void)mode;

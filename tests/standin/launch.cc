@@ -17,6 +17,7 @@ int standin_ordered(const char *function);
 void standin_raise(int error);
 void standin_open(int gpu);
 int standin_stream_gpu(cudaStream_t stream);
+int standin_load(cudaStream_t stream, uint64_t kernel);
 int standin_gpu(void);
 int standin_error(int error);
 }
@@ -47,13 +48,15 @@ void drop_kernel(void *argument)
     delete *static_cast<launched **>(argument);
 }
 
-cudaError_t enqueue(const cudaLaunchConfig_t &config, const std::function<void()> &thread)
+cudaError_t enqueue(const cudaLaunchConfig_t &config, const std::function<void()> &thread, uintptr_t kernel)
 {
     static const standin_work work = {run_kernel, drop_kernel, "a kernel"};
     if (int error = standin_enter("cudaLaunchKernelExC"))
         return static_cast<cudaError_t>(error);
     if (config.stream && standin_stream_gpu(config.stream) != standin_gpu())
         return static_cast<cudaError_t>(standin_error(400)); /* cudaErrorInvalidResourceHandle */
+    if (int error = config.stream ? standin_load(config.stream, kernel) : 0)
+        return static_cast<cudaError_t>(standin_error(error));
     launched *fresh = new launched{config, thread};
     return static_cast<cudaError_t>(standin_enqueue(config.stream, &work, &fresh, sizeof fresh));
 }

@@ -24,7 +24,7 @@ typedef struct allocation {
 
 static allocation all[MOST];
 static int count;
-static size_t used[STANDIN_MOST_GPUS];
+static size_t used[STANDIN_MOST_GPUS], pinned; /* pinned: memory of the host, but for what was registered */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { NONE = -1 };
 static int is_open = NONE; /* to kernels of this GPU */
@@ -80,6 +80,14 @@ size_t standin_used_bytes(int gpu)
 {
     pthread_mutex_lock(&lock);
     size_t bytes = used[gpu];
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
+size_t standin_pinned_bytes(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t bytes = pinned;
     pthread_mutex_unlock(&lock);
     return bytes;
 }
@@ -241,6 +249,7 @@ static void add_pinned(void *memory, size_t bytes, bool registered)
 {
     pthread_mutex_lock(&lock);
     *fresh_allocation() = (allocation){.device = memory, .bytes = bytes, .registered = registered};
+    pinned += registered ? 0 : bytes;
     pthread_mutex_unlock(&lock);
 }
 
@@ -251,6 +260,7 @@ static void remove_pinned(void *memory, bool registered)
     if (!a || a->data || a->device != memory || a->registered != registered)
         standin_stop("%p is given back, which is not pinned", memory);
     a->freed = true;
+    pinned -= registered ? 0 : a->bytes;
     pthread_mutex_unlock(&lock);
 }
 

@@ -90,6 +90,13 @@ static void set_in_progress(ncclComm_t comm)
     atomic_compare_exchange_strong(&comm->state, &success, ncclInProgress);
 }
 
+/* An error that work has set in the meantime stays. */
+static void end_progress(ncclComm_t comm, ncclResult_t result)
+{
+    int in_progress = ncclInProgress;
+    atomic_compare_exchange_strong(&comm->state, &in_progress, (int)result);
+}
+
 /* Does it in a thread of its own if the communicator does not block. */
 static ncclResult_t begin_job(ncclComm_t comm, void *(*run)(void *), void *argument)
 {
@@ -246,7 +253,7 @@ static void *run_join(void *argument)
 {
     ncclComm_t comm = argument;
     delay(comm);
-    atomic_store(&comm->state, (int)join(comm));
+    end_progress(comm, join(comm));
     return NULL;
 }
 
@@ -345,7 +352,7 @@ static void *run_split(void *argument)
         atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
         wait_for_splits(parent);
     }
-    atomic_store(&parent->state, (int)result);
+    end_progress(parent, result);
     free(s);
     return NULL;
 }
@@ -416,8 +423,7 @@ static void *run_group(void *argument)
     delay(g->batches[0].comm);
     enqueue(g);
     for (int i = 0; i < g->count; i++) {
-        int in_progress = ncclInProgress; /* work may have set an error */
-        atomic_compare_exchange_strong(&g->batches[i].comm->state, &in_progress, ncclSuccess);
+        end_progress(g->batches[i].comm, ncclSuccess);
         drop(g->batches[i].comm);
     }
     free(g->batches);

@@ -6,7 +6,8 @@
  * A stream is a thread that does its work in order, after random delays: where a wait for an event is missing, some
  * seeds give a wrong result. The host cannot touch device memory while no stream has work; what touches it, or
  * memory that was freed, ends the process with a report. Kernels run in the emulator (tests/emulator). A captured
- * graph is done in a random order that its dependencies allow.
+ * graph is done in a random order that its dependencies allow. A kernel, also a library's, cannot be captured before
+ * it was queued once: CUDA may load it when it is first used, which may need what a capture does not allow.
  *
  * Variables of the environment make the machine, and its faults:
  *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0)
@@ -80,9 +81,11 @@ void standin_raise(cudaError_t error);
 
 /* The GPU that this thread uses. */
 int standin_gpu(void);
-/* The memory of a GPU, and how much of it is allocated. */
+/* The memory of a GPU. */
 size_t standin_total_bytes(void);
-size_t standin_used_bytes(int gpu);
+/* How much of it is allocated, and how much pinned memory of the host. */
+__attribute__((visibility("default"))) size_t standin_used_bytes(int gpu);
+__attribute__((visibility("default"))) size_t standin_pinned_bytes(void);
 
 typedef enum standin_kind { STANDIN_PAGEABLE, STANDIN_PINNED, STANDIN_DEVICE } standin_kind;
 /* What kind of memory the bytes are. Ends the process if they are partly outside of an allocation of the device, or
@@ -116,6 +119,9 @@ typedef struct standin_work {
 void standin_spend(int64_t nanoseconds);
 /* Queues work with a copy of the argument, or adds it to the graph that the stream is captured into. */
 cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const void *argument, size_t size);
+/* To be called before a kernel, which the number names, is queued: loads it on the stream's GPU, or breaks the
+ * capture if it is not loaded. */
+cudaError_t standin_load(cudaStream_t stream, uint64_t kernel);
 
 #ifdef __cplusplus
 }

@@ -257,15 +257,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 }
 
 typedef struct event_handle {
-    int process, file;
+    int process, file, gpu; /* its number among those of the host */
 } event_handle;
+
+static int first_gpu(void)
+{
+    return (int)standin_number("STANDIN_FIRST_GPU", 0);
+}
 
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
 {
     STANDIN_ENTER();
     if (!event->shared || event->file < 0)
         return standin_error(cudaErrorInvalidResourceHandle);
-    event_handle made = {(int)getpid(), event->file};
+    event_handle made = {(int)getpid(), event->file, event->gpu + first_gpu()};
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &made, sizeof made);
     return cudaSuccess;
@@ -278,9 +283,13 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t hand
     char path[64];
     memcpy(&of, &handle, sizeof of);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", of.process, of.file);
-    int file = of.process == (int)getpid() ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0)
+    int count, file = of.process == (int)getpid() ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    cudaGetDeviceCount(&count);
+    if (file < 0 || of.gpu < first_gpu() || of.gpu >= first_gpu() + count) {
+        if (file >= 0)
+            close(file);
         return standin_error(cudaErrorInvalidResourceHandle);
+    }
     *event = calloc(1, sizeof **event);
     if (!*event)
         standin_stop("no memory for an event");

@@ -76,13 +76,31 @@ static void begin(placed *p, const trial *t, size_t offset)
     p->call.scratch = bytes > 0 ? take(bytes, 64) : NULL;
 }
 
-/* Runs work as the executor does: captured, then launched. */
+static char notes_path[] = "/tmp/isogrid_notes_XXXXXX";
+
+/* Runs work as the executor does the first time, and sees that it can be captured then. */
 static void run_work(const iso_work *work, int count)
 {
     iso_sequence *sequence = NULL;
-    check_ok(backend->capture(work, count, stream, &sequence));
-    backend->launch(sequence, 0, count);
+    check_ok(backend->sequence(work, count, stream, &sequence));
+    check_ok(backend->launch(sequence, 0, count));
     check_ok(device->wait(stream));
+    unsetenv("STANDIN_NOTES");
+    check_ok(backend->capture(sequence));
+    setenv("STANDIN_NOTES", notes_path, 1);
+    backend->discard(sequence);
+}
+
+/* Work that is refused when it is queued. */
+static void check_refused_work(const iso_work *work, int count, const char *message)
+{
+    iso_sequence *sequence = NULL;
+    check_ok(backend->sequence(work, count, stream, &sequence));
+    ck_assert_int_eq(backend->launch(sequence, 0, count), ISO_FAILED);
+    ck_assert_str_eq(iso_error_message(), message);
+    check_ok(device->wait(stream));
+    ck_assert_int_eq(backend->capture(sequence), ISO_FAILED);
+    ck_assert_str_eq(iso_error_message(), message);
     backend->discard(sequence);
 }
 
@@ -193,7 +211,6 @@ START_TEST(products_agree)
 END_TEST
 
 /* What the stand-in notes of the libraries' calls, since the last time. */
-static char notes_path[] = "/tmp/isogrid_notes_XXXXXX";
 
 static void take_notes(char *text, size_t size)
 {
@@ -345,19 +362,15 @@ START_TEST(cudnn_may_refuse)
     trial t = make_convolution("conv2d", ISO_F32, 12, 1, 1);
     void *owner[MOST_ARRAYS];
     placed p;
-    iso_sequence *sequence = NULL;
     place_inputs(&t, 0, NULL, owner);
     used = 0;
     begin(&p, &t, 0);
     setenv("STANDIN_FAIL", "cudnnBackendExecute:5000", 1);
-    ck_assert_int_eq(backend->capture(&(iso_work){.kernel = p.kernel, .call = &p.call, .layer = "c1"}, 1,
-                                      stream, &sequence),
-                     ISO_FAILED);
-    unsetenv("STANDIN_FAIL");
-    ck_assert_str_eq(
-        iso_error_message(),
+    check_refused_work(
+        &(iso_work){.kernel = p.kernel, .call = &p.call, .layer = "c1"}, 1,
         "GPU 0 (Stand-in): the op conv2d of layer 'c1': cuDNN refuses the convolution of float32 "
         "[2, 12, 7, 4] and kernel [3, 3, 4, 6]: CUDNN_STATUS_EXECUTION_FAILED (5000)");
+    unsetenv("STANDIN_FAIL");
     free_all(owner, t.inputs);
 }
 END_TEST
@@ -515,14 +528,14 @@ START_TEST(bias_and_relu_of_convolutions_are_fused)
 }
 END_TEST
 
-/* One after the other, as a profile or an exchange makes the executor do: the same calls. */
+/* One after the other, as a profile makes the executor do: the same calls, and those of a graph. */
 START_TEST(parts_of_a_sequence_are_the_same)
 {
     trial t[3];
     void *owner[3][MOST_ARRAYS];
     dense d;
     char text[400];
-    float whole[M * N], parts[M * N];
+    float whole[M * N], parts[M * N], captured[M * N];
     iso_sequence *sequence = NULL;
     make_dense(t, ISO_F32);
     for (int i = 0; i < 3; i++)
@@ -530,14 +543,21 @@ START_TEST(parts_of_a_sequence_are_the_same)
     begin_dense(&d, t, false);
     run_work(d.work, 3);
     fetch(&d.relu.out[0], whole);
-    check_ok(backend->capture(d.work, 3, stream, &sequence));
+    check_ok(backend->sequence(d.work, 3, stream, &sequence));
     take_notes(text, sizeof text);
     for (int i = 0; i < 3; i++)
-        backend->launch(sequence, i, 1);
+        check_ok(backend->launch(sequence, i, 1));
     fetch(&d.relu.out[0], parts);
     take_notes(text, sizeof text);
     ck_assert_str_eq(text, "product+bias+relu 7 x 24 x 40 of 1\n");
     ck_assert_mem_eq(whole, parts, sizeof whole);
+    check_ok(backend->capture(sequence));
+    device->fill(stream, d.relu.out[0].data, &(char){0}, 1, sizeof captured);
+    check_ok(backend->launch(sequence, 0, 3));
+    fetch(&d.relu.out[0], captured);
+    take_notes(text, sizeof text);
+    ck_assert_str_eq(text, "product+bias+relu 7 x 24 x 40 of 1\n"); /* of the capture alone */
+    ck_assert_mem_eq(whole, captured, sizeof whole);
     backend->discard(sequence);
     for (int i = 0; i < 3; i++)
         free_all(owner[i], t[i].inputs);
@@ -549,18 +569,16 @@ START_TEST(an_error_says_where)
     trial t[3];
     void *owner[3][MOST_ARRAYS];
     dense d;
-    iso_sequence *sequence = NULL;
     make_dense(t, ISO_F32);
     for (int i = 0; i < 3; i++)
         place_inputs(&t[i], 0, NULL, owner[i]);
     begin_dense(&d, t, false);
     setenv("STANDIN_FAIL", "cublasLtMatmul:13", 1);
-    ck_assert_int_eq(backend->capture(d.work, 3, stream, &sequence), ISO_FAILED);
-    unsetenv("STANDIN_FAIL");
-    ck_assert_str_eq(
-        iso_error_message(),
+    check_refused_work(
+        d.work, 3,
         "GPU 0 (Stand-in): the op matmul of layer 'd1': cuBLASLt refuses the product of float32 [7, "
         "40] and float32 [40, 24]: CUBLAS_STATUS_EXECUTION_FAILED (13)");
+    unsetenv("STANDIN_FAIL");
     run_work(d.work, 3); /* the error is over */
     for (int i = 0; i < 3; i++)
         free_all(owner[i], t[i].inputs);

@@ -377,6 +377,42 @@ START_TEST(a_lost_member_holds_the_stream_until_abort)
 }
 END_TEST
 
+/* Of a communicator that has one member and blocks. */
+static void wait_for_error(ncclComm_t comm, ncclResult_t error)
+{
+    ncclResult_t state = ncclSuccess;
+    for (int waited = 0; waited < 50000 && state != error; waited++) {
+        usleep(200);
+        ck_assert_int_eq(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    }
+    ck_assert_msg(state == error, "the communicator has no error after 10 s");
+}
+
+START_TEST(an_error_that_comes_in_a_split_stays)
+{
+    float *memory;
+    cudaStream_t stream;
+    GOOD(cudaMalloc((void **)&memory, N * sizeof(float)));
+    setenv("STANDIN_FAIL", "nccl:6:1", 1);
+    for (int seed = 1; seed <= 20; seed++) {
+        ncclUniqueId id;
+        ncclComm_t comm, part = NULL;
+        set("STANDIN_SEED", seed);
+        GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        ck_assert_int_eq(ncclGetUniqueId(&id), ncclSuccess);
+        ck_assert_int_eq(ncclCommInitRankConfig(&comm, 1, id, 0, NULL), ncclSuccess);
+        ncclAllReduce(memory, memory, N, ncclFloat32, ncclSum, comm, stream);
+        ncclCommSplit(comm, 0, 0, &part, NULL);
+        wait_for_error(comm, ncclRemoteError);
+        ck_assert_int_eq(ncclCommAbort(part), ncclSuccess);
+        ck_assert_int_eq(ncclCommAbort(comm), ncclSuccess);
+        GOOD(cudaStreamDestroy(stream));
+    }
+    unsetenv("STANDIN_FAIL");
+    GOOD(cudaFree(memory));
+}
+END_TEST
+
 /* To itself: other bytes than are expected. */
 static int send_too_little(void)
 {
@@ -427,7 +463,7 @@ int main(int argc, char **argv)
         RUN_TESTS("NCCL", 300, other_counts_end_the_process, messages_of_a_group_arrive,
                   sums_are_those_of_all, a_split_has_the_members_of_a_color, a_captured_group_is_repeated,
                   a_caller_that_does_not_wait_shows, a_gpu_is_taken_once, wrong_calls_are_refused,
-                  a_lost_member_holds_the_stream_until_abort))
+                  a_lost_member_holds_the_stream_until_abort, an_error_that_comes_in_a_split_stays))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

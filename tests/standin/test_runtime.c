@@ -128,6 +128,33 @@ START_TEST(a_wait_that_is_missing_shows)
 }
 END_TEST
 
+static void load(pipeline *p)
+{
+    queue_steps(p, 0);
+    GOOD(cudaStreamSynchronize(p->input));
+    GOOD(cudaStreamSynchronize(p->compute));
+}
+
+/* The first test, so that no kernel is loaded. */
+START_TEST(kernels_are_loaded_before_they_are_captured)
+{
+    pipeline p;
+    cudaGraph_t graph;
+    make(&p, 1);
+    for (int launched = 0; launched < 2; launched++) {
+        GOOD(cudaStreamBeginCapture(p.compute, cudaStreamCaptureModeThreadLocal));
+        ck_assert_int_eq(test_scale(p.batch, N, 1, 0, p.compute),
+                         launched ? cudaSuccess : cudaErrorStreamCaptureUnsupported);
+        ck_assert_int_eq(cudaStreamEndCapture(p.compute, &graph),
+                         launched ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
+        cudaGetLastError();
+        load(&p);
+    }
+    GOOD(cudaGraphDestroy(graph));
+    drop(&p);
+}
+END_TEST
+
 /* The streams are captured from `compute` on: the input joins by an event, and comes back by one. */
 static int run_graph(int seed, int without)
 {
@@ -135,6 +162,7 @@ static int run_graph(int seed, int without)
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     make(&p, seed);
+    load(&p);
     GOOD(cudaMemsetAsync(p.sum, 0, N * sizeof(float), p.compute));
     GOOD(cudaStreamBeginCapture(p.compute, cudaStreamCaptureModeThreadLocal));
     GOOD(cudaEventRecord(p.emptied, p.compute));
@@ -170,6 +198,7 @@ START_TEST(what_cannot_be_captured_is_refused)
     pipeline p;
     cudaGraph_t graph;
     make(&p, 1);
+    load(&p);
     GOOD(cudaStreamBeginCapture(p.compute, cudaStreamCaptureModeThreadLocal));
     ck_assert_int_eq(cudaStreamSynchronize(p.compute), cudaErrorStreamCaptureUnsupported);
     ck_assert_int_eq(cudaStreamEndCapture(p.compute, &graph), cudaErrorStreamCaptureInvalidated);
@@ -492,6 +521,7 @@ int main(void)
     TCase *tests = tcase_create("tests");
     tcase_set_timeout(tests, 100);
     tcase_add_unchecked_fixture(tests, set_up, NULL);
+    tcase_add_test(tests, kernels_are_loaded_before_they_are_captured);
     tcase_add_test(tests, a_pipeline_of_two_streams_is_right_with_every_seed);
     tcase_add_loop_test(tests, a_wait_that_is_missing_shows, 1, 3);
     tcase_add_test(tests, a_captured_pipeline_is_right_with_every_seed);

@@ -509,7 +509,7 @@ struct iso_sequence {
     iso_work work[];
 };
 
-static iso_status capture(const iso_work *given, int count, iso_stream *on, iso_sequence **out)
+static iso_status make_sequence(const iso_work *given, int count, iso_stream *on, iso_sequence **out)
 {
     iso_sequence *sequence = iso_new(sizeof *sequence + (size_t)count * sizeof *given);
     if (!sequence)
@@ -533,15 +533,16 @@ static void run_sequence(const work *w)
     }
 }
 
-static void launch(const iso_sequence *sequence, int first, int count)
+static iso_status launch(const iso_sequence *sequence, int first, int count)
 {
     work *w = make_work(run_sequence, NULL, 0);
     if (first < 0 || count < 1 || first + count > sequence->count)
-        stop("instructions are launched that were not captured");
+        stop("instructions are launched that the sequence does not have");
     w->arg = sequence;
     w->first = first;
     w->count = count;
     queue(sequence->stream, w);
+    return ISO_OK;
 }
 
 static void discard(iso_sequence *sequence)
@@ -718,7 +719,7 @@ const iso_backend *test_device_backend(void)
                                         .find = find_kernel,
                                         .sum = sum,
                                         .maximum = maximum,
-                                        .capture = capture,
+                                        .sequence = make_sequence,
                                         .launch = launch,
                                         .discard = discard,
                                         .prepare = prepare,

@@ -11,7 +11,7 @@
 
 enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_SCORES = 32768 /* elements of a block */ };
 
-/* What a head's scratch memory holds. */
+/* The scratch memory of a head. */
 typedef struct head {
     iso_attention a;
     int64_t group, number;

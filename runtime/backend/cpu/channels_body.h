@@ -8,7 +8,7 @@
 
 enum { BLOCK = 64, GROUP = VREGISTERS == 32 ? 6 : 4 };
 
-/* What is summed: x; x and x^2; dy and dy (x - mean); the last with 0 for dy where the activation is 0. */
+/* The terms of a sum: x; x and x^2; dy and dy (x - mean); the last with 0 for dy where the activation is 0. */
 typedef enum kind { SUMS, MOMENTS, SLOPES, RELU_SLOPES } kind;
 
 /* The arrays and the patterns of their channels, beginning at the same element. */
@@ -213,8 +213,8 @@ INLINE int64_t last_pattern(int64_t n, int64_t pattern)
     return n > 0 ? (n - 1) / pattern * pattern : -1;
 }
 
-/* From the end to the beginning: the sums have just been made in the other direction, so the end is still in
- * the cache. */
+/* Goes from the end to the beginning: the sums have just been computed in the other direction, so the end is still
+ * in the cache. */
 INLINE void gradient_all(const bool relu, int64_t n, int64_t pattern, const float *x, const float *dy,
                          const iso_channels *of, const iso_gradient_channels *to, float *dx)
 {

@@ -1,4 +1,4 @@
-/* What the parts of the CPU backend share. */
+/* Declarations that the parts of the CPU backend share. */
 #ifndef ISO_CPU_CPU_H
 #define ISO_CPU_CPU_H
 

@@ -123,7 +123,7 @@ static void sink(touch *heap, int64_t at, int64_t count)
     }
 }
 
-/* Not qsort, which may allocate memory: a step does not. */
+/* Sorts in place, without qsort, which may allocate memory: a step does not allocate. */
 static void sort_touches(touch *heap, int64_t count)
 {
     for (int64_t i = count / 2 - 1; i >= 0; i--)

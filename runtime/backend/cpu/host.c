@@ -18,7 +18,7 @@ struct iso_sequence {
     const iso_work *work;
 };
 
-iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
+iso_status iso_host_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
 {
     (void)stream;
     iso_sequence *sequence = iso_new(sizeof *sequence);
@@ -29,7 +29,7 @@ iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream,
     return ISO_OK;
 }
 
-void iso_host_launch(const iso_sequence *sequence, int first, int count)
+iso_status iso_host_launch(const iso_sequence *sequence, int first, int count)
 {
     for (const iso_work *w = &sequence->work[first], *end = w + count; w < end; w++) {
         if (w->copy)
@@ -37,6 +37,7 @@ void iso_host_launch(const iso_sequence *sequence, int first, int count)
         else
             w->kernel->run(w->call);
     }
+    return ISO_OK;
 }
 
 void iso_host_discard(iso_sequence *sequence)

@@ -1,12 +1,13 @@
-/* What the backends whose kernels run on the host have in common: all is done at once, and streams are not used. */
+/* Functions that the backends with kernels on the host have in common: work is done at once, and streams are not
+ * used. */
 #ifndef ISO_CPU_HOST_H
 #define ISO_CPU_HOST_H
 
 #include "runtime/backend/backend.h"
 
 const iso_device *iso_host_device(int turn);
-iso_status iso_host_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
-void iso_host_launch(const iso_sequence *sequence, int first, int count);
+iso_status iso_host_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
+iso_status iso_host_launch(const iso_sequence *sequence, int first, int count);
 void iso_host_discard(iso_sequence *sequence);
 void iso_host_prepare(const iso_rates_call *call, iso_stream *stream);
 void iso_host_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
@@ -16,7 +17,7 @@ void iso_host_count_fault(const iso_fault *fault, double host, double *out, iso_
 
 /* The members of iso_backend. */
 #define ISO_HOST_BACKEND                                                                                     \
-    .device = iso_host_device, .capture = iso_host_capture, .launch = iso_host_launch,                       \
+    .device = iso_host_device, .sequence = iso_host_sequence, .launch = iso_host_launch,                     \
     .discard = iso_host_discard, .prepare = iso_host_prepare, .optimize = iso_host_optimize,                 \
     .copy_bytes = iso_host_copy_bytes, .count_fault = iso_host_count_fault
 

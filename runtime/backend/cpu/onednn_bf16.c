@@ -57,7 +57,7 @@ bool iso_onednn_has_bf16(void)
     return usable;
 }
 
-/* Of [rows, columns], or of its transpose's memory. */
+/* Describes a matrix [rows, columns], or the memory of its transpose. */
 static dnnl_status_t describe_matrix(dnnl_memory_desc_t *desc, iso_dtype dtype, int64_t rows, int64_t columns,
                                      bool transposed)
 {

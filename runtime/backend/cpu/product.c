@@ -19,7 +19,7 @@ enum { FEW_ROWS = 128 };
  * cache. */
 enum { MOST_TRANSPOSED_ROWS = 64 };
 
-/* From this size on, the library is faster than tiles; a call costs 0.2 microseconds. */
+/* Whether the library is faster than tiles: a call of it costs 0.2 microseconds. */
 static bool large(const iso_product *p)
 {
     return p->n > 16 && (double)p->m * (double)p->n * (double)p->k > 100e3;

@@ -12,7 +12,7 @@ using namespace iso_cuda;
 
 enum { FEATURES = 4 /* of a lane, in one pass */, PASS = FEATURES * WARP };
 
-/* What is known of a query when its weights have been looked at. */
+/* The sums of a query, once its weights have been computed. */
 template <class C> struct query_sums {
     C largest, sum; /* of the scores; of exp(score - largest) */
     C mean;         /* of the gradients of the weights, weighted */

@@ -7,7 +7,7 @@ namespace
 
 using namespace iso_cuda;
 
-/* How an element of a wide type is stored as one of another type. */
+/* Stores an element of a wide type as one of another type. */
 template <class T> __device__ __forceinline__ void convert(T x, float *y)
 {
     *y = static_cast<float>(x);

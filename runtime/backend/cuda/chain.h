@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* How many instructions from work[0] on are one chain; 1: it begins none. The addresses must be known. */
+/* The number of instructions from work[0] on that form one chain; 1: none begins there. The addresses must be
+ * known. */
 int iso_cuda_chain_count(const iso_work *work, int count);
 /* Queues so many instructions as one kernel, with the bits of their own kernels. */
 void iso_cuda_run_chain(const iso_work *work, int count, const iso_stream *stream);

@@ -1,4 +1,4 @@
-/* What the calls of the convolutions' ops say. */
+/* The arguments of the convolutions' ops. */
 #ifndef ISO_BACKEND_CUDA_CONVOLUTION_CALL_H
 #define ISO_BACKEND_CUDA_CONVOLUTION_CALL_H
 

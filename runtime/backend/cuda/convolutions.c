@@ -16,7 +16,7 @@ static int64_t reach(int64_t count, int64_t stride, int64_t taps, int64_t dilati
     return (count - 1) * stride + (taps - 1) * dilation + 1;
 }
 
-/* As if x had just the rows and columns that windows reach. */
+/* The convolution of a frame: x with just the rows and columns that windows reach. */
 static iso_cuda_convolution framed_convolution(const iso_cuda_conv *of, iso_cuda_convolution_kind kind)
 {
     iso_cuda_convolution v = {.kind = kind, .dtype = of->x->dtype};
@@ -33,8 +33,8 @@ static iso_cuda_convolution framed_convolution(const iso_cuda_conv *of, iso_cuda
     return v;
 }
 
-/* With zeros before and after this part of x itself; false: it has more rows or columns than cuDNN would take for
- * so many positions. */
+/* Sets the padding before and after this part of x itself; false: the part has more rows or columns than cuDNN
+ * would read for so many positions. */
 static bool place_x(iso_cuda_convolution *v, const iso_cuda_conv *of)
 {
     const int64_t wanted[] = {v->h, v->w}, *has = &of->x->dim[1];
@@ -57,7 +57,8 @@ typedef struct way {
     size_t kernel_bytes, frame_bytes; /* scratch memory, in this order; then the workspace */
 } way;
 
-/* Not all engines take zeros on one side alone, and none takes fewer rows than x has: then x is framed. */
+/* Finds the way to compute a convolution. Not all engines accept padding on one side alone, and none accepts fewer
+ * rows than x has: then x is framed. */
 static way find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind, int epilogue)
 {
     way w = {.found = NULL};

@@ -232,7 +232,7 @@ static void take_algorithm(iso_cuda_found_product *f, const candidates *c, const
     }
 }
 
-/* Of the GPU that the thread has entered. Called with the lock. NULL: there is none. */
+/* The library's handle for the GPU that the thread has entered. Called with the lock. NULL: there is none. */
 static cublasLtHandle_t handle_here(void)
 {
     int gpu = 0;
@@ -337,7 +337,7 @@ static iso_cuda_found_product *look_up(const iso_cuda_product *product)
 
 static bool assumed;
 
-/* With the largest workspace. */
+/* A product that is assumed, with the largest workspace. */
 static const iso_cuda_found_product *assume(void)
 {
     static const iso_cuda_found_product any = {.usable = true, .workspace = MOST_WORKSPACE};
@@ -424,7 +424,7 @@ bool iso_cuda_product_choose(const char *work, const char *choice)
     return chosen;
 }
 
-/* What is timed. */
+/* The product that is timed. */
 typedef struct timed {
     iso_cuda_found_product found;
     iso_cuda_operands operands;

@@ -8,7 +8,8 @@
 
 #include "runtime/backend/backend.h"
 
-/* What is done with each element of the result before it is stored: iso_op_add of a vector [n], iso_op_relu. */
+/* Bits of an epilogue, which is applied to each element of the result before it is stored: iso_op_add of a vector
+ * [n], iso_op_relu. */
 enum { ISO_CUDA_ADD_BIAS = 1, ISO_CUDA_RELU = 2 };
 typedef struct iso_cuda_epilogue {
     int kind;         /* of these */
@@ -36,7 +37,7 @@ typedef struct iso_cuda_found_product iso_cuda_found_product;
 /* How cuBLASLt does a product; NULL: it does not (an empty one, types or an epilogue that it lacks, no algorithm for
  * its shapes whose sums have one order), or the library is not in use. */
 const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product);
-/* For plans where there is no GPU: from now on every product that is possible is found, and cannot be run. */
+/* Lets every possible product be found, but not run, for plans without a GPU. */
 void iso_cuda_assume_products(void);
 /* Bytes of workspace, whose address may be any multiple of 16. */
 size_t iso_cuda_product_workspace(const iso_cuda_found_product *found);

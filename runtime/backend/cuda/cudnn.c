@@ -145,7 +145,7 @@ static bool read_work(const char *text, iso_cuda_convolution *v)
 
 /* ---- convolutions that were found ---- */
 
-/* Of the GPU that the thread has entered. Called with the lock. NULL: there is none. */
+/* The library's handle for the GPU that the thread has entered. Called with the lock. NULL: there is none. */
 static cudnnHandle_t handle_of(int64_t gpu)
 {
     if (!handles[gpu] && iso_cuda_call.cudnnCreate(&handles[gpu]) != CUDNN_STATUS_SUCCESS)
@@ -159,7 +159,7 @@ static bool take(void *argument, const iso_cudnn_made *made)
     return true;
 }
 
-/* By the choice, or the first engine. Called with the lock. */
+/* Makes the plan by the choice, or by the first engine. Called with the lock. */
 static void make(iso_cuda_found_convolution *f, const char *choice)
 {
     cudnnHandle_t handle = handle_of(f->convolution.gpu);
@@ -283,7 +283,7 @@ bool iso_cuda_convolution_choose(const char *work, const char *choice)
     return any && all_usable;
 }
 
-/* What is timed. */
+/* The convolution that is timed. */
 typedef struct timed {
     iso_cuda_found_convolution found;
     iso_cuda_convolved arrays;

@@ -272,7 +272,7 @@ static bool make_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config, iso
     return usable;
 }
 
-/* What a visitor is asked about. */
+/* The arguments of a visitor. */
 typedef struct visit {
     cudnnHandle_t handle;
     const iso_cuda_convolution *convolution;
@@ -368,7 +368,7 @@ bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolutio
     return taken;
 }
 
-/* What was made last is destroyed first. */
+/* Destroys the objects in the opposite order of their creation. */
 void iso_cudnn_destroy(iso_cudnn_made *made)
 {
     if (made->plan)

@@ -13,7 +13,7 @@ enum { ISO_CUDNN_X = 1, ISO_CUDNN_KERNEL, ISO_CUDNN_Y, ISO_CUDNN_BIAS, ISO_CUDNN
 
 enum { ISO_CUDNN_MOST_MADE = 16 };
 
-/* What was made for a convolution: a plan is made of them, so they live as long as it does. */
+/* The objects that were made for a convolution. Its plan refers to them, so they live as long as the plan. */
 typedef struct iso_cudnn_made {
     cudnnBackendDescriptor_t descriptor[ISO_CUDNN_MOST_MADE];
     int count;

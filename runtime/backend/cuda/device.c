@@ -1,14 +1,16 @@
-/* The device seam on GPUs. */
+/* The device interface on GPUs. */
 #include "runtime/backend/cuda/device.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/backend/cuda/gather.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/nccl.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 
 /* One of the GPUs. */
 typedef struct gpu_device {
@@ -52,6 +54,9 @@ void iso_cuda_use(iso_stream *of)
 
 /* ---- streams ---- */
 
+/* The GPUs on which this process has streams. */
+static _Atomic bool used[ISO_CUDA_GPUS];
+
 static iso_status create_stream(const iso_device *device, iso_stream **out)
 {
     stream *fresh = iso_new(sizeof *fresh);
@@ -65,6 +70,7 @@ static iso_status create_stream(const iso_device *device, iso_stream **out)
         iso_free(fresh);
         return iso_cuda_status(error, "a stream cannot be made");
     }
+    used[iso_cuda_gpu_of(device)] = true;
     *out = &fresh->base;
     return ISO_OK;
 }
@@ -277,6 +283,18 @@ static void release(const iso_device *device, void *memory)
     cudaFree(memory);
 }
 
+static iso_status no_pinned_memory(size_t bytes, const char *what)
+{
+    char needed[32], unused[32];
+    cudaGetLastError();
+    double free_bytes = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return iso_error(
+        ISO_NO_MEMORY,
+        "no pinned memory of the host for %s: %s are needed (%zu bytes), %s of the host's memory are free",
+        what, iso_text_scaled((double)bytes, "B", needed, sizeof needed), bytes,
+        iso_text_scaled(free_bytes, "B", unused, sizeof unused));
+}
+
 static iso_status allocate_pinned(const iso_device *device, size_t bytes, const char *what, void **memory)
 {
     void *fresh = NULL;
@@ -285,10 +303,8 @@ static iso_status allocate_pinned(const iso_device *device, size_t bytes, const 
         error = bytes > SIZE_MAX - ISO_ALIGN
                     ? cudaErrorMemoryAllocation
                     : cudaHostAlloc(&fresh, bytes + ISO_ALIGN, cudaHostAllocPortable);
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError();
-        return iso_error(ISO_NO_MEMORY, "no pinned memory of the host for %s (%zu bytes)", what, bytes);
-    }
+    if (error == cudaErrorMemoryAllocation)
+        return no_pinned_memory(bytes, what);
     if (error != cudaSuccess)
         return iso_cuda_status(error, what);
     memset(fresh, 0, bytes + ISO_ALIGN);
@@ -348,6 +364,8 @@ static int find_gpu(const unsigned char identity[ISO_DEVICE_IDENTITY])
     return -1;
 }
 
+/* Peer access is enabled between GPUs of this process alone: it makes a context on the other GPU, which takes memory
+ * there. Memory that other processes share is opened with peer access (import_memory). */
 static bool reaches(const iso_device *device, const unsigned char identity[ISO_DEVICE_IDENTITY])
 {
     int own = iso_cuda_gpu_of(device), other = find_gpu(identity), can = 0;
@@ -356,7 +374,7 @@ static bool reaches(const iso_device *device, const unsigned char identity[ISO_D
     cudaError_t error = enter(device);
     if (error == cudaSuccess)
         error = cudaDeviceCanAccessPeer(&can, own, other);
-    if (error == cudaSuccess && can)
+    if (error == cudaSuccess && can && used[other])
         error = cudaDeviceEnablePeerAccess(other, 0);
     cudaGetLastError(); /* without access, data goes through memory of the host */
     return can && (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled);

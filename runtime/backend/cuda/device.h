@@ -1,4 +1,4 @@
-/* The device seam (runtime/base/device.h) on GPUs. */
+/* The device interface (runtime/base/device.h) on GPUs. */
 #ifndef ISO_BACKEND_CUDA_DEVICE_H
 #define ISO_BACKEND_CUDA_DEVICE_H
 
@@ -9,7 +9,7 @@
 /* The GPU of slot number `turn` among those of its host: they take those that this process sees in turn. Constant.
  * Local; any thread may call it. */
 const iso_device *iso_cuda_device(int turn);
-/* Its number among those that this process sees. Local. */
+/* The number of a device among those that this process sees. Local. */
 int iso_cuda_gpu_of(const iso_device *device);
 /* Makes the stream's GPU that of the calling thread (gpu.h). */
 cudaError_t iso_cuda_enter_stream(const iso_stream *stream);

@@ -61,7 +61,7 @@ template <class T> struct dropout {
     }
 };
 
-/* Of a run: a thread has a block of four random numbers. */
+/* The dropout of a run: a thread has a block of four random numbers. */
 template <class T> struct dropout_run {
     dropout<T> of;
     int64_t n;

@@ -1,5 +1,5 @@
-/* What the kernels share: types of elements and their loads and stores, functions of numbers, and loops over
- * elements. */
+/* Declarations that the kernels share: types of elements and their loads and stores, functions of numbers, and
+ * loops over elements. */
 #ifndef ISO_BACKEND_CUDA_ELEMENTS_H
 #define ISO_BACKEND_CUDA_ELEMENTS_H
 
@@ -64,7 +64,7 @@ __device__ __forceinline__ float wide(bf16 x)
 {
     return iso_bf16_to_float(x.bits);
 }
-/* In the type of what is stored at `to`. */
+/* Stores x in the type of `to`. */
 template <class T, class C> __device__ __forceinline__ void narrow(T *to, C x)
 {
     *to = static_cast<T>(x);

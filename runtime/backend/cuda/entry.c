@@ -1,4 +1,4 @@
-/* What libisogrid_cuda.so gives to the host's library: its only symbol. */
+/* The table that libisogrid_cuda.so gives to the host's library: its only symbol. */
 #include "runtime/backend/cuda/backend.h"
 #include "runtime/backend/cuda/cublaslt.h"
 #include "runtime/backend/cuda/device.h"

@@ -1,10 +1,10 @@
-/* What the driver tells about the GPUs. */
+/* Facts about the GPUs, from the driver. */
 #ifndef ISO_BACKEND_CUDA_FACTS_H
 #define ISO_BACKEND_CUDA_FACTS_H
 
 #include "runtime/backend/cuda_library.h"
 
-/* As iso_cuda_find, once the library is open. Local; any thread may call it. */
+/* The same as iso_cuda_find, once the library is open. Local; any thread may call it. */
 void iso_cuda_find_gpus(bool free_memory, iso_cuda_facts *facts);
 
 #endif

@@ -98,7 +98,7 @@ static const struct {
     [ISO_CUDA_NCCL] = {"NCCL", NCCL_FILE, "ISOGRID_NCCL_LIBRARY", nccl_symbols, nccl_version, NCCL_NEEDS},
 };
 
-/* What became of each, once it was tried. */
+/* The result of opening each library, once it was tried. */
 static struct {
     bool tried, open;
     char version[32]; /* "2.28.9" */

@@ -23,7 +23,7 @@ static void look_once(void)
         struct cudaDeviceProp properties = {.name = "unknown"};
         cudaGetDeviceProperties(&properties, i);
         snprintf(seen.model[i], sizeof seen.model[i], "%s", properties.name);
-        snprintf(seen.name[i], sizeof seen.name[i], "GPU %d (%s)", i, seen.model[i]);
+        snprintf(seen.name[i], sizeof seen.name[i], "GPU %d (%s)", i, properties.name);
         alike &= strcmp(seen.model[i], seen.model[0]) == 0;
     }
     if (seen.visible == 1)
@@ -58,9 +58,10 @@ const char *iso_cuda_model_name(void)
 
 static _Thread_local int entered = -1;
 
+/* CUDA is told each time: the program, or a library, may have changed the thread's GPU in between. */
 cudaError_t iso_cuda_enter(int gpu)
 {
-    cudaError_t error = entered == gpu ? cudaSuccess : cudaSetDevice(gpu);
+    cudaError_t error = cudaSetDevice(gpu);
     entered = error == cudaSuccess ? gpu : -1;
     return error;
 }

@@ -13,7 +13,7 @@ static inline int iso_cuda_turn(int index, int visible)
     return visible > 0 ? index % visible : 0;
 }
 
-/* How many there are, at least 1 and at most ISO_CUDA_GPUS; the same in every call. */
+/* The number of GPUs, at least 1 and at most ISO_CUDA_GPUS; the same in every call. */
 int iso_cuda_visible(void);
 /* "GPU 0 (NVIDIA H200)", "4 GPUs (NVIDIA H200)". Constant. */
 const char *iso_cuda_gpu_names(void);

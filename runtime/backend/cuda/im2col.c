@@ -43,7 +43,7 @@ static const iso_cuda_found_product *find_product(const parts *p, iso_cuda_convo
     return iso_cuda_product_find(product);
 }
 
-/* How many images at a time: all, or a multiple of 8, so that parts begin at addresses that cuBLASLt takes. */
+/* The number of images at a time: all, or a multiple of 8, so that parts begin at addresses that cuBLASLt accepts. */
 static int64_t images_of(int64_t n, int64_t bytes_of_image)
 {
     int64_t most = most_columns / bytes_of_image / 8 * 8;

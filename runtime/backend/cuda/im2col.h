@@ -14,7 +14,8 @@ bool iso_cuda_im2col_fits(const iso_kernel_call *call, iso_cuda_convolution_kind
 bool iso_cuda_pointwise_fits(const iso_kernel_call *call, iso_cuda_convolution_kind kind);
 /* Whether a call of ISO_CUDA_CONVOLVE that fits can be done with an epilogue too. */
 bool iso_cuda_im2col_fuses(const iso_kernel_call *call, int epilogue);
-/* Of a call that fits: bytes, also with any epilogue; and queues it. The arrays lie at multiples of 16. */
+/* For a call that fits: the bytes of scratch memory, also with any epilogue; and queues it. The arrays lie at
+ * multiples of 16. */
 size_t iso_cuda_im2col_scratch(const iso_kernel_call *call, iso_cuda_convolution_kind kind);
 void iso_cuda_im2col_run(const iso_kernel_call *call, iso_cuda_convolution_kind kind,
                          const iso_cuda_epilogue *epilogue);

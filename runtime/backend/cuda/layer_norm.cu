@@ -202,7 +202,7 @@ void run_weight_sums(const iso_kernel_call *call)
 
 /* ---- a part of the channels; rows of sums are F64 ---- */
 
-/* What makes a row's moments of its sums over all channels. */
+/* Computes a row's moments from its sums over all channels. */
 struct row_sums {
     const double *sum, *squares;
     double count, epsilon; /* of all channels */

@@ -128,8 +128,8 @@ template <class T> unsigned blocks_of_run(const iso_optimizer_run &run)
     return static_cast<unsigned>(ceil_of(run.count, elements_of_block<T>()));
 }
 
-/* What stands for a rule in an iso_optimizer_call. As a function it updates in the default stream; hyper is
- * memory of the device. */
+/* The function that stands for a rule in an iso_optimizer_call. As a function it updates in the default stream;
+ * hyper is memory of the device. */
 template <class T, rule OF>
 void run_alone(int64_t n, void *w, void *const *slots, const void *g, const double *hyper)
 {

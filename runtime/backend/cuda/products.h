@@ -8,12 +8,12 @@
 /* The kernel that does the op by a library, if one is in use and does it; otherwise NULL. */
 const iso_kernel *iso_cuda_library_kernel(const char *op, const iso_kernel_call *call);
 
-/* How many of the instructions from work[0] on a library may do as one: 1, or with the addition of a bias, and a
- * relu, that change the result of the first one in place, 2 or 3. *epilogue: what follows it, of those. */
+/* The number of instructions from work[0] on that a library may do as one: 1, or with the addition of a bias, and a
+ * relu, that change the result of the first one in place, 2 or 3. *epilogue: the bits of these. */
 int iso_cuda_find_epilogue(const iso_work *work, int count, iso_cuda_epilogue *epilogue);
 
-/* How many instructions from work[0] on are one product or convolution: 1, or with such an epilogue, 2 or 3. The
- * addresses must be known. */
+/* The number of instructions from work[0] on that are one product or convolution: 1, or with such an epilogue, 2 or
+ * 3. The addresses must be known. */
 int iso_cuda_fused_count(const iso_work *work, int count);
 /* Queues so many instructions as one. */
 void iso_cuda_run_fused(const iso_work *work, int count);

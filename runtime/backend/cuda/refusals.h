@@ -1,5 +1,5 @@
-/* What a library of NVIDIA's refused when work was queued: it is said where the work is known, by the caller.
- * Functions are local; any thread may call them. */
+/* Refusals of NVIDIA's libraries while work was queued. The caller, which knows the work, reports them. Functions
+ * are local; any thread may call them. */
 #ifndef ISO_BACKEND_CUDA_REFUSALS_H
 #define ISO_BACKEND_CUDA_REFUSALS_H
 

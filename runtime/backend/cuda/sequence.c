@@ -1,4 +1,4 @@
-/* Sequences of instructions: a captured graph, which one launch executes, and the list, for parts of it. */
+/* Sequences of instructions: a list, and, once it is captured, a graph, which one launch executes. */
 #include "runtime/backend/cuda/sequence.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct iso_group {
 
 struct iso_sequence {
     iso_stream *stream;
-    cudaGraphExec_t graph;
+    cudaGraphExec_t graph; /* NULL: it is not captured */
     int count;
     iso_group *group; /* [count] */
     iso_work work[];
@@ -48,12 +48,6 @@ static void queue_one(const iso_sequence *sequence, int at)
     mark(sequence, at, 1);
 }
 
-static void queue(const iso_sequence *sequence, int first, int count)
-{
-    for (int at = first; at < first + count; at++)
-        queue_one(sequence, at);
-}
-
 static iso_group group_from(const iso_work *work, int left)
 {
     iso_group group = {.count = iso_cuda_fused_count(work, left)};
@@ -70,7 +64,7 @@ static void fuse(iso_sequence *sequence)
         sequence->group[at] = group_from(&sequence->work[at], sequence->count - at);
 }
 
-/* What a library refused: its text is made where it is called. */
+/* The refusal of a library as a status; the message names the op and the layer. */
 static iso_status library_status(const iso_sequence *sequence, int at)
 {
     const char *error = iso_cuda_refusal();
@@ -80,10 +74,10 @@ static iso_status library_status(const iso_sequence *sequence, int at)
                               w->kernel->op, w->layer ? w->layer : "", error);
 }
 
-static iso_status queue_checked(const iso_sequence *sequence)
+static iso_status queue(const iso_sequence *sequence, int first, int count)
 {
     iso_status status = ISO_OK;
-    for (int at = 0; at < sequence->count && status == ISO_OK; at++) {
+    for (int at = first; at < first + count && status == ISO_OK; at++) {
         queue_one(sequence, at);
         status = library_status(sequence, at);
     }
@@ -106,17 +100,19 @@ static iso_status end_capture(iso_sequence *sequence, iso_status queued)
     return queued != ISO_OK ? queued : iso_cuda_status(error, refused);
 }
 
-static iso_status capture_graph(iso_sequence *sequence)
+iso_status iso_cuda_capture(iso_sequence *sequence)
 {
+    if (sequence->graph)
+        return ISO_OK;
     cudaError_t error = iso_cuda_enter_stream(sequence->stream);
     if (error == cudaSuccess)
         error = cudaStreamBeginCapture(((iso_cuda_queue *)sequence->stream)->cuda,
                                        cudaStreamCaptureModeThreadLocal);
-    return error == cudaSuccess ? end_capture(sequence, queue_checked(sequence))
+    return error == cudaSuccess ? end_capture(sequence, queue(sequence, 0, sequence->count))
                                 : iso_cuda_status(error, refused);
 }
 
-iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
+iso_status iso_cuda_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
 {
     size_t bytes = (size_t)count * sizeof *work;
     iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
@@ -129,22 +125,18 @@ iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream,
     *sequence = (iso_sequence){.stream = stream, .count = count, .group = group};
     memcpy(sequence->work, work, bytes);
     fuse(sequence);
-    iso_status status = capture_graph(sequence);
-    if (status == ISO_OK)
-        *out = sequence;
-    else
-        iso_cuda_discard(sequence);
-    return status;
+    *out = sequence;
+    return ISO_OK;
 }
 
-void iso_cuda_launch(const iso_sequence *sequence, int first, int count)
+iso_status iso_cuda_launch(const iso_sequence *sequence, int first, int count)
 {
     iso_cuda_use(sequence->stream);
-    if (count == sequence->count)
-        iso_cuda_keep(sequence->stream,
-                      cudaGraphLaunch(sequence->graph, ((iso_cuda_queue *)sequence->stream)->cuda));
-    else
-        queue(sequence, first, count);
+    if (!sequence->graph || count < sequence->count)
+        return queue(sequence, first, count);
+    iso_cuda_keep(sequence->stream,
+                  cudaGraphLaunch(sequence->graph, ((iso_cuda_queue *)sequence->stream)->cuda));
+    return ISO_OK;
 }
 
 void iso_cuda_discard(iso_sequence *sequence)

@@ -5,9 +5,9 @@
 
 #include "runtime/backend/backend.h"
 
-/* ISO_FAILED: CUDA refuses to capture them. ISO_NO_MEMORY. */
-iso_status iso_cuda_capture(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
-void iso_cuda_launch(const iso_sequence *sequence, int first, int count);
+iso_status iso_cuda_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
+iso_status iso_cuda_capture(iso_sequence *sequence);
+iso_status iso_cuda_launch(const iso_sequence *sequence, int first, int count);
 void iso_cuda_discard(iso_sequence *sequence);
 
 #endif

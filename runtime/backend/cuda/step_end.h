@@ -1,5 +1,5 @@
-/* What the CUDA backend does at the end of a step and between slots: members of iso_backend.
- * Functions are local; one thread at a time uses a stream. */
+/* The CUDA backend at the end of a step and between slots: members of iso_backend. Functions are local; one thread
+ * at a time uses a stream. */
 #ifndef ISO_BACKEND_CUDA_STEP_END_H
 #define ISO_BACKEND_CUDA_STEP_END_H
 

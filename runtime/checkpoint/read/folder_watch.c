@@ -22,7 +22,7 @@
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
-/* What differs between two files of the same name. */
+/* The properties by which two files of the same name are told apart. */
 typedef struct stamp {
     uint64_t device, file, bytes;
     int64_t seconds, nanoseconds;
@@ -316,7 +316,7 @@ iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *use
     return status;
 }
 
-/* By number, then by time, then by name, as checkpoints are ordered everywhere. */
+/* Orders by number, then by time, then by name, as checkpoints are ordered everywhere. */
 static bool is_older(const watched_file *a, const watched_file *b)
 {
     if (a->number != b->number)

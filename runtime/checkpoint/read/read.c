@@ -128,8 +128,8 @@ done:
     return status;
 }
 
-/* For columns of a matrix every rank reads a little of every row. The kernel cannot predict this pattern, so
- * it is told which bytes come next and not to guess. */
+/* Whether the reader announces its reads to the kernel. For columns of a matrix every rank reads a little of every
+ * row. The kernel cannot predict this pattern, so it is told which bytes come next and not to guess. */
 static bool asks_ahead(const reader *r)
 {
     return r->gap > 0 && (size_t)(r->run + r->gap) * r->size <= STRIDE;

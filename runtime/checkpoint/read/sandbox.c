@@ -35,7 +35,7 @@ enum { LIMIT_MEMORY = 1 };
  * again. */
 enum { SECONDS = LIMIT_MEMORY ? 120 : 30, TRIES = LIMIT_MEMORY ? 1 : 5 };
 
-/* What a child sends: this, then the message, then the answer. */
+/* The head of a child's report; the message follows, then the answer. */
 typedef struct report {
     int64_t status;
     uint64_t message_bytes, answer_bytes;

@@ -132,7 +132,7 @@ done:
     return status;
 }
 
-/* What the chief broadcasts. If it is not equal on all ranks, they have different files. */
+/* The description of a file that the chief broadcasts. If it is not equal on all ranks, they have different files. */
 typedef struct announcement {
     uint64_t file_bytes, number, packed_bytes, identity;
 } announcement;
@@ -201,7 +201,7 @@ static iso_status take_packed(iso_saved_file *f, const void *packed, size_t byte
     return f->committed ? check_mark(f) : ISO_OK;
 }
 
-/* On this rank alone. */
+/* Opens the file on this rank alone. */
 static iso_status open_here(iso_saved_file *f, const char *path)
 {
     iso_status status = ISO_OK;

@@ -280,7 +280,7 @@ typedef struct walk {
     char *at; /* the next byte of the skeleton */
 } walk;
 
-/* Where the byte at offset `byte` of the file is in the skeleton, if this part contains it. */
+/* The address in the skeleton of the file's byte at offset `byte`, if this part contains it. */
 static char *file_layout_within(const walk *w, uint64_t byte, uint64_t offset, uint64_t bytes)
 {
     return byte && byte >= offset && byte - offset < bytes ? w->at + (byte - offset) : NULL;

@@ -124,7 +124,7 @@ static iso_status add_constants(const iso_file_spec *spec, iso_save_parts *parts
     return status;
 }
 
-/* By the order of the file. */
+/* Orders by offset in the file. */
 static int by_offset(const void *a, const void *b)
 {
     const iso_save_part *x = a, *y = b;

@@ -46,8 +46,8 @@ iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_recor
                                const char *name, uint32_t *crc);
 
 /* ---- copy.c ---- */
-/* As memcpy, for memory that is not read again soon. The copy bypasses the caches: the old contents of `to`
- * are not fetched, and the cached data stays. The regions do not overlap. */
+/* The same as memcpy, for memory that is not read again soon. The copy bypasses the caches: the old contents of
+ * `to` are not fetched, and the cached data stays. The regions do not overlap. */
 void iso_copy_away(void *to, const void *from, size_t bytes);
 
 /* ---- ranges.c ---- */

@@ -21,7 +21,7 @@
 #include "runtime/checkpoint/runs_impl.h"
 #include "runtime/session/session.h"
 
-/* What the chief broadcasts. */
+/* The file layout that the chief broadcasts. */
 typedef struct laid_out {
     uint64_t bytes;
     uint64_t offset[ISO_MAX_COMPONENTS];

@@ -183,7 +183,7 @@ typedef struct notice {
     iso_box box;
 } notice;
 
-/* By round, and within a round in the sender's order. */
+/* Orders by round, and within a round in the sender's order. */
 static int by_round(const void *a, const void *b)
 {
     const iso_two_phase_item *x = a, *y = b;

@@ -184,7 +184,7 @@ static iso_tensor *within_band(const decomposed *d, iso_tensor *x, double fill)
     return band->causal || band->window ? iso_band_op(x, band->causal, band->window, fill) : x;
 }
 
-/* What becomes of the weights after softmax. It is linear, and its own gradient. */
+/* Applies dropout to the weights after softmax. It is linear in x, and so its own gradient. */
 static iso_tensor *drop(const decomposed *d, iso_tensor *x)
 {
     if (d->attrs->zero_masked)

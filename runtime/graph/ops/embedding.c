@@ -92,8 +92,8 @@ static void rule_of_added(const iso_op *op, iso_rule *rule)
     rule->input[2][rank] = 1;
 }
 
-/* Of the rows that are looked up, a slot finds those in its part of the table: on average, the part's
- * share of them. */
+/* The share of the looked-up rows that a slot finds in its part of the table: on average, the part's share of the
+ * table. */
 static double embedding_share(const iso_tensor *table, const iso_box *part)
 {
     return table->shape.dim[0] > 0 ? (double)part->extent[0] / (double)table->shape.dim[0] : 0;

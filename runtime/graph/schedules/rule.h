@@ -29,7 +29,7 @@ const iso_schedule_rule *iso_schedule_rule_of(const iso_schedule *schedule);
 bool iso_schedule_equal(const iso_schedule *a, const iso_schedule *b);
 /* ISO_INVALID names the setting and its value. */
 iso_status iso_schedule_check(const iso_schedule *schedule);
-/* For rows that have decay_steps. */
+/* Checks decay_steps, for the rows that have it. */
 iso_status iso_schedule_check_steps(const iso_schedule *schedule);
 
 #endif

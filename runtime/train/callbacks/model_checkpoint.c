@@ -184,7 +184,7 @@ static bool improves(iso_monitor *monitor, double value)
     return !isnan(value) && iso_monitor_improve(monitor, value);
 }
 
-/* As in Keras, a value that cannot be compared leads to a save: one too many is better than none. */
+/* Whether the callback saves. As in Keras, it saves if a value cannot be compared. */
 static bool is_wanted(model_checkpoint *c, const iso_fit_state *state)
 {
     double value;

@@ -12,7 +12,7 @@ typedef enum iso_operation_kind {
     ISO_OPERATION_OP, /* a bare op of the graph, which no layer made */
 } iso_operation_kind;
 
-/* What Keras calls an operation. Texts are the graph's. */
+/* An operation, in Keras's sense. Texts are the graph's. */
 typedef struct iso_operation {
     iso_operation_kind kind;
     const char *type; /* "Dense", "Functional", "InputLayer"; for a bare op its Isogrid name */

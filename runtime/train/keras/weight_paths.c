@@ -210,7 +210,7 @@ done:
 
 /* ---- networks ---- */
 
-/* How often each class has occurred so far in a list of layers. */
+/* Counts how often each class has occurred so far in a list of layers. */
 typedef struct counter {
     const char *type;
     int count;

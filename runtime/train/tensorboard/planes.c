@@ -132,7 +132,7 @@ static void add_event(packer *p, const json_t *event)
     planes_append(p, &p->line->n_events, &p->line->events, added);
 }
 
-/* In the text, a rank's title comes before its slots, and a slot's title before its events. */
+/* Adds an event. In the text, a rank's title comes before its slots, and a slot's title before its events. */
 static void planes_add(packer *p, const json_t *event)
 {
     const char *phase = json_string_value(json_object_get(event, "ph"));

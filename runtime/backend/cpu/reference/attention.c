@@ -105,7 +105,7 @@ static void ref_attention_run(const iso_kernel_call *call)
 
 /* ---- gradient ---- */
 
-/* Of one head: sums over its queries. */
+/* The sums of one head over its queries. */
 typedef struct head_sums {
     double *dq, *dk, *dv; /* [k], [keys, k], [keys, v] */
     double *dweight;      /* [keys] */

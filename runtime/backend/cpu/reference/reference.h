@@ -1,4 +1,4 @@
-/* What the parts of the reference backend share. */
+/* Declarations that the parts of the reference backend share. */
 #ifndef ISO_BACKEND_CPU_REFERENCE_REFERENCE_H
 #define ISO_BACKEND_CPU_REFERENCE_REFERENCE_H
 

@@ -1,9 +1,10 @@
 /* The order in which sources are combined: one fixed binary tree over their positions, split at the largest
  * power of two. */
-#ifndef ISO_TREE_IMPL_H
-#define ISO_TREE_IMPL_H
+#ifndef ISO_TREE_H
+#define ISO_TREE_H
 
-#include <stdbool.h>
+/* Sources in the left half of a node of `count` >= 2 sources: the largest power of two below count. */
+int iso_tree_left(int count);
 
 /* A complete node of the tree whose value is one operand: sources [begin, begin + count). */
 typedef struct iso_tree_node {
@@ -11,7 +12,7 @@ typedef struct iso_tree_node {
     int n_folds; /* combinations to make after this operand, in postfix order */
 } iso_tree_node;
 
-/* Where sources are: in a memory domain, or one of several that reach each other, which is on a host. */
+/* The location of a source: a host, and a memory domain there, or the group of domains that reach each other. */
 typedef struct iso_memory_location {
     int host, domain;
 } iso_memory_location;
