@@ -44,7 +44,7 @@ iso_status iso_watch_create(const iso_channel *channel, const iso_watch_settings
 enum { ISO_WATCH_LOST = 74 }; /* exit code of a program that lost a rank */
 
 /* The name of a job in the file names of reports, ISO_WATCH_JOB characters at most with the end: ISOGRID_JOB, else
- * SLURM_JOB_ID, else `other`. Local. */
+ * SLURM_JOB_ID, else the launcher's name for it (launch/mpirun), else `other`. Local. */
 enum { ISO_WATCH_JOB = 40 };
 void iso_watch_name_job(const char *other, char job[ISO_WATCH_JOB]);
 /* Writes a report into the file isogrid-report.JOB.HOST.txt in ISOGRID_REPORTS, else the current folder, else

@@ -144,9 +144,10 @@ static void compose(iso_text *report, const iso_watch *w)
 
 void iso_watch_name_job(const char *other, char job[ISO_WATCH_JOB])
 {
-    const char *names[] = {getenv("ISOGRID_JOB"), getenv("SLURM_JOB_ID"), other};
+    const char *names[] = {getenv("ISOGRID_JOB"), getenv("SLURM_JOB_ID"), getenv("OMPI_MCA_isogrid_job"),
+                           other};
     *job = 0;
-    for (int i = 0; i < 3 && !*job; i++)
+    for (int i = 0; i < 4 && !*job; i++)
         if (names[i] && strlen(names[i]) < ISO_WATCH_JOB && !strpbrk(names[i], "/ \n"))
             snprintf(job, ISO_WATCH_JOB, "%s", names[i]);
 }
