@@ -8,7 +8,7 @@
 #include "launch/command.h"
 #include "launch/plan_impl.h"
 #include "runtime/backend/backend.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 
 /* ---- options ---- */
 

@@ -8,7 +8,7 @@
 #include "launch/plan_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/search_layouts.h"
+#include "runtime/exec/auto_sharding/search_layouts.h"
 #include "runtime/spmd/rules.h"
 
 enum { MOST_MESHES = 12, MOST_MODEL = 64 }; /* meshes that are tried, and the size of their second axis */

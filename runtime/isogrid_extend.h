@@ -8,7 +8,7 @@
 #include "runtime/base/shards.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/op.h"
 #include "runtime/isogrid.h"

@@ -8,7 +8,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/left_weights.h"
+#include "runtime/exec/function/deferred_weights.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 

@@ -3,8 +3,8 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
-#include "runtime/exec/search_layouts.h"
-#include "runtime/exec/set_aside.h"
+#include "runtime/exec/auto_sharding/search_layouts.h"
+#include "runtime/exec/state/set_aside.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"

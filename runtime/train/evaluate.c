@@ -3,7 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
-#include "runtime/exec/ahead.h"
+#include "runtime/exec/function/async_steps.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"

@@ -9,8 +9,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/exec/ahead.h"
-#include "runtime/exec/left_weights.h"
+#include "runtime/exec/function/async_steps.h"
+#include "runtime/exec/function/deferred_weights.h"
 #include "runtime/session/session.h"
 #include "runtime/train/training_impl.h"
 

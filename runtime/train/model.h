@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "runtime/base/batch.h"
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/spmd/spmd.h"
 #include "runtime/train/callbacks.h"

@@ -4,7 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 #include "runtime/session/session.h"
 #include "runtime/train/checkpoint_writer_impl.h"
 

@@ -4,7 +4,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/checkpoint/saver.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
 #include "runtime/session/tuned.h"
 #include "runtime/train/checkpoints.h"

@@ -1,5 +1,5 @@
 #include "runtime/train/snapshot.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 
 struct iso_snapshot {
     iso_graph *graph;

@@ -7,7 +7,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/build.h"
 #include "runtime/base/hash.h"
-#include "runtime/exec/value.h"
+#include "runtime/exec/value/value.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/schedules/rule.h"

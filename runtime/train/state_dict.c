@@ -8,7 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/saver.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/session/session.h"
 #include "runtime/train/keras/weight_paths.h"

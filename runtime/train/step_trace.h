@@ -3,7 +3,7 @@
 #define ISO_TRAIN_STEP_TRACE_H
 
 #include "runtime/base/text.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/train/callbacks.h"
 
 typedef struct iso_step_trace {

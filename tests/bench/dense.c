@@ -16,7 +16,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/onednn.h"
 #include "runtime/base/clock.h"
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"

@@ -7,8 +7,8 @@
 
 #include "models/layers.h"
 #include "runtime/base/clock.h"
-#include "runtime/exec/function.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/function.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "collectives/shm/barrier_impl.h"
-#include "runtime/exec/thread_pool.h"
+#include "runtime/base/thread_pool.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 

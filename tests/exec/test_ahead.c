@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/ahead.h"
+#include "runtime/exec/function/async_steps.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/isogrid.h"
 #include "tests/support/once.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/function.h"
-#include "runtime/exec/value_impl.h"
+#include "runtime/exec/function/function.h"
+#include "runtime/exec/value/value_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/train/train.h"
 #include "tests/support/dice.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "models/layers.h"
-#include "runtime/exec/function_impl.h"
+#include "runtime/exec/function/function_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"
 #include "tests/support/once.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
-#include "runtime/exec/function_impl.h"
+#include "runtime/exec/function/function_impl.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

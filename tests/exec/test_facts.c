@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

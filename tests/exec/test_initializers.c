@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/runtime_impl.h"
+#include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/graph/initializers.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"

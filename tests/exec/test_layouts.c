@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/function_impl.h"
+#include "runtime/exec/function/function_impl.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/inspect.h"
-#include "runtime/exec/left_weights.h"
-#include "runtime/exec/value.h"
+#include "runtime/exec/function/deferred_weights.h"
+#include "runtime/exec/function/inspect.h"
+#include "runtime/exec/value/value.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 #include "runtime/graph/layer.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"

@@ -5,8 +5,8 @@
 #include <mpi.h>
 
 #include "models/layers.h"
-#include "runtime/exec/function_impl.h"
-#include "runtime/exec/runtime_impl.h"
+#include "runtime/exec/function/function_impl.h"
+#include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/session/session_mpi.h"
 #include "tests/support/run_tests.h"

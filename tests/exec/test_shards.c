@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "models/models.h"
-#include "runtime/exec/function_impl.h"
+#include "runtime/exec/function/function_impl.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"

@@ -9,8 +9,8 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/hash.h"
-#include "runtime/exec/inspect.h"
-#include "runtime/exec/runtime_impl.h"
+#include "runtime/exec/function/inspect.h"
+#include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

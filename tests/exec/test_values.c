@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/random.h"
-#include "runtime/exec/value_impl.h"
+#include "runtime/exec/value/value_impl.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/collective.h"
 #include "tests/support/dice.h"

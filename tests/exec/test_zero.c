@@ -9,8 +9,8 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/function_impl.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/function_impl.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"

@@ -8,7 +8,7 @@
 
 #include "models/layers.h"
 #include "runtime/data/data.h"
-#include "runtime/exec/function_impl.h"
+#include "runtime/exec/function/function_impl.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/train/losses.h"

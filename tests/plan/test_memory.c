@@ -13,7 +13,7 @@
 #include "models/models.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "models/layers.h"
-#include "runtime/exec/inspect.h"
-#include "runtime/exec/suggest.h"
+#include "runtime/exec/auto_sharding/suggest.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd.h"

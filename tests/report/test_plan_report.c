@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "models/layers.h"
-#include "runtime/exec/function.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/function.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/graph/ops/network.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/session/session.h"

@@ -3,7 +3,7 @@
 #define TESTS_SUPPORT_ONCE_H
 
 #include "runtime/base/batch.h"
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 
 /* A batch of arrays of doubles; batch->impl is the memory's. component i: [rows, shape...] */
 typedef struct memory_batch {

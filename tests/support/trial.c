@@ -1,5 +1,5 @@
 #include "tests/support/trial.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "tests/support/dice.h"
 
 #include <check.h>

@@ -3,7 +3,7 @@
 #ifndef ISO_TESTS_SUPPORT_TRIAL_H
 #define ISO_TESTS_SUPPORT_TRIAL_H
 
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 #include "runtime/graph/optimizer.h"
 #include "runtime/spmd/spmd.h"
 #include "tests/support/nets.h"

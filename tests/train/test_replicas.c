@@ -12,7 +12,7 @@
 #include "models/models.h"
 #include "runtime/base/device.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 #include "runtime/isogrid_mpi.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"

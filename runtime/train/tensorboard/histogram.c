@@ -1,5 +1,5 @@
 #include "runtime/train/tensorboard/histogram.h"
-#include "runtime/exec/inspect.h"
+#include "runtime/exec/function/inspect.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/function.h"
+#include "runtime/exec/function/function.h"
 #include "runtime/session/session.h"
 #include "runtime/train/snapshot.h"
 

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "runtime/exec/value.h"
+#include "runtime/exec/value/value.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/schedules/rule.h"
 #include "runtime/session/session.h"

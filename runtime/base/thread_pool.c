@@ -1,0 +1,105 @@
+#include "runtime/base/thread_pool.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/signal_stack.h"
+#include "runtime/base/wait.h"
+
+typedef struct worker {
+    iso_thread_pool *pool;
+    int thread;
+    pthread_t id;
+} worker;
+
+struct iso_thread_pool {
+    int n_threads, started;
+    bool crowded, stop;
+    worker *workers;
+    iso_job job;
+    void *arg;
+    _Alignas(ISO_ALIGN) iso_count rounds; /* jobs begun */
+    iso_count done;                       /* number of times that a worker has ended a job */
+};
+
+/* The value of `done` at the end of a round. */
+static uint32_t ends_of(const iso_thread_pool *pool, uint32_t round)
+{
+    return round * (uint32_t)(pool->n_threads - 1);
+}
+
+static void *work(void *arg)
+{
+    worker *self = arg;
+    iso_thread_pool *pool = self->pool;
+    iso_signal_stack_use();
+    for (uint32_t round = 1;; round++) {
+        iso_count_await(&pool->rounds, round, pool->crowded, NULL);
+        if (pool->stop)
+            return NULL;
+        pool->job(pool->arg, self->thread);
+        if (iso_count_add(&pool->done) == ends_of(pool, round))
+            iso_count_wake(&pool->done);
+    }
+}
+
+static uint32_t begin_round(iso_thread_pool *pool)
+{
+    uint32_t round = atomic_load(&pool->rounds.value) + 1;
+    iso_count_raise(&pool->rounds, round);
+    return round;
+}
+
+iso_status iso_thread_pool_create(int threads, bool crowded, iso_thread_pool **out)
+{
+    iso_thread_pool *pool = iso_new(sizeof *pool);
+    worker *workers = iso_new((size_t)threads * sizeof *workers);
+    if (!pool || !workers) {
+        iso_free(pool);
+        iso_free(workers);
+        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", threads);
+    }
+    pool->n_threads = threads;
+    pool->crowded = crowded;
+    pool->workers = workers;
+    pool->started = 1;
+    for (int t = 1; t < threads; t++, pool->started++) {
+        workers[t] = (worker){.pool = pool, .thread = t};
+        int error = pthread_create(&workers[t].id, NULL, work, &workers[t]);
+        if (error) {
+            iso_thread_pool_destroy(pool);
+            return iso_error(ISO_FAILED, "thread %d of %d cannot be started: %s", t, threads,
+                             strerror(error));
+        }
+    }
+    *out = pool;
+    return ISO_OK;
+}
+
+void iso_thread_pool_destroy(iso_thread_pool *pool)
+{
+    if (!pool)
+        return;
+    pool->stop = true;
+    begin_round(pool);
+    for (int t = 1; t < pool->started; t++)
+        pthread_join(pool->workers[t].id, NULL);
+    iso_signal_stack_end();
+    iso_free(pool->workers);
+    iso_free(pool);
+}
+
+void iso_thread_pool_run(iso_thread_pool *pool, iso_job job, void *arg)
+{
+    uint32_t round = 0;
+    iso_signal_stack_use();
+    if (pool->n_threads > 1) {
+        pool->job = job;
+        pool->arg = arg;
+        round = begin_round(pool);
+    }
+    job(arg, 0);
+    if (pool->n_threads > 1)
+        iso_count_await(&pool->done, ends_of(pool, round), pool->crowded, NULL);
+}

@@ -1,0 +1,86 @@
+/* The memory and the works of a rehearsal. For runtime/exec only. */
+#ifndef ISO_EXEC_CALIBRATE_BENCHMARK_IMPL_H
+#define ISO_EXEC_CALIBRATE_BENCHMARK_IMPL_H
+
+#include "runtime/backend/fault.h"
+#include "runtime/base/wait.h"
+#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/function/bind_impl.h"
+#include "runtime/exec/function/dry_run_impl.h"
+#include "runtime/report/plan_work.h"
+
+/* Memory of `bytes` bytes for arrays whose planned offsets go up to `planned`. If that is more, several arrays
+ * share memory. */
+typedef struct rehearsal_room {
+    void *memory;
+    size_t bytes, planned, largest; /* largest: of the things */
+} rehearsal_room;
+
+typedef struct rehearsal_instruction {
+    const iso_kernel *kernel;
+    iso_kernel_call call;
+    iso_array *array; /* inputs, then outputs; owned */
+    iso_box_copy copy;
+} rehearsal_instruction;
+
+typedef struct rehearsal_slot {
+    int slot;
+    iso_plan_works works;
+    double *seconds; /* [works] of the last round */
+    rehearsal_room arena, shared, state;
+    void *constants, *scratch, *landing;
+    rehearsal_instruction *bound; /* [n_instructions] */
+    iso_slot_product *products;   /* [n_fused_updates] */
+    size_t *variable;             /* [n_variables] offset in the variables' room */
+    size_t *state_at;             /* [n_buckets] offset in the state's room */
+    iso_rates *rates;             /* [n_buckets] */
+    iso_fault fault;
+    int64_t n_read; /* rows of the batches of all rounds */
+} rehearsal_slot;
+
+typedef struct rehearsal {
+    const iso_plan *plan;
+    const iso_backend *backend;
+    int n_slots, threads; /* slots of the first host */
+    bool crowded, shared;
+    rehearsal_slot *slot;
+    rehearsal_room variables;
+    size_t landing_bytes;
+    iso_step_info info;
+    int64_t bound;               /* made-up indices are below */
+    bool whole;                  /* real inputs are indices too */
+    void *made_up[ISO_BF16 + 1]; /* by dtype: made-up values */
+    int64_t n_rows;              /* of the made-up data set */
+    void *rows[ISO_MAX_FUNCTION_INPUTS];
+    int n_barriers, n_until_end;
+    int round;
+    uint32_t passed; /* barriers of earlier rounds */
+    iso_count arrived;
+} rehearsal;
+
+/* benchmark_memory.c: allocates, binds and fills. Freed also after an error. */
+iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
+                              const iso_rehearsal_options *options, rehearsal *r);
+void iso_rehearsal_free(rehearsal *r);
+/* Makes indices that are filled in later be below `bound`. */
+void iso_rehearsal_set_bound(rehearsal *r, int64_t bound);
+/* Fills a slot's part of a value with made-up elements, as an exchange would. */
+void iso_rehearsal_pull(const rehearsal *r, const rehearsal_slot *s, int value);
+/* Fills `count` elements with made-up ones that are valid for this value. */
+void iso_rehearsal_fill(const rehearsal *r, int value, void *to, int64_t count);
+/* The address of a slot's part of a value; of the slot's copy of a variable. */
+void *iso_rehearsal_value(const rehearsal *r, const rehearsal_slot *s, int value);
+char *iso_rehearsal_variable(const rehearsal *r, const rehearsal_slot *s, const iso_variable *variable);
+/* The address of a thing of this planned offset. */
+char *iso_rehearsal_address(const rehearsal_room *room, size_t offset);
+
+/* benchmark_read.c: a made-up data set of at most `memory` bytes for each input, but at least one batch; freed with
+ * the rehearsal. A slot reads its part of the next batch of it. */
+iso_status iso_rehearsal_allocate_rows(rehearsal *r, double memory);
+void iso_rehearsal_fill_rows(const rehearsal *r);
+void iso_rehearsal_read(const rehearsal *r, rehearsal_slot *s, int input);
+
+/* benchmark_update.c: the works of the end of a step. */
+void iso_rehearsal_end_work(const rehearsal *r, rehearsal_slot *s, const iso_plan_work *work);
+
+#endif

@@ -1,0 +1,375 @@
+/* The rates of this machine: exchanges between the threads of a process, and messages between hosts. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "collectives/coll.h"
+#include "collectives/control/control.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/calibrate/measure_impl.h"
+#include "runtime/session/session.h"
+
+enum { MOST_PULLED = 1 << 22, PULLED = 1 << 20 };
+
+/* Slots that all take `bytes` bytes from the next one. */
+typedef struct ring {
+    iso_fabric *fabric;
+    iso_exchange *exchange;
+    void **target;           /* [slots] */
+    int slots, first, times; /* first: local slot of thread 0 */
+    size_t bytes;
+} ring;
+
+static iso_status add_ring(ring *r, int slot)
+{
+    int64_t elements = (int64_t)(r->bytes / sizeof(float));
+    iso_box box = iso_box_range(0, elements);
+    iso_source source = {.slot = (slot + 1) % r->slots, .space = ISO_SPACE_SLOT, .box = box};
+    return iso_exchange_add(r->exchange, slot, 0, &box, ISO_F32, ISO_SUM, &box, &source, 1, NULL);
+}
+
+/* locals: slots of this rank, from r->first on. */
+static iso_status make_ring(ring *r, size_t bytes, int locals)
+{
+    iso_status status = ISO_OK;
+    r->bytes = bytes;
+    ISO_TRY(iso_fabric_reserve(r->fabric, bytes, NULL));
+    ISO_TRY(iso_exchange_create(r->fabric, "a measurement", &r->exchange));
+    for (int s = 0; s < r->slots; s++)
+        ISO_TRY(add_ring(r, s));
+    ISO_TRY(iso_exchange_commit(r->exchange));
+    for (int s = r->first; s < r->first + locals; s++)
+        iso_exchange_bind(r->exchange, s, 0, r->target[s]);
+done:
+    return status;
+}
+
+static void run_ring(void *arg, int thread)
+{
+    const ring *r = arg;
+    for (int i = 0; i < r->times; i++) {
+        iso_exchange_begin(r->exchange, thread);
+        iso_exchange_pull(r->exchange, r->first + thread);
+        iso_exchange_end(r->exchange, thread);
+    }
+}
+
+static void run_barriers(void *arg, int thread)
+{
+    const ring *r = arg;
+    for (int i = 0; i < r->times; i++)
+        iso_fabric_barrier(r->fabric, thread);
+}
+
+static iso_status allocate_targets(ring *r, int locals)
+{
+    iso_status status = ISO_OK;
+    r->target = iso_new((size_t)r->slots * sizeof *r->target);
+    if (!r->target)
+        return iso_no_memory("a measurement");
+    for (int s = r->first; s < r->first + locals; s++)
+        ISO_TRY(iso_alloc(MOST_PULLED, "a measurement", &r->target[s]));
+done:
+    return status;
+}
+
+static void free_ring(ring *r)
+{
+    iso_exchange_destroy(r->exchange);
+    for (int s = 0; r->target && s < r->slots; s++)
+        iso_free(r->target[s]);
+    iso_free(r->target);
+    iso_fabric_destroy(r->fabric);
+}
+
+/* Between the threads of this process. */
+iso_status iso_measure_exchanges(const iso_backend *backend, iso_thread_pool *pool, int threads,
+                                 iso_machine_rates *rates)
+{
+    iso_status status = ISO_OK;
+    ring r = {.slots = threads};
+    int host = 0, *ranks = iso_new((size_t)threads * sizeof *ranks);
+    iso_topology topology = {.n_slots = threads,
+                             .n_ranks = 1,
+                             .rank_of_slot = ranks,
+                             .host_of_rank = &host,
+                             .n_threads = threads,
+                             .device = backend->device(0)};
+    rates->barrier = 0;
+    rates->pull = rates->bytes_one / 2;
+    if (threads < 2)
+        goto done;
+    if (!ranks)
+        ISO_TRY(iso_no_memory("a measurement"));
+    ISO_TRY(iso_fabric_create(&topology, NULL, backend->sum, backend->maximum, &r.fabric));
+    ISO_TRY(allocate_targets(&r, threads));
+    r.times = 100;
+    rates->barrier = iso_measure_least(pool, run_barriers, &r) / r.times;
+    ISO_TRY(make_ring(&r, PULLED, threads));
+    r.times = 20;
+    double seconds = iso_measure_least(pool, run_ring, &r) / r.times - 2 * rates->barrier;
+    if (seconds > 0)
+        rates->pull = PULLED / seconds;
+done:
+    free_ring(&r);
+    iso_free(ranks);
+    return status;
+}
+
+/* ---- between hosts ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *tries, int count)
+{
+    qsort(tries, (size_t)count, sizeof *tries, by_value);
+    return tries[count / 2];
+}
+
+static double least(const double *tries, int count)
+{
+    double found = INFINITY;
+    for (int i = 0; i < count; i++)
+        found = tries[i] < found ? tries[i] : found;
+    return found;
+}
+
+/* Waits for messages that have been sent; returns the seconds until they had arrived. */
+static double finish_ring(const ring *r)
+{
+    double begin = iso_clock();
+    iso_exchange_wait(r->exchange, 0);
+    double passed = iso_clock() - begin;
+    iso_exchange_pull(r->exchange, r->first);
+    iso_exchange_end(r->exchange, 0);
+    return passed;
+}
+
+/* The seconds until an exchange has arrived in which each host takes `bytes` bytes from the next one; its begin. */
+static double time_ring(const ring *r)
+{
+    double begin = iso_clock();
+    iso_exchange_start(r->exchange, 0);
+    double sent = iso_clock();
+    return sent - begin + finish_ring(r);
+}
+
+enum { TIMES = 20, PAUSES = 5 };
+
+/* Times exchanges of `bytes` bytes: TIMES in a row, and PAUSES after a pause each (NULL: none). Collective. */
+static iso_status time_messages(iso_context *ctx, ring *r, size_t bytes, bool takes_part, double row[TIMES],
+                                double after[PAUSES])
+{
+    static const struct timespec pause = {0, 50000000};
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(ctx, make_ring(r, bytes, takes_part)));
+    for (int i = 0; i < TIMES && takes_part; i++)
+        row[i] = time_ring(r);
+    for (int i = 0; i < PAUSES && takes_part && after; i++) {
+        time_ring(r);
+        nanosleep(&pause, NULL);
+        after[i] = time_ring(r);
+    }
+done:
+    iso_exchange_destroy(r->exchange);
+    r->exchange = NULL;
+    return status;
+}
+
+/* ---- messages while a slot computes ---- */
+
+enum { TRIES = 5, SHORT_WORKS = 16 };
+static const double SHORT = 5e-5, LONGEST = 0.3, SPIN = 0.2; /* seconds of works */
+
+/* Arithmetic in registers. */
+static double spin(int64_t rounds)
+{
+    volatile double factor = 1.0000001;
+    double x = 1, by = factor;
+    for (int64_t i = 0; i < rounds; i++)
+        x = x * by + 1e-9;
+    return x;
+}
+
+static double rounds_of_a_second(void)
+{
+    enum { ROUNDS = 1 << 20 };
+    volatile double kept = 0;
+    double least = INFINITY;
+    for (int i = 0; i < 2 * TRIES; i++) {
+        double begin = iso_clock();
+        kept = spin(ROUNDS);
+        double passed = iso_clock() - begin;
+        least = passed < least ? passed : least;
+    }
+    (void)kept;
+    return ROUNDS / least;
+}
+
+/* The seconds of works of these rounds, between which messages move on, as in a step. */
+static double work(const ring *r, int64_t rounds, int times)
+{
+    volatile double kept = 0;
+    double begin = iso_clock();
+    for (int i = 0; i < times; i++) {
+        kept = spin(rounds);
+        iso_fabric_progress(r->fabric);
+    }
+    (void)kept;
+    return iso_clock() - begin;
+}
+
+/* Measures the time that messages take from short works, and the bytes that arrive during a long one. The ring has
+ * been made. */
+static void measure_overlap(const ring *r, iso_network *network)
+{
+    double travel = (double)r->bytes / network->bandwidth, second = rounds_of_a_second();
+    int64_t rounds = (int64_t)(SHORT * second);
+    double longest = 1.5 * travel < LONGEST ? 1.5 * travel : LONGEST;
+    int times = (int)(2 * longest / SHORT) + SHORT_WORKS;
+    double alone[TRIES], together[TRIES], carried = 0, early = SHORT_WORKS * SHORT * network->bandwidth;
+    for (int i = 0; i < TRIES; i++) {
+        time_ring(r); /* hosts that share cores work at the same time */
+        alone[i] = work(r, rounds, times);
+        time_ring(r);
+        iso_exchange_start(r->exchange, 0);
+        together[i] = work(r, rounds, times);
+        finish_ring(r);
+        iso_exchange_start(r->exchange, 0);
+        work(r, rounds, SHORT_WORKS);
+        work(r, (int64_t)(longest * second), 1);
+        double bytes = (double)r->bytes - finish_ring(r) * network->bandwidth - early;
+        carried = bytes > carried ? bytes : carried;
+    }
+    double most = longest < 1.2 * travel ? longest * network->bandwidth : (double)r->bytes - early;
+    double taken = median(together, TRIES) - median(alone, TRIES);
+    network->byte = taken > 0 ? taken / (double)r->bytes : 0;
+    network->window = carried < 0.9 * most ? carried : 0;
+}
+
+/* Measures the time that small messages add to works if the slots wait for each other between them. It is longer
+ * than the latency of a message for which nobody waits, because hosts are never quite in step, and because hosts
+ * that share cores must be scheduled first. */
+static void measure_latency(const ring *r, iso_network *network)
+{
+    enum { WORKS = 200 };
+    int64_t rounds = (int64_t)(2 * SHORT * rounds_of_a_second());
+    double added[TRIES];
+    for (int i = 0; i < TRIES; i++) {
+        double alone = work(r, rounds, WORKS), begin = iso_clock();
+        for (int k = 0; k < WORKS; k++) {
+            work(r, rounds, 1);
+            time_ring(r);
+        }
+        added[i] = (iso_clock() - begin - alone) / WORKS;
+    }
+    double found = median(added, TRIES);
+    network->latency = found > network->latency ? found : network->latency;
+}
+
+/* `measure` with a ring of so many bytes. Collective. */
+static iso_status with_ring(iso_context *ctx, ring *r, size_t bytes, bool takes_part,
+                            void (*measure)(const ring *r, iso_network *network), iso_network *network)
+{
+    iso_status status = iso_agree(ctx, make_ring(r, bytes, takes_part));
+    if (status == ISO_OK && takes_part)
+        measure(r, network);
+    iso_exchange_destroy(r->exchange);
+    r->exchange = NULL;
+    return status;
+}
+
+enum { FEW = 64, SOME = 1 << 18, MANY = MOST_PULLED };
+
+/* The bytes that were carried at once after a pause; a tenth of what was sent and less is chance. */
+static double burst_of(const iso_network *network, double seconds)
+{
+    double burst = SOME - (seconds - network->latency) * network->bandwidth;
+    return burst < 0.1 * SOME ? 0 : burst < SOME ? burst : SOME;
+}
+
+/* The link at its best for large messages: TCP's may be several times as long. */
+static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_network *network)
+{
+    double few[TIMES] = {0}, some[TIMES] = {0}, many[TIMES] = {0}, after[PAUSES] = {0};
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, allocate_targets(r, takes_part)));
+    ISO_TRY(time_messages(ctx, r, FEW, takes_part, few, NULL));
+    ISO_TRY(time_messages(ctx, r, SOME, takes_part, some, after));
+    ISO_TRY(time_messages(ctx, r, MANY, takes_part, many, NULL));
+    double longer = least(many, TIMES) - least(some, TIMES);
+    *network =
+        (iso_network){.known = true, .latency = median(few, TIMES), .bandwidth = (MANY - SOME) / longer};
+    network->burst = burst_of(network, median(after, PAUSES));
+    snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
+    if (takes_part && longer <= 0)
+        status = iso_error(ISO_FAILED, "%d bytes between hosts took %g s longer than %d bytes: measure again",
+                           MANY, longer, SOME);
+    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(with_ring(ctx, r, FEW, takes_part, measure_latency, network));
+    ISO_TRY(with_ring(ctx, r, MOST_PULLED, takes_part, measure_overlap, network));
+done:
+    return status;
+}
+
+/* The part of a core that each thread has while all compute. */
+static void run_spin(void *arg, int thread)
+{
+    double *part = arg, begin = iso_clock(), ran = iso_clock_of_thread(), passed = 0;
+    volatile double kept = 0;
+    for (; passed < SPIN; passed = iso_clock() - begin)
+        kept = spin(1 << 12);
+    (void)kept;
+    part[thread] = (iso_clock_of_thread() - ran) / passed;
+}
+
+/* The mean of all threads of all hosts. */
+static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int threads, iso_network *network)
+{
+    double *part = iso_new((size_t)threads * sizeof *part), sum[2] = {0, threads};
+    iso_status status = part ? ISO_OK : iso_no_memory("a measurement");
+    ISO_TRY(iso_agree(ctx, status));
+    iso_thread_pool_run(pool, run_spin, part);
+    for (int t = 0; t < threads; t++)
+        sum[0] += part[t];
+    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, 2));
+    network->core = sum[0] < sum[1] ? sum[0] / sum[1] : 1;
+done:
+    iso_free(part);
+    return status;
+}
+
+/* One slot on the first rank of each host. */
+iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso_thread_pool *pool,
+                               int threads, iso_network *network)
+{
+    int ranks = iso_ranks(ctx), hosts = iso_hosts(ctx);
+    int *host_of = iso_new((size_t)ranks * sizeof *host_of), *first = iso_new((size_t)hosts * sizeof *first);
+    ring r = {.slots = hosts, .first = iso_host_of_rank(ctx, iso_rank(ctx))};
+    iso_status status = host_of && first ? ISO_OK : iso_no_memory("a measurement");
+    ISO_TRY(iso_agree(ctx, status));
+    for (int i = ranks - 1; i >= 0; i--) {
+        host_of[i] = iso_host_of_rank(ctx, i);
+        first[host_of[i]] = i;
+    }
+    iso_topology topology = {.n_slots = hosts,
+                             .n_ranks = ranks,
+                             .rank = iso_rank(ctx),
+                             .rank_of_slot = first,
+                             .host_of_rank = host_of,
+                             .n_threads = 1,
+                             .device = backend->device(0)};
+    ISO_TRY(iso_fabric_create(&topology, iso_communicator(ctx), backend->sum, backend->maximum, &r.fabric));
+    ISO_TRY(measure_ring(ctx, &r, iso_leads_host(ctx), network));
+    ISO_TRY(measure_core(ctx, pool, threads, network));
+done:
+    free_ring(&r);
+    iso_free(host_of);
+    iso_free(first);
+    return status;
+}

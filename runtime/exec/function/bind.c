@@ -1,0 +1,471 @@
+#include "runtime/exec/function/bind_impl.h"
+
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/graph/graph_impl.h"
+
+/* ---- choosing kernels ---- */
+
+static iso_status no_kernel(const iso_runtime *runtime, const iso_op *op, const iso_kernel_call *call)
+{
+    char shape[160];
+    iso_shape first = {.rank = call->n_inputs ? call->in[0].rank : 0};
+    for (int d = 0; d < first.rank; d++)
+        first.dim[d] = call->in[0].dim[d];
+    return iso_error(ISO_FAILED, "the %s backend has no kernel for the op '%s' on %s of %s",
+                     runtime->backend->name, op->type->name, iso_shape_text(&first, shape, sizeof shape),
+                     call->n_inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
+}
+
+static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
+    iso_slot_instruction *bound = &sp->instruction[i];
+    iso_plan_call(plan, plan->instructions[i].step, sp->local->slot, bound->array,
+                  bound->array + step->op->n_inputs, &bound->call);
+    bound->call.stream = sp->local->stream; /* whose device the kernel is found for */
+    bound->kernel = runtime->backend->find(step->op->type->name, &bound->call);
+    if (!bound->kernel)
+        return no_kernel(runtime, step->op, &bound->call);
+    int root = plan->root[step->output[0]];
+    for (int k = 0; k < step->op->n_inputs; k++)
+        if (plan->location[step->input[k]].kind == ISO_LOCATION_ARENA && root != step->output[0] &&
+            plan->location[step->output[0]].kind == ISO_LOCATION_ARENA && !bound->kernel->in_place &&
+            plan->location[step->input[k]].offset == plan->location[step->output[0]].offset)
+            return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
+                             bound->kernel->name, step->op->type->name);
+    bound->flops = iso_plan_flops(plan, step, sp->local->slot, false);
+    return ISO_OK;
+}
+
+static iso_status note_region(void *arg, const iso_region *region)
+{
+    iso_box_copy *copy = arg;
+    copy->region = region->box;
+    copy->from_box = region->source_box[0];
+    copy->empty = false;
+    return ISO_OK;
+}
+
+iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_box_copy *copy)
+{
+    const iso_program_step *step = &plan->program->steps[step_number];
+    const iso_program_value *from = &plan->program->values[step->input[0]],
+                            *to = &plan->program->values[step->output[0]];
+    iso_shape shape = iso_plan_shape(plan, step->input[0]);
+    copy->empty = true;
+    copy->element = iso_dtype_size(from->tensor->dtype);
+    copy->to_box = iso_layout_box(plan->program->mesh, &to->layout, &shape, slot);
+    iso_status status =
+        iso_reshard_visit(plan->program->mesh, &from->layout, &to->layout, &shape, slot, note_region, copy);
+    copy->zero = iso_box_count(&copy->to_box) > (copy->empty ? 0 : iso_box_count(&copy->region));
+    copy->whole = !copy->empty && iso_box_equal(&copy->from_box, &copy->to_box) &&
+                  iso_box_equal(&copy->region, &copy->to_box);
+    return status;
+}
+
+/* The row with which a slot begins to read its part of an input. Slots that read the same rows begin at different
+ * ones: what one of them has read comes to the others from its cache, not from memory. */
+static int64_t bind_turn(const iso_plan *plan, int value, const iso_array *array, int slot)
+{
+    const uint32_t axes = ~iso_layout_sharded_axes(&plan->program->values[value].layout);
+    int index, count = iso_group_count(plan->program->mesh, axes, slot, &index);
+    return array->rank > 0 && plan->program->mesh->n_slots > 1 ? array->dim[0] * index / count : 0;
+}
+
+/* Allocates the pinned memory into which a batch is read, if the host cannot write a slot's memory. */
+static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < ISO_STEPS_AHEAD && !device->host_access && status == ISO_OK; i++)
+        status =
+            device->allocate_pinned(device, iso_array_bytes(array), "a slot's input", &bound->staging[i]);
+    return status;
+}
+
+static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
+{
+    const iso_plan *plan = ready->plan;
+    iso_status status = ISO_OK;
+    iso_array *array = sp->arrays;
+    iso_box_copy *copy = sp->copies;
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_instruction *instruction = &plan->instructions[i];
+        iso_slot_instruction *bound = &sp->instruction[i];
+        bound->kind = instruction->kind;
+        bound->array = array;
+        if (instruction->kind == ISO_KERNEL) {
+            array += plan->program->steps[instruction->step].op->n_inputs +
+                     plan->program->steps[instruction->step].op->n_outputs;
+            ISO_TRY(bind_kernel(runtime, ready, sp, i));
+        } else if (instruction->kind == ISO_READ) {
+            const int value = plan->program->input_value[instruction->input];
+            bound->input = instruction->input;
+            *array = iso_plan_array(plan, value, sp->local->slot);
+            bound->turn = bind_turn(plan, value, array, sp->local->slot);
+            ISO_TRY(make_staging(sp->local->device, array++, bound));
+        } else if (instruction->kind == ISO_COPY) {
+            bound->copy = copy++;
+            ISO_TRY(iso_bind_copy(plan, sp->local->slot, instruction->step, bound->copy));
+        }
+    }
+done:
+    return status;
+}
+
+/* ---- constants ---- */
+
+void iso_bind_constants(const iso_plan *plan, int slot, void *data)
+{
+    for (int v = 0; v < plan->program->n_values; v++) {
+        const iso_program_value *value = &plan->program->values[v];
+        if (value->step >= 0 || plan->location[v].kind != ISO_LOCATION_CONSTANT)
+            continue;
+        const iso_constant_attrs *attrs = value->tensor->producer->attrs;
+        iso_box box = iso_plan_box(plan, v, slot);
+        for (int64_t i = 0; i < iso_box_count(&box); i++)
+            iso_element_set((char *)data + plan->location[v].offset, attrs->dtype, i,
+                            attrs->values[iso_box_global_index(&box, &attrs->shape, i)]);
+    }
+}
+
+static iso_status fill_constants(const iso_executable *ready, iso_slot_plan *sp)
+{
+    const iso_plan *plan = ready->plan;
+    iso_mapping mapping;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_local_allocate(sp->local, plan->constant_bytes, "the constants of a plan", &sp->constants));
+    ISO_TRY(iso_map_to_write(sp->local->stream, sp->constants, plan->constant_bytes, &mapping));
+    iso_bind_constants(plan, sp->local->slot, mapping.data);
+    status = iso_unmap(ISO_OK, &mapping);
+done:
+    return status;
+}
+
+/* ---- making and freeing ---- */
+
+static size_t count_arrays(const iso_plan *plan)
+{
+    size_t count = 1;
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
+        count +=
+            plan->instructions[i].kind == ISO_KERNEL ? (size_t)(step->op->n_inputs + step->op->n_outputs) : 1;
+    }
+    return count;
+}
+
+static size_t count_copies(const iso_plan *plan)
+{
+    size_t count = 0;
+    for (int i = 0; i < plan->n_instructions; i++)
+        count += plan->instructions[i].kind == ISO_COPY;
+    return count;
+}
+
+static size_t rates_bytes(const iso_plan *plan)
+{
+    return (size_t)plan->buckets->kinds * sizeof(iso_rates);
+}
+
+size_t iso_executable_table_bytes(const iso_plan *plan)
+{
+    size_t instructions = (size_t)plan->n_instructions + 1;
+    return iso_memory_taken(instructions * sizeof(iso_slot_instruction)) +
+           iso_memory_taken(count_arrays(plan) * sizeof(iso_array)) +
+           iso_memory_taken(count_copies(plan) * sizeof(iso_box_copy)) +
+           iso_memory_taken(instructions * sizeof(iso_work)) +
+           iso_memory_taken(instructions * sizeof(iso_sequence *)) + iso_memory_taken(rates_bytes(plan)) +
+           iso_memory_taken(sizeof(double)) + iso_executable_update_bytes(plan);
+}
+
+/* The number of faults: where the exchanges write it. */
+static iso_status allocate_total(const iso_local_slot *slot, void **total)
+{
+    return slot->device->gather
+               ? iso_local_allocate(slot, sizeof(double), "the faults of a step", total)
+               : iso_local_allocate_pinned(slot, sizeof(double), "the faults of a step", total);
+}
+
+static void release_total(const iso_local_slot *slot, void *total)
+{
+    if (slot->device->gather)
+        iso_local_release(slot, total);
+    else
+        iso_local_release_pinned(slot, total);
+}
+
+static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
+{
+    iso_status status = ISO_OK;
+    iso_slot_plan *sp = &ready->slot[i];
+    size_t instructions = (size_t)ready->plan->n_instructions + 1;
+    sp->local = &runtime->locals[i];
+    sp->instruction = iso_new(instructions * sizeof *sp->instruction);
+    sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
+    sp->copies = iso_new(count_copies(ready->plan) * sizeof *sp->copies);
+    sp->work = iso_new(instructions * sizeof *sp->work);
+    sp->sequences = iso_new(instructions * sizeof *sp->sequences);
+    if (!sp->instruction || !sp->arrays || !sp->copies || !sp->work || !sp->sequences)
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
+    ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
+    void *total = NULL, *rates = NULL;
+    ISO_TRY(allocate_total(sp->local, &total));
+    sp->fault_total = total;
+    ISO_TRY(iso_local_allocate(sp->local, rates_bytes(ready->plan), "the rates of a slot", &rates));
+    sp->rates = rates;
+    ISO_TRY(fill_constants(ready, sp));
+    ISO_TRY(bind_slot(runtime, ready, sp));
+done:
+    return status;
+}
+
+static void discard_sequences(const iso_runtime *runtime, iso_slot_plan *sp)
+{
+    for (int i = 0; i < sp->n_sequences; i++)
+        runtime->backend->discard(sp->sequences[i]);
+    sp->n_sequences = 0;
+}
+
+static void free_staging(const iso_device *device, const iso_slot_instruction *instruction,
+                         const iso_plan *plan)
+{
+    for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
+        for (int k = 0; k < ISO_STEPS_AHEAD; k++)
+            device->release_pinned(device, instruction[i].staging[k]);
+}
+
+/* All but the plan. */
+static void executable_free(iso_runtime *runtime, iso_executable *ready)
+{
+    for (int i = 0; i < runtime->n_locals; i++) {
+        free_staging(runtime->locals[i].device, ready->slot[i].instruction, ready->plan);
+        iso_free(ready->slot[i].instruction);
+        iso_free(ready->slot[i].arrays);
+        iso_free(ready->slot[i].copies);
+        discard_sequences(runtime, &ready->slot[i]);
+        iso_free(ready->slot[i].sequences);
+        iso_free(ready->slot[i].work);
+        iso_local_release(&runtime->locals[i], ready->slot[i].constants);
+        release_total(&runtime->locals[i], ready->slot[i].fault_total);
+        iso_local_release(&runtime->locals[i], ready->slot[i].rates);
+        if (ready->slot[i].local)
+            iso_executable_free_updates(&ready->slot[i]);
+    }
+    iso_free(ready->reads);
+    iso_free(ready->slot);
+    iso_free(ready);
+}
+
+iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **out)
+{
+    iso_status status = ISO_OK;
+    iso_executable *ready = iso_new(sizeof *ready);
+    if (!ready || !(ready->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *ready->slot))) {
+        iso_free(ready);
+        return iso_error(ISO_NO_MEMORY, "no memory for a plan");
+    }
+    ready->plan = plan;
+    for (int i = 0; i < runtime->n_locals; i++)
+        ISO_TRY(make_slot(runtime, ready, i));
+    *out = ready;
+    return ISO_OK;
+done:
+    executable_free(runtime, ready); /* the plan is still the caller's */
+    return status;
+}
+
+void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready)
+{
+    if (!ready)
+        return;
+    iso_plan *plan = ready->plan;
+    executable_free(runtime, ready);
+    iso_plan_destroy(plan);
+}
+
+size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready)
+{
+    size_t most = 0;
+    for (int s = 0; s < runtime->n_locals; s++)
+        for (int i = 0; i < ready->plan->n_instructions; i++) {
+            const iso_slot_instruction *bound = &ready->slot[s].instruction[i];
+            size_t bytes = bound->kind == ISO_KERNEL && bound->kernel->scratch
+                               ? bound->kernel->scratch(&bound->call)
+                               : 0;
+            most = bytes > most ? bytes : most;
+        }
+    for (int s = 0; s < runtime->n_locals; s++)
+        for (int i = 0; i < ready->slot[s].n_products; i++)
+            most =
+                ready->slot[s].products[i].room.bytes > most ? ready->slot[s].products[i].room.bytes : most;
+    return most;
+}
+
+/* ---- addresses ---- */
+
+void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value)
+{
+    const iso_location *location = &ready->plan->location[value];
+    switch (location->kind) {
+    case ISO_LOCATION_ARENA:
+        return (char *)runtime->locals[local].arena + location->offset;
+    case ISO_LOCATION_SHARED:
+        return (char *)iso_fabric_slot_area(runtime->fabric, runtime->locals[local].slot) + location->offset;
+    case ISO_LOCATION_VARIABLE:
+        return iso_runtime_variable(runtime, location->variable, runtime->locals[local].slot);
+    case ISO_LOCATION_CONSTANT:
+        return (char *)ready->slot[local].constants + location->offset;
+    default:
+        return NULL;
+    }
+}
+
+static void address_instruction(iso_runtime *runtime, iso_executable *ready, int local, int i)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
+    iso_slot_instruction *bound = &ready->slot[local].instruction[i];
+    iso_local_slot *slot = &runtime->locals[local];
+    if (bound->kind == ISO_KERNEL) {
+        for (int k = 0; k < step->op->n_inputs; k++)
+            bound->array[k].data = iso_executable_value(runtime, ready, local, step->input[k]);
+        for (int k = 0; k < step->op->n_outputs; k++)
+            bound->array[step->op->n_inputs + k].data =
+                iso_executable_value(runtime, ready, local, step->output[k]);
+        bound->call.scratch = iso_runtime_scratch(runtime, local);
+        bound->call.info = slot->info;
+        bound->call.fault = slot->kernel_fault;
+        bound->call.instruction = i;
+    } else if (bound->kind == ISO_READ) {
+        bound->array->data =
+            iso_executable_value(runtime, ready, local, plan->program->input_value[bound->input]);
+    } else if (bound->kind == ISO_COPY) {
+        bound->copy->from = iso_executable_value(runtime, ready, local, step->input[0]);
+        bound->copy->to = iso_executable_value(runtime, ready, local, step->output[0]);
+    }
+}
+
+/* ---- sequences ---- */
+
+static bool is_in_sequence(const iso_slot_instruction *bound)
+{
+    return bound->kind == ISO_KERNEL || bound->kind == ISO_COPY;
+}
+
+/* Of the instructions [first, end). */
+static iso_status add_sequence(const iso_runtime *runtime, iso_slot_plan *sp, int first, int end)
+{
+    iso_status status = runtime->backend->sequence(sp->work + first, end - first, sp->local->stream,
+                                                   &sp->sequences[sp->n_sequences]);
+    if (status != ISO_OK)
+        return status;
+    for (int i = first; i < end; i++) {
+        sp->instruction[i].sequence = sp->sequences[sp->n_sequences];
+        sp->instruction[i].in_sequence = i - first;
+        sp->instruction[i].rest = end - i;
+    }
+    sp->n_sequences++;
+    return ISO_OK;
+}
+
+static const iso_op *op_of(const iso_plan *plan, int instruction)
+{
+    return plan->program->steps[plan->instructions[instruction].step].op;
+}
+
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local)
+{
+    const iso_slot_plan *sp = &ready->slot[local];
+    iso_status status = ISO_OK;
+    for (int i = 0; runtime->backend->capture && i < sp->n_sequences && status == ISO_OK; i++)
+        status = runtime->backend->capture(sp->sequences[i]);
+    return status;
+}
+
+/* Between exchanges and reads of the batch. */
+iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *ready, int local,
+                                   iso_device_timer *timer)
+{
+    const iso_plan *plan = ready->plan;
+    iso_slot_plan *sp = &ready->slot[local];
+    int n_instructions = plan->n_instructions;
+    iso_status status = ISO_OK;
+    discard_sequences(runtime, sp);
+    for (int i = 0; i < n_instructions; i++) {
+        const iso_slot_instruction *bound = &sp->instruction[i];
+        sp->work[i] =
+            (iso_work){.kernel = bound->kernel,
+                       .call = &bound->call,
+                       .copy = bound->copy,
+                       .layer = bound->kernel ? iso_op_layer(plan->program->graph, op_of(plan, i)) : NULL,
+                       .timer = timer,
+                       .moment = iso_instruction_moment(i)};
+    }
+    for (int first = 0, end; first < n_instructions && status == ISO_OK; first = end + 1) {
+        for (end = first; end < n_instructions && is_in_sequence(&sp->instruction[end]);)
+            end++;
+        if (end > first)
+            status = add_sequence(runtime, sp, first, end);
+    }
+    return status == ISO_OK && ready->runs > 0 ? iso_executable_capture(runtime, ready, local) : status;
+}
+
+static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange *exchange, int first,
+                       int count)
+{
+    for (int l = 0; l < runtime->n_locals; l++)
+        for (int i = first; i < first + count; i++) {
+            const iso_move *move = &ready->plan->moves[i];
+            bool in_place = move->kind == ISO_MOVE_SCATTER && !move->own_sum;
+            int target = in_place ? move->from : move->to;
+            iso_exchange_bind(exchange, runtime->locals[l].slot, target,
+                              iso_executable_value(runtime, ready, l, target));
+        }
+}
+
+/* New weights go straight into the host's copies. */
+static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan, iso_exchange *gather)
+{
+    for (int l = 0; l < runtime->n_locals; l++)
+        for (int i = 0; i < plan->program->n_changes; i++) {
+            const iso_variable *variable = plan->program->changes[i].variable;
+            if (plan->program->changes[i].apply &&
+                iso_runtime_first_in_domain(runtime, variable, runtime->locals[l].slot))
+                iso_exchange_bind(gather, runtime->locals[l].slot, variable->id,
+                                  iso_runtime_variable(runtime, variable, runtime->locals[l].slot));
+        }
+}
+
+iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
+{
+    iso_plan *plan = ready->plan;
+    iso_status status = iso_runtime_finish(runtime);
+    for (int l = 0; l < runtime->n_locals; l++) {
+        for (int i = 0; i < plan->n_instructions; i++)
+            address_instruction(runtime, ready, l, i);
+        iso_executable_bind_updates(runtime, ready, l);
+        if (status == ISO_OK)
+            status = iso_executable_sequence(runtime, ready, l, NULL);
+        iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
+                          ready->slot[l].fault_total);
+        if (plan->faults)
+            iso_exchange_bind(plan->faults, runtime->locals[l].slot, plan->fault_target,
+                              ready->slot[l].fault + 1);
+    }
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE)
+            bind_moves(runtime, ready, plan->instructions[i].exchange, plan->instructions[i].first_move,
+                       plan->instructions[i].n_moves);
+    bind_moves(runtime, ready, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves);
+    if (plan->weight_gather)
+        bind_weight_gather(runtime, plan, plan->weight_gather);
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (plan->bucket_gather[b])
+            bind_weight_gather(runtime, plan, plan->bucket_gather[b]);
+    if (status == ISO_OK)
+        ready->generation = runtime->generation;
+    return status;
+}

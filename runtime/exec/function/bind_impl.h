@@ -1,0 +1,150 @@
+/* Plans bound to a rank's slots: kernels chosen, addresses filled in. */
+#ifndef ISO_EXEC_FUNCTION_BIND_IMPL_H
+#define ISO_EXEC_FUNCTION_BIND_IMPL_H
+
+#include "runtime/exec/function/async_steps.h"
+#include "runtime/exec/memory/runtime_impl.h"
+
+/* Bytes up to the next line of the cache. */
+static inline size_t iso_aligned(size_t bytes)
+{
+    return (bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+}
+
+/* An instruction for one slot. */
+typedef struct iso_slot_instruction {
+    iso_instruction_kind kind;
+    const iso_kernel *kernel;
+    iso_kernel_call call;
+    double flops;
+    iso_sequence *sequence; /* KERNEL, COPY: to which it belongs; lent */
+    int in_sequence,
+        rest;         /* its number there, and how many instructions of the sequence there are from it on */
+    int input;        /* READ: component of the batch */
+    int64_t turn;     /* READ: the row of its part with which it begins */
+    iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
+    /* READ: pinned memory that the batch writes, for steps that go ahead; NULL: it writes the array itself */
+    void *staging[ISO_STEPS_AHEAD];
+    iso_box_copy *copy;
+} iso_slot_instruction;
+
+/* A run of one variable's elements that a slot updates: [begin, begin + count) of its bucket's flat range. */
+typedef struct iso_weight_run {
+    int bucket;
+    int64_t begin, count;
+    int64_t stored; /* where its gradient begins in what the slot sums of the bucket's storage */
+    char *weights;
+    int product;         /* the fused product that computes its gradient; -1: the gradient is stored */
+    int64_t first;       /* index of the run's first element in the product, row-major */
+    double flops, taken; /* of its part of the product: operations, bytes read from other slots */
+} iso_weight_run;
+
+/* A term of a fused product: the calls of all slots of the group, in order. */
+typedef struct iso_product_term {
+    const iso_kernel **kernel; /* [group] */
+    iso_kernel_call *call;     /* [group] */
+    iso_array *array;          /* [group * (n_inputs + 1)] */
+} iso_product_term;
+
+/* A fused product (plan/fused_update.c). */
+typedef struct iso_slot_product {
+    int group;
+    int64_t columns;
+    iso_fused_update_room room;
+    char *blocks; /* in the thread's scratch memory, of the sizes in `room` */
+    int n_terms;
+    iso_product_term term[ISO_FUSED_TERMS];
+} iso_slot_product;
+
+/* The calls of a fused product for a slot, without data; freed also after an error. ISO_NO_MEMORY. */
+iso_status iso_product_make(const iso_plan *plan, const iso_fused_update *fused, int slot,
+                            iso_slot_product *product);
+void iso_product_free(iso_slot_product *product);
+/* Prepares its kernels for their parts, once the inputs are there. */
+void iso_product_prepare(const iso_slot_product *product);
+/* Gives it its scratch memory, of product->room.bytes. */
+void iso_product_address(iso_slot_product *product, void *scratch);
+
+/* The sums of the slot's part of a bucket's gradients, on a device whose memory the host cannot use. */
+typedef struct iso_slot_sums {
+    void *staging, *memory; /* pinned (NULL if the device gathers); the device's */
+    iso_optimizer_run *runs;
+    iso_optimizer_call *calls; /* [buckets] */
+    iso_optimizer_table table;
+} iso_slot_sums;
+
+typedef struct iso_slot_plan {
+    iso_local_slot *local;
+    iso_slot_instruction *instruction; /* [n_instructions] */
+    iso_array *arrays;                 /* of all kernels */
+    iso_box_copy *copies;              /* of the instructions that copy */
+    iso_work *work;                    /* [n_instructions] what the sequences are made of */
+    iso_sequence **sequences;
+    int n_sequences;
+    void *constants;
+    iso_rates *rates; /* [kinds of buckets] of the running step, in the device's memory */
+    double *fault;    /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
+    double *fault_total; /* number of slots that met a fault in the step: a result of the last exchange */
+    int n_runs, n_assigns, n_gradients, n_products;
+    iso_weight_run *runs;
+    iso_slot_product *products;          /* [n_fused_updates] */
+    iso_bytes_copy *assigns, *gradients; /* of variables; of gradients into their buckets */
+    iso_slot_sums sums;
+} iso_slot_plan;
+
+/* A function's plan for one batch size. */
+typedef struct iso_executable {
+    struct iso_executable *next;
+    iso_plan *plan;
+    iso_slot_plan *slot;  /* [n_locals] */
+    unsigned generation;  /* of the memory to which it is bound */
+    int runs;             /* so far; 2: more than one */
+    iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
+    int n_reads;
+} iso_executable;
+
+/* Chooses kernels; addresses are filled in by iso_executable_bind. */
+iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **ready);
+void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
+/* Fills in the boxes of a program step that a slot computes by a copy. The addresses stay as they are. */
+iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_box_copy *copy);
+/* Writes a slot's constants to `data`, of the plan's constant_bytes. */
+void iso_bind_constants(const iso_plan *plan, int slot, void *data);
+/* Approximate bytes of the tables that a slot has for a plan. */
+size_t iso_executable_table_bytes(const iso_plan *plan);
+/* Bytes of scratch memory that the plan's kernels need. */
+size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
+/* Fills in all addresses after memory has moved, also those of the exchanges, and makes the sequences. */
+iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
+/* Makes the sequences of a local slot's instructions, whose addresses are filled in, and captures them if the plan
+ * has been run before. timer: records the begin and end of each instruction from its first moment on; NULL: they
+ * are not timed. */
+iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *ready, int local,
+                                   iso_device_timer *timer);
+/* Captures the sequences of a local slot (iso_backend.capture). */
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local);
+static inline int iso_instruction_moment(int instruction)
+{
+    return 2 * instruction;
+}
+/* The address at which a local slot stores a value. */
+void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
+
+/* bind_updates.c: what a slot changes at the end of a step: allocates the tables, fills in the addresses. */
+iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
+/* Approximate bytes of the tables of a slot. */
+size_t iso_executable_update_bytes(const iso_plan *plan);
+void iso_executable_free_updates(iso_slot_plan *sp);
+void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
+
+/* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange
+ * and those of the buckets. */
+/* Queues the computation of the slot's rates for one kind of bucket from iteration and learning rate. Must be called
+ * before the step changes anything. */
+void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
+                         const iso_program *program, int local, iso_rates *rates);
+/* Queues the update of the slot's part of every bucket. */
+void iso_updates_apply(iso_runtime *runtime, iso_executable *ready, const iso_update_state *updates,
+                       int local);
+
+#endif

@@ -1,0 +1,201 @@
+/* Facts about a function's plans: figures, and the plan as data and as text. */
+#include "collectives/control/control.h"
+#include "runtime/base/arguments.h"
+#include "runtime/exec/function/function_impl.h"
+#include "runtime/exec/function/inspect.h"
+#include "runtime/report/report.h"
+#include "runtime/session/session.h"
+
+/* Gradients are pulled run by run, without the gaps between the members of a bucket. So this much is added to
+ * the bytes that the last exchange states (a negative number), plus the bytes that fused products read. */
+static double function_gradient_bytes(const iso_executable *ready, int local)
+{
+    const iso_plan *plan = ready->plan;
+    const iso_slot_plan *sp = &ready->slot[local];
+    double bytes = 0;
+    for (int b = 0; b < plan->buckets->count; b++) {
+        const iso_bucket *bucket = &plan->buckets->buckets[b];
+        int64_t begin, part, elements = 0;
+        iso_plan_stored_part(plan, b, sp->local->slot, &begin, &part);
+        for (int r = 0; r < sp->n_runs; r++)
+            elements += sp->runs[r].bucket == b && sp->runs[r].product < 0 ? sp->runs[r].count : 0;
+        bytes += (double)(elements - part) * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
+    }
+    for (int r = 0; r < sp->n_runs; r++)
+        bytes += sp->runs[r].taken;
+    return bytes;
+}
+
+/* Bytes that the local slots pull in one step, as planned. */
+static double planned_bytes(const iso_runtime *runtime, const iso_executable *ready)
+{
+    const iso_plan *plan = ready->plan;
+    double bytes = 0;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        int slot = runtime->locals[l].slot;
+        for (int i = 0; i < plan->n_instructions; i++)
+            if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
+                bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
+        bytes +=
+            (double)iso_exchange_planned(plan->epilogue, slot).pulled + function_gradient_bytes(ready, l);
+        for (int b = 0; b < plan->buckets->count; b++)
+            if (iso_plan_goes_early(plan, b))
+                bytes += (double)iso_exchange_planned(plan->bucket_exchange[b], slot).pulled;
+        bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
+        bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
+    }
+    return bytes;
+}
+
+static int64_t count_parameters(const iso_graph *graph)
+{
+    int64_t total = 0, count;
+    for (int i = 0; i < graph->n_variables; i++)
+        if (iso_variable_trainable(graph->variables[i]) &&
+            iso_shape_count(&graph->variables[i]->shape, &count) == ISO_OK)
+            total += count;
+    return total;
+}
+
+static int64_t state_bytes(const iso_function *function)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < function->buckets.count; b++) {
+        const iso_bucket *bucket = &function->buckets.buckets[b];
+        int64_t part = bucket->part < bucket->total ? bucket->part : bucket->total;
+        bytes += part * (int64_t)iso_dtype_size(bucket->dtype) * function->updates->state[b].n_slots;
+    }
+    return bytes;
+}
+
+iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts)
+{
+    ISO_NEED(function);
+    ISO_NEED_AGREED(function->graph->ctx, facts);
+    iso_runtime *runtime = function->runtime;
+    iso_executable *ready;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_function_ready(function, rows, &ready));
+    double bytes = planned_bytes(runtime, ready); /* a whole number */
+    ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes, 1));
+    int exchanges = 1 + (ready->plan->weight_gather != NULL),
+        host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
+    for (int i = 0; i < ready->plan->n_instructions; i++)
+        exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE &&
+                     ready->plan->instructions[i].cargo == ISO_CARGO_MOVES;
+    for (int b = 0; b < ready->plan->buckets->count; b++)
+        exchanges += iso_plan_goes_early(ready->plan, b);
+    size_t variables = 0;
+    for (int d = 0; d < runtime->domains.count; d++)
+        variables += runtime->domains.host[d] == host ? runtime->domain_bytes[d] : 0;
+    for (int s = 0; s < runtime->mesh->n_slots; s++)
+        here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
+    *facts =
+        (iso_plan_facts){.slots = runtime->mesh->n_slots,
+                         .parameters = count_parameters(function->graph),
+                         .variables_bytes = (int64_t)variables,
+                         .state_bytes = state_bytes(function),
+                         .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
+                         .shared_bytes = (int64_t)ready->plan->shared_bytes,
+                         .host_bytes = (int64_t)(variables + ready->plan->shared_bytes * (size_t)here),
+                         .flops = ready->plan->flops,
+                         .exchanged_bytes = bytes,
+                         .instructions = ready->plan->n_instructions,
+                         .exchanges = exchanges,
+                         .between_gpus = iso_fabric_between_devices(runtime->fabric)};
+done:
+    return status;
+}
+
+void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes)
+{
+    if (ISO_ANY_NULL(function, flops, exchanged_bytes))
+        return;
+    const iso_runtime *runtime = function->runtime;
+    *flops = *exchanged_bytes = 0;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        *flops += runtime->locals[l].flops;
+        *exchanged_bytes += (double)iso_fabric_traffic(runtime->fabric, runtime->locals[l].slot).pulled +
+                            runtime->locals[l].taken;
+    }
+}
+
+iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report)
+{
+    ISO_NEED(function);
+    ISO_NEED_AGREED(function->graph->ctx, report);
+    iso_executable *ready;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_function_ready(function, rows, &ready));
+    ISO_TRY(iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report)));
+done:
+    return status;
+}
+
+iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
+{
+    ISO_NEED(function);
+    ISO_NEED_AGREED(function->graph->ctx, text);
+    iso_plan_report *report;
+    iso_text out = {0};
+    iso_status status = iso_function_report(function, rows, &report);
+    if (status != ISO_OK)
+        return status;
+    iso_plan_report_print(report, &out);
+    iso_plan_report_destroy(report);
+    if (out.failed) {
+        iso_text_free(&out);
+        return iso_error(ISO_NO_MEMORY, "no memory for the text of a plan");
+    }
+    *text = out.data;
+    return ISO_OK;
+}
+
+/* "the plan needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the host's memory: " */
+static void state_memory(const iso_function *function, const iso_plan_report *report, bool smallest,
+                         iso_text *text)
+{
+    const iso_report_memory *m = &report->gpu;
+    const struct {
+        const char *before;
+        int64_t bytes;
+    } uses[] = {{"(weights ", m->weights},      {", gradients ", m->gradients},
+                {", optimizer ", m->optimizer}, {", activations ", m->activations},
+                {", workspaces ", m->buffers},  {"), and ", report->host.total}};
+    char bytes[32];
+    iso_text_scaled((double)m->total, "B", bytes, sizeof bytes);
+    if (smallest)
+        iso_text_add(text, "'%s' of a batch of 1 row", function->name);
+    else
+        iso_text_add(text, "the plan");
+    iso_text_add(text, " needs %s on a GPU of %d slot%s ", bytes, report->n_gpu_slots,
+                 report->n_gpu_slots == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)
+        iso_text_add(text, "%s%s", uses[i].before,
+                     iso_text_scaled((double)uses[i].bytes, "B", bytes, sizeof bytes));
+    iso_text_add(text, " of the host's memory: ");
+}
+
+iso_status iso_function_explain_memory(const iso_function *function, const iso_plan *plan, iso_status status)
+{
+    const iso_runtime *runtime = function->runtime;
+    iso_plan_report *report = NULL;
+    iso_plan *smallest = NULL;
+    if (status != ISO_NO_MEMORY || !runtime->device->gather)
+        return status;
+    iso_text needs = {0}, message = {0};
+    iso_text_add(&message, "%s", iso_error_message()); /* which what follows may replace */
+    if (message.failed)
+        return status;
+    if (!plan &&
+        iso_plan_create(function->program, &function->buckets, &runtime->site, 1, &smallest) == ISO_OK)
+        plan = smallest;
+    if (plan && iso_plan_report_create(plan, &report) == ISO_OK)
+        state_memory(function, report, smallest != NULL, &needs);
+    iso_error(status, "%s%s", iso_text_get(&needs), iso_text_get(&message));
+    iso_plan_report_destroy(report);
+    iso_plan_destroy(smallest);
+    iso_text_free(&needs);
+    iso_text_free(&message);
+    return status;
+}

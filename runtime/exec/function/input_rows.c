@@ -1,0 +1,66 @@
+/* The rows of a batch that this rank's slots read, and the call of the batch's `prepare` for them. */
+#include <stdlib.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/exec/function/function_impl.h"
+
+static int compare_ranges(const void *a, const void *b)
+{
+    int64_t x = ((const iso_row_range *)a)->begin, y = ((const iso_row_range *)b)->begin;
+    return (x > y) - (x < y);
+}
+
+/* Joins ranges that overlap or touch; returns how many are left. */
+static int reads_merge(iso_row_range *range, int count)
+{
+    int kept = 0;
+    qsort(range, (size_t)count, sizeof *range, compare_ranges);
+    for (int i = 1; i < count; i++) {
+        int64_t end = range[kept].begin + range[kept].count, own_end = range[i].begin + range[i].count;
+        if (range[i].begin > end)
+            range[++kept] = range[i];
+        else if (own_end > end)
+            range[kept].count = own_end - range[kept].begin;
+    }
+    return count > 0 ? kept + 1 : 0;
+}
+
+/* Lists the rows of each read of each slot in `range`, unless it is NULL. Returns the number of ranges. */
+static int list_reads(const iso_runtime *runtime, const iso_executable *ready, iso_row_range *range)
+{
+    int count = 0;
+    for (int l = 0; l < runtime->n_locals; l++)
+        for (int i = 0; i < ready->plan->n_instructions; i++) {
+            const iso_slot_instruction *bound = &ready->slot[l].instruction[i];
+            if (bound->kind != ISO_READ || !iso_input_has_batch(ready->plan->program->inputs[bound->input]) ||
+                bound->array->dim[0] == 0)
+                continue;
+            if (range)
+                range[count] = (iso_row_range){bound->array->offset[0], bound->array->dim[0]};
+            count++;
+        }
+    return count;
+}
+
+static iso_status make_reads(const iso_runtime *runtime, iso_executable *ready)
+{
+    int count = list_reads(runtime, ready, NULL);
+    if (ready->reads || count == 0)
+        return ISO_OK;
+    ready->reads = iso_new((size_t)count * sizeof *ready->reads);
+    if (!ready->reads)
+        return iso_error(ISO_NO_MEMORY, "no memory for the rows that slots read");
+    list_reads(runtime, ready, ready->reads);
+    ready->n_reads = reads_merge(ready->reads, count);
+    return ISO_OK;
+}
+
+iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
+                             bool refused)
+{
+    iso_status status = refused ? ISO_OK : make_reads(runtime, ready);
+    static const iso_row_range none;
+    bool reads = !refused && ready->reads;
+    iso_status prepared = batch->prepare(batch, reads ? ready->reads : &none, reads ? ready->n_reads : 0);
+    return status == ISO_OK ? prepared : status;
+}

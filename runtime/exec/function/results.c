@@ -1,0 +1,160 @@
+#include "runtime/exec/function/results_impl.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/backend/fault.h"
+#include "runtime/base/memory.h"
+
+/* ---- memory ---- */
+
+static iso_status make_step(const iso_runtime *runtime, iso_step_results *step)
+{
+    const iso_device *device = runtime->device;
+    iso_status status = ISO_OK;
+    void *memory;
+    ISO_TRY(device->allocate_pinned(device, sizeof *step->memory, "the results of a step", &memory));
+    step->memory = memory;
+    if (!device->host_access) {
+        ISO_TRY(device->allocate_pinned(device, (size_t)runtime->n_locals * sizeof *step->faults + 1,
+                                        "the faults of a step", &memory));
+        step->faults = memory;
+    }
+    step->ended = iso_new(((size_t)runtime->n_locals + 1) * sizeof *step->ended);
+    if (!step->ended)
+        ISO_TRY(iso_no_memory("the events of %d slots", runtime->n_locals));
+    for (int l = 0; l < runtime->n_locals; l++)
+        ISO_TRY(device->create_event(runtime->locals[l].device, &step->ended[l]));
+done:
+    return status;
+}
+
+iso_status iso_results_create(const iso_runtime *runtime, iso_steps_ahead *steps)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < ISO_STEPS_AHEAD && status == ISO_OK; i++)
+        status = make_step(runtime, &steps->step[i]);
+    return status;
+}
+
+static void free_step(const iso_runtime *runtime, iso_step_results *step)
+{
+    for (int l = 0; step->ended && l < runtime->n_locals; l++)
+        runtime->device->destroy_event(step->ended[l]);
+    iso_free(step->ended);
+    runtime->device->release_pinned(runtime->device, step->faults);
+    runtime->device->release_pinned(runtime->device, step->memory);
+}
+
+void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps)
+{
+    for (int i = 0; i < steps->count; i++)
+        iso_results_wait(runtime, &steps->step[(steps->first + i) % ISO_STEPS_AHEAD]);
+    for (int i = 0; i < ISO_STEPS_AHEAD; i++)
+        free_step(runtime, &steps->step[i]);
+}
+
+iso_step_results *iso_results_next(iso_steps_ahead *steps)
+{
+    iso_step_results *next = &steps->step[(steps->first + steps->count) % ISO_STEPS_AHEAD];
+    *next = (iso_step_results){.memory = next->memory, .faults = next->faults, .ended = next->ended};
+    return next;
+}
+
+/* ---- reading ---- */
+
+/* Makes work that the host queues later on the runtime's own stream wait for the step. */
+void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results)
+{
+    const iso_device *device = runtime->device;
+    iso_stream *stream = runtime->locals[0].stream;
+    for (int i = 0; results->scalars && i < program->n_outputs; i++) {
+        int value = program->output_value[i];
+        device->copy(stream, &results->memory->output[i],
+                     iso_executable_value(runtime, results->ready, 0, value),
+                     iso_dtype_size(program->values[value].tensor->dtype));
+    }
+    device->copy(stream, &results->memory->total, results->ready->slot[0].fault_total, sizeof(double));
+    for (int l = 0; l < runtime->n_locals; l++) {
+        iso_local_slot *slot = &runtime->locals[l];
+        if (results->faults) /* the kernels of the next step may raise others before the host reads these */
+            device->copy(slot->stream, &results->faults[l], slot->kernel_fault, offsetof(iso_fault, text));
+        device->record(results->ended[l], runtime->locals[l].stream);
+        device->await(runtime->stream, results->ended[l]);
+    }
+}
+
+iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *results)
+{
+    iso_status status = ISO_OK;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        iso_status one = runtime->device->wait_event(results->ended[l]);
+        status = status == ISO_OK ? one : status;
+    }
+    return status;
+}
+
+double iso_results_output(const iso_program *program, const iso_step_results *results, int output)
+{
+    iso_dtype dtype = program->values[program->output_value[output]].tensor->dtype;
+    return iso_element_get(&results->memory->output[output], dtype, 0);
+}
+
+/* ---- faults ---- */
+
+/* Writes the row of the data set for a row of the batch: " of the batch (row 4711 of the data set)". */
+static void say_source(const iso_step_results *results, int64_t row, char *text, size_t size)
+{
+    const iso_batch *batch = results->batch;
+    int64_t source = batch ? batch->source_row(batch, results->position, row) : -1;
+    if (source < 0)
+        snprintf(text, size, " of the batch");
+    else
+        snprintf(text, size, " of the batch (row %" PRId64 " of the data set)", source);
+}
+
+/* Words what the kernels of a slot raised, with the op's layer, which losses lack. */
+static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
+{
+    const iso_plan *plan = results->ready->plan;
+    char source[80] = "";
+    if (!iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
+        return;
+    const iso_op *op = plan->program->steps[plan->instructions[found->instruction].step].op;
+    const iso_array *in = sp->instruction[found->instruction].call.in;
+    const iso_shape *shape = &op->inputs[found->input]->shape;
+    if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
+        say_source(results, iso_fault_row(found, in), source, sizeof source);
+    iso_fault_say(found, op->type, in, source);
+    const char *layer = iso_op_layer(plan->program->graph, op);
+    size_t length = strlen(found->text);
+    if (*layer)
+        snprintf(found->text + length, sizeof found->text - length, ", in layer '%s'", layer);
+}
+
+iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results)
+{
+    iso_status status = ISO_OK;
+    for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
+        iso_fault found = results->faults ? results->faults[l] : *runtime->locals[l].kernel_fault;
+        word_fault(results, &results->ready->slot[l], &found);
+        if (iso_fault_raised(&found))
+            status = iso_error(ISO_INVALID, "%s", found.text);
+    }
+    return status;
+}
+
+iso_status iso_results_clear_faults(const iso_runtime *runtime)
+{
+    const char zero = 0;
+    iso_status status = ISO_OK;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        iso_stream *stream = runtime->locals[l].stream;
+        runtime->device->fill(stream, runtime->locals[l].kernel_fault, &zero, 1, sizeof(iso_fault));
+        iso_status one = runtime->device->wait(stream);
+        status = status == ISO_OK ? one : status;
+    }
+    return status;
+}

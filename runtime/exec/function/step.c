@@ -1,0 +1,594 @@
+/* A step: every thread runs the instruction list for its slots; the threads synchronize at exchanges. */
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "runtime/backend/fault.h"
+#include "runtime/base/clock.h"
+#include "runtime/exec/function/function_impl.h"
+#include "runtime/exec/function/recorder_impl.h"
+
+typedef struct step {
+    iso_function *function;
+    iso_runtime *runtime;
+    iso_executable *ready;
+    const iso_batch *batch;
+    iso_recorder *recorder;    /* NULL: this step is not recorded */
+    bool stop;                 /* this rank was asked to stop */
+    bool takes_weights;        /* the step before has left its new weights to this one */
+    int staging;               /* which of its buffers a read uses */
+    const atomic_int *lost;    /* the watchdog's word; NULL without one */
+    const iso_step_info *info; /* pinned */
+    iso_step_results *results;
+    bool end_is_ordered; /* by events */
+} step;
+
+/* ---- recording ---- */
+
+/* Records the begin of an event of a local slot; events nest. */
+static void event_begin(const step *s, int local, iso_event_kind kind, int instruction)
+{
+    if (s->recorder)
+        iso_recorder_open(s->recorder, local, kind, instruction, 1);
+}
+
+static void event_end(const step *s, int local)
+{
+    if (s->recorder)
+        iso_recorder_close(s->recorder, local);
+}
+
+/* The same for all slots of a thread. */
+static void begin_all(const step *s, int first, int end, iso_event_kind kind, int instruction)
+{
+    for (int l = first; s->recorder && l < end; l++)
+        event_begin(s, l, kind, instruction);
+}
+
+static void end_all(const step *s, int first, int end)
+{
+    for (int l = first; s->recorder && l < end; l++)
+        event_end(s, l);
+}
+
+/* The messages of an exchange that have arrived. */
+static void note_flight(const step *s, const iso_exchange *exchange, int thread, int instruction)
+{
+    int64_t sent, arrived;
+    if (s->recorder && thread == 0 && iso_exchange_flight(exchange, &sent, &arrived))
+        iso_recorder_note_span(s->recorder, 0, ISO_EVENT_FLIGHT, instruction, sent, arrived);
+}
+
+/* ---- instructions of one slot ---- */
+
+static iso_status step_read_part(const step *s, const iso_slot_instruction *bound, void *out)
+{
+    const iso_array *array = bound->array;
+    iso_box part = {.rank = array->rank - 1};
+    for (int d = 1; d < array->rank; d++) {
+        part.offset[d - 1] = array->offset[d];
+        part.extent[d - 1] = array->dim[d];
+    }
+    return s->batch->read_part(s->batch, bound->input, array->offset[0], array->dim[0], &part, array->dtype,
+                               out);
+}
+
+static iso_status step_clear(iso_stream *stream, const iso_array *array)
+{
+    const char zero = 0;
+    stream->device->fill(stream, array->data, &zero, 1, iso_array_bytes(array));
+    return stream->device->wait(stream);
+}
+
+/* A fault that the host finds; the first one of a step is kept. */
+static void step_raise(iso_local_slot *slot, iso_status status)
+{
+    if (status == ISO_OK || iso_fault_raised(&slot->fault))
+        return;
+    slot->fault_status = status;
+    iso_fault_raise(&slot->fault, "%s", iso_error_message());
+}
+
+/* Reads the slot's part of a batch into `out`. */
+static iso_status read_rows(const step *s, const iso_slot_instruction *bound, void *out)
+{
+    const iso_array *array = bound->array;
+    /* the first dimension is the rows; a scalar is one row */
+    int64_t begin = array->rank ? array->offset[0] : 0, rows = array->rank ? array->dim[0] : 1;
+    for (int d = 1; d < array->rank; d++)
+        if (array->dim[d] != array->global[d])
+            return step_read_part(s, bound, out);
+    char *rest = (char *)out + iso_array_bytes(array) / (size_t)rows * (size_t)bound->turn;
+    iso_status status =
+        s->batch->read(s->batch, bound->input, begin + bound->turn, rows - bound->turn, array->dtype, rest);
+    if (status != ISO_OK || bound->turn == 0)
+        return status;
+    return s->batch->read(s->batch, bound->input, begin, bound->turn, array->dtype, out);
+}
+
+/* Reads rows of the batch. If the host reads them into pinned memory, the recorded event is the copy from there. */
+static void run_read(const step *s, int local, int number)
+{
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    const iso_slot_instruction *bound = &sp->instruction[number];
+    const iso_array *array = bound->array;
+    void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
+    const bool any = iso_array_count(array) > 0, refused = iso_fault_raised(&sp->local->fault);
+    iso_status status = ISO_OK;
+    if (!staging)
+        event_begin(s, local, ISO_EVENT_OP, number);
+    if (any && refused) /* a refused batch is not read */
+        status = step_clear(sp->local->stream, array);
+    else if (any)
+        status = read_rows(s, bound, out);
+    if (staging)
+        event_begin(s, local, ISO_EVENT_OP, number);
+    if (staging && status == ISO_OK && any && !refused)
+        sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
+    event_end(s, local);
+    step_raise(sp->local, status);
+}
+
+static void launch(const step *s, int local, int instruction, int count)
+{
+    const iso_slot_instruction *bound = &s->ready->slot[local].instruction[instruction];
+    bool marked = s->recorder && iso_recorder_marks(s->recorder);
+    if (s->recorder && !marked)
+        iso_recorder_open(s->recorder, local, ISO_EVENT_OP, instruction, count);
+    iso_status status = s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
+    step_raise(&s->runtime->locals[local], status);
+    if (marked)
+        iso_recorder_note_marked(s->recorder, local, instruction, count);
+    else
+        event_end(s, local);
+}
+
+/* The number of instructions that are launched together: 1 if the host computes them and messages must make progress
+ * meanwhile, or if the host's clock times each instruction. */
+static int launched_count(const step *s, const iso_slot_instruction *bound, bool travels)
+{
+    bool timed =
+        s->recorder && s->recorder->detail == ISO_TRACE_INSTRUCTIONS && !iso_recorder_marks(s->recorder);
+    return timed || (travels && s->runtime->device->host_access) ? 1 : bound->rest;
+}
+
+/* Runs instructions [from, stop) of a slot, which are between two exchanges. */
+static void run_instructions(const step *s, int local, int from, int stop, bool travels)
+{
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    for (int k = from, count; k < stop; k += count) {
+        const iso_slot_instruction *bound = &sp->instruction[k];
+        count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, travels);
+        if (bound->kind == ISO_READ)
+            run_read(s, local, k);
+        else
+            launch(s, local, k, count);
+        for (int i = 0; i < count; i++)
+            sp->local->flops += bound[i].flops;
+        if (travels)
+            iso_fabric_progress(s->runtime->fabric);
+    }
+}
+
+/* ---- the begin and end of a step ---- */
+
+static void begin_slot(const step *s, int local)
+{
+    iso_local_slot *slot = &s->runtime->locals[local];
+    slot->stream->device->copy(slot->stream, slot->info, s->info, sizeof *s->info);
+}
+
+/* After the faults are counted, an error is reported when the ranks agree next. */
+static void step_note_lost(iso_local_slot *slot, iso_status status)
+{
+    if (status == ISO_OK)
+        return;
+    slot->lost = true;
+    step_raise(slot, status);
+}
+
+/* Whether events order the end of the step: all of its exchanges. */
+static bool end_is_ordered(const step *s)
+{
+    const iso_plan *plan = s->ready->plan;
+    bool ordered =
+        iso_exchange_is_ordered(plan->epilogue) && (!plan->faults || iso_exchange_is_ordered(plan->faults));
+    for (int b = 0; ordered && b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b) && iso_exchange_is_active(plan->bucket_exchange[b]))
+            ordered = iso_exchange_is_ordered(plan->bucket_exchange[b]);
+    return ordered;
+}
+
+/* Whether what is queued must be done before an exchange begins: exchanges read and write the slots' memory at once,
+ * or slots read each other's memory. */
+static bool waits_for_queued(const step *s, const iso_exchange *exchange)
+{
+    const iso_device *device = s->runtime->device;
+    return !device->host_access && (!device->gather || iso_exchange_is_active(exchange));
+}
+
+/* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
+static void tell_failed(const step *s, iso_local_slot *slot)
+{
+    iso_status status = slot->stream->device->check(slot->stream);
+    if (status == ISO_OK)
+        return;
+    step_raise(slot, status);
+    iso_fabric_tell_trouble(s->runtime->fabric, true);
+}
+
+/* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
+ * change. Other hosts learn of faults by messages alone: before these are sent, the host sees whether the faults were
+ * counted. */
+static void prepare_end(const step *s, int local)
+{
+    const iso_plan *plan = s->ready->plan;
+    const iso_backend *backend = s->runtime->backend;
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    iso_local_slot *slot = sp->local;
+    backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
+    for (int k = 0; k < plan->buckets->kinds; k++)
+        iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
+                            plan->program, local, &sp->rates[k]);
+    double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
+    backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
+    if ((s->end_is_ordered && s->runtime->site.one_host) || !waits_for_queued(s, plan->epilogue)) {
+        tell_failed(s, slot);
+        return;
+    }
+    slot->fault_known = iso_fault_raised(&slot->fault);
+    iso_status status = slot->stream->device->wait(slot->stream);
+    if (status == ISO_OK)
+        return;
+    step_raise(slot, status);
+    stop += 1; /* by a kernel again, since the count may not have been executed, or by a copy */
+    backend->count_fault(slot->kernel_fault, stop, sp->fault, slot->stream);
+    if (slot->stream->device->wait(slot->stream) != ISO_OK)
+        step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
+    slot->fault_known = !slot->lost;
+}
+
+static void finish_queued(const step *s, const iso_exchange *exchange, int first, int end)
+{
+    for (int l = first; waits_for_queued(s, exchange) && l < end; l++) {
+        iso_local_slot *slot = &s->runtime->locals[l];
+        step_raise(slot, slot->stream->device->wait(slot->stream));
+    }
+}
+
+/* The same before it ends, of what pulls have queued; after the faults are counted, if it is of the end of a step. */
+static void finish_pulls(const step *s, const iso_exchange *exchange, int first, int end, bool counted)
+{
+    if (!s->runtime->device->gather || !iso_exchange_is_active(exchange))
+        return;
+    for (int l = first; l < end; l++) {
+        iso_local_slot *slot = &s->runtime->locals[l];
+        iso_status status = slot->stream->device->wait(slot->stream);
+        if (counted)
+            step_note_lost(slot, status);
+        else
+            step_raise(slot, status);
+    }
+}
+
+/* Orders the streams before an exchange: pulls wait for what slots have queued, by events, or the host waits. At
+ * the end of a step, one choice holds for all exchanges, because slots change there what others have read. */
+static void tell_written(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+{
+    for (int l = first; ordered && l < end; l++)
+        iso_exchange_ready(exchange, s->runtime->locals[l].slot);
+}
+
+static void order_before(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+{
+    if (!ordered)
+        finish_queued(s, exchange, first, end);
+    else
+        tell_written(s, exchange, ordered, first, end);
+}
+
+/* counted: of the end of the step. */
+static void order_pulls(const step *s, const iso_exchange *exchange, bool ordered, int first, int end,
+                        bool counted)
+{
+    if (!ordered)
+        finish_pulls(s, exchange, first, end, counted);
+    else
+        for (int l = first; l < end; l++)
+            iso_exchange_read(exchange, s->runtime->locals[l].slot);
+}
+
+static void await_readers(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+{
+    for (int l = first; ordered && l < end; l++)
+        iso_exchange_resume(exchange, s->runtime->locals[l].slot);
+}
+
+/* Failed messages are a fault of the step on all ranks, and so is a device that failed in an earlier one: this one
+ * can count nothing. Called by thread 0. */
+static void tell_failures(const step *s)
+{
+    iso_runtime *runtime = s->runtime;
+    if (runtime->device_failed && runtime->site.one_host)
+        iso_fabric_tell_trouble(runtime->fabric, true);
+    runtime->failures_reported = iso_fabric_failures(runtime->fabric);
+    if (runtime->failures_reported > 0)
+        step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
+}
+
+/* Changes nothing after a fault of any slot or a failed message of this rank. */
+static void change_state(const step *s, int local)
+{
+    const iso_slot_plan *sp = &s->ready->slot[local];
+    bool known = s->runtime->device->host_access; /* else the device finds out when it is there */
+    if ((known && iso_step_faults(*sp->fault_total) != 0) || iso_fabric_failures(s->runtime->fabric) > 0)
+        return;
+    iso_updates_apply(s->runtime, s->ready, s->function->updates, local);
+    s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
+    if (s->runtime->mesh->n_slots > 1 &&
+        !s->runtime->device->gather) /* others will read what is changed here */
+        step_note_lost(sp->local, sp->local->stream->device->wait(sp->local->stream));
+}
+
+/* Ends an exchange whose event has begun. */
+static void end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end, int number)
+{
+    begin_all(s, first, end, ISO_EVENT_RELEASE, number);
+    iso_exchange_end(exchange, thread);
+    end_all(s, first, end);
+    end_all(s, first, end);
+}
+
+static void pull(const step *s, iso_exchange *exchange, int local, int number)
+{
+    event_begin(s, local, ISO_EVENT_PULL, number);
+    iso_exchange_pull(exchange, s->runtime->locals[local].slot);
+    event_end(s, local);
+}
+
+static void run_weight_gather(const step *s, int thread, int first, int end)
+{
+    iso_exchange *weight_gather = s->ready->plan->weight_gather;
+    bool ordered = iso_exchange_is_ordered(weight_gather);
+    begin_all(s, first, end, ISO_EVENT_WEIGHT_GATHER, -1);
+    begin_all(s, first, end, ISO_EVENT_WAIT, -1);
+    order_before(s, weight_gather, ordered, first, end);
+    iso_exchange_begin(weight_gather, thread);
+    note_flight(s, weight_gather, thread, -1);
+    end_all(s, first, end);
+    for (int l = first; l < end; l++)
+        pull(s, weight_gather, l, -1);
+    order_pulls(s, weight_gather, ordered, first, end, true);
+    end_exchange(s, weight_gather, thread, first, end, -1);
+    await_readers(s, weight_gather, ordered, first, end);
+}
+
+/* If there are many slots, slot 0 sums their faults. */
+static void run_faults(const step *s, int thread, int first, int end)
+{
+    iso_exchange *faults = s->ready->plan->faults;
+    begin_all(s, first, end, ISO_EVENT_WAIT, -1);
+    tell_written(s, faults, s->end_is_ordered, first, end);
+    iso_exchange_begin(faults, thread);
+    for (int l = first; l < end; l++)
+        iso_exchange_pull(faults, s->runtime->locals[l].slot);
+    order_pulls(s, faults, s->end_is_ordered, first, end, true);
+    iso_exchange_end(faults, thread);
+    await_readers(s, faults, s->end_is_ordered, first, end);
+    end_all(s, first, end);
+}
+
+/* The buckets whose exchange began while slots computed. */
+static void wait_for_buckets(const step *s, int thread, int first, int end)
+{
+    const iso_plan *plan = s->ready->plan;
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            iso_exchange_wait(plan->bucket_exchange[b], thread);
+    for (int b = 0; b < plan->buckets->count; b++)
+        for (int l = first; iso_plan_goes_early(plan, b) && l < end; l++)
+            iso_exchange_await_arrivals(plan->bucket_exchange[b], s->runtime->locals[l].slot);
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            note_flight(s, plan->bucket_exchange[b], thread, plan->bucket_begin[b]);
+}
+
+static void end_buckets(const step *s, int thread)
+{
+    const iso_plan *plan = s->ready->plan;
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_goes_early(plan, b))
+            iso_exchange_end(plan->bucket_exchange[b], thread);
+}
+
+static void run_end(const step *s, int thread, int first, int end)
+{
+    const iso_plan *plan = s->ready->plan;
+    if (thread == 0)
+        tell_failures(s);
+    for (int l = first; l < end; l++) {
+        event_begin(s, l, ISO_EVENT_PREPARE, -1);
+        prepare_end(s, l);
+        event_end(s, l);
+    }
+    if (plan->faults)
+        run_faults(s, thread, first, end);
+    begin_all(s, first, end, ISO_EVENT_EPILOGUE, -1);
+    begin_all(s, first, end, ISO_EVENT_WAIT, -1);
+    tell_written(s, plan->epilogue, s->end_is_ordered, first, end);
+    iso_exchange_start(plan->epilogue, thread);
+    wait_for_buckets(s, thread, first, end);
+    iso_exchange_wait(plan->epilogue, thread);
+    if (thread == 0)
+        s->results->troubled = iso_fabric_troubled(s->runtime->fabric);
+    note_flight(s, plan->epilogue, thread, -1);
+    end_all(s, first, end);
+    for (int l = first; l < end; l++) {
+        pull(s, plan->epilogue, l, -1);
+        event_begin(s, l, ISO_EVENT_UPDATE, -1);
+        change_state(s, l);
+        event_end(s, l);
+    }
+    order_pulls(s, plan->epilogue, s->end_is_ordered, first, end, true);
+    end_buckets(s, thread);
+    end_exchange(s, plan->epilogue, thread, first, end, -1);
+    await_readers(s, plan->epilogue, s->end_is_ordered, first, end);
+    if (plan->weight_gather && !s->function->leaves_weights)
+        run_weight_gather(s, thread, first, end);
+}
+
+/* ---- a thread's part ---- */
+
+/* The next instruction at which slots synchronize. */
+static int next_barrier(const iso_plan *plan, int from)
+{
+    while (from < plan->n_instructions && plan->instructions[from].kind != ISO_EXCHANGE &&
+           plan->instructions[from].kind != ISO_BEGIN)
+        from++;
+    return from;
+}
+
+static void run_exchange(const step *s, int number, int thread, int first, int end)
+{
+    const iso_instruction *instruction = &s->ready->plan->instructions[number];
+    iso_exchange *exchange = instruction->exchange;
+    if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
+        return;
+    bool begins = instruction->kind == ISO_BEGIN, ordered = iso_exchange_is_ordered(exchange);
+    begin_all(s, first, end, begins ? ISO_EVENT_BEGIN : ISO_EVENT_EXCHANGE, number);
+    if (!begins)
+        begin_all(s, first, end, ISO_EVENT_WAIT, number);
+    order_before(s, exchange, ordered, first, end);
+    if (begins || instruction->begin == number)
+        iso_exchange_start(exchange, thread);
+    if (!begins) {
+        iso_exchange_wait(exchange, thread);
+        note_flight(s, exchange, thread, number);
+    }
+    end_all(s, first, end);
+    if (begins)
+        return;
+    for (int l = first; l < end; l++)
+        pull(s, exchange, l, number);
+    order_pulls(s, exchange, ordered, first, end, false);
+    end_exchange(s, exchange, thread, first, end, number);
+    await_readers(s, exchange, ordered, first, end);
+}
+
+static void run_thread(void *arg, int thread)
+{
+    step *s = arg;
+    const iso_plan *plan = s->ready->plan;
+    int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
+    bool travels = thread == 0 && !s->runtime->site.one_host;
+    begin_all(s, first, end, ISO_EVENT_STEP, -1);
+    for (int l = first; l < end; l++)
+        begin_slot(s, l);
+    for (int i = 0; i < plan->n_instructions;) {
+        int stop = next_barrier(plan, i);
+        for (int l = first; l < end; l++)
+            run_instructions(s, l, i, stop, travels);
+        if (stop < plan->n_instructions)
+            run_exchange(s, stop++, thread, first, end);
+        i = stop;
+        if (s->lost && atomic_load_explicit(s->lost, memory_order_relaxed)) {
+            if (thread == 0)
+                iso_fabric_abandon(s->runtime->fabric);
+            return;
+        }
+    }
+    run_end(s, thread, first, end);
+    end_all(s, first, end);
+}
+
+/* The first fault that the host raised on this rank, and copies that failed after the faults were counted. */
+static void note_host_faults(iso_runtime *runtime, iso_step_results *results)
+{
+    for (int l = 0; l < runtime->n_locals; l++) {
+        const iso_local_slot *slot = &runtime->locals[l];
+        runtime->device_failed |= slot->lost;
+        if (slot->lost)
+            iso_agree_later(runtime->ctx, iso_error(ISO_FAILED, "%s", slot->fault.text));
+        results->fault_known |= slot->fault_known;
+        if (!iso_fault_raised(&slot->fault) || results->refused != ISO_OK || results->failed != ISO_OK)
+            continue;
+        results->failed = slot->fault_status ? slot->fault_status : ISO_INVALID;
+        snprintf(results->message, sizeof results->message, "%s", slot->fault.text);
+    }
+}
+
+/* A refused batch is a fault of all slots of this rank. So is one of the step before if that is not concluded: until
+ * all ranks know of a fault nothing changes. */
+static void begin_faults(const iso_function *function, const iso_step_results *results)
+{
+    const iso_runtime *runtime = function->runtime;
+    const iso_step_results *before = &function->steps.step[function->steps.first];
+    iso_status earlier = before->refused != ISO_OK ? before->refused : before->failed;
+    bool pending = function->steps.count > 0 && earlier != ISO_OK;
+    for (int l = 0; l < runtime->n_locals; l++) {
+        iso_local_slot *slot = &runtime->locals[l];
+        iso_fault_clear(&slot->fault);
+        slot->lost = slot->fault_known = false;
+        slot->fault_status = pending ? earlier : results->refused;
+        if (results->refused != ISO_OK || pending)
+            iso_fault_raise(&slot->fault, "%s", pending ? before->message : results->message);
+    }
+}
+
+/* Before the second run: the first one has loaded all kernels. */
+static void capture_instructions(const step *s)
+{
+    for (int l = 0; l < s->runtime->n_locals; l++)
+        step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->ready, l));
+}
+
+void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results)
+{
+    iso_runtime *runtime = function->runtime;
+    iso_executable *ready = results->ready;
+    step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
+    s.recorder = iso_recorder_of_step(function->recorder);
+    results->memory->info =
+        (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
+    results->memory->total = 0;
+    s.results = results;
+    s.info = &results->memory->info;
+    s.staging = results == &function->steps.step[0] ? 0 : 1;
+    begin_faults(function, results);
+    s.stop = iso_stop_wanted(runtime->ctx);
+    iso_watch *watch = iso_context_watch(runtime->ctx);
+    s.lost = iso_watch_word(watch);
+    iso_status entered = iso_watch_enter(watch, &function->step_name); /* its exchanges wait, not it */
+    iso_watch_leave(watch);
+    if (runtime->n_locals == 0 || entered != ISO_OK)
+        return;
+    int64_t begun = iso_watch_time(watch);
+    if (ready->runs == 1)
+        capture_instructions(&s);
+    ready->runs = ready->runs < 2 ? ready->runs + 1 : 2;
+    s.takes_weights = runtime->left == ready;
+    s.end_is_ordered = end_is_ordered(&s);
+    iso_thread_pool_run(runtime->pool, run_thread, &s);
+    runtime->left = function->leaves_weights && ready->plan->weight_gather ? ready : NULL;
+    iso_watch_step_done(watch, begun);
+    note_host_faults(runtime, results);
+    iso_results_queue(runtime, function->program, results);
+}
+
+static void run_left_thread(void *arg, int thread)
+{
+    const step *s = arg;
+    run_weight_gather(s, thread, s->runtime->first_local[thread], s->runtime->first_local[thread + 1]);
+}
+
+void iso_step_send_left_weights(iso_runtime *runtime)
+{
+    step s = {.runtime = runtime, .ready = runtime->left};
+    if (!s.ready)
+        return;
+    runtime->left = NULL;
+    iso_thread_pool_run(runtime->pool, run_left_thread, &s);
+    iso_agree_later(runtime->ctx, iso_runtime_finish(runtime)); /* it comes after the end of the step */
+    if (iso_fabric_failures(runtime->fabric) > runtime->failures_reported)
+        iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
+}

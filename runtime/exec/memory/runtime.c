@@ -1,0 +1,640 @@
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/control/control.h"
+#include "runtime/base/environment.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/list.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/function/function_impl.h"
+#include "runtime/exec/memory/runtime_impl.h"
+#include "runtime/session/session.h"
+
+static const char CHUNK_BYTES[] = "ISOGRID_CHUNK_BYTES";
+enum { MEGABYTE = 1 << 20 };
+
+/* ---- set-up ---- */
+
+static iso_status find_distribution(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    runtime->distribution = runtime->graph->distribution;
+    if (!runtime->distribution) {
+        ISO_TRY(iso_data_parallel_create(NULL, &runtime->own_distribution));
+        runtime->distribution = runtime->own_distribution;
+    }
+    ISO_TRY(iso_distribution_resolve(runtime->distribution, runtime->ctx));
+    runtime->mesh = runtime->distribution->mesh;
+done:
+    return status;
+}
+
+/* Whether some rank hosts no slot. */
+static iso_status find_idle_ranks(iso_runtime *runtime)
+{
+    int ranks = iso_ranks(runtime->ctx), hosting = 0;
+    bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
+    if (!hosts)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
+        bool *its = &hosts[runtime->mesh->rank_of_slot[s]];
+        hosting += !*its;
+        *its = true;
+    }
+    iso_free(hosts);
+    runtime->idle_ranks = hosting < ranks;
+    return ISO_OK;
+}
+
+/* Local slots in the order of the mesh, in contiguous blocks on the threads. The slots of a host take devices in
+ * turn. */
+static iso_status place_slots(iso_runtime *runtime)
+{
+    const iso_mesh *mesh = runtime->mesh;
+    int me = iso_rank(runtime->ctx), host = iso_host_of_rank(runtime->ctx, me), n = 0;
+    runtime->locals = iso_new(((size_t)mesh->n_slots + 1) * sizeof *runtime->locals);
+    if (!runtime->locals)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d slots", mesh->n_slots);
+    for (int s = 0, turn = 0; s < mesh->n_slots; s++) {
+        if (mesh->rank_of_slot[s] == me)
+            runtime->locals[n++] = (iso_local_slot){.slot = s, .device = runtime->backend->device(turn)};
+        turn += iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]) == host;
+    }
+    runtime->device = n > 0 ? runtime->locals[0].device : runtime->backend->device(0);
+    runtime->n_locals = n;
+    runtime->n_threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
+    runtime->first_local = iso_new(((size_t)runtime->n_threads + 1) * sizeof *runtime->first_local);
+    runtime->n_scratch = runtime->device->host_access ? runtime->n_threads : runtime->n_locals;
+    runtime->scratch = iso_new((size_t)runtime->n_scratch * sizeof *runtime->scratch + 1);
+    if (!runtime->first_local || !runtime->scratch)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", runtime->n_threads);
+    for (int t = 0; t <= runtime->n_threads; t++)
+        runtime->first_local[t] = (int)((int64_t)t * n / runtime->n_threads);
+    for (int t = 0; t < runtime->n_threads; t++)
+        for (int i = runtime->first_local[t]; i < runtime->first_local[t + 1]; i++)
+            runtime->locals[i].thread = t;
+    return find_idle_ranks(runtime);
+}
+
+iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes)
+{
+    int value;
+    iso_status status = iso_environment_integer(CHUNK_BYTES, 1 << 30, &value);
+    if (status == ISO_OK)
+        *bytes = iso_option(ctx, "cuda-aware", NULL) ? 0 : value > 0 ? (size_t)value : MEGABYTE;
+    return status;
+}
+
+/* Collective. */
+static iso_status agree_on_chunk_bytes(iso_context *ctx, size_t *bytes)
+{
+    iso_status status = iso_agree(ctx, iso_chunk_bytes(ctx, bytes));
+    return status == ISO_OK ? iso_agree_same(ctx, CHUNK_BYTES, *bytes,
+                                             getenv(CHUNK_BYTES) ? getenv(CHUNK_BYTES) : "no value")
+                            : status;
+}
+
+static iso_status runtime_make_fabric(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    int ranks = iso_ranks(runtime->ctx);
+    int *hosts = iso_new((size_t)ranks * sizeof *hosts);
+    if (!hosts)
+        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+    for (int r = 0; r < ranks; r++)
+        hosts[r] = iso_host_of_rank(runtime->ctx, r);
+    iso_topology topology = {.n_slots = runtime->mesh->n_slots,
+                             .n_ranks = ranks,
+                             .rank = iso_rank(runtime->ctx),
+                             .rank_of_slot = runtime->mesh->rank_of_slot,
+                             .host_of_rank = hosts,
+                             .n_threads = runtime->n_threads,
+                             .watch = iso_context_watch(runtime->ctx),
+                             .device = runtime->device,
+                             .stream_of_slot = runtime->stream_of_slot,
+                             .domain_of_slot = runtime->domains.of_slot,
+                             .reach_of_slot = runtime->domains.reach_of_slot};
+    ISO_TRY(agree_on_chunk_bytes(runtime->ctx, &topology.chunk_bytes));
+    ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
+                              runtime->backend->maximum, &runtime->fabric));
+    const char *method = iso_option(runtime->ctx, "collectives", "auto");
+    if (strcmp(method, "auto") != 0)
+        ISO_TRY(iso_fabric_use(runtime->fabric, method));
+done:
+    iso_free(hosts);
+    return status;
+}
+
+static iso_status runtime_start_threads(iso_runtime *runtime)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool crowded = (long)runtime->n_threads * iso_host_ranks(runtime->ctx) > cores;
+    return iso_thread_pool_create(runtime->n_threads, crowded, &runtime->pool);
+}
+
+static iso_status runtime_find_hosts(iso_runtime *runtime)
+{
+    const iso_mesh *mesh = runtime->mesh;
+    runtime->host_of_slot = iso_new((size_t)mesh->n_slots * sizeof *runtime->host_of_slot);
+    if (!runtime->host_of_slot)
+        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
+    bool one = true;
+    for (int s = 0; s < mesh->n_slots; s++) {
+        runtime->host_of_slot[s] = iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]);
+        one &= runtime->host_of_slot[s] == runtime->host_of_slot[0];
+    }
+    runtime->site.host_of_slot = runtime->host_of_slot;
+    runtime->site.one_host = one;
+    runtime->site.domain_of_slot = runtime->domains.of_slot;
+    runtime->site.one_domain = runtime->domains.count == 1;
+    return ISO_OK;
+}
+
+static size_t variable_offset(const void *arg, const iso_variable *variable, int slot)
+{
+    const iso_runtime *runtime = arg;
+    return runtime->variable[variable->id].offset[slot];
+}
+
+void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates)
+{
+    for (int b = 0; updates->state && b < updates->n_buckets; b++) {
+        int count = updates->state[b].n_slots * runtime->n_locals;
+        for (int i = 0; updates->state[b].data && i < count; i++)
+            iso_local_release(&runtime->locals[i / updates->state[b].n_slots], updates->state[b].data[i]);
+        iso_free(updates->state[b].data);
+        iso_free(updates->state[b].paths);
+        iso_free(updates->buckets[b].members);
+    }
+    iso_free(updates->buckets);
+    iso_free(updates->state);
+    iso_free(updates->applies);
+    iso_free(updates);
+}
+
+/* The device of a scratch memory (iso_runtime_scratch). */
+static const iso_device *device_of_scratch(const iso_runtime *runtime, int number)
+{
+    return runtime->device->host_access ? runtime->device : runtime->locals[number].device;
+}
+
+static void runtime_destroy(iso_runtime *runtime)
+{
+    if (!runtime)
+        return;
+    iso_thread_pool_destroy(runtime->pool);
+    if (runtime->device)
+        iso_runtime_finish(runtime);
+    for (iso_function *function = runtime->functions; function; function = function->next)
+        function->listed = false;
+    while (runtime->updates) {
+        iso_update_state *next = runtime->updates->next;
+        iso_runtime_free_updates(runtime, runtime->updates);
+        runtime->updates = next;
+    }
+    for (int i = 0; i < runtime->stored; i++) {
+        iso_free(runtime->variable[i].shown);
+        iso_free(runtime->variable[i].offset);
+        iso_free(runtime->variable[i].first_in_domain);
+        iso_free(runtime->variable[i].first_of_all);
+    }
+    for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
+        const iso_local_slot *slot = &runtime->locals[i];
+        iso_local_release(slot, slot->arena);
+        iso_local_release(slot, slot->info);
+        iso_local_release(slot, slot->kernel_fault);
+        slot->device->destroy_stream(slot->stream);
+    }
+    for (int t = 0; runtime->scratch && t < runtime->n_scratch; t++)
+        device_of_scratch(runtime, t)->release(device_of_scratch(runtime, t), runtime->scratch[t]);
+    if (runtime->device)
+        runtime->device->destroy_stream(runtime->stream);
+    iso_fabric_destroy(runtime->fabric);
+    iso_distribution_destroy(runtime->own_distribution);
+    iso_free(runtime->locals);
+    iso_free(runtime->first_local);
+    iso_free(runtime->scratch);
+    iso_free(runtime->variable);
+    iso_free(runtime->domain_bytes);
+    iso_domains_destroy(&runtime->domains);
+    iso_free(runtime->host_of_slot);
+    iso_free(runtime->stream_of_slot);
+    for (int i = 0; i < runtime->n_spares; i++)
+        iso_free(runtime->spares[i].offset);
+    iso_free(runtime->spares);
+    iso_free(runtime->replicas.shards.shards);
+    iso_free(runtime);
+}
+
+/* Local. */
+static iso_status make_slots(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(runtime->device->create_stream(runtime->device, &runtime->stream));
+    runtime->stream_of_slot = iso_new((size_t)runtime->mesh->n_slots * sizeof *runtime->stream_of_slot);
+    if (!runtime->stream_of_slot)
+        return iso_no_memory("the streams of %d slots", runtime->mesh->n_slots);
+    for (int i = 0; i < runtime->n_locals; i++) {
+        iso_local_slot *slot = &runtime->locals[i];
+        void *info, *fault;
+        ISO_TRY(slot->device->create_stream(slot->device, &slot->stream));
+        runtime->stream_of_slot[slot->slot] = slot->stream;
+        ISO_TRY(iso_local_allocate(slot, sizeof *slot->info, "what a slot's kernels know of a step", &info));
+        slot->info = info;
+        ISO_TRY(iso_local_allocate(slot, sizeof *slot->kernel_fault, "the fault of a slot", &fault));
+        slot->kernel_fault = fault;
+    }
+done:
+    return status;
+}
+
+/* Hosts with one device have nothing to tell. If the others differ, plans are made for the first of the kinds.
+ * Collective. */
+static iso_status find_between_devices(iso_runtime *runtime)
+{
+    const iso_fabric *fabric = runtime->fabric;
+    int64_t found = iso_fabric_between_devices(fabric) ? 1 << iso_fabric_between(fabric) : 0;
+    iso_between_devices *first = &runtime->site.between_devices;
+    iso_status status = iso_all_reduce(runtime->ctx, ISO_REDUCE_OR, ISO_I64, &found, 1);
+    while (found && !(found >> *first & 1))
+        ++*first;
+    return status;
+}
+
+static iso_status runtime_set_up(iso_runtime *runtime)
+{
+    iso_status status = ISO_OK;
+    ISO_TRY(find_distribution(runtime));
+    ISO_TRY(iso_agree_backend(runtime->ctx, &runtime->backend));
+    ISO_TRY(iso_agree(runtime->ctx, place_slots(runtime)));
+    ISO_TRY(iso_agree(runtime->ctx, make_slots(runtime)));
+    ISO_TRY(iso_domains_create(runtime->ctx, runtime->mesh, runtime->device, runtime->stream_of_slot,
+                               &runtime->domains));
+    ISO_TRY(runtime_make_fabric(runtime));
+    runtime->site = (iso_site){.fabric = runtime->fabric,
+                               .backend = runtime->backend,
+                               .chunk_bytes = iso_fabric_topology(runtime->fabric)->chunk_bytes,
+                               .variable_offset = variable_offset,
+                               .slot_tables = iso_executable_table_bytes,
+                               .arg = runtime};
+    ISO_TRY(find_between_devices(runtime));
+    ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));
+    runtime->domain_bytes = iso_new((size_t)runtime->domains.count * sizeof *runtime->domain_bytes);
+    ISO_TRY(iso_agree(runtime->ctx, runtime->domain_bytes
+                                        ? runtime_start_threads(runtime)
+                                        : iso_error(ISO_NO_MEMORY, "no memory for a runtime")));
+done:
+    return status;
+}
+
+iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
+{
+    if (!graph->runtime) {
+        iso_runtime *runtime = iso_new(sizeof *runtime);
+        if (!runtime)
+            return iso_error(ISO_NO_MEMORY, "no memory for a runtime");
+        runtime->graph = graph;
+        runtime->ctx = graph->ctx;
+        iso_status status = runtime_set_up(runtime);
+        if (status != ISO_OK) {
+            runtime_destroy(runtime);
+            return status;
+        }
+        graph->runtime = runtime;
+        graph->destroy_runtime = runtime_destroy;
+    }
+    *out = graph->runtime;
+    return ISO_OK;
+}
+
+/* ---- variables ---- */
+
+iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return iso_layout_box(runtime->mesh, &runtime->variable[variable->id].layout, &variable->shape, slot);
+}
+
+void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return (char *)iso_fabric_shared_area(runtime->fabric, slot) +
+           runtime->variable[variable->id].offset[slot];
+}
+
+iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status)
+{
+    return runtime->device->host_access ? status : iso_agree(runtime->ctx, status);
+}
+
+iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variable *variable, int slot,
+                                    bool write, iso_mapping *mapping)
+{
+    iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+    size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
+    void *memory = iso_runtime_variable(runtime, variable, slot);
+    return write ? iso_map_to_write(runtime->stream, memory, bytes, mapping)
+                 : iso_map(runtime->stream, memory, bytes, mapping);
+}
+
+bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return runtime->variable[variable->id].first_in_domain[slot];
+}
+
+bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    return runtime->variable[variable->id].first_of_all[slot];
+}
+
+/* Keys by which slots with the same box are found; by_domain: only those of the same domain. */
+static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_domain,
+                      iso_hash_key *key)
+{
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
+        iso_box box = iso_runtime_variable_box(runtime, variable, s);
+        for (int i = 0; i < 2; i++) {
+            uint64_t hash = by_domain ? (uint64_t)runtime->domains.of_slot[s] + 2 : 0;
+            hash = iso_hash_bytes(hash + (uint64_t)i, box.offset, (size_t)box.rank * sizeof *box.offset);
+            key[s].word[i] = iso_hash_bytes(hash, box.extent, (size_t)box.rank * sizeof *box.extent);
+        }
+    }
+}
+
+/* Allocates memory for every box once in each domain. first[slot]: the first slot of its domain with the same
+ * box. */
+static void allocate_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
+{
+    iso_stored *stored = &runtime->variable[variable->id];
+    for (int s = 0; s < runtime->mesh->n_slots; s++) {
+        if (first[s] != s) {
+            stored->offset[s] = stored->offset[first[s]];
+            continue;
+        }
+        iso_box box = iso_runtime_variable_box(runtime, variable, s);
+        size_t *used = &runtime->domain_bytes[runtime->domains.of_slot[s]];
+        stored->offset[s] = *used;
+        *used += iso_plan_copy_bytes(variable, iso_box_count(&box));
+    }
+}
+
+static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
+{
+    iso_stored *stored = &runtime->variable[variable->id];
+    int slots = runtime->mesh->n_slots;
+    size_t count = (size_t)slots;
+    stored->layout = *layout;
+    stored->offset = iso_new(count * sizeof *stored->offset);
+    stored->first_in_domain = iso_new(count * sizeof *stored->first_in_domain);
+    stored->first_of_all = iso_new(count * sizeof *stored->first_of_all);
+    iso_hash_key *key = iso_new(count * sizeof *key);
+    int *first = iso_new(count * sizeof *first);
+    bool room = stored->offset && stored->first_in_domain && stored->first_of_all && key && first;
+    if (room) {
+        make_keys(runtime, variable, false, key);
+        room = iso_hash_firsts(key, slots, first);
+        for (int s = 0; room && s < slots; s++)
+            stored->first_of_all[s] = first[s] == s;
+        make_keys(runtime, variable, true, key);
+        room = room && iso_hash_firsts(key, slots, first);
+    }
+    for (int s = 0; room && s < slots; s++)
+        stored->first_in_domain[s] = first[s] == s;
+    iso_status status = ISO_OK;
+    if (room && !iso_runtime_take_set_aside(runtime, variable, stored, &status))
+        allocate_copies(runtime, variable, first);
+    iso_free(first);
+    iso_free(key);
+    stored->allocated = room;
+    return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
+}
+
+/* A layout map or a callback may have changed since the first function was made. */
+iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program)
+{
+    char was[ISO_LAYOUT_TEXT], now[ISO_LAYOUT_TEXT];
+    for (int i = 0; i < runtime->stored; i++) {
+        const iso_layout *stored = &runtime->variable[i].layout, *said = &program->variable_layout[i];
+        if (!iso_layout_equal(stored, said))
+            return iso_error(
+                ISO_INVALID,
+                "variable '%s' has layout '%s' since the graph's first function and cannot change to '%s'",
+                runtime->graph->variables[i]->path, iso_layout_text(runtime->mesh, stored, was, sizeof was),
+                iso_layout_text(runtime->mesh, said, now, sizeof now));
+    }
+    return ISO_OK;
+}
+
+static iso_status place_new(iso_runtime *runtime, const iso_program *program)
+{
+    iso_graph *graph = runtime->graph;
+    iso_status status = ISO_OK;
+    int first = runtime->stored;
+    ISO_TRY(iso_list_reserve(runtime->variable, first, graph->n_variables - first, "variables"));
+    runtime->stored = graph->n_variables;
+    for (int i = first; i < graph->n_variables; i++) {
+        runtime->variable[i] = (iso_stored){.allocated = false};
+        graph->variables[i]->allocated = true;
+        ISO_TRY(place_variable(runtime, graph->variables[i], &program->variable_layout[i]));
+    }
+done:
+    return status;
+}
+
+/* Each copy is filled by the rank of the first slot of its domain that uses it. */
+static iso_status initialize(iso_runtime *runtime, int first)
+{
+    iso_status status = ISO_OK;
+    for (int v = first; v < runtime->stored; v++)
+        for (int i = 0; i < runtime->n_locals; i++) {
+            const iso_variable *variable = runtime->graph->variables[v];
+            int slot = runtime->locals[i].slot;
+            if (runtime->variable[v].inherited || !iso_runtime_first_in_domain(runtime, variable, slot))
+                continue;
+            iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+            iso_mapping mapping;
+            ISO_TRY(iso_runtime_map_variable(runtime, variable, slot, true, &mapping));
+            ISO_TRY(iso_unmap(iso_initialize(variable, runtime->graph->seed, &box, mapping.data), &mapping));
+        }
+done:
+    return status;
+}
+
+iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program)
+{
+    iso_status status = ISO_OK;
+    int first = runtime->stored;
+    if (runtime->graph->n_variables == first)
+        return ISO_OK;
+    ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
+    ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
+    ISO_TRY(iso_agree(runtime->ctx, initialize(runtime, first))); /* no rank reads before all have written */
+done:
+    return status;
+}
+
+/* ---- memory of slots ---- */
+
+static iso_status runtime_grow(const iso_device *device, void **memory, size_t bytes, const char *what)
+{
+    device->release(device, *memory);
+    *memory = NULL;
+    return device->allocate(device, bytes, what, memory);
+}
+
+iso_status iso_runtime_finish(const iso_runtime *runtime)
+{
+    iso_status status = runtime->stream ? runtime->device->wait(runtime->stream) : ISO_OK;
+    for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
+        iso_stream *stream = runtime->locals[i].stream;
+        iso_status one = stream ? runtime->device->wait(stream) : ISO_OK;
+        status = status == ISO_OK ? one : status;
+    }
+    return status;
+}
+
+/* Bytes between the scratch memories of threads: a core prefetches beyond the end of what it reads, and would
+ * evict lines from another core's cache that are written all the time. */
+enum { SCRATCH_GAP = 2048 };
+
+static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scratch)
+{
+    iso_status status = ISO_OK;
+    if (arena > runtime->arena_bytes) {
+        for (int i = 0; i < runtime->n_locals; i++)
+            ISO_TRY(runtime_grow(runtime->locals[i].device, &runtime->locals[i].arena, arena,
+                                 "the arena of a slot"));
+        runtime->arena_bytes = arena;
+    }
+    if (scratch > runtime->scratch_bytes) {
+        for (int t = 0; t < runtime->n_scratch; t++)
+            ISO_TRY(runtime_grow(device_of_scratch(runtime, t), &runtime->scratch[t], scratch + SCRATCH_GAP,
+                                 "the scratch memory of kernels"));
+        runtime->scratch_bytes = scratch;
+    }
+done:
+    return status;
+}
+
+iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch)
+{
+    iso_status status = ISO_OK;
+    runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
+    ISO_TRY(iso_agree(runtime->ctx, iso_runtime_finish(runtime)));
+    ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->domain_bytes));
+    ISO_TRY(iso_agree(runtime->ctx, reserve_private(runtime, arena, scratch)));
+    runtime->generation++;
+done:
+    return status;
+}
+
+/* ---- the state of updates ---- */
+
+/* Lists the optimizers' ops of a program in `apply` (may be NULL). Returns their number. */
+static int list_applies(const iso_program *program, iso_op **apply)
+{
+    int count = 0;
+    for (int i = 0; i < program->n_changes; i++) {
+        if (!program->changes[i].apply)
+            continue;
+        if (apply)
+            apply[count] = program->changes[i].apply;
+        count++;
+    }
+    return count;
+}
+
+static iso_update_state *runtime_find_state(const iso_runtime *runtime, iso_op *const *apply, int applies)
+{
+    for (iso_update_state *known = runtime->updates; known; known = known->next)
+        if (known->n_applies == applies &&
+            memcmp(known->applies, apply, (size_t)applies * sizeof(iso_op *)) == 0)
+            return known;
+    return NULL;
+}
+
+static void runtime_fill(iso_stream *stream, void *data, iso_dtype dtype, int64_t count, double value)
+{
+    _Alignas(8) char element[8];
+    iso_element_set(element, dtype, 0, value);
+    stream->device->fill(stream, data, element, iso_dtype_size(dtype), (size_t)count);
+}
+
+static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucket, iso_bucket_state *state)
+{
+    iso_status status = ISO_OK;
+    double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
+    state->rule = iso_optimizer_rule_find(bucket->optimizer->rule);
+    state->n_slots = iso_optimizer_slots(bucket->optimizer, state->name, initial);
+    state->run = runtime->backend->optimizer(iso_optimizer_kernel(bucket->optimizer->rule), bucket->dtype);
+    if (!state->run)
+        return iso_error(ISO_FAILED, "the %s backend has no kernel for the optimizer '%s' in %s",
+                         runtime->backend->name, bucket->optimizer->rule, iso_dtype_name(bucket->dtype));
+    state->data = iso_new(((size_t)(state->n_slots * runtime->n_locals) + 1) * sizeof *state->data);
+    state->paths = iso_new(((size_t)(state->n_slots * bucket->n_members) + 1) * sizeof *state->paths);
+    if (!state->data || !state->paths)
+        return iso_error(ISO_NO_MEMORY, "no memory for the optimizer's state");
+    for (int i = 0; i < runtime->n_locals; i++) {
+        int64_t begin, count;
+        iso_bucket_part(bucket, runtime->mesh, runtime->locals[i].slot, &begin, &count);
+        for (int k = 0; k < state->n_slots; k++) {
+            void **data = &state->data[i * state->n_slots + k];
+            ISO_TRY(iso_local_allocate(&runtime->locals[i], (size_t)count * iso_dtype_size(bucket->dtype),
+                                       "the optimizer's state", data));
+            runtime_fill(runtime->locals[i].stream, *data, bucket->dtype, count, initial[k]);
+        }
+        ISO_TRY(runtime->device->wait(runtime->locals[i].stream));
+    }
+done:
+    return status;
+}
+
+static iso_status copy_bucket(const iso_bucket *from, iso_bucket *to)
+{
+    *to = *from;
+    to->members = iso_new((size_t)from->n_members * sizeof *to->members);
+    if (!to->members)
+        return iso_error(ISO_NO_MEMORY, "no memory for a bucket of %d variables", from->n_members);
+    memcpy(to->members, from->members, (size_t)from->n_members * sizeof *to->members);
+    return ISO_OK;
+}
+
+static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list *buckets,
+                              iso_update_state *updates)
+{
+    iso_status status = ISO_OK;
+    updates->state = iso_new(((size_t)buckets->count + 1) * sizeof *updates->state);
+    updates->buckets = iso_new(((size_t)buckets->count + 1) * sizeof *updates->buckets);
+    if (!updates->state || !updates->buckets)
+        return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+    updates->n_buckets = buckets->count;
+    for (int b = 0; b < buckets->count; b++) {
+        ISO_TRY(copy_bucket(&buckets->buckets[b], &updates->buckets[b]));
+        ISO_TRY(make_state(runtime, &buckets->buckets[b], &updates->state[b]));
+    }
+done:
+    return status;
+}
+
+iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
+                                    const iso_bucket_list *buckets, iso_update_state **out)
+{
+    iso_status status = ISO_OK;
+    iso_update_state *fresh = iso_new(sizeof *fresh);
+    if (!fresh || !(fresh->applies = iso_new(((size_t)program->n_changes + 1) * sizeof *fresh->applies))) {
+        iso_free(fresh);
+        return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+    }
+    fresh->n_applies = list_applies(program, fresh->applies);
+    iso_update_state *known = runtime_find_state(runtime, fresh->applies, fresh->n_applies);
+    if (!known)
+        ISO_TRY(make_states(runtime, buckets, fresh));
+    if (!known) {
+        fresh->next = runtime->updates;
+        runtime->updates = fresh;
+    }
+    *out = known ? known : fresh;
+done:
+    if (known || status != ISO_OK)
+        iso_runtime_free_updates(runtime, fresh);
+    return status;
+}

@@ -1,0 +1,198 @@
+/* The runtime of a graph, which executes its functions: the fabric, the threads, the copies of variables, the
+ * slots' memory. For runtime/exec only. */
+#ifndef ISO_EXEC_MEMORY_RUNTIME_IMPL_H
+#define ISO_EXEC_MEMORY_RUNTIME_IMPL_H
+
+#include "runtime/base/shards.h"
+#include "runtime/base/thread_pool.h"
+#include "runtime/exec/function/function.h"
+#include "runtime/exec/memory/domains.h"
+#include "runtime/plan/plan.h"
+
+/* A variable in all domains: the offset, in the area that its domain shares, of the copy that each slot uses. */
+typedef struct iso_stored {
+    bool allocated;
+    bool inherited; /* memory and value come from a variable that was set aside */
+    iso_layout layout;
+    iso_layout *shown; /* the same for users; created on the first request */
+    size_t *offset;    /* [n_slots] */
+    bool *first_in_domain,
+        *first_of_all; /* [n_slots] no earlier slot of its domain, or of any domain, has the same box */
+} iso_stored;
+
+/* The memory of a variable that was freed, for the next one of its shape, type and layout. */
+typedef struct iso_spare {
+    iso_dtype dtype;
+    iso_shape shape;
+    iso_layout layout;
+    size_t *offset; /* [n_slots] */
+} iso_spare;
+
+/* A slot that this rank hosts. */
+typedef struct iso_local_slot {
+    int slot;
+    int thread;
+    const iso_device *device;
+    void *arena;        /* large enough for the largest plan */
+    iso_stream *stream; /* its copies and fills in steps */
+    double flops;
+    double taken;            /* bytes that it read from other slots for fused products */
+    iso_step_info *info;     /* of the running step, in the device's memory */
+    iso_fault *kernel_fault; /* what its kernels raised in the running step, in the device's memory */
+    iso_fault fault;         /* of the last step: the host's, or else its kernels' */
+    bool lost;        /* the step's last copies failed, after its faults were counted: `fault` says why */
+    bool fault_known; /* the other slots of the step know that the host raised `fault` */
+    /* The status of the failed call if the host raised the fault; ISO_OK: the data are wrong. */
+    iso_status fault_status;
+} iso_local_slot;
+
+/* An optimizer's state for one bucket: the part of each local slot. */
+typedef struct iso_bucket_state {
+    int n_slots; /* slots of the optimizer: momentum, velocity */
+    const char *name[ISO_MAX_OPTIMIZER_SLOTS];
+    void **data; /* [local slots * n_slots] */
+    /* [members of the bucket * n_slots] "optimizer/adam/dense/kernel/momentum", the graph's; NULL until needed */
+    const char **paths;
+    const iso_optimizer_rule *rule;
+    iso_rule_run run; /* the rule on the device */
+} iso_bucket_state;
+
+/* The state of one set of updates; functions with the same updates share it. */
+typedef struct iso_update_state {
+    struct iso_update_state *next;
+    int n_applies;
+    iso_op **applies; /* the optimizers' ops, in order: they identify the state */
+    int n_buckets;
+    iso_bucket *buckets;     /* [n_buckets] a copy of the first function's buckets, with their own members */
+    iso_bucket_state *state; /* [n_buckets] */
+} iso_update_state;
+
+/* The shards that the replica check compares. */
+typedef struct iso_replicas {
+    bool listed;
+    unsigned generation; /* of the memory, when they were listed */
+    iso_state_shards shards;
+} iso_replicas;
+
+typedef struct iso_runtime {
+    iso_graph *graph;
+    iso_context *ctx;
+    iso_distribution *distribution;
+    iso_distribution *own_distribution; /* if the graph was given none */
+    const iso_mesh *mesh;
+    iso_fabric *fabric;
+    const iso_backend *backend;
+    const iso_device *device; /* of the first slot; all are of its kind */
+    iso_stream *stream;       /* for copies of the host's between steps, of all slots' memory */
+    iso_site site;
+    iso_thread_pool *pool;
+    int n_threads;
+    int n_locals;
+    iso_local_slot *locals;
+    int *first_local;  /* [n_threads + 1] a thread's slots are first_local[t] .. first_local[t + 1] - 1 */
+    int *host_of_slot; /* [n_slots] */
+    iso_stream **stream_of_slot; /* [n_slots] of the local ones */
+    iso_domains domains;
+    int stored;
+    iso_stored *variable;
+    size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
+    size_t arena_bytes, shared_bytes, scratch_bytes;
+    int n_scratch;
+    void **scratch;        /* [n_scratch], see iso_runtime_scratch */
+    unsigned generation;   /* counts moves of the memory above: plans are then bound again */
+    uint64_t steps;        /* of training so far */
+    int failures_reported; /* failed messages that the last step reported to all slots as a fault */
+    bool idle_ranks;       /* some rank hosts no slot */
+    bool device_failed;    /* after the faults of a step were counted: the next step tells the other ranks */
+    iso_update_state *updates;
+    struct iso_function *functions; /* list of all functions */
+    struct iso_executable *left;    /* whose step has left its new weights to the next step; NULL: none */
+    struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
+    int n_spares;
+    iso_spare *spares;
+    iso_replicas replicas;
+} iso_runtime;
+
+/* Memory for a local slot on its device, or pinned. */
+static inline iso_status iso_local_allocate(const iso_local_slot *slot, size_t bytes, const char *what,
+                                            void **memory)
+{
+    return slot->device->allocate(slot->device, bytes, what, memory);
+}
+static inline void iso_local_release(const iso_local_slot *slot, void *memory)
+{
+    slot->device->release(slot->device, memory);
+}
+static inline iso_status iso_local_allocate_pinned(const iso_local_slot *slot, size_t bytes, const char *what,
+                                                   void **memory)
+{
+    return slot->device->allocate_pinned(slot->device, bytes, what, memory);
+}
+static inline void iso_local_release_pinned(const iso_local_slot *slot, void *memory)
+{
+    slot->device->release_pinned(slot->device, memory);
+}
+
+/* The graph's runtime, made with its first function. Collective. */
+iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
+/* iso_topology.chunk_bytes, by ISOGRID_CHUNK_BYTES and --cuda-aware. ISO_INVALID names the variable. Local. */
+iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes);
+/* ISO_INVALID if the program gives a variable that already has memory another layout. Local. */
+iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
+/* Allocates and initializes every variable that has no memory yet. Collective. */
+iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
+/* The scratch memory of a local slot's kernels: that of its thread; or its own where the kernels of a thread's slots
+ * run at the same time, because a device executes them. */
+static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
+{
+    return runtime->scratch[runtime->device->host_access ? runtime->locals[local].thread : local];
+}
+/* Makes sure that slots have at least this much memory. Collective. */
+iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
+/* Waits until all that was queued in the slots' memory is done. Local. */
+iso_status iso_runtime_finish(const iso_runtime *runtime);
+/* The state of a program's updates: an existing one over the same updates, or a new one. */
+iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
+                                    const iso_bucket_list *buckets, iso_update_state **state);
+void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates);
+/* set_aside.c: gives a variable, whose layout and arrays are made, the memory that it had before the model
+ * was compiled again, or the memory of a variable that is gone; false if there is none. */
+bool iso_runtime_take_set_aside(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
+                                iso_status *status);
+/* shards.c: adds this rank's shards of the state of updates. */
+iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
+                                   iso_state_shards *shards);
+/* The copy of a variable that a local slot uses, and whether this slot is the first of its domain (of all
+ * slots) that uses the copy. */
+void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);
+/* Maps this copy for the host, to read it or to write all of it. Ended by iso_unmap. */
+iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variable *variable, int slot,
+                                    bool write, iso_mapping *mapping);
+/* Agrees on the status of copies from the slots' memory. Needs no exchange if the copies cannot fail, because the
+ * host may access the memory. Collective. */
+iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status);
+/* The stream of shards: NULL if the host may access the slots' memory. */
+iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime);
+bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot);
+bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
+iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);
+/* shards.c: adds this rank's shards of all variables. */
+iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shards *shards);
+
+/* variables.c: gives every rank each element from the one rank that has it; on all other ranks its bits are
+ * zero. Collective. */
+iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count);
+/* shards.c: the path of an optimizer's slot. */
+void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
+                             char path[ISO_MAX_SLOT_PATH]);
+
+/* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY: only with the orthogonal
+ * initializer. */
+iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);
+/* orthogonal.c: q [rows, columns]: its rows or its columns, whichever are fewer, are orthonormal. A random
+ * rotation that depends on key, rows and columns alone. */
+iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **q);
+/* Standard normal number `index` of a key. */
+double iso_normal(uint64_t key, uint64_t index);
+
+#endif
