@@ -1,9 +1,11 @@
 /* Initial values that depend on their index alone, against Keras (tests/keras/initializers.h5): the rows of
- * each rank. Ranks: 1, 3 */
+ * each rank. What slots and threads compute together in the copies of variables is what one call computes.
+ * Ranks: 1, 3 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/graph/initializers.h"
 #include "runtime/session/session.h"
@@ -74,11 +76,94 @@ START_TEST(shapes_and_kinds_are_checked)
 }
 END_TEST
 
+/* ---- computed together ---- */
+
+typedef struct stored {
+    const char *path, *layout;
+    iso_shape shape;
+    iso_dtype dtype;
+    iso_initializer_kind kind;
+} stored;
+
+static const stored variables[] = {
+    {"small/scalar", NULL, {0}, ISO_F32, ISO_INIT_ONES},
+    {"small/one", NULL, {1, {1}}, ISO_F32, ISO_INIT_RANDOM_NORMAL},
+    {"small/few", NULL, {1, {7}}, ISO_F64, ISO_INIT_RANDOM_UNIFORM},
+    {"small/rows", "model, -", {2, {5, 11}}, ISO_F32, ISO_INIT_HE_NORMAL},
+    {"small/empty", "-, model", {2, {9, 2}}, ISO_F32, ISO_INIT_GLOROT_UNIFORM},
+    {"small/both", "data, -, model", {3, {3, 4, 13}}, ISO_F32, ISO_INIT_TRUNCATED_NORMAL},
+    {"small/matrix", "-, model", {2, {6, 10}}, ISO_F32, ISO_INIT_ORTHOGONAL},
+    {"large/rows", "-, data", {2, {1031, 1023}}, ISO_F32, ISO_INIT_GLOROT_UNIFORM},
+    {"large/all", NULL, {2, {3, 4099}}, ISO_F64, ISO_INIT_HE_NORMAL},
+};
+enum { VARIABLES = sizeof variables / sizeof *variables };
+
+/* Each slot's copy holds what iso_initialize gives for the slot's box. */
+static void check_slot(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+    size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
+    void *expected = calloc(1, bytes + 1);
+    check_ok(iso_initialize(variable, runtime->graph->seed, &box, expected));
+    ck_assert_msg(memcmp(iso_runtime_variable(runtime, variable, slot), expected, bytes) == 0,
+                  "%s of slot %d", variable->path, slot);
+    free(expected);
+}
+
+/* The first `count` variables on a mesh. rank_of_slot: [1] for a mesh of one slot. */
+static void check_copies(const char *mesh_text, const int *rank_of_slot, int count)
+{
+    iso_mesh *mesh;
+    iso_layout_map *map;
+    iso_distribution *distribution;
+    iso_function *function;
+    iso_graph *graph = iso_graph_create(ctx);
+    check_ok(rank_of_slot ? iso_mesh_create_on(ctx, mesh_text, rank_of_slot, 1, &mesh)
+                          : iso_mesh_create(ctx, mesh_text, &mesh));
+    check_ok(iso_layout_map_create(mesh, &map));
+    for (int v = 0; v < count; v++) {
+        const stored *kind = &variables[v];
+        iso_variable_create(graph, kind->path, kind->dtype, kind->shape,
+                            (iso_initializer){.kind = kind->kind}, true);
+        if (kind->layout)
+            check_ok(iso_layout_map_set(map, kind->path, kind->layout));
+    }
+    check_ok(iso_model_parallel_create(map, &distribution, .batch_axis = "data"));
+    iso_graph_distribute(graph, distribution);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3));
+    check_ok(iso_function_create(graph, &function, .inputs = {x}, .outputs = {iso_affine(x, 2, 0)}));
+    for (int v = 0; v < count; v++)
+        for (int i = 0; i < function->runtime->n_locals; i++)
+            check_slot(function->runtime, graph->variables[v], function->runtime->locals[i].slot);
+    iso_graph_destroy(graph);
+    iso_distribution_destroy(distribution);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+
+START_TEST(slots_and_threads_compute_one_set_of_values)
+{
+    const int first[1] = {0};
+    for (int domains = 0; domains < 2; domains++) {
+        if (domains)
+            setenv("ISOGRID_SLOTS_PER_DOMAIN", "4", 1);
+        check_copies("data=2,model=3", NULL,
+                     VARIABLES); /* more threads than slots, and one slot without a thread */
+        check_copies("data=2,model=3", NULL, VARIABLES - 2);
+        check_copies("data=5,model=4", NULL, VARIABLES);
+        check_copies("data=1,model=1", first, VARIABLES);
+    }
+    unsetenv("ISOGRID_SLOTS_PER_DOMAIN");
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
+    setenv("ISOGRID_THREADS", "5", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("initializers", 0, values_are_keras_s, shapes_and_kinds_are_checked);
+    int failed = RUN_TESTS("initializers", 0, values_are_keras_s, shapes_and_kinds_are_checked,
+                           slots_and_threads_compute_one_set_of_values);
     return iso_finish(ctx, ISO_OK) || failed;
 }

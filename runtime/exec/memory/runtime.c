@@ -196,7 +196,7 @@ static void runtime_destroy(iso_runtime *runtime)
     for (int i = 0; i < runtime->stored; i++) {
         iso_free(runtime->variable[i].shown);
         iso_free(runtime->variable[i].offset);
-        iso_free(runtime->variable[i].first_in_domain);
+        iso_free(runtime->variable[i].copy_of);
         iso_free(runtime->variable[i].first_of_all);
     }
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
@@ -338,7 +338,7 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
 
 bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return runtime->variable[variable->id].first_in_domain[slot];
+    return runtime->variable[variable->id].copy_of[slot] == slot;
 }
 
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
@@ -360,14 +360,13 @@ static void make_keys(const iso_runtime *runtime, const iso_variable *variable, 
     }
 }
 
-/* Allocates memory for every box once in each domain. first[slot]: the first slot of its domain with the same
- * box. */
-static void allocate_copies(iso_runtime *runtime, const iso_variable *variable, const int *first)
+/* Allocates memory for every box once in each domain. */
+static void allocate_copies(iso_runtime *runtime, const iso_variable *variable)
 {
     iso_stored *stored = &runtime->variable[variable->id];
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
-        if (first[s] != s) {
-            stored->offset[s] = stored->offset[first[s]];
+        if (stored->copy_of[s] != s) {
+            stored->offset[s] = stored->offset[stored->copy_of[s]];
             continue;
         }
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
@@ -384,25 +383,21 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
     size_t count = (size_t)slots;
     stored->layout = *layout;
     stored->offset = iso_new(count * sizeof *stored->offset);
-    stored->first_in_domain = iso_new(count * sizeof *stored->first_in_domain);
+    stored->copy_of = iso_new(count * sizeof *stored->copy_of);
     stored->first_of_all = iso_new(count * sizeof *stored->first_of_all);
     iso_hash_key *key = iso_new(count * sizeof *key);
-    int *first = iso_new(count * sizeof *first);
-    bool room = stored->offset && stored->first_in_domain && stored->first_of_all && key && first;
+    bool room = stored->offset && stored->copy_of && stored->first_of_all && key;
     if (room) {
         make_keys(runtime, variable, false, key);
-        room = iso_hash_firsts(key, slots, first);
+        room = iso_hash_firsts(key, slots, stored->copy_of);
         for (int s = 0; room && s < slots; s++)
-            stored->first_of_all[s] = first[s] == s;
+            stored->first_of_all[s] = stored->copy_of[s] == s;
         make_keys(runtime, variable, true, key);
-        room = room && iso_hash_firsts(key, slots, first);
+        room = room && iso_hash_firsts(key, slots, stored->copy_of);
     }
-    for (int s = 0; room && s < slots; s++)
-        stored->first_in_domain[s] = first[s] == s;
     iso_status status = ISO_OK;
     if (room && !iso_runtime_take_set_aside(runtime, variable, stored, &status))
-        allocate_copies(runtime, variable, first);
-    iso_free(first);
+        allocate_copies(runtime, variable);
     iso_free(key);
     stored->allocated = room;
     return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
@@ -440,25 +435,6 @@ done:
     return status;
 }
 
-/* Each copy is filled by the rank of the first slot of its domain that uses it. */
-static iso_status initialize(iso_runtime *runtime, int first)
-{
-    iso_status status = ISO_OK;
-    for (int v = first; v < runtime->stored; v++)
-        for (int i = 0; i < runtime->n_locals; i++) {
-            const iso_variable *variable = runtime->graph->variables[v];
-            int slot = runtime->locals[i].slot;
-            if (runtime->variable[v].inherited || !iso_runtime_first_in_domain(runtime, variable, slot))
-                continue;
-            iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-            iso_mapping mapping;
-            ISO_TRY(iso_runtime_map_variable(runtime, variable, slot, true, &mapping));
-            ISO_TRY(iso_unmap(iso_initialize(variable, runtime->graph->seed, &box, mapping.data), &mapping));
-        }
-done:
-    return status;
-}
-
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program)
 {
     iso_status status = ISO_OK;
@@ -467,7 +443,8 @@ iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *
         return ISO_OK;
     ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
     ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
-    ISO_TRY(iso_agree(runtime->ctx, initialize(runtime, first))); /* no rank reads before all have written */
+    ISO_TRY(iso_agree(runtime->ctx,
+                      iso_runtime_initialize(runtime, first))); /* no rank reads before all have written */
 done:
     return status;
 }

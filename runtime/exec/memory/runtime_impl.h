@@ -16,8 +16,8 @@ typedef struct iso_stored {
     iso_layout layout;
     iso_layout *shown; /* the same for users; created on the first request */
     size_t *offset;    /* [n_slots] */
-    bool *first_in_domain,
-        *first_of_all; /* [n_slots] no earlier slot of its domain, or of any domain, has the same box */
+    int *copy_of; /* [n_slots] the first slot of the domain that has the same box, and so the same copy */
+    bool *first_of_all; /* [n_slots] no earlier slot of any domain has the same box */
 } iso_stored;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
@@ -189,6 +189,9 @@ void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, con
 /* initialize.c: fills a box of a variable with its initial values. ISO_NO_MEMORY: only with the orthogonal
  * initializer. */
 iso_status iso_initialize(const iso_variable *variable, uint64_t seed, const iso_box *box, void *data);
+/* initialize.c: fills this rank's parts of all copies of the variables from number `first` on. The copies are
+ * complete when all ranks of the host have returned. Local. */
+iso_status iso_runtime_initialize(const iso_runtime *runtime, int first);
 /* orthogonal.c: q [rows, columns]: its rows or its columns, whichever are fewer, are orthonormal. A random
  * rotation that depends on key, rows and columns alone. */
 iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **q);

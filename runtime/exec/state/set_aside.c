@@ -217,7 +217,7 @@ static void list_spare(iso_runtime *runtime, const iso_variable *variable, iso_s
 {
     bool spare = stored->allocated && !taken;
     iso_free(stored->shown);
-    iso_free(stored->first_in_domain);
+    iso_free(stored->copy_of);
     iso_free(stored->first_of_all);
     iso_spare fresh = {variable->dtype, variable->shape, stored->layout, stored->offset};
     if (!spare ||
