@@ -9,6 +9,7 @@
 #include "launch/plan_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/exec/function/inspect.h"
+#include "runtime/session/facts.h"
 
 /* ---- options ---- */
 
@@ -283,6 +284,7 @@ static iso_status read_time(iso_context *ctx, const iso_plan_options *options, i
     if (options->train.network)
         ISO_TRY(iso_network_read(ctx, "--network", options->train.network, &p->time.network));
     p->time.calibration = p->calibration;
+    iso_processor_model(p->time.processor, sizeof p->time.processor);
 done:
     return status;
 }

@@ -209,12 +209,24 @@ static void print_found(const found *f, bool timed)
         fprintf(stderr, "mesh %s: a step takes %.3g ms\n", mesh, 1e3 * s->cost);
 }
 
+/* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'" */
+static void add_foreign(iso_text *text, const iso_time_model *time, const char *before, const char *after)
+{
+    if (iso_time_model_is_foreign(time))
+        iso_text_add(text, "%stimes of another processor: '%s', this one is '%s'%s", before,
+                     time->calibration->processor, time->processor, after);
+}
+
 /* Prints the suggestion on the chief. */
 static iso_status print_suggestion(const iso_plan_options *options, const iso_dry_run *p, const searched *all)
 {
+    iso_text foreign = {0};
     const found *best = find_best(all);
     for (int i = 0; i < all->count; i++)
         print_found(&all->list[i], p->time.calibration != NULL);
+    add_foreign(&foreign, &p->time, "", "\n");
+    fputs(iso_text_get(&foreign), stderr);
+    iso_text_free(&foreign);
     if (!best->suggestion->fits)
         return no_fit(options, best);
     if (all->count > 1)
@@ -248,9 +260,10 @@ static void add_gain(iso_text *text, const searched *all, const found *best, boo
                      100 * (1 - cost / plain), mesh);
 }
 
-static void add_reason(iso_text *text, const searched *all, const found *best, bool timed)
+static void add_reason(iso_text *text, const searched *all, const found *best, const iso_time_model *time)
 {
     int plans = 0;
+    bool timed = time->calibration != NULL;
     for (int i = 0; i < all->count; i++)
         plans += all->list[i].suggestion->tried;
     bool plain = best->suggestion->cost >= all->list[0].suggestion->data_parallel;
@@ -262,8 +275,10 @@ static void add_reason(iso_text *text, const searched *all, const found *best, b
                      1e3 * best->suggestion->cost);
     else
         iso_text_add(text, "no other layouts save an estimated tenth of a step");
-    iso_text_add(text, " (%d plan%s of %d mesh%s)", plans, plans > 1 ? "s" : "", all->count,
+    iso_text_add(text, " (%d plan%s of %d mesh%s", plans, plans > 1 ? "s" : "", all->count,
                  all->count > 1 ? "es" : "");
+    add_foreign(text, time, "; ", "");
+    iso_text_add(text, ")");
 }
 
 static const char chosen[] = "the layouts that --layout auto chose";
@@ -273,7 +288,7 @@ static iso_status write_choice(const iso_dry_run *p, const searched *all, iso_te
 {
     iso_text reason = {0};
     const found *best = find_best(all);
-    add_reason(&reason, all, best, p->time.calibration != NULL);
+    add_reason(&reason, all, best, &p->time);
     json_t *rules = json_pack("{s:s, s:s, s:i, s:o}", "kind", "model parallel", "batch_axis",
                               iso_mesh_axis_name(best->mesh, 0), "zero", 1, "layouts",
                               iso_suggestion_layouts(best->suggestion));

@@ -99,6 +99,7 @@ typedef struct iso_report_time {
     int n_works;
     iso_report_work works[ISO_REPORT_LARGEST];               /* the largest first */
     char machine[ISO_REPORT_TEXT], network[ISO_REPORT_TEXT]; /* what was measured, and when; "" on one host */
+    char processor[ISO_REPORT_TEXT]; /* this machine's, if another one was measured; else "" */
 } iso_report_time;
 
 /* Bytes by use. */

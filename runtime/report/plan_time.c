@@ -364,10 +364,18 @@ static void note_largest(timer *t)
     time->measured = t->all > 0 ? t->measured / t->all : 1;
 }
 
+bool iso_time_model_is_foreign(const iso_time_model *model)
+{
+    return model->calibration && model->processor[0] &&
+           strcmp(model->processor, model->calibration->processor) != 0;
+}
+
 static void name_sources(const timer *t, const iso_network *network)
 {
     const iso_calibration *c = t->model->calibration;
     snprintf(t->time->machine, sizeof t->time->machine, "%s, %d cores, %s", c->processor, c->cores, c->date);
+    if (iso_time_model_is_foreign(t->model))
+        snprintf(t->time->processor, sizeof t->time->processor, "%s", t->model->processor);
     if (t->report->n_hosts > 1)
         snprintf(t->time->network, sizeof t->time->network, "%s: %.3g us, %.3g Gbit/s", network->name,
                  network->latency * 1e6, network->bandwidth * 8e-9);

@@ -38,8 +38,11 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
     char step[32], hidden[64], scaled[32];
     iso_text_add(text,
                  "\nstep %s, %.0f rows a second; %.0f%% of computation and update were measured, the rest is "
-                 "estimated\n  kernels: %s\n",
+                 "estimated\n  kernels: %s",
                  seconds_text(t->step, step), (double)report->rows / t->step, 100 * t->measured, t->machine);
+    if (t->processor[0])
+        iso_text_add(text, "; another processor: this one is '%s'", t->processor);
+    iso_text_add(text, "\n");
     if (t->network[0])
         iso_text_add(text, "  network: %s\n", t->network);
     print_line(t, "computation", t->computation, "", text);

@@ -2,10 +2,11 @@
 machine, and on simulated hosts of one slot each whose links are limited (tests/support/host rate). Each network is calibrated, then trained on noise.
 The time of a step in the middle of an epoch is the difference between epochs of few and of many steps (medians), over the steps that they differ by.
 
-Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--keep FOLDER] [NETWORK...]
+Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--keep FOLDER [--part PART]] [NETWORK...]
 --folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'chrt -f 20' (with --hosts
 'nice -n -20': with chrt -f, hosts that share cores run one after the other); --hosts: instead of one and two slots, so many hosts; --seconds: about how
-long the measured steps of a network take in all; --keep: a folder that gets the calibrations; NETWORK: rows of networks.py, default all."""
+long the measured steps of a network take in all; --rounds: of a calibration; --keep: a folder that gets the calibrations; --part: 'calibrate' or
+'train' (with the calibrations that --keep has), where the machine is not free for long enough for both; NETWORK: rows of networks.py, default all."""
 
 import argparse
 import importlib.util
@@ -71,22 +72,31 @@ def epoch(arguments, start, job, batch, steps, epochs, folder):
     return statistics.median(seconds[1:])
 
 
-def predict(arguments, start, job, place, path):
-    """Calibrates; returns the time of the plan."""
+def calibrate(arguments, start, job, place, path):
     if os.path.exists(path):
         os.remove(path)
-    run(arguments, start + [arguments.isogrid, "calibrate", *job, *place, "--out", path])
+    rounds = ["--rounds", str(arguments.rounds)] if arguments.rounds else []
+    run(arguments, start + [arguments.isogrid, "calibrate", *job, *place, *rounds, "--out", path])
+
+
+def predict(arguments, job, place, path):
+    """The time of the plan."""
     plan = subprocess.run([arguments.isogrid, "plan", *job, *place, "--time", path, "--json"], capture_output=True, text=True, check=True).stdout
     return json.loads(plan)["time"]
 
 
 def measure(row, slots, arguments, folder):
-    """The time of the plan, and the measured seconds of a step."""
+    """The time of the plan, and the measured seconds of a step; None: calibrated only."""
     job, batch = job_of(row, arguments)
     job += ["--mesh", f"data={slots}", "--threads", "1" if arguments.hosts else str(slots)]
     place = ["--slots-per-host", "1"] if arguments.hosts else []
     start = launcher(arguments, folder)
-    time = predict(arguments, start, job, place, f"{arguments.keep or folder}/{row}-{slots}{'-hosts' if arguments.hosts else ''}.json")
+    path = f"{arguments.keep or folder}/{row}-{slots}{'-hosts' if arguments.hosts else ''}.json"
+    if arguments.part != "train":
+        calibrate(arguments, start, job, place, path)
+    if arguments.part == "calibrate":
+        return None
+    time = predict(arguments, job, place, path)
     few = max(int(arguments.seconds / time["step"] / EPOCHS / 5), 1)
     epochs = min(max(int(arguments.seconds / time["step"] / few / 5), 2), EPOCHS)
     short, long = (epoch(arguments, start, job, batch, steps, epochs, folder) for steps in (few, 4 * few))
@@ -100,12 +110,16 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--keep")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--part", choices=("both", "calibrate", "train"), default="both")
     parser.add_argument("--slots", default="1,2")
     parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("networks", nargs="*")
     arguments = parser.parse_args()
+    if arguments.part != "both" and not arguments.keep:
+        sys.exit(f"--part {arguments.part} needs --keep: the folder of the calibrations")
     if "OPENBLAS_CORETYPE" in os.environ:
         sys.exit("OPENBLAS_CORETYPE is set, and changes how fast products are: unset it")
     if arguments.hosts and not arguments.inside:
@@ -116,7 +130,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for row in arguments.networks or networks.ROWS:
             for slots in [arguments.hosts] if arguments.hosts else [int(n) for n in arguments.slots.split(",")]:
-                t, measured = measure(row, slots, arguments, folder)
+                found = measure(row, slots, arguments, folder)
+                if not found:
+                    continue
+                t, measured = found
                 parts = " | ".join(f"{100 * t[part] / t['step']:.0f}%" for part in ("computation", "update", "here", "waits"))
                 print(f"| {row} | {slots} | {1e3 * t['step']:.3g} ms | {1e3 * measured:.3g} ms | {100 * (t['step'] / measured - 1):+.0f}% | {parts} |", flush=True)
 
