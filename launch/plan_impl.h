@@ -6,7 +6,8 @@
 #include "launch/train_impl.h"
 #include "runtime/base/json.h"
 #include "runtime/exec/auto_sharding/suggest.h"
-#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/calibrate/calibrate.h"
+#include "runtime/exec/function/dry_run.h"
 
 typedef struct iso_plan_options {
     iso_train_options train; /* the options of `isogrid train` that affect its plan */

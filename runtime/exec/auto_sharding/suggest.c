@@ -11,7 +11,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/table.h"
-#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/function_impl.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/calibrate/calibrate.h"
 
 enum { MOST_TRIES = 8 }; /* to find the largest index that all kernels accept */
 

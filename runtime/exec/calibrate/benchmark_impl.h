@@ -4,7 +4,7 @@
 
 #include "runtime/backend/fault.h"
 #include "runtime/base/wait.h"
-#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/calibrate/calibrate.h"
 #include "runtime/exec/function/bind_impl.h"
 #include "runtime/exec/function/dry_run_impl.h"
 #include "runtime/report/plan_work.h"

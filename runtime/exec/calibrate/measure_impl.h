@@ -4,7 +4,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/base/thread_pool.h"
-#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/calibrate/calibrate.h"
 
 /* Returns the shortest time in seconds of several runs of a job on all threads. */
 double iso_measure_least(iso_thread_pool *pool, iso_job job, void *arg);

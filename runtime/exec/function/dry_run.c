@@ -5,7 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/calibrate/plan_timed.h"
+#include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/dry_run_impl.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/function/inspect.h"

@@ -153,6 +153,7 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     ISO_TRY(agree_registered_ops(ctx));
     ISO_TRY(iso_agree(ctx, iso_graph_take_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
+    function->runtime->site.slot_tables = iso_executable_table_bytes;
     status = iso_function_program(function->graph, function->runtime->distribution, options, false,
                                   &function->program);
     if (status == ISO_OK)
@@ -173,6 +174,13 @@ done:
     return function->program ? iso_function_explain_memory(function, NULL, status) : status;
 }
 
+/* The runtime is destroyed: these functions are in no list any more. */
+static void detach_functions(iso_function *functions)
+{
+    for (iso_function *function = functions; function; function = function->next)
+        function->listed = false;
+}
+
 static void list_function(iso_function *function)
 {
     iso_runtime *runtime = function->runtime;
@@ -181,6 +189,7 @@ static void list_function(iso_function *function)
         function->next->previous = function;
     runtime->functions = function;
     function->listed = true;
+    function->runtime->detach = detach_functions;
 }
 
 iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *given,

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "collectives/control/watch.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
 
@@ -186,8 +186,8 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_thread_pool_destroy(runtime->pool);
     if (runtime->device)
         iso_runtime_finish(runtime);
-    for (iso_function *function = runtime->functions; function; function = function->next)
-        function->listed = false;
+    if (runtime->functions)
+        runtime->detach(runtime->functions);
     while (runtime->updates) {
         iso_update_state *next = runtime->updates->next;
         iso_runtime_free_updates(runtime, runtime->updates);
@@ -276,7 +276,6 @@ static iso_status runtime_set_up(iso_runtime *runtime)
                                .backend = runtime->backend,
                                .chunk_bytes = iso_fabric_topology(runtime->fabric)->chunk_bytes,
                                .variable_offset = variable_offset,
-                               .slot_tables = iso_executable_table_bytes,
                                .arg = runtime};
     ISO_TRY(find_between_devices(runtime));
     ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));

@@ -5,7 +5,6 @@
 
 #include "runtime/base/shards.h"
 #include "runtime/base/thread_pool.h"
-#include "runtime/exec/function/function.h"
 #include "runtime/exec/memory/domains.h"
 #include "runtime/plan/plan.h"
 
@@ -105,9 +104,10 @@ typedef struct iso_runtime {
     bool idle_ranks;       /* some rank hosts no slot */
     bool device_failed;    /* after the faults of a step were counted: the next step tells the other ranks */
     iso_update_state *updates;
-    struct iso_function *functions; /* list of all functions */
-    struct iso_executable *left;    /* whose step has left its new weights to the next step; NULL: none */
-    struct iso_set_aside *aside;    /* see set_aside.h; NULL unless a model is being compiled again */
+    struct iso_function *functions;                 /* list of all functions */
+    void (*detach)(struct iso_function *functions); /* called before the runtime is destroyed */
+    struct iso_executable *left; /* whose step has left its new weights to the next step; NULL: none */
+    struct iso_set_aside *aside; /* see set_aside.h; NULL unless a model is being compiled again */
     int n_spares;
     iso_spare *spares;
     iso_replicas replicas;

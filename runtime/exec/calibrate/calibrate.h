@@ -1,17 +1,10 @@
-/* Plans with the time of a step, and the measurements for it. For `launch` and tests.
+/* Calibration: the measurements for the time of a step. For `launch` and tests.
  * Functions are local unless their comment says otherwise. */
-#ifndef ISO_EXEC_CALIBRATE_PLAN_TIMED_H
-#define ISO_EXEC_CALIBRATE_PLAN_TIMED_H
+#ifndef ISO_EXEC_CALIBRATE_CALIBRATE_H
+#define ISO_EXEC_CALIBRATE_CALIBRATE_H
 
 #include "runtime/exec/function/function.h"
 #include "runtime/report/plan_time.h"
-
-typedef struct iso_plan_report iso_plan_report;
-
-/* The same as iso_function_plan, with the time of a step (report->time) by a model; NULL: without it. */
-iso_status iso_function_plan_timed(iso_graph *graph, int64_t rows, int slots_per_host,
-                                   const iso_function_options *options, const iso_time_model *model,
-                                   iso_plan_report **report);
 
 /* Rehearses a step of the plan that iso_function_plan would make: the works of the slots of the first host, in order,
  * `threads` at a time, without exchanges and on made-up values, `repetitions` times (0: for about two
