@@ -1,6 +1,6 @@
 #include "collectives/device_areas.h"
 
-#include "runtime/base/elsewhere.h"
+#include "runtime/base/remote_error.h"
 
 void iso_device_areas_drop(iso_device_areas *areas)
 {
@@ -60,7 +60,7 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
         iso_device_areas_drop(&fresh);
         if (status != ISO_OK || met != ISO_OK)
             return status != ISO_OK ? status : met;
-        return iso_error_elsewhere(
+        return iso_error_remote(
             iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that slots share"));
     }
     if (!mine)

@@ -4,8 +4,8 @@
 
 #include "collectives/coll_impl.h"
 #include "runtime/base/device.h"
-#include "runtime/base/elsewhere.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 
 enum { PAGE = 4096 };
 
@@ -306,7 +306,7 @@ static iso_status agree_on_links(const iso_fabric *fabric, iso_status mine)
         return mine != ISO_OK ? mine : met;
     if (good)
         return ISO_OK;
-    return iso_error_elsewhere(iso_no_memory("messages between devices on another rank of this host"));
+    return iso_error_remote(iso_no_memory("messages between devices on another rank of this host"));
 }
 
 static iso_status grow_link_areas(const iso_fabric *fabric, size_t bytes, iso_device_areas *areas)

@@ -1,7 +1,7 @@
 #include "collectives/puller_impl.h"
 
 static const iso_puller *const list[] = {
-    &iso_puller_queued,
+    &iso_puller_device,
     &iso_puller_shared_memory,
 };
 

@@ -17,7 +17,7 @@ typedef struct iso_puller {
 /* NULL: there is none for this device. */
 const iso_puller *iso_puller_for(const iso_device *device);
 
-extern const iso_puller iso_puller_queued;        /* queued.c */
+extern const iso_puller iso_puller_device;        /* device_puller.c */
 extern const iso_puller iso_puller_shared_memory; /* shm/pull.c */
 
 #endif

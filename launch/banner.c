@@ -10,7 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 
 /* "0-3 on rank 0, 4-7 on rank 1"; long lists are truncated. */
 static void banner_add_slots(iso_text *text, iso_context *ctx, const iso_mesh *mesh)
@@ -122,7 +122,7 @@ static void print_choice(const json_t *choice)
         return;
     printf("layouts: %s\n", json_string_value(json_object_get(choice, "reason")));
     if (count && count <= SHOWN)
-        iso_rules_add_file(&text, layouts, 2);
+        iso_layout_file_add(&text, layouts, 2);
     else if (count)
         iso_text_add(&text, "  %zu of them: `isogrid inspect` prints those of a checkpoint\n", count);
     fputs(iso_text_get(&text), stdout);

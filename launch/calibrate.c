@@ -63,7 +63,7 @@ static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_
         ISO_TRY(iso_argument_shape("--shape", read.plan.shape, 1, ISO_MAX_RANK - 1, &read.plan.row));
     if (!read.out)
         ISO_TRY(iso_error(ISO_INVALID, "--out is missing: the file for the measurements"));
-    ISO_TRY(iso_target_check("--out ", read.out, ISO_TARGET_REPLACED));
+    ISO_TRY(iso_output_path_check("--out ", read.out, ISO_TARGET_REPLACED));
     *options = read;
 done:
     return status;

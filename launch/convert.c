@@ -167,7 +167,8 @@ static iso_status convert_run(iso_context *ctx, int argc, char *const *argv)
     ISO_TRY(iso_checkpoint_resolve(ctx, "convert", options.from, &found));
     options.from = found ? found : options.from;
     ISO_TRY(iso_agree(ctx, convert_check(&options)));
-    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_target_check("", options.to, ISO_TARGET_BELOW) : ISO_OK));
+    ISO_TRY(
+        iso_agree(ctx, iso_is_chief(ctx) ? iso_output_path_check("", options.to, ISO_TARGET_BELOW) : ISO_OK));
     ISO_TRY(convert(ctx, &options));
 done:
     iso_free(found);

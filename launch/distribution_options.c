@@ -1,7 +1,7 @@
 /* Mesh, layouts and distribution from options. */
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 
 static iso_status set_keys(const iso_train_options *options, iso_layout_map *map)
 {
@@ -24,8 +24,8 @@ static const char *choice_text(const iso_distribution_setup *setup, const char *
 static iso_status distribute_as_chosen(iso_context *ctx, iso_distribution_setup *setup)
 {
     const json_t *rules = json_object_get(setup->choice, "distribution");
-    return iso_agree(
-        ctx, iso_rules_distribution(setup->mesh, choice_text(setup, "name"), rules, &setup->distribution));
+    return iso_agree(ctx, iso_distribution_from_json(setup->mesh, choice_text(setup, "name"), rules,
+                                                     &setup->distribution));
 }
 
 static iso_status distribute(iso_context *ctx, const iso_train_options *options,

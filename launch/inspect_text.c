@@ -6,7 +6,7 @@
 
 #include "launch/inspect_impl.h"
 #include "runtime/base/memory.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 
 enum { LONGEST_VALUE = 100, INDENT = 2 };
 
@@ -66,7 +66,7 @@ static void add_rules(iso_text *text, const json_t *rules)
 {
     const json_t *layouts = json_object_get(rules, "layouts");
     if (json_is_object(layouts))
-        iso_rules_add_file(text, layouts, 2 * INDENT);
+        iso_layout_file_add(text, layouts, 2 * INDENT);
 }
 
 static void add_state(iso_text *text, const json_t *state)

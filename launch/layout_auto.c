@@ -5,7 +5,7 @@
 #include "collectives/control/control.h"
 #include "launch/plan_impl.h"
 #include "runtime/backend/backend.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 
 static iso_status search(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                          json_t **choice)
@@ -15,7 +15,7 @@ static iso_status search(iso_context *ctx, const iso_train_options *options, con
     iso_status status;
     ISO_TRY(iso_mesh_create(ctx, options->mesh ? options->mesh : "data=*", &mesh));
     plan.slots = options->mesh ? 0 : iso_mesh_slots(mesh);
-    plan.slots_per_host = iso_rules_slots_of_host(mesh);
+    plan.slots_per_host = iso_mesh_most_slots_of_host(mesh);
     ISO_TRY(iso_layouts_choose(ctx, &plan, choice));
 done:
     iso_mesh_destroy(mesh);

@@ -12,7 +12,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/session/tuned.h"
+#include "runtime/session/tuning_choices.h"
 
 /* The newest checkpoint whose path matches "folder/name.weights.h5"; NULL: none. */
 static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
@@ -50,7 +50,7 @@ static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_t
     const char *mesh = json_string_value(json_object_get(state, "mesh"));
     const char *seed = json_string_value(json_object_get(state, "seed"));
     iso_status status =
-        iso_tuned_resume(ctx, iso_saved_file_path(from->file), json_object_get(state, "tuning"));
+        iso_tuning_choices_resume(ctx, iso_saved_file_path(from->file), json_object_get(state, "tuning"));
     if (status != ISO_OK)
         return status;
     if (seed && !iso_option(ctx, "seed", NULL))

@@ -9,7 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/auto_sharding/search_layouts.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 
 enum { MOST_MESHES = 12, MOST_MODEL = 64 }; /* meshes that are tried, and the size of their second axis */
 
@@ -183,7 +183,7 @@ static iso_status print_file(const iso_suggestion *suggestion)
 {
     iso_text text = {0};
     json_t *layouts = iso_suggestion_layouts(suggestion);
-    iso_rules_add_file(&text, layouts, 0);
+    iso_layout_file_add(&text, layouts, 0);
     json_decref(layouts);
     bool failed = text.failed;
     if (!failed)

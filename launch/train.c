@@ -127,7 +127,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(iso_agree(ctx, train_check(options)));
     if (options->stop_before > 0)
         ISO_TRY(iso_stop_before_limit(ctx, (double)options->stop_before));
-    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_targets_check(options) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? iso_output_paths_check(options) : ISO_OK));
     ISO_TRY(iso_resumption_find(ctx, options, &run.from));
     ISO_TRY(iso_named_model_find(ctx, options, &run.named));
     ISO_TRY(iso_agree(ctx, iso_compile_options_check(options, &run.named.compile)));

@@ -19,10 +19,10 @@ typedef enum iso_target_kind {
     ISO_TARGET_BELOW,    /* the same, in a folder that is created if it is missing */
 } iso_target_kind;
 /* ISO_INVALID if the output cannot be written, with path and reason. option: "--out ", or "". On one rank. */
-iso_status iso_target_check(const char *option, const char *path, iso_target_kind kind);
+iso_status iso_output_path_check(const char *option, const char *path, iso_target_kind kind);
 /* Checks that the files and folders that options name can be written. ISO_INVALID names option, path and
  * reason. On one rank. */
-iso_status iso_targets_check(const iso_train_options *options);
+iso_status iso_output_paths_check(const iso_train_options *options);
 
 /* Replaces a model's own optimizer, loss and metrics by those that options set. Local. */
 iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile);
@@ -86,8 +86,8 @@ iso_status iso_follow_training(iso_context *ctx, const iso_train_options *option
 typedef struct iso_resumption {
     iso_saved_file *file; /* open until iso_fit takes it */
     char *mesh;           /* if --mesh was not given */
-    json_t
-        *distribution; /* the rules of its layouts (runtime/spmd/rules.h); NULL: an older version wrote it */
+    json_t *
+        distribution; /* the rules of its layouts (runtime/spmd/distribution_json.h); NULL: an older version wrote it */
 } iso_resumption;
 /* Follows --resume, --checkpoint and --backup; the context gets the checkpoint's seed if --seed was not given.
  * `from` must be zero; after an error it holds what has been found. Collective. */
@@ -107,7 +107,7 @@ typedef struct iso_distribution_setup {
     iso_distribution *distribution;
     json_t *
         choice; /* of --layout auto: an object of `mesh`, `reason` (for the banner), `name` (for messages) and
-                       `distribution` (rules of runtime/spmd/rules.h); NULL: layouts are those of the options */
+                       `distribution` (rules of runtime/spmd/distribution_json.h); NULL: layouts are those of the options */
 } iso_distribution_setup;
 /* Makes the choice of --layout auto: the layouts of the checkpoint from which the run resumes, or else those that a
  * search proposes. row: the shape of a built-in model's input. ISO_INVALID: the checkpoint stores no layouts.

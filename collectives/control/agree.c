@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "collectives/control/channel.h"
-#include "runtime/base/elsewhere.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 #include "runtime/base/text.h"
 #include "runtime/session/session.h"
 
@@ -39,7 +39,7 @@ static iso_status lowest_rank(const iso_channel *channel, bool mine, int *rank)
 /* The lowest rank that has an error of its own, or else one because of another rank's. */
 static iso_status failing_rank(const iso_channel *channel, iso_status mine, int *rank)
 {
-    return heaviest_rank(channel, mine == ISO_OK ? 0 : iso_error_is_elsewhere() ? 1 : 2, rank);
+    return heaviest_rank(channel, mine == ISO_OK ? 0 : iso_error_is_remote() ? 1 : 2, rank);
 }
 
 /* Broadcasts the `text` of rank `from`. */

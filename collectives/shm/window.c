@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "collectives/coll.h"
-#include "runtime/base/elsewhere.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 
 enum { PAGE = 4096, PATH_BYTES = 80 };
 static const size_t huge_page = (size_t)2 << 20, move_block = (size_t)16 << 20;
@@ -175,7 +175,7 @@ static iso_status create_shared(const iso_comm *host, size_t bytes, const char *
     iso_window_destroy(window);
     if (met != ISO_OK)
         return met;
-    return iso_error_elsewhere(iso_no_memory("%s (%zu bytes) on another rank of this host", what, bytes));
+    return iso_error_remote(iso_no_memory("%s (%zu bytes) on another rank of this host", what, bytes));
 }
 
 iso_status iso_window_create(const iso_comm *host, size_t bytes, const char *what, iso_window *window)

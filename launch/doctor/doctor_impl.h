@@ -94,12 +94,12 @@ char *iso_doctor_bytes(double bytes, char *text, size_t size);
 /* ---- a file in the folder that is checked ---- */
 
 /* A free name in the folder for a file of this process; freed with iso_free. */
-char *iso_doctor_name(const iso_doctor *doctor, const char *what);
+char *iso_doctor_probe_path(const iso_doctor *doctor, const char *what);
 /* The chief makes an empty file that other hosts may look at: *path, which each rank frees with iso_free, and
  * *file on the chief, -1 elsewhere. *path is NULL on all ranks if the chief cannot make it. Collective. */
-iso_status iso_doctor_token_make(const iso_doctor *doctor, const char *what, char **path, int *file);
+iso_status iso_doctor_probe_create(const iso_doctor *doctor, const char *what, char **path, int *file);
 /* Waits for all ranks; then the chief removes the file. Collective. */
-iso_status iso_doctor_token_remove(const iso_doctor *doctor, char *path, int file);
+iso_status iso_doctor_probe_destroy(const iso_doctor *doctor, char *path, int file);
 
 /* ---- what the ranks found ---- */
 

@@ -60,7 +60,7 @@ static int find_kind(const char *folder, char *name, size_t size)
 /* Whether a file can be made in the folder; errno. */
 static bool can_write(const iso_doctor *doctor)
 {
-    char *path = iso_doctor_name(doctor, "folder");
+    char *path = iso_doctor_probe_path(doctor, "folder");
     int file = path ? open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1,
         error = path ? errno : ENOMEM;
     if (file >= 0) {

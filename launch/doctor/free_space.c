@@ -40,7 +40,7 @@ static int try_to_write(const char *path)
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
     struct statvfs room;
-    char left[32], *path = iso_doctor_name(doctor, "space");
+    char left[32], *path = iso_doctor_probe_path(doctor, "space");
     int error = path ? try_to_write(path) : ENOMEM;
     iso_free(path);
     bool full = error == ENOSPC || error == EDQUOT;

@@ -45,7 +45,7 @@ static int sync_folder(const char *path)
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
-    char time[32], *path = iso_doctor_name(doctor, "sync");
+    char time[32], *path = iso_doctor_probe_path(doctor, "sync");
     double begin = iso_clock();
     int error = path ? sync_file(path) : ENOENT;
     double seconds = iso_clock() - begin;

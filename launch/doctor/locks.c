@@ -72,7 +72,7 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
     int file;
     bool chief = iso_is_chief(doctor->ctx);
     iso_status status;
-    ISO_TRY(iso_doctor_token_make(doctor, "lock", &path, &file));
+    ISO_TRY(iso_doctor_probe_create(doctor, "lock", &path, &file));
     iso_doctor_find(finding, ISO_DOCTOR_NOT_CHECKED, 0, "no file can be made in the folder");
     if (path && chief)
         lock_on_chief(path, file, finding);
@@ -81,7 +81,7 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
         iso_broadcast(doctor->ctx, &locked, sizeof locked)); /* the others try when the chief has the lock */
     if (path && !chief && locked && iso_doctor_is_lowest(doctor))
         lock_elsewhere(path, finding);
-    status = iso_doctor_token_remove(doctor, path, file);
+    status = iso_doctor_probe_destroy(doctor, path, file);
 done:
     iso_free(path);
     return status;

@@ -49,7 +49,7 @@ static iso_status try_rename(const char *from, const char *to, iso_doctor_findin
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
-    char *from = iso_doctor_name(doctor, "from"), *to = iso_doctor_name(doctor, "to");
+    char *from = iso_doctor_probe_path(doctor, "from"), *to = iso_doctor_probe_path(doctor, "to");
     iso_status status = from && to ? try_rename(from, to, finding)
                                    : iso_no_memory("the names of files in '%s'", doctor->folder);
     if (from)

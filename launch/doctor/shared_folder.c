@@ -53,13 +53,13 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
     int file;
     if (iso_hosts(doctor->ctx) == 1)
         return iso_doctor_find(finding, ISO_DOCTOR_NOT_CHECKED, 0, "one host");
-    iso_status status = iso_doctor_token_make(doctor, "seen", &path, &file);
+    iso_status status = iso_doctor_probe_create(doctor, "seen", &path, &file);
     if (status != ISO_OK)
         return status;
     iso_doctor_find(finding, ISO_DOCTOR_NOT_CHECKED, 0, "no file can be made in the folder");
     if (path && iso_doctor_is_lowest(doctor))
         look(path, finding);
-    status = iso_doctor_token_remove(doctor, path, file);
+    status = iso_doctor_probe_destroy(doctor, path, file);
     iso_free(path);
     return status;
 }

@@ -98,11 +98,11 @@ typedef struct iso_backend_settings {
 } iso_backend_settings;
 
 /* The fastest of several algorithms for a work, as it was measured. */
-typedef struct iso_tuned {
+typedef struct iso_tuning_result {
     char choice[100];        /* names it */
     double seconds, by_rule; /* of it, and of the one that rules choose */
     int candidates;
-} iso_tuned;
+} iso_tuning_result;
 
 /* Choices that can be measured: which algorithm does a work, such as a product of one shape. Texts name both, and
  * mean the same on all ranks whose machines are alike. */
@@ -120,7 +120,7 @@ typedef struct iso_backend_tuning {
      * cannot be used. */
     iso_status (*choose)(const char *work, const char *choice);
     /* Measures the algorithms of a work on a stream, in memory of its own. Waits. */
-    iso_status (*measure)(const char *work, iso_stream *stream, iso_tuned *tuned);
+    iso_status (*measure)(const char *work, iso_stream *stream, iso_tuning_result *tuned);
 } iso_backend_tuning;
 
 /* All that the rest of Isogrid knows of a kind of device. To add a backend: one file that gives this table, and

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "runtime/base/elsewhere.h"
+#include "runtime/base/remote_error.h"
 
 static _Thread_local char message[4096];
 static _Thread_local bool elsewhere;
@@ -30,13 +30,13 @@ iso_status iso_error(iso_status code, const char *format, ...)
     return code;
 }
 
-iso_status iso_error_elsewhere(iso_status code)
+iso_status iso_error_remote(iso_status code)
 {
     elsewhere = true;
     return code;
 }
 
-bool iso_error_is_elsewhere(void)
+bool iso_error_is_remote(void)
 {
     return elsewhere;
 }

@@ -103,7 +103,7 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
     request wanted = {name, part, iso_seed(ctx), &taken};
     iso_status status = agree_on(ctx, &wanted);
     if (status == ISO_OK)
-        status = iso_share_open(ctx, name, &(iso_opener){open_source, &wanted}, &node);
+        status = iso_host_shared_open(ctx, name, &(iso_opener){open_source, &wanted}, &node);
     if (status != ISO_OK)
         return status;
     status = iso_dataset_settle(ctx, iso_dataset_create(ctx, node, &ds), "the data set", &ds);

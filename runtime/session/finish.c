@@ -16,7 +16,7 @@
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
-#include "runtime/session/tuned_impl.h"
+#include "runtime/session/tuning_choices_impl.h"
 
 /* The status with which a rank ended. */
 typedef struct ending {
@@ -162,7 +162,7 @@ static void free_context(iso_context *ctx)
 {
     iso_watch_destroy(ctx->channel.watch);
     iso_options_free(ctx);
-    iso_tuned_free(ctx);
+    iso_tuning_choices_free(ctx);
     iso_free(ctx->host_of_rank);
     iso_free(ctx->job_hosts);
     iso_free(ctx);

@@ -9,9 +9,9 @@
 #include "runtime/base/json.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
-#include "runtime/session/lines.h"
 #include "runtime/session/session_impl.h"
-#include "runtime/session/tuned_impl.h"
+#include "runtime/session/tuning_choices_impl.h"
+#include "runtime/session/union_of_lines.h"
 
 enum { MOST_BYTES = 1 << 28, VALUE = 200 };
 static const char *const format = "isogrid tuning 1";
@@ -165,7 +165,7 @@ static iso_status join_open(iso_context *ctx, const iso_backend_tuning *tuning, 
 {
     iso_text own = {0};
     list_open(tuning, &own);
-    iso_status status = iso_lines_join(ctx, "the works of --tune", &own, all);
+    iso_status status = iso_union_of_lines(ctx, "the works of --tune", &own, all);
     iso_text_free(&own);
     return status;
 }
@@ -203,7 +203,7 @@ static iso_status open_root(const char *path, const iso_backend_tuning *tuning, 
 static iso_status measure_one(const iso_backend_tuning *tuning, const char *work, iso_stream *stream,
                               json_t *works)
 {
-    iso_tuned tuned;
+    iso_tuning_result tuned;
     iso_status status = tuning->measure(work, stream, &tuned);
     if (status != ISO_OK)
         return status;
@@ -285,5 +285,5 @@ iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso
     iso_status status = ISO_OK;
     if (iso_tuning_file(ctx))
         status = choose_open(ctx, backend->tuning, stream);
-    return status == ISO_OK ? iso_tuned_agree(ctx, backend->tuning) : status;
+    return status == ISO_OK ? iso_tuning_choices_agree(ctx, backend->tuning) : status;
 }

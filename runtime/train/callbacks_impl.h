@@ -30,7 +30,7 @@ struct iso_callback {
     /* Saves all that training needs to resume, and waits until it is written. Adds the file's path to `file`. NULL:
      * the callback does not save. Collective. */
     iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
-    /* Between batches it reads weights only after iso_graph_send_left_weights, on all ranks, or not at all. */
+    /* Between batches it reads weights only after iso_graph_send_deferred_weights, on all ranks, or not at all. */
     bool sends_weights;
     bool backup;      /* training resumes from its file rather than from those of others */
     uint64_t alike;   /* a hash of the options that must be the same on every rank; 0: none */

@@ -128,7 +128,7 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
     iso_status last = ISO_OK, equal = iso_training_check_replicas(training);
     if (equal != ISO_OK)
         return equal;
-    iso_graph_send_left_weights(training->model->graph);
+    iso_graph_send_deferred_weights(training->model->graph);
     writer->n_saves++;
     if (writer->options.verbose)
         iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);

@@ -16,7 +16,7 @@ typedef struct evaluation {
     bool whole;             /* it does not stop on request */
     iso_totals totals;
     int begun; /* steps that are not concluded, and their rows */
-    int64_t rows[ISO_STEPS_AHEAD];
+    int64_t rows[ISO_ASYNC_STEPS];
 } evaluation;
 
 static iso_status end_step(evaluation *e)
@@ -40,7 +40,7 @@ done:
 static iso_status pass(evaluation *e, iso_dataset *data)
 {
     iso_input_iterator iterator;
-    int most = iso_function_goes_ahead(e->model->evaluation) ? ISO_STEPS_AHEAD : 1;
+    int most = iso_function_is_async(e->model->evaluation) ? ISO_ASYNC_STEPS : 1;
     iso_status status = ISO_OK;
     iso_input_iterator_begin(&iterator, e->model, data, 0, iso_dataset_batches(data));
     for (const iso_batch *batch = iso_input_iterator_next(&iterator); batch;

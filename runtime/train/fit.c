@@ -66,7 +66,7 @@ static iso_status fit_prepare(iso_training *t)
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
-    t->leaves_weights = iso_callbacks_let_weights_travel(t->callbacks);
+    t->defers_weights = iso_callbacks_let_weights_travel(t->callbacks);
     t->rank_local = iso_callbacks_are_rank_local(t->callbacks);
     t->replicas.every = t->options.check_replicas;
     t->cursor.epoch = t->options.initial_epoch;
@@ -266,15 +266,15 @@ static iso_status end_step(iso_training *t, int64_t rows)
 
 /* Whether the next step may begin before the results of the last one are read: nobody looks at them, or at the
  * variables, in between. */
-static bool goes_ahead(const iso_training *t)
+static bool is_async(const iso_training *t)
 {
-    return iso_function_goes_ahead(t->model->training) && iso_callbacks_go_ahead(t->callbacks) &&
+    return iso_function_is_async(t->model->training) && iso_callbacks_go_ahead(t->callbacks) &&
            !t->rank_local && t->replicas.every == 0;
 }
 
 static iso_status run_batches(iso_training *t, iso_input_iterator *iterator)
 {
-    bool ahead = goes_ahead(t), begun = false; /* a step has begun and is not concluded: of `rows` rows */
+    bool ahead = is_async(t), begun = false; /* a step has begun and is not concluded: of `rows` rows */
     int64_t rows = 0;
     iso_status status = ISO_OK;
     for (const iso_batch *batch = iso_input_iterator_next(iterator); batch;
@@ -304,10 +304,10 @@ static iso_status run_steps(iso_training *t)
     iso_training_cursor *cursor = &t->cursor;
     iso_input_iterator_begin(&iterator, t->model, t->data, (int64_t)cursor->epoch * t->steps + cursor->batch,
                              t->steps - cursor->batch);
-    iso_function_leave_weights(t->model->training, t->leaves_weights);
+    iso_function_defer_weights(t->model->training, t->defers_weights);
     iso_status status = run_batches(t, &iterator);
-    iso_function_leave_weights(t->model->training, false);
-    iso_graph_send_left_weights(t->model->graph);
+    iso_function_defer_weights(t->model->training, false);
+    iso_graph_send_deferred_weights(t->model->graph);
     if (status != ISO_OK)
         return status;
     if (iterator.ended)

@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/saver.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
-#include "runtime/session/tuned.h"
+#include "runtime/session/tuning_choices.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/state_impl.h"
 
@@ -120,7 +120,8 @@ iso_status iso_training_resume(iso_training *t, iso_saved_file *file)
     iso_status status;
     status = check_state(t, file, &state, &cursor);
     if (status == ISO_OK)
-        status = iso_tuned_resume(t->ctx, iso_saved_file_path(file), json_object_get(state, "tuning"));
+        status =
+            iso_tuning_choices_resume(t->ctx, iso_saved_file_path(file), json_object_get(state, "tuning"));
     ISO_TRY(iso_agree(t->ctx, status));
     ISO_TRY(iso_model_read_tensors(t->model, file, ISO_OPTIMIZER_NEEDED));
     status = iso_state_restore(file, state, &cursor, t);
@@ -194,7 +195,7 @@ static iso_status take_choices(iso_context *ctx, const iso_saved_file *file)
     json_t *state = NULL;
     iso_status status = file ? iso_state_parse(file, &state) : ISO_OK;
     if (status == ISO_OK && state)
-        status = iso_tuned_resume(ctx, iso_saved_file_path(file), json_object_get(state, "tuning"));
+        status = iso_tuning_choices_resume(ctx, iso_saved_file_path(file), json_object_get(state, "tuning"));
     json_decref(state);
     return status;
 }

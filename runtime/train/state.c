@@ -11,8 +11,8 @@
 #include "runtime/graph/layer.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/schedules/rule.h"
-#include "runtime/session/tuned.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/session/tuning_choices.h"
+#include "runtime/spmd/distribution_json.h"
 #include "runtime/train/loss.h"
 #include "runtime/train/state_impl.h"
 
@@ -171,8 +171,8 @@ static void write_model(json_t *state, const iso_model *model, uint64_t hash)
     json_object_set_new(state, "random_step", json_integer((json_int_t)iso_graph_steps(model->graph)));
     json_object_set_new(state, "mesh", json_string(mesh ? iso_mesh_text(mesh) : ""));
     json_object_set_new(state, "layouts", iso_state_layouts(model->graph));
-    json_object_set_new(state, "distribution", iso_rules_of(model->graph));
-    json_t *tuned = iso_tuned_state(iso_graph_context(model->graph));
+    json_object_set_new(state, "distribution", iso_distribution_json(model->graph));
+    json_t *tuned = iso_tuning_choices_state(iso_graph_context(model->graph));
     if (tuned)
         json_object_set_new(state, "tuning", tuned);
     if (model->optimizer.rule)

@@ -31,7 +31,7 @@ struct iso_training {
     iso_context *ctx;
     iso_callback **callbacks;
     bool batch_begin, batch_end; /* whether a callback wants to be called then */
-    bool leaves_weights;         /* between steps of an epoch new weights need not be on every host */
+    bool defers_weights;         /* between steps of an epoch new weights need not be on every host */
     bool rank_local;             /* a callback may stop or fail on this rank alone */
     bool at_epoch_end;           /* callbacks are being called at the end of an epoch */
     bool warned;                 /* the chief has warned of a NaN or infinite loss */

@@ -12,8 +12,8 @@
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
 #include "collectives/control/watch.h"
-#include "runtime/base/elsewhere.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 #include "runtime/session/session_mpi.h"
 #include "tests/support/run_tests.h"
 
@@ -176,12 +176,12 @@ START_TEST(ranks_agree_on_the_one_that_knows)
     int last = iso_ranks(ctx) - 1;
     iso_status status = iso_error(ISO_IO, "no disk");
     if (iso_rank(ctx) < last)
-        status = iso_error_elsewhere(iso_no_memory("a disk of another rank"));
+        status = iso_error_remote(iso_no_memory("a disk of another rank"));
     char message[100];
     snprintf(message, sizeof message, last > 0 ? "rank %d: no disk" : "no disk", last);
     ck_assert_int_eq(iso_agree(ctx, status), ISO_IO);
     ck_assert_str_eq(iso_error_message(), message);
-    ck_assert_int_eq(iso_agree(ctx, iso_error_elsewhere(iso_no_memory("a disk"))), ISO_NO_MEMORY);
+    ck_assert_int_eq(iso_agree(ctx, iso_error_remote(iso_no_memory("a disk"))), ISO_NO_MEMORY);
     ck_assert_str_eq(iso_error_message(), "no memory for a disk");
 }
 END_TEST

@@ -437,7 +437,7 @@ static void queue_timed(void *argument)
     iso_cuda_product_run(&t->found, &t->operands, t->stream);
 }
 
-static void time_candidates(timed *t, const candidates *c, iso_tuned *tuned)
+static void time_candidates(timed *t, const candidates *c, iso_tuning_result *tuned)
 {
     char choice[ISO_CUDA_CHOICE];
     double seconds;
@@ -449,7 +449,7 @@ static void time_candidates(timed *t, const candidates *c, iso_tuned *tuned)
     }
 }
 
-iso_status iso_cuda_product_measure(const char *work, iso_stream *stream, iso_tuned *tuned)
+iso_status iso_cuda_product_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned)
 {
     timed t = {.stream = stream};
     iso_cuda_product *p = &t.found.product;

@@ -288,7 +288,7 @@ typedef struct timed {
     iso_cuda_found_convolution found;
     iso_cuda_convolved arrays;
     iso_stream *stream;
-    iso_tuned *tuned;
+    iso_tuning_result *tuned;
 } timed;
 
 static void queue_timed(void *argument)
@@ -327,7 +327,7 @@ static iso_status measure_on(const iso_cuda_convolution *v, timed *t)
     return ISO_OK;
 }
 
-iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuned *tuned)
+iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned)
 {
     iso_cuda_convolution v;
     int gpu = 0;
@@ -358,7 +358,7 @@ bool iso_cuda_convolution_choose(const char *work, const char *choice)
     return false;
 }
 
-iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuned *tuned)
+iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned)
 {
     (void)stream, (void)tuned;
     return iso_error(ISO_INVALID, "'%s' is no work of this build's", work);

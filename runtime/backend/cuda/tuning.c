@@ -207,7 +207,7 @@ iso_status iso_cuda_timed_memory(iso_stream *stream, size_t bytes, void **memory
     return iso_cuda_status(error, "a work cannot be timed");
 }
 
-void iso_cuda_add_timed(iso_tuned *tuned, const char *choice, double seconds)
+void iso_cuda_add_timed(iso_tuning_result *tuned, const char *choice, double seconds)
 {
     if (tuned->candidates++ == 0)
         tuned->by_rule = seconds;
@@ -217,9 +217,9 @@ void iso_cuda_add_timed(iso_tuned *tuned, const char *choice, double seconds)
     snprintf(tuned->choice, sizeof tuned->choice, "%s", choice);
 }
 
-static iso_status measure(const char *text, iso_stream *stream, iso_tuned *tuned)
+static iso_status measure(const char *text, iso_stream *stream, iso_tuning_result *tuned)
 {
-    *tuned = (iso_tuned){.candidates = 0};
+    *tuned = (iso_tuning_result){.candidates = 0};
     iso_status status = iso_cuda_status(iso_cuda_enter_stream(stream), "a work cannot be timed");
     if (status == ISO_OK)
         status = text[0] == 'p' ? iso_cuda_product_measure(text, stream, tuned)

@@ -25,7 +25,7 @@ bool iso_cuda_time(const iso_stream *stream, void (*queue)(void *argument), void
  * (cudaFree), also after an error, NULL then. ISO_NO_MEMORY. */
 iso_status iso_cuda_timed_memory(iso_stream *stream, size_t bytes, void **memory);
 /* Adds the seconds of a choice: the first one is that by rule, and the fastest is kept. */
-void iso_cuda_add_timed(iso_tuned *tuned, const char *choice, double seconds);
+void iso_cuda_add_timed(iso_tuning_result *tuned, const char *choice, double seconds);
 
 /* The table of the backend. */
 extern const iso_backend_tuning iso_cuda_tuning;

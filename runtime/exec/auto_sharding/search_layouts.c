@@ -4,7 +4,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/session/session.h"
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 #include "runtime/spmd/spmd_impl.h"
 
 static const char found[] = "the layouts that were found";
@@ -14,7 +14,7 @@ json_t *iso_suggestion_layouts(const iso_suggestion *suggestion)
     json_t *layouts = json_object();
     for (int i = 0; i < suggestion->n_layouts; i++)
         json_object_set_new(layouts, suggestion->layouts[i].path,
-                            iso_rules_layout(suggestion->layouts[i].layout));
+                            iso_layout_json(suggestion->layouts[i].layout));
     return layouts;
 }
 
@@ -23,14 +23,14 @@ static iso_status search(iso_graph *graph, const iso_function_options *training,
 {
     const iso_distribution *distribution = graph->distribution;
     const iso_suggest_options how = {.rows = distribution->search_rows,
-                                     .slots_per_host = iso_rules_slots_of_host(distribution->mesh)};
+                                     .slots_per_host = iso_mesh_most_slots_of_host(distribution->mesh)};
     iso_suggestion *suggestion = NULL;
     json_t *layouts = NULL;
     iso_text file = {0};
     iso_status status;
     ISO_TRY(iso_function_suggest(graph, distribution->mesh, training, &how, &suggestion));
     layouts = iso_suggestion_layouts(suggestion);
-    iso_rules_add_file(&file, layouts, 0);
+    iso_layout_file_add(&file, layouts, 0);
     *text = file.failed ? NULL : iso_strdup(iso_text_get(&file));
     *size = file.length;
     if (!*text)

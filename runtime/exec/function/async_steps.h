@@ -5,11 +5,11 @@
 #include "runtime/exec/function/function.h"
 
 /* How many steps may have begun before the first of them is concluded. */
-enum { ISO_STEPS_AHEAD = 2 };
+enum { ISO_ASYNC_STEPS = 2 };
 
 /* Whether it is faster to begin a step before the last one is concluded. The same on all ranks. Local. */
-bool iso_function_goes_ahead(const iso_function *function);
-/* The first half of iso_function_run: begins a step and does not wait for its results. At most ISO_STEPS_AHEAD
+bool iso_function_is_async(const iso_function *function);
+/* The first half of iso_function_run: begins a step and does not wait for its results. At most ISO_ASYNC_STEPS
  * steps may have begun and not be concluded. Functions that read variables afterwards wait for the step themselves.
  * On an error no step has begun. Collective. */
 iso_status iso_function_begin_step(iso_function *function, const iso_batch *batch);

@@ -79,7 +79,7 @@ static int64_t bind_turn(const iso_plan *plan, int value, const iso_array *array
 static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < ISO_STEPS_AHEAD && !device->host_access && status == ISO_OK; i++)
+    for (int i = 0; i < ISO_ASYNC_STEPS && !device->host_access && status == ISO_OK; i++)
         status =
             device->allocate_pinned(device, iso_array_bytes(array), "a slot's input", &bound->staging[i]);
     return status;
@@ -233,7 +233,7 @@ static void free_staging(const iso_device *device, const iso_slot_instruction *i
                          const iso_plan *plan)
 {
     for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
-        for (int k = 0; k < ISO_STEPS_AHEAD; k++)
+        for (int k = 0; k < ISO_ASYNC_STEPS; k++)
             device->release_pinned(device, instruction[i].staging[k]);
 }
 

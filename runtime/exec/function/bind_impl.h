@@ -24,7 +24,7 @@ typedef struct iso_slot_instruction {
     int64_t turn;     /* READ: the row of its part with which it begins */
     iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
     /* READ: pinned memory that the batch writes, for steps that go ahead; NULL: it writes the array itself */
-    void *staging[ISO_STEPS_AHEAD];
+    void *staging[ISO_ASYNC_STEPS];
     iso_box_copy *copy;
 } iso_slot_instruction;
 

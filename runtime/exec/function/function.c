@@ -259,8 +259,8 @@ void iso_function_destroy(iso_function *function)
         iso_results_destroy(function->runtime, &function->steps);
     while (function->plans) {
         iso_executable *next = function->plans->next;
-        if (function->runtime->left == function->plans)
-            function->runtime->left = NULL;
+        if (function->runtime->deferred == function->plans)
+            function->runtime->deferred = NULL;
         iso_executable_destroy(function->runtime, function->plans);
         function->plans = next;
     }
@@ -317,8 +317,8 @@ iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executab
     while (*link && (*link)->plan->rows != rows)
         link = &(*link)->next;
     iso_executable *ready = *link;
-    if (!ready || ready != function->runtime->left) /* a step of `ready` sends what its last one left */
-        iso_step_send_left_weights(function->runtime);
+    if (!ready || ready != function->runtime->deferred) /* a step of `ready` sends what its last one left */
+        iso_step_send_deferred_weights(function->runtime);
     if (!ready) {
         iso_status status = make_plan(function, rows, &ready);
         if (status != ISO_OK)
@@ -334,15 +334,15 @@ iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executab
                : iso_agree(function->runtime->ctx, iso_executable_bind(function->runtime, ready));
 }
 
-void iso_function_leave_weights(iso_function *function, bool leave)
+void iso_function_defer_weights(iso_function *function, bool leave)
 {
-    function->leaves_weights = leave;
+    function->defers_weights = leave;
 }
 
-void iso_graph_send_left_weights(iso_graph *graph)
+void iso_graph_send_deferred_weights(iso_graph *graph)
 {
     if (graph->runtime)
-        iso_step_send_left_weights(graph->runtime);
+        iso_step_send_deferred_weights(graph->runtime);
 }
 
 iso_status iso_function_prepare(iso_function *function, int64_t rows)
@@ -402,20 +402,20 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
 
 void iso_function_drop_steps(iso_function *function)
 {
-    iso_steps_ahead *steps = &function->steps;
+    iso_async_steps *steps = &function->steps;
     for (; steps->count > 0; steps->count--) {
         iso_agree_later(function->runtime->ctx,
                         iso_results_wait(function->runtime, &steps->step[steps->first]));
-        steps->first = (steps->first + 1) % ISO_STEPS_AHEAD;
+        steps->first = (steps->first + 1) % ISO_ASYNC_STEPS;
     }
 }
 
 /* Steps that began after one with a fault have changed nothing, and are not counted. */
 static void take_back_steps(iso_function *function)
 {
-    const iso_steps_ahead *steps = &function->steps;
+    const iso_async_steps *steps = &function->steps;
     for (int i = 0; i < steps->count; i++)
-        function->runtime->steps -= steps->step[(steps->first + i) % ISO_STEPS_AHEAD].counted;
+        function->runtime->steps -= steps->step[(steps->first + i) % ISO_ASYNC_STEPS].counted;
 }
 
 /* Records the error of this rank's batch or of its first slot that met a fault, if any. Then the ranks
@@ -561,7 +561,7 @@ static iso_status begin_step(iso_function *function, const iso_batch *batch, iso
 /* An error of the device is reported in the next step. */
 static iso_status end_step(iso_function *function, iso_executable **ready, double *results)
 {
-    iso_steps_ahead *steps = &function->steps;
+    iso_async_steps *steps = &function->steps;
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
     const iso_step_results *o = &steps->step[steps->first];
@@ -571,7 +571,7 @@ static iso_status end_step(iso_function *function, iso_executable **ready, doubl
     runtime->device_failed |= waited != ISO_OK;
     for (int i = 0; runtime->n_locals > 0 && o->scalars && i < program->n_outputs; i++)
         found[i] = iso_results_output(program, o, i);
-    steps->first = (steps->first + 1) % ISO_STEPS_AHEAD;
+    steps->first = (steps->first + 1) % ISO_ASYNC_STEPS;
     steps->count--;
     iso_status status = conclude(function, o, found, o->scalars ? program->n_outputs : 0);
     *ready = o->ready;
@@ -582,7 +582,7 @@ static iso_status end_step(iso_function *function, iso_executable **ready, doubl
     return status;
 }
 
-bool iso_function_goes_ahead(const iso_function *function)
+bool iso_function_is_async(const iso_function *function)
 {
     return !function->runtime->device->host_access;
 }

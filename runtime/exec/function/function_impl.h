@@ -14,11 +14,11 @@ struct iso_function {
     iso_bucket_list buckets;
     iso_update_state *updates;
     bool training, parts;
-    bool leaves_weights;     /* a step leaves it to the next one to send new weights to other hosts */
+    bool defers_weights;     /* a step leaves it to the next one to send new weights to other hosts */
     iso_executable *stepped; /* only with .parts: the plan of the last step */
     iso_mapping
         *part; /* only with .parts: [n_outputs * n_locals] its outputs, mapped while `stepped` is set */
-    iso_steps_ahead steps;
+    iso_async_steps steps;
     char name[64];
     iso_watch_name step_name;      /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
@@ -54,7 +54,7 @@ iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, 
  * the step runs on zeros and all slots of this rank raise a fault with results->message. */
 void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results);
 /* Sends the new weights that the last step left to the next one, if it did. Collective. */
-void iso_step_send_left_weights(iso_runtime *runtime);
+void iso_step_send_deferred_weights(iso_runtime *runtime);
 
 /* function_facts.c: if a plan found no memory on a GPU, adds to the message what it needs there. plan: NULL before
  * there is one: what a batch of one row needs. Returns `status`. */

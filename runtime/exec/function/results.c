@@ -31,10 +31,10 @@ done:
     return status;
 }
 
-iso_status iso_results_create(const iso_runtime *runtime, iso_steps_ahead *steps)
+iso_status iso_results_create(const iso_runtime *runtime, iso_async_steps *steps)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < ISO_STEPS_AHEAD && status == ISO_OK; i++)
+    for (int i = 0; i < ISO_ASYNC_STEPS && status == ISO_OK; i++)
         status = make_step(runtime, &steps->step[i]);
     return status;
 }
@@ -48,17 +48,17 @@ static void free_step(const iso_runtime *runtime, iso_step_results *step)
     runtime->device->release_pinned(runtime->device, step->memory);
 }
 
-void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps)
+void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps)
 {
     for (int i = 0; i < steps->count; i++)
-        iso_results_wait(runtime, &steps->step[(steps->first + i) % ISO_STEPS_AHEAD]);
-    for (int i = 0; i < ISO_STEPS_AHEAD; i++)
+        iso_results_wait(runtime, &steps->step[(steps->first + i) % ISO_ASYNC_STEPS]);
+    for (int i = 0; i < ISO_ASYNC_STEPS; i++)
         free_step(runtime, &steps->step[i]);
 }
 
-iso_step_results *iso_results_next(iso_steps_ahead *steps)
+iso_step_results *iso_results_next(iso_async_steps *steps)
 {
-    iso_step_results *next = &steps->step[(steps->first + steps->count) % ISO_STEPS_AHEAD];
+    iso_step_results *next = &steps->step[(steps->first + steps->count) % ISO_ASYNC_STEPS];
     *next = (iso_step_results){.memory = next->memory, .faults = next->faults, .ended = next->ended};
     return next;
 }

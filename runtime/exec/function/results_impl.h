@@ -30,16 +30,16 @@ typedef struct iso_step_results {
 } iso_step_results;
 
 /* The steps of a function that have begun and are not concluded. */
-typedef struct iso_steps_ahead {
-    iso_step_results step[ISO_STEPS_AHEAD];
+typedef struct iso_async_steps {
+    iso_step_results step[ISO_ASYNC_STEPS];
     int first, count; /* those that are not concluded: a ring */
-} iso_steps_ahead;
+} iso_async_steps;
 
-iso_status iso_results_create(const iso_runtime *runtime, iso_steps_ahead *steps);
+iso_status iso_results_create(const iso_runtime *runtime, iso_async_steps *steps);
 /* Waits for all steps that have begun. */
-void iso_results_destroy(const iso_runtime *runtime, iso_steps_ahead *steps);
+void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps);
 /* Returns the results of the step that begins next, empty. */
-iso_step_results *iso_results_next(iso_steps_ahead *steps);
+iso_step_results *iso_results_next(iso_async_steps *steps);
 /* Queues the copies of the results that the host will read, after all local slots have queued the step. */
 void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results);
 /* Waits until all local slots have ended the step. Local. */

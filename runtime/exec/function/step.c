@@ -433,7 +433,7 @@ static void run_end(const step *s, int thread, int first, int end)
     end_buckets(s, thread);
     end_exchange(s, plan->epilogue, thread, first, end, -1);
     await_readers(s, plan->epilogue, s->end_is_ordered, first, end);
-    if (plan->weight_gather && !s->function->leaves_weights)
+    if (plan->weight_gather && !s->function->defers_weights)
         run_weight_gather(s, thread, first, end);
 }
 
@@ -566,10 +566,10 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     if (ready->runs == 1)
         capture_instructions(&s);
     ready->runs = ready->runs < 2 ? ready->runs + 1 : 2;
-    s.takes_weights = runtime->left == ready;
+    s.takes_weights = runtime->deferred == ready;
     s.end_is_ordered = end_is_ordered(&s);
     iso_thread_pool_run(runtime->pool, run_thread, &s);
-    runtime->left = function->leaves_weights && ready->plan->weight_gather ? ready : NULL;
+    runtime->deferred = function->defers_weights && ready->plan->weight_gather ? ready : NULL;
     iso_watch_step_done(watch, begun);
     note_host_faults(runtime, results);
     iso_results_queue(runtime, function->program, results);
@@ -581,12 +581,12 @@ static void run_left_thread(void *arg, int thread)
     run_weight_gather(s, thread, s->runtime->first_local[thread], s->runtime->first_local[thread + 1]);
 }
 
-void iso_step_send_left_weights(iso_runtime *runtime)
+void iso_step_send_deferred_weights(iso_runtime *runtime)
 {
-    step s = {.runtime = runtime, .ready = runtime->left};
+    step s = {.runtime = runtime, .ready = runtime->deferred};
     if (!s.ready)
         return;
-    runtime->left = NULL;
+    runtime->deferred = NULL;
     iso_thread_pool_run(runtime->pool, run_left_thread, &s);
     iso_agree_later(runtime->ctx, iso_runtime_finish(runtime)); /* it comes after the end of the step */
     if (iso_fabric_failures(runtime->fabric) > runtime->failures_reported)

@@ -106,7 +106,7 @@ typedef struct iso_runtime {
     iso_update_state *updates;
     struct iso_function *functions;                 /* list of all functions */
     void (*detach)(struct iso_function *functions); /* called before the runtime is destroyed */
-    struct iso_executable *left; /* whose step has left its new weights to the next step; NULL: none */
+    struct iso_executable *deferred;                /* whose new weights the next step sends; NULL: none */
     struct iso_set_aside *aside; /* see set_aside.h; NULL unless a model is being compiled again */
     int n_spares;
     iso_spare *spares;

@@ -108,7 +108,7 @@ iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
         return iso_error(ISO_INVALID,
                          "a graph has no variables to compare before its first function is made");
     if (runtime->domains.count > 1) {
-        iso_step_send_left_weights(runtime);
+        iso_step_send_deferred_weights(runtime);
         /* no rank of a domain still writes to the variables */
         ISO_TRY(iso_agree(runtime->ctx, list_replicas(runtime)));
         const iso_state_shards *shards = &runtime->replicas.shards;

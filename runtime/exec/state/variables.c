@@ -69,7 +69,7 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
         iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
     if (status != ISO_OK)
         return status;
-    iso_step_send_left_weights(runtime);
+    iso_step_send_deferred_weights(runtime);
     memset(values, 0, (size_t)count * sizeof *values);
     status = iso_agree(runtime->ctx, write_own(runtime, variable, values));
     return status == ISO_OK ? iso_join_ranks(runtime->ctx, values, count) : status;
@@ -118,7 +118,7 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
         status = agree_on_values(variable, values, count);
     if (status != ISO_OK)
         return status;
-    iso_step_send_left_weights(runtime);
+    iso_step_send_deferred_weights(runtime);
     /* no rank runs a step before all have written */
     return iso_agree(runtime->ctx, take_own(runtime, variable, values));
 }
@@ -222,7 +222,7 @@ iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
     if (!runtime)
         return iso_error(ISO_INVALID, "a graph has no fingerprint before its first function is made");
     iso_status status = ISO_OK;
-    iso_step_send_left_weights(runtime);
+    iso_step_send_deferred_weights(runtime);
     ISO_TRY(iso_agree(graph->ctx, iso_runtime_add_variables(runtime, &shards)));
     for (int i = 0; i < shards.count && status == ISO_OK; i++)
         if (shards.shards[i].writer)

@@ -35,7 +35,7 @@ iso_status iso_variable_read_value(iso_variable *variable, iso_value **out)
     ISO_TRY(
         iso_agree(variable->graph->ctx, iso_variable_placed(variable, "iso_variable_read_value", &runtime)));
     ISO_TRY(iso_value_site_get(runtime->distribution->mesh, &site));
-    iso_step_send_left_weights(runtime);
+    iso_step_send_deferred_weights(runtime);
     ISO_TRY(iso_agree(runtime->ctx, copy_variable(runtime, variable, site, &value)));
     *out = value;
     return ISO_OK;
@@ -78,7 +78,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
     ISO_TRY(iso_agree(variable->graph->ctx, value_variable_check(variable, value, &runtime)));
     ISO_TRY(agree_on_value(variable, value));
     ISO_TRY(iso_value_bring(value, &runtime->variable[variable->id].layout, &resharded));
-    iso_step_send_left_weights(runtime);
+    iso_step_send_deferred_weights(runtime);
     const iso_value *from = resharded ? resharded : value;
     for (int l = 0; l < from->n_locals; l++) {
         int slot = from->site->slot[l];

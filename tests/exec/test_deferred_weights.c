@@ -31,7 +31,7 @@ static double *trained(const net_kind *kind, const char *mesh, bool leave, doubl
     trial t;
     begin(&t, kind, mesh);
     for (int i = 0; i < STEPS; i++) {
-        iso_function_leave_weights(t.train, leave && i < STEPS - 1);
+        iso_function_defer_weights(t.train, leave && i < STEPS - 1);
         loss[i] = trial_step(&t, i);
         if (i == 2)
             loss[STEPS] = trial_infer(&t, i);
@@ -43,7 +43,7 @@ static double *trained(const net_kind *kind, const char *mesh, bool leave, doubl
     return weights;
 }
 
-START_TEST(left_weights_change_no_bits)
+START_TEST(deferred_weights_change_no_bits)
 {
     const char *meshes[] = {"data=5", "data=8"};
     for (int k = 0; net_kinds[k].name; k++)
@@ -90,11 +90,11 @@ START_TEST(weights_are_left_until_they_are_sent)
         trial t;
         int64_t count;
         begin(&t, &net_kinds[0], mesh);
-        iso_function_leave_weights(t.train, leave);
+        iso_function_defer_weights(t.train, leave);
         for (int i = 0; i < 2; i++)
             trial_step(&t, i);
         double *before = own_parts(&t, &count);
-        iso_graph_send_left_weights(t.net.graph);
+        iso_graph_send_deferred_weights(t.net.graph);
         double *after = own_parts(&t, &count);
         double differ = memcmp(before, after, (size_t)count * sizeof *before) != 0;
         check_ok(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, &differ, 1));
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0);
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("left weights", 0, left_weights_change_no_bits, weights_are_left_until_they_are_sent))
+        RUN_TESTS("left weights", 0, deferred_weights_change_no_bits, weights_are_left_until_they_are_sent))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -191,7 +191,7 @@ done:
     return status;
 }
 
-iso_status iso_share_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_node **node)
+iso_status iso_host_shared_open(iso_context *ctx, const char *name, const iso_opener *opener, iso_node **node)
 {
     iso_node *fresh = NULL;
     iso_status status = ISO_OK;

@@ -1,4 +1,4 @@
-#include "runtime/spmd/rules.h"
+#include "runtime/spmd/distribution_json.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ static json_t *dimension(const char *text, size_t length)
     return value;
 }
 
-json_t *iso_rules_layout(const char *layout)
+json_t *iso_layout_json(const char *layout)
 {
     if (strchr(layout, ';'))
         return json_string(layout);
@@ -49,7 +49,7 @@ static json_t *layouts_of(const iso_layout_map *map)
     json_t *object = json_object();
     for (int i = 0; i < iso_layout_map_count(map); i++)
         json_object_set_new(object, iso_layout_map_key(map, i),
-                            iso_rules_layout(iso_layout_map_layout(map, i)));
+                            iso_layout_json(iso_layout_map_layout(map, i)));
     return object;
 }
 
@@ -61,7 +61,7 @@ static const char *kind_of(const iso_distribution *distribution)
     return distribution->map || distribution->batch_axis >= 0 ? model_parallel : data_parallel;
 }
 
-json_t *iso_rules_of(const iso_graph *graph)
+json_t *iso_distribution_json(const iso_graph *graph)
 {
     const iso_distribution *distribution = graph->distribution;
     int zero = distribution && distribution->zero > 1 ? distribution->zero : 1;
@@ -77,7 +77,7 @@ json_t *iso_rules_of(const iso_graph *graph)
     return rules;
 }
 
-void iso_rules_add_file(iso_text *text, const json_t *layouts, int indent)
+void iso_layout_file_add(iso_text *text, const json_t *layouts, int indent)
 {
     const char *key, *separator = "";
     json_t *layout;
@@ -95,7 +95,7 @@ void iso_rules_add_file(iso_text *text, const json_t *layouts, int indent)
     iso_text_add(text, "}\n");
 }
 
-int iso_rules_slots_of_host(const iso_mesh *mesh)
+int iso_mesh_most_slots_of_host(const iso_mesh *mesh)
 {
     int most = 0;
     for (int h = 0; h < iso_hosts(mesh->ctx); h++) {
@@ -114,7 +114,7 @@ static iso_status read_map(iso_mesh *mesh, const char *name, const json_t *layou
     iso_text text = {0};
     iso_status status;
     ISO_TRY(iso_layout_map_create(mesh, map));
-    iso_rules_add_file(&text, layouts, 0);
+    iso_layout_file_add(&text, layouts, 0);
     if (text.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for %s", name));
     ISO_TRY(iso_layout_map_parse(*map, name, iso_text_get(&text), text.length));
@@ -138,8 +138,8 @@ done:
     return status;
 }
 
-iso_status iso_rules_distribution(iso_mesh *mesh, const char *name, const json_t *rules,
-                                  iso_distribution **distribution)
+iso_status iso_distribution_from_json(iso_mesh *mesh, const char *name, const json_t *rules,
+                                      iso_distribution **distribution)
 {
     const char *kind = json_string_value(json_object_get(rules, "kind"));
     iso_distribution *made = NULL;

@@ -1,4 +1,4 @@
-#include "runtime/session/lines.h"
+#include "runtime/session/union_of_lines.h"
 
 #include <string.h>
 
@@ -53,7 +53,7 @@ done:
     return status;
 }
 
-iso_status iso_lines_join(iso_context *ctx, const char *what, const iso_text *own, iso_text *all)
+iso_status iso_union_of_lines(iso_context *ctx, const char *what, const iso_text *own, iso_text *all)
 {
     iso_status status = ISO_OK;
     int64_t rank = 0;

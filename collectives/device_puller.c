@@ -57,7 +57,7 @@ static bool serves(const iso_device *device)
     return device->gather != NULL;
 }
 
-const iso_puller iso_puller_queued = {
+const iso_puller iso_puller_device = {
     .name = "kernels",
     .serves = serves,
     .run = run_queued,

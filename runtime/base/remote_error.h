@@ -1,6 +1,6 @@
 /* Errors of this rank that another rank's error has caused. */
-#ifndef ISO_BASE_ELSEWHERE_H
-#define ISO_BASE_ELSEWHERE_H
+#ifndef ISO_BASE_REMOTE_ERROR_H
+#define ISO_BASE_REMOTE_ERROR_H
 
 #include <stdbool.h>
 
@@ -8,8 +8,8 @@
 
 /* Marks this thread's recorded error: it happened on another rank, whose message says more. An agreement takes the
  * message of a rank that has an error of its own, if there is one. Returns the code unchanged. */
-iso_status iso_error_elsewhere(iso_status code);
+iso_status iso_error_remote(iso_status code);
 /* Whether this thread's last recorded error has this mark. */
-bool iso_error_is_elsewhere(void);
+bool iso_error_is_remote(void);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-char *iso_doctor_name(const iso_doctor *doctor, const char *what)
+char *iso_doctor_probe_path(const iso_doctor *doctor, const char *what)
 {
     iso_text name = {0};
     struct timespec now;
@@ -27,7 +27,7 @@ char *iso_doctor_name(const iso_doctor *doctor, const char *what)
 /* Makes the file on the chief; text is "" if it cannot be made. */
 static void make_file(const iso_doctor *doctor, const char *what, char text[PATH_BYTES], int *file)
 {
-    char *path = iso_doctor_name(doctor, what);
+    char *path = iso_doctor_probe_path(doctor, what);
     text[0] = 0;
     if (path && strlen(path) < PATH_BYTES)
         *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -36,7 +36,7 @@ static void make_file(const iso_doctor *doctor, const char *what, char text[PATH
     iso_free(path);
 }
 
-iso_status iso_doctor_token_make(const iso_doctor *doctor, const char *what, char **path, int *file)
+iso_status iso_doctor_probe_create(const iso_doctor *doctor, const char *what, char **path, int *file)
 {
     char text[PATH_BYTES] = "";
     *path = NULL;
@@ -56,7 +56,7 @@ iso_status iso_doctor_token_make(const iso_doctor *doctor, const char *what, cha
     return status;
 }
 
-iso_status iso_doctor_token_remove(const iso_doctor *doctor, char *path, int file)
+iso_status iso_doctor_probe_destroy(const iso_doctor *doctor, char *path, int file)
 {
     iso_status status = path ? iso_agree(doctor->ctx, ISO_OK) : ISO_OK;
     if (file >= 0) {

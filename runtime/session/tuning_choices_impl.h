@@ -1,15 +1,15 @@
 /* The file of --tune and its choices. For runtime/session only. */
-#ifndef ISO_SESSION_TUNED_IMPL_H
-#define ISO_SESSION_TUNED_IMPL_H
+#ifndef ISO_SESSION_TUNING_CHOICES_IMPL_H
+#define ISO_SESSION_TUNING_CHOICES_IMPL_H
 
 #include "runtime/backend/backend.h"
-#include "runtime/session/tuned.h"
+#include "runtime/session/tuning_choices.h"
 
 /* The file of --tune; NULL: the option is not given. */
 const char *iso_tuning_file(const iso_context *ctx);
 /* Compares the ranks' choices for the works of their plans, and keeps them for checkpoints. ISO_INVALID names a work
  * that ranks do in different ways. Collective. */
-iso_status iso_tuned_agree(iso_context *ctx, const iso_backend_tuning *tuning);
-void iso_tuned_free(iso_context *ctx);
+iso_status iso_tuning_choices_agree(iso_context *ctx, const iso_backend_tuning *tuning);
+void iso_tuning_choices_free(iso_context *ctx);
 
 #endif

@@ -58,7 +58,7 @@ static iso_status check_file(const char *option, const char *path, char *folder,
     return check_folder(option, path, folder, makes);
 }
 
-iso_status iso_target_check(const char *option, const char *path, iso_target_kind kind)
+iso_status iso_output_path_check(const char *option, const char *path, iso_target_kind kind)
 {
     iso_status status;
     char *folder = iso_strdup(path);
@@ -79,12 +79,12 @@ static iso_status check_named(const char *option, const char *path, iso_target_k
     iso_status status = iso_role_path(NULL, ISO_WORKER, path, &name);
     if (status != ISO_OK)
         return status;
-    status = iso_target_check(option, name, kind);
+    status = iso_output_path_check(option, name, kind);
     iso_free(name);
     return status;
 }
 
-iso_status iso_targets_check(const iso_train_options *options)
+iso_status iso_output_paths_check(const iso_train_options *options)
 {
     const struct {
         const char *option, *path;

@@ -1,4 +1,4 @@
-#include "runtime/session/tuned.h"
+#include "runtime/session/tuning_choices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
-#include "runtime/session/lines.h"
 #include "runtime/session/session_impl.h"
-#include "runtime/session/tuned_impl.h"
+#include "runtime/session/tuning_choices_impl.h"
+#include "runtime/session/union_of_lines.h"
 
 enum { VALUE = 200 };
 static const char WHAT[] = "the choices of --tune";
@@ -29,7 +29,7 @@ static iso_status open_choices(iso_context *ctx)
     return ctx->choices && ctx->choices->works ? ISO_OK : iso_no_memory("%s", WHAT);
 }
 
-void iso_tuned_free(iso_context *ctx)
+void iso_tuning_choices_free(iso_context *ctx)
 {
     if (!ctx->choices)
         return;
@@ -108,13 +108,13 @@ static iso_status keep_lines(const iso_context *ctx, const iso_backend_tuning *t
     return status;
 }
 
-iso_status iso_tuned_agree(iso_context *ctx, const iso_backend_tuning *tuning)
+iso_status iso_tuning_choices_agree(iso_context *ctx, const iso_backend_tuning *tuning)
 {
     iso_text own = {0}, all = {0};
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, open_choices(ctx)));
     list_choices(tuning, &own);
-    ISO_TRY(iso_lines_join(ctx, WHAT, &own, &all));
+    ISO_TRY(iso_union_of_lines(ctx, WHAT, &own, &all));
     ISO_TRY(iso_agree(ctx, keep_lines(ctx, tuning, all.data)));
 done:
     iso_text_free(&own);
@@ -122,7 +122,7 @@ done:
     return status;
 }
 
-json_t *iso_tuned_state(const iso_context *ctx)
+json_t *iso_tuning_choices_state(const iso_context *ctx)
 {
     const char *name, *work;
     char value[VALUE];
@@ -251,7 +251,7 @@ static iso_status note_checkpoint(iso_context *ctx, const char *path, bool *agai
     return ctx->choices->path ? ISO_OK : iso_no_memory("%s", WHAT);
 }
 
-iso_status iso_tuned_resume(iso_context *ctx, const char *path, const json_t *stored)
+iso_status iso_tuning_choices_resume(iso_context *ctx, const char *path, const json_t *stored)
 {
     const json_t *works = json_object_get(stored, "works");
     iso_status status = ISO_OK;
