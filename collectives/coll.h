@@ -176,9 +176,9 @@ iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind,
 /* States that no slot writes the sources in a step in which the exchange runs. They are written between
  * steps, with barriers before and after. The exchange then has no barriers for its sources. To be called
  * before the commit. */
-void iso_exchange_set_settled(iso_exchange *exchange);
+void iso_exchange_set_constant(iso_exchange *exchange);
 /* States that slots pull into memory that other slots of their domain read after the exchange. Where sources are
- * settled, these then wait for the pulls too. The same call on every rank, before the commit. */
+ * constant, these then wait for the pulls too. The same call on every rank, before the commit. */
 void iso_exchange_set_fetches(iso_exchange *exchange);
 /* The bytes of messages in each kind of memory, or offsets in their buffers. */
 typedef struct iso_message_bytes {
@@ -219,12 +219,12 @@ void iso_exchange_wait(iso_exchange *exchange, int thread);
 int iso_fabric_failures(const iso_fabric *fabric);
 /* ISO_OK, or the status of the first failure; its message is recorded in the calling thread. Local. */
 iso_status iso_fabric_failure(const iso_fabric *fabric);
-/* Tells the slots of all ranks of this host whether this rank has a fault that the exchange itself cannot report.
- * It takes effect at the next start of an exchange in which the slots wait for each other. Thread-safe. */
-void iso_fabric_tell_trouble(iso_fabric *fabric, bool trouble);
+/* Tells the slots of all ranks of this host whether a device of this rank has failed, which the exchange itself
+ * cannot report. It takes effect at the next start of an exchange in which the slots wait for each other. Thread-safe. */
+void iso_fabric_set_device_failed(iso_fabric *fabric, bool failed);
 /* Whether any rank of this host has reported such a fault. All ranks get the same answer between the start and the
  * end of such an exchange. */
-bool iso_fabric_troubled(const iso_fabric *fabric);
+bool iso_fabric_device_failed(const iso_fabric *fabric);
 /* Gets the times at which this rank's messages of the last run were sent, and at which the rank found that all had
  * been sent and received, in nanoseconds of iso_clock_ns(). Returns false if there were no messages, or none were
  * waited for. For thread 0. */

@@ -64,7 +64,7 @@ struct iso_fabric {
     iso_barrier host_barrier, rank_barrier;
     int first_flag; /* number of this rank's first thread in the host's barrier */
     atomic_bool
-        troubled;  /* this rank counts among the ranks in trouble, whose number follows the barrier's flags */
+        device_failed; /* this rank counts among the ranks with a failed device, whose number follows the barrier's flags */
     bool reserved; /* the domains have their windows */
     iso_stream *
         *pack_streams;     /* [local slots] for what this rank packs, on a device that gathers; else NULL */
@@ -128,7 +128,7 @@ struct iso_exchange {
     iso_pack_list link_packs;     /* of this rank: into them */
     iso_device_areas *link_areas; /* [own domains of the fabric] unless they are shared; NULL: none */
     void *work[ISO_MOST_METHODS]; /* the methods' */
-    bool settled;                 /* no slot writes its sources in a step that runs it */
+    bool constant;                /* no slot writes its sources in a step that runs it */
     bool fetches;                 /* slots pull for others of their domain */
     bool shared;                  /* its messages are in the fabric's buffers, at these offsets */
     iso_message_bytes offsets;
@@ -156,7 +156,7 @@ char *iso_exchange_area(const iso_exchange *exchange, int domain);
 /* Whether slots wait at the end of a run until the others have pulled. */
 static inline bool iso_exchange_is_awaited(const iso_exchange *exchange)
 {
-    return !exchange->settled || exchange->fetches;
+    return !exchange->constant || exchange->fetches;
 }
 /* Computes the addresses of all operands again after messages have been placed or areas have moved. */
 void iso_exchange_resolve(iso_exchange *exchange);

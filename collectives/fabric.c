@@ -163,20 +163,20 @@ done:
     return status;
 }
 
-static iso_count *ranks_in_trouble(const iso_fabric *fabric)
+static iso_count *ranks_with_failed_device(const iso_fabric *fabric)
 {
     return (iso_count *)fabric->flags.base + fabric->host_barrier.count + 2;
 }
 
-void iso_fabric_tell_trouble(iso_fabric *fabric, bool trouble)
+void iso_fabric_set_device_failed(iso_fabric *fabric, bool failed)
 {
-    if (atomic_exchange(&fabric->troubled, trouble) != trouble)
-        atomic_fetch_add(&ranks_in_trouble(fabric)->value, trouble ? 1 : (uint32_t)-1);
+    if (atomic_exchange(&fabric->device_failed, failed) != failed)
+        atomic_fetch_add(&ranks_with_failed_device(fabric)->value, failed ? 1 : (uint32_t)-1);
 }
 
-bool iso_fabric_troubled(const iso_fabric *fabric)
+bool iso_fabric_device_failed(const iso_fabric *fabric)
 {
-    return atomic_load(&ranks_in_trouble(fabric)->value) != 0;
+    return atomic_load(&ranks_with_failed_device(fabric)->value) != 0;
 }
 
 void iso_fabric_barrier(iso_fabric *fabric, int thread)

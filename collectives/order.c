@@ -179,7 +179,7 @@ bool iso_exchange_is_ordered(const iso_exchange *exchange)
 void iso_exchange_ready(const iso_exchange *exchange, int slot)
 {
     iso_stream *stream = stream_of(exchange->fabric, slot);
-    if (!exchange->settled)
+    if (!exchange->constant)
         stream->device->record(exchange->fabric->order->ready[slot], stream);
 }
 
@@ -193,7 +193,7 @@ void iso_exchange_await_arrivals(const iso_exchange *exchange, int slot)
 void iso_order_await_ready(const iso_exchange *exchange, int slot)
 {
     const iso_fabric *fabric = exchange->fabric;
-    if (!exchange->settled)
+    if (!exchange->constant)
         await_all(fabric, stream_of(fabric, slot), fabric->order->ready, slot, slot);
     iso_exchange_await_arrivals(exchange, slot);
 }

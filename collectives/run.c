@@ -100,9 +100,9 @@ bool iso_exchange_is_active(const iso_exchange *exchange)
     return exchange->active;
 }
 
-void iso_exchange_set_settled(iso_exchange *exchange)
+void iso_exchange_set_constant(iso_exchange *exchange)
 {
-    exchange->settled = true;
+    exchange->constant = true;
 }
 
 void iso_exchange_set_fetches(iso_exchange *exchange)
@@ -409,8 +409,8 @@ static void timed_barrier(iso_fabric *fabric, int thread)
 }
 
 /* Lets the streams for packing and receiving wait for the slots' streams, on a device that gathers. Packed and
- * received data may overwrite what an earlier exchange received and slots still read; and slots change settled
- * sources after they have read. */
+ * received data may overwrite what an earlier exchange received and slots still read; and slots change
+ * sources that are constant within a step after they have read. */
 static void order_streams(const iso_exchange *exchange)
 {
     const iso_fabric *fabric = exchange->fabric;
@@ -432,7 +432,7 @@ static void run_start(iso_exchange *exchange, int thread)
         return;
     if (thread == 0 && exchange->overwrites)
         run_check(fabric, iso_order_wait_read(fabric));
-    if (!exchange->settled || exchange->overwrites)
+    if (!exchange->constant || exchange->overwrites)
         timed_barrier(fabric, thread);
     if (thread == 0 && !exchange->pulls_only)
         order_streams(exchange);
@@ -527,7 +527,7 @@ bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *a
     return exchange->arrived > 0;
 }
 
-/* Message buffers are reused, so all slots must have read them, even if sources are settled; and slots read what
+/* Message buffers are reused, so all slots must have read them, even if sources are constant; and slots read what
  * others have pulled for them. */
 void iso_exchange_end(iso_exchange *exchange, int thread)
 {

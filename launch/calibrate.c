@@ -134,20 +134,20 @@ static double memory_of_machine(void)
     return 0.7 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Rehearses on all ranks at the same time, so that simulated hosts of one machine share its cores as in a run.
+/* Benchmarks on all ranks at the same time, so that simulated hosts of one machine share its cores as in a run.
  * Collective. */
-static iso_status rehearse(iso_context *ctx, const calibrate_options *options, iso_calibration *into)
+static iso_status benchmark_step(iso_context *ctx, const calibrate_options *options, iso_calibration *into)
 {
     iso_dry_run p = {0};
     iso_status status;
     ISO_TRY(iso_dry_run_prepare(ctx, &options->plan, &p));
-    const iso_rehearsal_options how = {.rows = options->plan.train.batch_size,
+    const iso_benchmark_options how = {.rows = options->plan.train.batch_size,
                                        .slots_per_host = (int)options->plan.slots_per_host,
                                        .threads = iso_threads(ctx),
                                        .repetitions = (int)options->rounds,
                                        .shared = iso_hosts(ctx) > 1,
                                        .memory = memory_of_machine() / iso_host_ranks(ctx)};
-    ISO_TRY(iso_agree(ctx, iso_function_rehearse(iso_model_graph(p.named.model), &p.training, &how, into)));
+    ISO_TRY(iso_agree(ctx, iso_function_benchmark(iso_model_graph(p.named.model), &p.training, &how, into)));
 done:
     iso_dry_run_free(&p);
     return status;
@@ -164,7 +164,7 @@ static iso_status calibrate(iso_context *ctx, const calibrate_options *options, 
     if (!options->plan.train.model || calibration->rates.flops == 0 || iso_hosts(ctx) > 1)
         ISO_TRY(iso_machine_measure(ctx, iso_threads(ctx), calibration));
     if (options->plan.train.model)
-        ISO_TRY(rehearse(ctx, options, calibration));
+        ISO_TRY(benchmark_step(ctx, options, calibration));
     if (iso_is_chief(ctx))
         status = write_file(options->out, calibration);
     ISO_TRY(iso_agree(ctx, status));

@@ -166,9 +166,8 @@ static iso_status agree_contents(iso_context *ctx, const iso_dataset *ds)
 static iso_status open_same(iso_context *ctx, const iso_dataset_arrays_options *options,
                             iso_dataset **dataset)
 {
-    iso_status status =
-        iso_dataset_settle(ctx, open_arrays(ctx, options, dataset),
-                           "the arrays (to give each rank its own rows, set .local)", dataset);
+    iso_status status = iso_dataset_agree(ctx, open_arrays(ctx, options, dataset),
+                                          "the arrays (to give each rank its own rows, set .local)", dataset);
     return status == ISO_OK ? agree_contents(ctx, *dataset) : status;
 }
 
@@ -257,7 +256,7 @@ static iso_status open_local(iso_context *ctx, const iso_dataset_arrays_options 
         status = gather_shares(ctx, &mine, &rows);
     if (status == ISO_OK) {
         status = make_local(ctx, options, &mine, rows, &memory, dataset);
-        status = iso_dataset_settle(ctx, status, "the rows of .local arrays", dataset);
+        status = iso_dataset_agree(ctx, status, "the rows of .local arrays", dataset);
     }
     iso_memory_rows_free(&memory);
     return status == ISO_OK ? iso_shares_join(ctx, (*dataset)->top) : status;

@@ -57,7 +57,7 @@ static iso_status agree_same(iso_context *ctx, const iso_dataset *ds, const char
     return status;
 }
 
-iso_status iso_dataset_settle(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset)
+iso_status iso_dataset_agree(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset)
 {
     status = iso_agree(ctx, status);
     if (status == ISO_OK)

@@ -37,7 +37,7 @@ iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **
 /* Ends a collective function that opens data: all ranks get the same status; ISO_INVALID if their data (rows,
  * shapes and types of `what`: "the data set") differ. After an error of any rank the data set is
  * destroyed. */
-iso_status iso_dataset_settle(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset);
+iso_status iso_dataset_agree(iso_context *ctx, iso_status status, const char *what, iso_dataset **dataset);
 /* Returns the error that the data set has, if any, else ends iteration. To be called before a stage is added. */
 iso_status iso_dataset_edit(iso_dataset *dataset);
 /* Computes the order of the current epoch, unless that is done. */

@@ -256,7 +256,7 @@ iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_genera
     iso_dataset_generator_options taken = {0};
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);
-    iso_status status = iso_dataset_settle(ctx, open_generator(ctx, &taken, &ds), "the generator", &ds);
+    iso_status status = iso_dataset_agree(ctx, open_generator(ctx, &taken, &ds), "the generator", &ds);
     if (status == ISO_OK)
         status = iso_agree_same(ctx, "the batch size of the generator", (uint64_t)iso_dataset_batch_size(ds),
                                 NULL);

@@ -106,7 +106,7 @@ iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part pa
         status = iso_host_shared_open(ctx, name, &(iso_opener){open_source, &wanted}, &node);
     if (status != ISO_OK)
         return status;
-    status = iso_dataset_settle(ctx, iso_dataset_create(ctx, node, &ds), "the data set", &ds);
+    status = iso_dataset_agree(ctx, iso_dataset_create(ctx, node, &ds), "the data set", &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
     return status;

@@ -137,7 +137,7 @@ iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dat
     iso_status status = open_random(rows, &taken, taken.seed ? taken.seed : iso_seed(ctx), &node);
     if (status == ISO_OK)
         status = iso_dataset_create(ctx, node, &ds);
-    status = iso_dataset_settle(ctx, status, "the data set", &ds);
+    status = iso_dataset_agree(ctx, status, "the data set", &ds);
     if (status == ISO_OK)
         *taken.dataset = ds;
     return status;

@@ -75,7 +75,7 @@ void iso_graph_release(iso_graph *graph)
         graph->destroy_runtime(graph->runtime);
     if (graph->destroy_distribution)
         graph->destroy_distribution(graph->distribution);
-    iso_savepoint_destroy(graph->settled);
+    iso_savepoint_destroy(graph->committed);
     while (graph->sharing)
         iso_share_end(graph);
     for (int i = 0; i < graph->kept; i++)
@@ -127,10 +127,10 @@ iso_status iso_graph_error(const iso_graph *graph)
 iso_status iso_graph_take_error(iso_graph *graph)
 {
     iso_status status = iso_graph_error(graph);
-    if (status != ISO_OK && graph->settled) {
-        iso_savepoint_revert(graph->settled);
-        graph->settled = NULL;
-        iso_graph_settle(graph);
+    if (status != ISO_OK && graph->committed) {
+        iso_savepoint_revert(graph->committed);
+        graph->committed = NULL;
+        iso_graph_commit(graph);
         return iso_error(status, "%s", graph->message);
     }
     if (status != ISO_OK || !*graph->pending)
@@ -140,13 +140,13 @@ iso_status iso_graph_take_error(iso_graph *graph)
     return status;
 }
 
-iso_status iso_graph_settle(iso_graph *graph)
+iso_status iso_graph_commit(iso_graph *graph)
 {
     if (!graph || !graph->runtime || graph->status != ISO_OK)
         return ISO_OK;
-    iso_savepoint_destroy(graph->settled);
-    graph->settled = NULL;
-    return iso_savepoint_create(graph, &graph->settled);
+    iso_savepoint_destroy(graph->committed);
+    graph->committed = NULL;
+    return iso_savepoint_create(graph, &graph->committed);
 }
 
 bool iso_graph_append_item(iso_graph *graph, void *list, int *count, const void *item)

@@ -79,7 +79,7 @@ struct iso_graph {
     int holders;       /* the program or a model, and functions: the last one frees the graph */
     iso_status status; /* the first error made while building */
     char message[1024];
-    struct iso_savepoint *settled; /* what an error goes back to (pending.h); NULL: none, errors stay */
+    struct iso_savepoint *committed; /* what an error goes back to (pending.h); NULL: none, errors stay */
     char pending[512];   /* an error that the next collective call reports, once (pending.h); "": none */
     iso_dtype precision; /* of variables */
     iso_dtype compute;   /* of layers, at present */

@@ -485,7 +485,7 @@ static iso_status create_bucket_gather(iso_plan *plan, int b)
     if (status != ISO_OK)
         return status;
     iso_instruction *end = &plan->instructions[plan->bucket_gather_end[b]];
-    iso_exchange_set_settled(plan->bucket_gather[b]);
+    iso_exchange_set_constant(plan->bucket_gather[b]);
     end->exchange = plan->instructions[end->begin].exchange = plan->bucket_gather[b];
     return ISO_OK;
 }
@@ -608,8 +608,8 @@ static iso_status make_exchange(iso_plan *plan, int number, const workspace *roo
     if (status != ISO_OK)
         return status;
     plan->instructions[instruction->begin].exchange = instruction->exchange;
-    if (instruction->settled)
-        iso_exchange_set_settled(instruction->exchange);
+    if (instruction->constant)
+        iso_exchange_set_constant(instruction->exchange);
     return add_moves(plan, instruction->exchange, instruction->first_move, instruction->n_moves, room);
 }
 

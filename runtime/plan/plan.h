@@ -82,7 +82,7 @@ typedef struct iso_instruction {
     int first_move, n_moves; /* EXCHANGE, and its BEGIN */
     int begin, end;          /* EXCHANGE: instruction that begins it, may be itself; BEGIN: that ends it, or
                                 n_instructions: the end of the step */
-    bool settled;            /* EXCHANGE: it reads variables, which change only at the end of a step */
+    bool constant;           /* EXCHANGE: it reads variables, which change only at the end of a step */
     iso_exchange *exchange;
 } iso_instruction;
 

@@ -110,7 +110,7 @@ static iso_status end_exchange(scheduler *s, queue *q)
     iso_status status = ISO_OK;
     ISO_TRY(add_instruction(plan, (iso_instruction){.kind = ISO_EXCHANGE,
                                                     .begin = q->begin < 0 ? plan->n_instructions : q->begin,
-                                                    .settled = q == &s->queue[WEIGHTS],
+                                                    .constant = q == &s->queue[WEIGHTS],
                                                     .first_move = q->first,
                                                     .n_moves = q->n_moves}));
     for (int i = q->first; i < q->first + q->n_moves; i++)

@@ -304,11 +304,11 @@ static iso_status time_exchange(timer *t, int i)
     const iso_instruction *instruction = &t->plan->instructions[i];
     bool whole = instruction->begin == i;
     iso_status status;
-    ISO_TRY(add_here(t, 0, whole && !instruction->settled));
+    ISO_TRY(add_here(t, 0, whole && !instruction->constant));
     if (whole)
         ISO_TRY(start_transfer(t, i, i));
     ISO_TRY(await_transfer(t, i));
-    ISO_TRY(add_here(t, t->report->ops[i].taken, !instruction->settled));
+    ISO_TRY(add_here(t, t->report->ops[i].taken, !instruction->constant));
 done:
     return status;
 }

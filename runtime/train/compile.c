@@ -230,8 +230,8 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
         finish(&c);
     else
         undo(&c);
-    iso_status settled = iso_graph_settle(model->graph);
-    return status == ISO_OK ? iso_agree(ctx, settled) : status;
+    iso_status committed = iso_graph_commit(model->graph);
+    return status == ISO_OK ? iso_agree(ctx, committed) : status;
 }
 
 iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *given, size_t size,

@@ -334,7 +334,7 @@ static iso_exchange *make_sum(iso_fabric *fabric, int slots, int number)
                                    number < 2 ? sources : &sources[(slot + 1) % slots],
                                    number < 2 ? slots : 1, NULL) == ISO_OK);
     if (number == 0)
-        iso_exchange_set_settled(exchange);
+        iso_exchange_set_constant(exchange);
     return exchange;
 }
 
@@ -374,7 +374,7 @@ static void run_three(iso_fabric *fabric, iso_exchange *const *exchange, int slo
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < PARTS; i++)
             area[k * PARTS + i] = (float)(me * 10 + run + (k < 2 ? (me == 0 ? i + 1000 * k : 0) : i));
-    ck_assert(iso_agree(ctx, ISO_OK) == ISO_OK); /* the first one's sources are settled */
+    ck_assert(iso_agree(ctx, ISO_OK) == ISO_OK); /* the first one's sources are constant */
     iso_exchange_start(exchange[0], 0);
     iso_exchange_start(exchange[1], 0);
     for (int i = 0; i < run; i++)

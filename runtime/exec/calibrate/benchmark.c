@@ -1,4 +1,4 @@
-/* Rehearsals: run the works of a step in the plan's order and at the plan's addresses, on all slots of one host at
+/* Benchmarks: run the works of a step in the plan's order and at the plan's addresses, on all slots of one host at
  * once and without any exchange, so that kernels find their data in the caches as in a step. */
 #include "runtime/exec/calibrate/benchmark_impl.h"
 
@@ -16,12 +16,12 @@ enum { MOST_TRIES = 8 }; /* to find the largest index that all kernels accept */
 
 /* ---- a step of one slot ---- */
 
-static void rehearse_begin_work(rehearsal *r, rehearsal_slot *s, const iso_plan_work *work)
+static void benchmark_begin_work(benchmark *r, benchmark_slot *s, const iso_plan_work *work)
 {
     const iso_instruction *instruction = &r->plan->instructions[work->index];
     switch (work->kind) {
     case ISO_WORK_READ:
-        iso_rehearsal_read(r, s, instruction->input);
+        iso_benchmark_read(r, s, instruction->input);
         break;
     case ISO_WORK_KERNEL:
         s->bound[work->index].kernel->run(&s->bound[work->index].call);
@@ -33,11 +33,11 @@ static void rehearse_begin_work(rehearsal *r, rehearsal_slot *s, const iso_plan_
         for (int i = 0; i < instruction->n_moves; i++) {
             const iso_move *move = &r->plan->moves[instruction->first_move + i];
             if (instruction->cargo == ISO_CARGO_MOVES && !iso_move_in_place(move))
-                iso_rehearsal_pull(r, s, move->to);
+                iso_benchmark_pull(r, s, move->to);
         }
         break;
     default:
-        iso_rehearsal_end_work(r, s, work);
+        iso_benchmark_end_work(r, s, work);
     }
 }
 
@@ -47,39 +47,39 @@ static bool waits(const iso_plan_work *work)
 }
 
 /* The works [first, end) of a slot, which are between two barriers. */
-static void rehearse_works(rehearsal *r, rehearsal_slot *s, int first, int end)
+static void benchmark_works(benchmark *r, benchmark_slot *s, int first, int end)
 {
     const iso_plan_works *works = &s->works;
     for (int i = first; i < end; i++) {
         int64_t begin = iso_clock_ns();
-        rehearse_begin_work(r, s, &works->work[i]);
+        benchmark_begin_work(r, s, &works->work[i]);
         s->seconds[i] = 1e-9 * (double)(iso_clock_ns() - begin);
     }
 }
 
 /* The same for the slots [from, to) of a thread. Returns for how long the core ran other programs meanwhile. */
-static double rehearse_stretch(rehearsal *r, int from, int to, int first, int end)
+static double benchmark_stretch(benchmark *r, int from, int to, int first, int end)
 {
     double begin = r->shared ? iso_clock() : 0, ran = r->shared ? iso_clock_of_thread() : 0;
     for (int s = from; s < to; s++)
-        rehearse_works(r, &r->slot[s], first, end);
+        benchmark_works(r, &r->slot[s], first, end);
     return r->shared ? iso_clock() - begin - (iso_clock_of_thread() - ran) : 0;
 }
 
 /* The optimizer's works come after the last barrier. Every other step it goes backwards, as iso_updates_apply. */
-static double rehearse_updates(rehearsal *r, int slot, int first)
+static double benchmark_updates(benchmark *r, int slot, int first)
 {
     int count = r->slot[slot].works.count;
     double lost = 0;
     for (int i = first; i < count; i++) {
         int at = r->round % 2 ? first + count - 1 - i : i;
-        lost += rehearse_stretch(r, slot, slot + 1, at, at + 1);
+        lost += benchmark_stretch(r, slot, slot + 1, at, at + 1);
     }
     return lost;
 }
 
 /* Takes the time that was lost to other programs from the works of a thread's slots, in proportion. */
-static void take_lost(const rehearsal *r, int from, int to, double lost)
+static void take_lost(const benchmark *r, int from, int to, double lost)
 {
     double all = 0;
     for (int s = from; s < to; s++)
@@ -91,7 +91,7 @@ static void take_lost(const rehearsal *r, int from, int to, double lost)
             r->slot[s].seconds[i] *= left;
 }
 
-static void rehearse_barrier(rehearsal *r, uint32_t *passed)
+static void benchmark_barrier(benchmark *r, uint32_t *passed)
 {
     ++*passed;
     if (iso_count_add(&r->arrived) == *passed * (uint32_t)r->threads)
@@ -100,9 +100,9 @@ static void rehearse_barrier(rehearsal *r, uint32_t *passed)
 }
 
 /* All slots have the same instructions; only the optimizer's works at the end differ. */
-static void rehearse_thread(void *arg, int thread)
+static void benchmark_thread(void *arg, int thread)
 {
-    rehearsal *r = arg;
+    benchmark *r = arg;
     int first = thread * r->n_slots / r->threads, end = (thread + 1) * r->n_slots / r->threads, at = 0;
     uint32_t passed = r->passed;
     double lost = 0;
@@ -111,19 +111,19 @@ static void rehearse_thread(void *arg, int thread)
     for (int last = 0; last < r->n_until_end; at = last) {
         for (last = at; !waits(&r->slot[0].works.work[last]);)
             last++;
-        lost += rehearse_stretch(r, first, end, at, last);
-        rehearse_barrier(r, &passed);
+        lost += benchmark_stretch(r, first, end, at, last);
+        benchmark_barrier(r, &passed);
         last++;
-        lost += rehearse_stretch(r, first, end, last - 1, last);
+        lost += benchmark_stretch(r, first, end, last - 1, last);
     }
     for (int s = first; s < end; s++)
-        lost += rehearse_updates(r, s, at);
+        lost += benchmark_updates(r, s, at);
     take_lost(r, first, end, lost);
 }
 
-static void rehearse_round(rehearsal *r, iso_thread_pool *pool)
+static void benchmark_round(benchmark *r, iso_thread_pool *pool)
 {
-    iso_thread_pool_run(pool, rehearse_thread, r);
+    iso_thread_pool_run(pool, benchmark_thread, r);
     r->passed += (uint32_t)r->n_barriers;
     r->round++;
 }
@@ -131,11 +131,11 @@ static void rehearse_round(rehearsal *r, iso_thread_pool *pool)
 /* ---- indices that kernels accept ---- */
 
 /* Makes indices smaller until all kernels accept them. */
-static iso_status rehearse_try(rehearsal *r, iso_thread_pool *pool)
+static iso_status benchmark_try(benchmark *r, iso_thread_pool *pool)
 {
     for (int tries = 0; tries < MOST_TRIES; tries++) {
         const iso_fault *fault = NULL;
-        rehearse_round(r, pool);
+        benchmark_round(r, pool);
         for (int s = 0; s < r->n_slots && !fault; s++)
             fault = iso_fault_raised(&r->slot[s].fault) ? &r->slot[s].fault : NULL;
         if (!fault)
@@ -143,7 +143,7 @@ static iso_status rehearse_try(rehearsal *r, iso_thread_pool *pool)
         if ((fault->code != ISO_FAULT_INTEGER && fault->code != ISO_FAULT_REAL) || fault->count < 1)
             return iso_error(ISO_FAILED, "a kernel refuses made-up values: %s", fault->text);
         r->whole |= fault->code == ISO_FAULT_REAL;
-        iso_rehearsal_set_bound(r, fault->count < r->bound ? fault->count : r->bound / 2);
+        iso_benchmark_set_bound(r, fault->count < r->bound ? fault->count : r->bound / 2);
     }
     return iso_error(ISO_FAILED, "no indices were found that all kernels accept");
 }
@@ -165,7 +165,7 @@ typedef struct rounds {
 
 /* Adds up the works of [first, end) that exist: *slowest is increased by the time of the slowest thread, *mean by
  * the mean. */
-static void add_works(const rehearsal *r, int first, int end, double *slowest, double *mean)
+static void add_works(const benchmark *r, int first, int end, double *slowest, double *mean)
 {
     double most = 0;
     for (int t = 0; t < r->threads; t++) {
@@ -180,7 +180,7 @@ static void add_works(const rehearsal *r, int first, int end, double *slowest, d
 }
 
 /* The times of a round. Waiting for the slowest thread is counted with the works, in proportion. */
-static void note_round(const rehearsal *r, rounds *list, int round)
+static void note_round(const benchmark *r, rounds *list, int round)
 {
     double *out = list->second + (size_t)round * (size_t)list->works, mean = 0;
     list->total[round] = 0;
@@ -215,14 +215,14 @@ typedef struct same_work {
 } same_work;
 
 /* Works of one key: the mean of their times. */
-static iso_status put_times(const rehearsal *r, const rounds *list, double most, iso_calibration *into)
+static iso_status put_times(const benchmark *r, const rounds *list, double most, iso_calibration *into)
 {
     iso_status status = ISO_OK;
     iso_calibration *means = iso_calibration_create();
     same_work *same = iso_new(((size_t)list->works + 1) * sizeof *same);
     int n = 0;
     if (!means || !same)
-        ISO_TRY(iso_no_memory("the times of a rehearsal"));
+        ISO_TRY(iso_no_memory("the times of a benchmark"));
     for (int s = 0; s < r->n_slots; s++)
         for (int i = 0; i < r->slot[s].works.count; i++, n++) {
             const iso_plan_work *work = &r->slot[s].works.work[i];
@@ -250,20 +250,20 @@ done:
 }
 
 /* The number of rounds that take about two seconds. */
-static int count_rounds(rehearsal *r, iso_thread_pool *pool)
+static int count_rounds(benchmark *r, iso_thread_pool *pool)
 {
     static const double seconds = 2, least = 10, most = 5000;
     double begin = iso_clock();
-    rehearse_round(r, pool);
+    benchmark_round(r, pool);
     double count = seconds / (iso_clock() - begin + 1e-9);
     return (int)(count < least ? least : count > most ? most : count);
 }
 
-static iso_status rehearse_measure(rehearsal *r, iso_thread_pool *pool, int count, iso_calibration *into)
+static iso_status benchmark_measure(benchmark *r, iso_thread_pool *pool, int count, iso_calibration *into)
 {
     rounds list = {0};
     iso_status status = ISO_OK;
-    ISO_TRY(rehearse_try(r, pool));
+    ISO_TRY(benchmark_try(r, pool));
     count = count > 0 ? count : count_rounds(r, pool);
     list.count = count;
     for (int s = 0; s < r->n_slots; s++)
@@ -271,9 +271,9 @@ static iso_status rehearse_measure(rehearsal *r, iso_thread_pool *pool, int coun
     list.total = iso_new(2 * (size_t)count * sizeof *list.total);
     list.second = iso_new((size_t)count * (size_t)list.works * sizeof *list.second);
     if (!list.total || !list.second)
-        ISO_TRY(iso_no_memory("the times of a rehearsal"));
+        ISO_TRY(iso_no_memory("the times of a benchmark"));
     for (int i = 0; i < count; i++) {
-        rehearse_round(r, pool);
+        benchmark_round(r, pool);
         note_round(r, &list, i);
     }
     double *sorted = list.total + count;
@@ -286,22 +286,22 @@ done:
     return status;
 }
 
-iso_status iso_function_rehearse(iso_graph *graph, const iso_function_options *function,
-                                 const iso_rehearsal_options *options, iso_calibration *into)
+iso_status iso_function_benchmark(iso_graph *graph, const iso_function_options *function,
+                                  const iso_benchmark_options *options, iso_calibration *into)
 {
     ISO_NEED(graph, function, options, into);
     iso_status status;
     iso_dry_plan dry;
-    rehearsal r = {0};
+    benchmark r = {0};
     iso_thread_pool *pool = NULL;
     ISO_TRY(iso_dry_plan_make(graph, options->rows, options->slots_per_host, function, false, &dry));
-    ISO_TRY(iso_rehearsal_make(&dry, graph, options, &r));
+    ISO_TRY(iso_benchmark_make(&dry, graph, options, &r));
     ISO_TRY(iso_thread_pool_create(r.threads, r.crowded, &pool));
-    ISO_TRY(rehearse_measure(&r, pool, options->repetitions, into));
+    ISO_TRY(benchmark_measure(&r, pool, options->repetitions, into));
 done:
     if (pool)
         iso_thread_pool_destroy(pool);
-    iso_rehearsal_free(&r);
+    iso_benchmark_free(&r);
     iso_dry_plan_free(&dry);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The memory and the works of a rehearsal. For runtime/exec only. */
+/* The memory and the works of a benchmark. For runtime/exec only. */
 #ifndef ISO_EXEC_CALIBRATE_BENCHMARK_IMPL_H
 #define ISO_EXEC_CALIBRATE_BENCHMARK_IMPL_H
 
@@ -11,40 +11,40 @@
 
 /* Memory of `bytes` bytes for arrays whose planned offsets go up to `planned`. If that is more, several arrays
  * share memory. */
-typedef struct rehearsal_room {
+typedef struct benchmark_room {
     void *memory;
     size_t bytes, planned, largest; /* largest: of the things */
-} rehearsal_room;
+} benchmark_room;
 
-typedef struct rehearsal_instruction {
+typedef struct benchmark_instruction {
     const iso_kernel *kernel;
     iso_kernel_call call;
     iso_array *array; /* inputs, then outputs; owned */
     iso_box_copy copy;
-} rehearsal_instruction;
+} benchmark_instruction;
 
-typedef struct rehearsal_slot {
+typedef struct benchmark_slot {
     int slot;
     iso_plan_works works;
     double *seconds; /* [works] of the last round */
-    rehearsal_room arena, shared, state;
+    benchmark_room arena, shared, state;
     void *constants, *scratch, *landing;
-    rehearsal_instruction *bound; /* [n_instructions] */
+    benchmark_instruction *bound; /* [n_instructions] */
     iso_slot_product *products;   /* [n_fused_updates] */
     size_t *variable;             /* [n_variables] offset in the variables' room */
     size_t *state_at;             /* [n_buckets] offset in the state's room */
     iso_rates *rates;             /* [n_buckets] */
     iso_fault fault;
     int64_t n_read; /* rows of the batches of all rounds */
-} rehearsal_slot;
+} benchmark_slot;
 
-typedef struct rehearsal {
+typedef struct benchmark {
     const iso_plan *plan;
     const iso_backend *backend;
     int n_slots, threads; /* slots of the first host */
     bool crowded, shared;
-    rehearsal_slot *slot;
-    rehearsal_room variables;
+    benchmark_slot *slot;
+    benchmark_room variables;
     size_t landing_bytes;
     iso_step_info info;
     int64_t bound;               /* made-up indices are below */
@@ -56,31 +56,31 @@ typedef struct rehearsal {
     int round;
     uint32_t passed; /* barriers of earlier rounds */
     iso_count arrived;
-} rehearsal;
+} benchmark;
 
 /* benchmark_memory.c: allocates, binds and fills. Freed also after an error. */
-iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
-                              const iso_rehearsal_options *options, rehearsal *r);
-void iso_rehearsal_free(rehearsal *r);
+iso_status iso_benchmark_make(const iso_dry_plan *dry, const iso_graph *graph,
+                              const iso_benchmark_options *options, benchmark *r);
+void iso_benchmark_free(benchmark *r);
 /* Makes indices that are filled in later be below `bound`. */
-void iso_rehearsal_set_bound(rehearsal *r, int64_t bound);
+void iso_benchmark_set_bound(benchmark *r, int64_t bound);
 /* Fills a slot's part of a value with made-up elements, as an exchange would. */
-void iso_rehearsal_pull(const rehearsal *r, const rehearsal_slot *s, int value);
+void iso_benchmark_pull(const benchmark *r, const benchmark_slot *s, int value);
 /* Fills `count` elements with made-up ones that are valid for this value. */
-void iso_rehearsal_fill(const rehearsal *r, int value, void *to, int64_t count);
+void iso_benchmark_fill(const benchmark *r, int value, void *to, int64_t count);
 /* The address of a slot's part of a value; of the slot's copy of a variable. */
-void *iso_rehearsal_value(const rehearsal *r, const rehearsal_slot *s, int value);
-char *iso_rehearsal_variable(const rehearsal *r, const rehearsal_slot *s, const iso_variable *variable);
+void *iso_benchmark_value(const benchmark *r, const benchmark_slot *s, int value);
+char *iso_benchmark_variable(const benchmark *r, const benchmark_slot *s, const iso_variable *variable);
 /* The address of a thing of this planned offset. */
-char *iso_rehearsal_address(const rehearsal_room *room, size_t offset);
+char *iso_benchmark_address(const benchmark_room *room, size_t offset);
 
 /* benchmark_read.c: a made-up data set of at most `memory` bytes for each input, but at least one batch; freed with
- * the rehearsal. A slot reads its part of the next batch of it. */
-iso_status iso_rehearsal_allocate_rows(rehearsal *r, double memory);
-void iso_rehearsal_fill_rows(const rehearsal *r);
-void iso_rehearsal_read(const rehearsal *r, rehearsal_slot *s, int input);
+ * the benchmark. A slot reads its part of the next batch of it. */
+iso_status iso_benchmark_allocate_rows(benchmark *r, double memory);
+void iso_benchmark_fill_rows(const benchmark *r);
+void iso_benchmark_read(const benchmark *r, benchmark_slot *s, int input);
 
 /* benchmark_update.c: the works of the end of a step. */
-void iso_rehearsal_end_work(const rehearsal *r, rehearsal_slot *s, const iso_plan_work *work);
+void iso_benchmark_end_work(const benchmark *r, benchmark_slot *s, const iso_plan_work *work);
 
 #endif

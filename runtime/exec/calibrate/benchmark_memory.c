@@ -1,4 +1,4 @@
-/* The memory of a rehearsal: laid out as in the plan, or smaller if the machine has less memory. */
+/* The memory of a benchmark: laid out as in the plan, or smaller if the machine has less memory. */
 #include "runtime/exec/calibrate/benchmark_impl.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static double draw(int i)
     return (double)(iso_hash_mix((uint64_t)i + 1) >> 11) * 0x1p-53;
 }
 
-static double make_up(const rehearsal *r, iso_dtype dtype, int i, bool index)
+static double make_up(const benchmark *r, iso_dtype dtype, int i, bool index)
 {
     int64_t most = dtype == ISO_U8 && r->bound > 256 ? 256 : r->bound;
     switch (dtype) {
@@ -36,17 +36,17 @@ static double make_up(const rehearsal *r, iso_dtype dtype, int i, bool index)
     }
 }
 
-void iso_rehearsal_set_bound(rehearsal *r, int64_t bound)
+void iso_benchmark_set_bound(benchmark *r, int64_t bound)
 {
     r->bound = bound;
     for (int dtype = ISO_F32; dtype <= ISO_BF16; dtype++)
         for (int i = 0; i < 2 * MADE_UP; i++)
             iso_element_set(r->made_up[dtype], (iso_dtype)dtype, i,
                             make_up(r, (iso_dtype)dtype, i % MADE_UP, i >= MADE_UP));
-    iso_rehearsal_fill_rows(r);
+    iso_benchmark_fill_rows(r);
 }
 
-void iso_rehearsal_fill(const rehearsal *r, int value, void *to, int64_t count)
+void iso_benchmark_fill(const benchmark *r, int value, void *to, int64_t count)
 {
     const iso_program_value *of = &r->plan->program->values[value];
     iso_dtype dtype = of->tensor->dtype;
@@ -59,12 +59,12 @@ void iso_rehearsal_fill(const rehearsal *r, int value, void *to, int64_t count)
     }
 }
 
-void iso_rehearsal_pull(const rehearsal *r, const rehearsal_slot *s, int value)
+void iso_benchmark_pull(const benchmark *r, const benchmark_slot *s, int value)
 {
     iso_box box = iso_plan_box(r->plan, value, s->slot);
-    void *to = iso_rehearsal_value(r, s, value);
+    void *to = iso_benchmark_value(r, s, value);
     if (to)
-        iso_rehearsal_fill(r, value, to, iso_box_count(&box));
+        iso_benchmark_fill(r, value, to, iso_box_count(&box));
 }
 
 /* Weights that keep the size of activations, as Glorot's. */
@@ -83,7 +83,7 @@ static void fill_variable(const iso_variable *variable, void *to, int64_t count)
 
 /* ---- rooms ---- */
 
-char *iso_rehearsal_address(const rehearsal_room *room, size_t offset)
+char *iso_benchmark_address(const benchmark_room *room, size_t offset)
 {
     if (room->bytes >= room->planned)
         return (char *)room->memory + offset;
@@ -91,7 +91,7 @@ char *iso_rehearsal_address(const rehearsal_room *room, size_t offset)
 }
 
 /* share: the part of the planned bytes that there is memory for. */
-static iso_status allocate_room(rehearsal_room *room, double share, const char *what)
+static iso_status allocate_room(benchmark_room *room, double share, const char *what)
 {
     size_t least = 2 * iso_padded(room->largest);
     room->bytes = share < 1 ? (size_t)(share * (double)room->planned) : room->planned;
@@ -100,21 +100,21 @@ static iso_status allocate_room(rehearsal_room *room, double share, const char *
     return iso_alloc(room->bytes, what, &room->memory);
 }
 
-static void note_thing(rehearsal_room *room, size_t bytes)
+static void note_thing(benchmark_room *room, size_t bytes)
 {
     room->largest = bytes > room->largest ? bytes : room->largest;
 }
 
 /* ---- what is where ---- */
 
-static iso_box variable_box(const rehearsal *r, const iso_variable *variable, int slot)
+static iso_box variable_box(const benchmark *r, const iso_variable *variable, int slot)
 {
     return iso_layout_box(r->plan->program->mesh, &r->plan->program->variable_layout[variable->id],
                           &variable->shape, slot);
 }
 
 /* Slots with the same box share a copy. */
-static void place_variable(rehearsal *r, const iso_variable *variable)
+static void place_variable(benchmark *r, const iso_variable *variable)
 {
     for (int s = 0; s < r->n_slots; s++) {
         iso_box box = variable_box(r, variable, r->slot[s].slot);
@@ -132,7 +132,7 @@ static void place_variable(rehearsal *r, const iso_variable *variable)
     }
 }
 
-static void place_state(const rehearsal *r, rehearsal_slot *s)
+static void place_state(const benchmark *r, benchmark_slot *s)
 {
     const iso_plan *plan = r->plan;
     const char *names[ISO_MAX_OPTIMIZER_SLOTS];
@@ -150,7 +150,7 @@ static void place_state(const rehearsal *r, rehearsal_slot *s)
     }
 }
 
-static void measure_rooms(const rehearsal *r, rehearsal_slot *s)
+static void measure_rooms(const benchmark *r, benchmark_slot *s)
 {
     const iso_plan *plan = r->plan;
     s->arena.planned = plan->arena_bytes;
@@ -167,7 +167,7 @@ static void measure_rooms(const rehearsal *r, rehearsal_slot *s)
 }
 
 /* The bytes of other hosts' partial sums that the update of a bucket reads at once. */
-static size_t landing_bytes(const rehearsal *r, const rehearsal_slot *s)
+static size_t landing_bytes(const benchmark *r, const benchmark_slot *s)
 {
     size_t most = 0;
     for (int b = 0; b < r->plan->buckets->count; b++) {
@@ -182,11 +182,11 @@ static size_t landing_bytes(const rehearsal *r, const rehearsal_slot *s)
     return most;
 }
 
-static size_t scratch_bytes(const rehearsal *r, const rehearsal_slot *s)
+static size_t scratch_bytes(const benchmark *r, const benchmark_slot *s)
 {
     size_t most = 0;
     for (int i = 0; i < r->plan->n_instructions; i++) {
-        const rehearsal_instruction *bound = &s->bound[i];
+        const benchmark_instruction *bound = &s->bound[i];
         size_t bytes = bound->kernel && bound->kernel->scratch ? bound->kernel->scratch(&bound->call) : 0;
         most = bytes > most ? bytes : most;
     }
@@ -197,12 +197,12 @@ static size_t scratch_bytes(const rehearsal *r, const rehearsal_slot *s)
 
 /* ---- allocating ---- */
 
-static iso_status allocate_all(rehearsal *r, double memory)
+static iso_status allocate_all(benchmark *r, double memory)
 {
     iso_status status = ISO_OK;
     double planned = (double)r->variables.planned;
     for (int s = 0; s < r->n_slots; s++) {
-        const rehearsal_slot *slot = &r->slot[s];
+        const benchmark_slot *slot = &r->slot[s];
         planned += (double)(slot->arena.planned + slot->shared.planned + slot->state.planned);
         r->landing_bytes =
             landing_bytes(r, slot) > r->landing_bytes ? landing_bytes(r, slot) : r->landing_bytes;
@@ -210,14 +210,14 @@ static iso_status allocate_all(rehearsal *r, double memory)
     double share = planned > memory ? memory / planned : 1, most = memory / 8 / r->n_slots;
     if ((double)r->landing_bytes > most)
         r->landing_bytes = (size_t)most / ISO_ALIGN * ISO_ALIGN;
-    ISO_TRY(allocate_room(&r->variables, share, "the weights of a rehearsal"));
+    ISO_TRY(allocate_room(&r->variables, share, "the weights of a benchmark"));
     for (int s = 0; s < r->n_slots; s++) {
-        rehearsal_slot *slot = &r->slot[s];
-        ISO_TRY(allocate_room(&slot->arena, share, "the arena of a rehearsal"));
-        ISO_TRY(allocate_room(&slot->shared, share, "the shared area of a rehearsal"));
-        ISO_TRY(allocate_room(&slot->state, share, "the optimizer's state of a rehearsal"));
-        ISO_TRY(iso_alloc(r->landing_bytes, "the messages of a rehearsal", &slot->landing));
-        ISO_TRY(iso_alloc(scratch_bytes(r, slot), "the scratch memory of a rehearsal", &slot->scratch));
+        benchmark_slot *slot = &r->slot[s];
+        ISO_TRY(allocate_room(&slot->arena, share, "the arena of a benchmark"));
+        ISO_TRY(allocate_room(&slot->shared, share, "the shared area of a benchmark"));
+        ISO_TRY(allocate_room(&slot->state, share, "the optimizer's state of a benchmark"));
+        ISO_TRY(iso_alloc(r->landing_bytes, "the messages of a benchmark", &slot->landing));
+        ISO_TRY(iso_alloc(scratch_bytes(r, slot), "the scratch memory of a benchmark", &slot->scratch));
         ISO_TRY(iso_alloc(r->plan->constant_bytes, "the constants of a plan", &slot->constants));
         iso_bind_constants(r->plan, slot->slot, slot->constants);
     }
@@ -227,21 +227,21 @@ done:
 
 /* ---- addresses ---- */
 
-char *iso_rehearsal_variable(const rehearsal *r, const rehearsal_slot *s, const iso_variable *variable)
+char *iso_benchmark_variable(const benchmark *r, const benchmark_slot *s, const iso_variable *variable)
 {
-    return iso_rehearsal_address(&r->variables, s->variable[variable->id]);
+    return iso_benchmark_address(&r->variables, s->variable[variable->id]);
 }
 
-void *iso_rehearsal_value(const rehearsal *r, const rehearsal_slot *s, int value)
+void *iso_benchmark_value(const benchmark *r, const benchmark_slot *s, int value)
 {
     const iso_location *location = &r->plan->location[value];
     switch (location->kind) {
     case ISO_LOCATION_ARENA:
-        return iso_rehearsal_address(&s->arena, location->offset);
+        return iso_benchmark_address(&s->arena, location->offset);
     case ISO_LOCATION_SHARED:
-        return iso_rehearsal_address(&s->shared, location->offset);
+        return iso_benchmark_address(&s->shared, location->offset);
     case ISO_LOCATION_VARIABLE:
-        return iso_rehearsal_variable(r, s, location->variable);
+        return iso_benchmark_variable(r, s, location->variable);
     case ISO_LOCATION_CONSTANT:
         return (char *)s->constants + location->offset;
     default:
@@ -249,39 +249,39 @@ void *iso_rehearsal_value(const rehearsal *r, const rehearsal_slot *s, int value
     }
 }
 
-static void rehearse_setup_address(const rehearsal *r, rehearsal_slot *s, int i)
+static void benchmark_memory_address(const benchmark *r, benchmark_slot *s, int i)
 {
     const iso_program_step *step = &r->plan->program->steps[r->plan->instructions[i].step];
-    rehearsal_instruction *bound = &s->bound[i];
+    benchmark_instruction *bound = &s->bound[i];
     if (r->plan->instructions[i].kind == ISO_KERNEL) {
         for (int k = 0; k < step->op->n_inputs; k++)
-            bound->array[k].data = iso_rehearsal_value(r, s, step->input[k]);
+            bound->array[k].data = iso_benchmark_value(r, s, step->input[k]);
         for (int k = 0; k < step->op->n_outputs; k++)
-            bound->array[step->op->n_inputs + k].data = iso_rehearsal_value(r, s, step->output[k]);
+            bound->array[step->op->n_inputs + k].data = iso_benchmark_value(r, s, step->output[k]);
         bound->call.scratch = s->scratch;
         bound->call.info = &r->info;
         bound->call.fault = &s->fault;
         bound->call.instruction = i;
     } else if (r->plan->instructions[i].kind == ISO_COPY) {
-        bound->copy.from = iso_rehearsal_value(r, s, step->input[0]);
-        bound->copy.to = iso_rehearsal_value(r, s, step->output[0]);
+        bound->copy.from = iso_benchmark_value(r, s, step->input[0]);
+        bound->copy.to = iso_benchmark_value(r, s, step->output[0]);
     }
 }
 
 /* ---- binding ---- */
 
-static iso_status rehearse_setup_bind(const rehearsal *r, rehearsal_slot *s, int i)
+static iso_status benchmark_memory_bind(const benchmark *r, benchmark_slot *s, int i)
 {
     const iso_instruction *instruction = &r->plan->instructions[i];
     const iso_program_step *step = &r->plan->program->steps[instruction->step];
-    rehearsal_instruction *bound = &s->bound[i];
+    benchmark_instruction *bound = &s->bound[i];
     if (instruction->kind == ISO_COPY)
         return iso_bind_copy(r->plan, s->slot, instruction->step, &bound->copy);
     if (instruction->kind != ISO_KERNEL)
         return ISO_OK;
     bound->array = iso_new((size_t)(step->op->n_inputs + step->op->n_outputs + 1) * sizeof *bound->array);
     if (!bound->array)
-        return iso_no_memory("a rehearsal");
+        return iso_no_memory("a benchmark");
     iso_plan_call(r->plan, instruction->step, s->slot, bound->array, bound->array + step->op->n_inputs,
                   &bound->call);
     bound->kernel = r->backend->find(step->op->type->name, &bound->call);
@@ -290,7 +290,7 @@ static iso_status rehearse_setup_bind(const rehearsal *r, rehearsal_slot *s, int
                                      r->backend->name, step->op->type->name);
 }
 
-static const rehearsal_slot *slot_numbered(const rehearsal *r, int slot)
+static const benchmark_slot *slot_numbered(const benchmark *r, int slot)
 {
     for (int s = 0; s < r->n_slots; s++)
         if (r->slot[s].slot == slot)
@@ -298,7 +298,7 @@ static const rehearsal_slot *slot_numbered(const rehearsal *r, int slot)
     return r->slot;
 }
 
-static void address_product(const rehearsal *r, rehearsal_slot *s, int number)
+static void address_product(const benchmark *r, benchmark_slot *s, int number)
 {
     const iso_fused_update *fused = &r->plan->fused_updates[number];
     uint32_t axes = r->plan->buckets->buckets[fused->bucket].axes;
@@ -308,16 +308,16 @@ static void address_product(const rehearsal *r, rehearsal_slot *s, int number)
         const iso_program_step *step = &r->plan->program->steps[fused->term[t]];
         for (int g = 0; g < product->group; g++) {
             int slot = iso_group_slot(r->plan->program->mesh, axes, s->slot, g);
-            const rehearsal_slot *of = slot_numbered(r, slot);
+            const benchmark_slot *of = slot_numbered(r, slot);
             for (int i = 0; i < step->op->n_inputs; i++)
                 if (!iso_plan_reads_term(r->plan, step->input[i]))
                     product->term[t].array[g * (step->op->n_inputs + 1) + i].data =
-                        iso_rehearsal_value(r, of, step->input[i]);
+                        iso_benchmark_value(r, of, step->input[i]);
         }
     }
 }
 
-static void make_rates(const rehearsal *r, rehearsal_slot *s, int number)
+static void make_rates(const benchmark *r, benchmark_slot *s, int number)
 {
     static const int64_t iteration = 10;
     static const double rate = 1e-6;
@@ -331,7 +331,7 @@ static void make_rates(const rehearsal *r, rehearsal_slot *s, int number)
     r->backend->prepare(&call, NULL);
 }
 
-static iso_status rehearse_setup_slot(const rehearsal *r, rehearsal_slot *s)
+static iso_status benchmark_memory_slot(const benchmark *r, benchmark_slot *s)
 {
     iso_status status = ISO_OK;
     const iso_plan *plan = r->plan;
@@ -341,12 +341,12 @@ static iso_status rehearse_setup_slot(const rehearsal *r, rehearsal_slot *s)
     s->state_at = iso_new(((size_t)plan->buckets->count + 1) * sizeof *s->state_at);
     s->rates = iso_new(((size_t)plan->buckets->count + 1) * sizeof *s->rates);
     if (!s->bound || !s->products || !s->variable || !s->state_at || !s->rates)
-        ISO_TRY(iso_no_memory("a rehearsal"));
+        ISO_TRY(iso_no_memory("a benchmark"));
     ISO_TRY(iso_plan_works_list(plan, s->slot, r->threads, &s->works));
     if (!(s->seconds = iso_new(((size_t)s->works.count + 1) * sizeof *s->seconds)))
-        ISO_TRY(iso_no_memory("a rehearsal"));
+        ISO_TRY(iso_no_memory("a benchmark"));
     for (int i = 0; i < plan->n_instructions; i++)
-        ISO_TRY(rehearse_setup_bind(r, s, i));
+        ISO_TRY(benchmark_memory_bind(r, s, i));
     for (int i = 0; i < plan->n_fused_updates; i++)
         ISO_TRY(iso_product_make(plan, &plan->fused_updates[i], s->slot, &s->products[i]));
     for (int b = 0; b < plan->buckets->count; b++)
@@ -358,36 +358,36 @@ done:
 
 /* ---- making ---- */
 
-static void fill_and_address(rehearsal *r)
+static void fill_and_address(benchmark *r)
 {
     for (int s = 0; s < r->n_slots; s++) {
         for (int i = 0; i < r->plan->program->n_variables; i++) {
             const iso_variable *variable = r->plan->program->graph->variables[i];
             iso_box box = variable_box(r, variable, r->slot[s].slot);
-            fill_variable(variable, iso_rehearsal_variable(r, &r->slot[s], variable), iso_box_count(&box));
+            fill_variable(variable, iso_benchmark_variable(r, &r->slot[s], variable), iso_box_count(&box));
         }
         for (int i = 0; i < r->plan->n_instructions; i++)
-            rehearse_setup_address(r, &r->slot[s], i);
+            benchmark_memory_address(r, &r->slot[s], i);
         for (int i = 0; i < r->plan->n_fused_updates; i++)
             address_product(r, &r->slot[s], i);
     }
 }
 
-static iso_status find_slots(rehearsal *r)
+static iso_status find_slots(benchmark *r)
 {
     const int *host = r->plan->site->host_of_slot;
     for (int s = 0; s < r->plan->program->mesh->n_slots; s++)
         r->n_slots += host[s] == host[0];
     r->slot = iso_new((size_t)r->n_slots * sizeof *r->slot);
     if (!r->slot)
-        return iso_no_memory("a rehearsal of %d slots", r->n_slots);
+        return iso_no_memory("a benchmark of %d slots", r->n_slots);
     for (int s = 0, n = 0; n < r->n_slots; s++)
         if (host[s] == host[0])
             r->slot[n++].slot = s;
     return ISO_OK;
 }
 
-static void count_barriers(rehearsal *r)
+static void count_barriers(benchmark *r)
 {
     const iso_plan_works *works = &r->slot[0].works;
     for (int i = 0; i < works->count && !r->n_until_end; i++) {
@@ -397,11 +397,11 @@ static void count_barriers(rehearsal *r)
     }
 }
 
-iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
-                              const iso_rehearsal_options *options, rehearsal *r)
+iso_status iso_benchmark_make(const iso_dry_plan *dry, const iso_graph *graph,
+                              const iso_benchmark_options *options, benchmark *r)
 {
     iso_status status = ISO_OK;
-    *r = (rehearsal){.plan = dry->plan,
+    *r = (benchmark){.plan = dry->plan,
                      .backend = dry->site.backend,
                      .info = {.step = 1, .seed = graph->seed, .rows = options->rows}};
     if (!r->backend->device(0)->host_access)
@@ -415,19 +415,19 @@ iso_status iso_rehearsal_make(const iso_dry_plan *dry, const iso_graph *graph,
         if (!(r->made_up[dtype] = iso_new(2 * MADE_UP * iso_dtype_size((iso_dtype)dtype))))
             ISO_TRY(iso_no_memory("made-up values"));
     for (int s = 0; s < r->n_slots; s++)
-        ISO_TRY(rehearse_setup_slot(r, &r->slot[s]));
+        ISO_TRY(benchmark_memory_slot(r, &r->slot[s]));
     for (int i = 0; i < r->plan->program->n_variables; i++)
         place_variable(r, r->plan->program->graph->variables[i]);
     ISO_TRY(allocate_all(r, options->memory));
-    ISO_TRY(iso_rehearsal_allocate_rows(r, options->memory / 16));
-    iso_rehearsal_set_bound(r, FIRST_BOUND);
+    ISO_TRY(iso_benchmark_allocate_rows(r, options->memory / 16));
+    iso_benchmark_set_bound(r, FIRST_BOUND);
     fill_and_address(r);
     count_barriers(r);
 done:
     return status;
 }
 
-static void rehearse_setup_free(const rehearsal *r, rehearsal_slot *s)
+static void benchmark_memory_free(const benchmark *r, benchmark_slot *s)
 {
     for (int i = 0; s->bound && i < r->plan->n_instructions; i++)
         iso_free(s->bound[i].array);
@@ -448,15 +448,15 @@ static void rehearse_setup_free(const rehearsal *r, rehearsal_slot *s)
     iso_plan_works_free(&s->works);
 }
 
-void iso_rehearsal_free(rehearsal *r)
+void iso_benchmark_free(benchmark *r)
 {
     for (int s = 0; r->slot && s < r->n_slots; s++)
-        rehearse_setup_free(r, &r->slot[s]);
+        benchmark_memory_free(r, &r->slot[s]);
     for (int dtype = ISO_F32; dtype <= ISO_BF16; dtype++)
         iso_free(r->made_up[dtype]);
     for (int i = 0; i < ISO_MAX_FUNCTION_INPUTS; i++)
         iso_free(r->rows[i]);
     iso_free(r->variables.memory);
     iso_free(r->slot);
-    *r = (rehearsal){0};
+    *r = (benchmark){0};
 }

@@ -1,4 +1,4 @@
-/* The rows of the batch in a rehearsal: read in random order from synthetic rows that caches do not hold, as from a
+/* The rows of the batch in a benchmark: read in random order from synthetic rows that caches do not hold, as from a
  * shuffled data set in memory. */
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { ROWS_AHEAD = 3 }; /* rows that are asked for before they are copied, as d
 static const double MOST = 64 << 20; /* bytes of the rows of one input */
 
 /* The rows of a slot's part of an input; *bytes: of one. A scalar is a row. */
-static int64_t rows_of(const rehearsal *r, int value, int slot, size_t *bytes)
+static int64_t rows_of(const benchmark *r, int value, int slot, size_t *bytes)
 {
     iso_box box = iso_plan_box(r->plan, value, slot);
     int64_t rows = box.rank > 0 ? box.extent[0] : 1;
@@ -20,7 +20,7 @@ static int64_t rows_of(const rehearsal *r, int value, int slot, size_t *bytes)
 }
 
 /* All inputs have as many rows as fit of the largest. */
-static int64_t count_rows(const rehearsal *r, double most)
+static int64_t count_rows(const benchmark *r, double most)
 {
     int64_t rows = 1;
     size_t bytes, largest = 1;
@@ -34,7 +34,7 @@ static int64_t count_rows(const rehearsal *r, double most)
     return most / (double)largest > (double)rows ? (int64_t)(most / (double)largest) : rows;
 }
 
-iso_status iso_rehearsal_allocate_rows(rehearsal *r, double memory)
+iso_status iso_benchmark_allocate_rows(benchmark *r, double memory)
 {
     iso_status status = ISO_OK;
     size_t bytes;
@@ -44,13 +44,13 @@ iso_status iso_rehearsal_allocate_rows(rehearsal *r, double memory)
         if (value < 0)
             continue;
         rows_of(r, value, r->slot[0].slot, &bytes);
-        ISO_TRY(iso_alloc((size_t)r->n_rows * bytes + 1, "the rows of a rehearsal", &r->rows[i]));
+        ISO_TRY(iso_alloc((size_t)r->n_rows * bytes + 1, "the rows of a benchmark", &r->rows[i]));
     }
 done:
     return status;
 }
 
-void iso_rehearsal_fill_rows(const rehearsal *r)
+void iso_benchmark_fill_rows(const benchmark *r)
 {
     for (int i = 0; i < r->plan->program->n_inputs; i++) {
         size_t bytes;
@@ -59,12 +59,12 @@ void iso_rehearsal_fill_rows(const rehearsal *r)
         int value = r->plan->program->input_value[i];
         size_t element = iso_dtype_size(r->plan->program->values[value].tensor->dtype);
         rows_of(r, value, r->slot[0].slot, &bytes);
-        iso_rehearsal_fill(r, value, r->rows[i], (int64_t)((size_t)r->n_rows * bytes / element));
+        iso_benchmark_fill(r, value, r->rows[i], (int64_t)((size_t)r->n_rows * bytes / element));
     }
 }
 
 /* The n-th row that a slot reads. */
-static const char *row_at(const rehearsal *r, const rehearsal_slot *s, int input, size_t bytes, int64_t n)
+static const char *row_at(const benchmark *r, const benchmark_slot *s, int input, size_t bytes, int64_t n)
 {
     uint64_t drawn = iso_hash_mix((uint64_t)(s->n_read + n + 1) * (uint64_t)(s->slot + 1));
     return (const char *)r->rows[input] + (size_t)(drawn % (uint64_t)r->n_rows) * bytes;
@@ -77,12 +77,12 @@ static void ask_for(const char *row, size_t bytes)
 }
 
 /* Parts of slots are not larger than that of the first. */
-void iso_rehearsal_read(const rehearsal *r, rehearsal_slot *s, int input)
+void iso_benchmark_read(const benchmark *r, benchmark_slot *s, int input)
 {
     size_t bytes;
     int value = r->plan->program->input_value[input];
     int64_t rows = rows_of(r, value, s->slot, &bytes);
-    char *to = iso_rehearsal_value(r, s, value);
+    char *to = iso_benchmark_value(r, s, value);
     for (int64_t n = 0; n < ROWS_AHEAD; n++)
         ask_for(row_at(r, s, input, bytes, n), bytes);
     for (int64_t n = 0; n < rows; n++, to += bytes) {

@@ -1,4 +1,4 @@
-/* The end of a step in a rehearsal: the same works as in apply_updates.c, with synthetic partial sums of other
+/* The end of a step in a benchmark: the same works as in apply_updates.c, with synthetic partial sums of other
  * hosts. */
 #include <string.h>
 
@@ -8,23 +8,23 @@
 
 enum { BLOCK = 3072 }; /* elements that are summed and updated at a time, as in apply_updates.c */
 
-typedef struct rehearsed_bucket {
-    const rehearsal *r;
-    rehearsal_slot *s;
+typedef struct benchmark_bucket {
+    const benchmark *r;
+    benchmark_slot *s;
     const iso_bucket *bucket;
     int number, here, away, n_state, member;
     int64_t begin, part;
     size_t element;
     char *weights; /* the slot's copy of the member */
     iso_rule_run rule;
-} rehearsed_bucket;
+} benchmark_bucket;
 
-static rehearsed_bucket bucket_of(const rehearsal *r, rehearsal_slot *s, int number)
+static benchmark_bucket bucket_of(const benchmark *r, benchmark_slot *s, int number)
 {
     const char *names[ISO_MAX_OPTIMIZER_SLOTS];
     double initial[ISO_MAX_OPTIMIZER_SLOTS] = {0};
     const iso_bucket *bucket = &r->plan->buckets->buckets[number];
-    rehearsed_bucket b = {.r = r, .s = s, .bucket = bucket, .number = number};
+    benchmark_bucket b = {.r = r, .s = s, .bucket = bucket, .number = number};
     iso_plan_operands(r->plan, number, s->slot, &b.here, &b.away);
     iso_bucket_part(bucket, r->plan->program->mesh, s->slot, &b.begin, &b.part);
     b.n_state = iso_optimizer_slots(bucket->optimizer, names, initial);
@@ -33,12 +33,12 @@ static rehearsed_bucket bucket_of(const rehearsal *r, rehearsal_slot *s, int num
     return b;
 }
 
-static void apply(const rehearsed_bucket *b, const iso_bucket_run *run, int64_t at, int64_t n,
+static void apply(const benchmark_bucket *b, const iso_bucket_run *run, int64_t at, int64_t n,
                   const void *gradient)
 {
-    const rehearsal *r = b->r;
+    const benchmark *r = b->r;
     size_t stride = iso_padded((size_t)b->part * b->element);
-    char *state = iso_rehearsal_address(&b->s->state, b->s->state_at[b->number]);
+    char *state = iso_benchmark_address(&b->s->state, b->s->state_at[b->number]);
     iso_optimizer_run part = {
         .count = n, .weights = b->weights + (size_t)(run->at + at) * b->element, .gradient = gradient};
     for (int k = 0; k < b->n_state; k++)
@@ -49,14 +49,14 @@ static void apply(const rehearsed_bucket *b, const iso_bucket_run *run, int64_t 
 }
 
 /* The address of the part of an operand: of a slot of this host, or of a message. */
-static const char *operand(const rehearsed_bucket *b, int number, int64_t from)
+static const char *operand(const benchmark_bucket *b, int number, int64_t from)
 {
-    const rehearsal *r = b->r;
+    const benchmark *r = b->r;
     if (number < b->here) {
-        const rehearsal_slot *of = &r->slot[number % r->n_slots];
+        const benchmark_slot *of = &r->slot[number % r->n_slots];
         int64_t stored =
             r->plan->member_stored[b->number][b->member] + from - b->bucket->members[b->member].offset;
-        return iso_rehearsal_address(&of->shared, r->plan->bucket_offset[b->number]) +
+        return iso_benchmark_address(&of->shared, r->plan->bucket_offset[b->number]) +
                (size_t)stored * b->element;
     }
     size_t at = (size_t)(number - b->here) * iso_padded((size_t)b->part * b->element) +
@@ -66,7 +66,7 @@ static const char *operand(const rehearsed_bucket *b, int number, int64_t from)
            (r->landing_bytes > block ? at % (r->landing_bytes - block) / ISO_ALIGN * ISO_ALIGN : 0);
 }
 
-static void update_run(const rehearsed_bucket *b, const iso_bucket_run *run)
+static void update_run(const benchmark_bucket *b, const iso_bucket_run *run)
 {
     _Alignas(ISO_ALIGN) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
@@ -87,7 +87,7 @@ static iso_status update_visited(void *arg, const iso_bucket_run *run)
 /* Rows [first, end) of a gradient, block by block. */
 static iso_status product_visited(void *arg, const iso_bucket_run *run)
 {
-    const rehearsed_bucket *b = arg;
+    const benchmark_bucket *b = arg;
     const iso_slot_product *product = &b->s->products[iso_plan_fused_of(b->r->plan, b->number, b->member)];
     int64_t first = run->first / product->columns, end = (run->first + run->count) / product->columns;
     iso_product_prepare(product);
@@ -104,15 +104,15 @@ static iso_status product_visited(void *arg, const iso_bucket_run *run)
     return ISO_OK;
 }
 
-static void visit_member(rehearsed_bucket *b, int member, iso_bucket_run_visit visit)
+static void visit_member(benchmark_bucket *b, int member, iso_bucket_run_visit visit)
 {
     const iso_bucket_member *of = &b->bucket->members[member];
     b->member = member;
-    b->weights = iso_rehearsal_variable(b->r, b->s, of->variable);
+    b->weights = iso_benchmark_variable(b->r, b->s, of->variable);
     iso_bucket_visit_runs(b->bucket, of, b->r->plan->program->mesh, b->s->slot, visit, b);
 }
 
-static void copy_gradients(const rehearsal *r, const rehearsal_slot *s)
+static void copy_gradients(const benchmark *r, const benchmark_slot *s)
 {
     const iso_plan *plan = r->plan;
     for (int b = 0; b < plan->buckets->count; b++)
@@ -122,23 +122,23 @@ static void copy_gradients(const rehearsal *r, const rehearsal_slot *s)
             iso_box box = iso_plan_box(plan, value, s->slot);
             size_t element = iso_dtype_size(bucket->dtype);
             if (plan->member_copied[b][m])
-                memcpy(iso_rehearsal_address(&s->shared, plan->bucket_offset[b]) +
+                memcpy(iso_benchmark_address(&s->shared, plan->bucket_offset[b]) +
                            (size_t)plan->member_stored[b][m] * element,
-                       iso_rehearsal_value(r, s, value), (size_t)iso_box_count(&box) * element);
+                       iso_benchmark_value(r, s, value), (size_t)iso_box_count(&box) * element);
         }
 }
 
-void iso_rehearsal_end_work(const rehearsal *r, rehearsal_slot *s, const iso_plan_work *work)
+void iso_benchmark_end_work(const benchmark *r, benchmark_slot *s, const iso_plan_work *work)
 {
     if (work->kind == ISO_WORK_PREPARE)
         copy_gradients(r, s);
     if (work->kind == ISO_WORK_PRODUCT) {
         const iso_fused_update *fused = &r->plan->fused_updates[work->index];
-        rehearsed_bucket b = bucket_of(r, s, fused->bucket);
+        benchmark_bucket b = bucket_of(r, s, fused->bucket);
         visit_member(&b, fused->member, product_visited);
     }
     if (work->kind == ISO_WORK_UPDATE) {
-        rehearsed_bucket b = bucket_of(r, s, work->index);
+        benchmark_bucket b = bucket_of(r, s, work->index);
         for (int m = 0; m < b.bucket->n_members; m++)
             if (iso_plan_fused_of(r->plan, work->index, m) < 0)
                 visit_member(&b, m, update_visited);

@@ -219,7 +219,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
     iso_watch_name_set(&function->step_name, "a step of function", -1, function->name);
     status = function_set_up(function, &options);
     if (status == ISO_OK)
-        status = iso_agree(graph->ctx, iso_graph_settle(graph));
+        status = iso_agree(graph->ctx, iso_graph_commit(graph));
     if (status == ISO_OK) {
         list_function(function);
         *out = function;
@@ -435,7 +435,7 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     iso_status agreed = iso_agree(runtime->ctx, status);
     iso_function_drop_steps(function); /* they find the fault */
     iso_agree_later(runtime->ctx, iso_results_clear_faults(runtime));
-    iso_fabric_tell_trouble(runtime->fabric, false);
+    iso_fabric_set_device_failed(runtime->fabric, false);
     runtime->device_failed = false;
     return agreed;
 }
@@ -461,7 +461,7 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
     iso_runtime *runtime = function->runtime;
     double total = o->memory->total;
     iso_status status = ISO_OK;
-    total += (o->fault_known || o->troubled) && iso_step_faults(total) == 0;
+    total += (o->fault_known || o->device_failed) && iso_step_faults(total) == 0;
     if (runtime->idle_ranks) {
         total += o->lost;
         status = tell_idle_ranks(runtime, &total, results, count);

@@ -14,11 +14,11 @@ typedef struct iso_step_memory {
 
 typedef struct iso_step_results {
     iso_executable *ready;
-    bool scalars;     /* the outputs are in `memory` */
-    bool counted;     /* among the runtime's steps */
-    bool lost;        /* a message of this rank failed after the faults were counted */
-    bool fault_known; /* all ranks know of a fault of this one, even if it cannot read their number */
-    bool troubled;    /* all ranks know that a device of one of them has failed in an earlier step */
+    bool scalars;       /* the outputs are in `memory` */
+    bool counted;       /* among the runtime's steps */
+    bool lost;          /* a message of this rank failed after the faults were counted */
+    bool fault_known;   /* all ranks know of a fault of this one, even if it cannot read their number */
+    bool device_failed; /* all ranks know that a device of one of them has failed in an earlier step */
     iso_status refused, failed; /* why this rank refuses its batch; the first fault that its host raised */
     char message[512];          /* of either */
     const iso_batch *batch;     /* that can name rows of the data set; NULL: there is none */

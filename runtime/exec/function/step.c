@@ -214,7 +214,7 @@ static void tell_failed(const step *s, iso_local_slot *slot)
     if (status == ISO_OK)
         return;
     step_raise(slot, status);
-    iso_fabric_tell_trouble(s->runtime->fabric, true);
+    iso_fabric_set_device_failed(s->runtime->fabric, true);
 }
 
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
@@ -310,7 +310,7 @@ static void tell_failures(const step *s)
 {
     iso_runtime *runtime = s->runtime;
     if (runtime->device_failed && runtime->site.one_host)
-        iso_fabric_tell_trouble(runtime->fabric, true);
+        iso_fabric_set_device_failed(runtime->fabric, true);
     runtime->failures_reported = iso_fabric_failures(runtime->fabric);
     if (runtime->failures_reported > 0)
         step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
@@ -420,7 +420,7 @@ static void run_end(const step *s, int thread, int first, int end)
     wait_for_buckets(s, thread, first, end);
     iso_exchange_wait(plan->epilogue, thread);
     if (thread == 0)
-        s->results->troubled = iso_fabric_troubled(s->runtime->fabric);
+        s->results->device_failed = iso_fabric_device_failed(s->runtime->fabric);
     note_flight(s, plan->epilogue, thread, -1);
     end_all(s, first, end);
     for (int l = first; l < end; l++) {

@@ -195,8 +195,8 @@ static void fill_on_thread(void *arg, int thread)
 {
     const filling *f = arg;
     int locals = f->runtime->n_locals, each = f->threads > locals ? f->threads / locals : 1;
-    int64_t pieces = (int64_t)locals * each;
-    for (int64_t i = pieces * thread / f->threads; i < pieces * (thread + 1) / f->threads; i++) {
+    int64_t shares = (int64_t)locals * each;
+    for (int64_t i = shares * thread / f->threads; i < shares * (thread + 1) / f->threads; i++) {
         const part *p = &f->parts[i / each];
         int64_t begin, count;
         iso_cut(p->count, each, i % each, &begin, &count);
