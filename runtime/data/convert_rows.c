@@ -1,26 +1,10 @@
-#include "runtime/base/memory.h"
+#include "runtime/base/prefetch.h"
 #include "runtime/data/convert_rows_impl.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The processor's prefetcher cannot predict permuted rows, so their lines are prefetched: those of the next rows, and
- * of more rows if they are short, such as labels. */
-enum { ROWS_AHEAD = 3, LINES_AHEAD = 32, MOST_ASKED = 4096 };
-
-static int64_t rows_ahead(size_t bytes)
-{
-    int64_t rows = LINES_AHEAD * ISO_ALIGN / (int64_t)iso_round_to_lines(bytes + 1);
-    return rows > ROWS_AHEAD ? rows : ROWS_AHEAD;
-}
-
-static inline void ask_for(const char *row, size_t bytes)
-{
-    for (size_t i = 0; i < bytes && i < MOST_ASKED; i += ISO_ALIGN)
-        __builtin_prefetch(row + i);
-}
 
 /* ---- gathering rows ---- */
 
@@ -93,13 +77,13 @@ int64_t iso_gather(iso_dtype from, const void *base, int64_t elements, const iso
     size_t from_bytes = (size_t)elements * iso_dtype_size(from);
     size_t to_bytes = (size_t)(s.length * s.n_runs) * iso_dtype_size(to);
     size_t asked = rows->part ? 0 : from_bytes;
-    const int64_t ahead = rows_ahead(from_bytes);
+    const int64_t ahead = iso_rows_ahead(from_bytes);
     for (int64_t i = 0; i < rows->count && i < ahead; i++)
-        ask_for((const char *)base + (size_t)iso_rows_at(rows, i) * from_bytes, asked);
+        iso_prefetch_row((const char *)base + (size_t)iso_rows_at(rows, i) * from_bytes, asked);
     for (int64_t i = 0; i < rows->count; i++) {
         int64_t row = iso_rows_at(rows, i);
         if (i + ahead < rows->count)
-            ask_for((const char *)base + (size_t)iso_rows_at(rows, i + ahead) * from_bytes, asked);
+            iso_prefetch_row((const char *)base + (size_t)iso_rows_at(rows, i + ahead) * from_bytes, asked);
         int64_t bad = convert_row(&s, from, (const char *)base + (size_t)row * from_bytes, to,
                                   (char *)out + (size_t)i * to_bytes);
         if (bad >= 0) {

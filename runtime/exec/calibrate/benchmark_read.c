@@ -4,9 +4,9 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/prefetch.h"
 #include "runtime/exec/calibrate/benchmark_impl.h"
 
-enum { ROWS_AHEAD = 3 }; /* rows that are asked for before they are copied, as data sets in memory do it */
 static const double MOST = 64 << 20; /* bytes of the rows of one input */
 
 /* The rows of a slot's part of an input; *bytes: of one. A scalar is a row. */
@@ -70,12 +70,6 @@ static const char *row_at(const benchmark *r, const benchmark_slot *s, int input
     return (const char *)r->rows[input] + (size_t)(drawn % (uint64_t)r->n_rows) * bytes;
 }
 
-static void ask_for(const char *row, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += ISO_ALIGN)
-        __builtin_prefetch(row + i);
-}
-
 /* Parts of slots are not larger than that of the first. */
 void iso_benchmark_read(const benchmark *r, benchmark_slot *s, int input)
 {
@@ -83,10 +77,11 @@ void iso_benchmark_read(const benchmark *r, benchmark_slot *s, int input)
     int value = r->plan->program->input_value[input];
     int64_t rows = rows_of(r, value, s->slot, &bytes);
     char *to = iso_benchmark_value(r, s, value);
-    for (int64_t n = 0; n < ROWS_AHEAD; n++)
-        ask_for(row_at(r, s, input, bytes, n), bytes);
+    const int64_t ahead = iso_rows_ahead(bytes);
+    for (int64_t n = 0; n < ahead; n++)
+        iso_prefetch_row(row_at(r, s, input, bytes, n), bytes);
     for (int64_t n = 0; n < rows; n++, to += bytes) {
-        ask_for(row_at(r, s, input, bytes, n + ROWS_AHEAD), bytes);
+        iso_prefetch_row(row_at(r, s, input, bytes, n + ahead), bytes);
         memcpy(to, row_at(r, s, input, bytes, n), bytes);
     }
     s->n_read += rows;
