@@ -1,56 +1,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/base/lock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/data/hdf5_impl.h"
 
 enum { CHUNK_CACHE_SLOTS = 1009, CHUNK_CACHE_BYTES = 32 << 20, MOST_NAMES = 64 };
 
-void iso_hdf5_enter(iso_hdf5_scope *scope)
-{
-    iso_hdf5_lock();
-    H5Eget_auto2(H5E_DEFAULT, &scope->print, &scope->print_data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-}
-
-void iso_hdf5_leave(const iso_hdf5_scope *scope)
-{
-    H5Eset_auto2(H5E_DEFAULT, scope->print, scope->print_data);
-    iso_hdf5_unlock();
-}
-
-/* Takes the message of the innermost function, which is the most specific. */
-static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
-{
-    (void)depth;
-    iso_text_add(text, "%s", error->desc);
-    return 1;
-}
-
-static iso_status hdf5_error(const char *path, const char *what)
-{
-    iso_text why = {0};
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &why);
-    iso_status status = iso_error(ISO_INVALID, "'%s': %s: %s", path, what, iso_text_get(&why));
-    iso_text_free(&why);
-    return status;
-}
-
 iso_status iso_hdf5_open(const char *path, hid_t *file)
 {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    iso_status status = ISO_OK;
-    if (access < 0 || H5Pset_fapl_sec2(access) < 0)
-        status = hdf5_error(path, "HDF5 does not start");
-    else if (H5Fis_hdf5(path) == 0)
-        status = iso_error(ISO_INVALID, "'%s' is not an HDF5 file", path);
-    else if ((*file = H5Fopen(path, H5F_ACC_RDONLY, access)) < 0)
-        status = hdf5_error(path, "HDF5 cannot open it");
-    if (access >= 0)
-        H5Pclose(access);
-    return status;
+    return H5Fis_hdf5(path) == 0 ? iso_error(ISO_INVALID, "'%s' is not an HDF5 file", path)
+                                 : iso_hdf5_open_to_read(path, file);
 }
 
 bool iso_hdf5_has(hid_t file, const char *name)
@@ -102,7 +62,7 @@ static iso_status open_dataset(hid_t file, const char *path, const char *name, h
     hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
     if (access < 0 || H5Pset_elink_cb(access, refuse_link, &left_file) < 0 ||
         H5Pset_chunk_cache(access, CHUNK_CACHE_SLOTS, CHUNK_CACHE_BYTES, 0) < 0)
-        status = hdf5_error(path, "HDF5 does not start");
+        status = iso_hdf5_failed(path, "HDF5 does not start");
     else
         *dataset = H5Dopen2(file, name, access);
     if (access >= 0)
@@ -115,44 +75,19 @@ static iso_status open_dataset(hid_t file, const char *path, const char *name, h
     return no_dataset(file, path, name);
 }
 
-static iso_status check_chunks(hid_t create, hid_t type, const char *path, const char *name, size_t limit)
-{
-    hsize_t dim[H5S_MAX_RANK];
-    size_t bytes = H5Tget_size(type);
-    int rank = H5Pget_chunk(create, H5S_MAX_RANK, dim);
-    for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(bytes, (size_t)dim[i], &bytes))
-            bytes = SIZE_MAX;
-    if (rank < 0 || bytes > limit)
-        return iso_error(ISO_INVALID, "'%s': '%s' has chunks of %zu bytes; at most %zu", path, name, bytes,
-                         limit);
-    for (int i = 0; i < H5Pget_nfilters(create); i++) {
-        char filter[64] = "";
-        unsigned flags, config;
-        size_t values = 0;
-        H5Z_filter_t id =
-            H5Pget_filter2(create, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
-        if (id < 0 || H5Zfilter_avail(id) <= 0)
-            return iso_error(ISO_INVALID,
-                             "'%s': '%s' is compressed with filter %d '%s', which is not installed", path,
-                             name, (int)id, filter);
-    }
-    return ISO_OK;
-}
-
 static iso_status check_storage(hid_t dataset, hid_t type, const char *path, const char *name,
                                 size_t chunk_limit)
 {
     hid_t create = H5Dget_create_plist(dataset);
     iso_status status = ISO_OK;
     if (create < 0)
-        return hdf5_error(path, name);
+        return iso_hdf5_failed(path, "%s", name);
     H5D_layout_t layout = H5Pget_layout(create);
     if (H5Pget_external_count(create) > 0)
         status = iso_error(ISO_INVALID, "'%s': '%s' keeps its values in other files, which are not read",
                            path, name);
     else if (layout == H5D_CHUNKED)
-        status = check_chunks(create, type, path, name, chunk_limit);
+        status = iso_hdf5_check_chunks(create, type, path, name, chunk_limit);
     else if (layout != H5D_CONTIGUOUS && layout != H5D_COMPACT)
         status = iso_error(
             ISO_INVALID, "'%s': '%s' is a virtual dataset; contiguous or chunked ones are read", path, name);
@@ -175,16 +110,9 @@ static bool choose_type(H5T_class_t class, size_t bytes, bool is_signed, iso_dty
     return true;
 }
 
-/* h5py's bool: an enumeration of bytes, FALSE and TRUE. HDF5 converts its elements to 0 and 1. */
-static bool is_bool(hid_t type)
-{
-    return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 &&
-           H5Tget_member_index(type, "FALSE") >= 0 && H5Tget_member_index(type, "TRUE") >= 0;
-}
-
 static iso_status take_type(iso_hdf5_array *array, hid_t type, const char *path, const char *name)
 {
-    bool flags = is_bool(type);
+    bool flags = iso_hdf5_is_bool(type); /* HDF5 converts its elements to 0 and 1 */
     H5T_class_t class = flags ? H5T_INTEGER : H5Tget_class(type);
     size_t bytes = H5Tget_size(type);
     bool is_signed = !flags && (class != H5T_INTEGER || H5Tget_sign(type) == H5T_SGN_2);
@@ -240,7 +168,7 @@ iso_status iso_hdf5_array_open(hid_t file, const char *path, const char *name, s
     ISO_TRY(open_dataset(file, path, name, &array->dataset));
     type = H5Dget_type(array->dataset);
     if (type < 0)
-        ISO_TRY(hdf5_error(path, name));
+        ISO_TRY(iso_hdf5_failed(path, "%s", name));
     ISO_TRY(check_storage(array->dataset, type, path, name, chunk_limit));
     ISO_TRY(take_type(array, type, path, name));
     ISO_TRY(take_shape(array, path, name));
@@ -273,12 +201,9 @@ iso_status iso_hdf5_array_read(const iso_hdf5_array *array, const char *path, in
                 H5Sselect_hyperslab(file, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0 &&
                 H5Dread(array->dataset, array->type, memory, file, H5P_DEFAULT, out) >= 0;
     iso_status status = ISO_OK;
-    if (!good) {
-        char what[96];
-        snprintf(what, sizeof what, "cannot read rows [%" PRId64 ", %" PRId64 " + %" PRId64 ")", begin, begin,
-                 count);
-        status = hdf5_error(path, what);
-    }
+    if (!good)
+        status = iso_hdf5_failed(path, "cannot read rows [%" PRId64 ", %" PRId64 " + %" PRId64 ")", begin,
+                                 begin, count);
     if (memory >= 0)
         H5Sclose(memory);
     if (file >= 0)

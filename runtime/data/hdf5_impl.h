@@ -3,9 +3,8 @@
 #ifndef ISO_DATA_HDF5_IMPL_H
 #define ISO_DATA_HDF5_IMPL_H
 
-#include <hdf5.h>
-
 #include "runtime/base/types.h"
+#include "runtime/checkpoint/hdf5/hdf5_file.h"
 
 typedef struct iso_hdf5_array {
     hid_t dataset;
@@ -16,15 +15,7 @@ typedef struct iso_hdf5_array {
     size_t row_bytes; /* in memory */
 } iso_hdf5_array;
 
-/* Takes the lock and silences HDF5's printing of errors; the end undoes both. */
-typedef struct iso_hdf5_scope {
-    H5E_auto2_t print;
-    void *print_data;
-} iso_hdf5_scope;
-void iso_hdf5_enter(iso_hdf5_scope *scope);
-void iso_hdf5_leave(const iso_hdf5_scope *scope);
-
-/* Opens a file for reading, with HDF5's POSIX driver (sec2). */
+/* Opens a file for reading. ISO_INVALID if it is no HDF5 file. */
 iso_status iso_hdf5_open(const char *path, hid_t *file);
 bool iso_hdf5_has(hid_t file, const char *name);
 /* ISO_INVALID: no such dataset (the message suggests similar names), a type other than integer or float,

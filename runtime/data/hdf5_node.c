@@ -38,10 +38,10 @@ static void source_free(source *s)
 
 static void hdf5_node_destroy(iso_node *node)
 {
-    iso_hdf5_scope scope;
-    iso_hdf5_enter(&scope);
+    iso_hdf5_quiet quiet;
+    iso_hdf5_quiet_begin(&quiet);
     source_free(node->impl);
-    iso_hdf5_leave(&scope);
+    iso_hdf5_quiet_end(&quiet);
 }
 
 /* The number of elements that are read of a row. */
@@ -75,16 +75,16 @@ static iso_status hdf5_node_gather(iso_node *node, int component, const iso_rows
 {
     source *s = node->impl;
     size_t bytes = (size_t)wanted(node, component, rows) * iso_dtype_size(dtype);
-    iso_hdf5_scope scope;
+    iso_hdf5_quiet quiet;
     iso_status status = ISO_OK;
-    iso_hdf5_enter(&scope);
+    iso_hdf5_quiet_begin(&quiet);
     for (int64_t i = 0; i < rows->count && status == ISO_OK;) {
         int64_t count = iso_rows_consecutive(rows, i, s->chunk_rows[component]);
         status = read_run(node, component, iso_rows_at(rows, i), count, rows, dtype,
                           (char *)out + (size_t)i * bytes);
         i += count;
     }
-    iso_hdf5_leave(&scope);
+    iso_hdf5_quiet_end(&quiet);
     return status;
 }
 
@@ -249,18 +249,18 @@ done:
 
 iso_status iso_open_hdf5(const char *path, const iso_dataset_open_options *options, iso_node **node)
 {
-    iso_hdf5_scope scope;
-    iso_hdf5_enter(&scope);
+    iso_hdf5_quiet quiet;
+    iso_hdf5_quiet_begin(&quiet);
     iso_status status = open_locked(path, options, node);
-    iso_hdf5_leave(&scope);
+    iso_hdf5_quiet_end(&quiet);
     return status;
 }
 
 bool iso_is_hdf5(const char *path)
 {
-    iso_hdf5_scope scope;
-    iso_hdf5_enter(&scope);
+    iso_hdf5_quiet quiet;
+    iso_hdf5_quiet_begin(&quiet);
     bool is = H5Fis_hdf5(path) > 0;
-    iso_hdf5_leave(&scope);
+    iso_hdf5_quiet_end(&quiet);
     return is;
 }

@@ -268,15 +268,21 @@ START_TEST(test_rows_must_agree)
 }
 END_TEST
 
+static hid_t make_bool(signed char if_false, signed char if_true)
+{
+    hid_t type = H5Tenum_create(H5T_NATIVE_SCHAR);
+    ck_assert(H5Tenum_insert(type, "FALSE", &if_false) >= 0);
+    ck_assert(H5Tenum_insert(type, "TRUE", &if_true) >= 0);
+    return type;
+}
+
 /* h5py's bool is read as 0 and 1. */
 START_TEST(test_bool)
 {
-    const signed char value[] = {0, 1}, flags[] = {1, 0, 0, 1, 1, 0};
+    const signed char flags[] = {1, 0, 0, 1, 1, 0};
     const uint8_t expected[] = {1, 0, 0, 1, 1, 0};
     uint8_t x[6] = {9, 9, 9, 9, 9, 9};
-    hid_t type = H5Tenum_create(H5T_NATIVE_SCHAR), file = create_file(path);
-    ck_assert(H5Tenum_insert(type, "FALSE", &value[0]) >= 0);
-    ck_assert(H5Tenum_insert(type, "TRUE", &value[1]) >= 0);
+    hid_t type = make_bool(0, 1), file = create_file(path);
     put(file, "x", type, 2, (hsize_t[]){2, 3}, 0, NULL);
     put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, NULL);
     hid_t set = H5Dopen2(file, "x", H5P_DEFAULT);
@@ -307,7 +313,9 @@ static void make_file_with_x(hid_t type, int rank, const hsize_t *dim)
 START_TEST(test_refused_types_and_shapes)
 {
     iso_dataset *ds = NULL;
-    hid_t text = H5Tcopy(H5T_C_S1);
+    hid_t text = H5Tcopy(H5T_C_S1), swapped = make_bool(1, 0);
+    make_file_with_x(swapped, 1, (hsize_t[]){2});
+    FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "not integers or floats");
     make_file_with_x(H5T_STD_U64LE, 1, (hsize_t[]){2});
     FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "unsigned integers of 8 bytes");
     make_file_with_x(text, 1, (hsize_t[]){2});
@@ -318,6 +326,7 @@ START_TEST(test_refused_types_and_shapes)
     FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "0 dimensions");
     make_file_with_x(H5T_NATIVE_INT, 2, (hsize_t[]){2, 0});
     FAILS(iso_dataset_open(NULL, path, ISO_TRAIN, &ds), "dimension 1 is 0");
+    H5Tclose(swapped);
     H5Tclose(text);
     ck_assert_ptr_null(ds);
 }

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,37 @@ iso_status iso_hdf5_open_to_read(const char *path, hid_t *file)
     if (access >= 0)
         H5Pclose(access);
     return status;
+}
+
+static iso_status check_filters(hid_t create, const char *path, const char *h5_path)
+{
+    for (int i = 0; i < H5Pget_nfilters(create); i++) {
+        char filter[64] = "";
+        unsigned flags, config;
+        size_t values = 0;
+        H5Z_filter_t id =
+            H5Pget_filter2(create, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
+        if (id < 0 || H5Zfilter_avail(id) <= 0)
+            return iso_error(ISO_INVALID,
+                             "'%s': '%s' is compressed with filter %d '%s', which is not installed", path,
+                             h5_path, (int)id, filter);
+    }
+    return ISO_OK;
+}
+
+iso_status iso_hdf5_check_chunks(hid_t create, hid_t type, const char *path, const char *h5_path,
+                                 uint64_t most)
+{
+    hsize_t dim[H5S_MAX_RANK];
+    uint64_t bytes = H5Tget_size(type);
+    int rank = H5Pget_chunk(create, H5S_MAX_RANK, dim);
+    for (int i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(bytes, (uint64_t)dim[i], &bytes))
+            bytes = UINT64_MAX;
+    if (rank < 0 || bytes > most)
+        return iso_error(ISO_INVALID, "'%s': '%s' has chunks of %" PRIu64 " bytes; at most %" PRIu64, path,
+                         h5_path, bytes, most);
+    return check_filters(create, path, h5_path);
 }
 
 static bool select_box(hid_t space, const iso_box *box)

@@ -3,39 +3,9 @@
 
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 
-/* HDF5 reads a whole chunk into memory. */
-static const uint64_t largest_chunk = (uint64_t)1 << 30;
+static const uint64_t largest_chunk = (uint64_t)1 << 30; /* bytes */
 /* Deflate expands a byte to at most 1032 bytes; a dataset that claims more is an attack. */
 static const uint64_t most_expansion = 1032, small_file = (uint64_t)64 << 20;
-
-static iso_status check_filters(hid_t create, const char *path, const char *h5_path)
-{
-    for (int i = 0; i < H5Pget_nfilters(create); i++) {
-        char filter[64] = "";
-        unsigned flags, config;
-        size_t values = 0;
-        H5Z_filter_t id =
-            H5Pget_filter2(create, (unsigned)i, &flags, &values, NULL, sizeof filter, filter, &config);
-        if (id < 0 || H5Zfilter_avail(id) <= 0)
-            return iso_error(ISO_INVALID, "'%s': '%s' is compressed with filter %d, which is not installed",
-                             path, h5_path, (int)id);
-    }
-    return ISO_OK;
-}
-
-static iso_status check_chunks(hid_t create, hid_t type, const char *path, const char *h5_path)
-{
-    hsize_t dim[H5S_MAX_RANK];
-    uint64_t bytes = H5Tget_size(type);
-    int rank = H5Pget_chunk(create, H5S_MAX_RANK, dim);
-    for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(bytes, (uint64_t)dim[i], &bytes))
-            bytes = UINT64_MAX;
-    if (rank < 0 || bytes > largest_chunk)
-        return iso_error(ISO_INVALID, "'%s': '%s' has chunks of %" PRIu64 " bytes; at most %" PRIu64, path,
-                         h5_path, bytes, largest_chunk);
-    return check_filters(create, path, h5_path);
-}
 
 static iso_status check_layout(hid_t create, hid_t type, const char *path, const char *h5_path, bool *direct)
 {
@@ -47,7 +17,7 @@ static iso_status check_layout(hid_t create, hid_t type, const char *path, const
                          "not read",
                          path, h5_path);
     if (layout == H5D_CHUNKED)
-        return check_chunks(create, type, path, h5_path);
+        return iso_hdf5_check_chunks(create, type, path, h5_path, largest_chunk);
     if (layout == H5D_VIRTUAL)
         return iso_error(ISO_INVALID, "'%s': '%s' is a virtual dataset, made of others, which are not read",
                          path, h5_path);

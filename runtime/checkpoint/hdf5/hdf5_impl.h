@@ -3,34 +3,15 @@
 #ifndef ISO_CHECKPOINT_HDF5_HDF5_IMPL_H
 #define ISO_CHECKPOINT_HDF5_HDF5_IMPL_H
 
-#include <hdf5.h>
-
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/hdf5/hdf5_file.h"
 #include "runtime/checkpoint/manifest_impl.h"
-
-/* Takes HDF5's lock, starts HDF5 and silences its printing of errors; the second function undoes this. */
-typedef struct iso_hdf5_quiet {
-    H5E_auto2_t print;
-    void *print_data;
-} iso_hdf5_quiet;
-void iso_hdf5_quiet_begin(iso_hdf5_quiet *quiet);
-void iso_hdf5_quiet_end(const iso_hdf5_quiet *quiet);
-
-/* ISO_INVALID with the message "'a.h5': WHAT: HDF5's own message". `what` is a printf format. */
-iso_status iso_hdf5_failed(const char *path, const char *what, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 2, 3)))
-#endif
-    ;
 
 /* The functions below need the lock. */
 
 /* Sets a driver of our own, with its settings for this file, in a property list of file access; -1 on an
  * error. registered: the driver's id, kept for all its files; -1 before the first. */
 herr_t iso_hdf5_set_driver(hid_t access, const H5FD_class_t *driver, hid_t *registered, const void *settings);
-
-/* Opens with the default driver, for reading. Never waits for file locks. */
-iso_status iso_hdf5_open_to_read(const char *path, hid_t *file);
 
 /* Walks the file: all groups and tensors, and the texts of /isogrid. file_bytes: its size. ISO_INVALID names
  * the file and the object: links, external and virtual datasets, types that Isogrid does not have, depths and

@@ -66,22 +66,17 @@ static bool find_integer(hid_t type, iso_storage_type *element, bool *direct)
     return bytes <= 8;
 }
 
-static bool member_is(hid_t type, unsigned member, const char *name, int value)
+static bool has_member(hid_t type, const char *name, int value)
 {
-    char *has = H5Tget_member_name(type, member);
+    int member = H5Tget_member_index(type, name);
     signed char number = -1;
-    bool same =
-        has && !strcmp(has, name) && H5Tget_member_value(type, member, &number) >= 0 && number == value;
-    H5free_memory(has);
-    return same;
+    return member >= 0 && H5Tget_member_value(type, (unsigned)member, &number) >= 0 && number == value;
 }
 
-/* h5py's bool: an enumeration of bytes, FALSE = 0 and TRUE = 1. */
-static bool find_bool(hid_t type, iso_storage_type *element)
+bool iso_hdf5_is_bool(hid_t type)
 {
-    *element = ISO_STORAGE_BOOL;
-    return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && member_is(type, 0, "FALSE", 0) &&
-           member_is(type, 1, "TRUE", 1);
+    return H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 &&
+           has_member(type, "FALSE", 0) && has_member(type, "TRUE", 1);
 }
 
 /* Keras stores bfloat16 as two opaque bytes and names the type in an attribute. */
@@ -126,8 +121,10 @@ iso_status iso_hdf5_storage_type(hid_t dataset, hid_t type, const char *path, co
         known = find_float(type, element, direct);
     if (!known && class == H5T_INTEGER)
         known = find_integer(type, element, direct);
-    if (!known && class == H5T_ENUM)
-        known = find_bool(type, element);
+    if (!known && iso_hdf5_is_bool(type)) {
+        *element = ISO_STORAGE_BOOL;
+        return ISO_OK;
+    }
     if (!known && class == H5T_OPAQUE)
         status = find_bfloat16(dataset, type, path, h5_path, element, &known);
     if (known || status != ISO_OK)
