@@ -70,8 +70,11 @@ static void check_other_types(const trial *t, int index)
 {
     if (!SANITIZED || index % 2 == 1)
         check_emulated_type(t, ISO_F64);
-    if (!SANITIZED || index % 2 == 0)
+    if (!SANITIZED || index % 2 == 0) {
         check_emulated_type(t, ISO_BF16);
+        check_wide_sums(t, emulated());
+        check_no_error(t);
+    }
 }
 
 static void check_cases(const char *op, maker *make)

@@ -344,6 +344,17 @@ static bool read_operation(const cudnn_descriptor *d, cudnn_operation *o)
     return true;
 }
 
+/* The operands are of one type, and the result is of that one or of the type of the sums. */
+static bool has_types(const cudnn_operation *o)
+{
+    bool of_x = o->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+         of_kernel = o->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+    const cudnn_tensor *a = of_x ? &o->y : &o->x, *b = of_kernel ? &o->y : &o->kernel;
+    const cudnn_tensor *result = of_x ? &o->x : of_kernel ? &o->kernel : &o->y;
+    return a->type == b->type && (result->type == o->sums || (result->type == a->type && !result->between)) &&
+           o->sums == (a->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
+}
+
 static cudnnStatus_t finish_operation(cudnn_descriptor *d)
 {
     cudnn_operation *o = &d->operation;
@@ -351,9 +362,7 @@ static cudnnStatus_t finish_operation(cudnn_descriptor *d)
     REFUSE_IF(o->x.number == o->kernel.number || o->x.number == o->y.number ||
                   o->kernel.number == o->y.number,
               CUDNN_STATUS_BAD_PARAM);
-    REFUSE_IF(o->x.type != o->kernel.type || (o->y.between ? o->sums : o->x.type) != o->y.type ||
-                  o->sums != (o->x.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
-              CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
+    REFUSE_IF(!has_types(o), CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
     REFUSE_IF(o->y.dim[0] != o->x.dim[0] || o->y.dim[1] != o->kernel.dim[0] ||
                   o->x.dim[1] % o->kernel.dim[1] != 0 ||
                   o->kernel.dim[0] % (o->x.dim[1] / o->kernel.dim[1]) != 0,
@@ -425,7 +434,7 @@ static bool inherit_operations(cudnn_descriptor *d)
     for (int64_t i = 1; i < all->count; i++)
         if (!join(&d->operation, &part[i]->operation))
             return false;
-    return !d->operation.y.between && d->operation.y.type == d->operation.x.type;
+    return !d->operation.y.between && (all->count == 1 || d->operation.y.type == d->operation.x.type);
 }
 
 static bool handle_fits(const cudnn_descriptor *d, cudnnBackendAttributeName_t name)

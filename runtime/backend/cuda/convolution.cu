@@ -127,12 +127,13 @@ template <class T> struct turned_kernel {
     }
 };
 
-template <class T> struct result {
-    T *y;
+/* The sums of products of bfloat16 may be wanted in float32. */
+template <class C> struct result {
+    reals y;
     int64_t columns;
-    __device__ void put(int64_t, int64_t row, int64_t column, compute<T> value) const
+    __device__ void put(int64_t, int64_t row, int64_t column, C value) const
     {
-        narrow(&y[row * columns + column], value);
+        y.put(row * columns + column, value);
     }
 };
 
@@ -142,7 +143,7 @@ template <class T> struct grouped {
     typedef compute<T> C;
     conv v;
     const T *x, *kernel;
-    T *y;
+    reals y;
     __device__ void operator()(int64_t number) const
     {
         int64_t filter = remainder_of(number, v.f), channel = filter / v.fg * v.cg;
@@ -155,7 +156,7 @@ template <class T> struct grouped {
                     sum = fused(C(wide(x[place + channel + k])),
                                 C(wide(kernel[((i * v.s + j) * v.cg + k) * v.f + filter])), sum);
             }
-        narrow(&y[number], sum);
+        y.put(number, sum);
     }
 };
 
@@ -163,7 +164,7 @@ template <class T> struct grouped_input {
     typedef compute<T> C;
     conv v;
     const T *kernel, *dy;
-    T *dx;
+    reals dx;
     __device__ void operator()(int64_t number) const
     {
         int64_t channel = remainder_of(number, v.c), group = channel / v.cg, filter = group * v.fg;
@@ -176,7 +177,7 @@ template <class T> struct grouped_input {
                 for (int64_t k = 0; place >= 0 && k < v.fg; k++)
                     sum = fused(C(wide(dy[place + filter + k])), C(wide(kernel[tap + k])), sum);
             }
-        narrow(&dx[number], sum);
+        dx.put(number, sum);
     }
 };
 
@@ -185,7 +186,7 @@ template <class T> struct grouped_kernel {
     typedef compute<T> C;
     conv v;
     const T *x, *dy;
-    T *dkernel;
+    reals dkernel;
     template <int L> __device__ void run(line at) const
     {
         int64_t filter = at.row % v.f, rest = at.row / v.f, channel = filter / v.fg * v.cg + rest % v.cg;
@@ -199,7 +200,7 @@ template <class T> struct grouped_kernel {
         }
         sum = join<L, sum_of>(sum);
         if (member<L>() == 0)
-            narrow(&dkernel[at.row], sum);
+            dkernel.put(at.row, sum);
     }
 };
 
@@ -233,45 +234,45 @@ product_shape shape_kernel(const conv &v)
 void run_forward(const iso_kernel_call *call)
 {
     conv v = conv_of(call, call->in[0], call->in[1], call->out[0]);
-    with_float(call->out[0].dtype, [&](auto zero) {
+    with_float(call->in[0].dtype, [&](auto zero) {
         typedef decltype(zero) T;
-        T *y = static_cast<T *>(call->out[0].data);
+        reals y = reals_of(call->out[0]);
         if (has_groups(v))
             for_each(call->stream, iso_array_count(&call->out[0]),
                      grouped<T>{v, input<T>(call, 0), input<T>(call, 1), y});
         else
             run_product(call, shape_forward(v), window_of_x<T, true>{v, input<T>(call, 0)},
-                        rows_of_b<T>{input<T>(call, 1), v.f}, result<T>{y, v.f});
+                        rows_of_b<T>{input<T>(call, 1), v.f}, result<compute<T>>{y, v.f});
     });
 }
 
 void run_input(const iso_kernel_call *call)
 {
     conv v = conv_of(call, call->out[0], call->in[0], call->in[1]);
-    with_float(call->out[0].dtype, [&](auto zero) {
+    with_float(call->in[0].dtype, [&](auto zero) {
         typedef decltype(zero) T;
-        T *dx = static_cast<T *>(call->out[0].data);
+        reals dx = reals_of(call->out[0]);
         if (has_groups(v))
             for_each(call->stream, iso_array_count(&call->out[0]),
                      grouped_input<T>{v, input<T>(call, 0), input<T>(call, 1), dx});
         else
             run_product(call, shape_input(v), window_of_dy<T>{v, input<T>(call, 1)},
-                        turned_kernel<T>{v, input<T>(call, 0)}, result<T>{dx, v.c});
+                        turned_kernel<T>{v, input<T>(call, 0)}, result<compute<T>>{dx, v.c});
     });
 }
 
 void run_kernel(const iso_kernel_call *call)
 {
     conv v = conv_of(call, call->in[0], call->out[0], call->in[1]);
-    with_float(call->out[0].dtype, [&](auto zero) {
+    with_float(call->in[0].dtype, [&](auto zero) {
         typedef decltype(zero) T;
-        T *dkernel = static_cast<T *>(call->out[0].data);
+        reals dkernel = reals_of(call->out[0]);
         if (has_groups(v))
             for_lines(call->stream, lines{iso_array_count(&call->out[0]), v.n * v.p * v.q, 1},
                       grouped_kernel<T>{v, input<T>(call, 0), input<T>(call, 1), dkernel});
         else
             run_product(call, shape_kernel(v), window_of_x<T, false>{v, input<T>(call, 0)},
-                        rows_of_b<T>{input<T>(call, 1), v.f}, result<T>{dkernel, v.f});
+                        rows_of_b<T>{input<T>(call, 1), v.f}, result<compute<T>>{dkernel, v.f});
     });
 }
 
@@ -283,19 +284,19 @@ size_t scratch_of(const conv &v, const product_shape &s, iso_dtype dtype)
 size_t forward_scratch(const iso_kernel_call *call)
 {
     conv v = conv_of(call, call->in[0], call->in[1], call->out[0]);
-    return scratch_of(v, shape_forward(v), call->out[0].dtype);
+    return scratch_of(v, shape_forward(v), call->in[0].dtype);
 }
 
 size_t input_scratch(const iso_kernel_call *call)
 {
     conv v = conv_of(call, call->out[0], call->in[0], call->in[1]);
-    return scratch_of(v, shape_input(v), call->out[0].dtype);
+    return scratch_of(v, shape_input(v), call->in[0].dtype);
 }
 
 size_t kernel_scratch(const iso_kernel_call *call)
 {
     conv v = conv_of(call, call->in[0], call->out[0], call->in[1]);
-    return scratch_of(v, shape_kernel(v), call->out[0].dtype);
+    return scratch_of(v, shape_kernel(v), call->in[0].dtype);
 }
 
 } // namespace

@@ -10,6 +10,7 @@
  * this part of x, negative where it has some that no window reaches. */
 typedef struct iso_cuda_conv {
     const iso_array *x, *kernel, *y;
+    iso_dtype dtype, to; /* of the operands, and of the result: of bfloat16 it may be float32 */
     const iso_conv_geometry *geometry;
     int64_t before[2];
 } iso_cuda_conv;
@@ -17,7 +18,9 @@ typedef struct iso_cuda_conv {
 static inline iso_cuda_conv iso_cuda_conv_of(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
     const iso_array *in = call->in, *out = call->out;
-    iso_cuda_conv v = {.geometry = &((const iso_conv_attrs *)call->attrs)->geometry};
+    iso_cuda_conv v = {.dtype = in[0].dtype,
+                       .to = out[0].dtype,
+                       .geometry = &((const iso_conv_attrs *)call->attrs)->geometry};
     v.x = kind == ISO_CUDA_CONVOLVE_INPUT ? &out[0] : &in[0];
     v.kernel = kind == ISO_CUDA_CONVOLVE ? &in[1] : kind == ISO_CUDA_CONVOLVE_INPUT ? &in[0] : &out[0];
     v.y = kind == ISO_CUDA_CONVOLVE ? &out[0] : &in[1];

@@ -19,7 +19,7 @@ static int64_t reach(int64_t count, int64_t stride, int64_t taps, int64_t dilati
 /* The convolution of a frame: x with just the rows and columns that windows reach. */
 static iso_cuda_convolution framed_convolution(const iso_cuda_conv *of, iso_cuda_convolution_kind kind)
 {
-    iso_cuda_convolution v = {.kind = kind, .dtype = of->x->dtype};
+    iso_cuda_convolution v = {.kind = kind, .dtype = of->dtype, .to = of->to};
     const int64_t *kernel = of->kernel->dim;
     v.n = of->x->dim[0], v.c = of->x->dim[3];
     v.r = kernel[0], v.s = kernel[1], v.cg = kernel[2], v.f = kernel[3];

@@ -29,8 +29,7 @@ static bool is_pointwise(const iso_cuda_conv *v)
 static const iso_cuda_found_product *find_product(const parts *p, iso_cuda_convolution_kind kind,
                                                   int epilogue, int64_t images)
 {
-    iso_cuda_product product = {
-        .batch = 1, .dtype = p->v.x->dtype, .out_dtype = p->v.x->dtype, .epilogue = epilogue};
+    iso_cuda_product product = {.batch = 1, .dtype = p->v.dtype, .out_dtype = p->v.to, .epilogue = epilogue};
     int64_t rows = images * p->positions;
     product.m = kind == ISO_CUDA_CONVOLVE_KERNEL ? p->taps : rows;
     product.n = kind == ISO_CUDA_CONVOLVE_INPUT ? p->taps : p->filters;
@@ -61,12 +60,12 @@ static parts parts_of(const iso_kernel_call *call, iso_cuda_convolution_kind kin
     if (iso_cuda_conv_is_empty(&p.v))
         return p;
     p.pointwise = is_pointwise(&p.v);
-    p.sums = p.v.x->dtype == ISO_BF16 ? ISO_F32 : p.v.x->dtype;
+    p.sums = p.v.dtype == ISO_BF16 ? ISO_F32 : p.v.dtype;
     p.n = p.v.x->dim[0];
     p.positions = p.v.y->dim[1] * p.v.y->dim[2];
     p.filters = p.v.kernel->dim[3];
     p.taps = iso_array_count(p.v.kernel) / p.filters;
-    int64_t element = (int64_t)iso_dtype_size(kind == ISO_CUDA_CONVOLVE_INPUT ? p.sums : p.v.x->dtype);
+    int64_t element = (int64_t)iso_dtype_size(kind == ISO_CUDA_CONVOLVE_INPUT ? p.sums : p.v.dtype);
     p.images = p.pointwise ? p.n : images_of(p.n, p.positions * p.taps * element);
     p.columns_bytes =
         p.pointwise ? 0 : iso_cuda_conv_round((size_t)(p.images * p.positions * p.taps * element));

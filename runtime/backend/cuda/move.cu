@@ -1,5 +1,5 @@
 /* Kernels that move elements: transpose, slice, pad, concat, broadcast_to, one_hot, band. Elements are
- * copied by size. */
+ * copied by size. The result of slice may be a part of a sum, which is float32 where x is bfloat16. */
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/backend/cuda/walk.h"
 #include "runtime/backend/index.h"
@@ -73,10 +73,19 @@ void run_concat(const iso_kernel_call *call)
 
 /* ---- slice and pad: x or y is a part of the other, which begins at `begin` in it, in global indices ---- */
 
+template <class T> __device__ T converted(T x)
+{
+    return x;
+}
+__device__ float converted(bf16 x)
+{
+    return wide(x);
+}
+
 /* y is 0 where x has no element. Element i of y is at i + shift in x, in each dimension. */
-template <class T> struct shifted_copy {
-    const T *x;
-    T *y;
+template <class X, class Y> struct shifted_copy {
+    const X *x;
+    Y *y;
     int rank;
     int64_t y_dim[ISO_MAX_RANK], x_dim[ISO_MAX_RANK], shift[ISO_MAX_RANK];
     __device__ void operator()(int64_t i) const
@@ -90,24 +99,29 @@ template <class T> struct shifted_copy {
             step *= x_dim[d];
             rest /= y_dim[d];
         }
-        y[i] = inside ? x[at] : T(0);
+        y[i] = inside ? converted(x[at]) : Y(0);
     }
 };
 
-template <bool PADS> void run_shifted(const iso_kernel_call *call)
+template <bool PADS, class X, class Y> void shift(const iso_kernel_call *call)
 {
     const iso_slice_attrs *attrs = static_cast<const iso_slice_attrs *>(call->attrs);
     const iso_array &x = call->in[0], &y = call->out[0];
-    with_size(x.dtype, [&](auto zero) {
-        typedef decltype(zero) T;
-        shifted_copy<T> f = {static_cast<const T *>(x.data), static_cast<T *>(y.data), y.rank, {}, {}, {}};
-        for (int d = 0; d < y.rank; d++) {
-            f.y_dim[d] = y.dim[d];
-            f.x_dim[d] = x.dim[d];
-            f.shift[d] = y.offset[d] - x.offset[d] + (PADS ? -attrs->begin[d] : attrs->begin[d]);
-        }
-        for_each(call->stream, iso_array_count(&y), f);
-    });
+    shifted_copy<X, Y> f = {static_cast<const X *>(x.data), static_cast<Y *>(y.data), y.rank, {}, {}, {}};
+    for (int d = 0; d < y.rank; d++) {
+        f.y_dim[d] = y.dim[d];
+        f.x_dim[d] = x.dim[d];
+        f.shift[d] = y.offset[d] - x.offset[d] + (PADS ? -attrs->begin[d] : attrs->begin[d]);
+    }
+    for_each(call->stream, iso_array_count(&y), f);
+}
+
+template <bool PADS> void run_shifted(const iso_kernel_call *call)
+{
+    if (call->in[0].dtype == ISO_BF16 && call->out[0].dtype == ISO_F32)
+        shift<PADS, bf16, float>(call);
+    else
+        with_size(call->in[0].dtype, [=](auto zero) { shift<PADS, decltype(zero), decltype(zero)>(call); });
 }
 
 /* ---- one_hot: the array may have only some of the classes, its offset is the first one ---- */

@@ -106,7 +106,7 @@ template <class T> struct max_gradient {
     typedef compute<T> C;
     pool g;
     const T *x, *y, *dy;
-    T *dx;
+    reals dx; /* float32 where sums of bfloat16 are wanted so */
     __device__ bool takes(const place &at, int64_t p, int64_t q, int64_t output) const
     {
         region r = window_of(g, p, q);
@@ -127,7 +127,7 @@ template <class T> struct max_gradient {
                 if (takes(at, p, q, output))
                     sum += wide(dy[output]);
             }
-        narrow(&dx[i], sum);
+        dx.put(i, sum);
     }
 };
 
@@ -135,7 +135,7 @@ template <class T> struct average_gradient {
     typedef compute<T> C;
     pool g;
     const T *dy;
-    T *dx;
+    reals dx;
     __device__ void operator()(int64_t i) const
     {
         place at = place_of(i, g.h, g.w, g.c);
@@ -145,14 +145,14 @@ template <class T> struct average_gradient {
             for (int64_t q = r.left; q < r.right; q++)
                 sum += wide(dy[((at.n * g.p + p) * g.q + q) * g.c + at.c]) /
                        static_cast<C>(window_of(g, p, q).count());
-        narrow(&dx[i], sum);
+        dx.put(i, sum);
     }
 };
 
 template <bool LARGEST> void run_forward(const iso_kernel_call *call)
 {
     pool g = pool_of(call, call->in[0], call->out[0]);
-    with_float(call->out[0].dtype, [=](auto zero) {
+    with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
         for_each(call->stream, iso_array_count(&call->out[0]),
                  forward<T>{g, static_cast<const T *>(call->in[0].data), static_cast<T *>(call->out[0].data),
@@ -163,23 +163,22 @@ template <bool LARGEST> void run_forward(const iso_kernel_call *call)
 void run_max_gradient(const iso_kernel_call *call)
 {
     pool g = pool_of(call, call->in[0], call->in[1]);
-    with_float(call->out[0].dtype, [=](auto zero) {
+    with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
         for_each(call->stream, iso_array_count(&call->out[0]),
-                 max_gradient<T>{
-                     g, static_cast<const T *>(call->in[0].data), static_cast<const T *>(call->in[1].data),
-                     static_cast<const T *>(call->in[2].data), static_cast<T *>(call->out[0].data)});
+                 max_gradient<T>{g, static_cast<const T *>(call->in[0].data),
+                                 static_cast<const T *>(call->in[1].data),
+                                 static_cast<const T *>(call->in[2].data), reals_of(call->out[0])});
     });
 }
 
 void run_average_gradient(const iso_kernel_call *call)
 {
     pool g = pool_of(call, call->out[0], call->in[0]);
-    with_float(call->out[0].dtype, [=](auto zero) {
+    with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
         for_each(call->stream, iso_array_count(&call->out[0]),
-                 average_gradient<T>{g, static_cast<const T *>(call->in[0].data),
-                                     static_cast<T *>(call->out[0].data)});
+                 average_gradient<T>{g, static_cast<const T *>(call->in[0].data), reals_of(call->out[0])});
     });
 }
 
