@@ -162,6 +162,10 @@ static iso_status split(const iso_train_options *options, iso_sources *sources)
         last = rows - (int64_t)floor((double)rows * (1 - options->validation_split));
     if (!last)
         return ISO_OK;
+    if (last >= rows && options->validation_split > 0)
+        return iso_error(ISO_INVALID,
+                         "--validation-split %g: no row of the %lld in the data set '%s' is left to train on",
+                         options->validation_split, (long long)rows, options->data);
     if (last >= rows)
         return iso_error(ISO_INVALID, "--validation-rows %lld: the data set '%s' has only %lld rows",
                          (long long)last, options->data, (long long)rows);

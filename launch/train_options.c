@@ -117,8 +117,10 @@ static const iso_argument table[] = {
     REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
          "the maximum norm of all gradients together"),
     REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the maximum absolute value of a gradient's elements"),
-    COUNT(accumulate, "accumulate", "N", 1, 0x1p31 - 1,
-          "the weights change every N steps, by the mean of their gradients; default: the optimizer's own"),
+    COUNT(
+        accumulate, "accumulate", "N", 1, 0x1p31 - 1,
+        "the weights change every N steps, by the mean of their gradients; schedules count all steps, as in "
+        "Keras; default: the optimizer's own"),
     NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,

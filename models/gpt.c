@@ -68,17 +68,28 @@ static iso_tensor *gpt_embed(const iso_gpt_options *o)
     return gpt_dropout(o, iso_add(h, positions));
 }
 
-static bool gpt_numbers_fit(const iso_gpt_options *o)
+static bool gpt_count_fits(iso_graph *graph, const char *name, int64_t count)
 {
     enum { MOST = 1 << 20 };
-    if (o->layers >= 1 && o->layers <= MOST && o->heads >= 1 && o->width >= 1 && o->width <= MOST &&
-        o->width % o->heads == 0 && o->dropout >= 0 && o->dropout < 1)
-        return true;
-    iso_graph_fail(iso_tensor_graph(o->x),
-                   "gpt: layers is %lld, heads %lld, width %lld, dropout %g: layers, heads and width must be "
-                   "from 1 to %d, heads must divide width, and dropout is from 0 to below 1",
-                   (long long)o->layers, (long long)o->heads, (long long)o->width, o->dropout, MOST);
-    return false;
+    bool fits = count >= 1 && count <= MOST;
+    if (!fits)
+        iso_graph_fail(graph, "gpt: %s is %lld; it must be from 1 to %d", name, (long long)count, MOST);
+    return fits;
+}
+
+static bool gpt_numbers_fit(const iso_gpt_options *o)
+{
+    iso_graph *graph = iso_tensor_graph(o->x);
+    if (!gpt_count_fits(graph, "layers", o->layers) || !gpt_count_fits(graph, "heads", o->heads) ||
+        !gpt_count_fits(graph, "width", o->width))
+        return false;
+    bool divides = o->width % o->heads == 0, drops = o->dropout >= 0 && o->dropout < 1;
+    if (!divides)
+        iso_graph_fail(graph, "gpt: width %lld is not a multiple of its %lld heads", (long long)o->width,
+                       (long long)o->heads);
+    else if (!drops)
+        iso_graph_fail(graph, "gpt: dropout %g; it must be from 0 to below 1", o->dropout);
+    return divides && drops;
 }
 
 iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size)

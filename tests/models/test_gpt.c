@@ -305,8 +305,12 @@ static void check_no_model(iso_shape shape, iso_gpt_options options, const char 
 START_TEST(models_that_cannot_be)
 {
     check_no_model(ISO_SHAPE(28, 28, 1), (iso_gpt_options){0}, "takes rows of tokens, [t]");
-    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 5}, "heads must divide width");
-    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = -1}, "layers is -1");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 5},
+                   "width 768 is not a multiple of its 5 heads");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = -1},
+                   "layers is -1; it must be from 1 to 1048576");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .dropout = 1},
+                   "dropout 1; it must be from 0 to below 1");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 1, .width = 1 << 21},
                    "from 1 to 1048576");
     check_no_model(ISO_SHAPE(9), (iso_gpt_options){.layers = 1, .width = 24, .context = 8},

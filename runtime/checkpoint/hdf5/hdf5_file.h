@@ -1,5 +1,5 @@
-/* What all readers of HDF5 files share, checkpoints and data sets: opening a file, errors, and which storage and which
- * types are read. */
+/* What all readers of HDF5 files share, checkpoints and data sets: opening a file, errors, and which storage and
+ * which types are read. */
 #ifndef ISO_CHECKPOINT_HDF5_HDF5_FILE_H
 #define ISO_CHECKPOINT_HDF5_HDF5_FILE_H
 
@@ -27,8 +27,8 @@ iso_status iso_hdf5_failed(const char *path, const char *what, ...)
 /* Opens with HDF5's POSIX driver (sec2), for reading. Never waits for file locks. */
 iso_status iso_hdf5_open_to_read(const char *path, hid_t *file);
 
-/* create, type: of a chunked dataset. ISO_INVALID if HDF5, which reads a whole chunk into memory, would need more than
- * `most` bytes for it, or if a filter is not installed. */
+/* create, type: of a chunked dataset. ISO_INVALID if HDF5, which reads a whole chunk into memory, would need more
+ * than `most` bytes for it, or if a filter is not installed. */
 iso_status iso_hdf5_check_chunks(hid_t create, hid_t type, const char *path, const char *h5_path,
                                  uint64_t most);
 
