@@ -25,6 +25,8 @@ networks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(networks)
 
 EPOCHS = 6  # at most, of few steps, and as many of four times as many; the first is not counted
+# h1, h2, ... keep cores of their own, if there are enough: two that meet on one core would have half the speed, in some runs and not in others
+ON_ITS_CORE = 'host=$(hostname); exec taskset -c $(( (${host#h} - 1) % $(nproc --all) )) "$@"'
 
 
 def run(arguments, command):
@@ -40,7 +42,8 @@ def launcher(arguments, folder):
         return []
     with open(f"{folder}/hostfile", "w", encoding="utf-8") as file:
         file.writelines(f"h{i + 1} slots=1\n" for i in range(arguments.hosts))
-    return ["tests/support/host", "mpirun", "--hostfile", f"{folder}/hostfile", "-np", str(arguments.hosts)]
+    return ["tests/support/host", "mpirun", "--hostfile", f"{folder}/hostfile", "-np", str(arguments.hosts),
+            *(["sh", "-c", ON_ITS_CORE, "sh"] if arguments.hosts <= os.cpu_count() else [])]
 
 
 def limit(host, rate):

@@ -224,6 +224,15 @@ static double work(const ring *r, int64_t rounds, int times)
     return iso_clock() - begin;
 }
 
+/* The seconds of a core that these took: how long they lasted differs by far more than messages take, where other
+ * programs or other simulated hosts have the core meanwhile. */
+static double work_of_core(const ring *r, int64_t rounds, int times)
+{
+    double ran = iso_clock_of_thread();
+    work(r, rounds, times);
+    return iso_clock_of_thread() - ran;
+}
+
 /* Measures the time that messages take from short works, and the bytes that arrive during a long one. The ring has
  * been made. */
 static void measure_overlap(const ring *r, iso_network *network)
@@ -235,10 +244,10 @@ static void measure_overlap(const ring *r, iso_network *network)
     double alone[TRIES], together[TRIES], carried = 0, early = SHORT_WORKS * SHORT * network->bandwidth;
     for (int i = 0; i < TRIES; i++) {
         time_ring(r); /* hosts that share cores work at the same time */
-        alone[i] = work(r, rounds, times);
+        alone[i] = work_of_core(r, rounds, times);
         time_ring(r);
         iso_exchange_start(r->exchange, 0);
-        together[i] = work(r, rounds, times);
+        together[i] = work_of_core(r, rounds, times);
         finish_ring(r);
         iso_exchange_start(r->exchange, 0);
         work(r, rounds, SHORT_WORKS);
@@ -247,7 +256,7 @@ static void measure_overlap(const ring *r, iso_network *network)
         carried = bytes > carried ? bytes : carried;
     }
     double most = longest < 1.2 * travel ? longest * network->bandwidth : (double)r->bytes - early;
-    double taken = median(together, TRIES) - median(alone, TRIES);
+    double taken = median(together, TRIES) - least(alone, TRIES);
     network->byte = taken > 0 ? taken / (double)r->bytes : 0;
     network->window = carried < 0.9 * most ? carried : 0;
 }
@@ -293,7 +302,8 @@ static double burst_of(const iso_network *network, double seconds)
     return burst < 0.1 * SOME ? 0 : burst < SOME ? burst : SOME;
 }
 
-/* The link at its best for large messages: TCP's may be several times as long. */
+/* The link at its best for large messages: TCP's may be several times as long. The difference to shorter messages
+ * would hold the chance of both. */
 static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_network *network)
 {
     double few[TIMES] = {0}, some[TIMES] = {0}, many[TIMES] = {0}, after[PAUSES] = {0};
@@ -302,15 +312,11 @@ static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_n
     ISO_TRY(time_messages(ctx, r, FEW, takes_part, few, NULL));
     ISO_TRY(time_messages(ctx, r, SOME, takes_part, some, after));
     ISO_TRY(time_messages(ctx, r, MANY, takes_part, many, NULL));
-    double longer = least(many, TIMES) - least(some, TIMES);
-    *network =
-        (iso_network){.known = true, .latency = median(few, TIMES), .bandwidth = (MANY - SOME) / longer};
+    double latency = median(few, TIMES), longest = least(many, TIMES);
+    double travel = longest - (latency < longest / 2 ? latency : 0); /* 0: this rank takes no part */
+    *network = (iso_network){.known = true, .latency = latency, .bandwidth = travel > 0 ? MANY / travel : 1};
     network->burst = burst_of(network, median(after, PAUSES));
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
-    if (takes_part && longer <= 0)
-        status = iso_error(ISO_FAILED, "%d bytes between hosts took %g s longer than %d bytes: measure again",
-                           MANY, longer, SOME);
-    ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(with_ring(ctx, r, FEW, takes_part, measure_latency, network));
     ISO_TRY(with_ring(ctx, r, MOST_PULLED, takes_part, measure_overlap, network));
 done:
@@ -328,17 +334,21 @@ static void run_spin(void *arg, int thread)
     part[thread] = (iso_clock_of_thread() - ran) / passed;
 }
 
-/* The mean of all threads of all hosts. */
-static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int threads, iso_network *network)
+/* The mean of all threads of all hosts, and of what a byte takes of a core; where slots have a part of a core only,
+ * it takes longer. */
+static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int threads, bool takes_part,
+                               iso_network *network)
 {
-    double *part = iso_new((size_t)threads * sizeof *part), sum[2] = {0, threads};
+    double *part = iso_new((size_t)threads * sizeof *part);
+    double sum[] = {0, threads, takes_part ? network->byte : 0, takes_part};
     iso_status status = part ? ISO_OK : iso_no_memory("a measurement");
     ISO_TRY(iso_agree(ctx, status));
     iso_thread_pool_run(pool, run_spin, part);
     for (int t = 0; t < threads; t++)
         sum[0] += part[t];
-    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, 2));
+    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, sizeof sum / sizeof sum[0]));
     network->core = sum[0] < sum[1] ? sum[0] / sum[1] : 1;
+    network->byte = sum[2] / sum[3] / network->core;
 done:
     iso_free(part);
     return status;
@@ -366,7 +376,7 @@ iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso
                              .device = backend->device(0)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(ctx), backend->sum, backend->maximum, &r.fabric));
     ISO_TRY(measure_ring(ctx, &r, iso_leads_host(ctx), network));
-    ISO_TRY(measure_core(ctx, pool, threads, network));
+    ISO_TRY(measure_core(ctx, pool, threads, iso_leads_host(ctx), network));
 done:
     free_ring(&r);
     iso_free(host_of);
