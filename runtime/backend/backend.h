@@ -78,7 +78,7 @@ typedef struct iso_bytes_copy {
 /* ---- instructions ---- */
 
 /* One instruction of a slot between two exchanges: a kernel, or a copy. */
-typedef struct iso_work {
+typedef struct iso_thunk {
     const iso_kernel *kernel;
     const iso_kernel_call *call;
     const iso_box_copy *copy; /* NULL: the kernel */
@@ -86,7 +86,7 @@ typedef struct iso_work {
     /* Marks its begin as this moment, and its end as the next one; NULL: it is not timed. */
     iso_device_timer *timer;
     int moment;
-} iso_work;
+} iso_thunk;
 
 /* Instructions that a backend has prepared to be executed in each step: a list, which a device that can record it
  * captures. */
@@ -145,11 +145,11 @@ typedef struct iso_backend {
      * that this process sees in turn. All devices are of one kind. */
     const iso_device *(*device)(int turn);
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
-    /* Prepares instructions, in order. `work` and what it points to stay where they are, and the addresses in them
+    /* Prepares instructions, in order. `thunks` and what they point to stay where they are, and the addresses in them
      * stay the same, until `discard`. */
-    iso_status (*sequence)(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
+    iso_status (*sequence)(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **sequence);
     /* From now on a launch of the whole sequence is one launch of what is captured here. To be called after the same
-     * works were launched once: until then libraries may load kernels, which a capture does not allow. Does nothing
+     * thunks were launched once: until then libraries may load kernels, which a capture does not allow. Does nothing
      * if it is captured. ISO_FAILED: the device refuses. NULL: there is nothing to capture. */
     iso_status (*capture)(iso_sequence *sequence);
     /* Queues instructions [first, first + count) of a sequence, on its stream. ISO_FAILED: a library refuses one, and

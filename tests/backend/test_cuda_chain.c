@@ -18,8 +18,8 @@ static double memory[WORDS], alone[WORDS], before[WORDS];
 static iso_array arrays[STEPS][3];
 static iso_kernel_call calls[STEPS];
 static iso_box_copy copies[STEPS];
-static iso_work work[STEPS];
-static int n_work;
+static iso_thunk thunks[STEPS];
+static int n_thunks;
 static const iso_affine_attrs kept = {.scale = 0.99, .shift = 0.125}, rest = {.scale = 0.01, .shift = 0};
 static const iso_unary_attrs square = {.kind = ISO_UNARY_SQUARE};
 static const iso_count_attrs rows = {.count = 3, .batch = true};
@@ -34,27 +34,28 @@ static iso_array array_of(iso_dtype dtype, int64_t n, size_t offset)
 
 static void add(const char *op, const void *attrs, int n_inputs, iso_array x, iso_array y, iso_array z)
 {
-    iso_array *in = arrays[n_work];
+    iso_array *in = arrays[n_thunks];
     in[0] = x, in[1] = y, in[2] = z;
-    calls[n_work] = (iso_kernel_call){
+    calls[n_thunks] = (iso_kernel_call){
         .in = in, .n_inputs = n_inputs, .out = in + 2, .n_outputs = 1, .attrs = attrs, .info = &info};
-    work[n_work] = (iso_work){.kernel = iso_cuda_kernel_find(op, &calls[n_work]), .call = &calls[n_work]};
-    ck_assert_msg(work[n_work].kernel != NULL, "no kernel of %s", op);
-    n_work++;
+    thunks[n_thunks] =
+        (iso_thunk){.kernel = iso_cuda_kernel_find(op, &calls[n_thunks]), .call = &calls[n_thunks]};
+    ck_assert_msg(thunks[n_thunks].kernel != NULL, "no kernel of %s", op);
+    n_thunks++;
 }
 
 static void add_copy(iso_array x, iso_array z)
 {
     iso_box box = {.rank = 1, .extent = {x.dim[0]}};
-    copies[n_work] = (iso_box_copy){.whole = true,
-                                    .region = box,
-                                    .from_box = box,
-                                    .to_box = box,
-                                    .from = x.data,
-                                    .to = z.data,
-                                    .element = iso_dtype_size(x.dtype)};
-    work[n_work] = (iso_work){.copy = &copies[n_work]};
-    n_work++;
+    copies[n_thunks] = (iso_box_copy){.whole = true,
+                                      .region = box,
+                                      .from_box = box,
+                                      .to_box = box,
+                                      .from = x.data,
+                                      .to = z.data,
+                                      .element = iso_dtype_size(x.dtype)};
+    thunks[n_thunks] = (iso_thunk){.copy = &copies[n_thunks]};
+    n_thunks++;
 }
 
 /* A moving statistic, as batch normalization computes it, then a norm; slots of memory are used again. */
@@ -64,7 +65,7 @@ static void make_statistic(iso_dtype stored, iso_dtype computed, int64_t n)
     iso_array moving = array_of(stored, n, 0), wide = array_of(computed, n, slot),
               fresh = array_of(computed, n, 2 * slot), sum = array_of(computed, n, 3 * slot),
               one = array_of(computed, 1, 4 * slot), none = {0};
-    n_work = 0;
+    n_thunks = 0;
     add("cast", NULL, 1, moving, none, wide);
     add("affine", &kept, 1, wide, none, wide);
     add("affine", &rest, 1, fresh, none, sum);
@@ -95,20 +96,20 @@ static void check_statistic(iso_dtype stored, iso_dtype computed, int64_t n)
     fill(stored, computed, n);
     memcpy(memory, before, sizeof memory);
     emulator_set_order(EMULATOR_IN_ORDER, 0);
-    for (int i = 0; i < n_work; i++)
-        if (work[i].copy)
-            memcpy(work[i].copy->to, work[i].copy->from, (size_t)n * work[i].copy->element);
+    for (int i = 0; i < n_thunks; i++)
+        if (thunks[i].copy)
+            memcpy(thunks[i].copy->to, thunks[i].copy->from, (size_t)n * thunks[i].copy->element);
         else
-            work[i].kernel->run(work[i].call);
+            thunks[i].kernel->run(thunks[i].call);
     memcpy(alone, memory, sizeof alone);
-    ck_assert_int_eq(iso_cuda_chain_count(work, n_work), n_work);
+    ck_assert_int_eq(iso_cuda_chain_count(thunks, n_thunks), n_thunks);
     for (int order = 0; order < ORDERS; order++) {
         memcpy(memory, before, sizeof memory);
         emulator_set_order(order == 0   ? EMULATOR_IN_ORDER
                            : order == 1 ? EMULATOR_BACKWARD
                                         : EMULATOR_RANDOM,
                            (uint64_t)order);
-        iso_cuda_run_chain(work, n_work, NULL);
+        iso_cuda_run_chain(thunks, n_thunks, NULL);
         ck_assert_ptr_null(emulator_error());
         ck_assert_msg(memcmp(alone, memory, sizeof memory) == 0,
                       "%s in %s, %lld elements, order %d: other bits", iso_dtype_name(stored),
@@ -134,10 +135,10 @@ END_TEST
 static int joined(int64_t n, int64_t n_next, size_t z)
 {
     iso_array none = {0};
-    n_work = 0;
+    n_thunks = 0;
     add("affine", &kept, 1, array_of(ISO_F32, n, 0), none, array_of(ISO_F32, n, 1 << 20));
     add("square", &square, 1, array_of(ISO_F32, n_next, 1 << 20), none, array_of(ISO_F32, n_next, z));
-    return iso_cuda_chain_count(work, n_work);
+    return iso_cuda_chain_count(thunks, n_thunks);
 }
 
 START_TEST(chains_end_where_elements_of_others_are_met)
@@ -152,12 +153,12 @@ START_TEST(chains_end_where_elements_of_others_are_met)
     ck_assert_int_eq(joined(65536, 65536, 2 << 20), 2);
     ck_assert_int_eq(joined(0, 0, 2 << 20), 1);
     add("cast", NULL, 1, array_of(ISO_F32, 8, 0), none, array_of(ISO_I32, 8, 1 << 20)); /* no float */
-    ck_assert_int_eq(iso_cuda_chain_count(work + 2, 1), 1);
-    n_work = 0; /* a number for all elements, which the instruction before it has written for one of them */
+    ck_assert_int_eq(iso_cuda_chain_count(thunks + 2, 1), 1);
+    n_thunks = 0; /* a number for all elements, which the instruction before it has written for one of them */
     add("affine", &kept, 1, array_of(ISO_F32, 8, 0), none, array_of(ISO_F32, 8, 1 << 20));
     add("multiply", NULL, 2, array_of(ISO_F32, 8, 0), array_of(ISO_F32, 1, 1 << 20),
         array_of(ISO_F32, 8, 2 << 20));
-    ck_assert_int_eq(iso_cuda_chain_count(work, n_work), 1);
+    ck_assert_int_eq(iso_cuda_chain_count(thunks, n_thunks), 1);
 }
 END_TEST
 

@@ -79,10 +79,10 @@ static void begin(placed *p, const trial *t, size_t offset)
 static char notes_path[] = "/tmp/isogrid_notes_XXXXXX";
 
 /* Runs work as the executor does the first time, and sees that it can be captured then. */
-static void run_work(const iso_work *work, int count)
+static void run_thunks(const iso_thunk *thunks, int count)
 {
     iso_sequence *sequence = NULL;
-    check_ok(backend->sequence(work, count, stream, &sequence));
+    check_ok(backend->sequence(thunks, count, stream, &sequence));
     check_ok(backend->launch(sequence, 0, count));
     check_ok(device->wait(stream));
     unsetenv("STANDIN_NOTES");
@@ -92,10 +92,10 @@ static void run_work(const iso_work *work, int count)
 }
 
 /* Work that is refused when it is queued. */
-static void check_refused_work(const iso_work *work, int count, const char *message)
+static void check_refused_thunks(const iso_thunk *thunks, int count, const char *message)
 {
     iso_sequence *sequence = NULL;
-    check_ok(backend->sequence(work, count, stream, &sequence));
+    check_ok(backend->sequence(thunks, count, stream, &sequence));
     ck_assert_int_eq(backend->launch(sequence, 0, count), ISO_FAILED);
     ck_assert_str_eq(iso_error_message(), message);
     check_ok(device->wait(stream));
@@ -109,7 +109,7 @@ static const char *run_case(const trial *t, size_t offset, result *got)
     placed p;
     used = 0;
     begin(&p, t, offset);
-    run_work(&(iso_work){.kernel = p.kernel, .call = &p.call}, 1);
+    run_thunks(&(iso_thunk){.kernel = p.kernel, .call = &p.call}, 1);
     for (int i = 0; i < t->outputs; i++) {
         got->out[i] = t->out[i];
         got->out[i].data = room_for(&t->out[i], 0, &got->owner[i]);
@@ -384,8 +384,8 @@ START_TEST(cudnn_may_refuse)
     used = 0;
     begin(&p, &t, 0);
     setenv("STANDIN_FAIL", "cudnnBackendExecute:5000", 1);
-    check_refused_work(
-        &(iso_work){.kernel = p.kernel, .call = &p.call, .layer = "c1"}, 1,
+    check_refused_thunks(
+        &(iso_thunk){.kernel = p.kernel, .call = &p.call, .layer = "c1"}, 1,
         "GPU 0 (Stand-in): the op conv2d of layer 'c1': cuDNN refuses the convolution of float32 "
         "[2, 12, 7, 4] and kernel [3, 3, 4, 6]: CUDNN_STATUS_EXECUTION_FAILED (5000)");
     unsetenv("STANDIN_FAIL");
@@ -399,7 +399,7 @@ enum { M = 7, N = 24, K = 40 };
 
 typedef struct dense {
     placed product, add, relu;
-    iso_work work[3];
+    iso_thunk thunks[3];
 } dense;
 
 /* The results are all in place, or, with `apart`, the relu's is not. */
@@ -414,7 +414,7 @@ static void begin_dense(dense *d, trial t[3], bool apart)
         d->relu.out[0].data = d->product.out[0].data;
     placed *all[] = {&d->product, &d->add, &d->relu};
     for (int i = 0; i < 3; i++)
-        d->work[i] = (iso_work){.kernel = all[i]->kernel, .call = &all[i]->call, .layer = "d1"};
+        d->thunks[i] = (iso_thunk){.kernel = all[i]->kernel, .call = &all[i]->call, .layer = "d1"};
 }
 
 static void make_dense(trial t[3], iso_dtype dtype)
@@ -445,11 +445,11 @@ static void check_dense(iso_dtype dtype, bool apart, const char *noted)
         place_inputs(&t[i], 0, NULL, owner[i]);
     begin_dense(&d, t, apart);
     for (int i = 0; i < 3; i++)
-        run_work(&d.work[i], 1);
+        run_thunks(&d.thunks[i], 1);
     fetch(&d.relu.out[0], alone);
     take_notes(text, sizeof text);
     ck_assert_str_eq(text, "product 7 x 24 x 40 of 1\n");
-    run_work(d.work, 3);
+    run_thunks(d.thunks, 3);
     take_notes(text, sizeof text);
     ck_assert_str_eq(text, noted);
     fetch(&d.relu.out[0], together);
@@ -493,12 +493,12 @@ static void check_fused_convolution(iso_dtype dtype, const int64_t x[4], int64_t
     begin_dense(&d, t, false);
     take_notes(text, sizeof text);
     for (int i = 0; i < 3; i++)
-        run_work(&d.work[i], 1);
+        run_thunks(&d.thunks[i], 1);
     fetch(&d.relu.out[0], alone);
     take_notes(text, sizeof text);
     if (!real_cudnn)
         ck_assert_str_eq(text, alone_noted);
-    run_work(d.work, 3);
+    run_thunks(d.thunks, 3);
     take_notes(text, sizeof text);
     if (real_cudnn)
         ck_assert_msg(strncmp(text, noted, strlen(noted)) == 0, "%s", text);
@@ -559,9 +559,9 @@ START_TEST(parts_of_a_sequence_are_the_same)
     for (int i = 0; i < 3; i++)
         place_inputs(&t[i], 0, NULL, owner[i]);
     begin_dense(&d, t, false);
-    run_work(d.work, 3);
+    run_thunks(d.thunks, 3);
     fetch(&d.relu.out[0], whole);
-    check_ok(backend->sequence(d.work, 3, stream, &sequence));
+    check_ok(backend->sequence(d.thunks, 3, stream, &sequence));
     take_notes(text, sizeof text);
     for (int i = 0; i < 3; i++)
         check_ok(backend->launch(sequence, i, 1));
@@ -592,12 +592,12 @@ START_TEST(an_error_says_where)
         place_inputs(&t[i], 0, NULL, owner[i]);
     begin_dense(&d, t, false);
     setenv("STANDIN_FAIL", "cublasLtMatmul:13", 1);
-    check_refused_work(
-        d.work, 3,
+    check_refused_thunks(
+        d.thunks, 3,
         "GPU 0 (Stand-in): the op matmul of layer 'd1': cuBLASLt refuses the product of float32 [7, "
         "40] and float32 [40, 24]: CUBLAS_STATUS_EXECUTION_FAILED (13)");
     unsetenv("STANDIN_FAIL");
-    run_work(d.work, 3); /* the error is over */
+    run_thunks(d.thunks, 3); /* the error is over */
     for (int i = 0; i < 3; i++)
         free_all(owner[i], t[i].inputs);
 }

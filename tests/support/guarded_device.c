@@ -506,17 +506,17 @@ static void copy_box(const iso_box_copy *given)
 struct iso_sequence {
     iso_stream *stream;
     int count;
-    iso_work work[];
+    iso_thunk thunks[];
 };
 
-static iso_status make_sequence(const iso_work *given, int count, iso_stream *on, iso_sequence **out)
+static iso_status make_sequence(const iso_thunk *given, int count, iso_stream *on, iso_sequence **out)
 {
     iso_sequence *sequence = iso_new(sizeof *sequence + (size_t)count * sizeof *given);
     if (!sequence)
         return iso_error(ISO_NO_MEMORY, "no memory for %d instructions", count);
     sequence->stream = on;
     sequence->count = count;
-    memcpy(sequence->work, given, (size_t)count * sizeof *given);
+    memcpy(sequence->thunks, given, (size_t)count * sizeof *given);
     *out = sequence;
     return ISO_OK;
 }
@@ -525,7 +525,7 @@ static void run_sequence(const work *w)
 {
     const iso_sequence *sequence = w->arg;
     for (int i = w->first; i < w->first + w->count; i++) {
-        const iso_work *one = &sequence->work[i];
+        const iso_thunk *one = &sequence->thunks[i];
         if (one->copy)
             copy_box(one->copy);
         else

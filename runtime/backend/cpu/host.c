@@ -15,23 +15,23 @@ const iso_device *iso_host_device(int turn)
 /* ---- instructions ---- */
 
 struct iso_sequence {
-    const iso_work *work;
+    const iso_thunk *thunks;
 };
 
-iso_status iso_host_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
+iso_status iso_host_sequence(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **out)
 {
     (void)stream;
     iso_sequence *sequence = iso_new(sizeof *sequence);
     if (!sequence)
         return iso_no_memory("a list of %d instructions", count);
-    sequence->work = work;
+    sequence->thunks = thunks;
     *out = sequence;
     return ISO_OK;
 }
 
 iso_status iso_host_launch(const iso_sequence *sequence, int first, int count)
 {
-    for (const iso_work *w = &sequence->work[first], *end = w + count; w < end; w++) {
+    for (const iso_thunk *w = &sequence->thunks[first], *end = w + count; w < end; w++) {
         if (w->copy)
             iso_box_copy_run(w->copy);
         else

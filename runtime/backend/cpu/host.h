@@ -6,7 +6,7 @@
 #include "runtime/backend/backend.h"
 
 const iso_device *iso_host_device(int turn);
-iso_status iso_host_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **sequence);
+iso_status iso_host_sequence(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **sequence);
 iso_status iso_host_launch(const iso_sequence *sequence, int first, int count);
 void iso_host_discard(iso_sequence *sequence);
 void iso_host_prepare(const iso_rates_call *call, iso_stream *stream);

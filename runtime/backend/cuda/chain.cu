@@ -172,10 +172,10 @@ int64_t make_copy_stage(const iso_box_copy *copy, stage *made)
     return n;
 }
 
-int64_t make_stage(const iso_work *work, stage *made)
+int64_t make_stage(const iso_thunk *thunks, stage *made)
 {
-    int64_t n = work->copy ? make_copy_stage(work->copy, made)
-                           : make_kernel_stage(work->call, work->kernel->op, made);
+    int64_t n = thunks->copy ? make_copy_stage(thunks->copy, made)
+                             : make_kernel_stage(thunks->call, thunks->kernel->op, made);
     return n <= LARGEST ? n : 0;
 }
 
@@ -205,11 +205,11 @@ bool can_join(const chain &c, const stage &next)
     return can;
 }
 
-chain make_chain(const iso_work *work, int count)
+chain make_chain(const iso_thunk *thunks, int count)
 {
     chain c = {};
     for (stage next; c.count < count && c.count < MOST_STAGES; c.count++) {
-        int64_t n = make_stage(&work[c.count], &next);
+        int64_t n = make_stage(&thunks[c.count], &next);
         if (n == 0 || (c.count > 0 && n != c.n))
             break;
         c.n = n;
@@ -222,14 +222,14 @@ chain make_chain(const iso_work *work, int count)
 
 } // namespace
 
-int iso_cuda_chain_count(const iso_work *work, int count)
+int iso_cuda_chain_count(const iso_thunk *thunks, int count)
 {
-    chain c = make_chain(work, count);
+    chain c = make_chain(thunks, count);
     return c.count > 1 ? c.count : 1;
 }
 
-void iso_cuda_run_chain(const iso_work *work, int count, const iso_stream *stream)
+void iso_cuda_run_chain(const iso_thunk *thunks, int count, const iso_stream *stream)
 {
-    chain c = make_chain(work, count);
+    chain c = make_chain(thunks, count);
     launch(chain_kernel, blocks_of(c.n), BLOCK, 0, iso_cuda_stream_of(stream), c);
 }

@@ -11,11 +11,11 @@
 extern "C" {
 #endif
 
-/* The number of instructions from work[0] on that form one chain; 1: none begins there. The addresses must be
+/* The number of instructions from thunks[0] on that form one chain; 1: none begins there. The addresses must be
  * known. */
-int iso_cuda_chain_count(const iso_work *work, int count);
+int iso_cuda_chain_count(const iso_thunk *thunks, int count);
 /* Queues so many instructions as one kernel, with the bits of their own kernels. */
-void iso_cuda_run_chain(const iso_work *work, int count, const iso_stream *stream);
+void iso_cuda_run_chain(const iso_thunk *thunks, int count, const iso_stream *stream);
 
 #ifdef __cplusplus
 }

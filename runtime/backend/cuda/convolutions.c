@@ -237,19 +237,19 @@ static int way_of(const iso_kernel *kernel)
     return i;
 }
 
-int iso_cuda_fused_convolution_count(const iso_work *work, int count)
+int iso_cuda_fused_convolution_count(const iso_thunk *thunks, int count)
 {
     iso_cuda_epilogue epilogue;
-    int at = way_of(work->kernel), fused = at < 0 ? 1 : iso_cuda_find_epilogue(work, count, &epilogue);
+    int at = way_of(thunks->kernel), fused = at < 0 ? 1 : iso_cuda_find_epilogue(thunks, count, &epilogue);
     if (fused == 1)
         return 1;
-    iso_cuda_conv v = iso_cuda_conv_of(work->call, ISO_CUDA_CONVOLVE);
+    iso_cuda_conv v = iso_cuda_conv_of(thunks->call, ISO_CUDA_CONVOLVE);
     bool aligned =
         iso_cuda_conv_is_aligned(&v) && (uintptr_t)epilogue.bias % ISO_CUDA_CONVOLVED_MULTIPLE == 0;
-    return aligned && ways[at].fuses(work->call, epilogue.kind) ? fused : 1;
+    return aligned && ways[at].fuses(thunks->call, epilogue.kind) ? fused : 1;
 }
 
-void iso_cuda_run_fused_convolution(const iso_work *work, const iso_cuda_epilogue *epilogue)
+void iso_cuda_run_fused_convolution(const iso_thunk *thunks, const iso_cuda_epilogue *epilogue)
 {
-    ways[way_of(work->kernel)].run(work->call, ISO_CUDA_CONVOLVE, epilogue);
+    ways[way_of(thunks->kernel)].run(thunks->call, ISO_CUDA_CONVOLVE, epilogue);
 }

@@ -8,10 +8,10 @@
 /* The kernel that does the op by a library, if one is in use and does it; otherwise NULL. */
 const iso_kernel *iso_cuda_convolution_kernel(const char *op, const iso_kernel_call *call);
 
-/* The number of instructions from work[0] on that a library does as one convolution: 1, also if it is none; or with
+/* The number of instructions from thunks[0] on that a library does as one convolution: 1, also if it is none; or with
  * a bias, and a relu, 2 or 3 (products.h). The addresses must be known. */
-int iso_cuda_fused_convolution_count(const iso_work *work, int count);
+int iso_cuda_fused_convolution_count(const iso_thunk *thunks, int count);
 /* Queues it, if that is more than 1. */
-void iso_cuda_run_fused_convolution(const iso_work *work, const iso_cuda_epilogue *epilogue);
+void iso_cuda_run_fused_convolution(const iso_thunk *thunks, const iso_cuda_epilogue *epilogue);
 
 #endif

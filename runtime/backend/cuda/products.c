@@ -96,7 +96,7 @@ const iso_kernel *iso_cuda_library_kernel(const char *op, const iso_kernel_call 
 /* ---- fused ---- */
 
 /* Whether the kernel changes the result of the product in place: nobody else sees the product then. */
-static bool replaces(const iso_work *next, const char *op, const iso_array *result)
+static bool replaces(const iso_thunk *next, const char *op, const iso_array *result)
 {
     return !next->copy && strcmp(next->kernel->op, op) == 0 && next->call->in[0].data == result->data &&
            next->call->out[0].data == result->data &&
@@ -104,7 +104,7 @@ static bool replaces(const iso_work *next, const char *op, const iso_array *resu
 }
 
 /* The vector that is added to all rows of the product; NULL: there is none. */
-static const iso_array *bias_of(const iso_work *next, const iso_array *result)
+static const iso_array *bias_of(const iso_thunk *next, const iso_array *result)
 {
     if (!replaces(next, "add", result))
         return NULL;
@@ -114,42 +114,42 @@ static const iso_array *bias_of(const iso_work *next, const iso_array *result)
                : NULL;
 }
 
-int iso_cuda_find_epilogue(const iso_work *work, int count, iso_cuda_epilogue *epilogue)
+int iso_cuda_find_epilogue(const iso_thunk *thunks, int count, iso_cuda_epilogue *epilogue)
 {
-    const iso_array *result = &work->call->out[0];
-    const iso_array *bias = count > 1 ? bias_of(&work[1], result) : NULL;
+    const iso_array *result = &thunks->call->out[0];
+    const iso_array *bias = count > 1 ? bias_of(&thunks[1], result) : NULL;
     *epilogue = (iso_cuda_epilogue){.kind = 0};
     if (!bias)
         return 1;
     *epilogue = (iso_cuda_epilogue){ISO_CUDA_ADD_BIAS, bias->data};
-    if (count == 2 || !replaces(&work[2], "relu", result))
+    if (count == 2 || !replaces(&thunks[2], "relu", result))
         return 2;
     epilogue->kind |= ISO_CUDA_RELU;
     return 3;
 }
 
-int iso_cuda_fused_count(const iso_work *work, int count)
+int iso_cuda_fused_count(const iso_thunk *thunks, int count)
 {
     iso_cuda_epilogue epilogue;
-    if (work->copy)
+    if (thunks->copy)
         return 1;
-    if (work->kernel != &matmul)
-        return iso_cuda_fused_convolution_count(work, count);
-    iso_cuda_operands operands = operands_of(work->call);
-    count = iso_cuda_find_epilogue(work, count, &epilogue);
+    if (thunks->kernel != &matmul)
+        return iso_cuda_fused_convolution_count(thunks, count);
+    iso_cuda_operands operands = operands_of(thunks->call);
+    count = iso_cuda_find_epilogue(thunks, count, &epilogue);
     operands.bias = epilogue.bias;
-    return iso_cuda_product_aligned(&operands) && find_product(work->call, epilogue.kind) ? count : 1;
+    return iso_cuda_product_aligned(&operands) && find_product(thunks->call, epilogue.kind) ? count : 1;
 }
 
-void iso_cuda_run_fused(const iso_work *work, int count)
+void iso_cuda_run_fused(const iso_thunk *thunks, int count)
 {
     iso_cuda_epilogue epilogue;
-    iso_cuda_find_epilogue(work, count, &epilogue);
-    if (work->kernel != &matmul) {
-        iso_cuda_run_fused_convolution(work, &epilogue);
+    iso_cuda_find_epilogue(thunks, count, &epilogue);
+    if (thunks->kernel != &matmul) {
+        iso_cuda_run_fused_convolution(thunks, &epilogue);
         return;
     }
-    iso_cuda_operands operands = operands_of(work->call);
+    iso_cuda_operands operands = operands_of(thunks->call);
     operands.bias = epilogue.bias;
-    iso_cuda_product_run(find_product(work->call, epilogue.kind), &operands, work->call->stream);
+    iso_cuda_product_run(find_product(thunks->call, epilogue.kind), &operands, thunks->call->stream);
 }

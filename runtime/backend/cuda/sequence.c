@@ -22,19 +22,19 @@ struct iso_sequence {
     cudaGraphExec_t graph; /* NULL: it is not captured */
     int count;
     iso_group *group; /* [count] */
-    iso_work work[];
+    iso_thunk thunks[];
 };
 
 static void mark(const iso_sequence *sequence, int at, int end)
 {
-    const iso_work *w = &sequence->work[at];
+    const iso_thunk *w = &sequence->thunks[at];
     if (w->timer)
         sequence->stream->device->mark(w->timer, w->moment + end, sequence->stream);
 }
 
 static void queue_one(const iso_sequence *sequence, int at)
 {
-    const iso_work *w = &sequence->work[at];
+    const iso_thunk *w = &sequence->thunks[at];
     mark(sequence, at, 0);
     const iso_group *group = &sequence->group[at];
     if (group->chain)
@@ -48,12 +48,12 @@ static void queue_one(const iso_sequence *sequence, int at)
     mark(sequence, at, 1);
 }
 
-static iso_group group_from(const iso_work *work, int left)
+static iso_group group_from(const iso_thunk *thunks, int left)
 {
-    iso_group group = {.count = iso_cuda_fused_count(work, left)};
+    iso_group group = {.count = iso_cuda_fused_count(thunks, left)};
     if (group.count > 1)
         return group;
-    group.count = iso_cuda_chain_count(work, left);
+    group.count = iso_cuda_chain_count(thunks, left);
     group.chain = group.count > 1;
     return group;
 }
@@ -61,14 +61,14 @@ static iso_group group_from(const iso_work *work, int left)
 static void fuse(iso_sequence *sequence)
 {
     for (int at = 0; at < sequence->count; at += sequence->group[at].count)
-        sequence->group[at] = group_from(&sequence->work[at], sequence->count - at);
+        sequence->group[at] = group_from(&sequence->thunks[at], sequence->count - at);
 }
 
 /* The refusal of a library as a status; the message names the op and the layer. */
 static iso_status library_status(const iso_sequence *sequence, int at)
 {
     const char *error = iso_cuda_refusal();
-    const iso_work *w = &sequence->work[at];
+    const iso_thunk *w = &sequence->thunks[at];
     return !error ? ISO_OK
                   : iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_gpu_names(),
                               w->kernel->op, w->layer ? w->layer : "", error);
@@ -112,9 +112,9 @@ iso_status iso_cuda_capture(iso_sequence *sequence)
                                 : iso_cuda_status(error, refused);
 }
 
-iso_status iso_cuda_sequence(const iso_work *work, int count, iso_stream *stream, iso_sequence **out)
+iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **out)
 {
-    size_t bytes = (size_t)count * sizeof *work;
+    size_t bytes = (size_t)count * sizeof *thunks;
     iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
     iso_group *group = iso_new((size_t)count * sizeof *group);
     if (!sequence || !group) {
@@ -123,7 +123,7 @@ iso_status iso_cuda_sequence(const iso_work *work, int count, iso_stream *stream
         return iso_no_memory("a sequence of %d instructions", count);
     }
     *sequence = (iso_sequence){.stream = stream, .count = count, .group = group};
-    memcpy(sequence->work, work, bytes);
+    memcpy(sequence->thunks, thunks, bytes);
     fuse(sequence);
     *out = sequence;
     return ISO_OK;

@@ -176,7 +176,7 @@ size_t iso_executable_table_bytes(const iso_plan *plan)
     return iso_memory_taken(instructions * sizeof(iso_slot_instruction)) +
            iso_memory_taken(count_arrays(plan) * sizeof(iso_array)) +
            iso_memory_taken(count_copies(plan) * sizeof(iso_box_copy)) +
-           iso_memory_taken(instructions * sizeof(iso_work)) +
+           iso_memory_taken(instructions * sizeof(iso_thunk)) +
            iso_memory_taken(instructions * sizeof(iso_sequence *)) + iso_memory_taken(rates_bytes(plan)) +
            iso_memory_taken(sizeof(double)) + iso_executable_update_bytes(plan);
 }
@@ -206,9 +206,9 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
     sp->instruction = iso_new(instructions * sizeof *sp->instruction);
     sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
     sp->copies = iso_new(count_copies(ready->plan) * sizeof *sp->copies);
-    sp->work = iso_new(instructions * sizeof *sp->work);
+    sp->thunks = iso_new(instructions * sizeof *sp->thunks);
     sp->sequences = iso_new(instructions * sizeof *sp->sequences);
-    if (!sp->instruction || !sp->arrays || !sp->copies || !sp->work || !sp->sequences)
+    if (!sp->instruction || !sp->arrays || !sp->copies || !sp->thunks || !sp->sequences)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
     ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
     void *total = NULL, *rates = NULL;
@@ -247,7 +247,7 @@ static void executable_free(iso_runtime *runtime, iso_executable *ready)
         iso_free(ready->slot[i].copies);
         discard_sequences(runtime, &ready->slot[i]);
         iso_free(ready->slot[i].sequences);
-        iso_free(ready->slot[i].work);
+        iso_free(ready->slot[i].thunks);
         iso_local_release(&runtime->locals[i], ready->slot[i].constants);
         release_total(&runtime->locals[i], ready->slot[i].fault_total);
         iso_local_release(&runtime->locals[i], ready->slot[i].rates);
@@ -358,7 +358,7 @@ static bool is_in_sequence(const iso_slot_instruction *bound)
 /* Of the instructions [first, end). */
 static iso_status add_sequence(const iso_runtime *runtime, iso_slot_plan *sp, int first, int end)
 {
-    iso_status status = runtime->backend->sequence(sp->work + first, end - first, sp->local->stream,
+    iso_status status = runtime->backend->sequence(sp->thunks + first, end - first, sp->local->stream,
                                                    &sp->sequences[sp->n_sequences]);
     if (status != ISO_OK)
         return status;
@@ -396,13 +396,13 @@ iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executa
     discard_sequences(runtime, sp);
     for (int i = 0; i < n_instructions; i++) {
         const iso_slot_instruction *bound = &sp->instruction[i];
-        sp->work[i] =
-            (iso_work){.kernel = bound->kernel,
-                       .call = &bound->call,
-                       .copy = bound->copy,
-                       .layer = bound->kernel ? iso_op_layer(plan->program->graph, op_of(plan, i)) : NULL,
-                       .timer = timer,
-                       .moment = iso_instruction_moment(i)};
+        sp->thunks[i] =
+            (iso_thunk){.kernel = bound->kernel,
+                        .call = &bound->call,
+                        .copy = bound->copy,
+                        .layer = bound->kernel ? iso_op_layer(plan->program->graph, op_of(plan, i)) : NULL,
+                        .timer = timer,
+                        .moment = iso_instruction_moment(i)};
     }
     for (int first = 0, end; first < n_instructions && status == ISO_OK; first = end + 1) {
         for (end = first; end < n_instructions && is_in_sequence(&sp->instruction[end]);)

@@ -78,7 +78,7 @@ typedef struct iso_slot_plan {
     iso_slot_instruction *instruction; /* [n_instructions] */
     iso_array *arrays;                 /* of all kernels */
     iso_box_copy *copies;              /* of the instructions that copy */
-    iso_work *work;                    /* [n_instructions] what the sequences are made of */
+    iso_thunk *thunks;                 /* [n_instructions] what the sequences are made of */
     iso_sequence **sequences;
     int n_sequences;
     void *constants;

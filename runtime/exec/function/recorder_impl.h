@@ -73,7 +73,7 @@ void iso_recorder_close(iso_recorder *recorder, int local);
 /* The same for an event that has ended before, by the host's clock. */
 void iso_recorder_note_span(iso_recorder *recorder, int local, iso_event_kind kind, int instruction,
                             int64_t begin, int64_t end);
-/* Whether instructions record their own begin and end (iso_work.timer); and records `count` of them. */
+/* Whether instructions record their own begin and end (iso_thunk.timer); and records `count` of them. */
 bool iso_recorder_marks(const iso_recorder *recorder);
 void iso_recorder_note_marked(iso_recorder *recorder, int local, int instruction, int count);
 
