@@ -1,4 +1,4 @@
-/* isogrid calibrate: measures this machine, and the works of a model on it, for `isogrid plan --time`. */
+/* isogrid calibrate: measures this machine, and the ops of a model on it, for `isogrid plan --time`. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,8 +93,8 @@ static iso_status describe_machine(iso_context *ctx, iso_calibration *calibratio
     iso_processor_model(model, sizeof model);
     const char *backend = iso_context_backend(ctx)->description();
     int cores = iso_threads(ctx) * iso_host_ranks(ctx);
-    if (calibration->n_works && (strcmp(calibration->processor, model) || calibration->cores != cores ||
-                                 strcmp(calibration->backend, backend)))
+    if (calibration->n_ops && (strcmp(calibration->processor, model) || calibration->cores != cores ||
+                               strcmp(calibration->backend, backend)))
         return iso_error(
             ISO_INVALID,
             "the file holds measurements of another machine ('%s', %d cores, %s; here '%s', %d, %s): "
@@ -169,7 +169,7 @@ static iso_status calibrate(iso_context *ctx, const calibrate_options *options, 
         status = write_file(options->out, calibration);
     ISO_TRY(iso_agree(ctx, status));
     if (iso_is_chief(ctx))
-        printf("%s: %d works on %s, %d cores\n", options->out, calibration->n_works, calibration->processor,
+        printf("%s: %d ops on %s, %d cores\n", options->out, calibration->n_ops, calibration->processor,
                calibration->cores);
 done:
     return status;

@@ -57,7 +57,7 @@ def predict(arguments, path, network, layout, hosts, rows):
         return None
     plan = json.loads(subprocess.run([arguments.isogrid, "plan", "--json", "--model", network[1], *network[3], "--batch-size", str(rows), "--slots-per-host", str(SLOTS),
                                       *where, "--time", path, "--network", NETWORK], check=True, capture_output=True, text=True).stdout)
-    return {**{key: value for key, value in plan["time"].items() if key != "works"}, "memory": plan["host_memory"]["total"], "fits": plan["host_memory"]["total"] <= MEMORY}
+    return {**{key: value for key, value in plan["time"].items() if key not in ("ops", "works")}, "memory": plan["host_memory"]["total"], "fits": plan["host_memory"]["total"] <= MEMORY}
 
 
 def main():

@@ -25,18 +25,18 @@ typedef struct looked_up {
 static bool has_key(const void *arg, int number)
 {
     const looked_up *l = arg;
-    return !strcmp(l->calibration->work[number].key, l->key);
+    return !strcmp(l->calibration->op[number].key, l->key);
 }
 
-static int find_work(const iso_calibration *c, const char *key)
+static int find_op(const iso_calibration *c, const char *key)
 {
     return iso_table_find(&c->by_key, hash_of(key), has_key, &(looked_up){c, key});
 }
 
-const iso_calibrated *iso_calibration_find(const iso_calibration *calibration, const char *key)
+const iso_calibrated_op *iso_calibration_find(const iso_calibration *calibration, const char *key)
 {
-    int number = find_work(calibration, key);
-    return number < 0 ? NULL : &calibration->work[number];
+    int number = find_op(calibration, key);
+    return number < 0 ? NULL : &calibration->op[number];
 }
 
 iso_calibration *iso_calibration_create(void)
@@ -48,36 +48,36 @@ void iso_calibration_destroy(iso_calibration *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < c->n_works; i++) {
-        iso_free(c->work[i].key);
-        iso_free(c->work[i].op);
+    for (int i = 0; i < c->n_ops; i++) {
+        iso_free(c->op[i].key);
+        iso_free(c->op[i].type);
     }
-    iso_free(c->work);
+    iso_free(c->op);
     iso_table_free(&c->by_key);
     iso_free(c);
 }
 
-iso_status iso_calibration_put(iso_calibration *c, const iso_calibrated *work)
+iso_status iso_calibration_put(iso_calibration *c, const iso_calibrated_op *op)
 {
-    static const char what[] = "the works of a calibration";
+    static const char what[] = "the ops of a calibration";
     iso_status status = ISO_OK;
-    int known = find_work(c, work->key);
-    iso_calibrated copy = *work;
+    int known = find_op(c, op->key);
+    iso_calibrated_op copy = *op;
     if (known >= 0) {
-        copy.key = c->work[known].key;
-        copy.op = c->work[known].op;
-        c->work[known] = copy;
+        copy.key = c->op[known].key;
+        copy.type = c->op[known].type;
+        c->op[known] = copy;
         return ISO_OK;
     }
-    copy.key = iso_strdup(work->key);
-    copy.op = iso_strdup(work->op);
-    if (!copy.key || !copy.op)
+    copy.key = iso_strdup(op->key);
+    copy.type = iso_strdup(op->type);
+    if (!copy.key || !copy.type)
         ISO_TRY(iso_no_memory(what));
-    ISO_TRY(iso_list_add(c->work, c->n_works, copy, what));
-    return iso_table_add(&c->by_key, hash_of(copy.key), c->n_works - 1, what);
+    ISO_TRY(iso_list_add(c->op, c->n_ops, copy, what));
+    return iso_table_add(&c->by_key, hash_of(copy.key), c->n_ops - 1, what);
 done:
     iso_free(copy.key);
-    iso_free(copy.op);
+    iso_free(copy.type);
     return status;
 }
 
@@ -254,27 +254,28 @@ done:
     return status;
 }
 
-static iso_status read_work(const char *file, const json_t *value, size_t index, iso_calibration *c)
+static iso_status read_op(const char *file, const char *list, const json_t *value, size_t index,
+                          iso_calibration *c)
 {
     char in[48];
     const char *key = "", *op = "";
-    iso_calibrated work = {0};
+    iso_calibrated_op fresh = {0};
     iso_status status = ISO_OK;
-    snprintf(in, sizeof in, "works[%zu].", index);
+    snprintf(in, sizeof in, "%s[%zu].", list, index);
     reader r = {file, in, value};
     if (!json_is_object(value))
-        ISO_TRY(iso_error(ISO_INVALID, "%s: works[%zu] should be an object", file, index));
+        ISO_TRY(iso_error(ISO_INVALID, "%s: %s[%zu] should be an object", file, list, index));
     ISO_TRY(string(&r, "key", &key));
     ISO_TRY(string(&r, "op", &op));
-    ISO_TRY(whole_number(&r, "busy", 1 << 20, &work.busy));
-    ISO_TRY(number(&r, "flops", 0, true, &work.flops));
-    ISO_TRY(number(&r, "bytes", 0, true, &work.bytes));
-    ISO_TRY(number(&r, "seconds", 0, true, &work.seconds));
+    ISO_TRY(whole_number(&r, "busy", 1 << 20, &fresh.busy));
+    ISO_TRY(number(&r, "flops", 0, true, &fresh.flops));
+    ISO_TRY(number(&r, "bytes", 0, true, &fresh.bytes));
+    ISO_TRY(number(&r, "seconds", 0, true, &fresh.seconds));
     if (iso_calibration_find(c, key))
-        ISO_TRY(wrong(&r, "key", "the key of one work", json_object_get(value, "key")));
-    work.key = (char *)key;
-    work.op = (char *)op;
-    ISO_TRY(iso_calibration_put(c, &work));
+        ISO_TRY(wrong(&r, "key", "the key of one op", json_object_get(value, "key")));
+    fresh.key = (char *)key;
+    fresh.type = (char *)op;
+    ISO_TRY(iso_calibration_put(c, &fresh));
 done:
     return status;
 }
@@ -282,7 +283,8 @@ done:
 static iso_status read_all(const char *file, const json_t *root, iso_calibration *c)
 {
     reader top = {file, "", root}, network;
-    const json_t *works = json_object_get(root, "works"), *version = json_object_get(root, "version");
+    const char *list = json_object_get(root, "works") ? "works" : "ops"; /* "works": of earlier versions */
+    const json_t *ops = json_object_get(root, list), *version = json_object_get(root, "version");
     iso_status status = ISO_OK;
     if (!json_is_object(root))
         ISO_TRY(iso_error(ISO_INVALID, "%s: should be an object", file));
@@ -294,10 +296,10 @@ static iso_status read_all(const char *file, const json_t *root, iso_calibration
         ISO_TRY(object(&top, "network", "network.", &network));
         ISO_TRY(read_network(&network, &c->network));
     }
-    if (!json_is_array(works))
-        ISO_TRY(wrong(&top, "works", "a list", works));
-    for (size_t i = 0; i < json_array_size(works); i++)
-        ISO_TRY(read_work(file, json_array_get(works, i), i, c));
+    if (!json_is_array(ops))
+        ISO_TRY(wrong(&top, list, "a list", ops));
+    for (size_t i = 0; i < json_array_size(ops); i++)
+        ISO_TRY(read_op(file, list, json_array_get(ops, i), i, c));
 done:
     return status;
 }
@@ -352,15 +354,15 @@ void iso_calibration_print(const iso_calibration *c, iso_text *text)
     iso_text_add(text, "}");
     if (c->network.known)
         print_network(&c->network, text);
-    iso_text_add(text, ",\n\"works\": [");
-    for (int i = 0; i < c->n_works; i++) {
+    iso_text_add(text, ",\n\"ops\": [");
+    for (int i = 0; i < c->n_ops; i++) {
         iso_text_add(text, "%s\n{", i ? "," : "");
-        iso_json_put_text(text, "key", c->work[i].key);
-        iso_json_put_text(text, "op", c->work[i].op);
-        iso_json_put(text, "busy", "%d", c->work[i].busy);
-        iso_json_put(text, "flops", "%.6g", c->work[i].flops);
-        iso_json_put(text, "bytes", "%.6g", c->work[i].bytes);
-        iso_json_put(text, "seconds", "%.6g", c->work[i].seconds);
+        iso_json_put_text(text, "key", c->op[i].key);
+        iso_json_put_text(text, "op", c->op[i].type);
+        iso_json_put(text, "busy", "%d", c->op[i].busy);
+        iso_json_put(text, "flops", "%.6g", c->op[i].flops);
+        iso_json_put(text, "bytes", "%.6g", c->op[i].bytes);
+        iso_json_put(text, "seconds", "%.6g", c->op[i].seconds);
         iso_text_add(text, "}");
     }
     iso_text_add(text, "\n]}\n");

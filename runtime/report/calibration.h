@@ -9,14 +9,14 @@
 
 enum { ISO_CALIBRATION_VERSION = 1, ISO_CALIBRATION_TEXT = 160 };
 
-/* The time of one piece of work of a slot: a kernel on parts of known shapes, a copy, an update. */
-typedef struct iso_calibrated {
-    char *key;           /* tells works apart: plan_work.h makes it */
-    char *op;            /* the op's type, "copy", "read", "update" */
+/* The time of one op of a slot: a kernel on parts of known shapes, a copy, an update. */
+typedef struct iso_calibrated_op {
+    char *key;           /* tells ops apart: plan_ops.h makes it */
+    char *type;          /* the op's type, "copy", "read", "update" */
     int busy;            /* threads of the host that worked at the same time */
     double flops, bytes; /* operations, and bytes of all inputs and outputs */
     double seconds;
-} iso_calibrated;
+} iso_calibrated_op;
 
 typedef struct iso_machine_rates {
     double flops;     /* operations of float32 products in a second, of one core while all work */
@@ -28,7 +28,7 @@ typedef struct iso_machine_rates {
 
 /* The network between hosts. A message of n bytes takes `message` of the sender's time, then n / bandwidth on the
  * link of the host, and arrives `latency` later (LogGP: Alexandrov et al., SPAA 1995). Messages move on when slots
- * call MPI, which they do between two works: during a work the link carries at most `window` bytes. Each byte takes
+ * call MPI, which they do between two ops: during an op the link carries at most `window` bytes. Each byte takes
  * `byte` of the slots' time, of the cores that they compute on. A link that was free may carry `burst` bytes at once
  * (a token bucket). Hosts that are simulated on one machine share its cores. */
 typedef struct iso_network {
@@ -48,8 +48,8 @@ typedef struct iso_calibration {
     int cores; /* threads that the slots of a host share */
     iso_machine_rates rates;
     iso_network network; /* between the hosts that it was measured on, if these were several */
-    int n_works;
-    iso_calibrated *work;
+    int n_ops;
+    iso_calibrated_op *op;
     iso_table by_key;
 } iso_calibration;
 
@@ -61,10 +61,10 @@ iso_status iso_network_parse(const char *file, const char *text, size_t size, is
 /* Empty, without any rates. NULL: no memory. */
 iso_calibration *iso_calibration_create(void);
 void iso_calibration_destroy(iso_calibration *calibration);
-/* Adds a measured work, in place of an earlier one of the same key. The texts are copied. */
-iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated *work);
+/* Adds a measured op, in place of an earlier one of the same key. The texts are copied. */
+iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated_op *op);
 /* NULL: there is none. */
-const iso_calibrated *iso_calibration_find(const iso_calibration *calibration, const char *key);
+const iso_calibrated_op *iso_calibration_find(const iso_calibration *calibration, const char *key);
 /* The text of the file. */
 void iso_calibration_print(const iso_calibration *calibration, iso_text *text);
 

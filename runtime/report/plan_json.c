@@ -96,25 +96,25 @@ static json_t *lists_of(const iso_plan_report *r, json_t *object)
     return object;
 }
 
-static json_t *works(const iso_report_time *t)
+static json_t *op_times(const iso_report_time *t)
 {
     json_t *list = json_array();
-    for (int i = 0; i < t->n_works; i++)
-        json_array_append_new(list,
-                              json_pack("{ss so si sf sb}", "op", t->works[i].op, "from",
-                                        origin(&t->works[i].origin), "count", t->works[i].count, "seconds",
-                                        t->works[i].seconds, "measured", t->works[i].measured));
+    for (int i = 0; i < t->n_ops; i++)
+        json_array_append_new(list, json_pack("{ss so si sf sb}", "op", t->ops[i].type, "from",
+                                              origin(&t->ops[i].origin), "count", t->ops[i].count, "seconds",
+                                              t->ops[i].seconds, "measured", t->ops[i].measured));
     return list;
 }
 
+/* "works" is the former name of "ops". */
 static json_t *time_of(const iso_plan_report *r)
 {
     const iso_report_time *t = r->time;
-    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so so}", "step", t->step, "rows_per_second",
+    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so so so}", "step", t->step, "rows_per_second",
                      (double)r->rows / t->step, "computation", t->computation, "update", t->update, "here",
                      t->here, "waits", t->waits, "travels", t->travels, "hidden", t->hidden, "measured",
                      t->measured, "machine", t->machine, "this_processor", text_or_null(t->processor),
-                     "network", text_or_null(t->network), "works", works(t));
+                     "network", text_or_null(t->network), "ops", op_times(t), "works", op_times(t));
 }
 
 static json_t *ranks(const iso_plan_report *r)

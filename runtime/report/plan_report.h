@@ -75,14 +75,14 @@ typedef struct iso_report_collective {
     bool next_step; /* new weights that a training loop sends in the next step; begin and end are ops of it */
 } iso_report_collective;
 
-/* Works of one kind, and their time in a step of slot 0. */
-typedef struct iso_report_work {
-    const char *op;           /* the op's type, "read", "copy", "update" */
+/* Ops of one kind, and their time in a step of slot 0. */
+typedef struct iso_report_op_time {
+    const char *type;         /* the op's type, "read", "copy", "update" */
     iso_report_origin origin; /* of the first of them, if it is an op */
     int count;
     double seconds; /* of all of them */
     bool measured;  /* on these shapes; else estimated from other ones */
-} iso_report_work;
+} iso_report_op_time;
 
 enum { ISO_REPORT_LARGEST = 10 };
 
@@ -96,8 +96,8 @@ typedef struct iso_report_time {
     double travels;     /* messages of the host are on their way; hidden is what is not waited for */
     double hidden;
     double measured; /* the part of computation and update that was measured on the same shapes, in [0, 1] */
-    int n_works;
-    iso_report_work works[ISO_REPORT_LARGEST];               /* the largest first */
+    int n_ops;
+    iso_report_op_time ops[ISO_REPORT_LARGEST];              /* the largest first */
     char machine[ISO_REPORT_TEXT], network[ISO_REPORT_TEXT]; /* what was measured, and when; "" on one host */
     char processor[ISO_REPORT_TEXT]; /* this machine's, if another one was measured; else "" */
 } iso_report_time;

@@ -1,4 +1,4 @@
-/* The time of a step: the works of a slot, the exchanges between them, and a simulation of both. */
+/* The time of a step: the ops of a slot, the exchanges between them, and a simulation of both. */
 #include "runtime/report/plan_time.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/report/plan_ops.h"
 #include "runtime/report/plan_report_impl.h"
-#include "runtime/report/plan_work.h"
 
 /* ---- the simulation ---- */
 
@@ -110,7 +110,7 @@ static void start(clock *c, const iso_time_event *e, iso_report_time *t)
     t->travels += e->bytes / c->network->bandwidth + c->network->latency;
 }
 
-/* The time that messages take from a work counts as waiting for them. */
+/* The time that messages take from an op counts as waiting for them. */
 static void simulate_event(clock *c, const iso_time_event *e, iso_report_time *t)
 {
     switch (e->kind) {
@@ -126,7 +126,7 @@ static void simulate_event(clock *c, const iso_time_event *e, iso_report_time *t
     case ISO_TIME_HERE:
         t->here += e->seconds;
         break;
-    case ISO_TIME_WORK:
+    case ISO_TIME_COMPUTE:
         t->computation += e->seconds;
     }
     t->waits += pass(c, e->seconds);
@@ -152,14 +152,14 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
     return room ? ISO_OK : iso_no_memory("the time of %d transfers", transfers);
 }
 
-/* ---- works that were not measured ---- */
+/* ---- ops that were not measured ---- */
 
-/* The seconds of a work by the machine's rates alone. */
-static double by_rates(const iso_calibration *c, const iso_calibrated *work)
+/* The seconds of an op by the machine's rates alone. */
+static double by_rates(const iso_calibration *c, const iso_calibrated_op *op)
 {
     static const double call = 2e-7; /* of a kernel that does nothing */
-    double bytes = work->busy > 1 ? c->rates.bytes_all / work->busy : c->rates.bytes_one;
-    return call + work->flops / c->rates.flops + work->bytes / bytes;
+    double bytes = op->busy > 1 ? c->rates.bytes_all / op->busy : c->rates.bytes_one;
+    return call + op->flops / c->rates.flops + op->bytes / bytes;
 }
 
 static const char SEPARATORS[] = " ,[]@=";
@@ -185,25 +185,25 @@ static double log_ratio(double a, double b)
 /* Extents that differ count more than sizes: with other rows and the same weights, a kernel is much the same. */
 static const double FAR = 10;
 
-double iso_time_of_work(const iso_calibration *c, const iso_calibrated *work, bool *measured)
+double iso_time_of_op(const iso_calibration *c, const iso_calibrated_op *op, bool *measured)
 {
-    const iso_calibrated *found = iso_calibration_find(c, work->key);
+    const iso_calibrated_op *found = iso_calibration_find(c, op->key);
     double nearest = INFINITY;
     *measured = found != NULL;
     if (found)
         return found->seconds;
-    for (int i = 0; i < c->n_works; i++) {
-        const iso_calibrated *other = &c->work[i];
-        if (strcmp(other->op, work->op) != 0)
+    for (int i = 0; i < c->n_ops; i++) {
+        const iso_calibrated_op *other = &c->op[i];
+        if (strcmp(other->type, op->type) != 0)
             continue;
-        double distance = log_ratio(other->flops, work->flops) + log_ratio(other->bytes, work->bytes) +
-                          FAR * differences(other->key, work->key);
+        double distance = log_ratio(other->flops, op->flops) + log_ratio(other->bytes, op->bytes) +
+                          FAR * differences(other->key, op->key);
         if (distance >= nearest)
             continue;
         nearest = distance;
         found = other;
     }
-    return found ? found->seconds * by_rates(c, work) / by_rates(c, found) : by_rates(c, work);
+    return found ? found->seconds * by_rates(c, op) / by_rates(c, found) : by_rates(c, op);
 }
 
 /* ---- the events of a plan ---- */
@@ -218,7 +218,7 @@ typedef struct timer {
     int n_events;
     iso_time_event *events;
     int n_kinds;
-    iso_report_work *kinds; /* works of one key */
+    iso_report_op_time *kinds; /* ops of one key */
     iso_table by_key;
     double measured, all; /* seconds */
 } timer;
@@ -235,17 +235,17 @@ static iso_status add_here(timer *t, double taken, int barriers)
     return seconds > 0 ? add_event(t, (iso_time_event){.kind = ISO_TIME_HERE, .seconds = seconds}) : ISO_OK;
 }
 
-static iso_status note_kind(timer *t, const iso_plan_work *work, double seconds, bool measured)
+static iso_status note_kind(timer *t, const iso_plan_op *op, double seconds, bool measured)
 {
-    uint64_t hash = iso_hash_text(0, work->key);
+    uint64_t hash = iso_hash_text(0, op->key);
     int number = iso_table_find(&t->by_key, hash, NULL, NULL);
     iso_status status = ISO_OK;
     if (number < 0) {
-        iso_report_work fresh = {.op = work->op, .measured = measured};
-        if (work->kind == ISO_WORK_KERNEL)
-            fresh.origin = t->report->ops[work->index].origin;
-        if (work->kind == ISO_WORK_PRODUCT)
-            fresh.origin = t->report->ops[t->plan->n_instructions + work->index].origin;
+        iso_report_op_time fresh = {.type = op->type, .measured = measured};
+        if (op->kind == ISO_PLAN_OP_KERNEL)
+            fresh.origin = t->report->ops[op->index].origin;
+        if (op->kind == ISO_PLAN_OP_PRODUCT)
+            fresh.origin = t->report->ops[t->plan->n_instructions + op->index].origin;
         number = t->n_kinds;
         ISO_TRY(iso_list_add(t->kinds, t->n_kinds, fresh, "the time of a plan"));
         ISO_TRY(iso_table_add(&t->by_key, hash, number, "the time of a plan"));
@@ -256,21 +256,19 @@ done:
     return status;
 }
 
-static iso_status time_work(timer *t, const iso_plan_work *work)
+static iso_status time_op(timer *t, const iso_plan_op *op)
 {
-    bool measured, update = work->kind == ISO_WORK_UPDATE || work->kind == ISO_WORK_PRODUCT;
-    const iso_calibrated like = {.key = work->key,
-                                 .op = (char *)work->op,
-                                 .busy = t->busy,
-                                 .flops = work->flops,
-                                 .bytes = work->bytes};
-    double seconds = t->rounds * iso_time_of_work(t->model->calibration, &like, &measured) / t->core;
-    iso_status status = note_kind(t, work, seconds, measured);
+    bool measured, update = op->kind == ISO_PLAN_OP_UPDATE || op->kind == ISO_PLAN_OP_PRODUCT;
+    const iso_calibrated_op like = {
+        .key = op->key, .type = (char *)op->type, .busy = t->busy, .flops = op->flops, .bytes = op->bytes};
+    double seconds = t->rounds * iso_time_of_op(t->model->calibration, &like, &measured) / t->core;
+    iso_status status = note_kind(t, op, seconds, measured);
     t->all += seconds;
     t->measured += measured ? seconds : 0;
-    return status == ISO_OK ? add_event(t, (iso_time_event){.kind = update ? ISO_TIME_UPDATE : ISO_TIME_WORK,
-                                                            .seconds = seconds})
-                            : status;
+    return status == ISO_OK
+               ? add_event(t, (iso_time_event){.kind = update ? ISO_TIME_UPDATE : ISO_TIME_COMPUTE,
+                                               .seconds = seconds})
+               : status;
 }
 
 /* Transfers have the number of the instruction that ends them, or begins those of gradients. */
@@ -329,17 +327,17 @@ done:
     return status;
 }
 
-static iso_status time_all(timer *t, const iso_plan_works *works)
+static iso_status time_all(timer *t, const iso_plan_ops *ops)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < works->count; i++) {
-        const iso_plan_work *work = &works->work[i];
-        if (work->key)
-            ISO_TRY(time_work(t, work));
-        else if (work->kind == ISO_WORK_BEGIN)
-            ISO_TRY(time_begin(t, work->index));
-        else if (work->kind == ISO_WORK_EXCHANGE)
-            ISO_TRY(time_exchange(t, work->index));
+    for (int i = 0; i < ops->count; i++) {
+        const iso_plan_op *op = &ops->op[i];
+        if (op->key)
+            ISO_TRY(time_op(t, op));
+        else if (op->kind == ISO_PLAN_OP_BEGIN)
+            ISO_TRY(time_begin(t, op->index));
+        else if (op->kind == ISO_PLAN_OP_EXCHANGE)
+            ISO_TRY(time_exchange(t, op->index));
         else
             ISO_TRY(time_end(t));
     }
@@ -351,16 +349,16 @@ done:
 
 static int longer(const void *a, const void *b)
 {
-    const iso_report_work *x = a, *y = b;
-    return x->seconds != y->seconds ? (x->seconds < y->seconds ? 1 : -1) : strcmp(x->op, y->op);
+    const iso_report_op_time *x = a, *y = b;
+    return x->seconds != y->seconds ? (x->seconds < y->seconds ? 1 : -1) : strcmp(x->type, y->type);
 }
 
 static void note_largest(timer *t)
 {
     iso_report_time *time = t->time;
     qsort(t->kinds, (size_t)t->n_kinds, sizeof *t->kinds, longer);
-    time->n_works = t->n_kinds < ISO_REPORT_LARGEST ? t->n_kinds : ISO_REPORT_LARGEST;
-    memcpy(time->works, t->kinds, (size_t)time->n_works * sizeof *t->kinds);
+    time->n_ops = t->n_kinds < ISO_REPORT_LARGEST ? t->n_kinds : ISO_REPORT_LARGEST;
+    memcpy(time->ops, t->kinds, (size_t)time->n_ops * sizeof *t->kinds);
     time->measured = t->all > 0 ? t->measured / t->all : 1;
 }
 
@@ -385,7 +383,7 @@ static iso_status make_time(timer *t)
 {
     const iso_calibration *c = t->model->calibration;
     const iso_network *network = t->model->network.known ? &t->model->network : &c->network;
-    iso_plan_works works = {0};
+    iso_plan_ops ops = {0};
     iso_status status = ISO_OK;
     int slots = t->report->n_host_slots;
     if (t->report->n_hosts > 1 && !network->known)
@@ -396,13 +394,13 @@ static iso_status make_time(timer *t)
     t->busy = slots < c->cores ? slots : c->cores;
     t->rounds = (slots + t->busy - 1) / t->busy;
     t->core = t->report->n_hosts > 1 && network->core > 0 ? network->core : 1;
-    ISO_TRY(iso_plan_works_list(t->plan, 0, t->busy, &works));
-    ISO_TRY(time_all(t, &works));
+    ISO_TRY(iso_plan_ops_list(t->plan, 0, t->busy, &ops));
+    ISO_TRY(time_all(t, &ops));
     ISO_TRY(iso_time_simulate(t->events, t->n_events, t->plan->n_instructions + 1, network, t->time));
     note_largest(t);
     name_sources(t, network);
 done:
-    iso_plan_works_free(&works);
+    iso_plan_ops_free(&ops);
     return status;
 }
 

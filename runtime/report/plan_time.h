@@ -1,4 +1,4 @@
-/* The time of a step, from measured times of its works and the latency and bandwidth of exchanges.
+/* The time of a step, from measured times of its ops and the latency and bandwidth of exchanges.
  * Functions are local unless their comment says otherwise. */
 #ifndef ISO_REPORT_PLAN_TIME_H
 #define ISO_REPORT_PLAN_TIME_H
@@ -26,11 +26,11 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text);
 /* ---- the simulation ---- */
 
 typedef enum iso_time_kind {
-    ISO_TIME_WORK,   /* the slots compute */
-    ISO_TIME_UPDATE, /* the slots update weights */
-    ISO_TIME_HERE,   /* the slots of a host exchange */
-    ISO_TIME_START,  /* messages of a transfer are sent */
-    ISO_TIME_WAIT,   /* the slots wait until those of a transfer have arrived */
+    ISO_TIME_COMPUTE, /* the slots compute */
+    ISO_TIME_UPDATE,  /* the slots update weights */
+    ISO_TIME_HERE,    /* the slots of a host exchange */
+    ISO_TIME_START,   /* messages of a transfer are sent */
+    ISO_TIME_WAIT,    /* the slots wait until those of a transfer have arrived */
 } iso_time_kind;
 
 typedef struct iso_time_event {
@@ -49,9 +49,9 @@ typedef struct iso_time_event {
 iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
                              const iso_network *network, iso_report_time *time);
 
-/* The seconds of a work. One that was not measured: those of the measured work of the same op whose key differs in
+/* The seconds of an op. One that was not measured: those of the measured op of the same type whose key differs in
  * the fewest extents, then the nearest by operations and bytes, in proportion; if there is none, from the rates of
  * the machine. *measured: it was. */
-double iso_time_of_work(const iso_calibration *calibration, const iso_calibrated *work, bool *measured);
+double iso_time_of_op(const iso_calibration *calibration, const iso_calibrated_op *op, bool *measured);
 
 #endif

@@ -22,14 +22,13 @@ static void print_line(const iso_report_time *t, const char *name, double second
                  100 * seconds / t->step, more);
 }
 
-static void print_work(const iso_report_time *t, const iso_report_work *work, iso_text *text)
+static void print_op(const iso_report_time *t, const iso_report_op_time *op, iso_text *text)
 {
     char scaled[32];
-    const char *layer = work->origin.layer && work->origin.layer[0] ? work->origin.layer : NULL;
-    iso_text_add(text, "  %9s  %5.1f%%  %5d  %s%s%s%s%s\n", seconds_text(work->seconds, scaled),
-                 100 * work->seconds / t->step, work->count, work->op, layer ? " of " : "",
-                 layer ? layer : "", work->origin.backward ? ", backward" : "",
-                 work->measured ? "" : " (estimated)");
+    const char *layer = op->origin.layer && op->origin.layer[0] ? op->origin.layer : NULL;
+    iso_text_add(text, "  %9s  %5.1f%%  %5d  %s%s%s%s%s\n", seconds_text(op->seconds, scaled),
+                 100 * op->seconds / t->step, op->count, op->type, layer ? " of " : "", layer ? layer : "",
+                 op->origin.backward ? ", backward" : "", op->measured ? "" : " (estimated)");
 }
 
 void iso_report_time_print(const iso_plan_report *report, iso_text *text)
@@ -50,7 +49,7 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
     print_line(t, "exchanges within a host", t->here, "", text);
     snprintf(hidden, sizeof hidden, "; and %s hidden by work", seconds_text(t->hidden, scaled));
     print_line(t, "waits for other hosts", t->waits, t->network[0] ? hidden : "", text);
-    iso_text_add(text, "\n  %9s  %6s  %5s  largest works\n", "a step", "", "times");
-    for (int i = 0; i < t->n_works; i++)
-        print_work(t, &t->works[i], text);
+    iso_text_add(text, "\n  %9s  %6s  %5s  largest ops\n", "a step", "", "times");
+    for (int i = 0; i < t->n_ops; i++)
+        print_op(t, &t->ops[i], text);
 }

@@ -35,7 +35,7 @@ COMMAND = re.compile(r"^(?:(?:launch/|isogrid-)?mpirun -np \d+ )?(?:build/)?isog
 PROGRAMS = re.compile(r"^(?:make|gcc|cc|mpirun|srun|sbatch|python3?|pip|apt-get|launch/\S+|tests/\S+|build/\S+|\./\S+|tensorboard)(?: |$)")
 FILES = re.compile(r"^[^=]*: ")  # "tests/x.h5: weights ..." is what a command prints
 SHOWN = {"train": "loss: |training is complete", "evaluate": "loss: ", "predict": r"\[", "inspect": "layers/", "plan": "mesh", "visualize": "slot", "models": "convnet",
-         "calibrate": r"\d works on ", "convert": "", "follow": "1.weights.h5: epoch 1|has ended", "doctor": "ok  |\"version\": 1"}
+         "calibrate": r"\d ops on ", "convert": "", "follow": "1.weights.h5: epoch 1|has ended", "doctor": "ok  |\"version\": 1"}
 
 
 def blocks(page):

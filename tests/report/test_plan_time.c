@@ -1,4 +1,4 @@
-/* The time of a step: schedules worked out by hand, works estimated from others, and files of measurements with
+/* The time of a step: schedules worked out by hand, ops estimated from others, and files of measurements with
  * something wrong in them. Ranks: 1 */
 #include <check.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 /* A byte takes a second on the link, and arrives half a second later. */
 static const iso_network slow = {.known = true, .latency = 0.5, .bandwidth = 1};
 
-static iso_time_event work(double seconds)
+static iso_time_event compute(double seconds)
 {
-    return (iso_time_event){.kind = ISO_TIME_WORK, .seconds = seconds};
+    return (iso_time_event){.kind = ISO_TIME_COMPUTE, .seconds = seconds};
 }
 static iso_time_event update(double seconds)
 {
@@ -46,28 +46,28 @@ static void expect(const iso_time_event *events, int count, const iso_network *n
            (int)(sizeof((const iso_time_event[]){__VA_ARGS__}) / sizeof(iso_time_event)), network, expected)
 #define TIMES(...) ((const double[7]){__VA_ARGS__})
 
-START_TEST(works_add_up)
+START_TEST(ops_add_up)
 {
-    EXPECT(&slow, TIMES(6.25, 3, 2, 1.25, 0, 0, 0), work(1), here(1.25), work(2), update(2));
+    EXPECT(&slow, TIMES(6.25, 3, 2, 1.25, 0, 0, 0), compute(1), here(1.25), compute(2), update(2));
 }
 END_TEST
 
 START_TEST(work_hides_messages)
 {
     /* sent at 0, on the link until 3, there at 3.5: after the work of 4 */
-    EXPECT(&slow, TIMES(4, 4, 0, 0, 0, 3.5, 3.5), start(0, 3), work(4), wait_for(0));
+    EXPECT(&slow, TIMES(4, 4, 0, 0, 0, 3.5, 3.5), start(0, 3), compute(4), wait_for(0));
     /* the work ends at 2: 1.5 are waited for, 2 are hidden */
-    EXPECT(&slow, TIMES(3.5, 2, 0, 0, 1.5, 3.5, 2), start(0, 3), work(2), wait_for(0));
+    EXPECT(&slow, TIMES(3.5, 2, 0, 0, 1.5, 3.5, 2), start(0, 3), compute(2), wait_for(0));
 }
 END_TEST
 
 START_TEST(the_link_takes_one_transfer_after_the_other)
 {
     /* the first is on the link from 0 to 3, the second until 5, there at 5.5 */
-    EXPECT(&slow, TIMES(5.5, 1, 0, 0, 4.5, 6, 1.5), start(0, 3), start(1, 2), work(1), wait_for(0),
+    EXPECT(&slow, TIMES(5.5, 1, 0, 0, 4.5, 6, 1.5), start(0, 3), start(1, 2), compute(1), wait_for(0),
            wait_for(1));
     /* the second is smaller, and is waited for first: its own 5.5 all the same */
-    EXPECT(&slow, TIMES(5.5, 1, 0, 0, 4.5, 6, 1.5), start(0, 3), start(1, 2), work(1), wait_for(1),
+    EXPECT(&slow, TIMES(5.5, 1, 0, 0, 4.5, 6, 1.5), start(0, 3), start(1, 2), compute(1), wait_for(1),
            wait_for(0));
 }
 END_TEST
@@ -75,9 +75,9 @@ END_TEST
 START_TEST(the_second_step_counts)
 {
     /* The first step waits for nothing at its begin; the second for what the first has sent at its end: 3.5. */
-    EXPECT(&slow, TIMES(5.5, 2, 0, 0, 3.5, 3.5, 0), wait_for(0), work(2), start(0, 3));
+    EXPECT(&slow, TIMES(5.5, 2, 0, 0, 3.5, 3.5, 0), wait_for(0), compute(2), start(0, 3));
     /* The link has the transfer of the step before until 3 after its end; then this step's 3, and 0.5. */
-    EXPECT(&slow, TIMES(6.5, 2, 0, 0, 4.5, 7, 2.5), start(1, 3), work(2), wait_for(1), start(0, 3));
+    EXPECT(&slow, TIMES(6.5, 2, 0, 0, 4.5, 7, 2.5), start(1, 3), compute(2), wait_for(1), start(0, 3));
 }
 END_TEST
 
@@ -86,22 +86,22 @@ START_TEST(messages_take_time_of_the_sender)
     const iso_network busy = {.known = true, .latency = 0, .bandwidth = 10, .message = 0.25};
     iso_time_event many = start(0, 5);
     many.messages = 8; /* sent from 0 to 2, on the link until 2.5 */
-    EXPECT(&busy, TIMES(3, 1, 0, 0, 2, 0.5, 0), many, work(1), wait_for(0));
+    EXPECT(&busy, TIMES(3, 1, 0, 0, 2, 0.5, 0), many, compute(1), wait_for(0));
     many.messages = 0; /* nothing to send */
-    EXPECT(&busy, TIMES(1, 1, 0, 0, 0, 0, 0), many, work(1), wait_for(0));
+    EXPECT(&busy, TIMES(1, 1, 0, 0, 0, 0, 0), many, compute(1), wait_for(0));
 }
 END_TEST
 
-/* Messages move on between works: the link carries a window during each, and waits for the next. */
-START_TEST(a_work_lets_a_window_through)
+/* Messages move on between ops: the link carries a window during each, and waits for the next. */
+START_TEST(an_op_lets_a_window_through)
 {
     const iso_network narrow = {.known = true, .latency = 0.5, .bandwidth = 1, .window = 2};
     /* 2 of 3 bytes until 2; nothing until the work ends at 4; the third until 5, there at 5.5 */
-    EXPECT(&narrow, TIMES(5.5, 4, 0, 0, 1.5, 3.5, 2), start(0, 3), work(4), wait_for(0));
-    /* in two works: all of it until 3, there at 3.5 */
-    EXPECT(&narrow, TIMES(4, 4, 0, 0, 0, 3.5, 3.5), start(0, 3), work(2), work(2), wait_for(0));
+    EXPECT(&narrow, TIMES(5.5, 4, 0, 0, 1.5, 3.5, 2), start(0, 3), compute(4), wait_for(0));
+    /* in two ops: all of it until 3, there at 3.5 */
+    EXPECT(&narrow, TIMES(4, 4, 0, 0, 0, 3.5, 3.5), start(0, 3), compute(2), compute(2), wait_for(0));
     /* a window for all transfers together: the second begins to travel when the first work ends */
-    EXPECT(&narrow, TIMES(5.5, 4, 0, 0, 1.5, 4, 2.5), start(0, 2), start(1, 1), work(4), wait_for(0),
+    EXPECT(&narrow, TIMES(5.5, 4, 0, 0, 1.5, 4, 2.5), start(0, 2), start(1, 1), compute(4), wait_for(0),
            wait_for(1));
 }
 END_TEST
@@ -111,12 +111,12 @@ START_TEST(bytes_take_time_of_the_slots)
 {
     const iso_network heavy = {.known = true, .latency = 0, .bandwidth = 2, .byte = 0.25};
     /* each second carries 2 bytes and does half a second of work: 4 bytes until 2, when half of the work is done */
-    EXPECT(&heavy, TIMES(3, 2, 0, 0, 1, 2, 1), start(0, 4), work(2), wait_for(0));
+    EXPECT(&heavy, TIMES(3, 2, 0, 0, 1, 2, 1), start(0, 4), compute(2), wait_for(0));
     /* who waits computes nothing: no time is lost */
     EXPECT(&heavy, TIMES(2, 0, 0, 0, 2, 2, 0), start(0, 4), wait_for(0));
     /* cores that cannot keep up with the link do nothing else: 4 bytes in 2 seconds, then the work */
     const iso_network full = {.known = true, .latency = 0, .bandwidth = 8, .byte = 0.5};
-    EXPECT(&full, TIMES(3, 1, 0, 0, 2, 0.5, 0), start(0, 4), work(1), wait_for(0));
+    EXPECT(&full, TIMES(3, 1, 0, 0, 2, 0.5, 0), start(0, 4), compute(1), wait_for(0));
 }
 END_TEST
 
@@ -125,17 +125,17 @@ START_TEST(a_pause_saves_a_burst)
 {
     const iso_network bucket = {.known = true, .latency = 0.5, .bandwidth = 1, .burst = 2};
     /* free for the 5 of the first work: 2 of 3 bytes at once, the third until 6, there at 6.5 */
-    EXPECT(&bucket, TIMES(6.5, 5, 0, 0, 1.5, 3.5, 2), work(5), start(0, 3), wait_for(0));
+    EXPECT(&bucket, TIMES(6.5, 5, 0, 0, 1.5, 3.5, 2), compute(5), start(0, 3), wait_for(0));
     /* all of it at once, there after the latency */
-    EXPECT(&bucket, TIMES(5.5, 5, 0, 0, 0.5, 2.5, 2), work(5), start(0, 2), wait_for(0));
+    EXPECT(&bucket, TIMES(5.5, 5, 0, 0, 0.5, 2.5, 2), compute(5), start(0, 2), wait_for(0));
     /* 0.5 of the latency before and 1 of the work are saved, and are used up; the second work saves 1 of 2 bytes, the
      * other is there at 3.5 */
-    EXPECT(&bucket, TIMES(3.5, 2, 0, 0, 1.5, 4.5, 3), work(1), start(0, 1.5), work(1), start(1, 2),
+    EXPECT(&bucket, TIMES(3.5, 2, 0, 0, 1.5, 4.5, 3), compute(1), start(0, 1.5), compute(1), start(1, 2),
            wait_for(0), wait_for(1));
 }
 END_TEST
 
-/* ---- works that were not measured ---- */
+/* ---- ops that were not measured ---- */
 
 #define HEAD                                                                                                 \
     "{\"version\": 1, \"machine\": {\"processor\": \"p\", \"backend\": \"b\", \"cores\": 2, \"date\": "      \
@@ -153,18 +153,18 @@ static double seconds_of(const iso_calibration *c, const char *op, const char *k
                          bool measured)
 {
     bool found;
-    double seconds = iso_time_of_work(
-        c, &(iso_calibrated){.key = (char *)key, .op = (char *)op, .busy = 1, .flops = flops}, &found);
+    double seconds = iso_time_of_op(
+        c, &(iso_calibrated_op){.key = (char *)key, .type = (char *)op, .busy = 1, .flops = flops}, &found);
     ck_assert_int_eq(found, measured);
     return seconds;
 }
 
-START_TEST(works_are_estimated_from_the_nearest)
+START_TEST(ops_are_estimated_from_the_nearest)
 {
     static const double call = 2e-7; /* of a kernel that does nothing */
     iso_calibration *c = read_good(
         HEAD
-        ", \"works\": ["
+        ", \"ops\": ["
         "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 1, \"flops\": 1e9, \"bytes\": 0, \"seconds\": 3},"
         "{\"key\": \"k2\", \"op\": \"matmul\", \"busy\": 1, \"flops\": 1e6, \"bytes\": 0, \"seconds\": 0.5},"
         "{\"key\": \"k3\", \"op\": \"relu\", \"busy\": 1, \"flops\": 2e9, \"bytes\": 0, \"seconds\": 7}]}");
@@ -175,6 +175,7 @@ START_TEST(works_are_estimated_from_the_nearest)
                             1e-12);
     /* the key with one other extent, although k2 has nearer operations */
     iso_calibration_destroy(c);
+    /* as earlier versions wrote it */
     c = read_good(HEAD ", \"works\": ["
                        "{\"key\": \"m x[4,8] w[8,8] @1\", \"op\": \"m\", \"busy\": 1, \"flops\": 1e6, "
                        "\"bytes\": 0, \"seconds\": 0.5},"
@@ -182,7 +183,7 @@ START_TEST(works_are_estimated_from_the_nearest)
                        "\"bytes\": 0, \"seconds\": 3}]}");
     ck_assert_double_eq_tol(seconds_of(c, "m", "m x[5,8] w[8,8] @1", 1e9, false),
                             0.5 * (1 + call) / (1e-3 + call), 1e-9);
-    /* no other work of this op: the rates */
+    /* no other op of this type: the rates */
     ck_assert_double_eq_tol(seconds_of(c, "softmax", "k9", 5e9, false), 5 + call, 1e-12);
     iso_calibration_destroy(c);
 }
@@ -194,7 +195,7 @@ START_TEST(files_are_read_as_written)
     iso_calibration *c = read_good(
         HEAD
         ", \"network\": {\"name\": \"n\", \"latency_us\": 25, \"gbit_per_second\": 8, "
-        "\"byte_ns\": 2, \"window_bytes\": 4096, \"burst_bytes\": 512, \"core_share\": 0.25}, \"works\": ["
+        "\"byte_ns\": 2, \"window_bytes\": 4096, \"burst_bytes\": 512, \"core_share\": 0.25}, \"ops\": ["
         "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 3, \"flops\": 5, \"bytes\": 6, \"seconds\": 7}]}");
     ck_assert_double_eq_tol(c->network.latency, 25e-6, 1e-12);
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1); /* 8 Gbit/s are 10^9 bytes a second */
@@ -202,10 +203,10 @@ START_TEST(files_are_read_as_written)
     iso_calibration_destroy(c);
     c = read_good(iso_text_get(&text));
     iso_text_free(&text);
-    ck_assert_int_eq(c->n_works, 1);
-    ck_assert_str_eq(c->work[0].op, "matmul");
-    ck_assert_int_eq(c->work[0].busy, 3);
-    ck_assert_double_eq(c->work[0].seconds, 7);
+    ck_assert_int_eq(c->n_ops, 1);
+    ck_assert_str_eq(c->op[0].type, "matmul");
+    ck_assert_int_eq(c->op[0].busy, 3);
+    ck_assert_double_eq(c->op[0].seconds, 7);
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1);
     ck_assert_double_eq_tol(c->network.byte, 2e-9, 1e-20);
     ck_assert_double_eq(c->network.window, 4096);
@@ -234,17 +235,17 @@ START_TEST(wrong_calibrations_are_refused)
          "\"d\"},"
          "\"rates\": {\"flops\": -1}}",
          "cal.json: 'rates.flops' should be a positive number, and is -1"},
-        {HEAD "}", "cal.json: 'works' should be a list, and is missing"},
-        {HEAD ", \"works\": [3]}", "cal.json: works[0] should be an object"},
-        {HEAD ", \"works\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
+        {HEAD "}", "cal.json: 'ops' should be a list, and is missing"},
+        {HEAD ", \"ops\": [3]}", "cal.json: ops[0] should be an object"},
+        {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
               "\"seconds\": "
               "\"1\"}]}",
-         "cal.json: 'works[0].seconds' should be a number that is not negative, and is \"1\""},
-        {HEAD ", \"works\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
+         "cal.json: 'ops[0].seconds' should be a number that is not negative, and is \"1\""},
+        {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
               "\"seconds\": 1},"
               "{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, \"seconds\": 1}]}",
-         "cal.json: 'works[1].key' should be the key of one work, and is \"k\""},
-        {HEAD ", \"network\": {\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 0}, \"works\": []}",
+         "cal.json: 'ops[1].key' should be the key of one op, and is \"k\""},
+        {HEAD ", \"network\": {\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 0}, \"ops\": []}",
          "cal.json: 'network.gbit_per_second' should be a positive number, and is 0"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -290,9 +291,9 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS(
-        "plan time", 0, works_add_up, work_hides_messages, the_link_takes_one_transfer_after_the_other,
-        the_second_step_counts, messages_take_time_of_the_sender, a_work_lets_a_window_through,
-        bytes_take_time_of_the_slots, a_pause_saves_a_burst, works_are_estimated_from_the_nearest,
-        files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
+    return RUN_TESTS("plan time", 0, ops_add_up, work_hides_messages,
+                     the_link_takes_one_transfer_after_the_other, the_second_step_counts,
+                     messages_take_time_of_the_sender, an_op_lets_a_window_through,
+                     bytes_take_time_of_the_slots, a_pause_saves_a_burst, ops_are_estimated_from_the_nearest,
+                     files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
 }

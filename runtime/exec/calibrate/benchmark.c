@@ -1,4 +1,4 @@
-/* Benchmarks: run the works of a step in the plan's order and at the plan's addresses, on all slots of one host at
+/* Benchmarks: run the ops of a step in the plan's order and at the plan's addresses, on all slots of one host at
  * once and without any exchange, so that kernels find their data in the caches as in a step. */
 #include "runtime/exec/calibrate/benchmark_impl.h"
 
@@ -16,20 +16,20 @@ enum { MOST_TRIES = 8 }; /* to find the largest index that all kernels accept */
 
 /* ---- a step of one slot ---- */
 
-static void benchmark_begin_work(benchmark *r, benchmark_slot *s, const iso_plan_work *work)
+static void benchmark_begin_op(benchmark *r, benchmark_slot *s, const iso_plan_op *op)
 {
-    const iso_instruction *instruction = &r->plan->instructions[work->index];
-    switch (work->kind) {
-    case ISO_WORK_READ:
+    const iso_instruction *instruction = &r->plan->instructions[op->index];
+    switch (op->kind) {
+    case ISO_PLAN_OP_READ:
         iso_benchmark_read(r, s, instruction->input);
         break;
-    case ISO_WORK_KERNEL:
-        s->bound[work->index].kernel->run(&s->bound[work->index].call);
+    case ISO_PLAN_OP_KERNEL:
+        s->bound[op->index].kernel->run(&s->bound[op->index].call);
         break;
-    case ISO_WORK_COPY:
-        iso_box_copy_run(&s->bound[work->index].copy);
+    case ISO_PLAN_OP_COPY:
+        iso_box_copy_run(&s->bound[op->index].copy);
         break;
-    case ISO_WORK_EXCHANGE:
+    case ISO_PLAN_OP_EXCHANGE:
         for (int i = 0; i < instruction->n_moves; i++) {
             const iso_move *move = &r->plan->moves[instruction->first_move + i];
             if (instruction->cargo == ISO_CARGO_MOVES && !iso_move_in_place(move))
@@ -37,22 +37,22 @@ static void benchmark_begin_work(benchmark *r, benchmark_slot *s, const iso_plan
         }
         break;
     default:
-        iso_benchmark_end_work(r, s, work);
+        iso_benchmark_end_op(r, s, op);
     }
 }
 
-static bool waits(const iso_plan_work *work)
+static bool waits(const iso_plan_op *op)
 {
-    return work->kind == ISO_WORK_BEGIN || work->kind == ISO_WORK_EXCHANGE || work->kind == ISO_WORK_END;
+    return op->kind == ISO_PLAN_OP_BEGIN || op->kind == ISO_PLAN_OP_EXCHANGE || op->kind == ISO_PLAN_OP_END;
 }
 
-/* The works [first, end) of a slot, which are between two barriers. */
-static void benchmark_works(benchmark *r, benchmark_slot *s, int first, int end)
+/* The ops [first, end) of a slot, which are between two barriers. */
+static void benchmark_ops(benchmark *r, benchmark_slot *s, int first, int end)
 {
-    const iso_plan_works *works = &s->works;
+    const iso_plan_ops *ops = &s->ops;
     for (int i = first; i < end; i++) {
         int64_t begin = iso_clock_ns();
-        benchmark_begin_work(r, s, &works->work[i]);
+        benchmark_begin_op(r, s, &ops->op[i]);
         s->seconds[i] = 1e-9 * (double)(iso_clock_ns() - begin);
     }
 }
@@ -62,14 +62,14 @@ static double benchmark_stretch(benchmark *r, int from, int to, int first, int e
 {
     double begin = r->shared ? iso_clock() : 0, ran = r->shared ? iso_clock_of_thread() : 0;
     for (int s = from; s < to; s++)
-        benchmark_works(r, &r->slot[s], first, end);
+        benchmark_ops(r, &r->slot[s], first, end);
     return r->shared ? iso_clock() - begin - (iso_clock_of_thread() - ran) : 0;
 }
 
-/* The optimizer's works come after the last barrier. Every other step it goes backwards, as iso_updates_apply. */
+/* The optimizer's ops come after the last barrier. Every other step it goes backwards, as iso_updates_apply. */
 static double benchmark_updates(benchmark *r, int slot, int first)
 {
-    int count = r->slot[slot].works.count;
+    int count = r->slot[slot].ops.count;
     double lost = 0;
     for (int i = first; i < count; i++) {
         int at = r->round % 2 ? first + count - 1 - i : i;
@@ -78,16 +78,16 @@ static double benchmark_updates(benchmark *r, int slot, int first)
     return lost;
 }
 
-/* Takes the time that was lost to other programs from the works of a thread's slots, in proportion. */
+/* Takes the time that was lost to other programs from the ops of a thread's slots, in proportion. */
 static void take_lost(const benchmark *r, int from, int to, double lost)
 {
     double all = 0;
     for (int s = from; s < to; s++)
-        for (int i = 0; i < r->slot[s].works.count; i++)
+        for (int i = 0; i < r->slot[s].ops.count; i++)
             all += r->slot[s].seconds[i];
     double left = lost > 0 && lost < all ? 1 - lost / all : 1;
     for (int s = from; s < to; s++)
-        for (int i = 0; i < r->slot[s].works.count; i++)
+        for (int i = 0; i < r->slot[s].ops.count; i++)
             r->slot[s].seconds[i] *= left;
 }
 
@@ -99,7 +99,7 @@ static void benchmark_barrier(benchmark *r, uint32_t *passed)
     iso_count_await(&r->arrived, *passed * (uint32_t)r->threads, r->crowded, NULL);
 }
 
-/* All slots have the same instructions; only the optimizer's works at the end differ. */
+/* All slots have the same instructions; only the optimizer's ops at the end differ. */
 static void benchmark_thread(void *arg, int thread)
 {
     benchmark *r = arg;
@@ -109,7 +109,7 @@ static void benchmark_thread(void *arg, int thread)
     for (int s = first; s < end; s++)
         iso_fault_clear(&r->slot[s].fault);
     for (int last = 0; last < r->n_until_end; at = last) {
-        for (last = at; !waits(&r->slot[0].works.work[last]);)
+        for (last = at; !waits(&r->slot[0].ops.op[last]);)
             last++;
         lost += benchmark_stretch(r, first, end, at, last);
         benchmark_barrier(r, &passed);
@@ -156,22 +156,22 @@ static int by_total(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The seconds of each work of each slot in each round. */
+/* The seconds of each op of each slot in each round. */
 typedef struct rounds {
-    int count, works;
+    int count, ops;
     double *total;  /* [count] of the round: at each barrier the threads wait for the slowest */
-    double *second; /* [count * works] */
+    double *second; /* [count * ops] */
 } rounds;
 
-/* Adds up the works of [first, end) that exist: *slowest is increased by the time of the slowest thread, *mean by
+/* Adds up the ops of [first, end) that exist: *slowest is increased by the time of the slowest thread, *mean by
  * the mean. */
-static void add_works(const benchmark *r, int first, int end, double *slowest, double *mean)
+static void add_ops(const benchmark *r, int first, int end, double *slowest, double *mean)
 {
     double most = 0;
     for (int t = 0; t < r->threads; t++) {
         double of_thread = 0;
         for (int s = t * r->n_slots / r->threads; s < (t + 1) * r->n_slots / r->threads; s++)
-            for (int i = first; i < end && i < r->slot[s].works.count; i++)
+            for (int i = first; i < end && i < r->slot[s].ops.count; i++)
                 of_thread += r->slot[s].seconds[i];
         most = of_thread > most ? of_thread : most;
         *mean += of_thread / r->threads;
@@ -179,69 +179,69 @@ static void add_works(const benchmark *r, int first, int end, double *slowest, d
     *slowest += most;
 }
 
-/* The times of a round. Waiting for the slowest thread is counted with the works, in proportion. */
+/* The times of a round. Waiting for the slowest thread is counted with the ops, in proportion. */
 static void note_round(const benchmark *r, rounds *list, int round)
 {
-    double *out = list->second + (size_t)round * (size_t)list->works, mean = 0;
+    double *out = list->second + (size_t)round * (size_t)list->ops, mean = 0;
     list->total[round] = 0;
     for (int at = 0, last; at < r->n_until_end; at = last + 1) {
-        for (last = at; !waits(&r->slot[0].works.work[last]);)
+        for (last = at; !waits(&r->slot[0].ops.op[last]);)
             last++;
-        add_works(r, at, last, &list->total[round], &mean);
+        add_ops(r, at, last, &list->total[round], &mean);
     }
-    add_works(r, r->n_until_end, INT_MAX, &list->total[round], &mean);
+    add_ops(r, r->n_until_end, INT_MAX, &list->total[round], &mean);
     double scale = mean > 0 ? list->total[round] / mean : 1;
     for (int s = 0; s < r->n_slots; s++)
-        for (int i = 0; i < r->slot[s].works.count; i++)
+        for (int i = 0; i < r->slot[s].ops.count; i++)
             *out++ = scale * r->slot[s].seconds[i];
 }
 
 /* The mean of the rounds whose whole time is in the lower half: what else ran on the machine only adds, and a mean,
  * unlike a median, counts the waits that slots cause each other. */
-static double mean_of(const rounds *list, double most, int work)
+static double mean_of(const rounds *list, double most, int op)
 {
     double sum = 0, count = 0;
     for (int i = 0; i < list->count; i++)
         if (list->total[i] <= most) {
-            sum += list->second[(size_t)i * (size_t)list->works + (size_t)work];
+            sum += list->second[(size_t)i * (size_t)list->ops + (size_t)op];
             count++;
         }
     return count > 0 ? sum / count : 0;
 }
 
-typedef struct same_work {
+typedef struct same_op {
     double seconds;
     int count;
-} same_work;
+} same_op;
 
 /* Works of one key: the mean of their times. */
 static iso_status put_times(const benchmark *r, const rounds *list, double most, iso_calibration *into)
 {
     iso_status status = ISO_OK;
     iso_calibration *means = iso_calibration_create();
-    same_work *same = iso_new(((size_t)list->works + 1) * sizeof *same);
+    same_op *same = iso_new(((size_t)list->ops + 1) * sizeof *same);
     int n = 0;
     if (!means || !same)
         ISO_TRY(iso_no_memory("the times of a benchmark"));
     for (int s = 0; s < r->n_slots; s++)
-        for (int i = 0; i < r->slot[s].works.count; i++, n++) {
-            const iso_plan_work *work = &r->slot[s].works.work[i];
-            iso_calibrated fresh = {.key = work->key,
-                                    .op = (char *)work->op,
-                                    .busy = r->threads,
-                                    .flops = work->flops,
-                                    .bytes = work->bytes};
-            if (!work->key)
+        for (int i = 0; i < r->slot[s].ops.count; i++, n++) {
+            const iso_plan_op *op = &r->slot[s].ops.op[i];
+            iso_calibrated_op fresh = {.key = op->key,
+                                       .type = (char *)op->type,
+                                       .busy = r->threads,
+                                       .flops = op->flops,
+                                       .bytes = op->bytes};
+            if (!op->key)
                 continue;
-            if (!iso_calibration_find(means, work->key))
+            if (!iso_calibration_find(means, op->key))
                 ISO_TRY(iso_calibration_put(means, &fresh));
-            same_work *of = &same[iso_calibration_find(means, work->key) - means->work];
+            same_op *of = &same[iso_calibration_find(means, op->key) - means->op];
             of->seconds += mean_of(list, most, n);
             of->count++;
         }
-    for (int i = 0; i < means->n_works; i++) {
-        means->work[i].seconds = same[i].seconds / same[i].count;
-        ISO_TRY(iso_calibration_put(into, &means->work[i]));
+    for (int i = 0; i < means->n_ops; i++) {
+        means->op[i].seconds = same[i].seconds / same[i].count;
+        ISO_TRY(iso_calibration_put(into, &means->op[i]));
     }
 done:
     iso_calibration_destroy(means);
@@ -267,9 +267,9 @@ static iso_status benchmark_measure(benchmark *r, iso_thread_pool *pool, int cou
     count = count > 0 ? count : count_rounds(r, pool);
     list.count = count;
     for (int s = 0; s < r->n_slots; s++)
-        list.works += r->slot[s].works.count;
+        list.ops += r->slot[s].ops.count;
     list.total = iso_new(2 * (size_t)count * sizeof *list.total);
-    list.second = iso_new((size_t)count * (size_t)list.works * sizeof *list.second);
+    list.second = iso_new((size_t)count * (size_t)list.ops * sizeof *list.second);
     if (!list.total || !list.second)
         ISO_TRY(iso_no_memory("the times of a benchmark"));
     for (int i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* The memory and the works of a benchmark. For runtime/exec only. */
+/* The memory and the ops of a benchmark. For runtime/exec only. */
 #ifndef ISO_EXEC_CALIBRATE_BENCHMARK_IMPL_H
 #define ISO_EXEC_CALIBRATE_BENCHMARK_IMPL_H
 
@@ -7,7 +7,7 @@
 #include "runtime/exec/calibrate/calibrate.h"
 #include "runtime/exec/function/bind_impl.h"
 #include "runtime/exec/function/dry_run_impl.h"
-#include "runtime/report/plan_work.h"
+#include "runtime/report/plan_ops.h"
 
 /* Memory of `bytes` bytes for arrays whose planned offsets go up to `planned`. If that is more, several arrays
  * share memory. */
@@ -25,8 +25,8 @@ typedef struct benchmark_instruction {
 
 typedef struct benchmark_slot {
     int slot;
-    iso_plan_works works;
-    double *seconds; /* [works] of the last round */
+    iso_plan_ops ops;
+    double *seconds; /* [ops] of the last round */
     benchmark_room arena, shared, state;
     void *constants, *scratch, *landing;
     benchmark_instruction *bound; /* [n_instructions] */
@@ -80,7 +80,7 @@ iso_status iso_benchmark_allocate_rows(benchmark *r, double memory);
 void iso_benchmark_fill_rows(const benchmark *r);
 void iso_benchmark_read(const benchmark *r, benchmark_slot *s, int input);
 
-/* benchmark_update.c: the works of the end of a step. */
-void iso_benchmark_end_work(const benchmark *r, benchmark_slot *s, const iso_plan_work *work);
+/* benchmark_update.c: the ops of the end of a step. */
+void iso_benchmark_end_op(const benchmark *r, benchmark_slot *s, const iso_plan_op *op);
 
 #endif

@@ -342,8 +342,8 @@ static iso_status benchmark_memory_slot(const benchmark *r, benchmark_slot *s)
     s->rates = iso_new(((size_t)plan->buckets->count + 1) * sizeof *s->rates);
     if (!s->bound || !s->products || !s->variable || !s->state_at || !s->rates)
         ISO_TRY(iso_no_memory("a benchmark"));
-    ISO_TRY(iso_plan_works_list(plan, s->slot, r->threads, &s->works));
-    if (!(s->seconds = iso_new(((size_t)s->works.count + 1) * sizeof *s->seconds)))
+    ISO_TRY(iso_plan_ops_list(plan, s->slot, r->threads, &s->ops));
+    if (!(s->seconds = iso_new(((size_t)s->ops.count + 1) * sizeof *s->seconds)))
         ISO_TRY(iso_no_memory("a benchmark"));
     for (int i = 0; i < plan->n_instructions; i++)
         ISO_TRY(benchmark_memory_bind(r, s, i));
@@ -389,11 +389,11 @@ static iso_status find_slots(benchmark *r)
 
 static void count_barriers(benchmark *r)
 {
-    const iso_plan_works *works = &r->slot[0].works;
-    for (int i = 0; i < works->count && !r->n_until_end; i++) {
-        iso_work_kind kind = works->work[i].kind;
-        r->n_barriers += kind == ISO_WORK_BEGIN || kind == ISO_WORK_EXCHANGE || kind == ISO_WORK_END;
-        r->n_until_end = kind == ISO_WORK_END ? i + 1 : 0;
+    const iso_plan_ops *ops = &r->slot[0].ops;
+    for (int i = 0; i < ops->count && !r->n_until_end; i++) {
+        iso_plan_op_kind kind = ops->op[i].kind;
+        r->n_barriers += kind == ISO_PLAN_OP_BEGIN || kind == ISO_PLAN_OP_EXCHANGE || kind == ISO_PLAN_OP_END;
+        r->n_until_end = kind == ISO_PLAN_OP_END ? i + 1 : 0;
     }
 }
 
@@ -445,7 +445,7 @@ static void benchmark_memory_free(const benchmark *r, benchmark_slot *s)
     iso_free(s->state_at);
     iso_free(s->rates);
     iso_free(s->seconds);
-    iso_plan_works_free(&s->works);
+    iso_plan_ops_free(&s->ops);
 }
 
 void iso_benchmark_free(benchmark *r)

@@ -128,19 +128,19 @@ static void copy_gradients(const benchmark *r, const benchmark_slot *s)
         }
 }
 
-void iso_benchmark_end_work(const benchmark *r, benchmark_slot *s, const iso_plan_work *work)
+void iso_benchmark_end_op(const benchmark *r, benchmark_slot *s, const iso_plan_op *op)
 {
-    if (work->kind == ISO_WORK_PREPARE)
+    if (op->kind == ISO_PLAN_OP_PREPARE)
         copy_gradients(r, s);
-    if (work->kind == ISO_WORK_PRODUCT) {
-        const iso_fused_update *fused = &r->plan->fused_updates[work->index];
+    if (op->kind == ISO_PLAN_OP_PRODUCT) {
+        const iso_fused_update *fused = &r->plan->fused_updates[op->index];
         benchmark_bucket b = bucket_of(r, s, fused->bucket);
         visit_member(&b, fused->member, product_visited);
     }
-    if (work->kind == ISO_WORK_UPDATE) {
-        benchmark_bucket b = bucket_of(r, s, work->index);
+    if (op->kind == ISO_PLAN_OP_UPDATE) {
+        benchmark_bucket b = bucket_of(r, s, op->index);
         for (int m = 0; m < b.bucket->n_members; m++)
-            if (iso_plan_fused_of(r->plan, work->index, m) < 0)
+            if (iso_plan_fused_of(r->plan, op->index, m) < 0)
                 visit_member(&b, m, update_visited);
     }
 }

@@ -6,7 +6,7 @@
 #include "runtime/exec/function/function.h"
 #include "runtime/report/plan_time.h"
 
-/* Benchmarks a step of the plan that iso_function_plan would make: the works of the slots of the first host, in
+/* Benchmarks a step of the plan that iso_function_plan would make: the ops of the slots of the first host, in
  * order, `threads` at a time, without exchanges and on made-up values, `repetitions` times (0: for about two
  * seconds). Adds the times to `into`. Without the time in which other programs had the cores, if `shared`. The
  * memory is that of the host's slots in the plan; beyond `memory` bytes tensors share memory. ISO_INVALID: what

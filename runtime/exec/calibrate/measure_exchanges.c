@@ -183,8 +183,8 @@ done:
 
 /* ---- messages while a slot computes ---- */
 
-enum { TRIES = 5, SHORT_WORKS = 16 };
-static const double SHORT = 5e-5, LONGEST = 0.3, SPIN = 0.2; /* seconds of works */
+enum { TRIES = 5, SHORT_OPS = 16 };
+static const double SHORT = 5e-5, LONGEST = 0.3, SPIN = 0.2; /* seconds of ops */
 
 /* Arithmetic in registers. */
 static double spin(int64_t rounds)
@@ -211,8 +211,8 @@ static double rounds_of_a_second(void)
     return ROUNDS / least;
 }
 
-/* The seconds of works of these rounds, between which messages move on, as in a step. */
-static double work(const ring *r, int64_t rounds, int times)
+/* The seconds of ops of these rounds, between which messages move on, as in a step. */
+static double compute(const ring *r, int64_t rounds, int times)
 {
     volatile double kept = 0;
     double begin = iso_clock();
@@ -226,32 +226,32 @@ static double work(const ring *r, int64_t rounds, int times)
 
 /* The seconds of a core that these took: how long they lasted differs by far more than messages take, where other
  * programs or other simulated hosts have the core meanwhile. */
-static double work_of_core(const ring *r, int64_t rounds, int times)
+static double compute_of_core(const ring *r, int64_t rounds, int times)
 {
     double ran = iso_clock_of_thread();
-    work(r, rounds, times);
+    compute(r, rounds, times);
     return iso_clock_of_thread() - ran;
 }
 
-/* Measures the time that messages take from short works, and the bytes that arrive during a long one. The ring has
+/* Measures the time that messages take from short ops, and the bytes that arrive during a long one. The ring has
  * been made. */
 static void measure_overlap(const ring *r, iso_network *network)
 {
     double travel = (double)r->bytes / network->bandwidth, second = rounds_of_a_second();
     int64_t rounds = (int64_t)(SHORT * second);
     double longest = 1.5 * travel < LONGEST ? 1.5 * travel : LONGEST;
-    int times = (int)(2 * longest / SHORT) + SHORT_WORKS;
-    double alone[TRIES], together[TRIES], carried = 0, early = SHORT_WORKS * SHORT * network->bandwidth;
+    int times = (int)(2 * longest / SHORT) + SHORT_OPS;
+    double alone[TRIES], together[TRIES], carried = 0, early = SHORT_OPS * SHORT * network->bandwidth;
     for (int i = 0; i < TRIES; i++) {
         time_ring(r); /* hosts that share cores work at the same time */
-        alone[i] = work_of_core(r, rounds, times);
+        alone[i] = compute_of_core(r, rounds, times);
         time_ring(r);
         iso_exchange_start(r->exchange, 0);
-        together[i] = work_of_core(r, rounds, times);
+        together[i] = compute_of_core(r, rounds, times);
         finish_ring(r);
         iso_exchange_start(r->exchange, 0);
-        work(r, rounds, SHORT_WORKS);
-        work(r, (int64_t)(longest * second), 1);
+        compute(r, rounds, SHORT_OPS);
+        compute(r, (int64_t)(longest * second), 1);
         double bytes = (double)r->bytes - finish_ring(r) * network->bandwidth - early;
         carried = bytes > carried ? bytes : carried;
     }
@@ -261,21 +261,21 @@ static void measure_overlap(const ring *r, iso_network *network)
     network->window = carried < 0.9 * most ? carried : 0;
 }
 
-/* Measures the time that small messages add to works if the slots wait for each other between them. It is longer
+/* Measures the time that small messages add to ops if the slots wait for each other between them. It is longer
  * than the latency of a message for which nobody waits, because hosts are never quite in step, and because hosts
  * that share cores must be scheduled first. */
 static void measure_latency(const ring *r, iso_network *network)
 {
-    enum { WORKS = 200 };
+    enum { OPS = 200 };
     int64_t rounds = (int64_t)(2 * SHORT * rounds_of_a_second());
     double added[TRIES];
     for (int i = 0; i < TRIES; i++) {
-        double alone = work(r, rounds, WORKS), begin = iso_clock();
-        for (int k = 0; k < WORKS; k++) {
-            work(r, rounds, 1);
+        double alone = compute(r, rounds, OPS), begin = iso_clock();
+        for (int k = 0; k < OPS; k++) {
+            compute(r, rounds, 1);
             time_ring(r);
         }
-        added[i] = (iso_clock() - begin - alone) / WORKS;
+        added[i] = (iso_clock() - begin - alone) / OPS;
     }
     double found = median(added, TRIES);
     network->latency = found > network->latency ? found : network->latency;

@@ -156,12 +156,12 @@ static iso_status measure_product(iso_thread_pool *pool, int threads, product *p
     if (p->dtype == ISO_F32 && flops / seconds > into->rates.flops)
         into->rates.flops = flops / seconds;
     ISO_TRY(
-        iso_calibration_put(into, &(iso_calibrated){.key = key,
-                                                    .op = "matmul",
-                                                    .busy = threads,
-                                                    .flops = flops,
-                                                    .bytes = (double)(elements * iso_dtype_size(p->dtype)),
-                                                    .seconds = seconds}));
+        iso_calibration_put(into, &(iso_calibrated_op){.key = key,
+                                                       .type = "matmul",
+                                                       .busy = threads,
+                                                       .flops = flops,
+                                                       .bytes = (double)(elements * iso_dtype_size(p->dtype)),
+                                                       .seconds = seconds}));
 done:
     free_product(p, threads);
     return status;

@@ -1,5 +1,5 @@
-/* The works of a step and their keys. */
-#include "runtime/report/plan_work.h"
+/* The ops of a step and their keys. */
+#include "runtime/report/plan_ops.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef struct lister {
     const iso_plan *plan;
     int slot, busy;
-    iso_plan_works *works;
+    iso_plan_ops *ops;
 } lister;
 
 /* ---- keys ---- */
@@ -31,64 +31,64 @@ static void add_attributes(iso_text *key, const iso_op *op)
         iso_text_add(key, " %s=%g", s->name, iso_setting_get(s, op->attrs));
 }
 
-static iso_status add_work(const lister *l, iso_plan_work *work, iso_text *key)
+static iso_status add_op(const lister *l, iso_plan_op *entry, iso_text *key)
 {
     iso_status status = ISO_OK;
     if (key) {
         iso_text_add(key, " @%d", l->busy);
-        work->key = key->failed ? NULL : iso_strdup(iso_text_get(key));
+        entry->key = key->failed ? NULL : iso_strdup(iso_text_get(key));
         iso_text_free(key);
-        if (!work->key)
-            return iso_no_memory("the works of a plan");
+        if (!entry->key)
+            return iso_no_memory("the ops of a plan");
     }
-    status = iso_list_add(l->works->work, l->works->count, *work, "the works of a plan");
+    status = iso_list_add(l->ops->op, l->ops->count, *entry, "the ops of a plan");
     if (status != ISO_OK)
-        iso_free(work->key);
+        iso_free(entry->key);
     return status;
 }
 
 /* ---- instructions ---- */
 
 /* A kernel's call of a slot, with the text of its key. */
-static void describe_call(const lister *l, int step, iso_plan_work *work, iso_text *key)
+static void describe_call(const lister *l, int step, iso_plan_op *entry, iso_text *key)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_kernel_call call;
     const iso_op *op = l->plan->program->steps[step].op;
     iso_plan_call(l->plan, step, l->slot, in, out, &call);
     const iso_kernel *kernel = l->plan->site->backend->find(op->type->name, &call);
-    work->op = op->type->name;
-    work->flops = iso_plan_flops(l->plan, &l->plan->program->steps[step], l->slot, false);
+    entry->type = op->type->name;
+    entry->flops = iso_plan_flops(l->plan, &l->plan->program->steps[step], l->slot, false);
     iso_text_add(key, "%s %s", op->type->name, kernel ? kernel->name : "none");
     add_attributes(key, op);
     for (int i = 0; i < op->n_inputs; i++) {
         add_array(key, &in[i]);
-        work->bytes += (double)iso_array_bytes(&in[i]);
+        entry->bytes += (double)iso_array_bytes(&in[i]);
     }
     iso_text_add(key, " >");
     for (int i = 0; i < op->n_outputs; i++) {
         add_array(key, &out[i]);
-        work->bytes += (double)iso_array_bytes(&out[i]);
+        entry->bytes += (double)iso_array_bytes(&out[i]);
     }
 }
 
 static iso_status list_kernel(const lister *l, int i)
 {
     iso_text key = {0};
-    iso_plan_work work = {.kind = ISO_WORK_KERNEL, .index = i};
-    describe_call(l, l->plan->instructions[i].step, &work, &key);
-    return add_work(l, &work, &key);
+    iso_plan_op entry = {.kind = ISO_PLAN_OP_KERNEL, .index = i};
+    describe_call(l, l->plan->instructions[i].step, &entry, &key);
+    return add_op(l, &entry, &key);
 }
 
-static iso_status list_copied(const lister *l, iso_work_kind kind, int i, const char *op, double bytes)
+static iso_status list_copied(const lister *l, iso_plan_op_kind kind, int i, const char *op, double bytes)
 {
     iso_text key = {0};
-    iso_plan_work work = {.kind = kind, .index = i, .op = op, .bytes = 2 * bytes};
+    iso_plan_op entry = {.kind = kind, .index = i, .type = op, .bytes = 2 * bytes};
     iso_text_add(&key, "%s %.0f bytes", op, bytes);
-    return add_work(l, &work, &key);
+    return add_op(l, &entry, &key);
 }
 
-static double plan_work_bytes(const lister *l, int value)
+static double value_bytes(const lister *l, int value)
 {
     iso_box box = iso_plan_box(l->plan, value, l->slot);
     return (double)iso_box_count(&box) *
@@ -103,16 +103,16 @@ static iso_status list_instruction(const lister *l, int i)
     case ISO_KERNEL:
         return list_kernel(l, i);
     case ISO_READ:
-        return list_copied(l, ISO_WORK_READ, i, "read",
-                           plan_work_bytes(l, program->input_value[instruction->input]));
+        return list_copied(l, ISO_PLAN_OP_READ, i, "read",
+                           value_bytes(l, program->input_value[instruction->input]));
     case ISO_COPY:
-        return list_copied(l, ISO_WORK_COPY, i, "copy",
-                           plan_work_bytes(l, program->steps[instruction->step].output[0]));
+        return list_copied(l, ISO_PLAN_OP_COPY, i, "copy",
+                           value_bytes(l, program->steps[instruction->step].output[0]));
     default:
-        return add_work(
+        return add_op(
             l,
-            &(iso_plan_work){.kind = instruction->kind == ISO_BEGIN ? ISO_WORK_BEGIN : ISO_WORK_EXCHANGE,
-                             .index = i},
+            &(iso_plan_op){.kind = instruction->kind == ISO_BEGIN ? ISO_PLAN_OP_BEGIN : ISO_PLAN_OP_EXCHANGE,
+                           .index = i},
             NULL);
     }
 }
@@ -171,12 +171,12 @@ static iso_status list_update(const lister *l, int number)
     iso_plan_operands(l->plan, number, l->slot, &here, &away);
     iso_text_add(&key, "update %s %s[%" PRId64 "] of %d here, %d from other hosts", bucket->optimizer->rule,
                  iso_dtype_name(bucket->dtype), count, here, away);
-    iso_plan_work work = {.kind = ISO_WORK_UPDATE,
-                          .index = number,
-                          .op = "update",
-                          .flops = (double)count * (here + away + 9),
-                          .bytes = update_bytes(bucket, count, here + away)};
-    return add_work(l, &work, &key);
+    iso_plan_op entry = {.kind = ISO_PLAN_OP_UPDATE,
+                         .index = number,
+                         .type = "update",
+                         .flops = (double)count * (here + away + 9),
+                         .bytes = update_bytes(bucket, count, here + away)};
+    return add_op(l, &entry, &key);
 }
 
 static iso_status list_product(const lister *l, int number)
@@ -185,7 +185,7 @@ static iso_status list_product(const lister *l, int number)
     const iso_bucket *bucket = &l->plan->buckets->buckets[fused->bucket];
     int64_t count = 0;
     iso_text key = {0};
-    iso_plan_work work = {.kind = ISO_WORK_PRODUCT, .index = number};
+    iso_plan_op entry = {.kind = ISO_PLAN_OP_PRODUCT, .index = number};
     iso_bucket_visit_runs(bucket, &bucket->members[fused->member], l->plan->program->mesh, l->slot,
                           count_elements, &count);
     if (count == 0)
@@ -193,14 +193,14 @@ static iso_status list_product(const lister *l, int number)
     iso_text_add(&key, "update %s %" PRId64 " of %d x ", bucket->optimizer->rule, count, bucket->group);
     for (int t = 0; t < fused->n_terms; t++) {
         iso_text_add(&key, "%s", t ? " and " : "");
-        describe_call(l, fused->term[t], &work, &key);
+        describe_call(l, fused->term[t], &entry, &key);
     }
     iso_box box = iso_plan_box(l->plan, l->plan->program->steps[fused->term[0]].output[0], l->slot);
-    work.op = l->plan->program->steps[fused->term[0]].op->type->name;
-    work.flops = iso_plan_fused_flops(l->plan, fused, l->slot) * bucket->group * (double)count /
-                 (double)iso_box_count(&box);
-    work.bytes += update_bytes(bucket, count, 0);
-    return add_work(l, &work, &key);
+    entry.type = l->plan->program->steps[fused->term[0]].op->type->name;
+    entry.flops = iso_plan_fused_flops(l->plan, fused, l->slot) * bucket->group * (double)count /
+                  (double)iso_box_count(&box);
+    entry.bytes += update_bytes(bucket, count, 0);
+    return add_op(l, &entry, &key);
 }
 
 /* False: no slot copies gradients. */
@@ -212,7 +212,7 @@ static bool copied_gradients(const lister *l, double *bytes)
         for (int m = 0; m < l->plan->buckets->buckets[b].n_members; m++)
             if (l->plan->member_copied[b][m]) {
                 copied = true;
-                *bytes += plan_work_bytes(
+                *bytes += value_bytes(
                     l, l->plan->program->changes[l->plan->buckets->buckets[b].members[m].change].value);
             }
     return copied;
@@ -223,8 +223,8 @@ static iso_status list_end(const lister *l)
     iso_status status = ISO_OK;
     double copied;
     if (copied_gradients(l, &copied))
-        ISO_TRY(list_copied(l, ISO_WORK_PREPARE, 0, "copy", copied));
-    ISO_TRY(add_work(l, &(iso_plan_work){.kind = ISO_WORK_END}, NULL));
+        ISO_TRY(list_copied(l, ISO_PLAN_OP_PREPARE, 0, "copy", copied));
+    ISO_TRY(add_op(l, &(iso_plan_op){.kind = ISO_PLAN_OP_END}, NULL));
     for (int i = 0; i < l->plan->n_fused_updates; i++)
         ISO_TRY(list_product(l, i));
     for (int b = 0; b < l->plan->buckets->count; b++)
@@ -233,24 +233,24 @@ done:
     return status;
 }
 
-iso_status iso_plan_works_list(const iso_plan *plan, int slot, int busy, iso_plan_works *works)
+iso_status iso_plan_ops_list(const iso_plan *plan, int slot, int busy, iso_plan_ops *ops)
 {
-    lister l = {plan, slot, busy, works};
+    lister l = {plan, slot, busy, ops};
     iso_status status = ISO_OK;
-    *works = (iso_plan_works){0};
+    *ops = (iso_plan_ops){0};
     for (int i = 0; i < plan->n_instructions && status == ISO_OK; i++)
         status = list_instruction(&l, i);
     if (status == ISO_OK)
         status = list_end(&l);
     if (status != ISO_OK)
-        iso_plan_works_free(works);
+        iso_plan_ops_free(ops);
     return status;
 }
 
-void iso_plan_works_free(iso_plan_works *works)
+void iso_plan_ops_free(iso_plan_ops *ops)
 {
-    for (int i = 0; i < works->count; i++)
-        iso_free(works->work[i].key);
-    iso_free(works->work);
-    *works = (iso_plan_works){0};
+    for (int i = 0; i < ops->count; i++)
+        iso_free(ops->op[i].key);
+    iso_free(ops->op);
+    *ops = (iso_plan_ops){0};
 }
