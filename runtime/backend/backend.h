@@ -97,30 +97,30 @@ typedef struct iso_backend_settings {
     bool tf32; /* products of float32 multiply as TF32, with 10 bits of the fraction */
 } iso_backend_settings;
 
-/* The fastest of several algorithms for a work, as it was measured. */
+/* The fastest of several algorithms for an op, as it was measured. */
 typedef struct iso_tuning_result {
     char choice[100];        /* names it */
     double seconds, by_rule; /* of it, and of the one that rules choose */
     int candidates;
 } iso_tuning_result;
 
-/* Choices that can be measured: which algorithm does a work, such as a product of one shape. Texts name both, and
+/* Choices that can be measured: which algorithm does an op, such as a product of one shape. Texts name both, and
  * mean the same on all ranks whose machines are alike. */
 typedef struct iso_backend_tuning {
     /* Gets the properties on which measured choices depend: member 0, 1, ... has a name ("device") and a value
      * ("NVIDIA H200"). False: no more. */
     bool (*machine)(int member, const char **name, char *value, size_t size);
-    /* Number `number` of the works that kernels were found for (iso_backend.find); NULL: there are not so many.
+    /* Number `number` of the ops that kernels were found for (iso_backend.find); NULL: there are not so many.
      * Constant. */
-    const char *(*work)(int number);
-    /* The algorithm that was chosen for a work; NULL: none was. Valid until another is. *found: a kernel was found
-     * for the work. */
-    const char *(*choice)(const char *work, bool *found);
-    /* Uses an algorithm for a work from now on, unless one was chosen before. Before the kernel runs. ISO_FAILED: it
+    const char *(*op)(int number);
+    /* The algorithm that was chosen for an op; NULL: none was. Valid until another is. *found: a kernel was found
+     * for the op. */
+    const char *(*choice)(const char *op, bool *found);
+    /* Uses an algorithm for an op from now on, unless one was chosen before. Before the kernel runs. ISO_FAILED: it
      * cannot be used. */
-    iso_status (*choose)(const char *work, const char *choice);
-    /* Measures the algorithms of a work on a stream, in memory of its own. Waits. */
-    iso_status (*measure)(const char *work, iso_stream *stream, iso_tuning_result *tuned);
+    iso_status (*choose)(const char *op, const char *choice);
+    /* Measures the algorithms of an op on a stream, in memory of its own. Waits. */
+    iso_status (*measure)(const char *op, iso_stream *stream, iso_tuning_result *tuned);
 } iso_backend_tuning;
 
 /* All that the rest of Isogrid knows of a kind of device. To add a backend: one file that gives this table, and

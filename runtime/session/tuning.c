@@ -55,18 +55,18 @@ static iso_status check_machine(const char *path, const iso_backend_tuning *tuni
     return ISO_OK;
 }
 
-static iso_status use_choices(const char *path, const iso_backend_tuning *tuning, const json_t *works)
+static iso_status use_choices(const char *path, const iso_backend_tuning *tuning, const json_t *ops)
 {
-    const char *work;
+    const char *op;
     json_t *entry;
-    if (!json_is_object(works))
+    if (!json_is_object(ops))
         return no_member(path, "works");
-    json_object_foreach((json_t *)works, work, entry)
+    json_object_foreach((json_t *)ops, op, entry)
     {
         const char *choice = json_string_value(json_object_get(entry, "choice"));
         if (!choice)
             return no_member(path, "choice");
-        iso_status status = tuning->choose(work, choice);
+        iso_status status = tuning->choose(op, choice);
         if (status != ISO_OK)
             return status;
     }
@@ -149,23 +149,23 @@ done:
     return status;
 }
 
-/* ---- works without a choice, of all ranks ---- */
+/* ---- ops without a choice, of all ranks ---- */
 
 static void list_open(const iso_backend_tuning *tuning, iso_text *list)
 {
-    const char *work;
+    const char *op;
     bool found;
-    for (int i = 0; (work = tuning->work(i)); i++)
-        if (!tuning->choice(work, &found))
-            iso_text_add(list, "%s\n", work);
+    for (int i = 0; (op = tuning->op(i)); i++)
+        if (!tuning->choice(op, &found))
+            iso_text_add(list, "%s\n", op);
 }
 
-/* Joins the works without a choice of all ranks, as lines after an empty one; the same on all ranks. */
+/* Joins the ops without a choice of all ranks, as lines after an empty one; the same on all ranks. */
 static iso_status join_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_text *all)
 {
     iso_text own = {0};
     list_open(tuning, &own);
-    iso_status status = iso_union_of_lines(ctx, "the works of --tune", &own, all);
+    iso_status status = iso_union_of_lines(ctx, "the ops of --tune", &own, all);
     iso_text_free(&own);
     return status;
 }
@@ -200,11 +200,11 @@ static iso_status open_root(const char *path, const iso_backend_tuning *tuning, 
     return status == ISO_OK ? check_machine(path, tuning, *root) : status;
 }
 
-static iso_status measure_one(const iso_backend_tuning *tuning, const char *work, iso_stream *stream,
-                              json_t *works)
+static iso_status measure_one(const iso_backend_tuning *tuning, const char *op, iso_stream *stream,
+                              json_t *ops)
 {
     iso_tuning_result tuned;
-    iso_status status = tuning->measure(work, stream, &tuned);
+    iso_status status = tuning->measure(op, stream, &tuned);
     if (status != ISO_OK)
         return status;
     json_t *entry = json_object();
@@ -212,18 +212,18 @@ static iso_status measure_one(const iso_backend_tuning *tuning, const char *work
     json_object_set_new(entry, "seconds", json_real(tuned.seconds));
     json_object_set_new(entry, "seconds_by_rule", json_real(tuned.by_rule));
     json_object_set_new(entry, "candidates", json_integer(tuned.candidates));
-    return json_object_set_new(works, work, entry) == 0 ? ISO_OK : iso_no_memory("the choices of --tune");
+    return json_object_set_new(ops, op, entry) == 0 ? ISO_OK : iso_no_memory("the choices of --tune");
 }
 
 static iso_status measure_all(const iso_backend_tuning *tuning, const char *lines, iso_stream *stream,
-                              json_t *works, int *count)
+                              json_t *ops, int *count)
 {
     char *rest = NULL, *copy = iso_strdup(lines);
-    iso_status status = copy ? ISO_OK : iso_no_memory("the works of --tune");
+    iso_status status = copy ? ISO_OK : iso_no_memory("the ops of --tune");
     *count = 0;
     for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line && status == ISO_OK;
          line = strtok_r(NULL, "\n", &rest), ++*count)
-        status = measure_one(tuning, line, stream, works);
+        status = measure_one(tuning, line, stream, ops);
     iso_free(copy);
     return status;
 }
@@ -255,7 +255,7 @@ static iso_status complete_file(const char *path, const iso_backend_tuning *tuni
     return status;
 }
 
-/* Gives the works that are open on any rank a choice, and the file. */
+/* Gives the ops that are open on any rank a choice, and the file. */
 static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_stream *stream)
 {
     const char *path = iso_tuning_file(ctx);

@@ -16,9 +16,9 @@ bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend);
  * another device or other versions of libraries than a rank has, which the message names. Nothing without --tune; a
  * warning if the backend has no choices. Collective. */
 iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend);
-/* Rank 0 measures the works that kernels were found for on any rank since, and that have no choice, on a stream of
+/* Rank 0 measures the ops that kernels were found for on any rank since, and that have no choice, on a stream of
  * its own, and adds them to the file; all ranks use the choices. To be called when the kernels of a plan are
- * known, and before they run, with choices only. ISO_IO: the file cannot be written. ISO_INVALID: ranks do a work in
+ * known, and before they run, with choices only. ISO_IO: the file cannot be written. ISO_INVALID: ranks do an op in
  * different ways, which the message names. Collective. */
 iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream);
 

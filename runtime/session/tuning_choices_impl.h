@@ -7,7 +7,7 @@
 
 /* The file of --tune; NULL: the option is not given. */
 const char *iso_tuning_file(const iso_context *ctx);
-/* Compares the ranks' choices for the works of their plans, and keeps them for checkpoints. ISO_INVALID names a work
+/* Compares the ranks' choices for the ops of their plans, and keeps them for checkpoints. ISO_INVALID names an op
  * that ranks do in different ways. Collective. */
 iso_status iso_tuning_choices_agree(iso_context *ctx, const iso_backend_tuning *tuning);
 void iso_tuning_choices_free(iso_context *ctx);

@@ -270,7 +270,7 @@ static candidates find_candidates(iso_cuda_found_product *f)
     return c;
 }
 
-/* ---- works ---- */
+/* ---- ops ---- */
 
 #define NUMBERS "%lld x %lld,%lld by %lld,%lld transposed %d,%d epilogue %d tf32 %d"
 
@@ -281,7 +281,7 @@ static void work_text(const iso_cuda_product *p, char text[ISO_CUDA_WORK])
              (long long)p->k, (long long)p->n, p->transpose_a, p->transpose_b, p->epilogue, p->tf32);
 }
 
-static bool read_work(const char *text, iso_cuda_product *p)
+static bool read_op(const char *text, iso_cuda_product *p)
 {
     char in[32], out[32];
     long long batch, m, k, again, n;
@@ -316,7 +316,7 @@ static void find_algorithm(iso_cuda_found_product *f)
         iso_cuda_forget_choice(text);
     take_algorithm(f, &c, NULL);
     if (f->usable)
-        iso_cuda_note_work(text);
+        iso_cuda_note_op(text);
 }
 
 /* Called with the lock. */
@@ -406,14 +406,14 @@ void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_op
 
 /* ---- measuring ---- */
 
-bool iso_cuda_product_choose(const char *work, const char *choice)
+bool iso_cuda_product_choose(const char *op, const char *choice)
 {
     char text[ISO_CUDA_WORK];
     bool chosen = false;
     pthread_mutex_lock(&lock);
     for (iso_cuda_found_product *f = all; f && !chosen; f = f->next) {
         work_text(&f->product, text);
-        if (!f->usable || strcmp(text, work) != 0)
+        if (!f->usable || strcmp(text, op) != 0)
             continue;
         candidates c = find_candidates(f);
         f->usable = false;
@@ -449,13 +449,13 @@ static void time_candidates(timed *t, const candidates *c, iso_tuning_result *tu
     }
 }
 
-iso_status iso_cuda_product_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned)
+iso_status iso_cuda_product_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned)
 {
     timed t = {.stream = stream};
     iso_cuda_product *p = &t.found.product;
     char *memory = NULL;
-    if (!read_work(work, p) || !is_possible(p))
-        return iso_error(ISO_INVALID, "'%s' is no work of cuBLASLt's", work);
+    if (!read_op(op, p) || !is_possible(p))
+        return iso_error(ISO_INVALID, "'%s' is no op of cuBLASLt's", op);
     size_t size = iso_dtype_size((iso_dtype)p->dtype), out = iso_dtype_size((iso_dtype)p->out_dtype);
     size_t a = iso_padded((size_t)(p->batch * p->m * p->k) * size),
            b = iso_padded((size_t)(p->batch * p->k * p->n) * size),

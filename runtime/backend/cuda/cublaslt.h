@@ -51,8 +51,8 @@ void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_op
 /* For tuning.h. `choose`: a product of this text, which was found, is done by that choice from now on; false:
  * there is none, or it cannot. `measure`: times the algorithms whose sums have one order on a stream. ISO_INVALID:
  * the text is not one. */
-bool iso_cuda_product_choose(const char *work, const char *choice);
-iso_status iso_cuda_product_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned);
+bool iso_cuda_product_choose(const char *op, const char *choice);
+iso_status iso_cuda_product_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned);
 
 /* Whether float32 may be multiplied as TF32 from now on. Before the first plan. */
 void iso_cuda_allow_tf32(bool allow);

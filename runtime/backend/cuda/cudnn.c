@@ -56,7 +56,7 @@ static void keep_error(const iso_cuda_convolution *v, cudnnStatus_t status)
         iso_cuda_call.cudnnGetErrorString(status), (int)status);
 }
 
-/* ---- works: all but the GPU ---- */
+/* ---- ops: all but the GPU ---- */
 
 static bool is_possible(const iso_cuda_convolution *v)
 {
@@ -90,7 +90,7 @@ static const char *kind_of(const iso_cuda_convolution *v)
     "x %lld,%lld,%lld,%lld kernel %lld,%lld,%lld,%lld y " TWO " stride " TWO " dilation " TWO " zeros " TWO  \
     " and " TWO " tf32 %lld"
 
-/* The numbers of a work, in the order of its text. */
+/* The numbers of an op, in the order of its text. */
 enum { MEMBERS = 19 };
 static void list_members(iso_cuda_convolution *v, int64_t *list[MEMBERS])
 {
@@ -123,7 +123,7 @@ static int kind_named(const char *name)
     return kind;
 }
 
-static bool read_work(const char *text, iso_cuda_convolution *v)
+static bool read_op(const char *text, iso_cuda_convolution *v)
 {
     char kind[32], type[32], to[32];
     int64_t *list[MEMBERS];
@@ -180,7 +180,7 @@ static void make_fresh(iso_cuda_found_convolution *f)
     if (!f->usable)
         make(f, NULL);
     if (f->usable)
-        iso_cuda_note_work(text);
+        iso_cuda_note_op(text);
 }
 
 /* Called with the lock. */
@@ -266,14 +266,14 @@ void iso_cuda_convolution_run(const iso_cuda_found_convolution *found, const iso
 
 /* ---- measuring ---- */
 
-bool iso_cuda_convolution_choose(const char *work, const char *choice)
+bool iso_cuda_convolution_choose(const char *op, const char *choice)
 {
     char text[ISO_CUDA_WORK];
     bool any = false, all_usable = true;
     pthread_mutex_lock(&lock);
     for (iso_cuda_found_convolution *f = all; f; f = f->next) {
         work_text(&f->convolution, text);
-        if (!f->usable || strcmp(text, work) != 0)
+        if (!f->usable || strcmp(text, op) != 0)
             continue;
         iso_cudnn_destroy(&f->made); /* no step has used it */
         any = true;
@@ -329,12 +329,12 @@ static iso_status measure_on(const iso_cuda_convolution *v, timed *t)
     return ISO_OK;
 }
 
-iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned)
+iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned)
 {
     iso_cuda_convolution v;
     int gpu = 0;
-    if (!read_work(work, &v) || !iso_cuda_uses_cudnn())
-        return iso_error(ISO_INVALID, "'%s' is no work of cuDNN's", work);
+    if (!read_op(op, &v) || !iso_cuda_uses_cudnn())
+        return iso_error(ISO_INVALID, "'%s' is no op of cuDNN's", op);
     iso_status status = iso_cuda_status(cudaGetDevice(&gpu), "a convolution cannot be timed");
     v.gpu = gpu;
     const int64_t size = (int64_t)iso_dtype_size((iso_dtype)(v.to == ISO_F32 ? ISO_F32 : v.dtype));
@@ -354,16 +354,16 @@ iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, is
 
 #else
 
-bool iso_cuda_convolution_choose(const char *work, const char *choice)
+bool iso_cuda_convolution_choose(const char *op, const char *choice)
 {
-    (void)work, (void)choice;
+    (void)op, (void)choice;
     return false;
 }
 
-iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned)
+iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned)
 {
     (void)stream, (void)tuned;
-    return iso_error(ISO_INVALID, "'%s' is no work of this build's", work);
+    return iso_error(ISO_INVALID, "'%s' is no op of this build's", op);
 }
 
 /* Built without cuDNN's header: no convolution is found. */

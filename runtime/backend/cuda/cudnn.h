@@ -49,8 +49,8 @@ void iso_cuda_convolution_run(const iso_cuda_found_convolution *found, const iso
 /* For tuning.h. `choose`: a convolution of this text, which was found, is done by that choice from now on; false:
  * there is none, or it cannot. `measure`: times the engines that are allowed on a stream. ISO_INVALID: the text is
  * not one. */
-bool iso_cuda_convolution_choose(const char *work, const char *choice);
-iso_status iso_cuda_convolution_measure(const char *work, iso_stream *stream, iso_tuning_result *tuned);
+bool iso_cuda_convolution_choose(const char *op, const char *choice);
+iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned);
 
 /* Whether cuDNN may be used from now on, if it can be opened. Before the first plan. */
 void iso_cuda_allow_cudnn(bool allow);

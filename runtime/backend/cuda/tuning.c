@@ -12,31 +12,31 @@
 #include "runtime/backend/cuda/refusals.h"
 #include "runtime/base/memory.h"
 
-/* ---- works and choices ---- */
+/* ---- ops and choices ---- */
 
-typedef struct work {
+typedef struct op {
     bool noted;                                        /* it was found here */
     char text[ISO_CUDA_WORK], choice[ISO_CUDA_CHOICE]; /* "": none */
-} work;
+} op;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static work **works; /* in the order in which they came */
-static int n_works;
+static op **ops; /* in the order in which they came */
+static int n_ops;
 
 /* Called with the lock. NULL: no memory, if `add`; else it is unknown. */
-static work *look_up(const char *text, bool add)
+static op *look_up(const char *text, bool add)
 {
-    for (int i = 0; i < n_works; i++)
-        if (strcmp(works[i]->text, text) == 0)
-            return works[i];
+    for (int i = 0; i < n_ops; i++)
+        if (strcmp(ops[i]->text, text) == 0)
+            return ops[i];
     if (!add)
         return NULL;
-    work **more = iso_grow(works, (size_t)n_works, (size_t)n_works + 1, sizeof *works);
-    works = more ? more : works;
-    work *fresh = more ? iso_new(sizeof *fresh) : NULL;
+    op **more = iso_grow(ops, (size_t)n_ops, (size_t)n_ops + 1, sizeof *ops);
+    ops = more ? more : ops;
+    op *fresh = more ? iso_new(sizeof *fresh) : NULL;
     if (fresh) {
         snprintf(fresh->text, sizeof fresh->text, "%s", text);
-        works[n_works++] = fresh;
+        ops[n_ops++] = fresh;
     }
     return fresh;
 }
@@ -44,7 +44,7 @@ static work *look_up(const char *text, bool add)
 bool iso_cuda_choice_of(const char *text, char choice[ISO_CUDA_CHOICE])
 {
     pthread_mutex_lock(&lock);
-    const work *w = look_up(text, false);
+    const op *w = look_up(text, false);
     bool chosen = w && w->choice[0];
     if (chosen)
         memcpy(choice, w->choice, ISO_CUDA_CHOICE);
@@ -55,28 +55,28 @@ bool iso_cuda_choice_of(const char *text, char choice[ISO_CUDA_CHOICE])
 void iso_cuda_forget_choice(const char *text)
 {
     pthread_mutex_lock(&lock);
-    work *w = look_up(text, false);
+    op *w = look_up(text, false);
     if (w)
         w->choice[0] = 0;
     pthread_mutex_unlock(&lock);
 }
 
-void iso_cuda_note_work(const char *text)
+void iso_cuda_note_op(const char *text)
 {
     pthread_mutex_lock(&lock);
-    work *w = look_up(text, true);
+    op *w = look_up(text, true);
     if (w)
         w->noted = true;
     pthread_mutex_unlock(&lock);
 }
 
-static const char *noted_work(int number)
+static const char *noted_op(int number)
 {
     const char *text = NULL;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < n_works && !text; i++)
-        if (works[i]->noted && number-- == 0)
-            text = works[i]->text;
+    for (int i = 0; i < n_ops && !text; i++)
+        if (ops[i]->noted && number-- == 0)
+            text = ops[i]->text;
     pthread_mutex_unlock(&lock);
     return text;
 }
@@ -84,7 +84,7 @@ static const char *noted_work(int number)
 static const char *choice_of(const char *text, bool *noted)
 {
     pthread_mutex_lock(&lock);
-    const work *w = look_up(text, false);
+    const op *w = look_up(text, false);
     const char *choice = w && w->choice[0] ? w->choice : NULL;
     *noted = w && w->noted;
     pthread_mutex_unlock(&lock);
@@ -94,7 +94,7 @@ static const char *choice_of(const char *text, bool *noted)
 static iso_status choose(const char *text, const char *choice)
 {
     pthread_mutex_lock(&lock);
-    work *w = look_up(text, true);
+    op *w = look_up(text, true);
     bool noted = w && w->noted, chosen = w && w->choice[0];
     if (w && !chosen) /* plans that were captured have the first one */
         snprintf(w->choice, sizeof w->choice, "%s", choice);
@@ -201,10 +201,10 @@ iso_status iso_cuda_timed_memory(iso_stream *stream, size_t bytes, void **memory
     *memory = NULL;
     cudaError_t error = cudaMalloc(memory, bytes);
     if (error == cudaErrorMemoryAllocation)
-        return iso_cuda_no_memory(bytes, "the arrays of a work that --tune measures");
+        return iso_cuda_no_memory(bytes, "the arrays of an op that --tune measures");
     if (error == cudaSuccess)
         error = cudaMemsetAsync(*memory, 0x3c, bytes, ((const iso_cuda_queue *)stream)->cuda);
-    return iso_cuda_status(error, "a work cannot be timed");
+    return iso_cuda_status(error, "an op cannot be timed");
 }
 
 void iso_cuda_add_timed(iso_tuning_result *tuned, const char *choice, double seconds)
@@ -220,14 +220,14 @@ void iso_cuda_add_timed(iso_tuning_result *tuned, const char *choice, double sec
 static iso_status measure(const char *text, iso_stream *stream, iso_tuning_result *tuned)
 {
     *tuned = (iso_tuning_result){.candidates = 0};
-    iso_status status = iso_cuda_status(iso_cuda_enter_stream(stream), "a work cannot be timed");
+    iso_status status = iso_cuda_status(iso_cuda_enter_stream(stream), "an op cannot be timed");
     if (status == ISO_OK)
         status = text[0] == 'p' ? iso_cuda_product_measure(text, stream, tuned)
                                 : iso_cuda_convolution_measure(text, stream, tuned);
     if (status == ISO_OK && tuned->candidates == 0)
-        status = iso_error(ISO_FAILED, "%s: no algorithm does the work '%s'", iso_cuda_gpu_names(), text);
+        status = iso_error(ISO_FAILED, "%s: no algorithm does the op '%s'", iso_cuda_gpu_names(), text);
     return status;
 }
 
 const iso_backend_tuning iso_cuda_tuning = {
-    .machine = machine, .work = noted_work, .choice = choice_of, .choose = choose, .measure = measure};
+    .machine = machine, .op = noted_op, .choice = choice_of, .choose = choose, .measure = measure};

@@ -1,4 +1,4 @@
-/* Choices of algorithms that were measured (iso_backend_tuning). A work is a product or a convolution of one
+/* Choices of algorithms that were measured (iso_backend_tuning). An op is a product or a convolution of one
  * shape, and has a text that tells it apart, which may be read again on another rank; a choice is the text by
  * which a library's proposal is found again. Functions are local; any thread may call them, unless their comment
  * says otherwise. */
@@ -11,12 +11,12 @@
 
 enum { ISO_CUDA_WORK = 400, ISO_CUDA_CHOICE = 100 };
 
-/* The choice for a work into `choice`; false: there is none. */
-bool iso_cuda_choice_of(const char *work, char choice[ISO_CUDA_CHOICE]);
-/* The choice for a work cannot be used here: it is open again. */
-void iso_cuda_forget_choice(const char *work);
-/* A library found how to do a work, which may be measured unless there is a choice. */
-void iso_cuda_note_work(const char *work);
+/* The choice for an op into `choice`; false: there is none. */
+bool iso_cuda_choice_of(const char *op, char choice[ISO_CUDA_CHOICE]);
+/* The choice for an op cannot be used here: it is open again. */
+void iso_cuda_forget_choice(const char *op);
+/* A library found how to do an op, which may be measured unless there is a choice. */
+void iso_cuda_note_op(const char *op);
 
 /* The seconds of what `queue` queues on a stream, which it does several times: the least. An error that the
  * library or CUDA gives ends it. One thread at a time. */
