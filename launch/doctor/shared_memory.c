@@ -153,8 +153,8 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
                                "%s has %s free of %s; Open MPI needs %s for a job of this size", shown, left,
                                size, need);
     return iso_doctor_find(finding, room.all <= small ? CONTAINER : GOOD, -room.unused,
-                           "%s has %s free of %s; Open MPI needs %s, Isogrid's windows are not there", shown,
-                           left, size, need);
+                           "%s has %s free of %s; Open MPI needs %s, Isogrid needs none", shown, left, size,
+                           need);
 }
 
 const iso_doctor_check iso_doctor_check_shared_memory = {

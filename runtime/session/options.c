@@ -45,9 +45,10 @@ static const iso_session_option options[] = {
     {"timeout-abort", true, true, true, 1, 1, NULL,
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
     {"collectives", true, false, false, 0, 0, "auto|mpi|nccl",
-     "who adds between hosts and GPUs; auto (the default): Isogrid, in a fixed order, so that the bits do "
-     "not depend on hosts and GPUs; mpi: MPI's reductions between hosts; nccl: NCCL's between GPUs. These "
-     "two add in orders of their own",
+     "the library that reduces between hosts and between GPUs; auto (the default): Isogrid, in a fixed "
+     "order, "
+     "so that the bits do not depend on hosts and GPUs; mpi: MPI, between hosts; nccl: NCCL, between GPUs. "
+     "MPI and NCCL add in orders of their own",
      "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
      "the kernels to use; auto (the default): cpu, even if there are GPUs; cuda: GPUs; reference: plain "
