@@ -182,7 +182,7 @@ void iso_exchange_set_constant(iso_exchange *exchange);
 void iso_exchange_set_fetches(iso_exchange *exchange);
 /* The bytes of messages in each kind of memory, or offsets in their buffers. */
 typedef struct iso_message_bytes {
-    size_t landing; /* received by this host, in its memory */
+    size_t incoming; /* received by this host, in its memory */
     size_t
         outgoing; /* likewise sent by this rank; on a device that gathers, chunks of what it sends and receives */
     size_t device; /* in the memory of each device, for messages from and to it */
@@ -220,7 +220,7 @@ int iso_fabric_failures(const iso_fabric *fabric);
 /* ISO_OK, or the status of the first failure; its message is recorded in the calling thread. Local. */
 iso_status iso_fabric_failure(const iso_fabric *fabric);
 /* Tells the slots of all ranks of this host whether a device of this rank has failed, which the exchange itself
- * cannot report. It takes effect at the next start of an exchange in which the slots wait for each other. Thread-safe. */
+ * cannot report. It takes effect at the next start of an exchange in which slots wait for each other. Thread-safe. */
 void iso_fabric_set_device_failed(iso_fabric *fabric, bool failed);
 /* Whether any rank of this host has reported such a fault. All ranks get the same answer between the start and the
  * end of such an exchange. */

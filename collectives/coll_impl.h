@@ -69,7 +69,7 @@ struct iso_fabric {
     iso_stream *
         *pack_streams;     /* [local slots] for what this rank packs, on a device that gathers; else NULL */
     iso_counter *counters; /* [local slots] */
-    iso_window landing;    /* of the host: receive buffers of the exchanges that share buffers */
+    iso_window incoming;   /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
     iso_stream_order *order;         /* NULL: the host waits for what slots queue */

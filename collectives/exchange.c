@@ -279,7 +279,7 @@ static iso_route route_between_hosts(const iso_request *r, const iso_tree_node *
     bool devices = fabric->ports != NULL;
     return (iso_route){fabric->rank_of_slot[from], fabric->rank_of_slot[to],
                        iso_transport_between(true, devices), devices ? fabric->domain_of_slot[from] : -1,
-                       devices ? iso_ports_landing(fabric, to) : -1};
+                       devices ? iso_ports_incoming(fabric, to) : -1};
 }
 
 /* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or

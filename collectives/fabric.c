@@ -281,7 +281,7 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_fabric_free_domains(fabric);
     destroy_pack_streams(fabric);
     if (fabric->topology.device) {
-        iso_buffer_destroy(fabric->topology.device, &fabric->landing);
+        iso_buffer_destroy(fabric->topology.device, &fabric->incoming);
         fabric->topology.device->release_pinned(fabric->topology.device, fabric->outgoing);
     }
     iso_window_destroy(&fabric->flags);
@@ -336,21 +336,21 @@ const char *iso_fabric_between_devices(const iso_fabric *fabric)
 /* ---- message buffers ---- */
 
 /* Either all hosts get their buffers, or none does. */
-static iso_status grow_messages(iso_fabric *fabric, size_t landing, size_t outgoing)
+static iso_status grow_messages(iso_fabric *fabric, size_t incoming, size_t outgoing)
 {
     const iso_device *device = fabric->topology.device;
     iso_window window = {0};
     void *memory = NULL;
     iso_status status = ISO_OK;
-    if (landing > fabric->landing.bytes)
+    if (incoming > fabric->incoming.bytes)
         status =
-            iso_buffer_create(fabric->host, device, landing, "the receive buffers of exchanges", &window);
+            iso_buffer_create(fabric->host, device, incoming, "the receive buffers of exchanges", &window);
     if (status == ISO_OK && outgoing > fabric->outgoing_bytes)
         status = device->allocate_pinned(device, outgoing, "the send buffers of exchanges", &memory);
     status = iso_channel_agree(&fabric->channel, status);
     if (status == ISO_OK && window.bytes) {
-        iso_buffer_destroy(device, &fabric->landing);
-        fabric->landing = window;
+        iso_buffer_destroy(device, &fabric->incoming);
+        fabric->incoming = window;
         window = (iso_window){0};
     }
     if (status == ISO_OK && memory) {
@@ -389,7 +389,7 @@ static iso_status agree_on_active(iso_fabric *fabric)
 
 iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes bytes)
 {
-    uint64_t most[2] = {bytes.landing, bytes.device};
+    uint64_t most[2] = {bytes.incoming, bytes.device};
     iso_status status = iso_comm_reduce(fabric->host, ISO_COMM_MAX, ISO_COMM_U64, most, 2);
     if (status == ISO_OK && fabric->host)
         status = agree_on_active(fabric);

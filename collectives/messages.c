@@ -144,7 +144,7 @@ iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, c
     }
     if (messages->bytes_in > 0)
         status = iso_buffer_create(host, device, messages->bytes_in, "the receive buffer of an exchange",
-                                   &messages->landing);
+                                   &messages->incoming);
     if (status == ISO_OK)
         status = device->allocate_pinned(device, messages->bytes_out, "the send buffer of an exchange",
                                          (void **)&messages->outgoing);
@@ -174,14 +174,14 @@ static char *bind_own(const iso_messages *messages, iso_message *message, int do
 }
 
 /* Messages are stored in the order in which they were added, which is the same on all ranks of the host. */
-static void place_in(iso_messages *messages, char *landing, char *outgoing)
+static void place_in(iso_messages *messages, char *incoming, char *outgoing)
 {
     iso_mailbox *in = &messages->in, *out = &messages->out;
     for (int i = 0; i < in->n_messages; i++) {
         iso_message *message = &in->messages[i];
         if (message->route.to_domain < 0) {
-            message->data = landing;
-            landing += message->bytes;
+            message->data = incoming;
+            incoming += message->bytes;
         } else if (message->route.to == messages->rank) {
             outgoing = bind_own(messages, message, message->route.to_domain, outgoing);
         }
@@ -191,14 +191,14 @@ static void place_in(iso_messages *messages, char *landing, char *outgoing)
             outgoing = bind_own(messages, &out->messages[i], out->messages[i].route.from_domain, outgoing);
 }
 
-iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
+iso_status iso_messages_bind(iso_messages *messages, char *incoming, char *outgoing, const iso_comm *ranks,
                              int tag)
 {
     int count;
     const iso_transport *const *transports = iso_transports(&count);
     iso_status status = ISO_OK;
     close_lines(messages);
-    place_in(messages, landing, outgoing);
+    place_in(messages, incoming, outgoing);
     for (int t = 0; t < count && status == ISO_OK; t++)
         if (messages->travels[t])
             status = transports[t]->open(messages, t, ranks, tag, &messages->lines[t]);
@@ -215,7 +215,7 @@ void iso_mailbox_free(iso_mailbox *box)
 void iso_messages_free(iso_messages *messages, const iso_device *device)
 {
     close_lines(messages);
-    iso_buffer_destroy(device, &messages->landing);
+    iso_buffer_destroy(device, &messages->incoming);
     device->release_pinned(device, messages->outgoing);
     iso_mailbox_free(&messages->in);
     iso_mailbox_free(&messages->out);

@@ -53,7 +53,7 @@ struct iso_messages {
     const iso_ports *ports; /* the fabric's; NULL: it has none */
     size_t bytes_in;        /* received by the host, in its memory */
     size_t bytes_out;       /* in memory of this rank: what it sends, or chunks of what devices do */
-    iso_window landing;     /* receive buffer of the host; {0} if exchanges share buffers */
+    iso_window incoming;    /* receive buffer of the host; {0} if exchanges share buffers */
     char *outgoing;         /* send buffer of this rank, likewise */
     size_t bytes;           /* of this rank's buffers that belong to the exchange alone */
     bool travels[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
@@ -77,7 +77,7 @@ void iso_messages_close(iso_messages *messages, int rank);
  * except for errors. */
 iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, const iso_device *device);
 /* Places received and sent messages in these buffers and opens the lines, also again for other buffers. */
-iso_status iso_messages_bind(iso_messages *messages, char *landing, char *outgoing, const iso_comm *ranks,
+iso_status iso_messages_bind(iso_messages *messages, char *incoming, char *outgoing, const iso_comm *ranks,
                              int tag);
 void iso_messages_free(iso_messages *messages, const iso_device *device);
 /* Whether this rank sends or receives messages that need progress. */

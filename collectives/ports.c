@@ -96,7 +96,7 @@ static bool is_one_reach(const iso_fabric *fabric, int host)
     return true;
 }
 
-int iso_ports_landing(const iso_fabric *fabric, int slot)
+int iso_ports_incoming(const iso_fabric *fabric, int slot)
 {
     return is_one_reach(fabric, iso_fabric_host_of_slot(fabric, slot)) ? fabric->domain_of_slot[slot] : -1;
 }

@@ -39,7 +39,7 @@ void iso_ports_close(iso_fabric *fabric);
 /* NULL: this rank has no slot in the domain. */
 const iso_port *iso_port_of(const iso_ports *ports, int domain);
 /* The domain in whose area a message to this slot lands; -1: in memory of the host. */
-int iso_ports_landing(const iso_fabric *fabric, int slot);
+int iso_ports_incoming(const iso_fabric *fabric, int slot);
 
 /* ---- an exchange ---- */
 /* Places messages in the areas of the host's domains, after those between devices of the host. To be called after

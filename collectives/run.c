@@ -129,14 +129,14 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
 {
     iso_fabric *fabric = exchange->fabric;
     iso_messages *messages = &exchange->messages;
-    char *landing = messages->landing.base, *outgoing = messages->outgoing;
+    char *incoming = messages->incoming.base, *outgoing = messages->outgoing;
     if (exchange->shared && messages->bytes_in > 0)
-        landing = fabric->landing.base + exchange->offsets.landing;
+        incoming = fabric->incoming.base + exchange->offsets.incoming;
     if (exchange->shared && messages->bytes_out > 0)
         outgoing = fabric->outgoing + exchange->offsets.outgoing;
     iso_ports_bind(exchange);
     iso_status status =
-        iso_messages_bind(messages, landing, outgoing, fabric->channel.communicator, exchange->tag);
+        iso_messages_bind(messages, incoming, outgoing, fabric->channel.communicator, exchange->tag);
     return status == ISO_OK ? iso_linked_bind(exchange) : status;
 }
 
@@ -165,7 +165,7 @@ static bool finds_pulls_only(const iso_exchange *exchange)
 }
 
 /* Whether what slots of this host read of other hosts lands in memory of devices. */
-static bool finds_landing(const iso_exchange *exchange)
+static bool finds_incoming(const iso_exchange *exchange)
 {
     for (int i = 0; i < exchange->messages.in.n_messages; i++)
         if (exchange->messages.in.messages[i].route.to_domain >= 0)
@@ -235,7 +235,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     iso_exchange_resolve(exchange);
     exchange->communicates = finds_communication(exchange);
     exchange->pulls_only = finds_pulls_only(exchange);
-    exchange->lands = finds_landing(exchange);
+    exchange->lands = finds_incoming(exchange);
     exchange->overwrites = finds_overwrites(exchange);
     exchange->committed = true;
     return ISO_OK;

@@ -267,7 +267,7 @@ static bool is_free(lines *l, const flow *f, iso_status *status)
     return !before || has_passed(l, before, status);
 }
 
-static iso_status queue_landing(flow *f)
+static iso_status queue_incoming(flow *f)
 {
     iso_stream *stream = f->message->port->in;
     stream->device->copy(stream, on_device(f, f->done), of_mpi(f, f->done), bytes_of(f, f->done));
@@ -280,7 +280,7 @@ static iso_status receive_on(lines *l, flow *f)
     iso_status status = ISO_OK;
     for (; is_finished(f, &status); f->done++)
         if (is_staged(f))
-            keep_first(&status, report(l, queue_landing(f)));
+            keep_first(&status, report(l, queue_incoming(f)));
     while (f->started < f->chunks && has_turn(l, f) && is_free(l, f, &status) && start_next(f, &status))
         ;
     return status;

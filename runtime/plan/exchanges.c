@@ -518,7 +518,7 @@ done:
 typedef struct travel {
     int count;
     iso_exchange **exchange;
-    iso_block *landing, *outgoing, *device;
+    iso_block *incoming, *outgoing, *device;
     bool devices; /* some exchange has messages in the memory of devices */
 } travel;
 
@@ -528,8 +528,8 @@ static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
     if (!exchange)
         return;
     iso_message_bytes bytes = iso_exchange_message_bytes(exchange);
-    t->landing[t->count] = t->outgoing[t->count] = t->device[t->count] = block;
-    t->landing[t->count].bytes = bytes.landing;
+    t->incoming[t->count] = t->outgoing[t->count] = t->device[t->count] = block;
+    t->incoming[t->count].bytes = bytes.incoming;
     t->outgoing[t->count].bytes = bytes.outgoing;
     t->device[t->count].bytes = bytes.device;
     t->devices |= bytes.device > 0;
@@ -549,14 +549,14 @@ static iso_status place_messages(iso_plan *plan, travel *t)
     add_travel(t, plan->faults, plan->n_instructions, plan->n_instructions);
     add_travel(t, plan->epilogue, plan->n_instructions, plan->n_instructions);
     add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
-    ISO_TRY(iso_memory_plan(t->landing, t->count, &bytes.landing));
+    ISO_TRY(iso_memory_plan(t->incoming, t->count, &bytes.incoming));
     ISO_TRY(iso_memory_plan(t->outgoing, t->count, &bytes.outgoing));
     if (t->devices)
         ISO_TRY(iso_memory_plan(t->device, t->count, &bytes.device));
     for (int i = 0; i < t->count; i++)
         iso_exchange_share_buffers(
             t->exchange[i],
-            (iso_message_bytes){t->landing[i].offset, t->outgoing[i].offset, t->device[i].offset});
+            (iso_message_bytes){t->incoming[i].offset, t->outgoing[i].offset, t->device[i].offset});
     ISO_TRY(iso_fabric_reserve_messages(plan->site->fabric, bytes));
     for (int i = 0; i < t->count; i++)
         ISO_TRY(iso_exchange_commit(t->exchange[i]));
@@ -568,14 +568,14 @@ static iso_status exchanges_commit(iso_plan *plan)
 {
     size_t most = (size_t)plan->n_instructions + (size_t)plan->buckets->count + 3;
     travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
-                .landing = iso_new(most * sizeof(iso_block)),
+                .incoming = iso_new(most * sizeof(iso_block)),
                 .outgoing = iso_new(most * sizeof(iso_block)),
                 .device = iso_new(most * sizeof(iso_block))};
-    iso_status status = t.exchange && t.landing && t.outgoing && t.device
+    iso_status status = t.exchange && t.incoming && t.outgoing && t.device
                             ? place_messages(plan, &t)
                             : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);
     iso_free(t.exchange);
-    iso_free(t.landing);
+    iso_free(t.incoming);
     iso_free(t.outgoing);
     iso_free(t.device);
     return status;

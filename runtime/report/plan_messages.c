@@ -266,7 +266,7 @@ static void pull_all(messages *m, int domain, int first, int count, int begins)
 
 /* The buffers of each exchange: in the memory of the domain's GPU, and in that of the host. */
 typedef struct blocks {
-    iso_block *gpu, *landing, *outgoing;
+    iso_block *gpu, *incoming, *outgoing;
 } blocks;
 
 /* Pinned memory of a host for chunks of so many bytes to, or from, other hosts: a message is from one GPU to one
@@ -281,13 +281,13 @@ static double staged_bytes(const messages *m, double bytes)
 
 static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, int number)
 {
-    double landing = t->far_in + t->near, outgoing = t->far_out;
+    double incoming = t->far_in + t->near, outgoing = t->far_out;
     if (m->gpus) {
-        landing = (m->lands ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
+        incoming = (m->lands ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
         outgoing = staged_bytes(m, t->far_out) + (m->lands ? staged_bytes(m, t->far_in) : 0);
         b->gpu[number].bytes += (size_t)t->area;
     }
-    b->landing[number].bytes += (size_t)landing;
+    b->incoming[number].bytes += (size_t)incoming;
     b->outgoing[number].bytes += (size_t)outgoing;
 }
 
@@ -419,18 +419,18 @@ static void count_weights(messages *m, const blocks *b)
 static iso_status plan_buffers(messages *m, const blocks *b, iso_report_buffers *found)
 {
     int count = m->r->plan->n_instructions + 2;
-    size_t landing = 0, outgoing = 0, gpu = 0;
+    size_t incoming = 0, outgoing = 0, gpu = 0;
     iso_status status = ISO_OK;
     set_times(m->r->plan, b->gpu);
-    set_times(m->r->plan, b->landing);
+    set_times(m->r->plan, b->incoming);
     set_times(m->r->plan, b->outgoing);
     count_exchanges(m, b);
     count_weights(m, b);
     ISO_TRY(m->status);
     ISO_TRY(iso_memory_plan(b->gpu, count, &gpu));
-    ISO_TRY(iso_memory_plan(b->landing, count, &landing));
+    ISO_TRY(iso_memory_plan(b->incoming, count, &incoming));
     ISO_TRY(iso_memory_plan(b->outgoing, count, &outgoing));
-    *found = (iso_report_buffers){.gpu = (double)gpu, .host = (double)landing + (double)outgoing};
+    *found = (iso_report_buffers){.gpu = (double)gpu, .host = (double)incoming + (double)outgoing};
 done:
     return status;
 }

@@ -46,9 +46,8 @@ static const iso_session_option options[] = {
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
     {"collectives", true, false, false, 0, 0, "auto|mpi|nccl",
      "the library that reduces between hosts and between GPUs; auto (the default): Isogrid, in a fixed "
-     "order, "
-     "so that the bits do not depend on hosts and GPUs; mpi: MPI, between hosts; nccl: NCCL, between GPUs. "
-     "MPI and NCCL add in orders of their own",
+     "order, so that the bits do not depend on hosts and GPUs; mpi: MPI, between hosts; nccl: NCCL, between "
+     "GPUs. MPI and NCCL add in orders of their own",
      "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
      "the kernels to use; auto (the default): cpu, even if there are GPUs; cuda: GPUs; reference: plain "

@@ -344,11 +344,11 @@ static void share(iso_fabric *fabric, iso_exchange *const *exchange, size_t more
     iso_message_bytes of[3], all = {0};
     for (int i = 0; i < 3; i++)
         of[i] = iso_exchange_message_bytes(exchange[i]);
-    all.landing = of[0].landing > of[2].landing ? of[0].landing : of[2].landing;
+    all.incoming = of[0].incoming > of[2].incoming ? of[0].incoming : of[2].incoming;
     all.outgoing = of[0].outgoing > of[2].outgoing ? of[0].outgoing : of[2].outgoing;
     for (int i = 0; i < 3 && more == 0; i++)
         iso_exchange_share_buffers(exchange[i], i == 1 ? all : (iso_message_bytes){0});
-    all.landing += of[1].landing + more;
+    all.incoming += of[1].incoming + more;
     all.outgoing += of[1].outgoing + more;
     ck_assert(iso_fabric_reserve_messages(fabric, all) == ISO_OK);
 }

@@ -28,7 +28,7 @@ typedef struct benchmark_slot {
     iso_plan_ops ops;
     double *seconds; /* [ops] of the last round */
     benchmark_room arena, shared, state;
-    void *constants, *scratch, *landing;
+    void *constants, *scratch, *incoming;
     benchmark_instruction *bound; /* [n_instructions] */
     iso_slot_product *products;   /* [n_fused_updates] */
     size_t *variable;             /* [n_variables] offset in the variables' room */
@@ -45,7 +45,7 @@ typedef struct benchmark {
     bool crowded, shared;
     benchmark_slot *slot;
     benchmark_room variables;
-    size_t landing_bytes;
+    size_t incoming_bytes;
     iso_step_info info;
     int64_t bound;               /* made-up indices are below */
     bool whole;                  /* real inputs are indices too */

@@ -167,7 +167,7 @@ static void measure_rooms(const benchmark *r, benchmark_slot *s)
 }
 
 /* The bytes of other hosts' partial sums that the update of a bucket reads at once. */
-static size_t landing_bytes(const benchmark *r, const benchmark_slot *s)
+static size_t incoming_bytes(const benchmark *r, const benchmark_slot *s)
 {
     size_t most = 0;
     for (int b = 0; b < r->plan->buckets->count; b++) {
@@ -204,19 +204,19 @@ static iso_status allocate_all(benchmark *r, double memory)
     for (int s = 0; s < r->n_slots; s++) {
         const benchmark_slot *slot = &r->slot[s];
         planned += (double)(slot->arena.planned + slot->shared.planned + slot->state.planned);
-        r->landing_bytes =
-            landing_bytes(r, slot) > r->landing_bytes ? landing_bytes(r, slot) : r->landing_bytes;
+        r->incoming_bytes =
+            incoming_bytes(r, slot) > r->incoming_bytes ? incoming_bytes(r, slot) : r->incoming_bytes;
     }
     double share = planned > memory ? memory / planned : 1, most = memory / 8 / r->n_slots;
-    if ((double)r->landing_bytes > most)
-        r->landing_bytes = (size_t)most / ISO_ALIGN * ISO_ALIGN;
+    if ((double)r->incoming_bytes > most)
+        r->incoming_bytes = (size_t)most / ISO_ALIGN * ISO_ALIGN;
     ISO_TRY(allocate_room(&r->variables, share, "the weights of a benchmark"));
     for (int s = 0; s < r->n_slots; s++) {
         benchmark_slot *slot = &r->slot[s];
         ISO_TRY(allocate_room(&slot->arena, share, "the arena of a benchmark"));
         ISO_TRY(allocate_room(&slot->shared, share, "the shared area of a benchmark"));
         ISO_TRY(allocate_room(&slot->state, share, "the optimizer's state of a benchmark"));
-        ISO_TRY(iso_alloc(r->landing_bytes, "the messages of a benchmark", &slot->landing));
+        ISO_TRY(iso_alloc(r->incoming_bytes, "the messages of a benchmark", &slot->incoming));
         ISO_TRY(iso_alloc(scratch_bytes(r, slot), "the scratch memory of a benchmark", &slot->scratch));
         ISO_TRY(iso_alloc(r->plan->constant_bytes, "the constants of a plan", &slot->constants));
         iso_bind_constants(r->plan, slot->slot, slot->constants);
@@ -436,7 +436,7 @@ static void benchmark_memory_free(const benchmark *r, benchmark_slot *s)
     iso_free(s->arena.memory);
     iso_free(s->shared.memory);
     iso_free(s->state.memory);
-    iso_free(s->landing);
+    iso_free(s->incoming);
     iso_free(s->scratch);
     iso_free(s->constants);
     iso_free(s->bound);

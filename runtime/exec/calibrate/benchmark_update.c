@@ -62,8 +62,8 @@ static const char *operand(const benchmark_bucket *b, int number, int64_t from)
     size_t at = (size_t)(number - b->here) * iso_padded((size_t)b->part * b->element) +
                 (size_t)(from - b->begin) * b->element;
     size_t block = BLOCK * sizeof(double);
-    return (char *)b->s->landing +
-           (r->landing_bytes > block ? at % (r->landing_bytes - block) / ISO_ALIGN * ISO_ALIGN : 0);
+    return (char *)b->s->incoming +
+           (r->incoming_bytes > block ? at % (r->incoming_bytes - block) / ISO_ALIGN * ISO_ALIGN : 0);
 }
 
 static void update_run(const benchmark_bucket *b, const iso_bucket_run *run)
