@@ -184,7 +184,7 @@ static void check_meeting(int slots)
         for (int b = 0; b < slots; b++) {
             const event *mine = find(a, "end of the step", NULL), *theirs = find(b, "end of the step", NULL);
             ck_assert(find(a, "wait for others", mine)->end >= find(b, "wait for others", theirs)->begin);
-            ck_assert(find(a, "wait until taken", mine)->end >= find(b, "take parts", theirs)->end);
+            ck_assert(find(a, "wait until pulled", mine)->end >= find(b, "pull", theirs)->end);
             ck_assert(find(a, "update", mine)->begin >= find(a, "wait for others", mine)->end - rounding);
         }
 }
