@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "runtime/base/batch.h"
-#include "runtime/data/order_impl.h"
+#include "runtime/data/row_order_impl.h"
 
 /* The components of a row. */
 typedef struct iso_spec {

@@ -18,7 +18,7 @@ iso_status iso_plan_begin_buckets(iso_plan *plan);
 void iso_plan_find_roots(iso_plan *plan);
 /* then assigns memory to every value */
 iso_status iso_plan_assign_buffers(iso_plan *plan);
-/* classes.c: whether there is a kernel for a step's op on every slot, and each of these kernels passes the
+/* slot_classes.c: whether there is a kernel for a step's op on every slot, and each of these kernels passes the
  * test `is`. */
 typedef bool (*iso_kernel_test)(const iso_kernel *kernel, const iso_kernel_call *call);
 bool iso_plan_all_kernels(const iso_plan *plan, int step, iso_kernel_test is);

@@ -103,7 +103,7 @@ void iso_program_list(const iso_program *program, iso_text *lines);
 iso_status iso_program_fuse(iso_program *program);
 void iso_program_free_fused(iso_program *program);
 
-/* ---- resolving a function's mode (resolve.c) ---- */
+/* ---- resolving a function's mode (resolve_mode.c) ---- */
 /* The tensor that replaces each tensor of the graph in this mode: itself, another, or NULL: absent, a zero
  * that is never computed. */
 void iso_resolve(const iso_graph *graph, bool training, iso_tensor **resolved);

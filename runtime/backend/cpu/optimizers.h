@@ -1,4 +1,4 @@
-/* The rules (runtime/backend/rules.h) that have a fast form in float32 (optimizers_body.h), one on each line:
+/* The rules (runtime/backend/update_rules.h) that have a fast form in float32 (optimizers_body.h), one on each line:
  * KERNEL(with, name); `with` is passed through. The others use the reference form. */
 #ifndef ISO_CPU_OPTIMIZERS_H
 #define ISO_CPU_OPTIMIZERS_H

@@ -1,11 +1,11 @@
 /* The updates of the optimizers: one kernel for all variables of a step, from a table in the device's memory. The rules
- * are those of runtime/backend/rules.h, with the same bits as the reference kernels. */
+ * are those of runtime/backend/update_rules.h, with the same bits as the reference kernels. */
 #include <cstring>
 
 #include "runtime/backend/cuda/elements.h"
 #include "runtime/backend/cuda/step_end.h"
 #include "runtime/backend/fault.h"
-#include "runtime/backend/rules.h"
+#include "runtime/backend/update_rules.h"
 
 namespace
 {

@@ -1,4 +1,4 @@
-/* The end of a step in a benchmark: the same works as in apply_updates.c, with synthetic partial sums of other
+/* The end of a step in a benchmark: the same ops as in apply_updates.c, with synthetic partial sums of other
  * hosts. */
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/backend/cpu/reference/reference.h"
-#include "runtime/backend/rules.h"
+#include "runtime/backend/update_rules.h"
 
 #define LOOP(FUNCTION, NAME, T, SQRT)                                                                        \
     static void FUNCTION(int64_t n, void *weights, void *const *slots, const void *gradient,                 \

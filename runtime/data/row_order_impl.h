@@ -1,6 +1,6 @@
 /* The order in which a node's rows are passed on: shuffle, batch and split work on row numbers alone. */
-#ifndef ISO_DATA_ORDER_IMPL_H
-#define ISO_DATA_ORDER_IMPL_H
+#ifndef ISO_DATA_ROW_ORDER_IMPL_H
+#define ISO_DATA_ROW_ORDER_IMPL_H
 
 #include "runtime/base/types.h"
 #include "runtime/data/convert_rows_impl.h"

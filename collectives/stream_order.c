@@ -1,4 +1,4 @@
-#include "collectives/order_impl.h"
+#include "collectives/stream_order_impl.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Order between the streams of slots that reach each other's memory, by events: the host does not wait for what slots
  * have queued. Each slot has three: it has written what others pull, it has read what it pulls, and the last copy of
  * what its rank has received from other hosts is in the memory of its device. */
-#ifndef ISO_ORDER_IMPL_H
-#define ISO_ORDER_IMPL_H
+#ifndef ISO_STREAM_ORDER_IMPL_H
+#define ISO_STREAM_ORDER_IMPL_H
 
 #include "collectives/coll.h"
 #include "runtime/base/device.h"

@@ -1,4 +1,4 @@
-#include "runtime/data/order_impl.h"
+#include "runtime/data/row_order_impl.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * For each rule, SETTINGS declares what is the same for all elements, and ELEMENT updates element i. They
  * take the type T and its square root, and use the arguments of a kernel: weights, slots, gradient, hyper
  * (iso_rule_run). */
-#ifndef ISO_BACKEND_RULES_H
-#define ISO_BACKEND_RULES_H
+#ifndef ISO_BACKEND_UPDATE_RULES_H
+#define ISO_BACKEND_UPDATE_RULES_H
 
 #include "runtime/graph/optimizers/rule.h"
 
