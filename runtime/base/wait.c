@@ -1,16 +1,19 @@
 /* On an otherwise idle machine it is best to spin: a spinning waiter responds within a fraction of a
  * microsecond, a woken one takes tens of microseconds. When other processes run, it is best to sleep: the
  * awaited thread may have lost its core for milliseconds, and a waiter that spins meanwhile uses up its
- * own time slice and is not running when the other continues. The kernel counts how often it preempted a
- * thread (involuntary context switches). While that count grows, other processes are running, and waiters
- * sleep soon. */
+ * own time slice and is not running when the other continues. The kernel counts for how long a thread was ready
+ * to run and had no core. While that is a large part of the time, other processes are running, and waiters sleep
+ * soon. The number of preemptions would not tell: threads of the kernel preempt often, for microseconds.
+ * A woken thread may be put on the core of the one that woke it, and then both lose time to each other, although
+ * other cores are idle. Threads that spin are moved apart. So waiters try again to spin from time to time. */
 #include "runtime/base/wait.h"
 #include "runtime/base/clock.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stddef.h>
-#include <sys/resource.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,15 +24,15 @@ enum {
     ALONE_NS = 50000,     /* after this time it yields between polls: the awaited thread may need this core */
     SPIN_NS = 1000000,    /* after this time it sleeps, on an otherwise idle machine */
     SPIN_BUSY_NS = 5000,  /* the same when other processes run */
-    CHECK_NS = 500000,    /* time between two reads of the preemption count */
+    CHECK_NS = 5000000,   /* time between two reads of the time without a core */
+    TRUST_NS = 200000000, /* other processes are believed in for so long; then the thread tries to spin */
     YIELDS_NS = 50000,    /* crowded: yields for this long, then sleeps */
     PATIENCE_NS = 20000000, /* iso_patience: yields for this long, then sleeps SLEEP_NS at a time */
     SLEEP_NS = 50000,
     LOOK_NS = 200000000, /* a sleeper looks at *over */
 };
-/* More preemptions than BUSY_LOSSES mean other processes; fewer are the system's own work. They are
- * forgotten within FORGOTTEN_NS. */
-static const double BUSY_LOSSES = 2, FORGOTTEN_NS = 1e8;
+/* A thread that had no core for this part of the time shares it with other processes. */
+static const double LOST = 0.1;
 
 static inline void pause_core(void)
 {
@@ -99,22 +102,42 @@ uint32_t iso_count_add(iso_count *count)
 
 /* A thread's knowledge of other threads that want its core. */
 static _Thread_local struct {
-    int64_t checked; /* ns */
-    long n_losses;   /* times it lost the core so far */
-    double lately;
+    int64_t next, checked; /* ns: of the next check, of the last one (0: none counts) */
+    int64_t without;       /* ns at the last check */
+    bool busy;
 } mine;
+
+/* The nanoseconds for which this thread was ready to run and had no core; 0: the kernel does not say. */
+static int64_t time_without_core(void)
+{
+    char text[96] = "";
+    long long ran, without = 0;
+    int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    ssize_t size = read(file, text, sizeof text - 1);
+    close(file);
+    return size > 0 && sscanf(text, "%lld %lld", &ran, &without) == 2 ? without : 0;
+}
+
+/* The first check, and the first one of a new try, only take the time: threads need some to be moved apart. A thread
+ * that sleeps soon loses little time, so while it does, its loss does not tell that other processes have gone. */
+static void check(int64_t now)
+{
+    int64_t without = time_without_core();
+    bool tries = mine.busy;
+    mine.busy =
+        !tries && mine.checked && (double)(without - mine.without) > LOST * (double)(now - mine.checked);
+    mine.checked = tries ? 0 : now;
+    mine.without = without;
+    mine.next = now + (mine.busy ? TRUST_NS : CHECK_NS);
+}
 
 static bool is_busy(int64_t now)
 {
-    struct rusage usage;
-    int64_t since = now - mine.checked;
-    if (since > CHECK_NS && getrusage(RUSAGE_THREAD, &usage) == 0) {
-        mine.lately *= FORGOTTEN_NS / (FORGOTTEN_NS + (double)since);
-        mine.lately += (double)(usage.ru_nivcsw - mine.n_losses);
-        mine.n_losses = usage.ru_nivcsw;
-        mine.checked = now;
-    }
-    return mine.lately >= BUSY_LOSSES;
+    if (now >= mine.next)
+        check(now);
+    return mine.busy;
 }
 
 static bool spin(const iso_count *count, uint32_t value)
