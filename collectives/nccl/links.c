@@ -170,7 +170,8 @@ void iso_links_free(iso_links *links)
     if (!links)
         return;
     for (int i = 0; i < links->n_own; i++) {
-        links->comms->abort(links->own[i].comm);
+        if (links->own[i].comm) /* else the library may not be there */
+            links->comms->abort(links->own[i].comm);
         if (links->own[i].stream && !links->own[i].lent)
             links->own[i].stream->device->destroy_stream(links->own[i].stream);
     }

@@ -11,6 +11,7 @@
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
 #include "collectives/tree.h"
+#include "runtime/base/device_comms.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 #include "tests/support/hosts.h"
@@ -49,6 +50,43 @@ static iso_fabric *make(const iso_topology *topology)
                   iso_error_message());
     return fabric;
 }
+
+/* ---- a device whose library for exchanges cannot be opened, as in a build without NCCL ---- */
+
+static iso_status no_library(void)
+{
+    return iso_error(ISO_FAILED, "there is no library");
+}
+
+static void never_gather(iso_stream *stream, const iso_device_gather *gather)
+{
+    (void)stream, (void)gather;
+    ck_abort_msg("nothing is exchanged");
+}
+
+START_TEST(devices_do_without_a_library)
+{
+    static const iso_device_comms comms = {.open = no_library};
+    static int domain_of_slot[64];
+    iso_device device = *iso_device_cpu();
+    iso_stream *stream = NULL, *streams[64];
+    device.gather = never_gather;
+    device.comms = &comms;
+    ck_assert(device.create_stream(&device, &stream) == ISO_OK);
+    for (int slot = 0; slot < 64; slot++) {
+        domain_of_slot[slot] = slot;
+        streams[slot] = stream;
+    }
+    iso_topology topology = topology_of(2, iso_ranks(ctx), 1);
+    topology.device = &device;
+    topology.domain_of_slot = domain_of_slot;
+    topology.stream_of_slot = streams;
+    iso_fabric_destroy(make(&topology));
+    device.destroy_stream(stream);
+}
+END_TEST
+
+/* ---- areas ---- */
 
 static void try_areas(void)
 {
@@ -514,11 +552,11 @@ int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
-        RUN_TESTS("fabric", 0, areas_are_shared_apart_and_grow, files_in_dev_shm_serve_too, threads_meet,
-                  copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum, what_crosses_hosts_is_counted,
-                  large_messages_arrive_whole, exchanges_travel_together_in_shared_buffers,
-                  the_tree_splits_at_powers_of_two, wrong_topologies_are_refused, wrong_pulls_are_refused,
-                  nothing_is_left))
+        RUN_TESTS("fabric", 0, devices_do_without_a_library, areas_are_shared_apart_and_grow,
+                  files_in_dev_shm_serve_too, threads_meet, copies_of_ones_own_need_nobody,
+                  a_host_sends_one_partial_sum, what_crosses_hosts_is_counted, large_messages_arrive_whole,
+                  exchanges_travel_together_in_shared_buffers, the_tree_splits_at_powers_of_two,
+                  wrong_topologies_are_refused, wrong_pulls_are_refused, nothing_is_left))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
