@@ -1,5 +1,4 @@
 /* isogrid calibrate: measures this machine, and the ops of a model on it, for `isogrid plan --time`. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include "launch/command.h"
 #include "launch/plan_impl.h"
 #include "runtime/backend/backend.h"
+#include "runtime/base/file.h"
 #include "runtime/session/facts.h"
 
 /* ---- options ---- */
@@ -110,21 +110,12 @@ static iso_status describe_machine(iso_context *ctx, iso_calibration *calibratio
 
 static iso_status write_file(const char *path, const iso_calibration *calibration)
 {
-    char other[4096];
     iso_text text = {0};
     iso_calibration_print(calibration, &text);
-    if (text.failed)
-        return iso_no_memory("the text of a calibration");
-    snprintf(other, sizeof other, "%s.new", path);
-    FILE *file = fopen(other, "w");
-    bool written = file && fputs(iso_text_get(&text), file) >= 0;
-    written &= file && fclose(file) == 0;
+    iso_status status = text.failed ? iso_no_memory("the text of a calibration")
+                                    : iso_file_replace(path, text.data, text.length);
     iso_text_free(&text);
-    if (written && rename(other, path) == 0)
-        return ISO_OK;
-    iso_status status = iso_error(ISO_IO, "--out '%s' cannot be written: %s", path, strerror(errno));
-    unlink(other);
-    return status;
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "--out ");
 }
 
 /* ---- measuring ---- */

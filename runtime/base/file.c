@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -117,10 +118,11 @@ static iso_status write_durably(int file, const char *path, const void *data, si
                                                                  : iso_file_failed(path, "writing failed");
 }
 
-iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
+/* `target`: the file to replace; `path`: the name for messages. */
+static iso_status replace(const char *target, const char *path, const void *data, size_t bytes)
 {
     iso_text beside = {0};
-    iso_text_add(&beside, "%s.%ld.new", path, (long)getpid());
+    iso_text_add(&beside, "%s.%ld.new", target, (long)getpid());
     if (beside.failed) {
         iso_text_free(&beside);
         return iso_error(ISO_NO_MEMORY, "no memory for the name of '%s'", path);
@@ -131,11 +133,34 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
         file < 0 ? iso_file_failed(path, "it cannot be written") : write_durably(file, path, data, bytes);
     if (file >= 0 && close(file) && status == ISO_OK)
         status = iso_file_failed(path, "writing failed");
-    if (status == ISO_OK && rename(name, path))
+    if (status == ISO_OK && rename(name, target))
         status = iso_file_failed(path, "it cannot be replaced");
     if (status != ISO_OK && file >= 0)
         unlink(name);
     iso_text_free(&beside);
+    return status;
+}
+
+static iso_status write_in_place(const char *path, const void *data, size_t bytes)
+{
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return iso_file_failed(path, "it cannot be written");
+    iso_status status = iso_file_write(file, data, bytes) ? ISO_OK : iso_file_failed(path, "writing failed");
+    if (close(file) && status == ISO_OK)
+        status = iso_file_failed(path, "writing failed");
+    return status;
+}
+
+iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+        return write_in_place(path, data, bytes);
+    bool link = lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
+    char *target = link ? realpath(path, NULL) : NULL; /* NULL: the link names nothing */
+    iso_status status = replace(target ? target : path, path, data, bytes);
+    free(target);
     return status;
 }
 

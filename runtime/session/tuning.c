@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/file.h"
@@ -108,6 +109,9 @@ static iso_status check_folder(const char *path)
 /* A file that is not there is empty. */
 static iso_status read_file(const char *path, char **text, size_t *size)
 {
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+        return iso_error(ISO_INVALID, "--tune '%s' is no regular file", path);
     FILE *file = fopen(path, "rbe");
     if (!file && errno == ENOENT)
         return (*text = iso_new(1)) ? ISO_OK : iso_no_memory("the file of --tune");
