@@ -18,6 +18,7 @@
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"
+#include "tests/backend/distances.h"
 
 /* As ck_assert_msg, which writes a file each time, but for loops. */
 #define CHECK(condition, ...)                                                                                \
@@ -27,12 +28,6 @@
     } while (0)
 
 enum { MOST_ARRAYS = 8, GUARD = 64, PAGE = 4096 };
-
-/* How far a result may lie from the reference: |a - b| <= relative * |b| + absolute * (largest |b|). Both 0:
- * equal bits. */
-typedef struct tolerance {
-    double relative, absolute;
-} tolerance;
 
 typedef struct trial {
     const char *op;
@@ -69,7 +64,8 @@ typedef struct trial {
     uint32_t by_rows; /* bit i: input i has a row for each row of the output, whose bits are
                                                    those of the row alone; 0: not compared */
     bool fixed_types; /* the op has this form only for these types */
-    tolerance tolerance;
+    bool cancels;     /* little is left of large terms: tests/backend/distances.h */
+    bool tf32;        /* a product or convolution multiplies so */
 } trial;
 
 static uint64_t random_state = 1;
@@ -231,16 +227,44 @@ static inline result run_trial(const trial *t, const iso_backend *backend, size_
     return r;
 }
 
+/* How far output k may lie from the reference: |a - b| <= relative * |b| + absolute * (largest |b|). Both 0: equal
+ * bits. */
+typedef struct tolerance {
+    double relative, absolute;
+} tolerance;
+
+static inline tolerance tolerance_of(const trial *t, int k)
+{
+    const distance *row = distance_of(t->op, t->cancels);
+    CHECK(row != NULL, "op %s has no row in tests/backend/distances.h", t->op);
+    bool narrow = false; /* than float64 */
+    for (int i = 0; i < t->inputs + t->outputs; i++) {
+        iso_dtype dtype = i < t->inputs ? t->in[i].dtype : t->out[i - t->inputs].dtype;
+        narrow |= dtype == ISO_F32 || dtype == ISO_BF16;
+    }
+    tolerance near = {strtod(row->relative, NULL), strtod(row->largest, NULL)};
+    if (distance_is_none(row))
+        return near;
+    if (t->tf32)
+        near.absolute = strtod(TF32_LARGEST, NULL);
+    const double factor = narrow ? 1 : strtod(FLOAT64_FACTOR, NULL);
+    near.relative *= factor, near.absolute *= factor;
+    if (t->out[k].dtype == ISO_BF16)
+        near.relative = ldexp(1, -BFLOAT16_BITS);
+    return near;
+}
+
 static inline void compare(const trial *t, const result *want, const result *got)
 {
     for (int k = 0; k < t->outputs; k++) {
+        const tolerance near_enough = tolerance_of(t, k);
         double largest = 0;
         int64_t n = iso_array_count(&t->out[k]);
         for (int64_t i = 0; i < n; i++)
             largest = fmax(largest, fabs(iso_index_element(&want->out[k], i)));
         for (int64_t i = 0; i < n; i++) {
             double a = iso_index_element(&got->out[k], i), b = iso_index_element(&want->out[k], i);
-            bool near = fabs(a - b) <= t->tolerance.relative * fabs(b) + t->tolerance.absolute * largest;
+            bool near = fabs(a - b) <= near_enough.relative * fabs(b) + near_enough.absolute * largest;
             CHECK(near || a == b || (isnan(a) && isnan(b)),
                   "%s, %s: kernel %s gave %.9g for element %lld of output %d, the reference %.9g",
                   describe(t), iso_isa_name(iso_cpu_isa()), got->kernel, a, (long long)i, k, b);

@@ -4,8 +4,7 @@
 
 #include "tests/backend/cases_more.h"
 
-/* The same with another type in place of float32. Sums and functions of float64 are exact to its roundings;
- * a result in bfloat16 is rounded once, so it may be the neighbour. */
+/* The same with another type in place of float32. */
 static inline bool in_type(const trial *t, iso_dtype dtype, trial *other)
 {
     bool any = false;
@@ -15,11 +14,6 @@ static inline bool in_type(const trial *t, iso_dtype dtype, trial *other)
         any |= array->dtype == ISO_F32;
         array->dtype = array->dtype == ISO_F32 ? dtype : array->dtype;
     }
-    bool exactly = t->tolerance.relative == 0 && t->tolerance.absolute == 0;
-    if (dtype == ISO_F64)
-        other->tolerance = (tolerance){t->tolerance.relative * 1e-6, t->tolerance.absolute * 1e-6};
-    else if (!exactly)
-        other->tolerance.relative = 0x1p-7;
     return any && !t->fixed_types;
 }
 
