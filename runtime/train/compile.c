@@ -189,8 +189,9 @@ static iso_status make_functions(iso_model *model, const iso_results *results, i
     training.updates[0] = update;
     training.training = true;
     ISO_TRY(iso_graph_search_layouts(model->graph, &training));
-    ISO_TRY(iso_function_create_with(model->graph, &model->evaluation, &options, sizeof options));
+    /* Training first: if memory does not suffice, the message has all that the model needs. */
     ISO_TRY(iso_function_create_with(model->graph, &model->training, &training, sizeof training));
+    ISO_TRY(iso_function_create_with(model->graph, &model->evaluation, &options, sizeof options));
 done:
     return status;
 }

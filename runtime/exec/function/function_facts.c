@@ -1,4 +1,6 @@
 /* Facts about a function's plans: figures, and the plan as data and as text. */
+#include <inttypes.h>
+
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/exec/function/function_impl.h"
@@ -151,8 +153,9 @@ iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
     return ISO_OK;
 }
 
-/* "the plan needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the host's memory: " */
-static void state_memory(const iso_function *function, const iso_plan_report *report, bool smallest,
+/* "'training' of a batch of 64 rows needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the host's
+ * memory: " */
+static void state_memory(const iso_function *function, const iso_plan *plan, const iso_plan_report *report,
                          iso_text *text)
 {
     const iso_report_memory *m = &report->gpu;
@@ -164,16 +167,30 @@ static void state_memory(const iso_function *function, const iso_plan_report *re
                 {", workspaces ", m->buffers},  {"), and ", report->host.total}};
     char bytes[32];
     iso_text_scaled((double)m->total, "B", bytes, sizeof bytes);
-    if (smallest)
-        iso_text_add(text, "'%s' of a batch of 1 row", function->name);
-    else
-        iso_text_add(text, "the plan");
-    iso_text_add(text, " needs %s on a GPU of %d slot%s ", bytes, report->n_gpu_slots,
+    iso_text_add(text, "'%s' of a batch of %" PRId64 " row%s needs %s on a GPU of %d slot%s ", function->name,
+                 plan->rows, plan->rows == 1 ? "" : "s", bytes, report->n_gpu_slots,
                  report->n_gpu_slots == 1 ? "" : "s");
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++)
         iso_text_add(text, "%s%s", uses[i].before,
                      iso_text_scaled((double)uses[i].bytes, "B", bytes, sizeof bytes));
-    iso_text_add(text, " of the host's memory: ");
+    iso_text_add(text, " of the host's memory");
+}
+
+/* ", besides 272 kB of the optimizer of 'training'": what another function holds on a GPU of this plan. All functions
+ * share the weights, and memory for activations and workspaces. */
+static void state_held(const iso_function *function, const iso_function *other, iso_text *text)
+{
+    iso_plan *plan = NULL;
+    iso_plan_report *report = NULL;
+    char bytes[32];
+    if (other == function || other->buckets.count == 0)
+        return;
+    if (iso_plan_create(other->program, &other->buckets, &other->runtime->site, 1, &plan) == ISO_OK &&
+        iso_plan_report_create(plan, &report) == ISO_OK && report->gpu.optimizer > 0)
+        iso_text_add(text, ", besides %s of the optimizer of '%s'",
+                     iso_text_scaled((double)report->gpu.optimizer, "B", bytes, sizeof bytes), other->name);
+    iso_plan_report_destroy(report);
+    iso_plan_destroy(plan);
 }
 
 iso_status iso_function_explain_memory(const iso_function *function, const iso_plan *plan, iso_status status)
@@ -190,8 +207,12 @@ iso_status iso_function_explain_memory(const iso_function *function, const iso_p
     if (!plan &&
         iso_plan_create(function->program, &function->buckets, &runtime->site, 1, &smallest) == ISO_OK)
         plan = smallest;
-    if (plan && iso_plan_report_create(plan, &report) == ISO_OK)
-        state_memory(function, report, smallest != NULL, &needs);
+    if (plan && iso_plan_report_create(plan, &report) == ISO_OK) {
+        state_memory(function, plan, report, &needs);
+        for (const iso_function *other = runtime->functions; other; other = other->next)
+            state_held(function, other, &needs);
+        iso_text_add(&needs, ": ");
+    }
     iso_error(status, "%s%s", iso_text_get(&needs), iso_text_get(&message));
     iso_plan_report_destroy(report);
     iso_plan_destroy(smallest);
