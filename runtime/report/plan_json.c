@@ -140,6 +140,9 @@ static json_t *whole(const iso_plan_report *r)
     if (object && r->n_gpu_slots > 0) {
         json_object_set_new(object, "gpu_memory", memory(&r->gpu));
         json_object_set_new(object, "slots_per_gpu", json_integer(r->n_gpu_slots));
+        json_object_set_new(object, "nccl_memory",
+                            json_pack("{si sI sI}", "peers", r->nccl_peers, "least",
+                                      (json_int_t)r->nccl_least, "most", (json_int_t)r->nccl_most));
     }
     if (object && r->flops_again > 0)
         json_object_set_new(object, "again",

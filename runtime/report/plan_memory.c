@@ -18,6 +18,11 @@ enum {
     MANY = 256 /* copies of one variable in a domain; if there are more, the loss to alignment is estimated */
 };
 
+/* What NCCL (2.18 to 2.28) takes of a GPU's memory for each channel to another GPU of the host: a buffer to receive,
+ * of 4 MiB and those of two other protocols, and one to send, both in whole 2 MiB. Between two GPUs it uses 2
+ * channels over PCIe, and over NVLink up to 32. */
+enum { NCCL_CHANNEL = 12 << 20, NCCL_LEAST = 2, NCCL_MOST = 32 };
+
 /* ---- weights ---- */
 
 static int64_t weights_of_slot(const iso_reporter *r)
@@ -209,11 +214,23 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
     add_up(memory);
 }
 
+static void count_nccl(const iso_reporter *r, int domain)
+{
+    iso_plan_report *report = r->report;
+    if (r->plan->site->between_devices != ISO_BETWEEN_LINKS)
+        return;
+    for (int d = 0; d < r->n_domains; d++)
+        report->nccl_peers += d != domain && r->domain_host[d] == r->domain_host[domain];
+    report->nccl_least = (int64_t)report->nccl_peers * NCCL_LEAST * NCCL_CHANNEL;
+    report->nccl_most = (int64_t)report->nccl_peers * NCCL_MOST * NCCL_CHANNEL;
+}
+
 /* Where slots compute on GPUs. messages: bytes in memory of the host. */
 static void sum_gpus(const iso_reporter *r, int domain, double messages)
 {
     iso_plan_report *report = r->report;
     report->n_gpu_slots = slots_of(r, domain);
+    count_nccl(r, domain);
     add_domain(r, domain, &report->gpu);
     add_up(&report->gpu);
     report->host.buffers =
@@ -250,13 +267,25 @@ static bool has_halos(const iso_reporter *r)
     return false;
 }
 
-/* Domain number i to examine, -1 after the last: every domain if there are few, else one near the edge and one
- * in the middle. */
+/* The first domain of a host. */
+static int domain_of_host(const iso_reporter *r, int host)
+{
+    int d = 0;
+    while (d < r->n_domains && r->domain_host[d] != host)
+        d++;
+    return d < r->n_domains ? d : 0;
+}
+
+/* Domain number i to examine, -1 after the last: every domain if there are few, else one of each host if these are
+ * few, one near the edge and one in the middle. */
 static int domain_to_look_at(const iso_reporter *r, int i)
 {
+    int hosts = r->report->n_hosts <= ISO_REPORT_FEW_DOMAINS ? r->report->n_hosts : 0;
     if (r->n_domains <= ISO_REPORT_FEW_DOMAINS)
         return i < r->n_domains ? i : -1;
-    return i == 0 ? 1 : i == 1 ? r->n_domains / 2 : -1;
+    if (i < hosts)
+        return domain_of_host(r, i);
+    return i == hosts ? 1 : i == hosts + 1 ? r->n_domains / 2 : -1;
 }
 
 /* The domain that needs the most memory. With halos and on GPUs, it is the domain with the largest messages among

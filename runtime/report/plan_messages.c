@@ -1,7 +1,8 @@
 /* A plan's report: the buffers of messages. What a host and one of its memory domains send and receive is counted
  * as exchanges find it: each part of a pull that another host, or another domain of the slot's host, combines is one
- * operand (collectives/tree.h), and is sent once. If there are many domains, the host is assumed to send as much as
- * it receives. */
+ * operand (collectives/tree.h), and is sent once. If there are many pulls, the host is assumed to send as much as it
+ * receives, which is so where all hosts have as many slots. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/base/hash.h"
@@ -13,6 +14,8 @@
 /* Number of slots of the domain that are examined, on meshes of up to MANY slots and on larger ones; the
  * others are assumed to be like the last of these. */
 enum { LOOKED_AT = 16, MANY = 1024, LOOKED_AT_OF_MANY = 3, NO_BUCKETS = -1 };
+/* Sources of pulls that are visited at most so that what a host sends is counted. */
+static const double MOST_VISITS = 1 << 20;
 
 /* Bytes of one exchange. */
 typedef struct traffic {
@@ -22,12 +25,17 @@ typedef struct traffic {
     double area;            /* in the memory of the GPU of the host that has most */
 } traffic;
 
+/* Bytes of one exchange in the memory of a domain's GPU: messages between GPUs of the host, and of other hosts. */
+typedef struct device_area {
+    double linked, ports;
+} device_area;
+
 typedef struct messages {
     const iso_reporter *r;
     int domain, host;            /* whose bytes are counted */
     int first_domain, n_domains; /* of the host */
     int *slots, n_slots;         /* of the host, in the mesh's order */
-    bool few;                    /* domains: what all of them pull is counted */
+    bool few;                    /* pulls: those of all domains are counted */
     bool gpus, lands;            /* messages from other hosts land in the memory of GPUs */
     iso_between_devices between;
     int *source;                   /* [slots] room: of a pull */
@@ -36,11 +44,11 @@ typedef struct messages {
     int reader;                    /* the slot that pulls */
     int tensor;                    /* differs between the tensors of an exchange */
     size_t element;
-    iso_table known;       /* operands of the exchange */
-    traffic found;         /* of the exchange, so far */
-    double *area, *before; /* [n_domains of the host] in the memory of the domain's GPU; room */
+    iso_table known;            /* operands of the exchange */
+    traffic found;              /* of the exchange, so far */
+    device_area *area, *before; /* [n_domains of the host] of the exchange, so far; room */
     iso_status status;
-    int *met;              /* [slots] the number of the exchange in which the domain was last met */
+    int *met, *met_host;   /* [slots] the number of the exchange in which the domain, or host, was last met */
     int exchange, senders; /* the number of this exchange, and the domains that it is pulled from */
 } messages;
 
@@ -81,10 +89,9 @@ static void meet(messages *m, int count)
     }
 }
 
-/* In the memory of the GPU of a domain of the host. */
-static void add_to_area(messages *m, int domain, double bytes)
+static device_area *area_of(const messages *m, int domain)
 {
-    m->area[domain - m->first_domain] += bytes;
+    return &m->area[domain - m->first_domain];
 }
 
 /* An operand of a domain for a reader in another one of its host. */
@@ -99,11 +106,11 @@ static void pass_within(messages *m, uint64_t key, double bytes, iso_memory_loca
     if (m->between != ISO_BETWEEN_LINKS)
         return;
     if (to.host == m->host) {
-        add_to_area(m, from.domain, bytes);
-        add_to_area(m, to.domain, bytes);
+        area_of(m, from.domain)->linked += bytes;
+        area_of(m, to.domain)->linked += bytes;
     } else { /* as much as this host combines for that one */
         for (int i = 0; i < m->n_domains; i++)
-            m->area[i] += 2 * bytes / m->n_domains;
+            m->area[i].linked += 2 * bytes / m->n_domains;
     }
 }
 
@@ -128,14 +135,14 @@ static void receive(messages *m, const iso_tree_node *node, double bytes)
     int slot = m->slots[(m->reader + m->source[node->begin]) % m->n_slots];
     m->found.far_in += bytes;
     if (m->lands)
-        add_to_area(m, m->r->plan->site->domain_of_slot[slot], bytes);
+        area_of(m, m->r->plan->site->domain_of_slot[slot])->ports += bytes;
 }
 
 static void send(messages *m, const iso_tree_node *node, double bytes)
 {
     int slot = m->source[node->begin + m->reader % node->count];
     m->found.far_out += bytes;
-    add_to_area(m, m->r->plan->site->domain_of_slot[slot], bytes);
+    area_of(m, m->r->plan->site->domain_of_slot[slot])->ports += bytes;
 }
 
 static void pass(messages *m, const iso_box *region, const iso_tree_node *node, double bytes)
@@ -236,8 +243,10 @@ static void add_others(messages *m, const traffic *before, int count)
     found->near_in += count * (found->near_in - before->near_in);
     found->far_in += count * (found->far_in - before->far_in);
     found->far_out += count * (found->far_out - before->far_out);
-    for (int i = 0; i < m->n_domains; i++)
-        m->area[i] += count * (m->area[i] - m->before[i]);
+    for (int i = 0; i < m->n_domains; i++) {
+        m->area[i].linked += count * (m->area[i].linked - m->before[i].linked);
+        m->area[i].ports += count * (m->area[i].ports - m->before[i].ports);
+    }
 }
 
 /* What the slots of one domain pull in an exchange: of these moves, and of the gradients of the buckets that begin
@@ -302,7 +311,7 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
 {
     const iso_reporter *r = m->r;
     iso_report_op *op = &r->report->ops[number < r->plan->n_instructions ? number : r->report->n_ops - 1];
-    double most = 0;
+    device_area most = {0, 0};
     iso_table_clear(&m->known);
     m->found = (traffic){0};
     memset(m->area, 0, (size_t)m->n_domains * sizeof *m->area);
@@ -316,8 +325,9 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
         m->found.area += m->found.far_in / m->n_domains;
     }
     for (int i = 0; i < m->n_domains; i++)
-        most = m->area[i] > most ? m->area[i] : most;
-    m->found.area += most;
+        most = (device_area){fmax(most.linked, m->area[i].linked), fmax(most.ports, m->area[i].ports)};
+    m->found.area +=
+        most.linked + most.ports; /* the messages of other hosts lie behind the longest of the others */
     add_to_blocks(m, &m->found, b, number);
     note_arrivals(op, m->found.far_in + m->found.near_in, m->senders);
 }
@@ -351,23 +361,6 @@ static void set_times(const iso_plan *plan, iso_block *block)
 
 /* ---- new weights ---- */
 
-/* The other domains that share the update of a bucket with this one: of its host, and of others. */
-static void find_sharers(messages *m, int number, int *near, int *far)
-{
-    const iso_site *site = m->r->plan->site;
-    int slot = m->r->by_domain[m->r->domain_begin[m->domain]], met = ++m->exchange;
-    int count = iso_group_slots(m->r->mesh, iso_report_update_axes(m->r, number), slot, m->source);
-    *near = *far = 0;
-    m->met[m->domain] = met;
-    for (int i = 0; i < count; i++) {
-        int other = m->source[i], of = site->domain_of_slot[other];
-        bool fresh = m->met[of] != met;
-        m->met[of] = met;
-        *near += fresh && site->host_of_slot[other] == m->host;
-        *far += fresh && site->host_of_slot[other] != m->host;
-    }
-}
-
 /* Of the host's domains. */
 static int most_slots(const messages *m)
 {
@@ -378,25 +371,70 @@ static int most_slots(const messages *m)
     return most;
 }
 
-/* The new weights of a bucket that a domain receives, from those that share its update. Domains of a host that share
- * it get the same from other hosts, which send it once. */
+/* The slots that share an update, and so receive its new weights from each other, as one of them sees it. */
+typedef struct sharers {
+    int all, on_host, in_domain; /* slots */
+    int domains, near;           /* other domains: all, and those of the host */
+    int hosts;                   /* other hosts */
+} sharers;
+
+static sharers find_sharers(messages *m, uint32_t axes, int slot)
+{
+    const iso_site *site = m->r->plan->site;
+    int met = ++m->exchange;
+    sharers found = {.all = iso_group_slots(m->r->mesh, axes, slot, m->source)};
+    m->met[m->domain] = m->met_host[m->host] = met;
+    for (int i = 0; i < found.all; i++) {
+        int domain = site->domain_of_slot[m->source[i]], host = site->host_of_slot[m->source[i]];
+        bool fresh = m->met[domain] != met;
+        found.on_host += host == m->host;
+        found.in_domain += domain == m->domain;
+        found.domains += fresh;
+        found.near += fresh && host == m->host;
+        found.hosts += m->met_host[host] != met;
+        m->met[domain] = m->met_host[host] = met;
+    }
+    return found;
+}
+
+/* The new values of a copy that the domain holds, of so many bytes. Each slot that shares the update has an equal
+ * part, which goes to the other domains of its host, and once to each other host. Other domains of the host are taken
+ * to hold the same copies, or as many. */
+static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
+{
+    double part = bytes / s->all;
+    double on_host = part * m->n_domains / (s->near + 1); /* a slot's part of each such copy of the host */
+    double far_in = on_host * (s->all - s->on_host);
+    if (m->between != ISO_BETWEEN_PEERS && s->near > 0) {
+        t->near_in += part * (s->on_host - s->in_domain);
+        t->near += on_host * s->on_host;
+    }
+    if (m->between == ISO_BETWEEN_LINKS)
+        t->area += part * (s->on_host - s->in_domain + s->in_domain * s->near);
+    t->far_in += far_in;
+    t->far_out += on_host * s->on_host * s->hosts;
+    t->area += part * s->in_domain * s->hosts + (m->lands ? far_in * most_slots(m) / m->n_slots : 0);
+}
+
+/* The new weights of a bucket. */
 static traffic weights_traffic(messages *m, int number, int *senders)
 {
-    int near, far;
-    double bytes = m->r->bucket_weights[number] / m->r->n_domains;
-    find_sharers(m, number, &near, &far);
-    *senders = near + far;
-    if (near + far == 0)
-        return (traffic){0};
-    double within = m->between == ISO_BETWEEN_PEERS ? 0 : bytes * near / (near + far),
-           from_hosts = bytes * far / (near + far) * m->n_domains / (near + 1),
-           share = (double)most_slots(m) / m->n_slots;
-    return (traffic){.near_in = within,
-                     .near = near ? within * m->n_domains / near : 0,
-                     .far_in = from_hosts,
-                     .far_out = from_hosts,
-                     .area = (m->between == ISO_BETWEEN_LINKS ? 2 * within : 0) +
-                             from_hosts * share * (m->lands ? 2 : 1)};
+    const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
+    uint32_t axes = iso_report_update_axes(m->r, number);
+    traffic t = {0};
+    *senders = 0;
+    for (int i = 0; i < bucket->n_members; i++) {
+        const iso_variable *variable = bucket->members[i].variable;
+        const iso_layout *layout = &m->r->program->variable_layout[variable->id];
+        const iso_copies *copies = &m->r->copies[iso_layout_sharded_axes(layout)];
+        for (int k = copies->first[m->domain]; k < copies->first[m->domain + 1]; k++) {
+            sharers s = find_sharers(m, axes, copies->holders[k]);
+            iso_box box = iso_layout_box(m->r->mesh, layout, &variable->shape, copies->holders[k]);
+            add_copy(m, &s, (double)iso_box_count(&box) * (double)iso_dtype_size(bucket->dtype), &t);
+            *senders = s.domains > *senders ? s.domains : *senders;
+        }
+    }
+    return t;
 }
 
 /* Bucket by bucket in the next step, or all at the end of this one. */
@@ -415,6 +453,12 @@ static void count_weights(messages *m, const blocks *b)
 }
 
 /* ---- the whole ---- */
+
+static bool has_few_pulls(const iso_reporter *r)
+{
+    double slots = r->mesh->n_slots, exchanged = r->plan->n_moves + r->plan->buckets->count;
+    return r->n_domains <= ISO_REPORT_FEW_DOMAINS || slots * slots * exchanged <= MOST_VISITS;
+}
 
 static iso_status plan_buffers(messages *m, const blocks *b, iso_report_buffers *found)
 {
@@ -456,16 +500,13 @@ static void look_at_host(messages *m)
 iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buffers *found)
 {
     size_t slots = (size_t)r->mesh->n_slots, count = (size_t)r->plan->n_instructions + 2;
-    messages m = {.r = r,
-                  .domain = domain,
-                  .host = r->domain_host[domain],
-                  .few = r->n_domains <= ISO_REPORT_FEW_DOMAINS};
+    messages m = {.r = r, .domain = domain, .host = r->domain_host[domain], .few = has_few_pulls(r)};
     iso_status status = ISO_OK;
     *found = (iso_report_buffers){0};
     if (r->plan->site->one_domain)
         return ISO_OK;
     iso_block *block = iso_new(3 * count * sizeof *block);
-    m.slots = iso_new(3 * slots * sizeof *m.slots);
+    m.slots = iso_new(4 * slots * sizeof *m.slots);
     m.location = iso_new(slots * sizeof *m.location);
     m.nodes = iso_new(2 * slots * sizeof *m.nodes);
     m.area = iso_new(2 * slots * sizeof *m.area);
@@ -474,6 +515,7 @@ iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buf
     } else {
         m.source = m.slots + slots;
         m.met = m.source + slots;
+        m.met_host = m.met + slots;
         m.before = m.area + slots;
         look_at_host(&m);
         status = plan_buffers(&m, &(blocks){block, block + count, block + 2 * count}, found);

@@ -236,7 +236,7 @@ static void print_memory(const printer *p)
     const iso_plan_report *r = p->report;
     bool gpus = r->n_gpu_slots > 0;
     const iso_report_memory *s = &r->slot, *m = gpus ? &r->gpu : &r->host;
-    char a[32];
+    char a[32], b[32];
     iso_text name = {0};
     iso_text_add(p->text, "\n  %-12s  %8s  %8s\n", gpus ? "GPU memory" : "memory", "a slot",
                  gpus ? "a GPU" : "a host");
@@ -249,6 +249,12 @@ static void print_memory(const printer *p)
     if (gpus)
         iso_text_add(p->text, "  %d slot%s on the fullest GPU; memory of a host: %s\n", r->n_gpu_slots,
                      r->n_gpu_slots == 1 ? "" : "s", bytes_text((double)r->host.total, a));
+    if (r->nccl_peers > 0)
+        iso_text_add(
+            p->text,
+            "  not counted: %s (PCIe) to %s (NVLink) that NCCL takes for %d other GPU%s of the host\n",
+            bytes_text((double)r->nccl_least, a), bytes_text((double)r->nccl_most, b), r->nccl_peers,
+            r->nccl_peers == 1 ? "" : "s");
     name_op(&r->ops[r->peak], &name);
     iso_text_add(p->text, "  at most %s of a slot in use, at %d: %s\n", bytes_text((double)r->peak_bytes, a),
                  r->peak, iso_text_get(&name));

@@ -139,6 +139,10 @@ typedef struct iso_plan_report {
      * that of the fullest GPU, which n_gpu_slots share; `host` is memory of the host. */
     iso_report_memory gpu;
     int n_gpu_slots;
+    /* Other GPUs of its host with which it exchanges by NCCL, and the bytes, not in `gpu`, that NCCL takes there for
+     * itself: at least, over PCIe, and at most, over NVLink switches. */
+    int nccl_peers;
+    int64_t nccl_least, nccl_most;
     int peak;           /* the op at which most memory is live */
     int64_t peak_bytes; /* of a slot at that op, including weights */
     int heaviest;

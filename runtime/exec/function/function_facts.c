@@ -153,8 +153,8 @@ iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
     return ISO_OK;
 }
 
-/* "'training' of a batch of 64 rows needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the host's
- * memory: " */
+/* "'training' of a batch of 64 rows needs 74.5 MB on a GPU of 2 slots (weights 1.08 MB, ...), and 730 kB of the
+ * host's memory" */
 static void state_memory(const iso_function *function, const iso_plan *plan, const iso_plan_report *report,
                          iso_text *text)
 {
