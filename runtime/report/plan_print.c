@@ -256,7 +256,7 @@ static void print_memory(const printer *p)
             bytes_text((double)r->nccl_least, a), bytes_text((double)r->nccl_most, b), r->nccl_peers,
             r->nccl_peers == 1 ? "" : "s");
     name_op(&r->ops[r->peak], &name);
-    iso_text_add(p->text, "  at most %s of a slot in use, at %d: %s\n", bytes_text((double)r->peak_bytes, a),
+    iso_text_add(p->text, "  peak of a slot: %s, at op %d: %s\n", bytes_text((double)r->peak_bytes, a),
                  r->peak, iso_text_get(&name));
     iso_text_free(&name);
 }
