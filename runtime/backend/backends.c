@@ -69,10 +69,10 @@ static iso_status refuse(const char *name, const iso_backend *named)
     iso_text all = {0};
     add_all(named, &all);
     iso_status status =
-        named
-            ? iso_error(ISO_INVALID, "the backend '%s' cannot be used here: %s; this build has %s", name,
-                        why_not(named), iso_text_get(&all))
-            : iso_error(ISO_INVALID, "there is no backend '%s'; this build has %s", name, iso_text_get(&all));
+        named ? iso_error(ISO_INVALID, "the backend '%s' cannot be used here: %s; the backends are %s", name,
+                          why_not(named), iso_text_get(&all))
+              : iso_error(ISO_INVALID, "there is no backend '%s'; the backends are %s", name,
+                          iso_text_get(&all));
     iso_text_free(&all);
     return status;
 }
