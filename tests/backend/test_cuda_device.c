@@ -302,7 +302,7 @@ END_TEST
 static bool begin_device(void)
 {
     if (!getenv("ISOGRID_CUDA_LIBRARY") && !test_cuda_library()) {
-        report_skipped("the backend cuda", "this build has no headers of CUDA");
+        report_skipped("the backend cuda", "this build has no CUDA");
         return false;
     }
     if (iso_backend_find("cuda", &gpu) != ISO_OK) {

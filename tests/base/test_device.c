@@ -26,7 +26,7 @@ static void find_devices(void)
     if (cuda)
         devices[n_devices++] = cuda->device(0);
     else
-        report_skipped("the device of CUDA", "this build has no headers of CUDA");
+        report_skipped("the device of CUDA", "this build has no CUDA");
 }
 
 START_TEST(copies_and_fills_are_done_when_the_host_has_waited)

@@ -126,7 +126,7 @@ int main(void)
 {
     cuda = test_cuda_library();
     if (!cuda) {
-        report_skipped("the device of CUDA", "this build has no headers of CUDA");
+        report_skipped("the device of CUDA", "this build has no CUDA");
         return 77;
     }
     return RUN_TESTS("the device of CUDA", 60, out_of_memory_names_the_bytes_that_are_needed_and_free,

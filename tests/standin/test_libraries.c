@@ -616,7 +616,7 @@ static bool begin_all(void)
 int main(void)
 {
     if (!begin_all()) {
-        report_skipped("the libraries of the backend cuda", "this build has no headers of CUDA");
+        report_skipped("the libraries of the backend cuda", "this build has no CUDA");
         return 77;
     }
     int failed = real_cudnn ? RUN_TESTS("real cuDNN", 300, convolutions_agree, fused_convolutions_are_planned)

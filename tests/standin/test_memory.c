@@ -74,7 +74,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     if (!test_cuda_library()) {
-        report_skipped("the backend cuda", "this build has no headers of CUDA");
+        report_skipped("the backend cuda", "this build has no CUDA");
         return 77;
     }
     setenv("ISOGRID_BACKEND", "cuda", 1);

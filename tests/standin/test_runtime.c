@@ -537,7 +537,7 @@ int main(void)
 #else
 int main(void)
 {
-    puts("skipped: the stand-in for the CUDA runtime: this build has no headers of CUDA");
+    puts("skipped: the stand-in for the CUDA runtime: this build has no CUDA");
     return 77;
 }
 #endif
