@@ -233,60 +233,81 @@ static void force_into_buckets(assigner *s)
         }
 }
 
-static int bucket_begin(const assigner *s, int b)
+/* The first instruction that writes a member's gradient where it is stored; the end of the step, if that copies it
+ * there. */
+static int member_begin(const assigner *s, int b, int m)
 {
-    const iso_bucket *bucket = &s->plan->buckets->buckets[b];
-    int begin = s->plan->n_instructions;
-    for (int m = 0; m < bucket->n_members; m++) {
-        int root = root_of(s, s->program->changes[bucket->members[m].change].value);
-        if (!s->plan->member_copied[b][m] && s->live_range[root].begin < begin)
-            begin = s->live_range[root].begin;
-    }
-    return begin;
+    int root = root_of(s, s->program->changes[s->plan->buckets->buckets[b].members[m].change].value);
+    return s->plan->member_copied[b][m] ? s->plan->n_instructions : s->live_range[root].begin;
 }
 
-static iso_status plan_shared(assigner *s, iso_block *block, int *owner)
+/* Buckets lie one after the other at the begin of the shared area, since all of them live at the end of a step. The
+ * memory of a gradient is free until the gradient is computed. */
+static int place_buckets(const assigner *s, iso_block *block)
 {
     iso_plan *plan = s->plan;
-    int n = 0, end = plan->n_instructions;
-    for (int v = 0; v < s->program->n_values; v++)
-        if (plan->root[v] == v && s->live_range[v].defined && s->live_range[v].shared &&
-            !s->live_range[v].forced && !is_fixed(s, v)) {
-            owner[n] = v;
-            block[n++] = (iso_block){
-                .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
-        }
-    int values = n;
-    for (int b = 0; b < plan->buckets->count; b++)
-        block[n++] =
-            (iso_block){.bytes = iso_plan_stored_bytes(plan, b), .begin = bucket_begin(s, b), .end = end};
-    block[n++] = (iso_block){.bytes = 2 * sizeof(double), .begin = 0, .end = end};
-    iso_status status = ISO_OK;
-    ISO_TRY(iso_memory_plan(block, n, &plan->shared_bytes));
-    for (int i = 0; i < values; i++)
-        plan->location[owner[i]] = (iso_location){.kind = ISO_LOCATION_SHARED, .offset = block[i].offset};
-    for (int b = 0; b < plan->buckets->count; b++)
-        plan->bucket_offset[b] = block[values + b].offset;
-    plan->fault_offset = block[n - 1].offset;
-done:
-    return status;
-}
-
-static iso_status plan_arena(assigner *s, iso_block *block, int *owner)
-{
-    iso_plan *plan = s->plan;
+    size_t end = 0;
     int n = 0;
-    for (int v = 0; v < s->program->n_values; v++)
-        if (plan->root[v] == v && s->live_range[v].defined && !s->live_range[v].shared &&
-            !s->live_range[v].forced && !is_fixed(s, v)) {
-            owner[n] = v;
-            block[n++] = (iso_block){
-                .bytes = bytes_of(s, v), .begin = s->live_range[v].begin, .end = s->live_range[v].end};
+    for (int b = 0; b < plan->buckets->count; b++) {
+        const iso_bucket *bucket = &plan->buckets->buckets[b];
+        size_t element = iso_dtype_size(bucket->dtype);
+        plan->bucket_offset[b] = end;
+        end += iso_padded(iso_plan_stored_bytes(plan, b));
+        for (int m = 0; m < bucket->n_members; m++) {
+            plan->member_live[b][m] = member_begin(s, b, m);
+            if (iso_plan_fused_of(plan, b, m) < 0)
+                block[n++] = (iso_block){.bytes = (size_t)bucket->members[m].capacity * element,
+                                         .begin = plan->member_live[b][m],
+                                         .end = plan->n_instructions,
+                                         .offset = plan->bucket_offset[b] +
+                                                   (size_t)plan->member_stored[b][m] * element};
         }
+    }
+    plan->fault_offset = end;
+    block[n++] = (iso_block){.bytes = 2 * sizeof(double), .end = plan->n_instructions, .offset = end};
+    return n;
+}
+
+/* Adds the values that own memory and are shared, or are not, as blocks from number n on. Returns the new number. */
+static int add_values(const assigner *s, bool shared, iso_block *block, int *owner, int n)
+{
+    for (int v = 0; v < s->program->n_values; v++) {
+        const lifetime *live_range = &s->live_range[v];
+        if (s->plan->root[v] != v || !live_range->defined || live_range->shared != shared ||
+            live_range->forced || is_fixed(s, v))
+            continue;
+        owner[n] = v;
+        block[n++] = (iso_block){.bytes = bytes_of(s, v), .begin = live_range->begin, .end = live_range->end};
+    }
+    return n;
+}
+
+static void locate(const assigner *s, iso_location_kind kind, const iso_block *block, const int *owner,
+                   int first, int end)
+{
+    for (int i = first; i < end; i++)
+        s->plan->location[owner[i]] = (iso_location){.kind = kind, .offset = block[i].offset};
+}
+
+/* Private values too are in the shared area if there is free memory between what must be there; the others are in the
+ * arena. */
+static iso_status plan_areas(const assigner *s, iso_block *block, int *owner)
+{
+    iso_plan *plan = s->plan;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_memory_plan(block, n, &plan->arena_bytes));
-    for (int i = 0; i < n; i++)
-        plan->location[owner[i]] = (iso_location){.kind = ISO_LOCATION_ARENA, .offset = block[i].offset};
+    int buckets = place_buckets(s, block), shared = add_values(s, true, block, owner, buckets);
+    ISO_TRY(iso_memory_plan_around(block, buckets, shared, &plan->shared_bytes));
+    locate(s, ISO_LOCATION_SHARED, block, owner, buckets, shared);
+    int all = add_values(s, false, block, owner, shared), left = 0;
+    ISO_TRY(iso_memory_plan_within(block, shared, all, plan->shared_bytes));
+    locate(s, ISO_LOCATION_SHARED, block, owner, shared, all);
+    for (int i = shared; i < all; i++)
+        if (block[i].offset == ISO_NO_OFFSET) {
+            owner[left] = owner[i];
+            block[left++] = block[i];
+        }
+    ISO_TRY(iso_memory_plan(block, left, &plan->arena_bytes));
+    locate(s, ISO_LOCATION_ARENA, block, owner, 0, left);
 done:
     return status;
 }
@@ -325,8 +346,6 @@ static void keep_lives(const assigner *s)
         plan->live_range[v] =
             own ? (iso_live_range){s->live_range[v].begin, s->live_range[v].end} : (iso_live_range){0, -1};
     }
-    for (int b = 0; b < plan->buckets->count; b++)
-        plan->bucket_live_range[b] = bucket_begin(s, b);
 }
 
 iso_status iso_plan_assign_buffers(iso_plan *plan)
@@ -334,17 +353,16 @@ iso_status iso_plan_assign_buffers(iso_plan *plan)
     const iso_program *program = plan->program;
     iso_status status = ISO_OK;
     assigner s = {.plan = plan, .program = program};
-    size_t blocks = (size_t)(program->n_values + plan->buckets->count + 1);
+    size_t blocks = (size_t)program->n_values + (size_t)program->n_changes + 1;
     iso_block *block = iso_new(blocks * sizeof *block);
     int *owner = iso_new(blocks * sizeof *owner);
-    s.live_range = iso_new(blocks * sizeof *s.live_range);
+    s.live_range = iso_new(((size_t)program->n_values + 1) * sizeof *s.live_range);
     if (!block || !owner || !s.live_range)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the buffers of %d values", program->n_values));
     find_lives(&s);
     force_into_buckets(&s);
     share_in_place(&s);
-    ISO_TRY(plan_shared(&s, block, owner));
-    ISO_TRY(plan_arena(&s, block, owner));
+    ISO_TRY(plan_areas(&s, block, owner));
     assign_fixed(&s);
     keep_lives(&s);
     for (int v = 0; v < program->n_values; v++)

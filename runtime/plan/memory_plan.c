@@ -5,7 +5,7 @@
 
 #include "runtime/base/memory.h"
 
-enum { FEW = 4096 }; /* up to this many blocks are placed largest first, in quadratic time */
+enum { FEW = 4096 }; /* so many blocks at most are placed largest first, in quadratic time */
 
 /* A block with the rest of its last line, and a line after it. */
 static size_t span(const iso_block *block)
@@ -56,12 +56,16 @@ static void insert(iso_block *block, iso_block **placed, int count)
     placed[at] = block;
 }
 
-/* order: by size. */
-static void largest_first(iso_block *const *order, int count, iso_block **placed)
+/* order: by size. placed: [n_placed + count] the blocks that have an offset. limit: the end of the memory; what does
+ * not fit gets ISO_NO_OFFSET. */
+static void largest_first(iso_block *const *order, int count, iso_block **placed, int n_placed, size_t limit)
 {
     for (int i = 0; i < count; i++) {
-        order[i]->offset = lowest(order[i], placed, i);
-        insert(order[i], placed, i);
+        order[i]->offset = lowest(order[i], placed, n_placed);
+        if (reach(order[i]) <= limit)
+            insert(order[i], placed, n_placed++);
+        else
+            order[i]->offset = ISO_NO_OFFSET;
     }
 }
 
@@ -263,59 +267,109 @@ static size_t reach_of(iso_block *const *order, int count)
     return total;
 }
 
-/* Tries two ways and uses the better one: all blocks in order of time; or the few largest blocks first,
- * and above them the others in order of time. order: by size; other: memory for twice as many. */
-static void place_many(heap *h, iso_block *blocks, iso_block **order, iso_block **other, int count,
-                       int *segment_of, size_t *kept)
+static void raise_by(iso_block *const *order, int count, size_t bytes)
 {
-    iso_block **ends = other + count;
-    memcpy(other, order, (size_t)count * sizeof *order);
-    memcpy(ends, order, (size_t)count * sizeof *order);
-    as_time_goes(h, blocks, other, ends, count, segment_of);
-    size_t simple = reach_of(order, count);
     for (int i = 0; i < count; i++)
-        kept[i] = blocks[i].offset;
-    largest_first(order, FEW, other);
-    size_t base = reach_of(order, FEW);
-    memcpy(other, order + FEW, (size_t)(count - FEW) * sizeof *order);
-    memcpy(ends, order + FEW, (size_t)(count - FEW) * sizeof *order);
-    as_time_goes(h, blocks, other, ends, count - FEW, segment_of);
-    for (int i = FEW; i < count; i++)
-        order[i]->offset += base;
-    if (simple <= reach_of(order, count))
-        for (int i = 0; i < count; i++)
-            blocks[i].offset = kept[i];
+        order[i]->offset += bytes;
 }
 
-static iso_status try_both(iso_block *blocks, iso_block **order, iso_block **other, int count)
+/* The blocks to place. */
+typedef struct placement {
+    iso_block *blocks; /* [count] */
+    int count;
+    iso_block **order;  /* [count] by size */
+    iso_block **placed; /* [n_placed + count] the blocks that have an offset, in the order of their offsets */
+    int n_placed;
+    iso_block **other; /* [2 * count] memory */
+} placement;
+
+/* Tries two ways and uses the better one: all blocks in order of time; or the few largest blocks first,
+ * and above them the others in order of time. */
+static void place_many(const placement *p, heap *h, int *segment_of, size_t *kept)
+{
+    iso_block **begins = p->other, **ends = p->other + p->count;
+    memcpy(begins, p->order, (size_t)p->count * sizeof *begins);
+    memcpy(ends, p->order, (size_t)p->count * sizeof *ends);
+    as_time_goes(h, p->blocks, begins, ends, p->count, segment_of);
+    raise_by(p->order, p->count, reach_of(p->placed, p->n_placed));
+    size_t simple = reach_of(p->order, p->count);
+    for (int i = 0; i < p->count; i++)
+        kept[i] = p->blocks[i].offset;
+    largest_first(p->order, FEW, p->placed, p->n_placed, SIZE_MAX);
+    size_t base = reach_of(p->placed, p->n_placed + FEW);
+    memcpy(begins, p->order + FEW, (size_t)(p->count - FEW) * sizeof *begins);
+    memcpy(ends, p->order + FEW, (size_t)(p->count - FEW) * sizeof *ends);
+    as_time_goes(h, p->blocks, begins, ends, p->count - FEW, segment_of);
+    raise_by(p->order + FEW, p->count - FEW, base);
+    if (simple <= reach_of(p->order, p->count))
+        for (int i = 0; i < p->count; i++)
+            p->blocks[i].offset = kept[i];
+}
+
+static iso_status try_both(const placement *p)
 {
     heap h;
-    h.segments = iso_new((2 * (size_t)count + 1) * sizeof *h.segments);
-    int *segment_of = iso_new((size_t)count * sizeof *segment_of);
-    size_t *kept = iso_new((size_t)count * sizeof *kept);
+    h.segments = iso_new((2 * (size_t)p->count + 1) * sizeof *h.segments);
+    int *segment_of = iso_new((size_t)p->count * sizeof *segment_of);
+    size_t *kept = iso_new((size_t)p->count * sizeof *kept);
     bool room = h.segments && segment_of && kept;
     if (room)
-        place_many(&h, blocks, order, other, count, segment_of, kept);
+        place_many(p, &h, segment_of, kept);
     iso_free(h.segments);
     iso_free(segment_of);
     iso_free(kept);
-    return room ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);
+    return room ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", p->count);
+}
+
+/* Gets the memory of a placement. Released by iso_free(p->order). */
+static iso_status prepare(iso_block *blocks, int placed, int count, placement *p)
+{
+    *p = (placement){.blocks = blocks + placed, .count = count - placed, .n_placed = placed};
+    p->order = iso_new(((size_t)p->count * 4 + (size_t)placed + 1) * sizeof *p->order);
+    if (!p->order)
+        return iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);
+    p->other = p->order + p->count;
+    p->placed = p->other + 2 * p->count;
+    for (int i = 0; i < p->count; i++)
+        p->order[i] = &p->blocks[i];
+    qsort(p->order, (size_t)p->count, sizeof *p->order, by_size);
+    for (int i = 0; i < placed; i++)
+        insert(&blocks[i], p->placed, i);
+    return ISO_OK;
+}
+
+iso_status iso_memory_plan_around(iso_block *blocks, int placed, int count, size_t *total)
+{
+    placement p;
+    iso_status status = prepare(blocks, placed, count, &p);
+    if (status != ISO_OK)
+        return status;
+    *total = reach_of(p.placed, placed);
+    if (p.count <= FEW)
+        largest_first(p.order, p.count, p.placed, placed, SIZE_MAX);
+    else
+        status = try_both(&p);
+    size_t reached = reach_of(p.order, p.count);
+    *total = reached > *total ? reached : *total;
+    iso_free(p.order);
+    return status;
 }
 
 iso_status iso_memory_plan(iso_block *blocks, int count, size_t *total)
 {
-    iso_status status = ISO_OK;
-    iso_block **order = iso_new(((size_t)count + 1) * 3 * sizeof *order);
-    if (!order)
-        return iso_error(ISO_NO_MEMORY, "no memory to plan %d blocks", count);
-    for (int i = 0; i < count; i++)
-        order[i] = &blocks[i];
-    qsort(order, (size_t)count, sizeof *order, by_size);
-    if (count <= FEW)
-        largest_first(order, count, order + count);
-    else
-        status = try_both(blocks, order, order + count, count);
-    *total = reach_of(order, count);
-    iso_free(order);
-    return status;
+    return iso_memory_plan_around(blocks, 0, count, total);
+}
+
+iso_status iso_memory_plan_within(iso_block *blocks, int placed, int count, size_t bytes)
+{
+    placement p;
+    iso_status status = prepare(blocks, placed, count, &p);
+    if (status != ISO_OK)
+        return status;
+    int tried = p.count < FEW ? p.count : FEW;
+    largest_first(p.order, tried, p.placed, placed, bytes);
+    for (int i = tried; i < p.count; i++)
+        p.order[i]->offset = ISO_NO_OFFSET;
+    iso_free(p.order);
+    return ISO_OK;
 }

@@ -94,7 +94,8 @@ static bool allocate_members(const iso_plan *plan, int b)
     size_t members = (size_t)plan->buckets->buckets[b].n_members + 1;
     plan->member_copied[b] = iso_new(members);
     plan->member_stored[b] = iso_new(members * sizeof **plan->member_stored);
-    return plan->member_copied[b] && plan->member_stored[b];
+    plan->member_live[b] = iso_new(members * sizeof **plan->member_live);
+    return plan->member_copied[b] && plan->member_stored[b] && plan->member_live[b];
 }
 
 static iso_status allocate(iso_plan *plan)
@@ -103,7 +104,7 @@ static iso_status allocate(iso_plan *plan)
     plan->location = iso_new(values * sizeof *plan->location);
     plan->root = iso_new(values * sizeof *plan->root);
     plan->live_range = iso_new(values * sizeof *plan->live_range);
-    plan->bucket_live_range = iso_new((buckets + 1) * sizeof *plan->bucket_live_range);
+    plan->member_live = iso_new((buckets + 1) * sizeof *plan->member_live);
     plan->bucket_offset = iso_new((buckets + 1) * sizeof *plan->bucket_offset);
     plan->bucket_stored = iso_new((buckets + 1) * sizeof *plan->bucket_stored);
     plan->member_stored = iso_new((buckets + 1) * sizeof *plan->member_stored);
@@ -114,10 +115,10 @@ static iso_status allocate(iso_plan *plan)
     plan->fused_updates = iso_new(((size_t)plan->program->n_changes + 1) * sizeof *plan->fused_updates);
     plan->step_fused = iso_new((size_t)plan->program->n_steps + 1);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
-    bool all = plan->location && plan->root && plan->live_range && plan->bucket_live_range &&
-               plan->bucket_offset && plan->bucket_begin && plan->bucket_exchange &&
-               plan->bucket_gather_end && plan->bucket_gather && plan->fused_updates && plan->step_fused &&
-               plan->member_copied && plan->bucket_stored && plan->member_stored;
+    bool all = plan->location && plan->root && plan->live_range && plan->member_live && plan->bucket_offset &&
+               plan->bucket_begin && plan->bucket_exchange && plan->bucket_gather_end &&
+               plan->bucket_gather && plan->fused_updates && plan->step_fused && plan->member_copied &&
+               plan->bucket_stored && plan->member_stored;
     for (size_t b = 0; all && b < buckets; b++)
         all = allocate_members(plan, (int)b);
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
@@ -162,6 +163,8 @@ void iso_plan_destroy(iso_plan *plan)
         iso_free(plan->member_copied[b]);
     for (int b = 0; plan->member_stored && b < plan->buckets->count; b++)
         iso_free(plan->member_stored[b]);
+    for (int b = 0; plan->member_live && b < plan->buckets->count; b++)
+        iso_free(plan->member_live[b]);
     iso_free(plan->member_copied);
     iso_free(plan->member_stored);
     iso_free(plan->bucket_stored);
@@ -170,7 +173,7 @@ void iso_plan_destroy(iso_plan *plan)
     iso_free(plan->location);
     iso_free(plan->root);
     iso_free(plan->live_range);
-    iso_free(plan->bucket_live_range);
+    iso_free(plan->member_live);
     iso_free(plan->bucket_offset);
     iso_free(plan->bucket_begin);
     iso_free(plan->bucket_exchange);

@@ -12,7 +12,7 @@
 /* The location of a value. */
 typedef enum iso_location_kind {
     ISO_LOCATION_NONE,
-    ISO_LOCATION_ARENA,    /* the slot's private arena */
+    ISO_LOCATION_ARENA,    /* the slot's arena, which no other slot reads */
     ISO_LOCATION_SHARED,   /* the slot's area in its domain's window */
     ISO_LOCATION_VARIABLE, /* the domain's copy of a variable */
     ISO_LOCATION_CONSTANT, /* the slot's block of constants */
@@ -139,7 +139,8 @@ typedef struct iso_plan {
     int *root;              /* [n_values] the value that owns its memory */
     iso_live_range
         *live_range; /* [n_values] for roots in the arena and the shared area, except gradients in buckets */
-    int *bucket_live_range; /* [n_buckets] the first instruction that writes into it */
+    /* Of each slot. The shared area has everything that other slots read, and private values where it has free memory
+     * for them. */
     size_t arena_bytes, shared_bytes, constant_bytes;
     /* the end of a step */
     iso_exchange *epilogue; /* scalars, faults and the gradients of buckets that do not begin earlier */
@@ -162,7 +163,10 @@ typedef struct iso_plan {
         member_stored; /* [n_buckets][n_members] where a member begins in the storage; fused: where it would */
     bool **member_copied; /* [n_buckets][n_members] gradients computed elsewhere, which the end of the step
                               copies into the bucket */
-    int *bucket_pull;     /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
+    int **
+        member_live; /* [n_buckets][n_members] the first instruction that writes a gradient where it is stored;
+                             n_instructions: the end of the step */
+    int *bucket_pull;            /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
     iso_exchange *weight_gather; /* sends new parts of weights to other domains; NULL in one domain */
     /* [n_buckets] the same for one bucket, in the next step, for a step that leaves out weight_gather: EXCHANGE with
      * cargo WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */

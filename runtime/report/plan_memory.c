@@ -320,6 +320,16 @@ done:
 
 /* ---- the peak ---- */
 
+/* A gradient counts from the instruction that computes it to the end of the step. */
+static void find_live_gradients(const iso_plan *plan, int b, iso_report_op *op)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    for (int m = 0; m < bucket->n_members; m++)
+        if (iso_plan_fused_of(plan, b, m) < 0)
+            op[plan->member_live[b][m]].live +=
+                bucket->members[m].capacity * (int64_t)iso_dtype_size(bucket->dtype);
+}
+
 /* The bytes that each instruction needs: a block counts from the first to the last instruction at which
  * its contents are needed. */
 static void find_live(const iso_reporter *r)
@@ -336,7 +346,7 @@ static void find_live(const iso_reporter *r)
             op[plan->live_range[v].end + 1].live -= bytes;
     }
     for (int b = 0; b < plan->buckets->count; b++)
-        op[plan->bucket_live_range[b]].live += (int64_t)iso_plan_stored_bytes(plan, b);
+        find_live_gradients(plan, b, op);
     for (int i = 1; i <= end; i++)
         op[i].live += op[i - 1].live;
 }

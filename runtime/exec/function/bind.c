@@ -18,6 +18,12 @@ static iso_status no_kernel(const iso_runtime *runtime, const iso_op *op, const 
                      call->n_inputs ? iso_dtype_name(call->in[0].dtype) : "nothing");
 }
 
+static bool in_same_memory(const iso_location *a, const iso_location *b)
+{
+    return a->kind == b->kind && (a->kind == ISO_LOCATION_ARENA || a->kind == ISO_LOCATION_SHARED) &&
+           a->offset == b->offset;
+}
+
 static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp, int i)
 {
     const iso_plan *plan = ready->plan;
@@ -31,9 +37,8 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_s
         return no_kernel(runtime, step->op, &bound->call);
     int root = plan->root[step->output[0]];
     for (int k = 0; k < step->op->n_inputs; k++)
-        if (plan->location[step->input[k]].kind == ISO_LOCATION_ARENA && root != step->output[0] &&
-            plan->location[step->output[0]].kind == ISO_LOCATION_ARENA && !bound->kernel->in_place &&
-            plan->location[step->input[k]].offset == plan->location[step->output[0]].offset)
+        if (root != step->output[0] && !bound->kernel->in_place &&
+            in_same_memory(&plan->location[step->input[k]], &plan->location[step->output[0]]))
             return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
                              bound->kernel->name, step->op->type->name);
     bound->flops = iso_plan_flops(plan, step, sp->local->slot, false);
