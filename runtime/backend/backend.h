@@ -145,6 +145,9 @@ typedef struct iso_backend {
      * that this process sees in turn. All devices are of one kind. */
     const iso_device *(*device)(int turn);
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
+    /* Whether programs for this backend let kernels round complete sums to bfloat16, instead of a cast that follows:
+     * the bits of own kernels are the same, and libraries have more algorithms for such results. */
+    bool rounds;
     /* Prepares instructions, in order. `thunks` and what they point to stay where they are, and the addresses in them
      * stay the same, until `discard`. */
     iso_status (*sequence)(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **sequence);

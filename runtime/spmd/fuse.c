@@ -4,7 +4,8 @@
  * Fuses the gradient of an embedding into the addition of another gradient of the same table, so that only the rows
  * that the batch touches are added.
  * Fuses the sum of a residual connection into the layer normalisation that reads it first, and the sum of the
- * gradients of what was normalised into the gradient of the normalisation. */
+ * gradients of what was normalised into the gradient of the normalisation.
+ * Fuses the rounding of a float32 sum to bfloat16 into the op that computes it, where the slot has the whole sum. */
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -317,6 +318,38 @@ static iso_status fuse_slopes(fusion *f, int number)
     return ISO_OK;
 }
 
+/* ---- rounding ---- */
+
+/* Whether a value is the float32 sum of a bfloat16 op whose only output it is. */
+static bool is_wide_sum(const fusion *f, int value)
+{
+    int made = f->program->values[value].step;
+    const iso_program_step *step = made < 0 ? NULL : &f->program->steps[made];
+    return step && !f->dead[made] && step->op && step->op->widened == 1 && step->op->n_outputs == 1;
+}
+
+/* The op writes what the cast would: a sum of several slots has an exchange in between. */
+static iso_status fuse_cast(fusion *f, int number)
+{
+    iso_program *program = f->program;
+    const iso_program_step *cast = &program->steps[number];
+    int sum = cast->input[0], rounded = cast->output[0];
+    if (program->values[rounded].tensor->dtype != ISO_BF16 || f->uses[sum] != 1 || !is_wide_sum(f, sum) ||
+        !one_layout(f, sum, rounded))
+        return ISO_OK;
+    int made = program->values[sum].step;
+    iso_program_step *step = &program->steps[made];
+    iso_status status = replace(f, step, step->op->attrs, step->op->type->attr_size);
+    if (status != ISO_OK)
+        return status;
+    step->op->outputs[0] = program->values[rounded].tensor;
+    step->op->widened = 0;
+    step->output[0] = rounded;
+    program->values[rounded].step = made;
+    f->dead[number] = true;
+    return ISO_OK;
+}
+
 /* ---- all ---- */
 
 static iso_status fuse_sum(fusion *f, int number)
@@ -345,7 +378,7 @@ static void close_gaps(fusion *f)
     program->n_steps = kept;
 }
 
-iso_status iso_program_fuse(iso_program *program)
+iso_status iso_program_fuse(iso_program *program, bool rounds)
 {
     iso_status status = ISO_OK;
     fusion f = {.program = program,
@@ -364,6 +397,8 @@ iso_status iso_program_fuse(iso_program *program)
             ISO_TRY(fuse_residual(&f, i));
         else if (is(&program->steps[i], &iso_op_add))
             ISO_TRY(fuse_sum(&f, i));
+        else if (rounds && is(&program->steps[i], &iso_op_cast))
+            ISO_TRY(fuse_cast(&f, i));
     close_gaps(&f);
 done:
     iso_free(f.uses);

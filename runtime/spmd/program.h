@@ -65,6 +65,7 @@ typedef struct iso_program {
 typedef struct iso_program_request {
     bool training;
     bool keeps_all; /* nothing is computed again for the backward pass: for comparing plans */
+    bool rounds;    /* kernels round complete sums to bfloat16 (iso_backend.rounds) */
     bool parts; /* outputs stay sharded instead of whole on every slot, without partial sums and overlaps */
     int n_inputs, n_outputs, n_updates;
     iso_tensor *const *inputs;
@@ -99,8 +100,9 @@ void iso_program_list(const iso_program *program, iso_text *lines);
 /* ---- fusing steps (fuse.c) ----
  * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels, and adds the gradient of
  * an embedding to another one by the rows that it touches. Layer normalisations and their gradients also compute
- * the sums of residual connections. The result depends only on the program. */
-iso_status iso_program_fuse(iso_program *program);
+ * the sums of residual connections. rounds: a sum that no other slot adds to is rounded to bfloat16 by the kernel that
+ * computes it. The result depends only on the program. */
+iso_status iso_program_fuse(iso_program *program, bool rounds);
 void iso_program_free_fused(iso_program *program);
 
 /* ---- resolving a function's mode (resolve_mode.c) ---- */

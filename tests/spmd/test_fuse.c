@@ -1,10 +1,11 @@
 /* ReLUs that the normalisation in front of them does, and those that it must not; gradients of embeddings that are
- * added to others by rows; sums that layer normalisations compute.
+ * added to others by rows; sums that layer normalisations compute; sums that kernels round to bfloat16.
  * Ranks: 1 */
 #include <check.h>
 #include <string.h>
 
 #include "models/layers.h"
+#include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/network.h"
 #include "runtime/session/session.h"
 #include "runtime/spmd/program.h"
@@ -17,6 +18,7 @@ typedef struct fixture {
     iso_distribution *distribution;
     iso_program *program;
     iso_tensor *image;
+    bool rounds;
 } fixture;
 
 static void begin(fixture *f)
@@ -24,7 +26,7 @@ static void begin(fixture *f)
     memset(f, 0, sizeof *f);
     ck_assert_int_eq(iso_init(NULL, NULL, &f->ctx), ISO_OK);
     f->graph = iso_graph_create(f->ctx);
-    ck_assert_int_eq(iso_mesh_create(f->ctx, "data=2", &f->mesh), ISO_OK);
+    ck_assert_int_eq(iso_mesh_create(f->ctx, "data=2,model=2", &f->mesh), ISO_OK);
     ck_assert_int_eq(iso_data_parallel_create(f->mesh, &f->distribution), ISO_OK);
 }
 
@@ -43,6 +45,7 @@ static void make_program(fixture *f, iso_tensor *loss, iso_tensor *also, bool tr
     iso_update *update = training ? iso_minimize(loss, optimizer) : NULL;
     iso_tensor *outputs[] = {loss, also};
     iso_program_request request = {.training = training,
+                                   .rounds = f->rounds,
                                    .n_inputs = 1,
                                    .inputs = &f->image,
                                    .n_outputs = also ? 2 : 1,
@@ -232,6 +235,79 @@ START_TEST(sums_that_are_read_before_stay)
 }
 END_TEST
 
+/* Casts of float32 sums of more than one dimension to bfloat16. */
+static int count_roundings(const fixture *f)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->n_steps; i++) {
+        const iso_op *op = f->program->steps[i].op;
+        count += op && strcmp(op->type->name, "cast") == 0 && op->inputs[0]->producer->widened &&
+                 op->outputs[0]->dtype == ISO_BF16;
+    }
+    return count;
+}
+
+/* A convolution, a product and their gradients of inputs write bfloat16; gradients of weights stay float32. */
+START_TEST(kernels_round_whole_sums)
+{
+    for (int rounds = 0; rounds < 2; rounds++) {
+        fixture f;
+        begin(&f);
+        f.rounds = rounds;
+        iso_graph_set_precision(f.graph, ISO_BF16);
+        iso_tensor *x = iso_conv2d(image(&f), 2, 3, .no_bias = true);
+        make_program(&f, iso_mean(iso_dense(iso_flatten(x), 2, .no_bias = true)), NULL, true);
+        ck_assert_int_eq(count_roundings(&f), rounds ? 0 : 5); /* 3 layers, 2 gradients of inputs */
+        int narrow = 0, wide = 0;
+        for (int i = 0; i < f.program->n_steps; i++) {
+            const iso_program_step *step = &f.program->steps[i];
+            const char *name = step->op ? step->op->type->name : "";
+            bool of_weight =
+                strcmp(name, "conv2d_grad_kernel") == 0 ||
+                (strcmp(name, "matmul") == 0 && ((const iso_matmul_attrs *)step->op->attrs)->contract);
+            if (strncmp(name, "conv2d", 6) != 0 && strcmp(name, "matmul") != 0)
+                continue;
+            iso_dtype made = f.program->values[step->output[0]].tensor->dtype;
+            ck_assert_int_eq(made, step->op->outputs[0]->dtype);
+            if (of_weight)
+                ck_assert_int_eq(made, ISO_F32);
+            narrow += made == ISO_BF16;
+            wide += made == ISO_F32;
+        }
+        ck_assert_int_eq(narrow, rounds ? 5 : 0);
+        ck_assert_int_eq(wide, rounds ? 3 : 8);
+        check_order(&f);
+        end(&f);
+    }
+}
+END_TEST
+
+/* A sum that slots add, or that somebody else reads, is rounded afterwards. */
+START_TEST(other_sums_are_rounded_later)
+{
+    fixture f;
+    iso_layout_map *map = NULL;
+    begin(&f);
+    f.rounds = true;
+    iso_graph_set_precision(f.graph, ISO_BF16);
+    f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *x = iso_dense(f.image, 4, .no_bias = true),
+               *y = iso_dense(x, 4, .no_bias = true, .name = "cut");
+    if (_i == 0) { /* slots of `model` have parts of the second product's sum */
+        iso_distribution_destroy(f.distribution);
+        ck_assert_int_eq(iso_layout_map_create(f.mesh, &map), ISO_OK);
+        ck_assert_int_eq(iso_layout_map_set(map, "cut/kernel", "model, -"), ISO_OK);
+        ck_assert_int_eq(iso_model_parallel_create(map, &f.distribution), ISO_OK);
+    }
+    make_program(&f, y, _i == 0 ? NULL : y->producer->inputs[0], false);
+    ck_assert_int_eq(count_roundings(&f), 1);
+    ck_assert_int_eq(count_steps(&f, "matmul"), 2);
+    check_order(&f);
+    end(&f);
+    iso_layout_map_destroy(map);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fuse");
@@ -245,6 +321,8 @@ int main(void)
     tcase_add_test(tests, rows_are_added_to_gradients_of_tables);
     tcase_add_test(tests, normalisations_add_residuals);
     tcase_add_test(tests, sums_that_are_read_before_stay);
+    tcase_add_test(tests, kernels_round_whole_sums);
+    tcase_add_loop_test(tests, other_sums_are_rounded_later, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -114,6 +114,7 @@ const iso_backend *iso_cuda_backend(void)
                                         .kernels = iso_cuda_model_name,
                                         .device = iso_cuda_device,
                                         .find = find,
+                                        .rounds = true,
                                         .sequence = iso_cuda_sequence,
                                         .capture = iso_cuda_capture,
                                         .launch = iso_cuda_launch,

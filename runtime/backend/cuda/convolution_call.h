@@ -49,4 +49,11 @@ static inline size_t iso_cuda_conv_round(size_t bytes)
     return (bytes + multiple - 1) / multiple * multiple;
 }
 
+/* Elements of an array that another one follows, so that both lie at addresses that the libraries take. */
+static inline int64_t iso_cuda_conv_stride(int64_t elements)
+{
+    return (elements + ISO_CUDA_CONVOLVED_MULTIPLE - 1) / ISO_CUDA_CONVOLVED_MULTIPLE *
+           ISO_CUDA_CONVOLVED_MULTIPLE;
+}
+
 #endif

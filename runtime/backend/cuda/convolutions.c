@@ -16,10 +16,11 @@ static int64_t reach(int64_t count, int64_t stride, int64_t taps, int64_t dilati
     return (count - 1) * stride + (taps - 1) * dilation + 1;
 }
 
-/* The convolution of a frame: x with just the rows and columns that windows reach. */
+/* The convolution of a frame: x with just the rows and columns that windows reach. In float32 instead of bfloat16 the
+ * operands are numbers of bfloat16, which TF32 multiplies exactly. */
 static iso_cuda_convolution framed_convolution(const iso_cuda_conv *of, iso_cuda_convolution_kind kind)
 {
-    iso_cuda_convolution v = {.kind = kind, .dtype = of->dtype, .to = of->to};
+    iso_cuda_convolution v = {.kind = kind, .dtype = of->to, .tf32 = of->to != of->dtype};
     const int64_t *kernel = of->kernel->dim;
     v.n = of->x->dim[0], v.c = of->x->dim[3];
     v.r = kernel[0], v.s = kernel[1], v.cg = kernel[2], v.f = kernel[3];
@@ -50,47 +51,109 @@ static bool place_x(iso_cuda_convolution *v, const iso_cuda_conv *of)
     return true;
 }
 
+/* A float32 result of bfloat16 is computed from float32 copies of the operands, since cuDNN lacks engines for it; of as
+ * many images at a time as have copies of at most these bytes, which a GPU's cache holds, and 8 at least. */
+static const int64_t most_copies = 32 << 20;
+
+/* The areas of scratch memory, in their order; the workspace follows. */
+enum { KERNEL_COPY, KERNEL, X_COPY, Y_COPY, FRAME, SUMS, AREAS };
+
 typedef struct way {
-    const iso_cuda_found_convolution *found; /* NULL: by none of the library's engines */
-    iso_cuda_convolution convolution;
+    const iso_cuda_found_convolution *found, *last; /* of a part, and of the last one; NULL: by no engine */
+    iso_cuda_convolution convolution;               /* of a part */
     bool framed; /* x is copied into the rows and columns that windows reach, or is taken from them */
-    size_t kernel_bytes, frame_bytes; /* scratch memory, in this order; then the workspace */
+    bool copies; /* in float32, of bfloat16 operands */
+    int64_t n, images;
+    size_t bytes[AREAS];
 } way;
 
-/* Finds the way to compute a convolution. Not all engines accept padding on one side alone, and none accepts fewer
- * rows than x has: then x is framed. */
-static way find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind, int epilogue)
+static int64_t image_elements(const iso_array *of)
 {
-    way w = {.found = NULL};
+    return iso_array_count(of) / of->dim[0];
+}
+
+static size_t float_bytes(int64_t elements)
+{
+    return iso_cuda_conv_round((size_t)elements * sizeof(float));
+}
+
+static int64_t count_parts(const way *w)
+{
+    return (w->n + w->images - 1) / w->images;
+}
+
+/* All images, or a multiple of 8, so that parts begin at addresses that cuDNN accepts. */
+static void divide(way *w, const iso_cuda_conv *of, iso_cuda_convolution_kind kind)
+{
+    const int64_t of_x = kind == ISO_CUDA_CONVOLVE_INPUT ? 0 : image_elements(of->x),
+                  of_y = kind == ISO_CUDA_CONVOLVE ? 0 : image_elements(of->y);
+    w->copies = of->to != of->dtype;
+    w->n = w->images = of->x->dim[0];
+    if (!w->copies)
+        return;
+    int64_t most = most_copies / ((of_x + of_y) * (int64_t)sizeof(float)) / 8 * 8;
+    most = most > 8 ? most : 8;
+    w->images = w->n <= most ? w->n : most;
+    w->bytes[X_COPY] = float_bytes(of_x * w->images);
+    w->bytes[Y_COPY] = float_bytes(of_y * w->images);
+    if (kind != ISO_CUDA_CONVOLVE_KERNEL)
+        w->bytes[KERNEL_COPY] = float_bytes(iso_array_count(of->kernel));
+    else if (count_parts(w) > 1)
+        w->bytes[SUMS] = float_bytes(count_parts(w) * iso_cuda_conv_stride(iso_array_count(of->kernel)));
+}
+
+/* Whether there are engines for the parts of this convolution. */
+static bool find_engines(way *w, iso_cuda_convolution convolution, const iso_stream *stream)
+{
+    convolution.n = w->images;
+    w->convolution = convolution;
+    w->found = w->last = iso_cuda_convolution_find(convolution, stream);
+    convolution.n = w->n - (count_parts(w) - 1) * w->images;
+    if (w->found && convolution.n < w->images)
+        w->last = iso_cuda_convolution_find(convolution, stream);
+    return w->found && w->last;
+}
+
+/* Finds the way to compute a convolution; false: there is none. Not all engines accept padding on one side alone, and
+ * none accepts fewer rows than x has: then x is framed. */
+static bool find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind, int epilogue, way *w)
+{
     iso_cuda_conv of = iso_cuda_conv_of(call, kind);
+    *w = (way){.found = NULL};
     if (iso_cuda_conv_is_empty(&of))
-        return w;
+        return false;
     iso_cuda_convolution framed = framed_convolution(&of, kind), direct;
     framed.epilogue = epilogue;
     direct = framed;
-    if (place_x(&direct, &of)) {
-        w.convolution = direct;
-        w.found = iso_cuda_convolution_find(direct, call->stream);
-    }
-    if (!w.found) {
-        w.convolution = framed;
-        w.found = iso_cuda_convolution_find(framed, call->stream);
-        w.framed = true;
-        w.frame_bytes = iso_cuda_conv_round((size_t)(framed.n * framed.h * framed.w * framed.c) *
-                                            iso_dtype_size(of.x->dtype));
-    }
-    w.kernel_bytes = iso_cuda_conv_round(iso_array_bytes(of.kernel));
-    return w;
+    divide(w, &of, kind);
+    size_t element = iso_dtype_size(of.to);
+    w->bytes[KERNEL] = iso_cuda_conv_round((size_t)iso_array_count(of.kernel) * element);
+    if (place_x(&direct, &of) && find_engines(w, direct, call->stream))
+        return true;
+    w->framed = true;
+    w->bytes[FRAME] = iso_cuda_conv_round((size_t)(w->images * framed.h * framed.w * framed.c) * element);
+    return find_engines(w, framed, call->stream);
 }
 
 static bool cudnn_fits(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
-    return find_way(call, kind, 0).found != NULL;
+    way w;
+    return find_way(call, kind, 0, &w);
 }
 
 static bool cudnn_fuses(const iso_kernel_call *call, int epilogue)
 {
-    return find_way(call, ISO_CUDA_CONVOLVE, epilogue).found != NULL;
+    way w;
+    return find_way(call, ISO_CUDA_CONVOLVE, epilogue, &w);
+}
+
+static size_t scratch_of_way(const way *w)
+{
+    size_t most = iso_cuda_convolution_workspace(w->found), last = iso_cuda_convolution_workspace(w->last);
+    most = last > most ? last : most;
+    for (int i = 0; i < AREAS; i++)
+        most += w->bytes[i];
+    return most;
 }
 
 /* Enough for all that may be fused into it too. */
@@ -98,9 +161,9 @@ static size_t cudnn_scratch(const iso_kernel_call *call, iso_cuda_convolution_ki
 {
     static const int epilogues[] = {0, ISO_CUDA_ADD_BIAS, ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU};
     size_t most = 0;
+    way w;
     for (int i = 0; i < (kind == ISO_CUDA_CONVOLVE ? 3 : 1); i++) {
-        way w = find_way(call, kind, epilogues[i]);
-        size_t bytes = w.found ? w.kernel_bytes + w.frame_bytes + iso_cuda_convolution_workspace(w.found) : 0;
+        size_t bytes = find_way(call, kind, epilogues[i], &w) ? scratch_of_way(&w) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -120,32 +183,88 @@ static void frame_x(const iso_cuda_convolution *v, const iso_cuda_conv *of, bool
                     const iso_stream *stream)
 {
     const int64_t *has = &of->x->dim[1], *before = of->before;
-    const iso_cuda_frame into = {v->n, v->c, has[0], has[1], v->h, v->w, -before[0], -before[1]},
-                         from = {v->n, v->c, v->h, v->w, has[0], has[1], before[0], before[1]};
+    const iso_cuda_frame into = {of->x->dim[0], v->c, has[0], has[1], v->h, v->w, -before[0], -before[1]},
+                         from = {of->x->dim[0], v->c, v->h, v->w, has[0], has[1], before[0], before[1]};
     if (back)
         iso_cuda_reframe(of->x->dtype, &from, framed, of->x->data, stream);
     else
         iso_cuda_reframe(of->x->dtype, &into, of->x->data, framed, stream);
 }
 
+static void *area(const way *w, const iso_kernel_call *call, int number)
+{
+    char *at = call->scratch;
+    for (int i = 0; i < number; i++)
+        at += w->bytes[i];
+    return at;
+}
+
+/* The array in float32: its copy there, if it is of bfloat16. */
+static iso_array widened(const iso_array *of, void *copy, const iso_stream *stream)
+{
+    iso_array wide = *of;
+    if (of->dtype != ISO_BF16)
+        return wide;
+    wide.dtype = ISO_F32;
+    wide.data = copy;
+    iso_cuda_widen(iso_array_count(of), of->data, copy, stream);
+    return wide;
+}
+
+/* The images [first, first + images) of an array. */
+static iso_array images_of(const iso_array *of, int64_t first, int64_t images)
+{
+    iso_array part = *of;
+    part.dim[0] = images;
+    part.data = (char *)of->data + (size_t)(first * image_elements(of)) * iso_dtype_size(of->dtype);
+    return part;
+}
+
+static void run_part(const way *w, const iso_kernel_call *call, iso_cuda_convolution_kind kind,
+                     const void *bias, int64_t number)
+{
+    iso_cuda_conv v = iso_cuda_conv_of(call, kind);
+    const int64_t first = number * w->images, left = w->n - first,
+                  images = left < w->images ? left : w->images;
+    iso_array x = images_of(v.x, first, images), y = images_of(v.y, first, images);
+    void *kernel = area(w, call, KERNEL), *framed = area(w, call, FRAME);
+    if (w->copies) {
+        x = widened(&x, area(w, call, X_COPY), call->stream);
+        y = widened(&y, area(w, call, Y_COPY), call->stream);
+    }
+    if (w->bytes[SUMS] > 0)
+        kernel = (float *)area(w, call, SUMS) + number * iso_cuda_conv_stride(iso_array_count(v.kernel));
+    v.x = &x;
+    const iso_cuda_convolved arrays = {.x = w->framed ? framed : x.data,
+                                       .kernel = kernel,
+                                       .y = y.data,
+                                       .bias = bias,
+                                       .workspace = area(w, call, AREAS)};
+    if (w->framed && kind != ISO_CUDA_CONVOLVE_INPUT)
+        frame_x(&w->convolution, &v, false, framed, call->stream);
+    iso_cuda_convolution_run(images == w->images ? w->found : w->last, &arrays, call->stream);
+    if (w->framed && kind == ISO_CUDA_CONVOLVE_INPUT)
+        frame_x(&w->convolution, &v, true, framed, call->stream);
+}
+
 static void cudnn_run(const iso_kernel_call *call, iso_cuda_convolution_kind kind,
                       const iso_cuda_epilogue *epilogue)
 {
-    way w = find_way(call, kind, epilogue->kind);
+    way w;
     iso_cuda_conv v = iso_cuda_conv_of(call, kind);
-    char *transposed = call->scratch, *framed = transposed + w.kernel_bytes;
-    const iso_cuda_convolved arrays = {.x = w.framed ? framed : v.x->data,
-                                       .kernel = transposed,
-                                       .y = v.y->data,
-                                       .bias = epilogue->bias,
-                                       .workspace = framed + w.frame_bytes};
-    if (kind != ISO_CUDA_CONVOLVE_KERNEL)
-        transpose_kernel(v.kernel, false, transposed, call->stream);
-    if (w.framed && kind != ISO_CUDA_CONVOLVE_INPUT)
-        frame_x(&w.convolution, &v, false, framed, call->stream);
-    iso_cuda_convolution_run(w.found, &arrays, call->stream);
-    if (w.framed && kind == ISO_CUDA_CONVOLVE_INPUT)
-        frame_x(&w.convolution, &v, true, framed, call->stream);
+    if (!find_way(call, kind, epilogue->kind, &w))
+        return;
+    void *transposed = area(&w, call, KERNEL);
+    if (kind != ISO_CUDA_CONVOLVE_KERNEL) {
+        iso_array kernel =
+            w.copies ? widened(v.kernel, area(&w, call, KERNEL_COPY), call->stream) : *v.kernel;
+        transpose_kernel(&kernel, false, transposed, call->stream);
+    }
+    for (int64_t i = 0; i < count_parts(&w); i++)
+        run_part(&w, call, kind, epilogue->bias, i);
+    if (w.bytes[SUMS] > 0)
+        iso_cuda_add_parts(ISO_F32, count_parts(&w), iso_cuda_conv_stride(iso_array_count(v.kernel)),
+                           iso_array_count(v.kernel), area(&w, call, SUMS), transposed, call->stream);
     if (kind == ISO_CUDA_CONVOLVE_KERNEL)
         transpose_kernel(v.kernel, true, transposed, call->stream);
 }

@@ -61,9 +61,8 @@ static void keep_error(const iso_cuda_convolution *v, cudnnStatus_t status)
 static bool is_possible(const iso_cuda_convolution *v)
 {
     bool real = v->dtype == ISO_F32 || v->dtype == ISO_F64 || v->dtype == ISO_BF16;
-    bool same = v->to == v->dtype || (v->dtype == ISO_BF16 && v->to == ISO_F32 && v->epilogue == 0);
-    return real && same && (v->kind == ISO_CUDA_CONVOLVE || v->epilogue == 0) && v->n > 0 && v->h > 0 &&
-           v->w > 0 && v->c > 0 && v->r > 0 && v->s > 0 && v->cg > 0 && v->f > 0 && v->p > 0 && v->q > 0 &&
+    return real && (v->kind == ISO_CUDA_CONVOLVE || v->epilogue == 0) && v->n > 0 && v->h > 0 && v->w > 0 &&
+           v->c > 0 && v->r > 0 && v->s > 0 && v->cg > 0 && v->f > 0 && v->p > 0 && v->q > 0 &&
            v->before[0] >= 0 && v->before[1] >= 0 && v->after[0] >= 0 && v->after[1] >= 0;
 }
 
@@ -109,9 +108,9 @@ static void work_text(const iso_cuda_convolution *of, char text[ISO_CUDA_WORK])
     list_members(&v, list);
     for (int i = 0; i < MEMBERS; i++)
         n[i] = *list[i];
-    snprintf(text, ISO_CUDA_WORK, "%s %s %s " NUMBERS, kind_of(&v), iso_dtype_name((iso_dtype)v.dtype),
-             iso_dtype_name((iso_dtype)v.to), n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-             n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17], n[18]);
+    snprintf(text, ISO_CUDA_WORK, "%s %s " NUMBERS, kind_of(&v), iso_dtype_name((iso_dtype)v.dtype), n[0],
+             n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
+             n[16], n[17], n[18]);
 }
 
 /* The number of a kind; -1: none has this name. */
@@ -125,23 +124,22 @@ static int kind_named(const char *name)
 
 static bool read_op(const char *text, iso_cuda_convolution *v)
 {
-    char kind[32], type[32], to[32];
+    char kind[32], type[32];
     int64_t *list[MEMBERS];
     long long n[MEMBERS];
     *v = (iso_cuda_convolution){.gpu = 0};
     list_members(v, list);
     int read =
-        sscanf(text, "%31s %31s %31s " NUMBERS, kind, type, to, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6,
-               n + 7, n + 8, n + 9, n + 10, n + 11, n + 12, n + 13, n + 14, n + 15, n + 16, n + 17, n + 18);
-    for (int i = 0; i < MEMBERS && read == MEMBERS + 3; i++)
+        sscanf(text, "%31s %31s " NUMBERS, kind, type, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7,
+               n + 8, n + 9, n + 10, n + 11, n + 12, n + 13, n + 14, n + 15, n + 16, n + 17, n + 18);
+    for (int i = 0; i < MEMBERS && read == MEMBERS + 2; i++)
         *list[i] = n[i];
-    if (read != MEMBERS + 3)
+    if (read != MEMBERS + 2)
         return false;
     int named = kind_named(kind);
     v->kind = named < 0 ? -1 : kinds[named].kind;
     v->epilogue = named < 0 ? 0 : kinds[named].epilogue;
     v->dtype = iso_dtype_named(type);
-    v->to = iso_dtype_named(to);
     return named >= 0 && is_possible(v);
 }
 
@@ -208,7 +206,7 @@ const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution
         gpu >= ISO_CUDA_GPUS)
         return NULL;
     convolution.gpu = gpu;
-    convolution.tf32 = convolution.dtype == ISO_F32 && iso_cuda_allows_tf32();
+    convolution.tf32 = convolution.dtype == ISO_F32 && (convolution.tf32 || iso_cuda_allows_tf32());
     pthread_mutex_lock(&lock);
     const iso_cuda_found_convolution *found = look_up(&convolution);
     pthread_mutex_unlock(&lock);
@@ -337,7 +335,7 @@ iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_
         return iso_error(ISO_INVALID, "'%s' is no op of cuDNN's", op);
     iso_status status = iso_cuda_status(cudaGetDevice(&gpu), "a convolution cannot be timed");
     v.gpu = gpu;
-    const int64_t size = (int64_t)iso_dtype_size((iso_dtype)(v.to == ISO_F32 ? ISO_F32 : v.dtype));
+    const int64_t size = (int64_t)iso_dtype_size((iso_dtype)v.dtype);
     size_t x = iso_cuda_conv_round((size_t)(v.n * v.h * v.w * v.c * size)),
            kernel = iso_cuda_conv_round((size_t)(v.f * v.r * v.s * v.cg * size)),
            y = iso_cuda_conv_round((size_t)(v.n * v.p * v.q * v.f * size)), bias = (size_t)(v.f * size);

@@ -16,12 +16,13 @@ typedef enum iso_cuda_convolution_kind {
  * `before` and `after` its height and width, none of them negative. All members are of one size: memcmp compares
  * them. */
 typedef struct iso_cuda_convolution {
-    int64_t kind, dtype; /* iso_cuda_convolution_kind, iso_dtype of the operands */
-    int64_t to;          /* iso_dtype of the result: that of the operands, or float32 of bfloat16 */
+    int64_t kind, dtype; /* iso_cuda_convolution_kind, iso_dtype of all arrays */
     int64_t epilogue;    /* ISO_CUDA_ADD_BIAS + ISO_CUDA_RELU, of ISO_CUDA_CONVOLVE: one graph of all */
     int64_t n, h, w, c, r, s, cg, f, p, q;
     int64_t stride[2], dilation[2], before[2], after[2];
-    int64_t gpu, tf32; /* set by iso_cuda_convolution_find */
+    int64_t
+        tf32; /* float32 may be multiplied as TF32: always, or, set by iso_cuda_convolution_find, by --tf32 */
+    int64_t gpu; /* set by iso_cuda_convolution_find */
 } iso_cuda_convolution;
 
 /* One of them is the result. The addresses of x, the kernel, y and the bias [f] are such multiples. */

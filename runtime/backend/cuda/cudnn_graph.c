@@ -128,20 +128,12 @@ static void set_scale(cudnnStatus_t *status, cudnnBackendDescriptor_t of, cudnnB
         iso_cudnn_set(status, of, name, CUDNN_TYPE_FLOAT, 1, &narrow);
 }
 
-/* The type of a tensor of the convolution: that of its result, or of its operands. */
-static int64_t dtype_of(const iso_cuda_convolution *v, iso_cuda_convolution_kind result)
-{
-    return v->kind == (int64_t)result ? v->to : v->dtype;
-}
-
 /* y, or what is between it and an operation: of the type of sums. */
 static cudnnBackendDescriptor_t make_result(cudnnStatus_t *status, iso_cudnn_made *made, int64_t number,
                                             const iso_cuda_convolution *v)
 {
     const int64_t of_y[] = {v->n, v->p, v->q, v->f};
-    int64_t dtype = number == ISO_CUDNN_Y  ? dtype_of(v, ISO_CUDA_CONVOLVE)
-                    : v->dtype == ISO_BF16 ? ISO_F32
-                                           : v->dtype;
+    int64_t dtype = number != ISO_CUDNN_Y && v->dtype == ISO_BF16 ? ISO_F32 : v->dtype;
     return make_tensor(status, made, number, dtype, of_y);
 }
 
@@ -149,10 +141,8 @@ static cudnnBackendDescriptor_t make_convolution(cudnnStatus_t *status, iso_cudn
                                                  const iso_cuda_convolution *v, cudnnBackendDescriptor_t y)
 {
     const int64_t of_x[] = {v->n, v->h, v->w, v->c}, of_kernel[] = {v->f, v->r, v->s, v->cg};
-    cudnnBackendDescriptor_t x = make_tensor(status, made, ISO_CUDNN_X, dtype_of(v, ISO_CUDA_CONVOLVE_INPUT),
-                                             of_x),
-                             kernel = make_tensor(status, made, ISO_CUDNN_KERNEL,
-                                                  dtype_of(v, ISO_CUDA_CONVOLVE_KERNEL), of_kernel),
+    cudnnBackendDescriptor_t x = make_tensor(status, made, ISO_CUDNN_X, v->dtype, of_x),
+                             kernel = make_tensor(status, made, ISO_CUDNN_KERNEL, v->dtype, of_kernel),
                              geometry = make_geometry(status, made, v),
                              operation = create(status, made, names[v->kind].operation);
     iso_cudnn_set(status, operation, names[v->kind].x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);

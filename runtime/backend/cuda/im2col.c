@@ -16,6 +16,7 @@ typedef struct parts {
     int64_t n, images, positions /* of an image */, taps, filters;
     const iso_cuda_found_product *product, *last; /* of a whole part, and of the last one */
     size_t columns_bytes, sums_bytes;             /* scratch memory, in this order; then the workspace */
+    int64_t sums_stride;                          /* elements from one part of a sum to the next */
 } parts;
 
 static bool is_pointwise(const iso_cuda_conv *v)
@@ -69,9 +70,11 @@ static parts parts_of(const iso_kernel_call *call, iso_cuda_convolution_kind kin
     p.images = p.pointwise ? p.n : images_of(p.n, p.positions * p.taps * element);
     p.columns_bytes =
         p.pointwise ? 0 : iso_cuda_conv_round((size_t)(p.images * p.positions * p.taps * element));
-    if (kind == ISO_CUDA_CONVOLVE_KERNEL && p.images < p.n)
+    if (kind == ISO_CUDA_CONVOLVE_KERNEL && p.images < p.n) {
+        p.sums_stride = iso_cuda_conv_stride(p.taps * p.filters);
         p.sums_bytes =
-            iso_cuda_conv_round((size_t)(count_parts(&p) * p.taps * p.filters) * iso_dtype_size(p.sums));
+            iso_cuda_conv_round((size_t)(count_parts(&p) * p.sums_stride) * iso_dtype_size(p.sums));
+    }
     return p;
 }
 
@@ -151,7 +154,7 @@ static void run_part(const parts *p, const iso_kernel_call *call, iso_cuda_convo
     iso_cuda_windows w = windows_of(p, images);
     char *scratch = call->scratch, *sums = scratch + p->columns_bytes;
     void *x = image(p->v.x, first), *y = image(p->v.y, first), *columns = p->pointwise ? x : scratch;
-    size_t of_sum = (size_t)(p->taps * p->filters) * iso_dtype_size(p->sums);
+    size_t of_sum = (size_t)p->sums_stride * iso_dtype_size(p->sums);
     iso_cuda_operands o = {
         .a = columns, .b = p->v.kernel->data, .bias = bias, .c = y, .workspace = sums + p->sums_bytes};
     if (kind == ISO_CUDA_CONVOLVE_INPUT) {
@@ -177,6 +180,6 @@ void iso_cuda_im2col_run(const iso_kernel_call *call, iso_cuda_convolution_kind 
     for (int64_t i = 0; i < count_parts(&p); i++)
         run_part(&p, call, kind, epilogue->bias, i);
     if (p.sums_bytes > 0)
-        iso_cuda_add_parts(p.v.kernel->dtype, count_parts(&p), p.taps * p.filters,
+        iso_cuda_add_parts(p.v.kernel->dtype, count_parts(&p), p.sums_stride, p.taps * p.filters,
                            (char *)call->scratch + p.columns_bytes, p.v.kernel->data, call->stream);
 }

@@ -27,6 +27,26 @@ __global__ void __launch_bounds__(BLOCK)
             to[(column + i) * rows + row + across] = tile[across][i];
 }
 
+/* ---- other types: a thread has 4 elements where the addresses allow ---- */
+
+struct widen {
+    enum { WIDTH = 4 };
+    const bf16 *from;
+    float *to;
+    __device__ __forceinline__ void one(int64_t i) const
+    {
+        to[i] = wide(from[i]);
+    }
+    __device__ __forceinline__ void pack(int64_t i) const
+    {
+        auto narrow = *reinterpret_cast<const iso_cuda::pack<bf16, WIDTH> *>(from + i);
+        iso_cuda::pack<float, WIDTH> all;
+        for (int k = 0; k < WIDTH; k++)
+            all.at[k] = wide(narrow.at[k]);
+        *reinterpret_cast<iso_cuda::pack<float, WIDTH> *>(to + i) = all;
+    }
+};
+
 /* ---- units: an element, or 16 bytes of channels where these and the addresses are multiples of them ---- */
 
 /* Calls `run` with a unit, for its type, and the number of units of the channels. */
@@ -97,14 +117,14 @@ template <class T> struct add_windows {
 
 template <class T> struct add_parts {
     typedef compute<T> C;
-    int64_t parts, count;
+    int64_t parts, stride;
     const C *from;
     T *out;
     __device__ void operator()(int64_t i) const
     {
         C sum = from[i];
         for (int64_t part = 1; part < parts; part++)
-            sum += from[part * count + i];
+            sum += from[part * stride + i];
         narrow(&out[i], sum);
     }
 };
@@ -120,6 +140,12 @@ void iso_cuda_transpose_matrix(iso_dtype dtype, int64_t rows, int64_t columns, c
         launch(transpose_kernel<T>, static_cast<unsigned>(tiles), BLOCK, 0, iso_cuda_stream_of(stream), rows,
                columns, across, static_cast<const T *>(from), static_cast<T *>(to));
     });
+}
+
+void iso_cuda_widen(int64_t count, const void *from, void *to, const iso_stream *stream)
+{
+    for_packs(stream, count, aligned({from, to}),
+              widen{static_cast<const bf16 *>(from), static_cast<float *>(to)});
 }
 
 void iso_cuda_reframe(iso_dtype dtype, const iso_cuda_frame *frame, const void *from, void *to,
@@ -156,12 +182,12 @@ void iso_cuda_add_windows(iso_dtype dtype, const iso_cuda_windows *windows, cons
     });
 }
 
-void iso_cuda_add_parts(iso_dtype dtype, int64_t parts, int64_t count, const void *from, void *out,
-                        const iso_stream *stream)
+void iso_cuda_add_parts(iso_dtype dtype, int64_t parts, int64_t stride, int64_t count, const void *from,
+                        void *out, const iso_stream *stream)
 {
     with_float(dtype, [=](auto zero) {
         typedef decltype(zero) T;
         for_each(stream, count,
-                 add_parts<T>{parts, count, static_cast<const compute<T> *>(from), static_cast<T *>(out)});
+                 add_parts<T>{parts, stride, static_cast<const compute<T> *>(from), static_cast<T *>(out)});
     });
 }

@@ -13,6 +13,9 @@ extern "C" {
 void iso_cuda_transpose_matrix(iso_dtype dtype, int64_t rows, int64_t columns, const void *from, void *to,
                                const iso_stream *stream);
 
+/* to [count] in float32 = from in bfloat16 */
+void iso_cuda_widen(int64_t count, const void *from, void *to, const iso_stream *stream);
+
 /* Images with more or fewer rows and columns around: to [n, to_h, to_w, c] (i, j) = from [n, from_h, from_w, c]
  * (i + down, j + right), or 0 outside of it. */
 typedef struct iso_cuda_frame {
@@ -32,9 +35,10 @@ void iso_cuda_copy_windows(iso_dtype dtype, const iso_cuda_windows *windows, con
  * float32 for bfloat16. */
 void iso_cuda_add_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *columns, void *x,
                           const iso_stream *stream);
-/* out [count] = the sums of from [parts, count], in order; from is of out's type, float32 for bfloat16. */
-void iso_cuda_add_parts(iso_dtype dtype, int64_t parts, int64_t count, const void *from, void *out,
-                        const iso_stream *stream);
+/* out [count] = the sums of from [parts], in order, of which each has `count` elements and begins `stride` elements
+ * after the one before; from is of out's type, float32 for bfloat16. */
+void iso_cuda_add_parts(iso_dtype dtype, int64_t parts, int64_t stride, int64_t count, const void *from,
+                        void *out, const iso_stream *stream);
 
 #ifdef __cplusplus
 }

@@ -74,6 +74,7 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     iso_program_request request = {.training = options->training,
                                    .parts = options->parts,
                                    .keeps_all = keeps_all,
+                                   .rounds = iso_context_backend(graph->ctx)->rounds,
                                    .inputs = options->inputs,
                                    .outputs = outputs};
     request.updates = options->updates;

@@ -1,4 +1,5 @@
 /* Comparisons, logic, choice and casts. */
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -164,10 +165,26 @@ iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
     return iso_tensor_good(x) && x->dtype == attrs.dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);
 }
 
+/* The cast of a float32 sum that follows its op; NULL: x is no such sum. */
+static iso_tensor *rounded(const iso_tensor *x)
+{
+    const iso_op *op = x->producer;
+    if (!op || !(op->widened & 1u << x->output) || op->n_outputs != 1 || op->id + 1 >= x->graph->n_ops)
+        return NULL;
+    const iso_op *next = x->graph->ops[op->id + 1];
+    return next->type == &iso_op_cast && next->inputs[0] == x && next->outputs[0]->dtype == ISO_BF16
+               ? next->outputs[0]
+               : NULL;
+}
+
 iso_tensor *iso_cast_back(iso_tensor *x, iso_dtype dtype)
 {
     bool reshaped = x->producer && x->producer->type == &iso_op_reshape;
-    const iso_op *op = reshaped ? x->producer->inputs[0]->producer : x->producer;
+    const iso_tensor *source = reshaped ? x->producer->inputs[0] : x;
+    const iso_op *op = source->producer;
+    iso_tensor *narrow = dtype == ISO_BF16 ? rounded(source) : NULL;
+    if (narrow)
+        return iso_reshape_to(narrow, x->shape);
     bool through_bf16 = op && op->type == &iso_op_cast && (x->dtype == ISO_BF16 || dtype == ISO_BF16);
     return through_bf16 && op->inputs[0]->dtype == dtype ? iso_reshape_to(op->inputs[0], x->shape)
                                                          : iso_cast(x, dtype);
