@@ -107,10 +107,10 @@ static void describe_update(const iso_reporter *r, const iso_variable *variable,
     for (int a = 0; a < r->mesh->n_axes; a++)
         out->split *= finer & 1u << a ? r->mesh->size[a] : 1;
     iso_report_axes(r->mesh, bucket->axes | finer, out->split_axes, sizeof out->split_axes);
-    out->gradient_bytes =
+    int64_t updated =
         iso_layout_largest(r->mesh, update, &variable->shape) * (int64_t)iso_dtype_size(variable->dtype);
-    out->state_bytes =
-        (out->gradient_bytes + bucket->group - 1) / bucket->group * iso_report_state_slots(bucket);
+    out->gradient_bytes = iso_plan_fused_of(r->plan, b, r->member_of[variable->id]) < 0 ? updated : 0;
+    out->state_bytes = (updated + bucket->group - 1) / bucket->group * iso_report_state_slots(bucket);
 }
 
 static void describe_variable(const iso_reporter *r, int number)

@@ -362,6 +362,18 @@ START_TEST(gradients_need_no_other_memory)
 }
 END_TEST
 
+/* What is stated of each variable is what is stated in all, but for the ends of lines. */
+static void check_gradients_of_variables(const iso_plan_report *report)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < report->n_variables; i++)
+        bytes += report->variables[i].gradient_bytes;
+    ck_assert_msg(bytes <= report->slot.gradients &&
+                      bytes + report->n_variables * 64 >= report->slot.gradients,
+                  "%lld bytes of gradients in all, %lld of single variables",
+                  (long long)report->slot.gradients, (long long)bytes);
+}
+
 /* Gradients that the optimizer computes in parts take no memory, others that of their elements, in lines. */
 START_TEST(gradients_in_parts_are_not_stored)
 {
@@ -371,6 +383,9 @@ START_TEST(gradients_in_parts_are_not_stored)
     planned one = make(two_layers, "data=1", NULL, 0, 1), three = make(two_layers, "data=3", NULL, 0, 3),
             apart = make(two_layers, "data=3", NULL, 0, 1);
     rows = ROWS;
+    check_gradients_of_variables(one.report);
+    check_gradients_of_variables(three.report);
+    check_gradients_of_variables(apart.report);
     ck_assert_int_eq(one.report->slot.gradients, stored * (int64_t)sizeof(float));
     ck_assert_int_eq(
         three.report->slot.gradients, /* a third of the first kernel is smaller than its inputs */
