@@ -219,68 +219,105 @@ static iso_status measure_one(const iso_backend_tuning *tuning, const char *op, 
     return json_object_set_new(ops, op, entry) == 0 ? ISO_OK : iso_no_memory("the choices of --tune");
 }
 
-static iso_status measure_all(const iso_backend_tuning *tuning, const char *lines, iso_stream *stream,
-                              json_t *ops, int *count)
-{
-    char *rest = NULL, *copy = iso_strdup(lines);
-    iso_status status = copy ? ISO_OK : iso_no_memory("the ops of --tune");
-    *count = 0;
-    for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line && status == ISO_OK;
-         line = strtok_r(NULL, "\n", &rest), ++*count)
-        status = measure_one(tuning, line, stream, ops);
-    iso_free(copy);
-    return status;
-}
-
-/* Measures, writes the file, and gives its text. */
-static iso_status complete_file(const char *path, const iso_backend_tuning *tuning, const char *lines,
-                                iso_stream *stream, iso_text *text)
-{
-    json_t *root = NULL;
-    int count;
-    iso_status status = check_folder(path);
-    if (status == ISO_OK)
-        status = open_root(path, tuning, &root);
-    if (status == ISO_OK)
-        status = measure_all(tuning, lines, stream, json_object_get(root, "works"), &count);
-    if (status == ISO_OK) {
-        size_t all = json_object_size(json_object_get(root, "works"));
-        iso_json_add(text, root, JSON_INDENT(2) | JSON_SORT_KEYS);
-        root = NULL; /* it is freed */
-        iso_text_add(text, "\n");
-        status = text->failed ? iso_no_memory("the choices of --tune")
-                              : iso_file_replace(path, text->data, text->length);
-        if (status == ISO_OK)
-            fprintf(stderr,
-                    "tune: %d products and convolutions were measured; '%s' has the choices for %zu\n", count,
-                    path, all);
-    }
-    json_decref(root);
-    return status;
-}
-
-/* Gives the ops that are open on any rank a choice, and the file. */
-static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_stream *stream)
+/* The file's choices on rank 0, to which those that are measured are added; NULL on the others. */
+static iso_status open_file(iso_context *ctx, const iso_backend_tuning *tuning, json_t **root)
 {
     const char *path = iso_tuning_file(ctx);
-    iso_text open = {0}, written = {0};
+    iso_status status = ISO_OK;
+    if (iso_rank(ctx) == 0)
+        status = check_folder(path);
+    if (iso_rank(ctx) == 0 && status == ISO_OK)
+        status = open_root(path, tuning, root);
+    return iso_agree(ctx, status);
+}
+
+/* Rank 0 measures op after op. After each of them the ranks agree, also on whether a request to stop has come to any
+ * of them: then `rest` ops are left. Collective. */
+static iso_status measure_all(iso_context *ctx, const iso_backend_tuning *tuning, char *lines,
+                              iso_stream *stream, json_t *ops, int *count, int *rest)
+{
+    char *after = NULL;
+    *count = *rest = 0;
+    for (char *line = strtok_r(lines, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
+        if (*count > 0 && iso_stop_requested(ctx)) {
+            ++*rest;
+            continue;
+        }
+        iso_status status =
+            iso_agree(ctx, iso_rank(ctx) == 0 ? measure_one(tuning, line, stream, ops) : ISO_OK);
+        if (status == ISO_OK)
+            status = iso_stop_agree(ctx);
+        if (status != ISO_OK)
+            return status;
+        ++*count;
+    }
+    return ISO_OK;
+}
+
+/* Writes the file, and gives its text. */
+static iso_status write_file(const char *path, json_t *root, int count, int rest, iso_text *text)
+{
+    size_t all = json_object_size(json_object_get(root, "works"));
+    iso_json_add(text, json_incref(root), JSON_INDENT(2) | JSON_SORT_KEYS);
+    iso_text_add(text, "\n");
+    iso_status status = text->failed ? iso_no_memory("the choices of --tune")
+                                     : iso_file_replace(path, text->data, text->length);
+    if (status != ISO_OK)
+        return status;
+    if (rest)
+        fprintf(stderr,
+                "tune: stopped after %d of %d products and convolutions; '%s' has the choices for %zu\n",
+                count, count + rest, path, all);
+    else
+        fprintf(stderr, "tune: %d products and convolutions were measured; '%s' has the choices for %zu\n",
+                count, path, all);
+    return ISO_OK;
+}
+
+/* Gives the ops of these lines a choice, and the file. */
+static iso_status choose_all(iso_context *ctx, const iso_backend_tuning *tuning, char *lines,
+                             iso_stream *stream)
+{
+    const char *path = iso_tuning_file(ctx);
+    json_t *root = NULL;
+    iso_text written = {0};
     char *text = NULL;
     size_t size = 0;
+    int count, rest;
     iso_status status = ISO_OK;
-    ISO_TRY(join_open(ctx, tuning, &open));
-    if (open.length == 1)
-        goto done;
+    ISO_TRY(open_file(ctx, tuning, &root));
+    ISO_TRY(measure_all(ctx, tuning, lines, stream, json_object_get(root, "works"), &count, &rest));
     if (iso_rank(ctx) == 0) {
-        status = complete_file(path, tuning, iso_text_get(&open), stream, &written);
+        status = write_file(path, root, count, rest, &written);
         text = status == ISO_OK ? iso_strdup(written.data) : NULL;
         size = written.length;
     }
     ISO_TRY(iso_share_text(ctx, status, path, &text, &size));
     ISO_TRY(iso_agree(ctx, use_text(path, tuning, text, size)));
+    if (rest)
+        status = iso_stopped(ctx, NULL);
 done:
-    iso_text_free(&open);
+    json_decref(root);
     iso_text_free(&written);
     iso_free(text);
+    return status;
+}
+
+/* Gives the ops that are open on any rank a choice. */
+static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_stream *stream)
+{
+    iso_text open = {0};
+    char *lines = NULL;
+    iso_status status = ISO_OK;
+    ISO_TRY(join_open(ctx, tuning, &open));
+    if (open.length == 1)
+        goto done;
+    lines = iso_strdup(iso_text_get(&open));
+    ISO_TRY(iso_agree(ctx, lines ? ISO_OK : iso_no_memory("the ops of --tune")));
+    ISO_TRY(choose_all(ctx, tuning, lines, stream));
+done:
+    iso_text_free(&open);
+    iso_free(lines);
     return status;
 }
 

@@ -282,17 +282,19 @@ static iso_status run_batches(iso_training *t, iso_input_iterator *iterator)
         t->state.batch = t->cursor.batch + begun;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
+        status = iso_function_begin_step(t->model->training, batch);
+        if (status == ISO_INTERRUPTED && is_stopped(t)) /* --tune measured for it: it changed nothing */
+            break;
+        ISO_TRY(status);
         int64_t before = rows;
         rows = batch->rows;
-        ISO_TRY(iso_function_begin_step(t->model->training, batch));
         if (begun || !ahead)
             ISO_TRY(end_step(t, begun ? before : rows));
         begun = ahead;
         if (t->state.stop || is_stopped(t))
             break;
     }
-    if (begun)
-        ISO_TRY(end_step(t, rows));
+    status = begun ? end_step(t, rows) : ISO_OK;
 done:
     iso_function_drop_steps(t->model->training);
     return status;
