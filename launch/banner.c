@@ -139,7 +139,9 @@ static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
     printf("backend %s; collectives: %s\n", iso_context_backend(ctx)->description(),
            collectives(ctx, setup->mesh));
     if (iso_option(ctx, "cuda-aware", NULL))
-        printf("messages between hosts: MPI gets addresses of the GPUs' memory (--cuda-aware)\n");
+        printf(iso_hosts(ctx) == 1
+                   ? "messages between hosts: none on one host (--cuda-aware changes nothing)\n"
+                   : "messages between hosts: MPI gets addresses of the GPUs' memory (--cuda-aware)\n");
     iso_text_free(&slots);
     print_choice(setup->choice);
 }
@@ -170,6 +172,9 @@ static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
     printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
            (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
            iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
+    if (on_gpus(ctx) && facts.slots > facts.domains)
+        printf("%d slots share %d GPU%s: slots of one GPU wait for each other\n", facts.slots, facts.domains,
+               facts.domains == 1 ? "" : "s");
     if (facts.between_gpus)
         printf("GPUs of this host exchange by %s\n", facts.between_gpus);
     return ISO_OK;

@@ -8,7 +8,8 @@ CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(
 CUDA_SYSTEM := /usr/local/include /usr/include
 CUDA_FOLDERS := $(wildcard $(addsuffix /include,$(CUDA_HOME) $(NCCL_HOME) $(CUDNN_HOME))) $(CUDA_SYSTEM)
 CUDA_HAS = $(if $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_FOLDERS)))),1,0)
-CUDA_HAS_TOOLKIT := $(if $(CUDA_HOME),$(if $(filter 0,$(call CUDA_HAS,cuda_runtime_api.h) $(call CUDA_HAS,cublasLt.h)),0,1),0)
+CUDA_IS_COMPILER := $(if $(CUDA_HOME),$(findstring Cuda compiler,$(shell $(NVCC) --version 2>/dev/null)))
+CUDA_HAS_TOOLKIT := $(if $(CUDA_IS_COMPILER),$(if $(filter 0,$(call CUDA_HAS,cuda_runtime_api.h) $(call CUDA_HAS,cublasLt.h)),0,1),0)
 CUDA_HAS_NCCL := $(call CUDA_HAS,nccl.h)
 CUDA_HAS_CUDNN := $(call CUDA_HAS,cudnn.h)
 ifeq ($(CUDA),0)
@@ -17,7 +18,8 @@ endif
 # No test runs the kernels of a build of SANITIZE=1 on a GPU.
 WITH_CUDA := $(if $(filter 1,$(CUDA)),$(CUDA_HAS_TOOLKIT),$(if $(SANITIZE),0,$(CUDA_HAS_TOOLKIT)))
 
-CUDA_NO_TOOLKIT := the CUDA toolkit is missing (nvcc, found by PATH or NVCC=; include/cuda_runtime_api.h and cublasLt.h beside it)
+CUDA_NOT_COMPILER := $(if $(CUDA_HOME),$(if $(CUDA_IS_COMPILER),,NVCC=$(NVCC) is no CUDA compiler: its --version does not name one))
+CUDA_NO_TOOLKIT := $(or $(CUDA_NOT_COMPILER),the CUDA toolkit is missing (nvcc, found by PATH or NVCC=; include/cuda_runtime_api.h and cublasLt.h beside it))
 CUDA_NO_NCCL := nccl.h is missing (NCCL_HOME=)
 CUDA_NO_CUDNN := cudnn.h is missing (CUDNN_HOME=)
 CUDA_MISSING := $(if $(filter 0,$(CUDA_HAS_TOOLKIT)),$(CUDA_NO_TOOLKIT)) $(if $(filter 0,$(CUDA_HAS_NCCL)),$(CUDA_NO_NCCL)) \

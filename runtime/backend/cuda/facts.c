@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/text.h"
@@ -11,6 +12,16 @@ static const char *version_text(int version, char text[16])
 {
     snprintf(text, 16, "%d.%d", version / 1000, version % 1000 / 10);
     return text;
+}
+
+/* "; CUDA_VISIBLE_DEVICES is '-1'": it may hide GPUs, or name none. */
+static void add_visible(char *text, size_t size)
+{
+    const char *given = getenv("CUDA_VISIBLE_DEVICES");
+    size_t length = strlen(text);
+    if (given)
+        snprintf(text + length, size - length, "; CUDA_VISIBLE_DEVICES is '%.100s%s'", given,
+                 strlen(given) > 100 ? "..." : "");
 }
 
 /* Without a driver its version is 0, and every other call gives an error. */
@@ -31,10 +42,12 @@ static void explain(cudaError_t error, iso_cuda_facts *facts)
         facts->state = ISO_CUDA_NO_GPU;
         snprintf(facts->text, sizeof facts->text, "the NVIDIA driver (CUDA %s) shows no GPU (CUDA error %d)",
                  driver, (int)error);
+        add_visible(facts->text, sizeof facts->text);
     } else {
         facts->state = ISO_CUDA_DRIVER_FAILS;
         snprintf(facts->text, sizeof facts->text, "the NVIDIA driver (CUDA %s) fails: %s (CUDA error %d)",
                  driver, cudaGetErrorString(error), (int)error);
+        add_visible(facts->text, sizeof facts->text);
     }
 }
 

@@ -94,6 +94,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
     *facts =
         (iso_plan_facts){.slots = runtime->mesh->n_slots,
+                         .domains = runtime->domains.count,
                          .parameters = count_parameters(function->graph),
                          .variables_bytes = (int64_t)variables,
                          .state_bytes = state_bytes(function),
