@@ -100,8 +100,8 @@ void iso_program_list(const iso_program *program, iso_text *lines);
 /* ---- fusing steps (fuse.c) ----
  * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels, and adds the gradient of
  * an embedding to another one by the rows that it touches. Layer normalisations and their gradients also compute
- * the sums of residual connections. rounds: a sum that no other slot adds to is rounded to bfloat16 by the kernel that
- * computes it. The result depends only on the program. */
+ * the sums of residual connections. rounds: a sum that no other slot adds to is rounded to bfloat16 by the kernel
+ * that computes it. The result depends only on the program. */
 iso_status iso_program_fuse(iso_program *program, bool rounds);
 void iso_program_free_fused(iso_program *program);
 

@@ -51,8 +51,8 @@ static bool place_x(iso_cuda_convolution *v, const iso_cuda_conv *of)
     return true;
 }
 
-/* A float32 result of bfloat16 is computed from float32 copies of the operands, since cuDNN lacks engines for it; of as
- * many images at a time as have copies of at most these bytes, which a GPU's cache holds, and 8 at least. */
+/* A float32 result of bfloat16 is computed from float32 copies of the operands, since cuDNN lacks engines for it; of
+ * as many images at a time as have copies of at most these bytes, which a GPU's cache holds, and 8 at least. */
 static const int64_t most_copies = 32 << 20;
 
 /* The areas of scratch memory, in their order; the workspace follows. */
