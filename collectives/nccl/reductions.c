@@ -61,6 +61,7 @@ typedef struct additions {
     iso_table index; /* regions by key */
     added_call *calls;
     int n_calls;
+    size_t *end;                      /* [domains] of what the calls so far have in an area */
     size_t contribution_bytes, bytes; /* of an area: contribution, then results */
     iso_device_areas *areas;          /* [own domains of the fabric] */
     iso_pack_list packs;              /* of this rank */
@@ -340,29 +341,54 @@ static void put_regions(additions *w, const added_call *call, int domain)
     }
 }
 
+/* Takes bytes behind what each device of the set has so far: the memory of sets without common devices overlaps.
+ * Returns where they begin; *bytes is the largest end of all. */
+static size_t take_area(additions *w, const device_set *set, size_t wanted, size_t *bytes)
+{
+    size_t begin = 0;
+    for (int domain = 0; domain < w->a->fabric->n_domains; domain++)
+        if (set->number[domain] >= 0 && w->end[domain] > begin)
+            begin = w->end[domain];
+    size_t end = begin + iso_round_to_lines(wanted);
+    for (int domain = 0; domain < w->a->fabric->n_domains; domain++)
+        if (set->number[domain] >= 0)
+            w->end[domain] = end;
+    *bytes = end > *bytes ? end : *bytes;
+    return begin;
+}
+
 static iso_status add_call(additions *w, added_call call)
 {
     const device_set *set = &w->a->sets->list[call.set];
-    size_t size = iso_dtype_size(call.dtype);
     call.count = count_of(w, &call);
     if (call.count == 0)
         return ISO_OK;
-    call.offset = w->contribution_bytes;
-    call.result = w->bytes;
-    w->contribution_bytes +=
-        iso_round_to_lines((size_t)call.count * size * (size_t)(call.scatter ? set->count : 1));
-    w->bytes += iso_round_to_lines((size_t)call.count * size);
-    for (int domain = call.scatter ? 0 : -1; domain < (call.scatter ? w->a->fabric->n_domains : 0); domain++)
-        if (domain < 0 || set->number[domain] >= 0)
-            put_regions(w, &call, domain);
+    call.offset = take_area(
+        w, set, (size_t)call.count * iso_dtype_size(call.dtype) * (size_t)(call.scatter ? set->count : 1),
+        &w->contribution_bytes);
     return iso_list_add(w->calls, w->n_calls, call, SUMS);
+}
+
+/* The results of a call, and the places of its regions. */
+static void put_call(additions *w, added_call *call)
+{
+    const device_set *set = &w->a->sets->list[call->set];
+    size_t bytes = (size_t)call->count * iso_dtype_size(call->dtype);
+    call->result = take_area(w, set, bytes, &w->bytes);
+    for (int domain = call->scatter ? 0 : -1; domain < (call->scatter ? w->a->fabric->n_domains : 0);
+         domain++)
+        if (domain < 0 || set->number[domain] >= 0)
+            put_regions(w, call, domain);
 }
 
 /* Calls in the order of their sets: it is the same on all ranks. */
 static iso_status add_calls(additions *w)
 {
     const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_BF16};
+    const int domains = w->a->fabric->n_domains;
     iso_status status = ISO_OK;
+    if (!(w->end = iso_new((size_t)domains * sizeof *w->end)))
+        return iso_no_memory(SUMS);
     for (int set = 0; set < w->a->sets->count; set++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int kind = 0; kind < 4; kind++)
@@ -370,11 +396,10 @@ static iso_status add_calls(additions *w)
                                                  .dtype = types[t],
                                                  .reduce = kind % 2 ? ISO_MAX : ISO_SUM,
                                                  .scatter = kind / 2}));
-    w->bytes += w->contribution_bytes;
-    for (int i = 0; i < w->n_regions; i++)
-        w->regions[i].result += w->contribution_bytes;
+    for (int domain = 0; domain < domains; domain++)
+        w->end[domain] = w->contribution_bytes;
     for (int i = 0; i < w->n_calls; i++)
-        w->calls[i].result += w->contribution_bytes;
+        put_call(w, &w->calls[i]);
 done:
     return status;
 }
@@ -427,6 +452,7 @@ static void destroy(void *work)
 {
     additions *w = work;
     iso_free(w->list);
+    iso_free(w->end);
     if (w->a) {
         iso_link_run_free(w->a->links, &w->run);
         iso_fabric_free_link_areas(w->a->fabric, w->areas);
