@@ -152,14 +152,29 @@ static iso_status write_in_place(const char *path, const void *data, size_t byte
     return status;
 }
 
+/* The file that a link names, which is made if it is not there. Allocated; NULL: errno says why there is none. */
+static char *target_of(const char *link)
+{
+    char *target = realpath(link, NULL);
+    if (target || errno != ENOENT)
+        return target;
+    int file = open(link, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0)
+        return NULL;
+    close(file);
+    return realpath(link, NULL);
+}
+
 iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
 {
     struct stat about;
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
         return write_in_place(path, data, bytes);
-    bool link = lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
-    char *target = link ? realpath(path, NULL) : NULL; /* NULL: the link names nothing */
-    iso_status status = replace(target ? target : path, path, data, bytes);
+    if (lstat(path, &about) != 0 || !S_ISLNK(about.st_mode))
+        return replace(path, path, data, bytes);
+    char *target = target_of(path);
+    iso_status status = target ? replace(target, path, data, bytes)
+                               : iso_file_failed(path, "the file that this link names cannot be written");
     free(target);
     return status;
 }

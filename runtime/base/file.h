@@ -10,8 +10,8 @@
 #include "runtime/base/status.h"
 
 /* Writes a file next to `path`, syncs it and renames it to `path`: readers see either the old file or the
- * new one. A symbolic link stays: the file that it names is replaced. What is no file, such as a device or a pipe,
- * is written to. ISO_IO names the path; the old file is then unchanged. */
+ * new one. A symbolic link stays: the file that it names is replaced, or made. What is no file, such as a device or a
+ * pipe, is written to. ISO_IO names the path; the old file is then unchanged. */
 iso_status iso_file_replace(const char *path, const void *data, size_t bytes);
 
 /* The error that a system call left in errno, as ISO_IO: "'ckpt/3.weights.h5': it cannot be opened:
