@@ -48,7 +48,7 @@ iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
         status = read_piecewise(text, rest, &read);
     else /* all settings but the first, which is the optimizer's learning rate */
         status = iso_settings_read_rows(option, text, rest, rule->row.setting ? rule->row.setting + 1 : NULL,
-                                        rule->needed, &read);
+                                        (iso_count_range){0}, rule->needed, &read);
     if (status == ISO_OK)
         *schedule = read;
     return status;

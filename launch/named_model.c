@@ -34,17 +34,13 @@ static iso_status check_classes(const iso_train_options *options)
 static iso_status read_settings(const iso_train_options *options, const char *text, iso_named_model *named)
 {
     const iso_builtin_model *model = named->builtin;
-    iso_status status;
     if (!*text)
         return ISO_OK;
     if (!model->settings)
         return iso_error(ISO_INVALID, "--model '%s': %s has no settings", options->model, model->name);
-    ISO_TRY(iso_settings_read_rows("model", options->model, text, model->settings, 0, &named->settings));
-    for (const iso_setting *s = model->settings; s->name; s++)
-        if (s->kind == ISO_SETTING_COUNT && iso_setting_get(s, &named->settings) < 1)
-            return iso_error(ISO_INVALID, "--model '%s': %s must be at least 1", options->model, s->name);
-done:
-    return status;
+    return iso_settings_read_rows("model", options->model, text, model->settings,
+                                  (iso_count_range){ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST}, 0,
+                                  &named->settings);
 }
 
 static iso_status find_builtin(const iso_train_options *options, iso_named_model *named)

@@ -38,7 +38,9 @@ static iso_status set(const char *option, iso_named_value *setting, const char *
     if (setting->real)
         return iso_argument_real(what, value, 0, 1e9, setting->real);
     if (setting->count)
-        return iso_argument_count(what, value, 0, 0x1p40, setting->count);
+        return iso_argument_count(what, value, setting->range.least,
+                                  setting->range.most ? setting->range.most : (int64_t)1 << 40,
+                                  setting->count);
     iso_status status = iso_argument_count(what, value, 0, 1, &number);
     *setting->flag = number != 0;
     return status;
@@ -79,7 +81,7 @@ done:
 }
 
 iso_status iso_settings_read_rows(const char *option, const char *whole, const char *rest,
-                                  const iso_setting *rows, int needed, void *values)
+                                  const iso_setting *rows, iso_count_range counts, int needed, void *values)
 {
     iso_named_value read[MOST_ROWS] = {{0}};
     int count = 0;
@@ -88,6 +90,7 @@ iso_status iso_settings_read_rows(const char *option, const char *whole, const c
         read[count].name = rows[count].name;
         read[count].flag = rows[count].kind == ISO_SETTING_FLAG ? member : NULL;
         read[count].count = rows[count].kind == ISO_SETTING_COUNT ? member : NULL;
+        read[count].range = counts;
         read[count].real = read[count].flag || read[count].count ? NULL : member;
     }
     return iso_settings_read(option, whole, rest, read, count, needed);

@@ -7,13 +7,19 @@
 
 enum { ISO_LONGEST_SETTING = 64 };
 
+/* The range of whole numbers. */
+typedef struct iso_count_range {
+    int64_t least, most;
+} iso_count_range;
+
 /* A name and the destination of its value (one of the four). Numbers are 0 or more. */
 typedef struct iso_named_value {
     const char *name;
     double *real;
     int64_t *count;
-    bool *flag; /* 0 or 1 */
-    char *text; /* [ISO_LONGEST_SETTING] */
+    iso_count_range range; /* of `count`; most 0: any */
+    bool *flag;            /* 0 or 1 */
+    char *text;            /* [ISO_LONGEST_SETTING] */
     bool given;
 } iso_named_value;
 
@@ -21,9 +27,10 @@ typedef struct iso_named_value {
  * `whole`, its value, are for messages; rest: the part of it that is read. ISO_INVALID. */
 iso_status iso_settings_read(const char *option, const char *whole, const char *rest,
                              iso_named_value *settings, int count, int needed);
-/* The same for numbers that are members of the struct `values`, as `rows` describes them; NULL: none. */
+/* The same for numbers that are members of the struct `values`, as `rows` describes them; NULL: none. counts: the
+ * range of all whole numbers. */
 iso_status iso_settings_read_rows(const char *option, const char *whole, const char *rest,
-                                  const iso_setting *rows, int needed, void *values);
+                                  const iso_setting *rows, iso_count_range counts, int needed, void *values);
 /* Removes "name=value" from the front of *rest, for lists with unknown names. name and value have
  * ISO_LONGEST_SETTING bytes each. */
 iso_status iso_settings_take(const char *option, const char *whole, const char **rest, char *name,

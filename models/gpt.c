@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "models/models.h"
 #include "runtime/base/arguments.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
@@ -70,10 +71,10 @@ static iso_tensor *gpt_embed(const iso_gpt_options *o)
 
 static bool gpt_count_fits(iso_graph *graph, const char *name, int64_t count)
 {
-    enum { MOST = 1 << 20 };
-    bool fits = count >= 1 && count <= MOST;
+    bool fits = count >= ISO_BUILTIN_LEAST && count <= ISO_BUILTIN_MOST;
     if (!fits)
-        iso_graph_fail(graph, "gpt: %s is %lld; it must be from 1 to %d", name, (long long)count, MOST);
+        iso_graph_fail(graph, "gpt: %s is %lld; it must be from 1 to %d", name, (long long)count,
+                       ISO_BUILTIN_MOST);
     return fits;
 }
 
@@ -81,7 +82,7 @@ static bool gpt_numbers_fit(const iso_gpt_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
     if (!gpt_count_fits(graph, "layers", o->layers) || !gpt_count_fits(graph, "heads", o->heads) ||
-        !gpt_count_fits(graph, "width", o->width))
+        !gpt_count_fits(graph, "width", o->width) || !gpt_count_fits(graph, "context", o->context))
         return false;
     bool divides = o->width % o->heads == 0, drops = o->dropout >= 0 && o->dropout < 1;
     if (!divides)

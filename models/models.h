@@ -10,6 +10,9 @@
 extern "C" {
 #endif
 
+/* The least and the largest whole number that a setting of a built-in model can be. */
+enum { ISO_BUILTIN_LEAST = 1, ISO_BUILTIN_MOST = 1 << 20 };
+
 typedef struct iso_builtin_model {
     const char *name;        /* "convnet" */
     const char *description; /* one line */
