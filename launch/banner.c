@@ -129,6 +129,32 @@ static void print_choice(const json_t *choice)
     iso_text_free(&text);
 }
 
+static bool is_batch_axis_by_name(const char *name)
+{
+    return strcmp(name, "data") == 0 || strcmp(name, "batch") == 0;
+}
+
+/* Prints the axes over which rows are split, if one of them has another name than "data" or "batch": all axes without
+ * layouts, the first one with layouts. The layouts of --layout auto are printed. */
+static void print_batch_axes(const iso_distribution_setup *setup)
+{
+    int axes = setup->map ? 1 : iso_mesh_axes(setup->mesh);
+    bool other = false;
+    iso_text text = {0};
+    for (int a = 0; !setup->choice && a < axes; a++) {
+        const char *name = iso_mesh_axis_name(setup->mesh, a);
+        if (iso_mesh_axis_size(setup->mesh, a) == 1)
+            continue;
+        iso_text_add(&text, "%s%s", *iso_text_get(&text) ? " and " : "", name);
+        other = other || !is_batch_axis_by_name(name);
+    }
+    if (other)
+        printf("batch: split over %s, %s\n", iso_text_get(&text),
+               setup->map ? "the first axis of the mesh, unless a layout of the input says otherwise"
+                          : "since there are no layouts");
+    iso_text_free(&text);
+}
+
 static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
 {
     iso_text slots = {0};
@@ -136,6 +162,7 @@ static void print_banner(iso_context *ctx, const iso_distribution_setup *setup)
     printf("isogrid %s (build %s)\n", iso_version(), iso_build_id());
     printf("mesh %s: slots %s; threads of a rank: %d\n", iso_mesh_text(setup->mesh), iso_text_get(&slots),
            iso_threads(ctx));
+    print_batch_axes(setup);
     printf("backend %s; collectives: %s\n", iso_context_backend(ctx)->description(),
            collectives(ctx, setup->mesh));
     if (iso_option(ctx, "cuda-aware", NULL))
