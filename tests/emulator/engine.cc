@@ -97,6 +97,8 @@ class engine
     void arrange(std::vector<int> &items, size_t group);
     void put(int number);
     int take();
+    fiber *enter(int number);
+    void leave(context &from);
     void pause();
     void release_barrier();
     void check_guard();
@@ -235,11 +237,31 @@ fiber *engine::idle_fiber()
     return found;
 }
 
+/* Makes a thread the one that runs; its stack, which may be a fresh one, goes on then. */
+fiber *engine::enter(int number)
+{
+    current = number;
+    if (!now().stack)
+        now().stack = idle_fiber();
+    threadIdx = now().index;
+    return now().stack;
+}
+
+/* Leaves a stack for that of the next thread: returns when somebody goes on with it. Without a thread that can run
+ * the scheduler goes on. */
+void engine::leave(context &from)
+{
+    int next = take();
+    context &to = next < 0 ? scheduler : enter(next)->at;
+    if (&to != &from)
+        switch_context(from, to);
+}
+
 /* Returns when somebody made the thread ready and its turn has come. */
 void engine::pause()
 {
     check_guard();
-    switch_context(now().stack->at, scheduler);
+    leave(now().stack->at);
 }
 
 void engine::end_thread()
@@ -260,7 +282,7 @@ void engine::end_thread()
     if (next >= 0)
         put(next);
     idle.push_back(stack);
-    switch_context(stack->at, scheduler);
+    leave(stack->at);
 }
 
 bool engine::run_block(size_t bytes, const std::function<void()> &thread)
@@ -273,11 +295,7 @@ bool engine::run_block(size_t bytes, const std::function<void()> &thread)
             report_deadlock();
             break;
         }
-        current = next;
-        if (!now().stack)
-            now().stack = idle_fiber();
-        threadIdx = now().index;
-        switch_context(scheduler, now().stack->at);
+        switch_context(scheduler, enter(next)->at);
     }
     if (failed) { /* some fibers are in the middle of a kernel */
         idle.clear();
@@ -290,7 +308,7 @@ bool engine::run_block(size_t bytes, const std::function<void()> &thread)
 
 bool same(const place &a, const place &b)
 {
-    return a.line == b.line && strcmp(a.file, b.file) == 0;
+    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
 void engine::release_barrier()
