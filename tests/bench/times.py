@@ -2,11 +2,13 @@
 machine, and on simulated hosts of one slot each whose links are limited (tests/support/host rate). Each network is calibrated, then trained on noise.
 The time of a step in the middle of an epoch is the difference between epochs of few and of many steps (medians), over the steps that they differ by.
 
-Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--keep FOLDER [--part PART]] [NETWORK...]
---folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'chrt -f 20' (with --hosts
-'nice -n -20': with chrt -f, hosts that share cores run one after the other); --hosts: instead of one and two slots, so many hosts; --seconds: about how
-long the measured steps of a network take in all; --rounds: of a calibration; --keep: a folder that gets the calibrations; --part: 'calibrate' or
-'train' (with the calibrations that --keep has), where the machine is not free for long enough for both; NETWORK: rows of networks.py, default all."""
+Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--repeat N] [--keep FOLDER [--part PART]] [NETWORK...]
+--folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'nice -n -20' (not
+'chrt -f 20': the kernel takes the cores from real-time threads for 50 ms in each second, kernel.sched_rt_runtime_us); --hosts: instead of one and two
+slots, so many hosts; --seconds: about how long the measured steps of a network take in all; --rounds: of a calibration; --repeat: how often a cell is
+calibrated and trained in turn, of which the medians are printed, since the speed of a virtual machine varies; --keep: a folder that gets the
+calibrations; --part: 'calibrate' or 'train' (with the calibrations that --keep has), where the machine is not free for long enough for both; NETWORK:
+rows of networks.py, default all."""
 
 import argparse
 import importlib.util
@@ -88,7 +90,7 @@ def predict(arguments, job, place, path):
     return json.loads(plan)["time"]
 
 
-def measure(row, slots, arguments, folder):
+def measure_once(row, slots, arguments, folder):
     """The time of the plan, and the measured seconds of a step; None: calibrated only."""
     job, batch = job_of(row, arguments)
     job += ["--mesh", f"data={slots}", "--threads", "1" if arguments.hosts else str(slots)]
@@ -106,6 +108,15 @@ def measure(row, slots, arguments, folder):
     return time, (long - short) / (3 * few)
 
 
+def measure(row, slots, arguments, folder):
+    """The medians of several measurements: the plan whose step is in the middle."""
+    found = [measure_once(row, slots, arguments, folder) for _ in range(arguments.repeat)]
+    if not found[0]:
+        return None
+    plans = sorted((time for time, _ in found), key=lambda time: time["step"])
+    return plans[len(plans) // 2], statistics.median(measured for _, measured in found)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--isogrid", default="build/isogrid")
@@ -114,6 +125,7 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--part", choices=("both", "calibrate", "train"), default="both")
     parser.add_argument("--slots", default="1,2")
     parser.add_argument("--hosts", type=int, default=0)
