@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,49 +47,41 @@ static bool waits(const iso_plan_op *op)
     return op->kind == ISO_PLAN_OP_BEGIN || op->kind == ISO_PLAN_OP_EXCHANGE || op->kind == ISO_PLAN_OP_END;
 }
 
-/* The ops [first, end) of a slot, which are between two barriers. */
+/* Where hosts share cores, the time in which others have the core is not an op's. */
+static double benchmark_clock(const benchmark *r)
+{
+    return r->shared ? iso_clock_of_thread() : iso_clock();
+}
+
+/* The ops [first, end) of a slot, which are between two barriers. Where hosts share cores, a step lets another have
+ * the core between ops, when it asks MPI for messages. */
 static void benchmark_ops(benchmark *r, benchmark_slot *s, int first, int end)
 {
     const iso_plan_ops *ops = &s->ops;
     for (int i = first; i < end; i++) {
-        int64_t begin = iso_clock_ns();
+        double begin = benchmark_clock(r);
         benchmark_begin_op(r, s, &ops->op[i]);
-        s->seconds[i] = 1e-9 * (double)(iso_clock_ns() - begin);
+        s->seconds[i] = benchmark_clock(r) - begin;
+        if (r->shared)
+            sched_yield();
     }
 }
 
-/* The same for the slots [from, to) of a thread. Returns for how long the core ran other programs meanwhile. */
-static double benchmark_stretch(benchmark *r, int from, int to, int first, int end)
+/* The same for the slots [from, to) of a thread. */
+static void benchmark_stretch(benchmark *r, int from, int to, int first, int end)
 {
-    double begin = r->shared ? iso_clock() : 0, ran = r->shared ? iso_clock_of_thread() : 0;
     for (int s = from; s < to; s++)
         benchmark_ops(r, &r->slot[s], first, end);
-    return r->shared ? iso_clock() - begin - (iso_clock_of_thread() - ran) : 0;
 }
 
 /* The optimizer's ops come after the last barrier. Every other step it goes backwards, as iso_updates_apply. */
-static double benchmark_updates(benchmark *r, int slot, int first)
+static void benchmark_updates(benchmark *r, int slot, int first)
 {
     int count = r->slot[slot].ops.count;
-    double lost = 0;
     for (int i = first; i < count; i++) {
         int at = r->round % 2 ? first + count - 1 - i : i;
-        lost += benchmark_stretch(r, slot, slot + 1, at, at + 1);
+        benchmark_ops(r, &r->slot[slot], at, at + 1);
     }
-    return lost;
-}
-
-/* Takes the time that was lost to other programs from the ops of a thread's slots, in proportion. */
-static void take_lost(const benchmark *r, int from, int to, double lost)
-{
-    double all = 0;
-    for (int s = from; s < to; s++)
-        for (int i = 0; i < r->slot[s].ops.count; i++)
-            all += r->slot[s].seconds[i];
-    double left = lost > 0 && lost < all ? 1 - lost / all : 1;
-    for (int s = from; s < to; s++)
-        for (int i = 0; i < r->slot[s].ops.count; i++)
-            r->slot[s].seconds[i] *= left;
 }
 
 static void benchmark_barrier(benchmark *r, uint32_t *passed)
@@ -105,20 +98,18 @@ static void benchmark_thread(void *arg, int thread)
     benchmark *r = arg;
     int first = thread * r->n_slots / r->threads, end = (thread + 1) * r->n_slots / r->threads, at = 0;
     uint32_t passed = r->passed;
-    double lost = 0;
     for (int s = first; s < end; s++)
         iso_fault_clear(&r->slot[s].fault);
     for (int last = 0; last < r->n_until_end; at = last) {
         for (last = at; !waits(&r->slot[0].ops.op[last]);)
             last++;
-        lost += benchmark_stretch(r, first, end, at, last);
+        benchmark_stretch(r, first, end, at, last);
         benchmark_barrier(r, &passed);
         last++;
-        lost += benchmark_stretch(r, first, end, last - 1, last);
+        benchmark_stretch(r, first, end, last - 1, last);
     }
     for (int s = first; s < end; s++)
-        lost += benchmark_updates(r, s, at);
-    take_lost(r, first, end, lost);
+        benchmark_updates(r, s, at);
 }
 
 static void benchmark_round(benchmark *r, iso_thread_pool *pool)
@@ -196,8 +187,8 @@ static void note_round(const benchmark *r, rounds *list, int round)
             *out++ = scale * r->slot[s].seconds[i];
 }
 
-/* The mean of the rounds whose whole time is in the lower half: what else ran on the machine only adds, and a mean,
- * unlike a median, counts the waits that slots cause each other. */
+/* The mean of the rounds whose whole time is at most `most`: without the few in which something else ran on the
+ * machine. A mean, unlike a median, counts the waits that slots cause each other. */
 static double mean_of(const rounds *list, double most, int op)
 {
     double sum = 0, count = 0;
@@ -249,6 +240,8 @@ done:
     return status;
 }
 
+static const double KEPT = 0.9; /* the part of the rounds that counts */
+
 /* The number of rounds that take about two seconds. */
 static int count_rounds(benchmark *r, iso_thread_pool *pool)
 {
@@ -279,7 +272,7 @@ static iso_status benchmark_measure(benchmark *r, iso_thread_pool *pool, int cou
     double *sorted = list.total + count;
     memcpy(sorted, list.total, (size_t)count * sizeof *sorted);
     qsort(sorted, (size_t)count, sizeof *sorted, by_total);
-    ISO_TRY(put_times(r, &list, sorted[(count - 1) / 2], into));
+    ISO_TRY(put_times(r, &list, sorted[(int)(KEPT * (count - 1))], into));
 done:
     iso_free(list.total);
     iso_free(list.second);

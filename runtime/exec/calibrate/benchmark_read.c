@@ -1,13 +1,20 @@
 /* The rows of the batch in a benchmark: read in random order from synthetic rows that caches do not hold, as from a
  * shuffled data set in memory. */
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/prefetch.h"
 #include "runtime/exec/calibrate/benchmark_impl.h"
 
-static const double MOST = 64 << 20; /* bytes of the rows of one input */
+/* Bytes of the rows of one input. */
+static double bytes_beyond_caches(void)
+{
+    static const double least = 64 << 20;
+    double twice = 2.0 * (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return twice > least ? twice : least;
+}
 
 /* The rows of a slot's part of an input; *bytes: of one. A scalar is a row. */
 static int64_t rows_of(const benchmark *r, int value, int slot, size_t *bytes)
@@ -38,7 +45,8 @@ iso_status iso_benchmark_allocate_rows(benchmark *r, double memory)
 {
     iso_status status = ISO_OK;
     size_t bytes;
-    r->n_rows = count_rows(r, memory < MOST ? memory : MOST);
+    double most = bytes_beyond_caches();
+    r->n_rows = count_rows(r, memory < most ? memory : most);
     for (int i = 0; i < r->plan->program->n_inputs; i++) {
         int value = r->plan->program->input_value[i];
         if (value < 0)

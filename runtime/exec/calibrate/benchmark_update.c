@@ -84,23 +84,29 @@ static iso_status update_visited(void *arg, const iso_bucket_run *run)
     return ISO_OK;
 }
 
-/* Rows [first, end) of a gradient, block by block. */
+/* The rows from `row` on of a gradient that fit into a block, of those before `end`. */
+static void product_rows(const benchmark_bucket *b, const iso_bucket_run *run, int64_t row, int64_t end)
+{
+    const iso_slot_product *product = &b->s->products[iso_plan_fused_of(b->r->plan, b->number, b->member)];
+    int64_t rows = product->room.rows, at = row * product->columns - run->first;
+    int64_t offset[2] = {row, 0}, extent[2] = {end - row < rows ? end - row : rows, product->columns};
+    for (int g = 0; g < product->group; g++)
+        for (int t = 0; t < product->n_terms; t++)
+            product->term[t].kernel[g]->run_part(&product->term[t].call[g], offset, extent, g + t > 0,
+                                                 product->blocks);
+    apply(b, run, at > 0 ? at : 0, extent[0] * extent[1] + (at < 0 ? at : 0), product->blocks);
+}
+
+/* Rows [first, end) of a gradient, block by block; every other step from the last one to the first. */
 static iso_status product_visited(void *arg, const iso_bucket_run *run)
 {
     const benchmark_bucket *b = arg;
     const iso_slot_product *product = &b->s->products[iso_plan_fused_of(b->r->plan, b->number, b->member)];
     int64_t first = run->first / product->columns, end = (run->first + run->count) / product->columns;
+    int64_t rows = product->room.rows, blocks = (end - first + rows - 1) / rows;
     iso_product_prepare(product);
-    int64_t rows = product->room.rows;
-    for (int64_t row = first; row < end; row += rows) {
-        int64_t offset[2] = {row, 0}, extent[2] = {end - row < rows ? end - row : rows, product->columns};
-        for (int g = 0; g < product->group; g++)
-            for (int t = 0; t < product->n_terms; t++)
-                product->term[t].kernel[g]->run_part(&product->term[t].call[g], offset, extent, g + t > 0,
-                                                     product->blocks);
-        int64_t at = row * product->columns - run->first;
-        apply(b, run, at > 0 ? at : 0, extent[0] * extent[1] + (at < 0 ? at : 0), product->blocks);
-    }
+    for (int64_t i = 0; i < blocks; i++)
+        product_rows(b, run, first + rows * (b->r->round % 2 ? blocks - 1 - i : i), end);
     return ISO_OK;
 }
 

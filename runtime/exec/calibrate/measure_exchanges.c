@@ -12,32 +12,41 @@
 
 enum { MOST_PULLED = 1 << 22, PULLED = 1 << 20 };
 
-/* Slots that all take `bytes` bytes from the next one. */
-typedef struct ring {
+/* Slots that all take `bytes` bytes from the others, as many from each: as gradients and new weights of data
+ * parallel training. */
+typedef struct pulls {
     iso_fabric *fabric;
     iso_exchange *exchange;
     void **target;           /* [slots] */
     int slots, first, times; /* first: local slot of thread 0 */
     size_t bytes;
-} ring;
+} pulls;
 
-static iso_status add_ring(ring *r, int slot)
+static iso_status add_pulls(pulls *r, int slot)
 {
-    int64_t elements = (int64_t)(r->bytes / sizeof(float));
+    iso_status status = ISO_OK;
+    int64_t elements = (int64_t)(r->bytes / sizeof(float)), others = r->slots - 1;
     iso_box box = iso_box_range(0, elements);
-    iso_source source = {.slot = (slot + 1) % r->slots, .space = ISO_SPACE_SLOT, .box = box};
-    return iso_exchange_add(r->exchange, slot, 0, &box, ISO_F32, ISO_SUM, &box, &source, 1, NULL);
+    for (int64_t k = 0; k < others && status == ISO_OK; k++) {
+        int64_t begin = k * elements / others, end = (k + 1) * elements / others;
+        iso_box region = iso_box_range(begin, end - begin);
+        iso_source source = {.slot = (int)((slot + 1 + k) % r->slots), .space = ISO_SPACE_SLOT, .box = box};
+        if (end > begin)
+            status =
+                iso_exchange_add(r->exchange, slot, 0, &box, ISO_F32, ISO_SUM, &region, &source, 1, NULL);
+    }
+    return status;
 }
 
 /* locals: slots of this rank, from r->first on. */
-static iso_status make_ring(ring *r, size_t bytes, int locals)
+static iso_status make_pulls(pulls *r, size_t bytes, int locals)
 {
     iso_status status = ISO_OK;
     r->bytes = bytes;
     ISO_TRY(iso_fabric_reserve(r->fabric, bytes, NULL));
     ISO_TRY(iso_exchange_create(r->fabric, "a measurement", &r->exchange));
     for (int s = 0; s < r->slots; s++)
-        ISO_TRY(add_ring(r, s));
+        ISO_TRY(add_pulls(r, s));
     ISO_TRY(iso_exchange_commit(r->exchange));
     for (int s = r->first; s < r->first + locals; s++)
         iso_exchange_bind(r->exchange, s, 0, r->target[s]);
@@ -45,9 +54,9 @@ done:
     return status;
 }
 
-static void run_ring(void *arg, int thread)
+static void run_pulls(void *arg, int thread)
 {
-    const ring *r = arg;
+    const pulls *r = arg;
     for (int i = 0; i < r->times; i++) {
         iso_exchange_begin(r->exchange, thread);
         iso_exchange_pull(r->exchange, r->first + thread);
@@ -57,12 +66,12 @@ static void run_ring(void *arg, int thread)
 
 static void run_barriers(void *arg, int thread)
 {
-    const ring *r = arg;
+    const pulls *r = arg;
     for (int i = 0; i < r->times; i++)
         iso_fabric_barrier(r->fabric, thread);
 }
 
-static iso_status allocate_targets(ring *r, int locals)
+static iso_status allocate_targets(pulls *r, int locals)
 {
     iso_status status = ISO_OK;
     r->target = iso_new((size_t)r->slots * sizeof *r->target);
@@ -74,7 +83,7 @@ done:
     return status;
 }
 
-static void free_ring(ring *r)
+static void free_pulls(pulls *r)
 {
     iso_exchange_destroy(r->exchange);
     for (int s = 0; r->target && s < r->slots; s++)
@@ -88,7 +97,7 @@ iso_status iso_measure_exchanges(const iso_backend *backend, iso_thread_pool *po
                                  iso_machine_rates *rates)
 {
     iso_status status = ISO_OK;
-    ring r = {.slots = threads};
+    pulls r = {.slots = threads};
     int host = 0, *ranks = iso_new((size_t)threads * sizeof *ranks);
     iso_topology topology = {.n_slots = threads,
                              .n_ranks = 1,
@@ -106,13 +115,13 @@ iso_status iso_measure_exchanges(const iso_backend *backend, iso_thread_pool *po
     ISO_TRY(allocate_targets(&r, threads));
     r.times = 100;
     rates->barrier = iso_measure_least(pool, run_barriers, &r) / r.times;
-    ISO_TRY(make_ring(&r, PULLED, threads));
+    ISO_TRY(make_pulls(&r, PULLED, threads));
     r.times = 20;
-    double seconds = iso_measure_least(pool, run_ring, &r) / r.times - 2 * rates->barrier;
+    double seconds = iso_measure_least(pool, run_pulls, &r) / r.times - 2 * rates->barrier;
     if (seconds > 0)
         rates->pull = PULLED / seconds;
 done:
-    free_ring(&r);
+    free_pulls(&r);
     iso_free(ranks);
     return status;
 }
@@ -140,7 +149,7 @@ static double least(const double *tries, int count)
 }
 
 /* Waits for messages that have been sent; returns the seconds until they had arrived. */
-static double finish_ring(const ring *r)
+static double finish_pulls(const pulls *r)
 {
     double begin = iso_clock();
     iso_exchange_wait(r->exchange, 0);
@@ -150,30 +159,30 @@ static double finish_ring(const ring *r)
     return passed;
 }
 
-/* The seconds until an exchange has arrived in which each host takes `bytes` bytes from the next one; its begin. */
-static double time_ring(const ring *r)
+/* The seconds until an exchange has arrived in which each host takes `bytes` bytes from the others. */
+static double time_pulls(const pulls *r)
 {
     double begin = iso_clock();
     iso_exchange_start(r->exchange, 0);
     double sent = iso_clock();
-    return sent - begin + finish_ring(r);
+    return sent - begin + finish_pulls(r);
 }
 
 enum { TIMES = 20, PAUSES = 5 };
 
 /* Times exchanges of `bytes` bytes: TIMES in a row, and PAUSES after a pause each (NULL: none). Collective. */
-static iso_status time_messages(iso_context *ctx, ring *r, size_t bytes, bool takes_part, double row[TIMES],
+static iso_status time_messages(iso_context *ctx, pulls *r, size_t bytes, bool takes_part, double row[TIMES],
                                 double after[PAUSES])
 {
     static const struct timespec pause = {0, 50000000};
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, make_ring(r, bytes, takes_part)));
+    ISO_TRY(iso_agree(ctx, make_pulls(r, bytes, takes_part)));
     for (int i = 0; i < TIMES && takes_part; i++)
-        row[i] = time_ring(r);
+        row[i] = time_pulls(r);
     for (int i = 0; i < PAUSES && takes_part && after; i++) {
-        time_ring(r);
+        time_pulls(r);
         nanosleep(&pause, NULL);
-        after[i] = time_ring(r);
+        after[i] = time_pulls(r);
     }
 done:
     iso_exchange_destroy(r->exchange);
@@ -212,7 +221,7 @@ static double rounds_of_a_second(void)
 }
 
 /* The seconds of ops of these rounds, between which messages move on, as in a step. */
-static double compute(const ring *r, int64_t rounds, int times)
+static double compute(const pulls *r, int64_t rounds, int times)
 {
     volatile double kept = 0;
     double begin = iso_clock();
@@ -224,18 +233,23 @@ static double compute(const ring *r, int64_t rounds, int times)
     return iso_clock() - begin;
 }
 
-/* The seconds of a core that these took: how long they lasted differs by far more than messages take, where other
- * programs or other simulated hosts have the core meanwhile. */
-static double compute_of_core(const ring *r, int64_t rounds, int times)
+/* The seconds of a core that these took, and messages meanwhile, if `exchanges`: with the copies of what is sent and
+ * what has come. How long it lasted differs by far more than messages take, where other programs or other simulated
+ * hosts have the core meanwhile. */
+static double compute_of_core(const pulls *r, int64_t rounds, int times, bool exchanges)
 {
     double ran = iso_clock_of_thread();
+    if (exchanges)
+        iso_exchange_start(r->exchange, 0);
     compute(r, rounds, times);
+    if (exchanges)
+        finish_pulls(r);
     return iso_clock_of_thread() - ran;
 }
 
-/* Measures the time that messages take from short ops, and the bytes that arrive during a long one. The ring has
+/* Measures the time that messages take from short ops, and the bytes that arrive during a long one. The exchange has
  * been made. */
-static void measure_overlap(const ring *r, iso_network *network)
+static void measure_overlap(const pulls *r, iso_network *network)
 {
     double travel = (double)r->bytes / network->bandwidth, second = rounds_of_a_second();
     int64_t rounds = (int64_t)(SHORT * second);
@@ -243,16 +257,14 @@ static void measure_overlap(const ring *r, iso_network *network)
     int times = (int)(2 * longest / SHORT) + SHORT_OPS;
     double alone[TRIES], together[TRIES], carried = 0, early = SHORT_OPS * SHORT * network->bandwidth;
     for (int i = 0; i < TRIES; i++) {
-        time_ring(r); /* hosts that share cores work at the same time */
-        alone[i] = compute_of_core(r, rounds, times);
-        time_ring(r);
-        iso_exchange_start(r->exchange, 0);
-        together[i] = compute_of_core(r, rounds, times);
-        finish_ring(r);
+        time_pulls(r); /* hosts that share cores work at the same time */
+        alone[i] = compute_of_core(r, rounds, times, false);
+        time_pulls(r);
+        together[i] = compute_of_core(r, rounds, times, true);
         iso_exchange_start(r->exchange, 0);
         compute(r, rounds, SHORT_OPS);
         compute(r, (int64_t)(longest * second), 1);
-        double bytes = (double)r->bytes - finish_ring(r) * network->bandwidth - early;
+        double bytes = (double)r->bytes - finish_pulls(r) * network->bandwidth - early;
         carried = bytes > carried ? bytes : carried;
     }
     double most = longest < 1.2 * travel ? longest * network->bandwidth : (double)r->bytes - early;
@@ -264,7 +276,7 @@ static void measure_overlap(const ring *r, iso_network *network)
 /* Measures the time that small messages add to ops if the slots wait for each other between them. It is longer
  * than the latency of a message for which nobody waits, because hosts are never quite in step, and because hosts
  * that share cores must be scheduled first. */
-static void measure_latency(const ring *r, iso_network *network)
+static void measure_latency(const pulls *r, iso_network *network)
 {
     enum { OPS = 200 };
     int64_t rounds = (int64_t)(2 * SHORT * rounds_of_a_second());
@@ -273,7 +285,7 @@ static void measure_latency(const ring *r, iso_network *network)
         double alone = compute(r, rounds, OPS), begin = iso_clock();
         for (int k = 0; k < OPS; k++) {
             compute(r, rounds, 1);
-            time_ring(r);
+            time_pulls(r);
         }
         added[i] = (iso_clock() - begin - alone) / OPS;
     }
@@ -281,11 +293,11 @@ static void measure_latency(const ring *r, iso_network *network)
     network->latency = found > network->latency ? found : network->latency;
 }
 
-/* `measure` with a ring of so many bytes. Collective. */
-static iso_status with_ring(iso_context *ctx, ring *r, size_t bytes, bool takes_part,
-                            void (*measure)(const ring *r, iso_network *network), iso_network *network)
+/* `measure` with pulls of so many bytes. Collective. */
+static iso_status with_pulls(iso_context *ctx, pulls *r, size_t bytes, bool takes_part,
+                             void (*measure)(const pulls *r, iso_network *network), iso_network *network)
 {
-    iso_status status = iso_agree(ctx, make_ring(r, bytes, takes_part));
+    iso_status status = iso_agree(ctx, make_pulls(r, bytes, takes_part));
     if (status == ISO_OK && takes_part)
         measure(r, network);
     iso_exchange_destroy(r->exchange);
@@ -302,9 +314,10 @@ static double burst_of(const iso_network *network, double seconds)
     return burst < 0.1 * SOME ? 0 : burst < SOME ? burst : SOME;
 }
 
-/* The link at its best for large messages: TCP's may be several times as long. The difference to shorter messages
- * would hold the chance of both. */
-static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_network *network)
+/* The bandwidth is the usual one, as in steps: the best exchanges seem faster than the link, because messages of
+ * hosts that began before this one are there already. The difference to shorter messages would hold the chance of
+ * both. */
+static iso_status measure_links(iso_context *ctx, pulls *r, bool takes_part, iso_network *network)
 {
     double few[TIMES] = {0}, some[TIMES] = {0}, many[TIMES] = {0}, after[PAUSES] = {0};
     iso_status status;
@@ -312,13 +325,13 @@ static iso_status measure_ring(iso_context *ctx, ring *r, bool takes_part, iso_n
     ISO_TRY(time_messages(ctx, r, FEW, takes_part, few, NULL));
     ISO_TRY(time_messages(ctx, r, SOME, takes_part, some, after));
     ISO_TRY(time_messages(ctx, r, MANY, takes_part, many, NULL));
-    double latency = median(few, TIMES), longest = least(many, TIMES);
+    double latency = median(few, TIMES), longest = median(many, TIMES);
     double travel = longest - (latency < longest / 2 ? latency : 0); /* 0: this rank takes no part */
     *network = (iso_network){.known = true, .latency = latency, .bandwidth = travel > 0 ? MANY / travel : 1};
     network->burst = burst_of(network, median(after, PAUSES));
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
-    ISO_TRY(with_ring(ctx, r, FEW, takes_part, measure_latency, network));
-    ISO_TRY(with_ring(ctx, r, MOST_PULLED, takes_part, measure_overlap, network));
+    ISO_TRY(with_pulls(ctx, r, FEW, takes_part, measure_latency, network));
+    ISO_TRY(with_pulls(ctx, r, MOST_PULLED, takes_part, measure_overlap, network));
 done:
     return status;
 }
@@ -360,7 +373,7 @@ iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso
 {
     int ranks = iso_ranks(ctx), hosts = iso_hosts(ctx);
     int *host_of = iso_new((size_t)ranks * sizeof *host_of), *first = iso_new((size_t)hosts * sizeof *first);
-    ring r = {.slots = hosts, .first = iso_host_of_rank(ctx, iso_rank(ctx))};
+    pulls r = {.slots = hosts, .first = iso_host_of_rank(ctx, iso_rank(ctx))};
     iso_status status = host_of && first ? ISO_OK : iso_no_memory("a measurement");
     ISO_TRY(iso_agree(ctx, status));
     for (int i = ranks - 1; i >= 0; i--) {
@@ -375,10 +388,10 @@ iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso
                              .n_threads = 1,
                              .device = backend->device(0)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(ctx), backend->sum, backend->maximum, &r.fabric));
-    ISO_TRY(measure_ring(ctx, &r, iso_leads_host(ctx), network));
+    ISO_TRY(measure_links(ctx, &r, iso_leads_host(ctx), network));
     ISO_TRY(measure_core(ctx, pool, threads, iso_leads_host(ctx), network));
 done:
-    free_ring(&r);
+    free_pulls(&r);
     iso_free(host_of);
     iso_free(first);
     return status;
