@@ -42,7 +42,8 @@ static void write_words(const char *name, const uint16_t *header, size_t words, 
     if (iso_rank(ctx) == 0) {
         FILE *file = fopen(name, "wb");
         ck_assert_ptr_nonnull(file);
-        fwrite(header, 2, words, file);
+        if (words > 0)
+            ck_assert_uint_eq(fwrite(header, 2, words, file), words);
         for (size_t i = 0; i < TOKENS; i++) {
             uint8_t bytes[2] = {(uint8_t)token(first + i), (uint8_t)(token(first + i) >> 8)};
             ck_assert_uint_eq(fwrite(bytes, 1, 2, file), 2);

@@ -135,6 +135,7 @@ static void check_copies(const char *mesh_text, const int *rank_of_slot, int cou
     for (int v = 0; v < count; v++)
         for (int i = 0; i < function->runtime->n_locals; i++)
             check_slot(function->runtime, graph->variables[v], function->runtime->locals[i].slot);
+    iso_function_destroy(function);
     iso_graph_destroy(graph);
     iso_distribution_destroy(distribution);
     iso_layout_map_destroy(map);
@@ -147,8 +148,8 @@ START_TEST(slots_and_threads_compute_one_set_of_values)
     for (int domains = 0; domains < 2; domains++) {
         if (domains)
             setenv("ISOGRID_SLOTS_PER_DOMAIN", "4", 1);
-        check_copies("data=2,model=3", NULL,
-                     VARIABLES); /* more threads than slots, and one slot without a thread */
+        /* More threads than slots, and one slot without a thread. */
+        check_copies("data=2,model=3", NULL, VARIABLES);
         check_copies("data=2,model=3", NULL, VARIABLES - 2);
         check_copies("data=5,model=4", NULL, VARIABLES);
         check_copies("data=1,model=1", first, VARIABLES);
