@@ -87,8 +87,7 @@ iso_status iso_doctor_add_json(const iso_doctor *doctor, const iso_doctor_result
                              iso_version(), "build", iso_build_id(), "level", iso_doctor_severity_name(worst),
                              "folder", make_text(doctor->folder), "ranks", iso_ranks(doctor->ctx), "hosts",
                              make_hosts(doctor), "checks", checks);
-    iso_json_add(text, root, JSON_INDENT(2));
-    json_decref(root);
+    iso_json_add(text, root, JSON_INDENT(2)); /* frees root */
     iso_text_add(text, "\n");
     return text->failed ? iso_no_memory("what the doctor found as JSON") : ISO_OK;
 }
