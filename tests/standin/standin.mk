@@ -15,6 +15,8 @@ $(STANDIN_TESTS): $(STANDIN_RUNTIME) $(STANDIN_KERNELS)
 $(STANDIN_TESTS): LDLIBS += -lstdc++
 $(BUILD)/tests/standin/libisogrid_cuda.so: $(patsubst %.c,$(BUILD)/%.o,$(filter %.c,$(CUDA_SOURCES))) $(EMULATED_KERNELS) $(STANDIN_RUNTIME) $(CUDA_SHARED) $(BUILD)/build_id.o
 	$(Q)$(CXX_FOR_TESTS) -shared -Wl,-soname,libisogrid_cuda.so -Wl,--version-script=tests/standin/exported -Wl,-z,defs $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl -lpthread
+# It is preloaded, also into programs without AddressSanitizer.
+$(BUILD)/tests/standin/aware_mpi.o: CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 $(BUILD)/tests/standin/libaware_mpi.so: $(BUILD)/tests/standin/aware_mpi.o
 	$(Q)$(MPICC) -shared -o $@ $< -ldl
 tests: $(BUILD)/tests/standin/libisogrid_cuda.so $(BUILD)/tests/standin/libaware_mpi.so
