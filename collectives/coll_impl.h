@@ -7,10 +7,10 @@
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
 #include "collectives/device_areas.h"
+#include "collectives/gather_kernels_impl.h"
 #include "collectives/links_impl.h"
 #include "collectives/messages_impl.h"
 #include "collectives/ports_impl.h"
-#include "collectives/puller_impl.h"
 #include "collectives/request_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
@@ -43,7 +43,7 @@ typedef struct iso_domain {
 struct iso_fabric {
     iso_topology topology;
     int *rank_of_slot, *host_of_rank; /* copies of the topology's */
-    const iso_puller *puller;
+    const iso_gather_kernels *gather_kernels;
     iso_combine combine[2]; /* by iso_reduce */
     iso_channel channel;    /* all ranks */
     iso_comm *host;         /* the ranks of this host; NULL without MPI */

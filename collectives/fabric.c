@@ -45,8 +45,8 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     if (fabric->topology.device->gather && !topology->stream_of_slot)
         return iso_error(ISO_INVALID, "a topology without streams on the device '%s'",
                          fabric->topology.device->name);
-    fabric->puller = iso_puller_for(fabric->topology.device);
-    if (!fabric->puller)
+    fabric->gather_kernels = iso_gather_kernels_for(fabric->topology.device);
+    if (!fabric->gather_kernels)
         return iso_error(ISO_INVALID, "exchanges cannot pull from the memory of the device '%s'",
                          fabric->topology.device->name);
     fabric->rank_of_slot = copy_integers(topology->rank_of_slot, topology->n_slots);

@@ -1,5 +1,5 @@
 /* Gathers: one region, combined from one or more operands in tree order, written to one target. The local
- * work of a pull, and of packing a message; a puller (puller_impl.h) does it. */
+ * work of a pull, and of packing a message; gather kernels (gather_kernels_impl.h) do it. */
 #ifndef ISO_GATHER_IMPL_H
 #define ISO_GATHER_IMPL_H
 

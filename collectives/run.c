@@ -292,7 +292,7 @@ static void run_check(iso_fabric *fabric, iso_status status)
 static void run_pack(const iso_fabric *fabric, const iso_pack *pack)
 {
     iso_stream *stream = fabric->pack_streams ? fabric->pack_streams[fabric->local[pack->reader]] : NULL;
-    fabric->puller->run(&pack->gather, stream);
+    fabric->gather_kernels->run(&pack->gather, stream);
 }
 
 /* Waits until what was packed can be sent, or read by other slots. */
@@ -555,7 +555,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
 {
     int local = exchange->fabric->local[slot];
     const iso_slot_pulls *pulls = &exchange->slots[local];
-    const iso_puller *puller = exchange->fabric->puller;
+    const iso_gather_kernels *kernels = exchange->fabric->gather_kernels;
     iso_stream *stream = stream_of_slot(exchange->fabric, slot);
     exchange->fabric->counters[local].traffic.pulled += pulls->given;
     if (iso_exchange_is_ordered(exchange))
@@ -564,7 +564,7 @@ void iso_exchange_pull(iso_exchange *exchange, int slot)
         const iso_pull *pull = &pulls->pulls[i];
         if (!pull->gather.out)
             continue;
-        puller->run(&pull->gather, stream);
+        kernels->run(&pull->gather, stream);
         run_count(exchange, local, pull, pull->gather.count);
     }
 }
@@ -585,7 +585,7 @@ void iso_exchange_combine(const iso_exchange *exchange, int slot, int pull, int6
 {
     int local = exchange->fabric->local[slot];
     const iso_pull *p = &exchange->slots[local].pulls[pull];
-    exchange->fabric->puller->part(&p->gather, begin, n, out, NULL);
+    exchange->fabric->gather_kernels->part(&p->gather, begin, n, out, NULL);
     run_count(exchange, local, p, n);
 }
 
@@ -594,7 +594,7 @@ void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull
 {
     const iso_fabric *fabric = exchange->fabric;
     const iso_pull *p = &exchange->slots[fabric->local[slot]].pulls[pull];
-    fabric->puller->part(&p->gather, begin, n, out, stream_of_slot(fabric, slot));
+    fabric->gather_kernels->part(&p->gather, begin, n, out, stream_of_slot(fabric, slot));
     run_count(exchange, fabric->local[slot], p, n);
 }
 

@@ -34,7 +34,7 @@ iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, c
     for (int i = 0; i < list->count; i++) {
         const iso_pack *pack = &list->packs[i];
         const iso_link_member *own = iso_links_own(links, fabric->domain_of_slot[pack->reader]);
-        fabric->puller->run(&pack->gather, own->stream);
+        fabric->gather_kernels->run(&pack->gather, own->stream);
     }
     return ISO_OK;
 }

@@ -3,7 +3,7 @@
  * blocks, and the last combination writes to the target. */
 #include <string.h>
 
-#include "collectives/puller_impl.h"
+#include "collectives/gather_kernels_impl.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
@@ -141,14 +141,14 @@ static void pull_part(const iso_gather *gather, int64_t begin, int64_t n, void *
     combine_run(gather, gather->cursor, skip, n, out);
 }
 
-static bool serves(const iso_device *device)
+static bool supports(const iso_device *device)
 {
     return device->reach != NULL;
 }
 
-const iso_puller iso_puller_shared_memory = {
+const iso_gather_kernels iso_gather_kernels_shared_memory = {
     .name = "shared memory",
-    .serves = serves,
+    .supports = supports,
     .run = pull_run,
     .part = pull_part,
 };

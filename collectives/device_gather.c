@@ -1,6 +1,6 @@
 /* Pulls on a device that gathers: each is one kernel, queued on the stream of the slot that pulls. It reads the
  * windows of its device and the messages, which are memory of the host that is attached to the device. */
-#include "collectives/puller_impl.h"
+#include "collectives/gather_kernels_impl.h"
 #include "runtime/base/device.h"
 
 /* The arguments of a gather for the device. The arrays are part of the struct. */
@@ -52,14 +52,14 @@ static void part_queued(const iso_gather *gather, int64_t begin, int64_t n, void
     stream->device->gather(stream, &q.call);
 }
 
-static bool serves(const iso_device *device)
+static bool supports(const iso_device *device)
 {
     return device->gather != NULL;
 }
 
-const iso_puller iso_puller_device = {
+const iso_gather_kernels iso_gather_kernels_device = {
     .name = "kernels",
-    .serves = serves,
+    .supports = supports,
     .run = run_queued,
     .part = part_queued,
 };
