@@ -7,10 +7,10 @@
 #include "collectives/coll.h"
 #include "collectives/control/channel.h"
 #include "collectives/device_areas.h"
+#include "collectives/endpoints_impl.h"
 #include "collectives/gather_kernels_impl.h"
 #include "collectives/links_impl.h"
 #include "collectives/messages_impl.h"
-#include "collectives/ports_impl.h"
 #include "collectives/request_impl.h"
 #include "collectives/shm/barrier_impl.h"
 #include "collectives/shm/window_impl.h"
@@ -73,7 +73,7 @@ struct iso_fabric {
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
     iso_stream_order *order;         /* NULL: the host waits for what slots queue */
-    iso_ports *ports;                /* NULL: messages between hosts begin and end in memory of the host */
+    iso_endpoints *endpoints;        /* NULL: messages between hosts begin and end in memory of the host */
     iso_links *links;                /* NULL: what domains of this host exchange lies in memory of the host */
     iso_device_areas *link_areas;    /* [n_own_domains] for messages of the exchanges that share buffers */
     void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
@@ -120,11 +120,11 @@ struct iso_exchange {
     bool brought;        /* a method takes pulls of slots of this host, so that all wait for what it brings */
     iso_pack_list packs; /* of this rank, in the order of messages after the commit */
     iso_pack_list near_packs; /* of this rank: into the messages between domains of the host */
-    bool lands;        /* what comes from other hosts lands in memory of devices, for all of this host */
-    bool overwrites;   /* else: what slots pull is overwritten when messages come, not by streams */
-    bool relays;       /* what leaves this host reads messages between its domains */
-    iso_linked linked; /* messages between devices of this host */
-    size_t area_bytes; /* of each domain's area on its device, for these and for those of ports */
+    bool on_device;           /* this host receives the messages of other hosts in memory of devices */
+    bool overwrites;          /* else: what slots pull is overwritten when messages come, not by streams */
+    bool relays;              /* what leaves this host reads messages between its domains */
+    iso_linked linked;        /* messages between devices of this host */
+    size_t area_bytes; /* of each domain's area on its device, for these and for messages of endpoints */
     iso_pack_list link_packs;     /* of this rank: into them */
     iso_device_areas *link_areas; /* [own domains of the fabric] unless they are shared; NULL: none */
     void *work[ISO_MOST_METHODS]; /* the methods' */

@@ -27,7 +27,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     exchange->fabric = fabric;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
-    exchange->messages.ports = fabric->ports;
+    exchange->messages.endpoints = fabric->endpoints;
     iso_watch_name_set(&exchange->name, what, -1, NULL);
     exchange->slots = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *exchange->slots);
     exchange->next = fabric->exchanges;
@@ -276,10 +276,10 @@ static iso_route route_between_hosts(const iso_request *r, const iso_tree_node *
 {
     const iso_fabric *fabric = r->exchange->fabric;
     int from = slot_that_sends(r, node), to = slot_that_receives(r, node);
-    bool devices = fabric->ports != NULL;
+    bool devices = fabric->endpoints != NULL;
     return (iso_route){fabric->rank_of_slot[from], fabric->rank_of_slot[to],
                        iso_transport_between(true, devices), devices ? fabric->domain_of_slot[from] : -1,
-                       devices ? iso_ports_incoming(fabric, to) : -1};
+                       devices ? iso_endpoints_incoming(fabric, to) : -1};
 }
 
 /* Finds or creates the fragment of a node that comes from another domain of this host, or is sent to this host or

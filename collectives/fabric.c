@@ -225,7 +225,7 @@ static iso_status fabric_build(iso_fabric *fabric, const iso_topology *topology)
     if (status == ISO_OK)
         status = iso_order_open(fabric);
     if (status == ISO_OK)
-        status = iso_ports_open(fabric);
+        status = iso_endpoints_open(fabric);
     return iso_channel_agree(&fabric->channel, status);
 }
 
@@ -276,7 +276,7 @@ void iso_fabric_destroy(iso_fabric *fabric)
     iso_free(fabric->groups);
     iso_fabric_free_link_areas(fabric, fabric->link_areas);
     iso_links_close(fabric);
-    iso_ports_close(fabric);
+    iso_endpoints_close(fabric);
     iso_order_close(fabric);
     iso_fabric_free_domains(fabric);
     destroy_pack_streams(fabric);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collectives/coll.h"
-#include "collectives/ports_impl.h"
+#include "collectives/endpoints_impl.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -99,8 +99,9 @@ static void travel_by(iso_messages *messages, const iso_message *message)
 static size_t own_bytes(const iso_messages *messages, const iso_message *message, int domain, bool received)
 {
     if (domain >= 0)
-        return messages->ports->direct ? 0
-                                       : iso_exchange_staged_bytes(message->bytes, messages->ports->chunk);
+        return messages->endpoints->direct
+                   ? 0
+                   : iso_exchange_staged_bytes(message->bytes, messages->endpoints->chunk);
     return received ? 0 : message->bytes;
 }
 

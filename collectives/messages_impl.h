@@ -19,8 +19,8 @@ typedef struct iso_fragment {
     iso_hash_key key; /* computed in the same way by sender and receiver */
 } iso_fragment;
 
-typedef struct iso_port iso_port; /* ports_impl.h */
-typedef struct iso_ports iso_ports;
+typedef struct iso_endpoint iso_endpoint; /* endpoints_impl.h */
+typedef struct iso_endpoints iso_endpoints;
 
 /* The route of a message. All fragments with the same route are sent in one message. */
 typedef struct iso_route {
@@ -32,10 +32,10 @@ typedef struct iso_route {
 typedef struct iso_message {
     iso_route route;
     size_t bytes;
-    size_t position;      /* in the area */
-    char *data;           /* NULL: not this rank's to send */
-    const iso_port *port; /* NULL: `data` is memory of the host, or another rank's to copy */
-    char *staging;        /* chunks of it in pinned memory; NULL: MPI gets `data` itself */
+    size_t position;              /* in the area */
+    char *data;                   /* NULL: not this rank's to send */
+    const iso_endpoint *endpoint; /* NULL: `data` is memory of the host, or another rank's to copy */
+    char *staging;                /* chunks of it in pinned memory; NULL: MPI gets `data` itself */
 } iso_message;
 
 /* The messages of one direction, and their fragments by key. */
@@ -48,14 +48,14 @@ typedef struct iso_mailbox {
 } iso_mailbox;
 
 struct iso_messages {
-    iso_mailbox in, out;    /* to and from all ranks of this host */
-    int rank;               /* this one */
-    const iso_ports *ports; /* the fabric's; NULL: it has none */
-    size_t bytes_in;        /* received by the host, in its memory */
-    size_t bytes_out;       /* in memory of this rank: what it sends, or chunks of what devices do */
-    iso_window incoming;    /* receive buffer of the host; {0} if exchanges share buffers */
-    char *outgoing;         /* send buffer of this rank, likewise */
-    size_t bytes;           /* of this rank's buffers that belong to the exchange alone */
+    iso_mailbox in, out;            /* to and from all ranks of this host */
+    int rank;                       /* this one */
+    const iso_endpoints *endpoints; /* the fabric's; NULL: it has none */
+    size_t bytes_in;                /* received by the host, in its memory */
+    size_t bytes_out;               /* in memory of this rank: what it sends, or chunks of what devices do */
+    iso_window incoming;            /* receive buffer of the host; {0} if exchanges share buffers */
+    char *outgoing;                 /* send buffer of this rank, likewise */
+    size_t bytes;                   /* of this rank's buffers that belong to the exchange alone */
     bool travels[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
     void *lines[ISO_MOST_TRANSPORTS];  /* the transports'; NULL: none */
 };

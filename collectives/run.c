@@ -114,7 +114,8 @@ iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange)
 {
     iso_messages_close(&exchange->messages, exchange->fabric->topology.rank);
     iso_linked_close(exchange->fabric, &exchange->linked);
-    exchange->area_bytes = iso_ports_measure(exchange->fabric, &exchange->messages, exchange->linked.bytes);
+    exchange->area_bytes =
+        iso_endpoints_measure(exchange->fabric, &exchange->messages, exchange->linked.bytes);
     return (iso_message_bytes){exchange->messages.bytes_in, exchange->messages.bytes_out,
                                exchange->area_bytes};
 }
@@ -134,7 +135,7 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
         incoming = fabric->incoming.base + exchange->offsets.incoming;
     if (exchange->shared && messages->bytes_out > 0)
         outgoing = fabric->outgoing + exchange->offsets.outgoing;
-    iso_ports_bind(exchange);
+    iso_endpoints_bind(exchange);
     iso_status status =
         iso_messages_bind(messages, incoming, outgoing, fabric->channel.communicator, exchange->tag);
     return status == ISO_OK ? iso_linked_bind(exchange) : status;
@@ -164,7 +165,7 @@ static bool finds_pulls_only(const iso_exchange *exchange)
            exchange->linked.box.n_messages == 0 && !exchange->brought;
 }
 
-/* Whether what slots of this host read of other hosts lands in memory of devices. */
+/* Whether all that slots of this host read of other hosts is received in memory of devices. */
 static bool finds_incoming(const iso_exchange *exchange)
 {
     for (int i = 0; i < exchange->messages.in.n_messages; i++)
@@ -173,13 +174,13 @@ static bool finds_incoming(const iso_exchange *exchange)
     return false;
 }
 
-/* Whether arrivals are written by others than the streams of ports, which wait for slots. */
+/* Whether arrivals are written by others than the streams of endpoints, which wait for slots. */
 static bool finds_overwrites(const iso_exchange *exchange)
 {
     const iso_mailbox *in = &exchange->messages.in;
     bool any = exchange->linked.box.n_messages > 0 || exchange->brought;
     for (int i = 0; i < in->n_messages; i++)
-        any |= in->messages[i].route.to_domain < 0 || exchange->messages.ports->direct;
+        any |= in->messages[i].route.to_domain < 0 || exchange->messages.endpoints->direct;
     return any && exchange->fabric->order;
 }
 
@@ -235,7 +236,7 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     iso_exchange_resolve(exchange);
     exchange->communicates = finds_communication(exchange);
     exchange->pulls_only = finds_pulls_only(exchange);
-    exchange->lands = finds_incoming(exchange);
+    exchange->on_device = finds_incoming(exchange);
     exchange->overwrites = finds_overwrites(exchange);
     exchange->committed = true;
     return ISO_OK;
@@ -302,11 +303,11 @@ static void finish_packs(iso_fabric *fabric)
         run_check(fabric, fabric->topology.device->wait(fabric->pack_streams[i]));
 }
 
-/* Ends the packing of a message: it can be sent, or its port waits for the packs. */
+/* Ends the packing of a message: it can be sent, or its endpoint waits for the packs. */
 static void end_packs(iso_exchange *exchange, const iso_message *message)
 {
-    if (message->port)
-        run_check(exchange->fabric, iso_ports_packed(exchange->fabric, message));
+    if (message->endpoint)
+        run_check(exchange->fabric, iso_endpoints_packed(exchange->fabric, message));
     else
         finish_packs(exchange->fabric);
 }
@@ -418,8 +419,9 @@ static void order_streams(const iso_exchange *exchange)
         if (fabric->local[slot] < 0)
             continue;
         iso_order_await_slots(fabric, fabric->pack_streams[fabric->local[slot]], slot);
-        if (fabric->ports)
-            iso_order_await_slots(fabric, iso_port_of(fabric->ports, fabric->domain_of_slot[slot])->in, slot);
+        if (fabric->endpoints)
+            iso_order_await_slots(fabric,
+                                  iso_endpoint_of(fabric->endpoints, fabric->domain_of_slot[slot])->in, slot);
     }
 }
 
@@ -480,8 +482,8 @@ static void run_wait(iso_exchange *exchange, int thread)
         finish_methods(exchange);
         run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
                                                         exchange->fabric->host_barrier.crowded));
-        if (exchange->lands)
-            run_check(exchange->fabric, iso_ports_landed(exchange->fabric));
+        if (exchange->on_device)
+            run_check(exchange->fabric, iso_endpoints_received(exchange->fabric));
         iso_watch_wait_done(exchange->fabric->channel.watch, begun);
         if (!exchange->arrived)
             exchange->arrived = iso_clock_ns();

@@ -19,7 +19,7 @@ static bool is_here(const iso_fabric *fabric, int slot)
 
 static iso_device_event **event_of(const iso_stream_order *order, int slot, int kind)
 {
-    iso_device_event **const list[EVENTS] = {order->ready, order->read, order->landed};
+    iso_device_event **const list[EVENTS] = {order->ready, order->read, order->received};
     return &list[kind][slot];
 }
 
@@ -70,7 +70,7 @@ done:
 
 static void free_order(const iso_fabric *fabric, iso_stream_order *order)
 {
-    bool whole = order && order->ready && order->read && order->landed;
+    bool whole = order && order->ready && order->read && order->received;
     for (int i = 0; whole && i < fabric->topology.n_slots * EVENTS; i++) {
         iso_device_event *event = *event_of(order, i / EVENTS, i % EVENTS);
         if (event)
@@ -79,7 +79,7 @@ static void free_order(const iso_fabric *fabric, iso_stream_order *order)
     if (order) {
         iso_free(order->ready);
         iso_free(order->read);
-        iso_free(order->landed);
+        iso_free(order->received);
     }
     iso_free(order);
 }
@@ -102,9 +102,9 @@ iso_status iso_order_open(iso_fabric *fabric)
     if (order) {
         order->ready = iso_new((size_t)slots * sizeof(iso_device_event *));
         order->read = iso_new((size_t)slots * sizeof(iso_device_event *));
-        order->landed = iso_new((size_t)slots * sizeof(iso_device_event *));
+        order->received = iso_new((size_t)slots * sizeof(iso_device_event *));
     }
-    iso_status mine = order && order->ready && order->read && order->landed && handle
+    iso_status mine = order && order->ready && order->read && order->received && handle
                           ? make_own(fabric, order, handle)
                           : iso_no_memory("the events of slots");
     iso_status status = iso_comm_all(fabric->host, mine == ISO_OK, &good);
@@ -159,13 +159,13 @@ iso_status iso_order_wait_read(const iso_fabric *fabric)
     return status;
 }
 
-const iso_device_event *iso_order_record_landed(const iso_fabric *fabric, int domain, iso_stream *stream)
+const iso_device_event *iso_order_record_received(const iso_fabric *fabric, int domain, iso_stream *stream)
 {
     int slot = 0;
     while (fabric->local[slot] < 0 || fabric->domain_of_slot[slot] != domain)
         slot++;
-    stream->device->record(fabric->order->landed[slot], stream);
-    return fabric->order->landed[slot];
+    stream->device->record(fabric->order->received[slot], stream);
+    return fabric->order->received[slot];
 }
 
 /* ---- an exchange ---- */
@@ -186,8 +186,8 @@ void iso_exchange_ready(const iso_exchange *exchange, int slot)
 void iso_exchange_await_arrivals(const iso_exchange *exchange, int slot)
 {
     const iso_fabric *fabric = exchange->fabric;
-    if (exchange->lands && fabric->order)
-        await_all(fabric, stream_of(fabric, slot), fabric->order->landed, slot, -1);
+    if (exchange->on_device && fabric->order)
+        await_all(fabric, stream_of(fabric, slot), fabric->order->received, slot, -1);
 }
 
 void iso_order_await_ready(const iso_exchange *exchange, int slot)

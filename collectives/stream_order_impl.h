@@ -9,16 +9,16 @@
 
 /* The events of a fabric. Slots of other hosts have none. */
 typedef struct iso_stream_order {
-    iso_device_event **ready;  /* [n_slots] */
-    iso_device_event **read;   /* [n_slots] */
-    iso_device_event **landed; /* [n_slots] the first slot of each of a rank's domains has them */
+    iso_device_event **ready;    /* [n_slots] */
+    iso_device_event **read;     /* [n_slots] */
+    iso_device_event **received; /* [n_slots] the first slot of each of a rank's domains has them */
 } iso_stream_order;
 
 /* fabric->order stays NULL where the host waits: a slot alone, a device without events that ranks share, or a program
  * that goes on after a loss, which must not wait for events of ranks that are lost. Collective over the host. */
 iso_status iso_order_open(iso_fabric *fabric);
 void iso_order_close(iso_fabric *fabric);
-/* Before a slot pulls: its stream waits until others have written, and until messages have landed. */
+/* Before a slot pulls: its stream waits until others have written, and until messages have been received. */
 void iso_order_await_ready(const iso_exchange *exchange, int slot);
 
 /* Lets a stream of the device of `slot` wait until all slots that it reaches have written and read, as far as their
@@ -27,6 +27,6 @@ void iso_order_await_slots(const iso_fabric *fabric, iso_stream *stream, int slo
 /* The host waits until the slots of this rank have read. */
 iso_status iso_order_wait_read(const iso_fabric *fabric);
 /* Records the event that all data received for a domain of this rank is queued on `stream`. Returns the event. */
-const iso_device_event *iso_order_record_landed(const iso_fabric *fabric, int domain, iso_stream *stream);
+const iso_device_event *iso_order_record_received(const iso_fabric *fabric, int domain, iso_stream *stream);
 
 #endif

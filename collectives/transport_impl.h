@@ -12,7 +12,7 @@ typedef struct iso_messages iso_messages;
 typedef struct iso_transport {
     const char *name;
     bool within_host, between_hosts; /* where it joins domains */
-    bool of_devices;                 /* messages are sent from areas of devices (ports_impl.h) */
+    bool of_devices;                 /* messages are sent from areas of devices (endpoints_impl.h) */
     bool
         in_place; /* senders write where the readers load: there is nothing to open, and no other function is called */
     /* Opens the lines of one exchange: the requests with which this rank sends and receives its messages, whose

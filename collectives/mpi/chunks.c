@@ -2,9 +2,9 @@
  * is copied there chunk by chunk, and MPI sends a chunk when the event of its copy has passed; what is received is
  * copied from there. All chunks of a message have requests of their own, and use its buffers in pinned memory in
  * turn. */
+#include "collectives/endpoints_impl.h"
 #include "collectives/messages_impl.h"
 #include "collectives/mpi/call.h"
-#include "collectives/ports_impl.h"
 #include "runtime/base/memory.h"
 
 /* A message that this rank sends or receives. Chunks pass through its stages in order, so each stage has a count:
@@ -67,7 +67,7 @@ static iso_status make_request(flow *f, int chunk, MPI_Comm ranks, int tag)
 
 static iso_status make_events(flow *f)
 {
-    const iso_device *device = f->message->port ? f->message->port->out->device : NULL;
+    const iso_device *device = f->message->endpoint ? f->message->endpoint->out->device : NULL;
     iso_status status = ISO_OK;
     if (f->received && !is_staged(f))
         return ISO_OK;
@@ -109,11 +109,11 @@ static int find_earlier(const lines *l)
     return i;
 }
 
-static iso_status add_flow(lines *l, const iso_message *message, bool received, const iso_ports *ports,
-                           MPI_Comm ranks, int tag)
+static iso_status add_flow(lines *l, const iso_message *message, bool received,
+                           const iso_endpoints *endpoints, MPI_Comm ranks, int tag)
 {
     flow *f = &l->flows[l->n_flows++];
-    *f = (flow){.message = message, .received = received, .chunk = ports->chunk};
+    *f = (flow){.message = message, .received = received, .chunk = endpoints->chunk};
     f->earlier = find_earlier(l);
     return make_flow(f, ranks, tag);
 }
@@ -123,11 +123,11 @@ static iso_status add_flows(lines *l, const iso_messages *messages, int number, 
     iso_status status = ISO_OK;
     for (int i = 0; i < messages->in.n_messages; i++)
         if (iso_message_is_received(messages, i, number))
-            ISO_TRY(add_flow(l, &messages->in.messages[i], true, messages->ports, ranks, tag));
+            ISO_TRY(add_flow(l, &messages->in.messages[i], true, messages->endpoints, ranks, tag));
     for (int i = 0; i < messages->out.n_messages; i++) {
         l->number[i] = l->n_flows;
         if (iso_message_is_sent(messages, i, number))
-            ISO_TRY(add_flow(l, &messages->out.messages[i], false, messages->ports, ranks, tag));
+            ISO_TRY(add_flow(l, &messages->out.messages[i], false, messages->endpoints, ranks, tag));
     }
 done:
     return status;
@@ -228,7 +228,7 @@ static bool is_finished(flow *f, iso_status *status)
 
 static iso_status queue_copies(flow *f)
 {
-    iso_stream *stream = f->message->port->out;
+    iso_stream *stream = f->message->endpoint->out;
     for (; f->queued < f->chunks && f->queued - f->done < f->buffers; f->queued++) {
         if (is_staged(f))
             stream->device->copy(stream, of_mpi(f, f->queued), on_device(f, f->queued),
@@ -257,19 +257,19 @@ static iso_status send_on(lines *l, flow *f)
 /* Whether the next chunk's buffer may be written. */
 static bool is_free(lines *l, const flow *f, iso_status *status)
 {
-    const iso_port *port = f->message->port;
+    const iso_endpoint *endpoint = f->message->endpoint;
     if (f->started - f->done == f->buffers)
         return false;
     if (!is_staged(f))
         return true;
     const iso_device_event *before =
-        f->started < f->buffers ? port->landed : f->event[f->started % f->buffers];
+        f->started < f->buffers ? endpoint->received : f->event[f->started % f->buffers];
     return !before || has_passed(l, before, status);
 }
 
 static iso_status queue_incoming(flow *f)
 {
-    iso_stream *stream = f->message->port->in;
+    iso_stream *stream = f->message->endpoint->in;
     stream->device->copy(stream, on_device(f, f->done), of_mpi(f, f->done), bytes_of(f, f->done));
     stream->device->record(f->event[f->done % f->buffers], stream);
     return stream->device->check(stream);

@@ -27,7 +27,7 @@ typedef struct traffic {
 
 /* Bytes of one exchange in the memory of a domain's GPU: messages between GPUs of the host, and of other hosts. */
 typedef struct device_area {
-    double linked, ports;
+    double linked, between_hosts;
 } device_area;
 
 typedef struct messages {
@@ -36,7 +36,7 @@ typedef struct messages {
     int first_domain, n_domains; /* of the host */
     int *slots, n_slots;         /* of the host, in the mesh's order */
     bool few;                    /* pulls: those of all domains are counted */
-    bool gpus, lands;            /* messages from other hosts land in the memory of GPUs */
+    bool gpus, into_gpus;        /* messages from other hosts are received in the memory of GPUs */
     iso_between_devices between;
     int *source;                   /* [slots] room: of a pull */
     iso_memory_location *location; /* [slots] where they are */
@@ -134,15 +134,15 @@ static void receive(messages *m, const iso_tree_node *node, double bytes)
 {
     int slot = m->slots[(m->reader + m->source[node->begin]) % m->n_slots];
     m->found.far_in += bytes;
-    if (m->lands)
-        area_of(m, m->r->plan->site->domain_of_slot[slot])->ports += bytes;
+    if (m->into_gpus)
+        area_of(m, m->r->plan->site->domain_of_slot[slot])->between_hosts += bytes;
 }
 
 static void send(messages *m, const iso_tree_node *node, double bytes)
 {
     int slot = m->source[node->begin + m->reader % node->count];
     m->found.far_out += bytes;
-    area_of(m, m->r->plan->site->domain_of_slot[slot])->ports += bytes;
+    area_of(m, m->r->plan->site->domain_of_slot[slot])->between_hosts += bytes;
 }
 
 static void pass(messages *m, const iso_box *region, const iso_tree_node *node, double bytes)
@@ -245,7 +245,7 @@ static void add_others(messages *m, const traffic *before, int count)
     found->far_out += count * (found->far_out - before->far_out);
     for (int i = 0; i < m->n_domains; i++) {
         m->area[i].linked += count * (m->area[i].linked - m->before[i].linked);
-        m->area[i].ports += count * (m->area[i].ports - m->before[i].ports);
+        m->area[i].between_hosts += count * (m->area[i].between_hosts - m->before[i].between_hosts);
     }
 }
 
@@ -282,7 +282,7 @@ typedef struct blocks {
  * host, or to one GPU of it. */
 static double staged_bytes(const messages *m, double bytes)
 {
-    double count = (double)(m->r->report->n_hosts - 1) * m->n_domains * (m->lands ? m->n_domains : 1);
+    double count = (double)(m->r->report->n_hosts - 1) * m->n_domains * (m->into_gpus ? m->n_domains : 1);
     return count > 0 ? count * (double)iso_exchange_staged_bytes((size_t)(bytes / count) + 1,
                                                                  m->r->plan->site->chunk_bytes)
                      : 0;
@@ -292,8 +292,8 @@ static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, 
 {
     double incoming = t->far_in + t->near, outgoing = t->far_out;
     if (m->gpus) {
-        incoming = (m->lands ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
-        outgoing = staged_bytes(m, t->far_out) + (m->lands ? staged_bytes(m, t->far_in) : 0);
+        incoming = (m->into_gpus ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
+        outgoing = staged_bytes(m, t->far_out) + (m->into_gpus ? staged_bytes(m, t->far_in) : 0);
         b->gpu[number].bytes += (size_t)t->area;
     }
     b->incoming[number].bytes += (size_t)incoming;
@@ -325,9 +325,11 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
         m->found.area += m->found.far_in / m->n_domains;
     }
     for (int i = 0; i < m->n_domains; i++)
-        most = (device_area){fmax(most.linked, m->area[i].linked), fmax(most.ports, m->area[i].ports)};
+        most = (device_area){fmax(most.linked, m->area[i].linked),
+                             fmax(most.between_hosts, m->area[i].between_hosts)};
     m->found.area +=
-        most.linked + most.ports; /* the messages of other hosts lie behind the longest of the others */
+        most.linked +
+        most.between_hosts; /* the messages of other hosts lie behind the longest of the others */
     add_to_blocks(m, &m->found, b, number);
     note_arrivals(op, m->found.far_in + m->found.near_in, m->senders);
 }
@@ -413,7 +415,7 @@ static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
         t->area += part * (s->on_host - s->in_domain + s->in_domain * s->near);
     t->far_in += far_in;
     t->far_out += on_host * s->on_host * s->hosts;
-    t->area += part * s->in_domain * s->hosts + (m->lands ? far_in * most_slots(m) / m->n_slots : 0);
+    t->area += part * s->in_domain * s->hosts + (m->into_gpus ? far_in * most_slots(m) / m->n_slots : 0);
 }
 
 /* The new weights of a bucket. */
@@ -494,7 +496,7 @@ static void look_at_host(messages *m)
     for (int s = 0; s < r->mesh->n_slots; s++)
         if (r->plan->site->host_of_slot[s] == m->host)
             m->slots[m->n_slots++] = s;
-    m->lands = m->n_domains == 1 || m->between == ISO_BETWEEN_PEERS;
+    m->into_gpus = m->n_domains == 1 || m->between == ISO_BETWEEN_PEERS;
 }
 
 iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buffers *found)

@@ -7,7 +7,7 @@ static const size_t most_at_once = (size_t)1 << 30;
 
 /* ---- a fabric ---- */
 
-static bool has_ports(const iso_fabric *fabric)
+static bool has_endpoints(const iso_fabric *fabric)
 {
     for (int rank = 0; fabric->topology.device->gather && rank < fabric->topology.n_ranks; rank++)
         if (fabric->host_of_rank[rank] != fabric->host_number)
@@ -15,72 +15,72 @@ static bool has_ports(const iso_fabric *fabric)
     return false;
 }
 
-static iso_status open_port(const iso_fabric *fabric, int slot, iso_port *port)
+static iso_status open_endpoint(const iso_fabric *fabric, int slot, iso_endpoint *endpoint)
 {
     const iso_device *device = fabric->topology.stream_of_slot[slot]->device;
     iso_status status = ISO_OK;
-    port->domain = fabric->domain_of_slot[slot];
-    ISO_TRY(device->create_stream(device, &port->out));
-    ISO_TRY(device->create_stream(device, &port->in));
+    endpoint->domain = fabric->domain_of_slot[slot];
+    ISO_TRY(device->create_stream(device, &endpoint->out));
+    ISO_TRY(device->create_stream(device, &endpoint->in));
 done:
     return status;
 }
 
-/* Fills in what iso_ports_open has allocated. */
-static iso_status make_ports(const iso_fabric *fabric, iso_ports *ports)
+/* Fills in what iso_endpoints_open has allocated. */
+static iso_status make_endpoints(const iso_fabric *fabric, iso_endpoints *endpoints)
 {
     iso_status status = ISO_OK;
     for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
         if (fabric->local[slot] < 0)
             continue;
         const iso_device *device = fabric->topology.stream_of_slot[slot]->device;
-        ISO_TRY(device->create_event(device, &ports->packed[fabric->local[slot]]));
-        if (!iso_port_of(ports, fabric->domain_of_slot[slot]))
-            ISO_TRY(open_port(fabric, slot, &ports->port[ports->count++]));
+        ISO_TRY(device->create_event(device, &endpoints->packed[fabric->local[slot]]));
+        if (!iso_endpoint_of(endpoints, fabric->domain_of_slot[slot]))
+            ISO_TRY(open_endpoint(fabric, slot, &endpoints->endpoint[endpoints->count++]));
     }
 done:
     return status;
 }
 
-iso_status iso_ports_open(iso_fabric *fabric)
+iso_status iso_endpoints_open(iso_fabric *fabric)
 {
-    if (!has_ports(fabric))
+    if (!has_endpoints(fabric))
         return ISO_OK;
-    iso_ports *ports = fabric->ports = iso_new(sizeof *ports);
-    if (!ports)
+    iso_endpoints *endpoints = fabric->endpoints = iso_new(sizeof *endpoints);
+    if (!endpoints)
         return iso_no_memory("messages of devices");
-    ports->direct = fabric->topology.chunk_bytes == 0;
-    ports->chunk = ports->direct ? most_at_once : fabric->topology.chunk_bytes;
-    ports->port = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *ports->port);
-    ports->packed = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof(iso_device_event *));
-    if (!ports->port || !ports->packed)
+    endpoints->direct = fabric->topology.chunk_bytes == 0;
+    endpoints->chunk = endpoints->direct ? most_at_once : fabric->topology.chunk_bytes;
+    endpoints->endpoint = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *endpoints->endpoint);
+    endpoints->packed = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof(iso_device_event *));
+    if (!endpoints->endpoint || !endpoints->packed)
         return iso_no_memory("messages of devices");
-    return make_ports(fabric, ports);
+    return make_endpoints(fabric, endpoints);
 }
 
-void iso_ports_close(iso_fabric *fabric)
+void iso_endpoints_close(iso_fabric *fabric)
 {
     const iso_device *device = fabric->topology.device;
-    iso_ports *ports = fabric->ports;
-    if (!ports)
+    iso_endpoints *endpoints = fabric->endpoints;
+    if (!endpoints)
         return;
-    for (int i = 0; ports->port && i < ports->count; i++) {
-        device->destroy_stream(ports->port[i].out);
-        device->destroy_stream(ports->port[i].in);
+    for (int i = 0; endpoints->endpoint && i < endpoints->count; i++) {
+        device->destroy_stream(endpoints->endpoint[i].out);
+        device->destroy_stream(endpoints->endpoint[i].in);
     }
-    for (int i = 0; ports->packed && i < fabric->n_local_slots; i++)
-        device->destroy_event(ports->packed[i]);
-    iso_free(ports->packed);
-    iso_free(ports->port);
-    iso_free(ports);
-    fabric->ports = NULL;
+    for (int i = 0; endpoints->packed && i < fabric->n_local_slots; i++)
+        device->destroy_event(endpoints->packed[i]);
+    iso_free(endpoints->packed);
+    iso_free(endpoints->endpoint);
+    iso_free(endpoints);
+    fabric->endpoints = NULL;
 }
 
-const iso_port *iso_port_of(const iso_ports *ports, int domain)
+const iso_endpoint *iso_endpoint_of(const iso_endpoints *endpoints, int domain)
 {
-    for (int i = 0; i < ports->count; i++)
-        if (ports->port[i].domain == domain)
-            return &ports->port[i];
+    for (int i = 0; i < endpoints->count; i++)
+        if (endpoints->endpoint[i].domain == domain)
+            return &endpoints->endpoint[i];
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static bool is_one_reach(const iso_fabric *fabric, int host)
     return true;
 }
 
-int iso_ports_incoming(const iso_fabric *fabric, int slot)
+int iso_endpoints_incoming(const iso_fabric *fabric, int slot)
 {
     return is_one_reach(fabric, iso_fabric_host_of_slot(fabric, slot)) ? fabric->domain_of_slot[slot] : -1;
 }
@@ -125,11 +125,11 @@ static size_t measure_domain(iso_messages *messages, int domain, size_t begin)
     return at;
 }
 
-size_t iso_ports_measure(const iso_fabric *fabric, iso_messages *messages, size_t linked)
+size_t iso_endpoints_measure(const iso_fabric *fabric, iso_messages *messages, size_t linked)
 {
     size_t most = linked;
     int begin = fabric->host_begin[fabric->host_number], end = fabric->host_begin[fabric->host_number + 1];
-    for (int i = begin; fabric->ports && i < end; i++) {
+    for (int i = begin; fabric->endpoints && i < end; i++) {
         int domain = fabric->domain_of_slot[fabric->by_host[i]], first = begin;
         while (fabric->domain_of_slot[fabric->by_host[first]] != domain)
             first++;
@@ -146,56 +146,56 @@ static char *address_in(const iso_exchange *exchange, int domain, const iso_mess
     return area ? area + message->position : NULL;
 }
 
-void iso_ports_bind(iso_exchange *exchange)
+void iso_endpoints_bind(iso_exchange *exchange)
 {
-    const iso_ports *ports = exchange->fabric->ports;
+    const iso_endpoints *endpoints = exchange->fabric->endpoints;
     iso_mailbox *in = &exchange->messages.in, *out = &exchange->messages.out;
-    for (int i = 0; ports && i < in->n_messages; i++)
+    for (int i = 0; endpoints && i < in->n_messages; i++)
         if (in->messages[i].route.to_domain >= 0) {
             in->messages[i].data = address_in(exchange, in->messages[i].route.to_domain, &in->messages[i]);
-            in->messages[i].port = iso_port_of(ports, in->messages[i].route.to_domain);
+            in->messages[i].endpoint = iso_endpoint_of(endpoints, in->messages[i].route.to_domain);
         }
-    for (int i = 0; ports && i < out->n_messages; i++)
+    for (int i = 0; endpoints && i < out->n_messages; i++)
         if (out->messages[i].route.from_domain >= 0) {
             out->messages[i].data =
                 address_in(exchange, out->messages[i].route.from_domain, &out->messages[i]);
-            out->messages[i].port = iso_port_of(ports, out->messages[i].route.from_domain);
+            out->messages[i].endpoint = iso_endpoint_of(endpoints, out->messages[i].route.from_domain);
         }
 }
 
 /* ---- a run ---- */
 
-iso_status iso_ports_packed(const iso_fabric *fabric, const iso_message *message)
+iso_status iso_endpoints_packed(const iso_fabric *fabric, const iso_message *message)
 {
     const iso_device *device = fabric->topology.device;
-    const iso_ports *ports = fabric->ports;
+    const iso_endpoints *endpoints = fabric->endpoints;
     iso_status status = ISO_OK;
     for (int slot = 0; slot < fabric->topology.n_slots; slot++) {
         int local = fabric->local[slot];
         if (local < 0 || fabric->domain_of_slot[slot] != message->route.from_domain)
             continue;
         iso_stream *stream = fabric->pack_streams[local];
-        device->record(ports->packed[local], stream);
-        device->await(message->port->out, ports->packed[local]);
+        device->record(endpoints->packed[local], stream);
+        device->await(message->endpoint->out, endpoints->packed[local]);
         iso_status queued = device->check(stream);
         status = status == ISO_OK ? queued : status;
     }
     return status;
 }
 
-iso_status iso_ports_landed(const iso_fabric *fabric)
+iso_status iso_endpoints_received(const iso_fabric *fabric)
 {
     const iso_device *device = fabric->topology.device;
-    const iso_ports *ports = fabric->ports;
+    const iso_endpoints *endpoints = fabric->endpoints;
     iso_status status = ISO_OK;
-    for (int i = 0; ports && i < ports->count; i++) {
-        iso_port *port = &ports->port[i];
+    for (int i = 0; endpoints && i < endpoints->count; i++) {
+        iso_endpoint *endpoint = &endpoints->endpoint[i];
         iso_status queued = ISO_OK;
         if (fabric->order) {
-            port->landed = iso_order_record_landed(fabric, port->domain, port->in);
-            queued = device->check(port->in);
+            endpoint->received = iso_order_record_received(fabric, endpoint->domain, endpoint->in);
+            queued = device->check(endpoint->in);
         } else {
-            queued = device->wait(port->in);
+            queued = device->wait(endpoint->in);
         }
         status = status == ISO_OK ? queued : status;
     }
