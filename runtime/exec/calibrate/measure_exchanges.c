@@ -168,22 +168,15 @@ static double time_pulls(const pulls *r)
     return sent - begin + finish_pulls(r);
 }
 
-enum { TIMES = 20, PAUSES = 5 };
+enum { TIMES = 20 };
 
-/* Times exchanges of `bytes` bytes: TIMES in a row, and PAUSES after a pause each (NULL: none). Collective. */
-static iso_status time_messages(iso_context *ctx, pulls *r, size_t bytes, bool takes_part, double row[TIMES],
-                                double after[PAUSES])
+/* Times TIMES exchanges of `bytes` bytes in a row. Collective. */
+static iso_status time_messages(iso_context *ctx, pulls *r, size_t bytes, bool takes_part, double row[TIMES])
 {
-    static const struct timespec pause = {0, 50000000};
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, make_pulls(r, bytes, takes_part)));
     for (int i = 0; i < TIMES && takes_part; i++)
         row[i] = time_pulls(r);
-    for (int i = 0; i < PAUSES && takes_part && after; i++) {
-        time_pulls(r);
-        nanosleep(&pause, NULL);
-        after[i] = time_pulls(r);
-    }
 done:
     iso_exchange_destroy(r->exchange);
     r->exchange = NULL;
@@ -192,7 +185,7 @@ done:
 
 /* ---- messages while a slot computes ---- */
 
-enum { TRIES = 5, SHORT_OPS = 16 };
+enum { TRIES = 7, SHORT_OPS = 16, MOST_OPS = 100 };
 static const double SHORT = 5e-5, LONGEST = 0.3, SPIN = 0.2; /* seconds of ops */
 
 /* Arithmetic in registers. */
@@ -273,24 +266,38 @@ static void measure_overlap(const pulls *r, iso_network *network)
     network->window = carried < 0.9 * most ? carried : 0;
 }
 
-/* Measures the time that small messages add to ops if the slots wait for each other between them. It is longer
- * than the latency of a message for which nobody waits, because hosts are never quite in step, and because hosts
- * that share cores must be scheduled first. */
-static void measure_latency(const pulls *r, iso_network *network)
+/* The seconds that an exchange adds to `ops` ops of 0.1 ms if the slots wait for each other after them, as the mean
+ * of `times`. */
+static double added_to_ops(const pulls *r, int ops, int times)
 {
-    enum { OPS = 200 };
     int64_t rounds = (int64_t)(2 * SHORT * rounds_of_a_second());
     double added[TRIES];
     for (int i = 0; i < TRIES; i++) {
-        double alone = compute(r, rounds, OPS), begin = iso_clock();
-        for (int k = 0; k < OPS; k++) {
-            compute(r, rounds, 1);
+        double alone = compute(r, rounds, ops * times), begin = iso_clock();
+        for (int k = 0; k < times; k++) {
+            compute(r, rounds, ops);
             time_pulls(r);
         }
-        added[i] = (iso_clock() - begin - alone) / OPS;
+        added[i] = (iso_clock() - begin - alone) / times;
     }
-    double found = median(added, TRIES);
+    return median(added, TRIES);
+}
+
+/* The latency is longer than that of a message for which nobody waits, because hosts are never quite in step, and
+ * because hosts that share cores must be scheduled first. */
+static void measure_latency(const pulls *r, iso_network *network)
+{
+    double found = added_to_ops(r, 1, 200);
     network->latency = found > network->latency ? found : network->latency;
+}
+
+/* Between the exchanges are ops during which the link could carry as much, as in a step. After a pause in which the
+ * hosts sleep they would begin at different times, and who begins late finds messages there. */
+static void measure_burst(const pulls *r, iso_network *network)
+{
+    double travel = (double)r->bytes / network->bandwidth, ops = ceil(travel / (2 * SHORT));
+    double found = added_to_ops(r, ops < MOST_OPS ? (int)ops : MOST_OPS, 20);
+    network->burst = (travel + network->latency - found) * network->bandwidth;
 }
 
 /* `measure` with pulls of so many bytes. Collective. */
@@ -307,30 +314,22 @@ static iso_status with_pulls(iso_context *ctx, pulls *r, size_t bytes, bool take
 
 enum { FEW = 64, SOME = 1 << 18, MANY = MOST_PULLED };
 
-/* The bytes that were carried at once after a pause; a tenth of what was sent and less is chance. */
-static double burst_of(const iso_network *network, double seconds)
-{
-    double burst = SOME - (seconds - network->latency) * network->bandwidth;
-    return burst < 0.1 * SOME ? 0 : burst < SOME ? burst : SOME;
-}
-
 /* The bandwidth is the usual one, as in steps: the best exchanges seem faster than the link, because messages of
  * hosts that began before this one are there already. The difference to shorter messages would hold the chance of
  * both. */
 static iso_status measure_links(iso_context *ctx, pulls *r, bool takes_part, iso_network *network)
 {
-    double few[TIMES] = {0}, some[TIMES] = {0}, many[TIMES] = {0}, after[PAUSES] = {0};
+    double few[TIMES] = {0}, many[TIMES] = {0};
     iso_status status;
     ISO_TRY(iso_agree(ctx, allocate_targets(r, takes_part)));
-    ISO_TRY(time_messages(ctx, r, FEW, takes_part, few, NULL));
-    ISO_TRY(time_messages(ctx, r, SOME, takes_part, some, after));
-    ISO_TRY(time_messages(ctx, r, MANY, takes_part, many, NULL));
+    ISO_TRY(time_messages(ctx, r, FEW, takes_part, few));
+    ISO_TRY(time_messages(ctx, r, MANY, takes_part, many));
     double latency = median(few, TIMES), longest = median(many, TIMES);
     double travel = longest - (latency < longest / 2 ? latency : 0); /* 0: this rank takes no part */
     *network = (iso_network){.known = true, .latency = latency, .bandwidth = travel > 0 ? MANY / travel : 1};
-    network->burst = burst_of(network, median(after, PAUSES));
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
     ISO_TRY(with_pulls(ctx, r, FEW, takes_part, measure_latency, network));
+    ISO_TRY(with_pulls(ctx, r, SOME, takes_part, measure_burst, network));
     ISO_TRY(with_pulls(ctx, r, MOST_PULLED, takes_part, measure_overlap, network));
 done:
     return status;
@@ -347,13 +346,11 @@ static void run_spin(void *arg, int thread)
     part[thread] = (iso_clock_of_thread() - ran) / passed;
 }
 
-/* The mean of all threads of all hosts, and of what a byte takes of a core; where slots have a part of a core only,
- * it takes longer. */
-static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int threads, bool takes_part,
-                               iso_network *network)
+/* The mean of all threads of all hosts. What a byte takes of a core takes longer where slots have a part of a core
+ * only. */
+static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int threads, iso_network *network)
 {
-    double *part = iso_new((size_t)threads * sizeof *part);
-    double sum[] = {0, threads, takes_part ? network->byte : 0, takes_part};
+    double *part = iso_new((size_t)threads * sizeof *part), sum[] = {0, threads};
     iso_status status = part ? ISO_OK : iso_no_memory("a measurement");
     ISO_TRY(iso_agree(ctx, status));
     iso_thread_pool_run(pool, run_spin, part);
@@ -361,9 +358,26 @@ static iso_status measure_core(iso_context *ctx, iso_thread_pool *pool, int thre
         sum[0] += part[t];
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, sizeof sum / sizeof sum[0]));
     network->core = sum[0] < sum[1] ? sum[0] / sum[1] : 1;
-    network->byte = sum[2] / sum[3] / network->core;
+    network->byte /= network->core;
 done:
     iso_free(part);
+    return status;
+}
+
+/* The means of the hosts: who is scheduled late finds more messages there, and others wait longer. Bursts of a
+ * sixteenth of what was sent and less are chance. */
+static iso_status average(iso_context *ctx, bool takes_part, iso_network *network)
+{
+    double part = takes_part;
+    double sum[] = {part, part * network->latency, part * network->bandwidth, part * network->byte,
+                    part * network->burst};
+    iso_status status;
+    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, sizeof sum / sizeof sum[0]));
+    network->latency = sum[1] / sum[0];
+    network->bandwidth = sum[2] / sum[0];
+    network->byte = sum[3] / sum[0];
+    network->burst = sum[4] / sum[0] < SOME / 16 ? 0 : sum[4] / sum[0] < SOME ? sum[4] / sum[0] : SOME;
+done:
     return status;
 }
 
@@ -389,7 +403,8 @@ iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso
                              .device = backend->device(0)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(ctx), backend->sum, backend->maximum, &r.fabric));
     ISO_TRY(measure_links(ctx, &r, iso_leads_host(ctx), network));
-    ISO_TRY(measure_core(ctx, pool, threads, iso_leads_host(ctx), network));
+    ISO_TRY(average(ctx, iso_leads_host(ctx), network));
+    ISO_TRY(measure_core(ctx, pool, threads, network));
 done:
     free_pulls(&r);
     iso_free(host_of);
