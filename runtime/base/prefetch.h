@@ -1,5 +1,5 @@
-/* Prefetching rows that are read in an order which the processor's prefetcher cannot predict, such as a shuffled
- * epoch's. */
+/* Prefetching what the processor's prefetcher cannot predict: the rows of a shuffled epoch, and lines that are to be
+ * written and that other cores have read. */
 #ifndef ISO_BASE_PREFETCH_H
 #define ISO_BASE_PREFETCH_H
 
@@ -21,6 +21,20 @@ static inline void iso_prefetch_row(const void *row, size_t bytes)
     enum { MOST = 4096 };
     for (size_t i = 0; i < bytes && i < MOST; i += ISO_ALIGN)
         __builtin_prefetch((const char *)row + i);
+}
+
+/* Requests the lines of [memory, memory + bytes) for writing. A store to a line that another core has read waits
+ * until that core has given it up; if the lines are requested early, the waits overlap with other work. If no other
+ * core has read them, it only costs time. __builtin_prefetch would emit a prefetch for reading where the compiler may
+ * not use this instruction, and such a prefetch makes these stores slower. Processors without it ignore it. */
+static inline void iso_prefetch_for_writing(void *memory, size_t bytes)
+{
+    for (char *line = memory; line < (char *)memory + bytes; line += ISO_ALIGN)
+#if defined __x86_64__
+        __asm__ volatile("prefetchw %0" : : "m"(*line));
+#else
+        __builtin_prefetch(line, 1);
+#endif
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/prefetch.h"
 #include "runtime/exec/calibrate/benchmark_impl.h"
 #include "runtime/graph/graph_impl.h"
 
@@ -31,6 +32,13 @@ static benchmark_bucket bucket_of(const benchmark *r, benchmark_slot *s, int num
     b.element = iso_dtype_size(bucket->dtype);
     b.rule = r->backend->optimizer(bucket->optimizer->rule, bucket->dtype);
     return b;
+}
+
+/* Weights that other slots read are prefetched before their gradient is computed. */
+static void prefetch_weights(const benchmark_bucket *b, const iso_bucket_run *run, int64_t at, int64_t n)
+{
+    if (b->here > 1)
+        iso_prefetch_for_writing(b->weights + (size_t)(run->at + at) * b->element, (size_t)n * b->element);
 }
 
 static void apply(const benchmark_bucket *b, const iso_bucket_run *run, int64_t at, int64_t n,
@@ -72,6 +80,7 @@ static void update_run(const benchmark_bucket *b, const iso_bucket_run *run)
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
         const void *sum = operand(b, 0, run->begin + at);
+        prefetch_weights(b, run, at, n);
         for (int k = 1; k < b->here + b->away; k++, sum = room)
             b->r->backend->sum(b->bucket->dtype, n, sum, operand(b, k, run->begin + at), room, NULL);
         apply(b, run, at, n, sum);
@@ -90,11 +99,13 @@ static void product_rows(const benchmark_bucket *b, const iso_bucket_run *run, i
     const iso_slot_product *product = &b->s->products[iso_plan_fused_of(b->r->plan, b->number, b->member)];
     int64_t rows = product->room.rows, at = row * product->columns - run->first;
     int64_t offset[2] = {row, 0}, extent[2] = {end - row < rows ? end - row : rows, product->columns};
+    int64_t first = at > 0 ? at : 0, count = extent[0] * extent[1] + (at < 0 ? at : 0);
+    prefetch_weights(b, run, first, count);
     for (int g = 0; g < product->group; g++)
         for (int t = 0; t < product->n_terms; t++)
             product->term[t].kernel[g]->run_part(&product->term[t].call[g], offset, extent, g + t > 0,
                                                  product->blocks);
-    apply(b, run, at > 0 ? at : 0, extent[0] * extent[1] + (at < 0 ? at : 0), product->blocks);
+    apply(b, run, first, count, product->blocks);
 }
 
 /* Rows [first, end) of a gradient, block by block; every other step from the last one to the first. */

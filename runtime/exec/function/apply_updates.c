@@ -1,6 +1,7 @@
 /* The optimizer's part of a step. A slot sums its part of a bucket's gradients and updates that part of the
  * weights with its part of the state. It works block by block, so that a block stays in the L1 cache. */
 #include "runtime/base/memory.h"
+#include "runtime/base/prefetch.h"
 #include "runtime/exec/function/bind_impl.h"
 
 /* Elements of a bucket that are summed and updated at a time. */
@@ -65,6 +66,8 @@ static void update_from_bucket(const updater *u, const iso_weight_run *run)
     _Alignas(ISO_ALIGN) double room[BLOCK];
     for (int64_t at = 0; at < run->count; at += BLOCK) {
         int64_t n = run->count - at < BLOCK ? run->count - at : BLOCK;
+        if (run->shared)
+            iso_prefetch_for_writing(run->weights + (size_t)at * u->element, (size_t)n * u->element);
         const void *gradient = iso_exchange_view(u->exchange, u->slot, u->pull, run->stored + at, n);
         if (!gradient) {
             iso_exchange_combine(u->exchange, u->slot, u->pull, run->stored + at, n, room);
@@ -132,6 +135,8 @@ static void update_product_block(const updater *u, const iso_slot_product *produ
                                  int64_t at)
 {
     block b = product_block(product, run, at);
+    if (run->shared)
+        iso_prefetch_for_writing(run->weights + (size_t)at * u->element, (size_t)b.elements * u->element);
     add_products(u, product, 0, product->group, &b, 0);
     update(u, run, at, b.elements, product->blocks);
 }

@@ -34,6 +34,7 @@ typedef struct iso_weight_run {
     int64_t begin, count;
     int64_t stored; /* where its gradient begins in what the slot sums of the bucket's storage */
     char *weights;
+    bool shared;         /* other slots read these weights in the same memory */
     int product;         /* the fused product that computes its gradient; -1: the gradient is stored */
     int64_t first;       /* index of the run's first element in the product, row-major */
     double flops, taken; /* of its part of the product: operations, bytes read from other slots */

@@ -245,6 +245,7 @@ typedef struct run_finder {
     const iso_plan *plan;
     iso_slot_plan *sp;
     int bucket, product;
+    bool shared;
     int64_t stored; /* add to an index of the flat range: its index in what the slot sums of the storage */
     char *weights;  /* the slot's copy of the variable */
 } run_finder;
@@ -257,6 +258,7 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
                             .begin = found->begin,
                             .count = found->count,
                             .stored = found->begin + f->stored,
+                            .shared = f->shared,
                             .product = f->product,
                             .first = found->first};
     run->weights =
@@ -266,17 +268,31 @@ static iso_status note_run(void *arg, const iso_bucket_run *found)
     return ISO_OK;
 }
 
+/* Whether another slot of a bucket's group is in the domain of `slot`. */
+static bool is_shared(const iso_plan *plan, const iso_bucket *bucket, int slot)
+{
+    const int *domain = plan->site->domain_of_slot;
+    for (int i = 0; i < bucket->group; i++) {
+        int other = iso_group_slot(plan->program->mesh, bucket->axes, slot, i);
+        if (other != slot && domain[other] == domain[slot])
+            return true;
+    }
+    return false;
+}
+
 static void bind_updates_find_runs(const iso_runtime *runtime, const iso_plan *plan, int b, iso_slot_plan *sp)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[b];
     int64_t begin, count;
     iso_plan_stored_part(plan, b, sp->local->slot, &begin, &count);
+    const bool shared = is_shared(plan, bucket, sp->local->slot);
     for (int m = 0; m < bucket->n_members; m++) {
         run_finder f = {.runtime = runtime,
                         .plan = plan,
                         .sp = sp,
                         .bucket = b,
                         .product = iso_plan_fused_of(plan, b, m),
+                        .shared = shared,
                         .stored = plan->member_stored[b][m] - bucket->members[m].offset - begin,
                         .weights =
                             iso_runtime_variable(runtime, bucket->members[m].variable, sp->local->slot)};
