@@ -70,11 +70,11 @@ typedef void (*iso_combine)(iso_dtype dtype, int64_t n, const void *a, const voi
  * The topology is copied. n_threads may differ between ranks. Collective. */
 iso_status iso_fabric_create(const iso_topology *topology, void *communicator, iso_combine sum,
                              iso_combine maximum, iso_fabric **fabric);
-/* Lets the method of this name (--collectives) execute the pulls that it supports, in exchanges that are made
- * later. With "mpi", MPI adds sums between hosts in an order of its own, if slots of all hosts have a part of them,
- * so their bits depend on the number of hosts; within a host sums follow the tree. ISO_INVALID: there is no such
- * method. Collective. */
-iso_status iso_fabric_use(iso_fabric *fabric, const char *method);
+/* Lets the collective component of this name (--collectives) execute the pulls that it supports, in exchanges that
+ * are made later. With "mpi", MPI adds sums between hosts in an order of its own, if slots of all hosts have a part
+ * of them, so their bits depend on the number of hosts; within a host sums follow the tree. ISO_INVALID: there is no
+ * such component. Collective. */
+iso_status iso_fabric_use(iso_fabric *fabric, const char *collectives);
 /* Returns ISO_INVALID with the reason if "nccl" cannot be used on this device. Local. */
 iso_status iso_nccl_check_device(const iso_device *device);
 /* Frees a fabric whose exchanges have been destroyed. Does nothing with NULL. Local, so that a rank that fails
@@ -167,9 +167,9 @@ typedef enum iso_exchange_kind {
     ISO_EXCHANGE_ALL_TO_ALL,
     ISO_EXCHANGE_SHIFT, /* every slot gets what lies next to its part */
 } iso_exchange_kind;
-/* Whether a method may use the kind of the pulls. If not, iso_exchange_set_kind need not be called. */
+/* Whether a component may use the kind of the pulls. If not, iso_exchange_set_kind need not be called. */
 bool iso_exchange_wants_kind(const iso_exchange *exchange);
-/* Sets the kind of the pulls that are added after this call, so that a method can execute them together. group:
+/* Sets the kind of the pulls that are added after this call, so that a component can execute them together. group:
  * [n_slots] the lowest slot of each slot's group; it is copied. NULL: kind ISO_EXCHANGE_PULLS, which is also the
  * kind of a new exchange. All ranks make the same calls, between the same pulls. */
 iso_status iso_exchange_set_kind(iso_exchange *exchange, iso_exchange_kind kind, const int *group);

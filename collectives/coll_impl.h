@@ -19,7 +19,7 @@
 #include "runtime/base/first_error.h"
 #include "runtime/base/memory.h"
 
-enum { ISO_MOST_METHODS = 4 };
+enum { ISO_MOST_COMPONENTS = 4 };
 
 /* Counted by the thread that runs the slot, so it has its own cache lines. */
 typedef struct iso_counter {
@@ -72,11 +72,11 @@ struct iso_fabric {
     iso_window incoming;   /* of the host: receive buffers of the exchanges that share buffers */
     char *outgoing;        /* of this rank: send buffers of these exchanges */
     size_t outgoing_bytes;
-    iso_stream_order *order;         /* NULL: the host waits for what slots queue */
-    iso_endpoints *endpoints;        /* NULL: messages between hosts begin and end in memory of the host */
-    iso_links *links;                /* NULL: what domains of this host exchange lies in memory of the host */
-    iso_device_areas *link_areas;    /* [n_own_domains] for messages of the exchanges that share buffers */
-    void *methods[ISO_MOST_METHODS]; /* data of those in use (method_impl.h) */
+    iso_stream_order *order;      /* NULL: the host waits for what slots queue */
+    iso_endpoints *endpoints;     /* NULL: messages between hosts begin and end in memory of the host */
+    iso_links *links;             /* NULL: what domains of this host exchange lies in memory of the host */
+    iso_device_areas *link_areas; /* [n_own_domains] for messages of the exchanges that share buffers */
+    void *components[ISO_MOST_COMPONENTS]; /* data of those in use (components_impl.h) */
     iso_exchange *exchanges;
     int **groups; /* [n_groups] the groupings of slots that exchanges have, each once */
     int n_groups;
@@ -111,26 +111,26 @@ struct iso_exchange {
     iso_exchange_kind kind; /* of the pulls that are being added */
     const int *group;       /* [n_slots] and their groups: the fabric's; NULL: kind PULLS */
     bool committed;
-    bool communicates; /* this rank sends or receives, or a method does, in a run */
+    bool communicates; /* this rank sends or receives, or a component does, in a run */
     bool active;       /* slots of this host take part, other than by copies within one slot: the host needs
                     barriers */
     iso_slot_pulls *slots; /* [local slots] */
     iso_messages messages;
-    bool pulls_only;     /* slots of this host read memory that they reach, and nothing else */
-    bool brought;        /* a method takes pulls of slots of this host, so that all wait for what it brings */
-    iso_pack_list packs; /* of this rank, in the order of messages after the commit */
+    bool pulls_only;      /* slots of this host read memory that they reach, and nothing else */
+    bool uses_components; /* a component executes pulls of slots of this host, and all wait for its results */
+    iso_pack_list packs;  /* of this rank, in the order of messages after the commit */
     iso_pack_list near_packs; /* of this rank: into the messages between domains of the host */
     bool on_device;           /* this host receives the messages of other hosts in memory of devices */
     bool overwrites;          /* else: what slots pull is overwritten when messages come, not by streams */
     bool relays;              /* what leaves this host reads messages between its domains */
     iso_linked linked;        /* messages between devices of this host */
     size_t area_bytes; /* of each domain's area on its device, for these and for messages of endpoints */
-    iso_pack_list link_packs;     /* of this rank: into them */
-    iso_device_areas *link_areas; /* [own domains of the fabric] unless they are shared; NULL: none */
-    void *work[ISO_MOST_METHODS]; /* the methods' */
-    bool constant;                /* no slot writes its sources in a step that runs it */
-    bool fetches;                 /* slots pull for others of their domain */
-    bool shared;                  /* its messages are in the fabric's buffers, at these offsets */
+    iso_pack_list link_packs;        /* of this rank: into them */
+    iso_device_areas *link_areas;    /* [own domains of the fabric] unless they are shared; NULL: none */
+    void *work[ISO_MOST_COMPONENTS]; /* the components' */
+    bool constant;                   /* no slot writes its sources in a step that runs it */
+    bool fetches;                    /* slots pull for others of their domain */
+    bool shared;                     /* its messages are in the fabric's buffers, at these offsets */
     iso_message_bytes offsets;
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
     iso_exchange *next;    /* in the fabric's list */

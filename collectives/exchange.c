@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 #include "collectives/tree.h"
 #include "runtime/base/device.h"
 #include "runtime/base/hash.h"
@@ -50,10 +50,10 @@ static void free_slot(iso_slot_pulls *slot)
 static void destroy_work(const iso_exchange *exchange)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     for (int m = 0; m < count; m++)
         if (exchange->work[m])
-            methods[m]->destroy(exchange->work[m]);
+            components[m]->destroy(exchange->work[m]);
 }
 
 void iso_packs_free(iso_pack_list *list)
@@ -92,8 +92,8 @@ void iso_exchange_destroy(iso_exchange *exchange)
 bool iso_exchange_wants_kind(const iso_exchange *exchange)
 {
     bool any = false;
-    for (int m = 0; m < ISO_MOST_METHODS; m++)
-        any |= exchange->fabric->methods[m] != NULL;
+    for (int m = 0; m < ISO_MOST_COMPONENTS; m++)
+        any |= exchange->fabric->components[m] != NULL;
     return any;
 }
 
@@ -383,7 +383,7 @@ static void take_operand(const iso_request *r, int i, iso_operand *operand, cons
     const iso_source *first = &r->sources[r->nodes[i].begin];
     *box = r->region; /* packed */
     if (r->result >= 0) {
-        *operand = (iso_operand){.area = ISO_AREA_RESULT, .number = r->result, .method = r->method};
+        *operand = (iso_operand){.area = ISO_AREA_RESULT, .number = r->result, .component = r->component};
     } else if (r->part[i] < 0) {
         *operand = operand_in_window(r, first);
         *box = &first->box;
@@ -513,33 +513,33 @@ static iso_status add_pack(const iso_request *r, int i)
     return pack_node(r, i, slot_that_sends(r, &r->nodes[i]), &r->exchange->messages.out, &r->exchange->packs);
 }
 
-/* ---- pulls that a method takes ---- */
+/* ---- pulls that a component executes ---- */
 
 /* -1: none. */
-static int method_that_takes(const iso_request *r)
+static int component_for(const iso_request *r)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     for (int m = 0; m < count; m++) {
-        const void *use = r->exchange->fabric->methods[m];
-        if (use && methods[m]->takes(use, r))
+        const void *use = r->exchange->fabric->components[m];
+        if (use && components[m]->supports(use, r))
             return m;
     }
     return -1;
 }
 
 /* The slot's pull reads the result. */
-static iso_status add_by_method(iso_request *r, int target, const iso_box *target_box, int *number)
+static iso_status add_by_component(iso_request *r, int target, const iso_box *target_box, int *number)
 {
     int count;
     iso_exchange *exchange = r->exchange;
-    const iso_method *method = iso_methods(&count)[r->method];
-    exchange->active = exchange->brought = true;
+    const iso_coll_component *component = iso_coll_components(&count)[r->component];
+    exchange->active = exchange->uses_components = true;
     r->n_operands = 1;
     r->nodes[0] = (iso_tree_node){0, r->count, 0};
     r->part[0] = -1;
-    iso_status status = method->add(exchange->fabric->methods[r->method], r, &exchange->work[r->method],
-                                    &r->result, &r->fresh[0]);
+    iso_status status = component->add(exchange->fabric->components[r->component], r,
+                                       &exchange->work[r->component], &r->result, &r->fresh[0]);
     if (status != ISO_OK || exchange->fabric->local[r->slot] < 0)
         return status;
     return add_pull(r, target, target_box, number);
@@ -569,9 +569,9 @@ static iso_status exchange_add(iso_request *r, int target, const iso_box *target
     bool empty = iso_box_count(r->region) == 0;
     for (int i = 0; i < r->count; i++)
         r->location[i] = empty ? here : iso_fabric_location_of_slot(fabric, r->sources[i].slot);
-    r->method = empty ? -1 : method_that_takes(r);
-    if (r->method >= 0)
-        return add_by_method(r, target, target_box, number);
+    r->component = empty ? -1 : component_for(r);
+    if (r->component >= 0)
+        return add_by_component(r, target, target_box, number);
     iso_status status = find_operands(r);
     if (status != ISO_OK || here.host != fabric->host_number)
         return status;

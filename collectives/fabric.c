@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
@@ -257,20 +257,20 @@ static void destroy_pack_streams(const iso_fabric *fabric)
     iso_free(fabric->pack_streams);
 }
 
-static void close_methods(iso_fabric *fabric)
+static void close_components(iso_fabric *fabric)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     for (int m = 0; m < count; m++)
-        if (fabric->methods[m])
-            methods[m]->close(fabric->methods[m]);
+        if (fabric->components[m])
+            components[m]->close(fabric->components[m]);
 }
 
 void iso_fabric_destroy(iso_fabric *fabric)
 {
     if (!fabric || fabric->abandoned) /* MPI may still use its memory */
         return;
-    close_methods(fabric);
+    close_components(fabric);
     for (int i = 0; i < fabric->n_groups; i++)
         iso_free(fabric->groups[i]);
     iso_free(fabric->groups);
@@ -368,21 +368,21 @@ static iso_status grow_messages(iso_fabric *fabric, size_t incoming, size_t outg
  * order. */
 static iso_status agree_on_active(iso_fabric *fabric)
 {
-    enum { AT_ONCE = 64, ACTIVE = 1, BROUGHT = 2 };
+    enum { AT_ONCE = 64, ACTIVE = 1, USES_COMPONENTS = 2 };
     iso_exchange *list[AT_ONCE], *next = fabric->exchanges;
     iso_status status = ISO_OK;
     while (next && status == ISO_OK) {
         int flags[AT_ONCE], count = 0;
         for (; next && count < AT_ONCE; next = next->next)
             if (!next->committed) {
-                flags[count] = (next->active ? ACTIVE : 0) | (next->brought ? BROUGHT : 0);
+                flags[count] = (next->active ? ACTIVE : 0) | (next->uses_components ? USES_COMPONENTS : 0);
                 list[count++] = next;
             }
         if (count > 0)
             status =
                 iso_comm_reduce(fabric->host, ISO_COMM_OR, ISO_COMM_BYTE, flags, count * (int)sizeof *flags);
         for (int i = 0; i < count; i++)
-            list[i]->active = flags[i] & ACTIVE, list[i]->brought = flags[i] & BROUGHT;
+            list[i]->active = flags[i] & ACTIVE, list[i]->uses_components = flags[i] & USES_COMPONENTS;
     }
     return status;
 }

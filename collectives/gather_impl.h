@@ -16,11 +16,11 @@ typedef enum iso_area {
 
 typedef struct iso_operand {
     iso_area area;
-    int number; /* of the slot (SHARED: one of the domain), of the incoming message or that between devices, or of a method's result */
+    int number;    /* of the slot (SHARED: one of the domain), of the message, or of the component's result */
     size_t offset; /* bytes from the beginning of the area to the region's first element */
     char *address; /* of the region's first element; found when areas are placed */
     int n_folds;   /* combinations to make after this operand: the tree in postfix order */
-    int method;    /* RESULT: which */
+    int component; /* RESULT: which */
 } iso_operand;
 
 typedef struct iso_gather {

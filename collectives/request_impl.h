@@ -20,18 +20,18 @@ typedef struct iso_request {
     iso_memory_location *location; /* [count] of each source */
     iso_tree_node *nodes;          /* [count] */
     int n_operands;                /* number of operands, and so of nodes */
-    int *part;          /* [count] the message fragment that carries a node; -1: not in a message of this
+    int *part;             /* [count] the message fragment that carries a node; -1: not in a message of this
                              host */
-    bool *fresh;        /* [count] it is the first request for this node */
-    bool *near;         /* [count] the fragment comes from another domain of the slot's host */
-    int method, result; /* result: what a method brings; -1: the sources are gathered */
+    bool *fresh;           /* [count] it is the first request for this node */
+    bool *near;            /* [count] the fragment comes from another domain of the slot's host */
+    int component, result; /* result: what a component brings; -1: the sources are gathered */
 } iso_request;
 
-/* A partial result that this rank combines for one fragment of a message, or for a method. */
+/* A partial result that this rank combines for one fragment of a message, or for a component. */
 typedef struct iso_pack {
     iso_gather gather;
     int reader; /* the slot of this rank that reads */
-    int message; /* of those that are sent; within the host: of those that are received; or the method's number */
+    int message; /* of those that are sent; within the host: of those that are received; or the component's number */
     size_t offset;
 } iso_pack;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
@@ -34,7 +34,8 @@ static char *area_address(const iso_exchange *exchange, const iso_operand *opera
     case ISO_AREA_LINK:
         return iso_linked_received(exchange, operand->number);
     case ISO_AREA_RESULT:
-        return iso_methods(&count)[operand->method]->result(exchange->work[operand->method], operand->number);
+        return iso_coll_components(&count)[operand->component]->result(exchange->work[operand->component],
+                                                                       operand->number);
     default:
         return exchange->messages.in.messages[operand->number].data;
     }
@@ -75,7 +76,7 @@ static void resolve_link_packs(const iso_exchange *exchange)
 void iso_exchange_resolve(iso_exchange *exchange)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     for (int s = 0; s < exchange->fabric->n_local_slots; s++)
         for (int i = 0; i < exchange->slots[s].n_pulls; i++)
             iso_exchange_resolve_gather(exchange, &exchange->slots[s].pulls[i].gather);
@@ -84,7 +85,7 @@ void iso_exchange_resolve(iso_exchange *exchange)
     resolve_link_packs(exchange);
     for (int m = 0; m < count; m++)
         if (exchange->work[m])
-            methods[m]->resolve(exchange, exchange->work[m]);
+            components[m]->resolve(exchange, exchange->work[m]);
 }
 
 /* The messages of exchanges that share buffers begin at an offset. */
@@ -141,19 +142,19 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
     return status == ISO_OK ? iso_linked_bind(exchange) : status;
 }
 
-/* Whether method m has something to do on this rank in a run. */
+/* Whether component m has something to do on this rank in a run. */
 static bool works(const iso_exchange *exchange, int m)
 {
     int count;
     const void *work = exchange->work[m];
-    return work && iso_methods(&count)[m]->travels(exchange->fabric->methods[m], work);
+    return work && iso_coll_components(&count)[m]->travels(exchange->fabric->components[m], work);
 }
 
-/* Whether this rank sends or receives, or a method does. */
+/* Whether this rank sends or receives, or a component does. */
 static bool finds_communication(const iso_exchange *exchange)
 {
     bool any = iso_messages_travel(&exchange->messages) || exchange->linked.n_list > 0;
-    for (int m = 0; m < ISO_MOST_METHODS; m++)
+    for (int m = 0; m < ISO_MOST_COMPONENTS; m++)
         any = any || works(exchange, m);
     return any;
 }
@@ -162,7 +163,7 @@ static bool finds_communication(const iso_exchange *exchange)
 static bool finds_pulls_only(const iso_exchange *exchange)
 {
     return exchange->messages.in.n_messages == 0 && exchange->messages.out.n_messages == 0 &&
-           exchange->linked.box.n_messages == 0 && !exchange->brought;
+           exchange->linked.box.n_messages == 0 && !exchange->uses_components;
 }
 
 /* Whether all that slots of this host read of other hosts is received in memory of devices. */
@@ -178,7 +179,7 @@ static bool finds_incoming(const iso_exchange *exchange)
 static bool finds_overwrites(const iso_exchange *exchange)
 {
     const iso_mailbox *in = &exchange->messages.in;
-    bool any = exchange->linked.box.n_messages > 0 || exchange->brought;
+    bool any = exchange->linked.box.n_messages > 0 || exchange->uses_components;
     for (int i = 0; i < in->n_messages; i++)
         any |= in->messages[i].route.to_domain < 0 || exchange->messages.endpoints->direct;
     return any && exchange->fabric->order;
@@ -187,12 +188,12 @@ static bool finds_overwrites(const iso_exchange *exchange)
 static iso_status allocate_work(const iso_exchange *exchange)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     iso_status status = ISO_OK;
     for (int m = 0; m < count; m++) {
         void *work = exchange->work[m];
         iso_status made =
-            work ? methods[m]->allocate(exchange->fabric, exchange->fabric->methods[m], work) : ISO_OK;
+            work ? components[m]->allocate(exchange->fabric, exchange->fabric->components[m], work) : ISO_OK;
         status = status == ISO_OK ? made : status;
     }
     return status;
@@ -332,7 +333,8 @@ static void send_messages(iso_exchange *exchange)
 /* Whether slots of this host read what comes from other domains. */
 static bool has_arrivals(const iso_exchange *exchange)
 {
-    return exchange->messages.in.n_messages > 0 || exchange->linked.box.n_messages > 0 || exchange->brought;
+    return exchange->messages.in.n_messages > 0 || exchange->linked.box.n_messages > 0 ||
+           exchange->uses_components;
 }
 
 void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
@@ -342,27 +344,27 @@ void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
     finish_packs(exchange->fabric);
 }
 
-static void start_methods(iso_exchange *exchange)
+static void start_components(iso_exchange *exchange)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     for (int m = 0; m < count; m++)
         if (works(exchange, m))
             run_check(exchange->fabric,
-                      methods[m]->start(exchange, exchange->fabric->methods[m], exchange->work[m]));
+                      components[m]->start(exchange, exchange->fabric->components[m], exchange->work[m]));
 }
 
 /* *done: all have their results. */
-static iso_status test_methods(const iso_exchange *exchange, int *done)
+static iso_status test_components(const iso_exchange *exchange, int *done)
 {
     int count, its;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     iso_status status = ISO_OK;
     *done = 1;
     for (int m = 0; m < count; m++) {
         if (!works(exchange, m))
             continue;
-        iso_status tested = methods[m]->test(exchange->work[m], &its);
+        iso_status tested = components[m]->test(exchange->work[m], &its);
         status = status == ISO_OK ? tested : status;
         *done &= tested == ISO_OK && its;
     }
@@ -370,11 +372,11 @@ static iso_status test_methods(const iso_exchange *exchange, int *done)
 }
 
 /* Tests again after an error, and gives up, as iso_messages_finish. */
-static void finish_methods(iso_exchange *exchange)
+static void finish_components(iso_exchange *exchange)
 {
     iso_patience patience = {0};
     for (int done = 0, failed = 0; !done && failed < TRIES;) {
-        iso_status status = test_methods(exchange, &done);
+        iso_status status = test_components(exchange, &done);
         run_check(exchange->fabric, status);
         failed = status == ISO_OK ? 0 : failed + 1;
         if (!done && is_lost(exchange->fabric))
@@ -447,7 +449,7 @@ static void run_start(iso_exchange *exchange, int thread)
     if (exchange->relays)
         timed_barrier(fabric, thread);
     if (thread == 0 && exchange->communicates && !is_lost(fabric)) {
-        start_methods(exchange);
+        start_components(exchange);
         send_messages(exchange);
         exchange->sent = iso_clock_ns();
         exchange->arrived = 0;
@@ -479,7 +481,7 @@ static void run_wait(iso_exchange *exchange, int thread)
     if (thread == 0 && exchange->communicates) {
         int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
         finish_linked(exchange);
-        finish_methods(exchange);
+        finish_components(exchange);
         run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
                                                         exchange->fabric->host_barrier.crowded));
         if (exchange->on_device)
@@ -512,12 +514,12 @@ void iso_exchange_begin(iso_exchange *exchange, int thread)
 void iso_fabric_progress(iso_fabric *fabric)
 {
     for (iso_exchange *exchange = fabric->under_way; exchange; exchange = exchange->next_under_way) {
-        int done, brought;
+        int received, executed;
         if (exchange->arrived)
             continue;
-        run_check(fabric, iso_messages_progress(&exchange->messages, &done));
-        run_check(fabric, test_methods(exchange, &brought));
-        if (done && brought)
+        run_check(fabric, iso_messages_progress(&exchange->messages, &received));
+        run_check(fabric, test_components(exchange, &executed));
+        if (received && executed)
             exchange->arrived = iso_clock_ns();
     }
 }
@@ -636,9 +638,9 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
 size_t iso_exchange_bytes(const iso_exchange *exchange)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     size_t bytes = exchange->messages.bytes;
     for (int m = 0; m < count; m++)
-        bytes += exchange->work[m] ? methods[m]->bytes(exchange->work[m]) : 0;
+        bytes += exchange->work[m] ? components[m]->bytes(exchange->work[m]) : 0;
     return bytes;
 }

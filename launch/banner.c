@@ -57,12 +57,12 @@ static const char *collectives(iso_context *ctx, const iso_mesh *mesh)
     bool gpus = on_gpus(ctx);
     if (iso_mesh_slots(mesh) == 1)
         return "none needed";
-    const char *method = iso_option(ctx, "collectives", "auto");
-    if (!strcmp(method, "nccl"))
+    const char *collectives = iso_option(ctx, "collectives", "auto");
+    if (!strcmp(collectives, "nccl"))
         return "NCCL's reductions between GPUs: the bits depend on the GPUs and the hosts";
     if (iso_hosts(ctx) == 1)
         return gpus ? "in a fixed order" : "shared memory";
-    if (!strcmp(method, "mpi"))
+    if (!strcmp(collectives, "mpi"))
         return gpus ? "in a fixed order on a host, MPI's reductions between hosts: the bits depend on the "
                       "hosts"
                     : "shared memory on a host, MPI's reductions between hosts: the bits depend on the hosts";

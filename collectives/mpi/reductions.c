@@ -2,7 +2,7 @@
  * their bits depend on the number of hosts. One rank of each host, its leader, takes part: it contributes the sums of
  * its host, and receives the results into memory that the host's ranks share. */
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 
 #include <limits.h>
 
@@ -291,7 +291,7 @@ static iso_status open_use(iso_fabric *fabric, void **use)
 /* ---- pulls ---- */
 
 /* True if slots of all hosts have a part of the sum. */
-static bool takes(const void *use, const iso_request *request)
+static bool supports(const void *use, const iso_request *request)
 {
     const leaders *l = use;
     int hosts = 0;
@@ -390,11 +390,11 @@ static iso_status test(void *work, int *done)
     return ISO_MPI(MPI_Testall(r->n_calls, r->requests, done, MPI_STATUSES_IGNORE));
 }
 
-const iso_method iso_method_mpi = {
+const iso_coll_component iso_coll_component_mpi = {
     .name = "mpi",
     .open = open_use,
     .close = close_use,
-    .takes = takes,
+    .supports = supports,
     .add = add,
     .allocate = allocate,
     .resolve = resolve,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
@@ -267,11 +267,11 @@ void iso_links_abort_members(iso_links *links)
 void iso_links_abort(const iso_fabric *fabric)
 {
     int count;
-    const iso_method *const *methods = iso_methods(&count);
+    const iso_coll_component *const *components = iso_coll_components(&count);
     iso_links_abort_members(fabric->links);
     for (int m = 0; m < count; m++)
-        if (fabric->methods[m] && methods[m]->abort)
-            methods[m]->abort(fabric->methods[m]);
+        if (fabric->components[m] && components[m]->abort)
+            components[m]->abort(fabric->components[m]);
 }
 
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)

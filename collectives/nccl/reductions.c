@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -200,7 +200,7 @@ static iso_status make_communicators(const adders *a)
 /* ---- pulls ---- */
 
 /* Whether sources are on several devices, of which the reader's is one. */
-static bool takes(const void *use, const iso_request *request)
+static bool supports(const void *use, const iso_request *request)
 {
     const adders *a = use;
     const int *domain = a->fabric->domain_of_slot;
@@ -529,12 +529,12 @@ static iso_status test(void *work, int *done)
     return iso_link_run_test(w->a->fabric, w->a->links, &w->run, check, w->a, done);
 }
 
-const iso_method iso_method_nccl = {
+const iso_coll_component iso_coll_component_nccl = {
     .name = "nccl",
     .open = open_use,
     .close = close_use,
     .abort = abort_use,
-    .takes = takes,
+    .supports = supports,
     .add = add,
     .allocate = allocate,
     .resolve = resolve,

@@ -118,9 +118,9 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
     ISO_TRY(agree_on_chunk_bytes(runtime->ctx, &topology.chunk_bytes));
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(runtime->ctx), runtime->backend->sum,
                               runtime->backend->maximum, &runtime->fabric));
-    const char *method = iso_option(runtime->ctx, "collectives", "auto");
-    if (strcmp(method, "auto") != 0)
-        ISO_TRY(iso_fabric_use(runtime->fabric, method));
+    const char *collectives = iso_option(runtime->ctx, "collectives", "auto");
+    if (strcmp(collectives, "auto") != 0)
+        ISO_TRY(iso_fabric_use(runtime->fabric, collectives));
 done:
     iso_free(hosts);
     return status;

@@ -1,26 +1,28 @@
-/* Methods: what carries out pulls better than gathers from the memory of the sources. A fabric uses those that it is
- * told to use (iso_fabric_use). The first one that takes a pull brings its result into memory that the slot can load,
- * and the slot's pull only reads it. The list is in method.c: a method is one file and one line there. */
-#ifndef ISO_METHOD_IMPL_H
-#define ISO_METHOD_IMPL_H
+/* Collective components: the code that executes pulls by the collectives of a library (MPI, NCCL) where that is
+ * better than gathers from the memory of the sources. A fabric uses those that it is told to use (iso_fabric_use).
+ * The first one that supports a pull brings its result into memory that the slot can load, and the slot's pull only
+ * reads it. The list is in components.c: a component is one file and one line there. */
+#ifndef ISO_COMPONENTS_IMPL_H
+#define ISO_COMPONENTS_IMPL_H
 
 #include "collectives/request_impl.h"
 
-/* use: its data of the fabric. work: its data of an exchange; NULL until it takes a pull. */
-typedef struct iso_method {
+/* use: its data of the fabric. work: its data of an exchange; NULL until it executes a pull. */
+typedef struct iso_coll_component {
     const char *name; /* --collectives NAME */
     /* *use: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */
     iso_status (*open)(iso_fabric *fabric, void **use);
     void (*close)(void *use);
     /* After a loss: ends what is queued on devices, with any result. NULL: nothing is. */
     void (*abort)(void *use);
-    /* Whether it takes a pull. The same on all ranks that add the pull. */
-    bool (*takes)(const void *use, const iso_request *request);
+    /* Whether it supports a pull. The same on all ranks that add the pull. */
+    bool (*supports)(const void *use, const iso_request *request);
     /* Adds the pull. *result: the number of the result; *fresh: no earlier pull of this host reads it. */
     iso_status (*add)(const void *use, const iso_request *request, void **work, int *result, bool *fresh);
     /* Allocates memory, after the last pull (also if there was none). Collective over the host. */
     iso_status (*allocate)(const iso_fabric *fabric, const void *use, void *work);
-    /* Computes again the addresses of what the method reads (iso_exchange_resolve_gather), and that of a result. */
+    /* Computes again the addresses of what the component reads (iso_exchange_resolve_gather), and that of a
+     * result. */
     void (*resolve)(const iso_exchange *exchange, void *work);
     char *(*result)(const void *work, int number);
     /* The functions of a run: start is called when all sources are written, then test until *done. Thread 0 calls
@@ -30,12 +32,12 @@ typedef struct iso_method {
     iso_status (*test)(void *work, int *done);
     size_t (*bytes)(const void *work); /* of memory, for this rank */
     void (*destroy)(void *work);
-} iso_method;
+} iso_coll_component;
 
-/* [*count], at most ISO_MOST_METHODS, the preferred ones first. */
-const iso_method *const *iso_methods(int *count);
+/* [*count], at most ISO_MOST_COMPONENTS, the preferred ones first. */
+const iso_coll_component *const *iso_coll_components(int *count);
 
-extern const iso_method iso_method_mpi;  /* mpi/reductions.c */
-extern const iso_method iso_method_nccl; /* nccl/reductions.c */
+extern const iso_coll_component iso_coll_component_mpi;  /* mpi/reductions.c */
+extern const iso_coll_component iso_coll_component_nccl; /* nccl/reductions.c */
 
 #endif

@@ -1,13 +1,13 @@
-/* What plans tell exchanges about their pulls: the collective, and the groups of slots. A method of this test stands
- * in the place of MPI's sums: it is asked about each pull, and takes the sums of groups that are in one memory
- * domain. Training then gives the bits that it gives without it. Ranks: 1, 3
+/* What plans tell exchanges about their pulls: the collective, and the groups of slots. A component of this test
+ * stands in the place of MPI's sums: it is asked about each pull, and executes the sums of groups that are in one
+ * memory domain. Training then gives the bits that it gives without it. Ranks: 1, 3
  * Sanitize: 1 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/method_impl.h"
+#include "collectives/components_impl.h"
 #include "runtime/session/session.h"
 #include "tests/support/run_tests.h"
 #include "tests/support/trial.h"
@@ -16,7 +16,7 @@ enum { SLOTS = 4, MOST_SEEN = 64, MOST_RESULTS = 4096, ROWS = 11, STEPS = 3 };
 
 static iso_context *ctx;
 
-/* ---- the method ---- */
+/* ---- the component ---- */
 
 /* A kind and its groups. */
 typedef struct sight {
@@ -28,13 +28,13 @@ static sight seen[MOST_SEEN];
 static int n_seen, n_taken;
 static bool takes_sums;
 
-static iso_status method_open(iso_fabric *fabric, void **use)
+static iso_status component_open(iso_fabric *fabric, void **use)
 {
     *use = fabric;
     return ISO_OK;
 }
 
-static void method_close(void *use)
+static void component_close(void *use)
 {
     (void)use;
 }
@@ -54,7 +54,7 @@ static void note(const iso_request *request)
     seen[n_seen++] = now;
 }
 
-static bool method_takes(const void *use, const iso_request *request)
+static bool component_supports(const void *use, const iso_request *request)
 {
     (void)use;
     note(request);
@@ -73,7 +73,8 @@ typedef struct work {
     int n_results;
 } work;
 
-static iso_status method_add(const void *use, const iso_request *request, void **of, int *result, bool *fresh)
+static iso_status component_add(const void *use, const iso_request *request, void **of, int *result,
+                                bool *fresh)
 {
     (void)use;
     work *w = *of ? *of : (*of = iso_new(sizeof *w));
@@ -86,13 +87,13 @@ static iso_status method_add(const void *use, const iso_request *request, void *
                             (iso_pack){.message = *result}, &w->packs);
 }
 
-static iso_status method_allocate(const iso_fabric *fabric, const void *use, void *of)
+static iso_status component_allocate(const iso_fabric *fabric, const void *use, void *of)
 {
     (void)fabric, (void)use, (void)of;
     return ISO_OK;
 }
 
-static void method_resolve(const iso_exchange *exchange, void *of)
+static void component_resolve(const iso_exchange *exchange, void *of)
 {
     work *w = of;
     for (int i = 0; i < w->packs.count; i++) {
@@ -101,38 +102,38 @@ static void method_resolve(const iso_exchange *exchange, void *of)
     }
 }
 
-static char *method_result(const void *of, int number)
+static char *component_result(const void *of, int number)
 {
     return ((const work *)of)->memory[number];
 }
 
-static bool method_travels(const void *use, const void *of)
+static bool component_travels(const void *use, const void *of)
 {
     (void)use;
     return ((const work *)of)->packs.count > 0;
 }
 
-static iso_status method_start(const iso_exchange *exchange, const void *use, void *of)
+static iso_status component_start(const iso_exchange *exchange, const void *use, void *of)
 {
     (void)use;
     iso_packs_run(exchange, &((work *)of)->packs);
     return ISO_OK;
 }
 
-static iso_status method_test(void *of, int *done)
+static iso_status component_test(void *of, int *done)
 {
     (void)of;
     *done = 1;
     return ISO_OK;
 }
 
-static size_t method_bytes(const void *of)
+static size_t component_bytes(const void *of)
 {
     (void)of;
     return 0;
 }
 
-static void method_destroy(void *of)
+static void component_destroy(void *of)
 {
     work *w = of;
     for (int i = 0; i < w->n_results; i++)
@@ -141,23 +142,23 @@ static void method_destroy(void *of)
     iso_free(w);
 }
 
-/* These stand in the place of collectives/method.c. */
-const iso_method *const *iso_methods(int *count)
+/* These stand in the place of collectives/components.c. */
+const iso_coll_component *const *iso_coll_components(int *count)
 {
-    static const iso_method method = {.name = "mpi",
-                                      .open = method_open,
-                                      .close = method_close,
-                                      .takes = method_takes,
-                                      .add = method_add,
-                                      .allocate = method_allocate,
-                                      .resolve = method_resolve,
-                                      .result = method_result,
-                                      .travels = method_travels,
-                                      .start = method_start,
-                                      .test = method_test,
-                                      .bytes = method_bytes,
-                                      .destroy = method_destroy};
-    static const iso_method *const list[] = {&method};
+    static const iso_coll_component component = {.name = "mpi",
+                                                 .open = component_open,
+                                                 .close = component_close,
+                                                 .supports = component_supports,
+                                                 .add = component_add,
+                                                 .allocate = component_allocate,
+                                                 .resolve = component_resolve,
+                                                 .result = component_result,
+                                                 .travels = component_travels,
+                                                 .start = component_start,
+                                                 .test = component_test,
+                                                 .bytes = component_bytes,
+                                                 .destroy = component_destroy};
+    static const iso_coll_component *const list[] = {&component};
     *count = 1;
     return list;
 }
@@ -165,7 +166,7 @@ const iso_method *const *iso_methods(int *count)
 iso_status iso_fabric_use(iso_fabric *fabric, const char *name)
 {
     ck_assert_str_eq(name, "mpi");
-    return method_open(fabric, &fabric->methods[0]);
+    return component_open(fabric, &fabric->components[0]);
 }
 
 /* ---- training ---- */
@@ -206,7 +207,7 @@ static bool was_seen(iso_exchange_kind kind, const int group[SLOTS])
 /* On a mesh of four slots; data first. */
 static const int along_data[] = {0, 1, 0, 1}, along_model[] = {0, 0, 2, 2}, all[] = {0, 0, 0, 0};
 
-START_TEST(a_method_takes_sums)
+START_TEST(a_component_takes_sums)
 {
     for (int k = 0; net_kinds[k].name; k++) {
         double loss[2][STEPS], *weights[2];
@@ -261,7 +262,7 @@ int main(int argc, char **argv)
     with_method[argc] = NULL;
     char **arguments = with_method;
     iso_status status = iso_init(&argc, &arguments, &ctx);
-    if (status == ISO_OK && RUN_TESTS("methods", 0, a_method_takes_sums, plans_tell_kinds_and_groups))
+    if (status == ISO_OK && RUN_TESTS("components", 0, a_component_takes_sums, plans_tell_kinds_and_groups))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
