@@ -195,16 +195,16 @@ iso_callback *iso_callback_sends_weights(iso_callback *callback)
 bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
-        if (!callbacks[i]->sends_weights && !callbacks[i]->options.ahead &&
+        if (!callbacks[i]->sends_weights && !callbacks[i]->options.async &&
             (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
             return false;
     return true;
 }
 
-bool iso_callbacks_go_ahead(iso_callback *const *callbacks)
+bool iso_callbacks_are_async(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
-        if (!callbacks[i]->options.ahead &&
+        if (!callbacks[i]->options.async &&
             (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
             return false;
     return true;

@@ -59,7 +59,7 @@ typedef struct iso_callback_options {
     bool alike;
     /* States that the functions of batches read no variables and do not set `stop`. A GPU may then begin the next
      * step before the results of this one are known. */
-    bool ahead;
+    bool async;
     void *user;                  /* first argument of all */
     void (*destroy)(void *user); /* called when fit no longer needs it */
     /* The callback's state in checkpoints. `save` adds a JSON value to the text. `restore` gets that value

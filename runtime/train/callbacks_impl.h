@@ -50,7 +50,7 @@ iso_callback *iso_callback_sends_weights(iso_callback *callback);
 /* Whether steps may leave new weights to the next one: callbacks between batches do not read weights. */
 bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks);
 /* Whether the next step may begin before the functions at the end of a batch are called. */
-bool iso_callbacks_go_ahead(iso_callback *const *callbacks);
+bool iso_callbacks_are_async(iso_callback *const *callbacks);
 /* Whether a callback of a list may add a value of this name to the logs. */
 bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name);
 

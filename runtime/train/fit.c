@@ -268,7 +268,7 @@ static iso_status end_step(iso_training *t, int64_t rows)
  * variables, in between. */
 static bool is_async(const iso_training *t)
 {
-    return iso_function_is_async(t->model->training) && iso_callbacks_go_ahead(t->callbacks) &&
+    return iso_function_is_async(t->model->training) && iso_callbacks_are_async(t->callbacks) &&
            !t->rank_local && t->replicas.every == 0;
 }
 
