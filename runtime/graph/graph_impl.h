@@ -16,7 +16,7 @@ struct iso_variable {
     bool trainable;              /* its layer declared it trainable, frozen or not */
     bool frozen, made_frozen;    /* frozen now, and when it was made */
     bool trained, updated;       /* iso_minimize was given it; the loss depends on it */
-    bool inherits;               /* compiled again: takes over its old value (exec/state/set_aside.h) */
+    bool inherits;               /* compiled again: takes over its old value (exec/state/recompile.h) */
     bool allocated;              /* a function has given it memory on the slots */
     const char *layout;          /* its own, as text; NULL: given by the distribution */
     iso_tensor *value;           /* output of its variable op */

@@ -4,7 +4,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/exec/auto_sharding/search_layouts.h"
-#include "runtime/exec/state/set_aside.h"
+#include "runtime/exec/state/recompile.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/optimizers/rule.h"
 #include "runtime/graph/pending.h"
@@ -32,7 +32,7 @@ typedef struct compilation {
     iso_savepoint *point; /* before what is being built */
     iso_savepoint *old;   /* holds what an earlier compile built, removed from the graph; NULL: the model was
                              not compiled */
-    iso_set_aside *aside;
+    iso_recompile *recompile;
 } compilation;
 
 static iso_status check_model(const iso_model *model)
@@ -85,7 +85,7 @@ static iso_status compile_begin(compilation *c)
     ISO_TRY(check_model(model));
     if (!model->compiled)
         ISO_TRY(iso_savepoint_create(model->graph, &c->point));
-    ISO_TRY(iso_set_aside_create(model->graph, model->compiled ? model->point : c->point, own, &c->aside));
+    ISO_TRY(iso_recompile_begin(model->graph, model->compiled ? model->point : c->point, own, &c->recompile));
     if (model->compiled) {
         ISO_TRY(iso_savepoint_take_out(model->point));
         c->old = model->point;
@@ -106,8 +106,8 @@ static void undo(compilation *c)
         iso_function_destroy(model->training);
         iso_function_destroy(model->evaluation);
     }
-    if (c->aside)
-        iso_set_aside_put_back(c->aside);
+    if (c->recompile)
+        iso_recompile_rollback(c->recompile);
     iso_savepoint_discard(c->point);
     if (c->old)
         iso_savepoint_put_back(c->old);
@@ -122,7 +122,7 @@ static void finish(compilation *c)
     iso_savepoint_end(c->point);
     iso_function_destroy(c->before.training);
     iso_function_destroy(c->before.evaluation);
-    iso_set_aside_drop(c->aside);
+    iso_recompile_commit(c->recompile);
     iso_savepoint_destroy(c->old);
 }
 
@@ -145,7 +145,7 @@ static void keep_values(const compilation *c, bool same)
         iso_variable *variable = iso_graph_variable(graph, i);
         const char *path = iso_variable_path(variable);
         if (iso_path_below_optimizer(path) ? same && strcmp(path, "optimizer/learning_rate") != 0 : true)
-            iso_set_aside_keep(variable);
+            iso_recompile_keep_value(variable);
     }
 }
 
@@ -210,7 +210,7 @@ static iso_status compile(compilation *c, iso_context *ctx, const iso_compile_op
     keep_values(c, same);
     ISO_TRY(make_functions(model, &results, update));
     if (same)
-        ISO_TRY(iso_set_aside_give_state(c->aside));
+        ISO_TRY(iso_recompile_transfer_state(c->recompile));
     model->compiled = true;
     ISO_TRY(iso_model_read_initial_optimizer(model));
 done:

@@ -395,7 +395,7 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
         room = room && iso_hash_firsts(key, slots, stored->copy_of);
     }
     iso_status status = ISO_OK;
-    if (room && !iso_runtime_take_set_aside(runtime, variable, stored, &status))
+    if (room && !iso_runtime_reuse_variable(runtime, variable, stored, &status))
         allocate_copies(runtime, variable);
     iso_free(key);
     stored->allocated = room;

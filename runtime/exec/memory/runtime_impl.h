@@ -11,7 +11,7 @@
 /* A variable in all domains: the offset, in the area that its domain shares, of the copy that each slot uses. */
 typedef struct iso_stored {
     bool allocated;
-    bool inherited; /* memory and value come from a variable that was set aside */
+    bool inherited; /* memory and value are those of a saved variable (recompile.h) */
     iso_layout layout;
     iso_layout *shown; /* the same for users; created on the first request */
     size_t *offset;    /* [n_slots] */
@@ -107,7 +107,7 @@ typedef struct iso_runtime {
     struct iso_function *functions;                 /* list of all functions */
     void (*detach)(struct iso_function *functions); /* called before the runtime is destroyed */
     struct iso_executable *deferred;                /* whose new weights the next step sends; NULL: none */
-    struct iso_set_aside *aside; /* see set_aside.h; NULL unless a model is being compiled again */
+    struct iso_recompile *recompile; /* see recompile.h; NULL unless a model is being compiled again */
     int n_spares;
     iso_spare *spares;
     iso_replicas replicas;
@@ -155,9 +155,9 @@ iso_status iso_runtime_finish(const iso_runtime *runtime);
 iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
                                     const iso_bucket_list *buckets, iso_update_state **state);
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates);
-/* set_aside.c: gives a variable, whose layout and arrays are made, the memory that it had before the model
+/* recompile.c: gives a variable, whose layout and arrays are made, the memory that it had before the model
  * was compiled again, or the memory of a variable that is gone; false if there is none. */
-bool iso_runtime_take_set_aside(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
+bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
                                 iso_status *status);
 /* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,

@@ -1,4 +1,4 @@
-#include "runtime/exec/state/set_aside.h"
+#include "runtime/exec/state/recompile.h"
 #include "runtime/exec/function/inspect.h"
 
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 #include "runtime/session/session.h"
 #include "runtime/spmd/spmd_impl.h"
 
-struct iso_set_aside {
+struct iso_recompile {
     iso_graph *graph;
     iso_runtime *runtime; /* NULL: the graph had no functions */
     iso_distribution *distribution;
     iso_status (*restore)(void *user);
     void *restore_user;
     int first_op, first_variable;
-    int count;               /* number of variables that are set aside */
+    int count;               /* number of saved variables */
     iso_variable **variable; /* [count] */
     bool *taken;             /* [count] a new variable has its memory */
     iso_stored *stored;      /* [first_variable + count] the runtime's own list */
@@ -44,7 +44,7 @@ static bool uses(const iso_function *function, int first_op, int first_variable)
     return false;
 }
 
-static bool set_aside_is_among(iso_function *const *list, const iso_function *function)
+static bool recompile_is_among(iso_function *const *list, const iso_function *function)
 {
     for (int i = 0; list[i]; i++)
         if (list[i] == function)
@@ -52,11 +52,11 @@ static bool set_aside_is_among(iso_function *const *list, const iso_function *fu
     return false;
 }
 
-static iso_status check_others(const iso_set_aside *aside, iso_function *const *own)
+static iso_status check_others(const iso_recompile *recompile, iso_function *const *own)
 {
-    const iso_runtime *runtime = aside->runtime;
+    const iso_runtime *runtime = recompile->runtime;
     for (const iso_function *f = runtime ? runtime->functions : NULL; f; f = f->next)
-        if (!set_aside_is_among(own, f) && uses(f, aside->first_op, aside->first_variable))
+        if (!recompile_is_among(own, f) && uses(f, recompile->first_op, recompile->first_variable))
             return iso_error(ISO_INVALID,
                              "the function '%s' uses tensors that compiling has made; destroy it first",
                              f->name);
@@ -64,14 +64,14 @@ static iso_status check_others(const iso_set_aside *aside, iso_function *const *
 }
 
 /* Functions that stay valid use only variables before the savepoint. */
-static void forget_variables(const iso_set_aside *aside, iso_function *const *own)
+static void forget_variables(const iso_recompile *recompile, iso_function *const *own)
 {
-    for (iso_function *f = aside->runtime->functions; f; f = f->next)
-        if (!set_aside_is_among(own, f) && f->program->n_variables > aside->first_variable)
-            f->program->n_variables = aside->first_variable;
+    for (iso_function *f = recompile->runtime->functions; f; f = f->next)
+        if (!recompile_is_among(own, f) && f->program->n_variables > recompile->first_variable)
+            f->program->n_variables = recompile->first_variable;
 }
 
-/* ---- setting aside ---- */
+/* ---- saving ---- */
 
 /* Moves the update states whose optimizer ops come after the savepoint from the runtime's list to another
  * list. */
@@ -91,80 +91,81 @@ static iso_update_state *take_updates(iso_runtime *runtime, int first_op)
     return taken;
 }
 
-static iso_status set_variables_aside(iso_set_aside *aside)
+static iso_status save_variables(iso_recompile *recompile)
 {
-    iso_runtime *runtime = aside->runtime;
-    size_t first = (size_t)aside->first_variable;
-    aside->count = runtime->stored - aside->first_variable;
-    if (aside->count <= 0) {
-        aside->count = 0;
+    iso_runtime *runtime = recompile->runtime;
+    size_t first = (size_t)recompile->first_variable;
+    recompile->count = runtime->stored - recompile->first_variable;
+    if (recompile->count <= 0) {
+        recompile->count = 0;
         return ISO_OK;
     }
     iso_stored *rest = iso_new((first + 1) * sizeof *rest);
-    aside->variable = iso_new((size_t)aside->count * sizeof *aside->variable);
-    aside->taken = iso_new((size_t)aside->count * sizeof *aside->taken);
-    if (!rest || !aside->variable || !aside->taken) {
+    recompile->variable = iso_new((size_t)recompile->count * sizeof *recompile->variable);
+    recompile->taken = iso_new((size_t)recompile->count * sizeof *recompile->taken);
+    if (!rest || !recompile->variable || !recompile->taken) {
         iso_free(rest);
-        return iso_error(ISO_NO_MEMORY, "no memory to set %d variables aside", aside->count);
+        return iso_error(ISO_NO_MEMORY, "no memory to save %d variables", recompile->count);
     }
-    memcpy(aside->variable, aside->graph->variables + first, (size_t)aside->count * sizeof *aside->variable);
+    memcpy(recompile->variable, recompile->graph->variables + first,
+           (size_t)recompile->count * sizeof *recompile->variable);
     memcpy(rest, runtime->variable, first * sizeof *rest);
-    aside->stored = runtime->variable;
+    recompile->stored = runtime->variable;
     runtime->variable = rest;
-    runtime->stored = aside->first_variable;
+    runtime->stored = recompile->first_variable;
     return ISO_OK;
 }
 
-static void free_aside(iso_set_aside *aside)
+static void free_recompile(iso_recompile *recompile)
 {
-    if (aside->runtime)
-        aside->runtime->aside = NULL;
-    iso_free(aside->variable);
-    iso_free(aside->taken);
-    iso_free(aside->stored);
-    iso_distribution_destroy(aside->distribution);
-    iso_free(aside);
+    if (recompile->runtime)
+        recompile->runtime->recompile = NULL;
+    iso_free(recompile->variable);
+    iso_free(recompile->taken);
+    iso_free(recompile->stored);
+    iso_distribution_destroy(recompile->distribution);
+    iso_free(recompile);
 }
 
-iso_status iso_set_aside_create(iso_graph *graph, const iso_savepoint *point, iso_function *const *own,
-                                iso_set_aside **out)
+iso_status iso_recompile_begin(iso_graph *graph, const iso_savepoint *point, iso_function *const *own,
+                               iso_recompile **out)
 {
-    iso_set_aside *aside = iso_new(sizeof *aside);
-    if (!aside)
+    iso_recompile *recompile = iso_new(sizeof *recompile);
+    if (!recompile)
         return iso_error(ISO_NO_MEMORY, "no memory to compile");
-    *aside = (iso_set_aside){.graph = graph,
-                             .runtime = graph->runtime,
-                             .distribution = iso_distribution_hold(graph->distribution),
-                             .restore = graph->restore,
-                             .restore_user = graph->restore_user,
-                             .first_op = iso_savepoint_ops(point),
-                             .first_variable = iso_savepoint_variables(point)};
+    *recompile = (iso_recompile){.graph = graph,
+                                 .runtime = graph->runtime,
+                                 .distribution = iso_distribution_hold(graph->distribution),
+                                 .restore = graph->restore,
+                                 .restore_user = graph->restore_user,
+                                 .first_op = iso_savepoint_ops(point),
+                                 .first_variable = iso_savepoint_variables(point)};
     iso_status status = ISO_OK;
-    ISO_TRY(check_others(aside, own));
-    if (aside->runtime) {
-        ISO_TRY(set_variables_aside(aside));
-        forget_variables(aside, own);
-        aside->updates = take_updates(aside->runtime, aside->first_op);
-        aside->runtime->aside = aside;
+    ISO_TRY(check_others(recompile, own));
+    if (recompile->runtime) {
+        ISO_TRY(save_variables(recompile));
+        forget_variables(recompile, own);
+        recompile->updates = take_updates(recompile->runtime, recompile->first_op);
+        recompile->runtime->recompile = recompile;
     }
-    *out = aside;
+    *out = recompile;
     return ISO_OK;
 done:
-    free_aside(aside);
+    free_recompile(recompile);
     return status;
 }
 
 /* ---- reuse by new variables ---- */
 
-void iso_set_aside_keep(iso_variable *variable)
+void iso_recompile_keep_value(iso_variable *variable)
 {
     variable->inherits = true;
 }
 
-static int find_aside(const iso_set_aside *aside, const iso_variable *variable)
+static int find_saved(const iso_recompile *recompile, const iso_variable *variable)
 {
-    for (int i = 0; i < aside->count; i++) {
-        const iso_variable *had = aside->variable[i];
+    for (int i = 0; i < recompile->count; i++) {
+        const iso_variable *had = recompile->variable[i];
         if (strcmp(had->path, variable->path) == 0 && had->dtype == variable->dtype &&
             iso_shape_equal(&had->shape, &variable->shape))
             return i;
@@ -175,8 +176,8 @@ static int find_aside(const iso_set_aside *aside, const iso_variable *variable)
 static iso_status take_over(iso_runtime *runtime, int number, const iso_variable *variable,
                             iso_stored *stored)
 {
-    iso_set_aside *aside = runtime->aside;
-    const iso_stored *had = &aside->stored[aside->first_variable + number];
+    iso_recompile *recompile = runtime->recompile;
+    const iso_stored *had = &recompile->stored[recompile->first_variable + number];
     if (!iso_layout_equal(&had->layout, &stored->layout))
         return iso_error(
             ISO_INVALID,
@@ -184,7 +185,7 @@ static iso_status take_over(iso_runtime *runtime, int number, const iso_variable
             "has fixed",
             variable->path);
     memcpy(stored->offset, had->offset, (size_t)runtime->mesh->n_slots * sizeof *stored->offset);
-    aside->taken[number] = stored->inherited = true;
+    recompile->taken[number] = stored->inherited = true;
     return ISO_OK;
 }
 
@@ -203,10 +204,10 @@ static bool take_spare(iso_runtime *runtime, const iso_variable *variable, iso_s
     return false;
 }
 
-bool iso_runtime_take_set_aside(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
+bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
                                 iso_status *status)
 {
-    int number = runtime->aside && variable->inherits ? find_aside(runtime->aside, variable) : -1;
+    int number = runtime->recompile && variable->inherits ? find_saved(runtime->recompile, variable) : -1;
     if (number >= 0)
         *status = take_over(runtime, number, variable, stored);
     return number >= 0 || take_spare(runtime, variable, stored);
@@ -302,7 +303,7 @@ static bool has_slot(const iso_bucket_state *state, const char *name)
 
 /* Gives a new bucket its optimizer slots. To be called in the order of the new buckets, which is the same on every
  * rank. */
-static iso_status give_bucket(const iso_set_aside *aside, const iso_bucket *bucket,
+static iso_status give_bucket(const iso_recompile *recompile, const iso_bucket *bucket,
                               const iso_bucket_state *state, const iso_state_shards *from,
                               const iso_state_shards *to)
 {
@@ -310,41 +311,41 @@ static iso_status give_bucket(const iso_set_aside *aside, const iso_bucket *buck
     iso_status status = ISO_OK;
     for (int m = 0; m < bucket->n_members; m++) {
         const iso_variable *variable = bucket->members[m].variable;
-        const iso_bucket_state *had = state_of(aside->updates, variable);
+        const iso_bucket_state *had = state_of(recompile->updates, variable);
         for (int k = 0; k < state->n_slots; k++) {
             if (!had || had->rule != state->rule || !has_slot(had, state->name[k]))
                 continue;
             iso_optimizer_slot_path(bucket->optimizer->rule, variable, state->name[k], path);
-            ISO_TRY(give_slot(aside->runtime->ctx, from, to, path, &variable->shape));
+            ISO_TRY(give_slot(recompile->runtime->ctx, from, to, path, &variable->shape));
         }
     }
 done:
     return status;
 }
 
-iso_status iso_set_aside_give_state(iso_set_aside *aside)
+iso_status iso_recompile_transfer_state(iso_recompile *recompile)
 {
-    const iso_runtime *runtime = aside->runtime;
+    const iso_runtime *runtime = recompile->runtime;
     iso_state_shards from = {0}, to = {0};
     iso_status status = ISO_OK;
     if (!runtime)
         return ISO_OK;
-    for (const iso_update_state *u = aside->updates; u && status == ISO_OK; u = u->next)
+    for (const iso_update_state *u = recompile->updates; u && status == ISO_OK; u = u->next)
         status = iso_runtime_add_updates(runtime, u, &from);
     for (const iso_update_state *u = runtime->updates; u && status == ISO_OK; u = u->next)
-        if (u->n_applies > 0 && u->applies[0]->id >= aside->first_op)
+        if (u->n_applies > 0 && u->applies[0]->id >= recompile->first_op)
             status = iso_runtime_add_updates(runtime, u, &to);
     ISO_TRY(iso_agree(runtime->ctx, status));
     for (const iso_update_state *u = runtime->updates; u; u = u->next)
-        for (int b = 0; u->n_applies > 0 && u->applies[0]->id >= aside->first_op && b < u->n_buckets; b++)
-            ISO_TRY(give_bucket(aside, &u->buckets[b], &u->state[b], &from, &to));
+        for (int b = 0; u->n_applies > 0 && u->applies[0]->id >= recompile->first_op && b < u->n_buckets; b++)
+            ISO_TRY(give_bucket(recompile, &u->buckets[b], &u->state[b], &from, &to));
 done:
     iso_state_shards_free(&from);
     iso_state_shards_free(&to);
     return status;
 }
 
-/* ---- put back, or dropped ---- */
+/* ---- rollback and commit ---- */
 
 static void free_updates(const iso_runtime *runtime, iso_update_state *list)
 {
@@ -356,58 +357,60 @@ static void free_updates(const iso_runtime *runtime, iso_update_state *list)
 }
 
 /* The graph has no functions again, as before. */
-static void end_runtime(iso_set_aside *aside)
+static void end_runtime(iso_recompile *recompile)
 {
-    iso_graph *graph = aside->graph;
+    iso_graph *graph = recompile->graph;
     if (graph->runtime)
         graph->destroy_runtime(graph->runtime);
     graph->runtime = NULL;
     iso_distribution_destroy(graph->distribution);
-    graph->distribution = iso_distribution_hold(aside->distribution);
-    graph->restore = aside->restore;
-    graph->restore_user = aside->restore_user;
+    graph->distribution = iso_distribution_hold(recompile->distribution);
+    graph->restore = recompile->restore;
+    graph->restore_user = recompile->restore_user;
     for (int i = 0; i < graph->n_variables; i++)
         graph->variables[i]->allocated = false;
 }
 
-void iso_set_aside_put_back(iso_set_aside *aside)
+void iso_recompile_rollback(iso_recompile *recompile)
 {
-    iso_runtime *runtime = aside->runtime;
+    iso_runtime *runtime = recompile->runtime;
     if (!runtime) {
-        end_runtime(aside);
-        free_aside(aside);
+        end_runtime(recompile);
+        free_recompile(recompile);
         return;
     }
-    free_updates(runtime, take_updates(runtime, aside->first_op));
-    for (int i = aside->first_variable; i < runtime->stored; i++)
-        list_spare(runtime, aside->graph->variables[i], &runtime->variable[i],
+    free_updates(runtime, take_updates(runtime, recompile->first_op));
+    for (int i = recompile->first_variable; i < runtime->stored; i++)
+        list_spare(runtime, recompile->graph->variables[i], &runtime->variable[i],
                    runtime->variable[i].inherited);
-    if (runtime->stored > aside->first_variable)
-        runtime->stored = aside->first_variable;
-    if (aside->stored) {
-        memcpy(aside->stored, runtime->variable, (size_t)aside->first_variable * sizeof *aside->stored);
+    if (runtime->stored > recompile->first_variable)
+        runtime->stored = recompile->first_variable;
+    if (recompile->stored) {
+        memcpy(recompile->stored, runtime->variable,
+               (size_t)recompile->first_variable * sizeof *recompile->stored);
         iso_free(runtime->variable);
-        runtime->variable = aside->stored;
-        runtime->stored = aside->first_variable + aside->count;
-        aside->stored = NULL;
+        runtime->variable = recompile->stored;
+        runtime->stored = recompile->first_variable + recompile->count;
+        recompile->stored = NULL;
     }
-    while (aside->updates) {
-        iso_update_state *next = aside->updates->next;
-        aside->updates->next = runtime->updates;
-        runtime->updates = aside->updates;
-        aside->updates = next;
+    while (recompile->updates) {
+        iso_update_state *next = recompile->updates->next;
+        recompile->updates->next = runtime->updates;
+        runtime->updates = recompile->updates;
+        recompile->updates = next;
     }
-    free_aside(aside);
+    free_recompile(recompile);
 }
 
-void iso_set_aside_drop(iso_set_aside *aside)
+void iso_recompile_commit(iso_recompile *recompile)
 {
-    iso_runtime *runtime = aside->runtime;
-    for (int i = 0; runtime && i < aside->count; i++)
-        list_spare(runtime, aside->variable[i], &aside->stored[aside->first_variable + i], aside->taken[i]);
-    for (int i = aside->first_variable; runtime && i < runtime->stored; i++)
+    iso_runtime *runtime = recompile->runtime;
+    for (int i = 0; runtime && i < recompile->count; i++)
+        list_spare(runtime, recompile->variable[i], &recompile->stored[recompile->first_variable + i],
+                   recompile->taken[i]);
+    for (int i = recompile->first_variable; runtime && i < runtime->stored; i++)
         runtime->variable[i].inherited = false;
     if (runtime)
-        free_updates(runtime, aside->updates);
-    free_aside(aside);
+        free_updates(runtime, recompile->updates);
+    free_recompile(recompile);
 }
