@@ -96,6 +96,7 @@ typedef struct iso_site {
     /* Where slots are on GPUs: how those of a host exchange, and iso_topology.chunk_bytes. */
     iso_between_devices between_devices;
     size_t chunk_bytes;
+    bool nccl_adds; /* --collectives nccl */
     /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;
      * NULL: unknown. */
     size_t (*slot_tables)(const struct iso_plan *plan);

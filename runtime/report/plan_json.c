@@ -143,6 +143,8 @@ static json_t *whole(const iso_plan_report *r)
         json_object_set_new(object, "nccl_memory",
                             json_pack("{si sI sI}", "peers", r->nccl_peers, "least",
                                       (json_int_t)r->nccl_least, "most", (json_int_t)r->nccl_most));
+        json_object_set_new(object, "nccl_sums",
+                            json_pack("{si sI}", "sets", r->nccl_sets, "bytes", (json_int_t)r->nccl_sums));
     }
     if (object && r->flops_again > 0)
         json_object_set_new(object, "again",

@@ -225,16 +225,18 @@ static void count_nccl(const iso_reporter *r, int domain)
     report->nccl_most = (int64_t)report->nccl_peers * NCCL_MOST * NCCL_CHANNEL;
 }
 
-/* Where slots compute on GPUs. messages: bytes in memory of the host. */
-static void sum_gpus(const iso_reporter *r, int domain, double messages)
+/* Where slots compute on GPUs. */
+static void sum_gpus(const iso_reporter *r, int domain, const iso_report_buffers *messages)
 {
     iso_plan_report *report = r->report;
     report->n_gpu_slots = slots_of(r, domain);
+    report->nccl_sums = (int64_t)messages->sums;
+    report->nccl_sets = messages->sets;
     count_nccl(r, domain);
     add_domain(r, domain, &report->gpu);
     add_up(&report->gpu);
     report->host.buffers =
-        tables_of_process(r->plan) + r->host_slots[domain] * tables_of_slot(r) + (int64_t)messages;
+        tables_of_process(r->plan) + report->n_host_slots * tables_of_slot(r) + (int64_t)messages->host;
     add_up(&report->host);
 }
 
@@ -290,7 +292,7 @@ static int domain_to_look_at(const iso_reporter *r, int i)
 
 /* The domain that needs the most memory. With halos and on GPUs, it is the domain with the largest messages among
  * those with the most slots: in the middle of the mesh halos are taken from both sides, and GPUs of a host divide
- * what comes from others. */
+ * what comes from others. Of memory of the host, where a host may need most that has few slots, the most is taken. */
 static iso_status domain_with_most(const iso_reporter *r, int *domain, iso_report_buffers *messages)
 {
     int first = *domain = fullest_domain(r), other;
@@ -301,10 +303,13 @@ static iso_status domain_with_most(const iso_reporter *r, int *domain, iso_repor
     double weight, most = (gpus ? messages->gpu : messages->host) + (double)weights_of_domain(r, first),
                    on_host = messages->host;
     for (int i = 0; differ && (other = domain_to_look_at(r, i)) >= 0; i++) {
-        if (other == first || slots_of(r, other) != slots_of(r, first))
+        bool as_full = slots_of(r, other) == slots_of(r, first);
+        if (other == first || (!gpus && !as_full))
             continue;
         ISO_TRY(iso_report_messages(r, other, &theirs));
         on_host = theirs.host > on_host ? theirs.host : on_host;
+        if (!as_full)
+            continue;
         weight = (gpus ? theirs.gpu : theirs.host) + (double)weights_of_domain(r, other);
         if (weight > most) {
             most = weight;
@@ -421,7 +426,7 @@ iso_status iso_report_memory_of(iso_reporter *r)
         slot->buffers += tables_of_slot(r) + (int64_t)messages.host / r->host_slots[domain];
     add_up(slot);
     if (iso_report_is_on_gpus(r))
-        sum_gpus(r, domain, messages.host);
+        sum_gpus(r, domain, &messages);
     else
         sum_host(r, r->domain_host[domain], &r->report->host);
     find_live(r);

@@ -5,11 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/device.h"
+#include "runtime/base/device_comms.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/table.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/report/plan_report_impl.h"
+#include "runtime/spmd/collective.h"
 
 /* Number of slots of the domain that are examined, on meshes of up to MANY slots and on larger ones; the
  * others are assumed to be like the last of these. */
@@ -30,6 +33,13 @@ typedef struct device_area {
     double linked, between_hosts;
 } device_area;
 
+/* Bytes of one exchange in each message between a domain of the host and another host, or a domain of it:
+ * [n_domains of the host * all domains]; another host counts as its first domain. */
+typedef struct routes {
+    double *out, *in;
+    size_t count;
+} routes;
+
 typedef struct messages {
     const iso_reporter *r;
     int domain, host;            /* whose bytes are counted */
@@ -43,10 +53,15 @@ typedef struct messages {
     iso_tree_node *nodes;          /* [2 * slots] room: of a pull, and of what is combined for another host */
     int reader;                    /* the slot that pulls */
     int tensor;                    /* differs between the tensors of an exchange */
-    size_t element;
-    iso_table known;            /* operands of the exchange */
-    traffic found;              /* of the exchange, so far */
-    device_area *area, *before; /* [n_domains of the host] of the exchange, so far; room */
+    bool adds, shares;             /* it is added up by an all-reduce or a reduce-scatter; by an all-reduce */
+    iso_dtype dtype;
+    iso_reduce reduce;
+    iso_report_sums *sums;        /* NULL: NCCL adds nothing */
+    size_t sum_bytes;             /* of its areas so far */
+    iso_table known;              /* operands of the exchange */
+    traffic found;                /* of the exchange, so far */
+    device_area *area, *before;   /* [n_domains of the host] of the exchange, so far; room */
+    routes routes, routes_before; /* of the exchange, so far; room. Counted if `few` */
     iso_status status;
     int *met, *met_host;   /* [slots] the number of the exchange in which the domain, or host, was last met */
     int exchange, senders; /* the number of this exchange, and the domains that it is pulled from */
@@ -129,19 +144,66 @@ static void combine(messages *m, const iso_box *region, const iso_tree_node *nod
     }
 }
 
-/* The slots of a host receive in turn, and the sources of an operand send in turn. */
+/* The slots of a host receive in turn. first: the first source's slot. */
+static int slot_that_receives(const messages *m, int host, int reader, int first)
+{
+    const iso_site *site = m->r->plan->site;
+    int slots = m->r->mesh->n_slots, on_host = 0, slot = 0;
+    if (host == m->host)
+        return m->slots[(reader + first) % m->n_slots];
+    for (int s = 0; s < slots; s++)
+        on_host += site->host_of_slot[s] == host;
+    for (int turn = (reader + first) % on_host; slot < slots - 1; slot++)
+        if (site->host_of_slot[slot] == host && turn-- == 0)
+            break;
+    return slot;
+}
+
+/* A message of this host to the slot that receives it on another one. */
+static void leave(messages *m, int from, int to, double bytes)
+{
+    const iso_reporter *r = m->r;
+    const int *domain = r->plan->site->domain_of_slot;
+    int other = domain[to], first = other;
+    if (!m->routes.count)
+        return;
+    while (first > 0 && r->domain_host[first - 1] == r->domain_host[other])
+        first--;
+    if (m->between != ISO_BETWEEN_PEERS)
+        other = first;
+    m->routes.out[(size_t)(domain[from] - m->first_domain) * (size_t)r->n_domains + (size_t)other] += bytes;
+}
+
+/* A message from a slot of another host to one of this host. */
+static void arrive(messages *m, int from, int to, double bytes)
+{
+    const int *domain = m->r->plan->site->domain_of_slot;
+    if (m->routes.count)
+        m->routes
+            .in[(size_t)(domain[to] - m->first_domain) * (size_t)m->r->n_domains + (size_t)domain[from]] +=
+            bytes;
+}
+
+/* The sources of an operand send in turn. */
+static int slot_that_sends(const messages *m, const iso_tree_node *node)
+{
+    return m->source[node->begin + m->reader % node->count];
+}
+
 static void receive(messages *m, const iso_tree_node *node, double bytes)
 {
-    int slot = m->slots[(m->reader + m->source[node->begin]) % m->n_slots];
+    int slot = slot_that_receives(m, m->host, m->reader, m->source[node->begin]);
     m->found.far_in += bytes;
+    arrive(m, slot_that_sends(m, node), slot, bytes);
     if (m->into_gpus)
         area_of(m, m->r->plan->site->domain_of_slot[slot])->between_hosts += bytes;
 }
 
 static void send(messages *m, const iso_tree_node *node, double bytes)
 {
-    int slot = m->source[node->begin + m->reader % node->count];
+    int slot = slot_that_sends(m, node), host = m->r->plan->site->host_of_slot[m->reader];
     m->found.far_out += bytes;
+    leave(m, slot, slot_that_receives(m, host, m->reader, m->source[node->begin]), bytes);
     area_of(m, m->r->plan->site->domain_of_slot[slot])->between_hosts += bytes;
 }
 
@@ -164,18 +226,40 @@ static void pass(messages *m, const iso_box *region, const iso_tree_node *node, 
         combine(m, region, node, bytes);
 }
 
+/* Whether NCCL adds what the reader pulls. */
+static bool is_added(messages *m, const iso_box *region, int count)
+{
+    bool taken = false;
+    if (m->sums && m->adds && m->status == ISO_OK &&
+        m->r->plan->site->backend->device(0)->comms->adds(m->dtype))
+        m->status =
+            iso_report_sums_add(m->sums,
+                                &(iso_summed_region){.key = hash_operand(m, region, m->source, count),
+                                                     .source = m->source,
+                                                     .count = count,
+                                                     .domain = m->r->plan->site->domain_of_slot[m->reader],
+                                                     .shared = m->shares && !m->few,
+                                                     .dtype = m->dtype,
+                                                     .reduce = m->reduce,
+                                                     .elements = iso_box_count(region)},
+                                &taken);
+    return taken;
+}
+
 /* The reader pulls a region: the sum of `count` sources, in m->source. */
 static void pull(messages *m, const iso_box *region, int count)
 {
     int64_t elements = iso_box_count(region);
     if (!elements)
         return;
+    if (m->r->plan->site->domain_of_slot[m->reader] == m->domain)
+        meet(m, count);
+    if (is_added(m, region, count))
+        return;
     for (int i = 0; i < count; i++)
         m->location[i] = location_of(m, m->source[i]);
     int nodes = iso_tree_cut(m->location, count, location_of(m, m->reader), m->nodes);
-    double bytes = (double)iso_exchange_operand_bytes((size_t)elements * m->element);
-    if (m->r->plan->site->domain_of_slot[m->reader] == m->domain)
-        meet(m, count);
+    double bytes = (double)iso_exchange_operand_bytes((size_t)elements * iso_dtype_size(m->dtype));
     for (int i = 0; i < nodes; i++)
         pass(m, region, &m->nodes[i], bytes);
 }
@@ -198,6 +282,7 @@ static void pull_chunks(messages *m, const iso_move *move, int slot)
     int64_t begin, count;
     for (int i = 0; i < group; i++) {
         int owner = iso_group_slot(mesh, axes, slot, i);
+        m->adds = move->kind == ISO_MOVE_SCATTER;
         iso_cut(iso_box_count(&box), group, i, &begin, &count);
         iso_box chunk = iso_box_range(begin, count);
         if (move->kind == ISO_MOVE_SCATTER && owner == slot) {
@@ -214,13 +299,19 @@ static void pull_move(messages *m, int number, int slot)
     const iso_program *program = m->r->program;
     const iso_move *move = &m->r->plan->moves[number];
     m->tensor = number;
+    const iso_layout *from = &program->values[move->from].layout, *to = &program->values[move->to].layout;
     iso_shape shape = iso_plan_shape(m->r->plan, move->from);
-    m->element = iso_dtype_size(program->values[move->from].tensor->dtype);
-    if (move->kind != ISO_MOVE_BOXES)
+    m->dtype = program->values[move->from].tensor->dtype;
+    m->reduce = from->partial_max ? ISO_MAX : ISO_SUM;
+    m->shares = false;
+    if (move->kind != ISO_MOVE_BOXES) {
         pull_chunks(m, move, slot);
-    else if (m->status == ISO_OK)
-        m->status = iso_reshard_visit(m->r->mesh, &program->values[move->from].layout,
-                                      &program->values[move->to].layout, &shape, slot, pull_region, m);
+    } else if (m->status == ISO_OK) {
+        iso_collective_kind kind = iso_collective_of(m->r->mesh, from, to, &shape, false).kind;
+        m->shares = kind == ISO_COLLECTIVE_ALL_REDUCE;
+        m->adds = m->shares || kind == ISO_COLLECTIVE_REDUCE_SCATTER;
+        m->status = iso_reshard_visit(m->r->mesh, from, to, &shape, slot, pull_region, m);
+    }
 }
 
 /* Pulls the slot's part of the gradients of a bucket. */
@@ -231,7 +322,10 @@ static void pull_bucket(messages *m, int number, int slot)
     iso_bucket_part(bucket, m->r->mesh, slot, &begin, &count);
     iso_box part = iso_box_range(begin, count);
     m->tensor = -1 - number;
-    m->element = iso_dtype_size(bucket->dtype);
+    m->dtype = bucket->dtype;
+    m->reduce = ISO_SUM;
+    m->adds = true;
+    m->shares = false;
     pull(m, &part, iso_group_slots(m->r->mesh, bucket->axes, slot, m->source));
 }
 
@@ -247,6 +341,10 @@ static void add_others(messages *m, const traffic *before, int count)
         m->area[i].linked += count * (m->area[i].linked - m->before[i].linked);
         m->area[i].between_hosts += count * (m->area[i].between_hosts - m->before[i].between_hosts);
     }
+    for (size_t i = 0; count > 0 && i < m->routes.count; i++) {
+        m->routes.out[i] += count * (m->routes.out[i] - m->routes_before.out[i]);
+        m->routes.in[i] += count * (m->routes.in[i] - m->routes_before.in[i]);
+    }
 }
 
 /* What the slots of one domain pull in an exchange: of these moves, and of the gradients of the buckets that begin
@@ -257,10 +355,12 @@ static void pull_all(messages *m, int domain, int first, int count, int begins)
     int slots = m->r->domain_begin[domain + 1] - m->r->domain_begin[domain];
     int looked_at = m->r->mesh->n_slots > MANY ? LOOKED_AT_OF_MANY : LOOKED_AT;
     traffic before = m->found;
-    looked_at = slots < looked_at ? slots : looked_at;
+    looked_at = slots < looked_at || m->sums ? slots : looked_at;
     for (int s = 0; s < looked_at && m->status == ISO_OK; s++) {
         before = m->found;
         memcpy(m->before, m->area, (size_t)m->n_domains * sizeof *m->area);
+        if (s == looked_at - 1 && looked_at < slots && m->routes.count)
+            memcpy(m->routes_before.out, m->routes.out, 2 * m->routes.count * sizeof *m->routes.out);
         m->reader = slot[s];
         for (int i = first; i < first + count; i++)
             pull_move(m, i, slot[s]);
@@ -278,7 +378,22 @@ typedef struct blocks {
     iso_block *gpu, *incoming, *outgoing;
 } blocks;
 
-/* Pinned memory of a host for chunks of so many bytes to, or from, other hosts: a message is from one GPU to one
+/* Pinned memory of a host for the chunks of its messages to other hosts, and of those that are received in
+ * memory of GPUs. Forgets the routes. */
+static double staged_routes(const messages *m)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < m->routes.count; i++) {
+        size_t chunk = m->r->plan->site->chunk_bytes;
+        bytes += (double)iso_exchange_staged_bytes((size_t)m->routes.out[i], chunk);
+        if (m->into_gpus)
+            bytes += (double)iso_exchange_staged_bytes((size_t)m->routes.in[i], chunk);
+        m->routes.out[i] = m->routes.in[i] = 0;
+    }
+    return bytes;
+}
+
+/* The same for so many bytes to, or from, other hosts, if routes are not counted: a message is from one GPU to one
  * host, or to one GPU of it. */
 static double staged_bytes(const messages *m, double bytes)
 {
@@ -293,7 +408,9 @@ static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, 
     double incoming = t->far_in + t->near, outgoing = t->far_out;
     if (m->gpus) {
         incoming = (m->into_gpus ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
-        outgoing = staged_bytes(m, t->far_out) + (m->into_gpus ? staged_bytes(m, t->far_in) : 0);
+        outgoing = m->routes.count
+                       ? staged_routes(m)
+                       : staged_bytes(m, t->far_out) + (m->into_gpus ? staged_bytes(m, t->far_in) : 0);
         b->gpu[number].bytes += (size_t)t->area;
     }
     b->incoming[number].bytes += (size_t)incoming;
@@ -320,6 +437,8 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
     for (int domain = 0; domain < r->n_domains && m->status == ISO_OK; domain++)
         if (m->few || r->domain_host[domain] == m->host)
             pull_all(m, domain, first, count, begins);
+    if (m->sums)
+        m->sum_bytes += iso_report_sums_end(m->sums);
     if (!m->few) {
         m->found.far_out = m->found.far_in;
         m->found.area += m->found.far_in / m->n_domains;
@@ -418,6 +537,44 @@ static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
     t->area += part * s->in_domain * s->hosts + (m->into_gpus ? far_in * most_slots(m) / m->n_slots : 0);
 }
 
+/* The messages between hosts with a slot's part of new values, of so many bytes. The first slot of a host that shares
+ * the update reads for the host. */
+static void route_part(messages *m, uint32_t axes, int owner, double bytes, traffic *t)
+{
+    const iso_site *site = m->r->plan->site;
+    int met = ++m->exchange, home = site->host_of_slot[owner];
+    int count = iso_group_slots(m->r->mesh, axes, owner, m->source);
+    m->met_host[home] = met;
+    for (int i = 0; i < count; i++) {
+        int host = site->host_of_slot[m->source[i]];
+        if (m->met_host[host] == met || (host != m->host && home != m->host))
+            continue;
+        m->met_host[host] = met;
+        int to = slot_that_receives(m, host, m->source[i], owner);
+        if (host == m->host) {
+            t->far_in += bytes;
+            arrive(m, owner, to, bytes);
+        } else {
+            t->far_out += bytes;
+            leave(m, owner, to, bytes);
+        }
+    }
+}
+
+/* What hosts send each other of the new weights of a bucket. */
+static void route_weights(messages *m, int number, traffic *t)
+{
+    const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
+    uint32_t axes = iso_report_update_axes(m->r, number);
+    int64_t begin, part;
+    t->far_in = t->far_out = 0;
+    for (int slot = 0; slot < m->r->mesh->n_slots; slot++) {
+        iso_bucket_part(bucket, m->r->mesh, slot, &begin, &part);
+        if (part > 0)
+            route_part(m, axes, slot, (double)part * (double)iso_dtype_size(bucket->dtype), t);
+    }
+}
+
 /* The new weights of a bucket. */
 static traffic weights_traffic(messages *m, int number, int *senders)
 {
@@ -436,6 +593,8 @@ static traffic weights_traffic(messages *m, int number, int *senders)
             *senders = s.domains > *senders ? s.domains : *senders;
         }
     }
+    if (m->routes.count)
+        route_weights(m, number, &t);
     return t;
 }
 
@@ -443,12 +602,21 @@ static traffic weights_traffic(messages *m, int number, int *senders)
 static void count_weights(messages *m, const blocks *b)
 {
     const iso_plan *plan = m->r->plan;
+    traffic all = {0};
+    int senders;
     for (int i = 0; i < plan->buckets->count; i++) {
-        int senders, end = plan->bucket_gather_end[i];
         traffic t = weights_traffic(m, i, &senders);
-        add_to_blocks(m, &t, b, plan->n_instructions + 1);
+        all.near += t.near;
+        all.far_in += t.far_in;
+        all.far_out += t.far_out;
+        all.area += t.area;
+    }
+    add_to_blocks(m, &all, b, plan->n_instructions + 1);
+    for (int i = 0; i < plan->buckets->count; i++) {
+        int end = plan->bucket_gather_end[i];
         if (end < 0)
             continue;
+        traffic t = weights_traffic(m, i, &senders);
         add_to_blocks(m, &t, b, end);
         note_arrivals(&m->r->report->ops[end], t.far_in + t.near_in, senders);
     }
@@ -476,13 +644,16 @@ static iso_status plan_buffers(messages *m, const blocks *b, iso_report_buffers 
     ISO_TRY(iso_memory_plan(b->gpu, count, &gpu));
     ISO_TRY(iso_memory_plan(b->incoming, count, &incoming));
     ISO_TRY(iso_memory_plan(b->outgoing, count, &outgoing));
-    *found = (iso_report_buffers){.gpu = (double)gpu, .host = (double)incoming + (double)outgoing};
+    *found = (iso_report_buffers){.gpu = (double)gpu + (double)m->sum_bytes,
+                                  .host = (double)incoming + (double)outgoing,
+                                  .sums = (double)m->sum_bytes,
+                                  .sets = iso_report_sums_sets(m->sums)};
 done:
     return status;
 }
 
 /* Which domains and slots the host has: its domains have numbers that follow each other. */
-static void look_at_host(messages *m)
+static iso_status look_at_host(messages *m)
 {
     const iso_reporter *r = m->r;
     m->gpus = iso_report_is_on_gpus(r);
@@ -497,6 +668,18 @@ static void look_at_host(messages *m)
         if (r->plan->site->host_of_slot[s] == m->host)
             m->slots[m->n_slots++] = s;
     m->into_gpus = m->n_domains == 1 || m->between == ISO_BETWEEN_PEERS;
+    if (m->gpus && m->few && r->report->n_hosts > 1) {
+        size_t count = (size_t)m->n_domains * (size_t)r->n_domains;
+        m->routes.out = iso_new(4 * count * sizeof *m->routes.out);
+        if (!m->routes.out)
+            return iso_no_memory("the messages of %d slots", r->mesh->n_slots);
+        m->routes = (routes){m->routes.out, m->routes.out + count, count};
+        m->routes_before = (routes){m->routes.in + count, m->routes.in + 2 * count, count};
+    }
+    if (!r->plan->site->nccl_adds)
+        return ISO_OK;
+    return iso_report_sums_create(r->plan->site->domain_of_slot, r->n_domains, m->few ? -1 : m->domain,
+                                  &m->sums);
 }
 
 iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buffers *found)
@@ -519,8 +702,9 @@ iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buf
         m.met = m.source + slots;
         m.met_host = m.met + slots;
         m.before = m.area + slots;
-        look_at_host(&m);
-        status = plan_buffers(&m, &(blocks){block, block + count, block + 2 * count}, found);
+        status = look_at_host(&m);
+        if (status == ISO_OK)
+            status = plan_buffers(&m, &(blocks){block, block + count, block + 2 * count}, found);
     }
     iso_free(block);
     iso_free(m.slots);
@@ -528,5 +712,7 @@ iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buf
     iso_free(m.nodes);
     iso_free(m.area);
     iso_table_free(&m.known);
+    iso_report_sums_free(m.sums);
+    iso_free(m.routes.out);
     return status;
 }

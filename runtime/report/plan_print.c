@@ -255,6 +255,12 @@ static void print_memory(const printer *p)
             "  not counted: %s (PCIe) to %s (NVLink) that NCCL takes for %d other GPU%s of the host\n",
             bytes_text((double)r->nccl_least, a), bytes_text((double)r->nccl_most, b), r->nccl_peers,
             r->nccl_peers == 1 ? "" : "s");
+    if (r->nccl_sets > 0)
+        iso_text_add(
+            p->text,
+            "  for NCCL's reductions: %s of the workspaces of a GPU, and what NCCL takes for itself, "
+            "which is not counted\n",
+            bytes_text((double)r->nccl_sums, a));
     name_op(&r->ops[r->peak], &name);
     iso_text_add(p->text, "  peak of a slot: %s, at op %d: %s\n", bytes_text((double)r->peak_bytes, a),
                  r->peak, iso_text_get(&name));

@@ -143,6 +143,10 @@ typedef struct iso_plan_report {
      * itself: at least, over PCIe, and at most, over NVLink switches. */
     int nccl_peers;
     int64_t nccl_least, nccl_most;
+    /* With --collectives nccl: bytes of `gpu` for what NCCL adds, and the sets of GPUs that add together. On many
+     * GPUs the sets of one of them alone are counted. */
+    int64_t nccl_sums;
+    int nccl_sets;
     int peak;           /* the op at which most memory is live */
     int64_t peak_bytes; /* of a slot at that op, including weights */
     int heaviest;

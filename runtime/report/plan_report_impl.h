@@ -53,8 +53,33 @@ iso_status iso_report_moves(iso_reporter *r);
 typedef struct iso_report_buffers {
     double gpu;  /* in the memory of the domain's GPU */
     double host; /* in that of its host, for all domains of it */
+    double sums; /* of those in the memory of the GPU: of the sums that NCCL adds */
+    int sets;    /* of GPUs that add together */
 } iso_report_buffers;
 iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buffers *buffers);
+/* plan_sums.c: areas of the sums that NCCL adds */
+typedef struct iso_report_sums iso_report_sums;
+/* A sum that a slot reads. */
+typedef struct iso_summed_region {
+    uint64_t key;      /* of the sum, in its exchange */
+    const int *source; /* [count] slots */
+    int count;
+    int domain;  /* of the slot that reads it */
+    bool shared; /* domains that are not counted read it too */
+    iso_dtype dtype;
+    iso_reduce reduce;
+    int64_t elements;
+} iso_summed_region;
+/* domain_of_slot is lent. only: the one domain whose sets are counted; -1: all are. *sums is to be freed, also after
+ * an error. */
+iso_status iso_report_sums_create(const int *domain_of_slot, int n_domains, int only, iso_report_sums **sums);
+void iso_report_sums_free(iso_report_sums *sums);
+/* Adds a sum to the exchange. *taken: NCCL adds it, since its sources are in several domains, one of which reads. */
+iso_status iso_report_sums_add(iso_report_sums *sums, const iso_summed_region *region, bool *taken);
+/* The bytes of the exchange's area in each domain. The sums that are added next are those of another exchange. */
+size_t iso_report_sums_end(iso_report_sums *sums);
+/* The number of sets so far. NULL: 0. */
+int iso_report_sums_sets(const iso_report_sums *sums);
 /* plan_memory.c: memory by use, and its peak; whether what slots share is in the memory of GPUs too */
 bool iso_report_is_on_gpus(const iso_reporter *r);
 iso_status iso_report_memory_of(iso_reporter *r);

@@ -44,6 +44,7 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
                        .domain_of_slot = domains,
                        .between_devices = options->between_gpus,
                        .chunk_bytes = chunk_bytes,
+                       .nccl_adds = iso_collectives_are(graph->ctx, "nccl"),
                        .slot_tables = iso_executable_table_bytes,
                        .one_host = one,
                        .one_domain = one_domain};

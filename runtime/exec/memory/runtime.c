@@ -86,6 +86,11 @@ iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes)
     return status;
 }
 
+bool iso_collectives_are(const iso_context *ctx, const char *name)
+{
+    return !strcmp(iso_option(ctx, "collectives", "auto"), name);
+}
+
 /* Collective. */
 static iso_status agree_on_chunk_bytes(iso_context *ctx, size_t *bytes)
 {
@@ -275,6 +280,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
                                .chunk_bytes = iso_fabric_topology(runtime->fabric)->chunk_bytes,
+                               .nccl_adds = iso_collectives_are(runtime->ctx, "nccl"),
                                .variable_offset = variable_offset,
                                .arg = runtime};
     ISO_TRY(find_between_devices(runtime));

@@ -137,6 +137,8 @@ static inline void iso_local_release_pinned(const iso_local_slot *slot, void *me
 iso_status iso_runtime_get(iso_graph *graph, iso_runtime **runtime);
 /* iso_topology.chunk_bytes, by ISOGRID_CHUNK_BYTES and --cuda-aware. ISO_INVALID names the variable. Local. */
 iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes);
+/* Whether --collectives is `name`. */
+bool iso_collectives_are(const iso_context *ctx, const char *name);
 /* ISO_INVALID if the program gives a variable that already has memory another layout. Local. */
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
 /* Allocates and initializes every variable that has no memory yet. Collective. */
