@@ -2,6 +2,9 @@
 machine, and on simulated hosts of one slot each whose links are limited (tests/support/host rate). Each network is calibrated, then trained on noise.
 The time of a step in the middle of an epoch is the difference between epochs of few and of many steps (medians), over the steps that they differ by.
 
+The cores of a virtual machine may be threads of one core at times: a measurement waits until all cores together do at least 0.95 of the arithmetic that
+they do one by one (build/tests/bench/cores), and is made again if they no longer do when it ends.
+
 Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--repeat N] [--keep FOLDER [--part PART]] [NETWORK...]
 --folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'nice -n -20' (not
 'chrt -f 20': the kernel takes the cores from real-time threads for 50 ms in each second, kernel.sched_rt_runtime_us); --hosts: instead of one and two
@@ -18,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -27,6 +31,7 @@ networks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(networks)
 
 EPOCHS = 6  # at most, of few steps, and as many of four times as many; the first is not counted
+TRIES, PAUSE = 20, 3  # of a measurement; seconds between two looks at the cores
 # h1, h2, ... keep cores of their own, if there are enough: two that meet on one core would have half the speed, in some runs and not in others
 ON_ITS_CORE = 'host=$(hostname); exec taskset -c $(( (${host#h} - 1) % $(nproc --all) )) "$@"'
 
@@ -77,6 +82,11 @@ def epoch(arguments, start, job, batch, steps, epochs, folder):
     return statistics.median(seconds[1:])
 
 
+def cores_are_free(arguments):
+    least, _, cores = run(arguments, ["build/tests/bench/cores", "10"]).split()
+    return float(least) >= 0.95 * int(cores)
+
+
 def calibrate(arguments, start, job, place, path):
     if os.path.exists(path):
         os.remove(path)
@@ -101,19 +111,32 @@ def measure_once(row, slots, arguments, folder):
         calibrate(arguments, start, job, place, path)
     if arguments.part == "calibrate":
         return None
-    time = predict(arguments, job, place, path)
-    few = max(int(arguments.seconds / time["step"] / EPOCHS / 5), 1)
-    epochs = min(max(int(arguments.seconds / time["step"] / few / 5), 2), EPOCHS)
+    plan = predict(arguments, job, place, path)
+    few = max(int(arguments.seconds / plan["step"] / EPOCHS / 5), 1)
+    epochs = min(max(int(arguments.seconds / plan["step"] / few / 5), 2), EPOCHS)
     short, long = (epoch(arguments, start, job, batch, steps, epochs, folder) for steps in (few, 4 * few))
-    return time, (long - short) / (3 * few)
+    return plan, (long - short) / (3 * few)
+
+
+def measure_undisturbed(row, slots, arguments, folder):
+    """A measurement before and after which the cores were free; exits if there is none."""
+    for _ in range(TRIES):
+        if not cores_are_free(arguments):
+            time.sleep(PAUSE)
+            continue
+        found = measure_once(row, slots, arguments, folder)
+        if cores_are_free(arguments):
+            return found
+        print(f"{row}: disturbed, measured again", file=sys.stderr, flush=True)
+    return sys.exit(f"{row}: the cores together do less than 0.95 of what they do one by one, in {TRIES} tries")
 
 
 def measure(row, slots, arguments, folder):
     """The medians of several measurements: the plan whose step is in the middle."""
-    found = [measure_once(row, slots, arguments, folder) for _ in range(arguments.repeat)]
+    found = [measure_undisturbed(row, slots, arguments, folder) for _ in range(arguments.repeat)]
     if not found[0]:
         return None
-    plans = sorted((time for time, _ in found), key=lambda time: time["step"])
+    plans = sorted((plan for plan, _ in found), key=lambda plan: plan["step"])
     return plans[len(plans) // 2], statistics.median(measured for _, measured in found)
 
 
