@@ -72,7 +72,7 @@ done:
     return status;
 }
 
-/* ---- buffers and lines ---- */
+/* ---- buffers and transfers ---- */
 
 bool iso_message_is_received(const iso_messages *messages, int i, int number)
 {
@@ -86,12 +86,12 @@ bool iso_message_is_sent(const iso_messages *messages, int i, int number)
     return message->route.from == messages->rank && message->route.transport == number;
 }
 
-static void travel_by(iso_messages *messages, const iso_message *message)
+static void use_transport(iso_messages *messages, const iso_message *message)
 {
     int count;
     int transport = message->route.transport;
     if (message->bytes > 0 && !iso_transports(&count)[transport]->in_place)
-        messages->travels[transport] = true;
+        messages->uses[transport] = true;
 }
 
 /* The bytes of this rank's own memory that a message which it sends or receives needs. domain: the message's
@@ -116,22 +116,22 @@ void iso_messages_close(iso_messages *messages, int rank)
         if (message->route.to != rank)
             continue;
         messages->bytes_out += own_bytes(messages, message, message->route.to_domain, true);
-        travel_by(messages, message);
+        use_transport(messages, message);
     }
     for (int i = 0; i < out->n_messages; i++) {
         const iso_message *message = &out->messages[i];
         if (message->route.from != rank)
             continue;
         messages->bytes_out += own_bytes(messages, message, message->route.from_domain, false);
-        travel_by(messages, message);
+        use_transport(messages, message);
     }
 }
 
-bool iso_messages_travel(const iso_messages *messages)
+bool iso_messages_need_progress(const iso_messages *messages)
 {
     bool any = false;
     for (int t = 0; t < ISO_MOST_TRANSPORTS; t++)
-        any |= messages->travels[t];
+        any |= messages->uses[t];
     return any;
 }
 
@@ -152,14 +152,14 @@ iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, c
     return status;
 }
 
-static void close_lines(iso_messages *messages)
+static void close_transfers(iso_messages *messages)
 {
     int count;
     const iso_transport *const *transports = iso_transports(&count);
     for (int t = 0; t < count; t++) {
-        if (messages->lines[t])
-            transports[t]->close(messages->lines[t]);
-        messages->lines[t] = NULL;
+        if (messages->transfers[t])
+            transports[t]->close(messages->transfers[t]);
+        messages->transfers[t] = NULL;
     }
 }
 
@@ -198,11 +198,11 @@ iso_status iso_messages_bind(iso_messages *messages, char *incoming, char *outgo
     int count;
     const iso_transport *const *transports = iso_transports(&count);
     iso_status status = ISO_OK;
-    close_lines(messages);
+    close_transfers(messages);
     place_in(messages, incoming, outgoing);
     for (int t = 0; t < count && status == ISO_OK; t++)
-        if (messages->travels[t])
-            status = transports[t]->open(messages, t, ranks, tag, &messages->lines[t]);
+        if (messages->uses[t])
+            status = transports[t]->open(messages, t, ranks, tag, &messages->transfers[t]);
     return status;
 }
 
@@ -215,7 +215,7 @@ void iso_mailbox_free(iso_mailbox *box)
 
 void iso_messages_free(iso_messages *messages, const iso_device *device)
 {
-    close_lines(messages);
+    close_transfers(messages);
     iso_buffer_destroy(device, &messages->incoming);
     device->release_pinned(device, messages->outgoing);
     iso_mailbox_free(&messages->in);
@@ -230,7 +230,7 @@ iso_status iso_messages_start_receiving(iso_messages *messages)
     const iso_transport *const *transports = iso_transports(&count);
     iso_status status = ISO_OK;
     for (int t = 0; t < count; t++) {
-        iso_status started = messages->lines[t] ? transports[t]->receive(messages->lines[t]) : ISO_OK;
+        iso_status started = messages->transfers[t] ? transports[t]->receive(messages->transfers[t]) : ISO_OK;
         status = status == ISO_OK ? started : status;
     }
     return status;
@@ -239,7 +239,7 @@ iso_status iso_messages_start_receiving(iso_messages *messages)
 iso_status iso_messages_start_sending(iso_messages *messages, int number)
 {
     int count, t = messages->out.messages[number].route.transport;
-    return messages->lines[t] ? iso_transports(&count)[t]->send(messages->lines[t], number) : ISO_OK;
+    return messages->transfers[t] ? iso_transports(&count)[t]->send(messages->transfers[t], number) : ISO_OK;
 }
 
 iso_status iso_messages_progress(iso_messages *messages, int *done)
@@ -249,9 +249,9 @@ iso_status iso_messages_progress(iso_messages *messages, int *done)
     iso_status status = ISO_OK;
     *done = 1;
     for (int t = 0; t < count; t++) {
-        if (!messages->lines[t])
+        if (!messages->transfers[t])
             continue;
-        iso_status tested = transports[t]->test(messages->lines[t], &arrived);
+        iso_status tested = transports[t]->test(messages->transfers[t], &arrived);
         status = status == ISO_OK ? tested : status;
         *done &= tested == ISO_OK && arrived;
     }

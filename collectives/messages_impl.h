@@ -56,8 +56,8 @@ struct iso_messages {
     iso_window incoming;            /* receive buffer of the host; {0} if exchanges share buffers */
     char *outgoing;                 /* send buffer of this rank, likewise */
     size_t bytes;                   /* of this rank's buffers that belong to the exchange alone */
-    bool travels[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
-    void *lines[ISO_MOST_TRANSPORTS];  /* the transports'; NULL: none */
+    bool uses[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
+    void *transfers[ISO_MOST_TRANSPORTS]; /* the transports'; NULL: none */
 };
 
 /* Whether this rank receives message i of `in`, or sends message i of `out`, by transport `number`. */
@@ -76,12 +76,12 @@ void iso_messages_close(iso_messages *messages, int rank);
 /* Allocates the exchange's own buffers, after iso_messages_close, for the slots of a device. Collective over host,
  * except for errors. */
 iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, const iso_device *device);
-/* Places received and sent messages in these buffers and opens the lines, also again for other buffers. */
+/* Places received and sent messages in these buffers and opens the transfers, also again for other buffers. */
 iso_status iso_messages_bind(iso_messages *messages, char *incoming, char *outgoing, const iso_comm *ranks,
                              int tag);
 void iso_messages_free(iso_messages *messages, const iso_device *device);
 /* Whether this rank sends or receives messages that need progress. */
-bool iso_messages_travel(const iso_messages *messages);
+bool iso_messages_need_progress(const iso_messages *messages);
 
 /* One thread calls start_receiving, then start_sending for each of its messages after it has been packed, then
  * finish. In between it may call progress at any time. After an error the other functions must still be called, and

@@ -153,7 +153,7 @@ static bool works(const iso_exchange *exchange, int m)
 /* Whether this rank sends or receives, or a component does. */
 static bool finds_communication(const iso_exchange *exchange)
 {
-    bool any = iso_messages_travel(&exchange->messages) || exchange->linked.n_list > 0;
+    bool any = iso_messages_need_progress(&exchange->messages) || exchange->linked.n_list > 0;
     for (int m = 0; m < ISO_MOST_COMPONENTS; m++)
         any = any || works(exchange, m);
     return any;

@@ -15,18 +15,18 @@ typedef struct iso_transport {
     bool of_devices;                 /* messages are sent from areas of devices (endpoints_impl.h) */
     bool
         in_place; /* senders write where the readers load: there is nothing to open, and no other function is called */
-    /* Opens the lines of one exchange: the requests with which this rank sends and receives its messages, whose
+    /* Opens the transfers of one exchange: the requests with which this rank sends and receives its messages, whose
      * addresses are known. The messages of this transport have its number. Called if this rank has any. Local. */
     iso_status (*open)(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
-                       void **lines);
-    void (*close)(void *lines);
+                       void **transfers);
+    void (*close)(void *transfers);
     /* The functions of a run, called by one thread: receive; then send for each message of `messages->out` that
      * this rank has packed (for devices: whose packs are queued); then test until *done: all messages have been
      * sent and received (for devices: their copies to the device are queued). After an error the others must still
      * be called. */
-    iso_status (*receive)(void *lines);
-    iso_status (*send)(void *lines, int message);
-    iso_status (*test)(void *lines, int *done);
+    iso_status (*receive)(void *transfers);
+    iso_status (*send)(void *transfers, int message);
+    iso_status (*test)(void *transfers, int *done);
 } iso_transport;
 
 enum { ISO_MOST_TRANSPORTS = 4 };

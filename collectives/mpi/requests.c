@@ -7,11 +7,11 @@
  * (runtime/session/launcher.c). The answer of a handshake would wait behind all that travels the other way. */
 enum { SLICE = (1 << 20) - 4096 };
 
-typedef struct lines {
+typedef struct transfers {
     MPI_Request *requests; /* receives first */
     int n_requests, n_incoming;
     int *first; /* [out.n_messages + 1] the requests of each message that is sent */
-} lines;
+} transfers;
 
 static int slices_of(const iso_message *message)
 {
@@ -31,101 +31,102 @@ static int count_slices(const iso_messages *messages, int number)
 }
 
 /* Adds the requests of one message. */
-static iso_status make_requests(lines *l, const iso_message *message, bool received, MPI_Comm ranks, int tag)
+static iso_status make_requests(transfers *t, const iso_message *message, bool received, MPI_Comm ranks,
+                                int tag)
 {
     iso_status status = ISO_OK;
     for (size_t at = 0; at < message->bytes; at += SLICE) {
         int count = message->bytes - at < SLICE ? (int)(message->bytes - at) : SLICE;
-        MPI_Request *request = &l->requests[l->n_requests];
+        MPI_Request *request = &t->requests[t->n_requests];
         if (received)
             ISO_TRY(ISO_MPI(MPI_Recv_init(message->data + at, count, MPI_BYTE, message->route.from, tag,
                                           ranks, request)));
         else
             ISO_TRY(ISO_MPI(
                 MPI_Send_init(message->data + at, count, MPI_BYTE, message->route.to, tag, ranks, request)));
-        l->n_requests++;
+        t->n_requests++;
     }
 done:
     return status;
 }
 
-static iso_status make_all_requests(lines *l, const iso_messages *messages, int number, MPI_Comm ranks,
+static iso_status make_all_requests(transfers *t, const iso_messages *messages, int number, MPI_Comm ranks,
                                     int tag)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < messages->in.n_messages; i++)
         if (iso_message_is_received(messages, i, number))
-            ISO_TRY(make_requests(l, &messages->in.messages[i], true, ranks, tag));
-    l->n_incoming = l->n_requests;
+            ISO_TRY(make_requests(t, &messages->in.messages[i], true, ranks, tag));
+    t->n_incoming = t->n_requests;
     for (int i = 0; i < messages->out.n_messages; i++) {
-        l->first[i] = l->n_requests;
+        t->first[i] = t->n_requests;
         if (iso_message_is_sent(messages, i, number))
-            ISO_TRY(make_requests(l, &messages->out.messages[i], false, ranks, tag));
+            ISO_TRY(make_requests(t, &messages->out.messages[i], false, ranks, tag));
     }
-    l->first[messages->out.n_messages] = l->n_requests;
+    t->first[messages->out.n_messages] = t->n_requests;
 done:
     return status;
 }
 
-static void close_lines(void *of)
+static void free_transfers(void *of)
 {
-    lines *l = of;
-    for (int i = 0; i < l->n_requests; i++)
+    transfers *t = of;
+    for (int i = 0; i < t->n_requests; i++)
         if (!iso_mpi_ended())
-            ISO_MPI_IGNORE(MPI_Request_free(&l->requests[i]));
-    iso_free(l->first);
-    iso_free(l->requests);
-    iso_free(l);
+            ISO_MPI_IGNORE(MPI_Request_free(&t->requests[i]));
+    iso_free(t->first);
+    iso_free(t->requests);
+    iso_free(t);
 }
 
-static iso_status open_lines(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
-                             void **out)
+static iso_status create_transfers(const iso_messages *messages, int number, const iso_comm *ranks, int tag,
+                                   void **out)
 {
-    lines *l = iso_new(sizeof *l);
-    if (!l)
+    transfers *t = iso_new(sizeof *t);
+    if (!t)
         return iso_no_memory("the messages of an exchange");
-    l->requests = iso_new((size_t)count_slices(messages, number) * sizeof *l->requests);
-    l->first = iso_new(((size_t)messages->out.n_messages + 1) * sizeof *l->first);
-    iso_status status = l->requests && l->first
-                            ? make_all_requests(l, messages, number, iso_mpi_of(ranks), tag)
+    t->requests = iso_new((size_t)count_slices(messages, number) * sizeof *t->requests);
+    t->first = iso_new(((size_t)messages->out.n_messages + 1) * sizeof *t->first);
+    iso_status status = t->requests && t->first
+                            ? make_all_requests(t, messages, number, iso_mpi_of(ranks), tag)
                             : iso_no_memory("the messages of an exchange");
     if (status == ISO_OK)
-        *out = l;
+        *out = t;
     else
-        close_lines(l);
+        free_transfers(t);
     return status;
 }
 
-static iso_status start(lines *l, int begin, int end)
+static iso_status start(transfers *t, int begin, int end)
 {
-    return begin == end ? ISO_OK : ISO_MPI(MPI_Startall(end - begin, l->requests + begin));
+    return begin == end ? ISO_OK : ISO_MPI(MPI_Startall(end - begin, t->requests + begin));
 }
 
 static iso_status receive(void *of)
 {
-    lines *l = of;
-    return start(l, 0, l->n_incoming);
+    transfers *t = of;
+    return start(t, 0, t->n_incoming);
 }
 
 static iso_status send(void *of, int message)
 {
-    lines *l = of;
-    return start(l, l->first[message], l->first[message + 1]);
+    transfers *t = of;
+    return start(t, t->first[message], t->first[message + 1]);
 }
 
 static iso_status test(void *of, int *done)
 {
-    lines *l = of;
+    transfers *t = of;
     *done = 0;
-    return ISO_MPI(MPI_Testall(l->n_requests, l->requests, done, MPI_STATUSES_IGNORE));
+    return ISO_MPI(MPI_Testall(t->n_requests, t->requests, done, MPI_STATUSES_IGNORE));
 }
 
 const iso_transport iso_transport_mpi = {
     .name = "mpi",
     .within_host = true,
     .between_hosts = true,
-    .open = open_lines,
-    .close = close_lines,
+    .open = create_transfers,
+    .close = free_transfers,
     .receive = receive,
     .send = send,
     .test = test,
