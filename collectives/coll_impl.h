@@ -76,7 +76,7 @@ struct iso_fabric {
     iso_endpoints *endpoints;     /* NULL: messages between hosts begin and end in memory of the host */
     iso_links *links;             /* NULL: what domains of this host exchange lies in memory of the host */
     iso_device_areas *link_areas; /* [n_own_domains] for messages of the exchanges that share buffers */
-    void *components[ISO_MOST_COMPONENTS]; /* data of those in use (components_impl.h) */
+    void *modules[ISO_MOST_COMPONENTS]; /* of the components in use (components_impl.h) */
     iso_exchange *exchanges;
     int **groups; /* [n_groups] the groupings of slots that exchanges have, each once */
     int n_groups;
@@ -125,12 +125,12 @@ struct iso_exchange {
     bool relays;              /* what leaves this host reads messages between its domains */
     iso_linked linked;        /* messages between devices of this host */
     size_t area_bytes; /* of each domain's area on its device, for these and for messages of endpoints */
-    iso_pack_list link_packs;        /* of this rank: into them */
-    iso_device_areas *link_areas;    /* [own domains of the fabric] unless they are shared; NULL: none */
-    void *work[ISO_MOST_COMPONENTS]; /* the components' */
-    bool constant;                   /* no slot writes its sources in a step that runs it */
-    bool fetches;                    /* slots pull for others of their domain */
-    bool shared;                     /* its messages are in the fabric's buffers, at these offsets */
+    iso_pack_list link_packs;             /* of this rank: into them */
+    iso_device_areas *link_areas;         /* [own domains of the fabric] unless they are shared; NULL: none */
+    void *schedules[ISO_MOST_COMPONENTS]; /* of the components (components_impl.h) */
+    bool constant;                        /* no slot writes its sources in a step that runs it */
+    bool fetches;                         /* slots pull for others of their domain */
+    bool shared;                          /* its messages are in the fabric's buffers, at these offsets */
     iso_message_bytes offsets;
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
     iso_exchange *next;    /* in the fabric's list */

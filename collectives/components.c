@@ -19,8 +19,8 @@ iso_status iso_fabric_use(iso_fabric *fabric, const char *name)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
-    for (int m = 0; m < count; m++)
-        if (!strcmp(components[m]->name, name))
-            return components[m]->open(fabric, &fabric->components[m]);
+    for (int c = 0; c < count; c++)
+        if (!strcmp(components[c]->name, name))
+            return components[c]->open(fabric, &fabric->modules[c]);
     return iso_error(ISO_INVALID, "there are no collectives '%s'", name);
 }

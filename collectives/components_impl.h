@@ -7,31 +7,32 @@
 
 #include "collectives/request_impl.h"
 
-/* use: its data of the fabric. work: its data of an exchange; NULL until it executes a pull. */
+/* module: its data of the fabric, as in Open MPI. schedule: its calls of an exchange; NULL until it executes a pull. */
 typedef struct iso_coll_component {
     const char *name; /* --collectives NAME */
-    /* *use: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */
-    iso_status (*open)(iso_fabric *fabric, void **use);
-    void (*close)(void *use);
+    /* *module: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */
+    iso_status (*open)(iso_fabric *fabric, void **module);
+    void (*close)(void *module);
     /* After a loss: ends what is queued on devices, with any result. NULL: nothing is. */
-    void (*abort)(void *use);
+    void (*abort)(void *module);
     /* Whether it supports a pull. The same on all ranks that add the pull. */
-    bool (*supports)(const void *use, const iso_request *request);
+    bool (*supports)(const void *module, const iso_request *request);
     /* Adds the pull. *result: the number of the result; *fresh: no earlier pull of this host reads it. */
-    iso_status (*add)(const void *use, const iso_request *request, void **work, int *result, bool *fresh);
+    iso_status (*add)(const void *module, const iso_request *request, void **schedule, int *result,
+                      bool *fresh);
     /* Allocates memory, after the last pull (also if there was none). Collective over the host. */
-    iso_status (*allocate)(const iso_fabric *fabric, const void *use, void *work);
+    iso_status (*allocate)(const iso_fabric *fabric, const void *module, void *schedule);
     /* Computes again the addresses of what the component reads (iso_exchange_resolve_gather), and that of a
      * result. */
-    void (*resolve)(const iso_exchange *exchange, void *work);
-    char *(*result)(const void *work, int number);
+    void (*resolve)(const iso_exchange *exchange, void *schedule);
+    char *(*result)(const void *schedule, int number);
     /* The functions of a run: start is called when all sources are written, then test until *done. Thread 0 calls
-     * them on ranks for which `travels` is true. */
-    bool (*travels)(const void *use, const void *work);
-    iso_status (*start)(const iso_exchange *exchange, const void *use, void *work);
-    iso_status (*test)(void *work, int *done);
-    size_t (*bytes)(const void *work); /* of memory, for this rank */
-    void (*destroy)(void *work);
+     * them on ranks for which `communicates` is true. */
+    bool (*communicates)(const void *module, const void *schedule);
+    iso_status (*start)(const iso_exchange *exchange, const void *module, void *schedule);
+    iso_status (*test)(void *schedule, int *done);
+    size_t (*bytes)(const void *schedule); /* of memory, for this rank */
+    void (*destroy)(void *schedule);
 } iso_coll_component;
 
 /* [*count], at most ISO_MOST_COMPONENTS, the preferred ones first. */

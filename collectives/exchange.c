@@ -51,9 +51,9 @@ static void destroy_work(const iso_exchange *exchange)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
-    for (int m = 0; m < count; m++)
-        if (exchange->work[m])
-            components[m]->destroy(exchange->work[m]);
+    for (int c = 0; c < count; c++)
+        if (exchange->schedules[c])
+            components[c]->destroy(exchange->schedules[c]);
 }
 
 void iso_packs_free(iso_pack_list *list)
@@ -92,8 +92,8 @@ void iso_exchange_destroy(iso_exchange *exchange)
 bool iso_exchange_wants_kind(const iso_exchange *exchange)
 {
     bool any = false;
-    for (int m = 0; m < ISO_MOST_COMPONENTS; m++)
-        any |= exchange->fabric->components[m] != NULL;
+    for (int c = 0; c < ISO_MOST_COMPONENTS; c++)
+        any |= exchange->fabric->modules[c] != NULL;
     return any;
 }
 
@@ -520,10 +520,10 @@ static int component_for(const iso_request *r)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
-    for (int m = 0; m < count; m++) {
-        const void *use = r->exchange->fabric->components[m];
-        if (use && components[m]->supports(use, r))
-            return m;
+    for (int c = 0; c < count; c++) {
+        const void *module = r->exchange->fabric->modules[c];
+        if (module && components[c]->supports(module, r))
+            return c;
     }
     return -1;
 }
@@ -538,8 +538,8 @@ static iso_status add_by_component(iso_request *r, int target, const iso_box *ta
     r->n_operands = 1;
     r->nodes[0] = (iso_tree_node){0, r->count, 0};
     r->part[0] = -1;
-    iso_status status = component->add(exchange->fabric->components[r->component], r,
-                                       &exchange->work[r->component], &r->result, &r->fresh[0]);
+    iso_status status = component->add(exchange->fabric->modules[r->component], r,
+                                       &exchange->schedules[r->component], &r->result, &r->fresh[0]);
     if (status != ISO_OK || exchange->fabric->local[r->slot] < 0)
         return status;
     return add_pull(r, target, target_box, number);

@@ -261,9 +261,9 @@ static void close_components(iso_fabric *fabric)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
-    for (int m = 0; m < count; m++)
-        if (fabric->components[m])
-            components[m]->close(fabric->components[m]);
+    for (int c = 0; c < count; c++)
+        if (fabric->modules[c])
+            components[c]->close(fabric->modules[c]);
 }
 
 void iso_fabric_destroy(iso_fabric *fabric)

@@ -34,8 +34,8 @@ static char *area_address(const iso_exchange *exchange, const iso_operand *opera
     case ISO_AREA_LINK:
         return iso_linked_received(exchange, operand->number);
     case ISO_AREA_RESULT:
-        return iso_coll_components(&count)[operand->component]->result(exchange->work[operand->component],
-                                                                       operand->number);
+        return iso_coll_components(&count)[operand->component]->result(
+            exchange->schedules[operand->component], operand->number);
     default:
         return exchange->messages.in.messages[operand->number].data;
     }
@@ -83,9 +83,9 @@ void iso_exchange_resolve(iso_exchange *exchange)
     resolve_packs(exchange, &exchange->packs, &exchange->messages.out);
     resolve_packs(exchange, &exchange->near_packs, &exchange->messages.in);
     resolve_link_packs(exchange);
-    for (int m = 0; m < count; m++)
-        if (exchange->work[m])
-            components[m]->resolve(exchange, exchange->work[m]);
+    for (int c = 0; c < count; c++)
+        if (exchange->schedules[c])
+            components[c]->resolve(exchange, exchange->schedules[c]);
 }
 
 /* The messages of exchanges that share buffers begin at an offset. */
@@ -142,20 +142,20 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
     return status == ISO_OK ? iso_linked_bind(exchange) : status;
 }
 
-/* Whether component m has something to do on this rank in a run. */
-static bool works(const iso_exchange *exchange, int m)
+/* Whether component c has calls of this rank in a run. */
+static bool component_runs(const iso_exchange *exchange, int c)
 {
     int count;
-    const void *work = exchange->work[m];
-    return work && iso_coll_components(&count)[m]->travels(exchange->fabric->components[m], work);
+    const void *schedule = exchange->schedules[c];
+    return schedule && iso_coll_components(&count)[c]->communicates(exchange->fabric->modules[c], schedule);
 }
 
 /* Whether this rank sends or receives, or a component does. */
 static bool finds_communication(const iso_exchange *exchange)
 {
     bool any = iso_messages_need_progress(&exchange->messages) || exchange->linked.n_list > 0;
-    for (int m = 0; m < ISO_MOST_COMPONENTS; m++)
-        any = any || works(exchange, m);
+    for (int c = 0; c < ISO_MOST_COMPONENTS; c++)
+        any = any || component_runs(exchange, c);
     return any;
 }
 
@@ -185,15 +185,16 @@ static bool finds_overwrites(const iso_exchange *exchange)
     return any && exchange->fabric->order;
 }
 
-static iso_status allocate_work(const iso_exchange *exchange)
+static iso_status allocate_schedules(const iso_exchange *exchange)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
     iso_status status = ISO_OK;
-    for (int m = 0; m < count; m++) {
-        void *work = exchange->work[m];
+    for (int c = 0; c < count; c++) {
+        void *schedule = exchange->schedules[c];
         iso_status made =
-            work ? components[m]->allocate(exchange->fabric, exchange->fabric->components[m], work) : ISO_OK;
+            schedule ? components[c]->allocate(exchange->fabric, exchange->fabric->modules[c], schedule)
+                     : ISO_OK;
         status = status == ISO_OK ? made : status;
     }
     return status;
@@ -214,8 +215,8 @@ static iso_status allocate_messages(iso_exchange *exchange)
 static iso_status allocate(iso_exchange *exchange)
 {
     iso_status messages = exchange->shared ? ISO_OK : allocate_messages(exchange);
-    iso_status work = allocate_work(exchange);
-    return messages != ISO_OK ? messages : work;
+    iso_status schedules = allocate_schedules(exchange);
+    return messages != ISO_OK ? messages : schedules;
 }
 
 iso_status iso_exchange_commit(iso_exchange *exchange)
@@ -348,10 +349,10 @@ static void start_components(iso_exchange *exchange)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
-    for (int m = 0; m < count; m++)
-        if (works(exchange, m))
+    for (int c = 0; c < count; c++)
+        if (component_runs(exchange, c))
             run_check(exchange->fabric,
-                      components[m]->start(exchange, exchange->fabric->components[m], exchange->work[m]));
+                      components[c]->start(exchange, exchange->fabric->modules[c], exchange->schedules[c]));
 }
 
 /* *done: all have their results. */
@@ -361,10 +362,10 @@ static iso_status test_components(const iso_exchange *exchange, int *done)
     const iso_coll_component *const *components = iso_coll_components(&count);
     iso_status status = ISO_OK;
     *done = 1;
-    for (int m = 0; m < count; m++) {
-        if (!works(exchange, m))
+    for (int c = 0; c < count; c++) {
+        if (!component_runs(exchange, c))
             continue;
-        iso_status tested = components[m]->test(exchange->work[m], &its);
+        iso_status tested = components[c]->test(exchange->schedules[c], &its);
         status = status == ISO_OK ? tested : status;
         *done &= tested == ISO_OK && its;
     }
@@ -640,7 +641,7 @@ size_t iso_exchange_bytes(const iso_exchange *exchange)
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
     size_t bytes = exchange->messages.bytes;
-    for (int m = 0; m < count; m++)
-        bytes += exchange->work[m] ? components[m]->bytes(exchange->work[m]) : 0;
+    for (int c = 0; c < count; c++)
+        bytes += exchange->schedules[c] ? components[c]->bytes(exchange->schedules[c]) : 0;
     return bytes;
 }

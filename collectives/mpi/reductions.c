@@ -21,14 +21,14 @@ typedef struct leaders {
 } leaders;
 
 /* A region that MPI adds. */
-typedef struct reduced {
+typedef struct reduced_region {
     iso_hash_key key;
     iso_dtype dtype;
     iso_reduce reduce;
     int64_t elements;
     int wanted;            /* number of the only leader whose host wants it; -1: several do */
     size_t offset, result; /* in the leader's contribution, and in the results of this host, if it wants it */
-} reduced;
+} reduced_region;
 
 /* One MPI call: all regions of one type and kind of sum that several hosts want, or that single hosts want. */
 typedef struct reduction_call {
@@ -42,7 +42,7 @@ typedef struct reduction_call {
 enum { CALLS = 12 };
 
 typedef struct reductions {
-    reduced *regions;
+    reduced_region *regions;
     int n_regions;
     iso_table index; /* regions by key */
     reduction_call calls[CALLS];
@@ -85,7 +85,8 @@ static bool is_region(const void *arg, int number)
 }
 
 /* Finds or adds a region that the host of leader `wanted` wants. *fresh: it was added. */
-static iso_status find_region(reductions *r, const reduced *region, int wanted, int *number, bool *fresh)
+static iso_status find_region(reductions *r, const reduced_region *region, int wanted, int *number,
+                              bool *fresh)
 {
     wanted_region w = {r, &region->key};
     iso_status status = ISO_OK;
@@ -106,7 +107,7 @@ done:
 
 /* ---- places ---- */
 
-static bool belongs(const reduced *region, const reduction_call *call)
+static bool belongs(const reduced_region *region, const reduction_call *call)
 {
     return region->dtype == call->dtype && region->reduce == call->reduce &&
            (region->wanted >= 0) == call->scatter;
@@ -116,7 +117,7 @@ static iso_status count_elements(const reductions *r, reduction_call *call, int 
 {
     *all = 0;
     for (int i = 0; i < r->n_regions; i++) {
-        const reduced *region = &r->regions[i];
+        const reduced_region *region = &r->regions[i];
         if (!belongs(region, call))
             continue;
         *all += region->elements;
@@ -139,7 +140,7 @@ static void place_regions(reductions *r, const reduction_call *call, int n_leade
         at += (size_t)call->counts[l] * size;
     }
     for (int i = 0; i < r->n_regions; i++) {
-        reduced *region = &r->regions[i];
+        reduced_region *region = &r->regions[i];
         if (!belongs(region, call))
             continue;
         size_t first = begin[call->scatter ? region->wanted : 0], bytes = (size_t)region->elements * size;
@@ -153,7 +154,7 @@ static void place_results(reductions *r, const reduction_call *call, int here)
 {
     size_t at = call->result, size = iso_dtype_size(call->dtype);
     for (int i = 0; i < r->n_regions; i++) {
-        reduced *region = &r->regions[i];
+        reduced_region *region = &r->regions[i];
         if (!belongs(region, call) || (call->scatter && region->wanted != here))
             continue;
         region->result = at;
@@ -196,10 +197,10 @@ static iso_status place_all(reductions *r, const leaders *l)
     return status;
 }
 
-static iso_status allocate(const iso_fabric *fabric, const void *use, void *work)
+static iso_status allocate(const iso_fabric *fabric, const void *module, void *schedule)
 {
-    const leaders *l = use;
-    reductions *r = work;
+    const leaders *l = module;
+    reductions *r = schedule;
     const iso_device *device = r->device = fabric->topology.device;
     iso_status status = place_all(r, l);
     if (status == ISO_OK && l->communicator)
@@ -209,9 +210,9 @@ static iso_status allocate(const iso_fabric *fabric, const void *use, void *work
     return status != ISO_OK ? status : window;
 }
 
-static void destroy(void *work)
+static void destroy(void *schedule)
 {
-    reductions *r = work;
+    reductions *r = schedule;
     for (int i = 0; i < r->n_calls; i++)
         iso_free(r->calls[i].counts);
     if (r->device) {
@@ -224,17 +225,17 @@ static void destroy(void *work)
     iso_free(r);
 }
 
-static size_t bytes_of(const void *work)
+static size_t bytes_of(const void *schedule)
 {
-    const reductions *r = work;
+    const reductions *r = schedule;
     return r->result_bytes + (r->contribution ? r->contribution_bytes : 0);
 }
 
 /* ---- a fabric ---- */
 
-static void close_use(void *use)
+static void close_module(void *module)
 {
-    leaders *l = use;
+    leaders *l = module;
     iso_free(l->number);
     iso_free(l->seen);
     iso_comm_free(&l->communicator);
@@ -272,7 +273,7 @@ static iso_status join(iso_fabric *fabric, leaders *l)
     return iso_channel_agree(&fabric->channel, status);
 }
 
-static iso_status open_use(iso_fabric *fabric, void **use)
+static iso_status open_module(iso_fabric *fabric, void **module)
 {
     if (!fabric->channel.communicator)
         return ISO_OK;
@@ -282,18 +283,18 @@ static iso_status open_use(iso_fabric *fabric, void **use)
     if (status == ISO_OK)
         status = join(fabric, l);
     if (status == ISO_OK)
-        *use = l;
+        *module = l;
     else if (l)
-        close_use(l);
+        close_module(l);
     return status;
 }
 
 /* ---- pulls ---- */
 
 /* True if slots of all hosts have a part of the sum. */
-static bool supports(const void *use, const iso_request *request)
+static bool supports(const void *module, const iso_request *request)
 {
-    const leaders *l = use;
+    const leaders *l = module;
     int hosts = 0;
     if (request->count < l->count || type_of(request->dtype) == MPI_DATATYPE_NULL)
         return false;
@@ -324,31 +325,32 @@ static iso_status add_contribution(const iso_request *request, reductions *r, in
     return status;
 }
 
-static iso_status add(const void *use, const iso_request *request, void **work, int *result, bool *fresh)
+static iso_status add(const void *module, const iso_request *request, void **schedule, int *result,
+                      bool *fresh)
 {
-    const leaders *l = use;
+    const leaders *l = module;
     int host = iso_fabric_host_of_slot(request->exchange->fabric, request->slot);
-    reduced region = {.key = iso_request_key(request),
-                      .dtype = request->dtype,
-                      .reduce = request->reduce,
-                      .elements = iso_box_count(request->region)};
-    if (!*work && !(*work = iso_new(sizeof(reductions))))
+    reduced_region region = {.key = iso_request_key(request),
+                             .dtype = request->dtype,
+                             .reduce = request->reduce,
+                             .elements = iso_box_count(request->region)};
+    if (!*schedule && !(*schedule = iso_new(sizeof(reductions))))
         return iso_no_memory(REGIONS);
-    iso_status status = find_region(*work, &region, l->number[host], result, fresh);
+    iso_status status = find_region(*schedule, &region, l->number[host], result, fresh);
     if (status != ISO_OK || !*fresh || l->here < 0)
         return status;
-    return add_contribution(request, *work, *result);
+    return add_contribution(request, *schedule, *result);
 }
 
-static char *result_of(const void *work, int number)
+static char *result_of(const void *schedule, int number)
 {
-    const reductions *r = work;
+    const reductions *r = schedule;
     return r->results.base + r->regions[number].result;
 }
 
-static void resolve(const iso_exchange *exchange, void *work)
+static void resolve(const iso_exchange *exchange, void *schedule)
 {
-    reductions *r = work;
+    reductions *r = schedule;
     for (int i = 0; i < r->packs.count; i++) {
         iso_pack *pack = &r->packs.packs[i];
         iso_exchange_resolve_gather(exchange, &pack->gather);
@@ -358,15 +360,15 @@ static void resolve(const iso_exchange *exchange, void *work)
 
 /* ---- a run ---- */
 
-static bool travels(const void *use, const void *work)
+static bool communicates(const void *module, const void *schedule)
 {
-    return ((const leaders *)use)->communicator && ((const reductions *)work)->n_calls > 0;
+    return ((const leaders *)module)->communicator && ((const reductions *)schedule)->n_calls > 0;
 }
 
-static iso_status start(const iso_exchange *exchange, const void *use, void *work)
+static iso_status start(const iso_exchange *exchange, const void *module, void *schedule)
 {
-    const leaders *l = use;
-    reductions *r = work;
+    const leaders *l = module;
+    reductions *r = schedule;
     iso_status status = ISO_OK;
     iso_packs_run(exchange, &r->packs);
     for (int i = 0; i < r->n_calls; i++) {
@@ -384,22 +386,22 @@ static iso_status start(const iso_exchange *exchange, const void *use, void *wor
     return status;
 }
 
-static iso_status test(void *work, int *done)
+static iso_status test(void *schedule, int *done)
 {
-    reductions *r = work;
+    reductions *r = schedule;
     return ISO_MPI(MPI_Testall(r->n_calls, r->requests, done, MPI_STATUSES_IGNORE));
 }
 
 const iso_coll_component iso_coll_component_mpi = {
     .name = "mpi",
-    .open = open_use,
-    .close = close_use,
+    .open = open_module,
+    .close = close_module,
     .supports = supports,
     .add = add,
     .allocate = allocate,
     .resolve = resolve,
     .result = result_of,
-    .travels = travels,
+    .communicates = communicates,
     .start = start,
     .test = test,
     .bytes = bytes_of,

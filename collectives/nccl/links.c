@@ -269,9 +269,9 @@ void iso_links_abort(const iso_fabric *fabric)
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
     iso_links_abort_members(fabric->links);
-    for (int m = 0; m < count; m++)
-        if (fabric->components[m] && components[m]->abort)
-            components[m]->abort(fabric->components[m]);
+    for (int c = 0; c < count; c++)
+        if (fabric->modules[c] && components[c]->abort)
+            components[c]->abort(fabric->modules[c]);
 }
 
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)

@@ -26,14 +26,14 @@ typedef struct device_sets {
 } device_sets;
 
 /* Of a fabric. */
-typedef struct adders {
+typedef struct nccl_module {
     iso_fabric *fabric;
     iso_links *links; /* of all devices */
     device_sets *sets;
-} adders;
+} nccl_module;
 
 /* A region that NCCL adds. */
-typedef struct added_region {
+typedef struct reduced_region {
     iso_hash_key key;
     int set;
     iso_dtype dtype;
@@ -41,25 +41,25 @@ typedef struct added_region {
     int64_t elements;
     int wanted;            /* the only domain that wants it; -1: several do */
     size_t offset, result; /* in the contribution, and in the results */
-} added_region;
+} reduced_region;
 
 /* One call of the library: all regions of a set, type and kind of sum that several domains want, or single ones. */
-typedef struct added_call {
+typedef struct reduction_call {
     int set;
     iso_dtype dtype;
     iso_reduce reduce;
     bool scatter;
     size_t offset, result; /* in the contribution, and in the results */
     int64_t count;         /* elements; of one member's part if it scatters */
-} added_call;
+} reduction_call;
 
 /* The reductions of one exchange. */
-typedef struct additions {
-    const adders *a;
-    added_region *regions;
+typedef struct nccl_schedule {
+    const nccl_module *module;
+    reduced_region *regions;
     int n_regions;
     iso_table index; /* regions by key */
-    added_call *calls;
+    reduction_call *calls;
     int n_calls;
     size_t *end;                      /* [domains] of what the calls so far have in an area */
     size_t contribution_bytes, bytes; /* of an area: contribution, then results */
@@ -67,35 +67,35 @@ typedef struct additions {
     iso_pack_list packs;              /* of this rank */
     iso_device_operation *list;       /* [own] room for those of a call */
     iso_link_run run;
-} additions;
+} nccl_schedule;
 
 /* ---- a fabric ---- */
 
-static void close_use(void *use)
+static void close_module(void *module)
 {
-    adders *a = use;
-    for (int s = 0; a->sets && s < a->sets->count; s++) {
-        for (int i = 0; i < a->links->n_own; i++)
-            a->links->comms->abort(a->sets->list[s].comm[i]);
-        iso_free(a->sets->list[s].comm);
-        iso_free(a->sets->list[s].number);
+    nccl_module *m = module;
+    for (int s = 0; m->sets && s < m->sets->count; s++) {
+        for (int i = 0; i < m->links->n_own; i++)
+            m->links->comms->abort(m->sets->list[s].comm[i]);
+        iso_free(m->sets->list[s].comm);
+        iso_free(m->sets->list[s].number);
     }
-    if (a->sets)
-        iso_free(a->sets->list);
-    iso_free(a->sets);
-    iso_links_free(a->links);
-    iso_free(a);
+    if (m->sets)
+        iso_free(m->sets->list);
+    iso_free(m->sets);
+    iso_links_free(m->links);
+    iso_free(m);
 }
 
-static void abort_use(void *use)
+static void abort_module(void *module)
 {
-    adders *a = use;
-    for (int s = 0; s < a->sets->count; s++)
-        for (int i = 0; i < a->links->n_own; i++) {
-            a->links->comms->abort(a->sets->list[s].comm[i]);
-            a->sets->list[s].comm[i] = NULL;
+    nccl_module *m = module;
+    for (int s = 0; s < m->sets->count; s++)
+        for (int i = 0; i < m->links->n_own; i++) {
+            m->links->comms->abort(m->sets->list[s].comm[i]);
+            m->sets->list[s].comm[i] = NULL;
         }
-    iso_links_abort_members(a->links);
+    iso_links_abort_members(m->links);
 }
 
 iso_status iso_nccl_check_device(const iso_device *device)
@@ -108,35 +108,35 @@ iso_status iso_nccl_check_device(const iso_device *device)
                      device->name);
 }
 
-static iso_status open_use(iso_fabric *fabric, void **use)
+static iso_status open_module(iso_fabric *fabric, void **module)
 {
-    adders *a = NULL;
+    nccl_module *m = NULL;
     iso_status status = iso_nccl_check_device(fabric->topology.device);
-    if (status == ISO_OK && (!(a = iso_new(sizeof *a)) || !(a->sets = iso_new(sizeof *a->sets))))
+    if (status == ISO_OK && (!(m = iso_new(sizeof *m)) || !(m->sets = iso_new(sizeof *m->sets))))
         status = iso_no_memory(SUMS);
     status = iso_channel_agree(&fabric->channel, status);
     if (status == ISO_OK && fabric->n_domains > 1) {
-        a->fabric = fabric;
-        status = iso_links_open_all(fabric, &a->links);
+        m->fabric = fabric;
+        status = iso_links_open_all(fabric, &m->links);
         if (status != ISO_OK)
             iso_error_prefix(status, "--collectives nccl: ");
     }
-    if (status == ISO_OK && a->links)
-        *use = a;
-    else if (a)
-        close_use(a);
+    if (status == ISO_OK && m->links)
+        *module = m;
+    else if (m)
+        close_module(m);
     return status;
 }
 
 /* ---- sets ---- */
 
-static bool is_in(const adders *a, const device_set *set, const iso_request *request)
+static bool is_in(const nccl_module *m, const device_set *set, const iso_request *request)
 {
     int count = 0;
-    for (int domain = 0; domain < a->fabric->n_domains; domain++) {
+    for (int domain = 0; domain < m->fabric->n_domains; domain++) {
         bool found = false;
         for (int i = 0; i < request->count && !found; i++)
-            found = a->fabric->domain_of_slot[request->sources[i].slot] == domain;
+            found = m->fabric->domain_of_slot[request->sources[i].slot] == domain;
         if (found != (set->number[domain] >= 0))
             return false;
         count += found;
@@ -145,26 +145,26 @@ static bool is_in(const adders *a, const device_set *set, const iso_request *req
 }
 
 /* Finds the set of the devices of a request's sources, or adds it. The same calls on all ranks. */
-static iso_status find_set(const adders *a, const iso_request *request, int *number)
+static iso_status find_set(const nccl_module *m, const iso_request *request, int *number)
 {
     device_set fresh = {0};
     iso_status status = ISO_OK;
-    for (*number = 0; *number < a->sets->count; ++*number)
-        if (is_in(a, &a->sets->list[*number], request))
+    for (*number = 0; *number < m->sets->count; ++*number)
+        if (is_in(m, &m->sets->list[*number], request))
             return ISO_OK;
-    fresh.number = iso_new((size_t)a->fabric->n_domains * sizeof *fresh.number);
-    fresh.comm = iso_new(((size_t)a->links->n_own + 1) * sizeof(iso_device_comm *));
+    fresh.number = iso_new((size_t)m->fabric->n_domains * sizeof *fresh.number);
+    fresh.comm = iso_new(((size_t)m->links->n_own + 1) * sizeof(iso_device_comm *));
     if (!fresh.number || !fresh.comm)
         status = iso_no_memory(SUMS);
     else
-        memset(fresh.number, -1, (size_t)a->fabric->n_domains * sizeof *fresh.number);
+        memset(fresh.number, -1, (size_t)m->fabric->n_domains * sizeof *fresh.number);
     for (int i = 0; status == ISO_OK && i < request->count; i++)
-        fresh.number[a->fabric->domain_of_slot[request->sources[i].slot]] = 0;
-    for (int domain = 0; status == ISO_OK && domain < a->fabric->n_domains; domain++)
+        fresh.number[m->fabric->domain_of_slot[request->sources[i].slot]] = 0;
+    for (int domain = 0; status == ISO_OK && domain < m->fabric->n_domains; domain++)
         if (fresh.number[domain] == 0)
             fresh.number[domain] = fresh.count++;
     if (status == ISO_OK)
-        status = iso_list_add(a->sets->list, a->sets->count, fresh, SUMS);
+        status = iso_list_add(m->sets->list, m->sets->count, fresh, SUMS);
     if (status != ISO_OK) {
         iso_free(fresh.number);
         iso_free(fresh.comm);
@@ -173,40 +173,40 @@ static iso_status find_set(const adders *a, const iso_request *request, int *num
 }
 
 /* All devices take part, also those that are in no set. */
-static iso_status split(const adders *a, const device_set *set)
+static iso_status split(const nccl_module *m, const device_set *set)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; i < a->links->n_own; i++) {
-        const iso_link_member *own = &a->links->own[i];
-        ISO_TRY(a->links->comms->split(own->comm, set->number[own->domain] >= 0 ? 0 : -1, &set->comm[i]));
+    for (int i = 0; i < m->links->n_own; i++) {
+        const iso_link_member *own = &m->links->own[i];
+        ISO_TRY(m->links->comms->split(own->comm, set->number[own->domain] >= 0 ? 0 : -1, &set->comm[i]));
     }
-    for (int i = 0; i < a->links->n_own; i++)
-        ISO_TRY(iso_links_await(a->fabric, a->links->own[i].comm));
-    for (int i = 0; i < a->links->n_own; i++)
+    for (int i = 0; i < m->links->n_own; i++)
+        ISO_TRY(iso_links_await(m->fabric, m->links->own[i].comm));
+    for (int i = 0; i < m->links->n_own; i++)
         if (set->comm[i])
-            ISO_TRY(iso_links_await(a->fabric, set->comm[i]));
+            ISO_TRY(iso_links_await(m->fabric, set->comm[i]));
 done:
     return status;
 }
 
-static iso_status make_communicators(const adders *a)
+static iso_status make_communicators(const nccl_module *m)
 {
     iso_status status = ISO_OK;
-    for (; a->sets->made < a->sets->count && status == ISO_OK; a->sets->made++)
-        status = split(a, &a->sets->list[a->sets->made]);
+    for (; m->sets->made < m->sets->count && status == ISO_OK; m->sets->made++)
+        status = split(m, &m->sets->list[m->sets->made]);
     return status;
 }
 
 /* ---- pulls ---- */
 
 /* Whether sources are on several devices, of which the reader's is one. */
-static bool supports(const void *use, const iso_request *request)
+static bool supports(const void *module, const iso_request *request)
 {
-    const adders *a = use;
-    const int *domain = a->fabric->domain_of_slot;
+    const nccl_module *m = module;
+    const int *domain = m->fabric->domain_of_slot;
     bool several = false, own = false;
     if ((request->kind != ISO_EXCHANGE_ALL_REDUCE && request->kind != ISO_EXCHANGE_REDUCE_SCATTER) ||
-        request->count < 2 || !a->links->comms->adds(request->dtype))
+        request->count < 2 || !m->links->comms->adds(request->dtype))
         return false;
     for (int i = 0; i < request->count; i++) {
         several |= domain[request->sources[i].slot] != domain[request->sources[0].slot];
@@ -216,36 +216,36 @@ static bool supports(const void *use, const iso_request *request)
 }
 
 typedef struct wanted_region {
-    const additions *w;
+    const nccl_schedule *s;
     const iso_hash_key *key;
 } wanted_region;
 
 static bool is_region(const void *arg, int number)
 {
     const wanted_region *wanted = arg;
-    return wanted->w->regions[number].key.word[1] == wanted->key->word[1];
+    return wanted->s->regions[number].key.word[1] == wanted->key->word[1];
 }
 
-static iso_status find_region(additions *w, const added_region *region, int *number, bool *fresh)
+static iso_status find_region(nccl_schedule *s, const reduced_region *region, int *number, bool *fresh)
 {
-    wanted_region wanted = {w, &region->key};
+    wanted_region wanted = {s, &region->key};
     iso_status status = ISO_OK;
-    *number = iso_table_find(&w->index, region->key.word[0], is_region, &wanted);
+    *number = iso_table_find(&s->index, region->key.word[0], is_region, &wanted);
     *fresh = *number < 0;
     if (!*fresh) {
-        if (w->regions[*number].wanted != region->wanted)
-            w->regions[*number].wanted = -1;
+        if (s->regions[*number].wanted != region->wanted)
+            s->regions[*number].wanted = -1;
         return ISO_OK;
     }
-    *number = w->n_regions;
-    ISO_TRY(iso_list_add(w->regions, w->n_regions, *region, SUMS));
-    ISO_TRY(iso_table_add(&w->index, region->key.word[0], *number, SUMS));
+    *number = s->n_regions;
+    ISO_TRY(iso_list_add(s->regions, s->n_regions, *region, SUMS));
+    ISO_TRY(iso_table_add(&s->index, region->key.word[0], *number, SUMS));
 done:
     return status;
 }
 
 /* Adds the contribution of a device of this rank: the sources in its domain. */
-static iso_status add_pack(const iso_request *request, additions *w, int region, int domain)
+static iso_status add_pack(const iso_request *request, nccl_schedule *s, int region, int domain)
 {
     const iso_fabric *fabric = request->exchange->fabric;
     int count = 0;
@@ -255,84 +255,85 @@ static iso_status add_pack(const iso_request *request, additions *w, int region,
     for (int i = 0; i < request->count; i++)
         if (fabric->domain_of_slot[request->sources[i].slot] == domain)
             own[count++] = request->sources[i];
-    iso_status status = iso_request_pack(request, w->a->links->first_slot[domain], own, count,
-                                         (iso_pack){.message = region}, &w->packs);
+    iso_status status = iso_request_pack(request, s->module->links->first_slot[domain], own, count,
+                                         (iso_pack){.message = region}, &s->packs);
     iso_free(own);
     return status;
 }
 
-static iso_status add_packs(const iso_request *request, additions *w, int region)
+static iso_status add_packs(const iso_request *request, nccl_schedule *s, int region)
 {
     iso_status status = ISO_OK;
-    const device_set *set = &w->a->sets->list[w->regions[region].set];
-    for (int i = 0; i < w->a->links->n_own && status == ISO_OK; i++)
-        if (set->number[w->a->links->own[i].domain] >= 0)
-            status = add_pack(request, w, region, w->a->links->own[i].domain);
+    const device_set *set = &s->module->sets->list[s->regions[region].set];
+    for (int i = 0; i < s->module->links->n_own && status == ISO_OK; i++)
+        if (set->number[s->module->links->own[i].domain] >= 0)
+            status = add_pack(request, s, region, s->module->links->own[i].domain);
     return status;
 }
 
 /* A result is numbered by its region and the domain that reads it. */
-static iso_status add(const void *use, const iso_request *request, void **work, int *result, bool *fresh)
+static iso_status add(const void *module, const iso_request *request, void **schedule, int *result,
+                      bool *fresh)
 {
-    const adders *a = use;
-    int number, domain = a->fabric->domain_of_slot[request->slot];
-    added_region region = {.key = iso_request_key(request),
-                           .dtype = request->dtype,
-                           .reduce = request->reduce,
-                           .elements = iso_box_count(request->region),
-                           .wanted = domain};
+    const nccl_module *m = module;
+    int number, domain = m->fabric->domain_of_slot[request->slot];
+    reduced_region region = {.key = iso_request_key(request),
+                             .dtype = request->dtype,
+                             .reduce = request->reduce,
+                             .elements = iso_box_count(request->region),
+                             .wanted = domain};
     iso_status status = ISO_OK;
-    if (!*work && !(*work = iso_new(sizeof(additions))))
+    if (!*schedule && !(*schedule = iso_new(sizeof(nccl_schedule))))
         return iso_no_memory(SUMS);
-    additions *w = *work;
-    w->a = a;
-    ISO_TRY(find_set(a, request, &region.set));
-    ISO_TRY(find_region(w, &region, &number, fresh));
-    *result = number * a->fabric->n_domains + domain;
+    nccl_schedule *s = *schedule;
+    s->module = m;
+    ISO_TRY(find_set(m, request, &region.set));
+    ISO_TRY(find_region(s, &region, &number, fresh));
+    *result = number * m->fabric->n_domains + domain;
     if (*fresh)
-        status = add_packs(request, w, number);
+        status = add_packs(request, s, number);
 done:
     return status;
 }
 
 /* ---- places in the areas ---- */
 
-static bool belongs(const added_region *region, const added_call *call)
+static bool belongs(const reduced_region *region, const reduction_call *call)
 {
     return region->set == call->set && region->dtype == call->dtype && region->reduce == call->reduce &&
            (region->wanted >= 0) == call->scatter;
 }
 
 /* Elements that the domains of a call want: of one domain (-1: of those that several want). */
-static int64_t count_elements(const additions *w, const added_call *call, int domain)
+static int64_t count_elements(const nccl_schedule *s, const reduction_call *call, int domain)
 {
     int64_t count = 0;
-    for (int i = 0; i < w->n_regions; i++)
-        if (belongs(&w->regions[i], call) && w->regions[i].wanted == domain)
-            count += w->regions[i].elements;
+    for (int i = 0; i < s->n_regions; i++)
+        if (belongs(&s->regions[i], call) && s->regions[i].wanted == domain)
+            count += s->regions[i].elements;
     return count;
 }
 
 /* The part of a member that a call scatters is as long as the longest. */
-static int64_t count_of(const additions *w, const added_call *call)
+static int64_t count_of(const nccl_schedule *s, const reduction_call *call)
 {
     int64_t most = 0;
     if (!call->scatter)
-        return count_elements(w, call, -1);
-    for (int domain = 0; domain < w->a->fabric->n_domains; domain++) {
-        int64_t count = count_elements(w, call, domain);
+        return count_elements(s, call, -1);
+    for (int domain = 0; domain < s->module->fabric->n_domains; domain++) {
+        int64_t count = count_elements(s, call, domain);
         most = count > most ? count : most;
     }
     return most;
 }
 
-static void put_regions(additions *w, const added_call *call, int domain)
+static void put_regions(nccl_schedule *s, const reduction_call *call, int domain)
 {
     size_t size = iso_dtype_size(call->dtype), at = 0, begin = 0;
     if (domain >= 0)
-        begin = (size_t)w->a->sets->list[call->set].number[domain] * (size_t)call->count * size;
-    for (int i = 0; i < w->n_regions; i++) {
-        added_region *region = &w->regions[i];
+        begin = (size_t)s->module->sets->list[call->set].number[domain] * (size_t)call->count * size;
+    for (int i = 0; i < s->n_regions; i++) {
+        reduced_region *region = &s->regions[i];
         if (!belongs(region, call) || region->wanted != domain)
             continue;
         region->offset = call->offset + begin + at;
@@ -343,144 +344,144 @@ static void put_regions(additions *w, const added_call *call, int domain)
 
 /* Takes bytes behind what each device of the set has so far: the memory of sets without common devices overlaps.
  * Returns where they begin; *bytes is the largest end of all. */
-static size_t take_area(additions *w, const device_set *set, size_t wanted, size_t *bytes)
+static size_t take_area(nccl_schedule *s, const device_set *set, size_t wanted, size_t *bytes)
 {
     size_t begin = 0;
-    for (int domain = 0; domain < w->a->fabric->n_domains; domain++)
-        if (set->number[domain] >= 0 && w->end[domain] > begin)
-            begin = w->end[domain];
+    for (int domain = 0; domain < s->module->fabric->n_domains; domain++)
+        if (set->number[domain] >= 0 && s->end[domain] > begin)
+            begin = s->end[domain];
     size_t end = begin + iso_round_to_lines(wanted);
-    for (int domain = 0; domain < w->a->fabric->n_domains; domain++)
+    for (int domain = 0; domain < s->module->fabric->n_domains; domain++)
         if (set->number[domain] >= 0)
-            w->end[domain] = end;
+            s->end[domain] = end;
     *bytes = end > *bytes ? end : *bytes;
     return begin;
 }
 
-static iso_status add_call(additions *w, added_call call)
+static iso_status add_call(nccl_schedule *s, reduction_call call)
 {
-    const device_set *set = &w->a->sets->list[call.set];
-    call.count = count_of(w, &call);
+    const device_set *set = &s->module->sets->list[call.set];
+    call.count = count_of(s, &call);
     if (call.count == 0)
         return ISO_OK;
     call.offset = take_area(
-        w, set, (size_t)call.count * iso_dtype_size(call.dtype) * (size_t)(call.scatter ? set->count : 1),
-        &w->contribution_bytes);
-    return iso_list_add(w->calls, w->n_calls, call, SUMS);
+        s, set, (size_t)call.count * iso_dtype_size(call.dtype) * (size_t)(call.scatter ? set->count : 1),
+        &s->contribution_bytes);
+    return iso_list_add(s->calls, s->n_calls, call, SUMS);
 }
 
 /* The results of a call, and the places of its regions. */
-static void put_call(additions *w, added_call *call)
+static void put_call(nccl_schedule *s, reduction_call *call)
 {
-    const device_set *set = &w->a->sets->list[call->set];
+    const device_set *set = &s->module->sets->list[call->set];
     size_t bytes = (size_t)call->count * iso_dtype_size(call->dtype);
-    call->result = take_area(w, set, bytes, &w->bytes);
-    for (int domain = call->scatter ? 0 : -1; domain < (call->scatter ? w->a->fabric->n_domains : 0);
+    call->result = take_area(s, set, bytes, &s->bytes);
+    for (int domain = call->scatter ? 0 : -1; domain < (call->scatter ? s->module->fabric->n_domains : 0);
          domain++)
         if (domain < 0 || set->number[domain] >= 0)
-            put_regions(w, call, domain);
+            put_regions(s, call, domain);
 }
 
 /* Calls in the order of their sets: it is the same on all ranks. */
-static iso_status add_calls(additions *w)
+static iso_status add_calls(nccl_schedule *s)
 {
     const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_I32, ISO_I64, ISO_BF16};
-    const int domains = w->a->fabric->n_domains;
+    const int domains = s->module->fabric->n_domains;
     iso_status status = ISO_OK;
-    if (!(w->end = iso_new((size_t)domains * sizeof *w->end)))
+    if (!(s->end = iso_new((size_t)domains * sizeof *s->end)))
         return iso_no_memory(SUMS);
-    for (int set = 0; set < w->a->sets->count; set++)
+    for (int set = 0; set < s->module->sets->count; set++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int kind = 0; kind < 4; kind++)
-                ISO_TRY(add_call(w, (added_call){.set = set,
-                                                 .dtype = types[t],
-                                                 .reduce = kind % 2 ? ISO_MAX : ISO_SUM,
-                                                 .scatter = kind / 2}));
+                ISO_TRY(add_call(s, (reduction_call){.set = set,
+                                                     .dtype = types[t],
+                                                     .reduce = kind % 2 ? ISO_MAX : ISO_SUM,
+                                                     .scatter = kind / 2}));
     for (int domain = 0; domain < domains; domain++)
-        w->end[domain] = w->contribution_bytes;
-    for (int i = 0; i < w->n_calls; i++)
-        put_call(w, &w->calls[i]);
+        s->end[domain] = s->contribution_bytes;
+    for (int i = 0; i < s->n_calls; i++)
+        put_call(s, &s->calls[i]);
 done:
     return status;
 }
 
 /* Called on all ranks, of which none may leave the others alone. */
-static iso_status allocate(const iso_fabric *fabric, const void *use, void *work)
+static iso_status allocate(const iso_fabric *fabric, const void *module, void *schedule)
 {
-    additions *w = work;
+    nccl_schedule *s = schedule;
     bool good;
-    iso_status status = add_calls(w), met;
-    if (status == ISO_OK && !(w->list = iso_new(((size_t)w->a->links->n_own + 1) * sizeof *w->list)))
+    iso_status status = add_calls(s), met;
+    if (status == ISO_OK && !(s->list = iso_new(((size_t)s->module->links->n_own + 1) * sizeof *s->list)))
         status = iso_no_memory(SUMS);
     if (status == ISO_OK)
-        status = iso_link_run_create(w->a->links, &w->run);
+        status = iso_link_run_create(s->module->links, &s->run);
     met = iso_comm_all(fabric->channel.communicator, status == ISO_OK, &good);
     if (!good)
         return status != ISO_OK ? status : met;
-    status = iso_fabric_reserve_link_areas(fabric, w->bytes, &w->areas);
-    iso_status made = make_communicators(use);
+    status = iso_fabric_reserve_link_areas(fabric, s->bytes, &s->areas);
+    iso_status made = make_communicators(module);
     return status != ISO_OK ? status : made;
 }
 
-static char *result_of(const void *work, int number)
+static char *result_of(const void *schedule, int number)
 {
-    const additions *w = work;
-    const iso_fabric *fabric = w->a->fabric;
-    char *area = iso_fabric_link_area(fabric, number % fabric->n_domains, w->areas);
-    return area ? area + w->regions[number / fabric->n_domains].result : NULL;
+    const nccl_schedule *s = schedule;
+    const iso_fabric *fabric = s->module->fabric;
+    char *area = iso_fabric_link_area(fabric, number % fabric->n_domains, s->areas);
+    return area ? area + s->regions[number / fabric->n_domains].result : NULL;
 }
 
-static void resolve(const iso_exchange *exchange, void *work)
+static void resolve(const iso_exchange *exchange, void *schedule)
 {
-    additions *w = work;
-    for (int i = 0; i < w->packs.count; i++) {
-        iso_pack *pack = &w->packs.packs[i];
+    nccl_schedule *s = schedule;
+    for (int i = 0; i < s->packs.count; i++) {
+        iso_pack *pack = &s->packs.packs[i];
         iso_exchange_resolve_gather(exchange, &pack->gather);
         pack->gather.out =
-            iso_fabric_link_area(exchange->fabric, exchange->fabric->domain_of_slot[pack->reader], w->areas) +
-            w->regions[pack->message].offset;
+            iso_fabric_link_area(exchange->fabric, exchange->fabric->domain_of_slot[pack->reader], s->areas) +
+            s->regions[pack->message].offset;
     }
 }
 
-static size_t bytes_of(const void *work)
+static size_t bytes_of(const void *schedule)
 {
-    (void)work;
+    (void)schedule;
     return 0; /* it is the devices' memory */
 }
 
-static void destroy(void *work)
+static void destroy(void *schedule)
 {
-    additions *w = work;
-    iso_free(w->list);
-    iso_free(w->end);
-    if (w->a) {
-        iso_link_run_free(w->a->links, &w->run);
-        iso_fabric_free_link_areas(w->a->fabric, w->areas);
+    nccl_schedule *s = schedule;
+    iso_free(s->list);
+    iso_free(s->end);
+    if (s->module) {
+        iso_link_run_free(s->module->links, &s->run);
+        iso_fabric_free_link_areas(s->module->fabric, s->areas);
     }
-    iso_packs_free(&w->packs);
-    iso_free(w->calls);
-    iso_free(w->regions);
-    iso_table_free(&w->index);
-    iso_free(w);
+    iso_packs_free(&s->packs);
+    iso_free(s->calls);
+    iso_free(s->regions);
+    iso_table_free(&s->index);
+    iso_free(s);
 }
 
 /* ---- a run ---- */
 
-static bool travels(const void *use, const void *work)
+static bool communicates(const void *module, const void *schedule)
 {
-    return ((const adders *)use)->links->n_own > 0 && ((const additions *)work)->n_calls > 0;
+    return ((const nccl_module *)module)->links->n_own > 0 && ((const nccl_schedule *)schedule)->n_calls > 0;
 }
 
 /* The devices of this rank in a call together, as one group. */
-static iso_status queue_call(const additions *w, const added_call *call)
+static iso_status queue_call(const nccl_schedule *s, const reduction_call *call)
 {
-    const iso_links *links = w->a->links;
-    const device_set *set = &w->a->sets->list[call->set];
+    const iso_links *links = s->module->links;
+    const device_set *set = &s->module->sets->list[call->set];
     int count = 0;
     for (int i = 0; i < links->n_own; i++) {
-        char *area = iso_fabric_link_area(w->a->fabric, links->own[i].domain, w->areas);
+        char *area = iso_fabric_link_area(s->module->fabric, links->own[i].domain, s->areas);
         if (set->comm[i])
-            w->list[count++] = (iso_device_operation){.kind = call->scatter ? ISO_DEVICE_REDUCE_SCATTER
+            s->list[count++] = (iso_device_operation){.kind = call->scatter ? ISO_DEVICE_REDUCE_SCATTER
                                                                             : ISO_DEVICE_ALL_REDUCE,
                                                       .comm = set->comm[i],
                                                       .stream = links->own[i].stream,
@@ -490,56 +491,56 @@ static iso_status queue_call(const additions *w, const added_call *call)
                                                       .dtype = call->dtype,
                                                       .maximum = call->reduce == ISO_MAX};
     }
-    iso_status status = links->comms->run(w->list, count);
+    iso_status status = links->comms->run(s->list, count);
     for (int i = 0; i < links->n_own && status == ISO_OK; i++)
         if (set->comm[i])
-            status = iso_links_await(w->a->fabric, set->comm[i]);
+            status = iso_links_await(s->module->fabric, set->comm[i]);
     return status;
 }
 
-static iso_status start(const iso_exchange *exchange, const void *use, void *work)
+static iso_status start(const iso_exchange *exchange, const void *module, void *schedule)
 {
-    additions *w = work;
-    const iso_links *links = ((const adders *)use)->links;
-    iso_status status = iso_link_run_pack(exchange->fabric, links, &w->packs, &w->run);
+    nccl_schedule *s = schedule;
+    const iso_links *links = ((const nccl_module *)module)->links;
+    iso_status status = iso_link_run_pack(exchange->fabric, links, &s->packs, &s->run);
     if (status != ISO_OK)
         return status;
-    for (int i = 0; i < w->n_calls && status == ISO_OK; i++)
-        status = queue_call(w, &w->calls[i]);
+    for (int i = 0; i < s->n_calls && status == ISO_OK; i++)
+        status = queue_call(s, &s->calls[i]);
     if (status != ISO_OK)
         return iso_links_fail(exchange->fabric, status);
-    iso_link_run_record(links, &w->run);
+    iso_link_run_record(links, &s->run);
     return ISO_OK;
 }
 
 static iso_status check(const void *arg, int own)
 {
-    const adders *a = arg;
+    const nccl_module *m = arg;
     iso_status status = ISO_OK;
     bool begun;
-    for (int s = 0; s < a->sets->count && status == ISO_OK; s++)
-        if (a->sets->list[s].comm[own])
-            status = a->links->comms->test(a->sets->list[s].comm[own], &begun);
+    for (int s = 0; s < m->sets->count && status == ISO_OK; s++)
+        if (m->sets->list[s].comm[own])
+            status = m->links->comms->test(m->sets->list[s].comm[own], &begun);
     return status;
 }
 
-static iso_status test(void *work, int *done)
+static iso_status test(void *schedule, int *done)
 {
-    additions *w = work;
-    return iso_link_run_test(w->a->fabric, w->a->links, &w->run, check, w->a, done);
+    nccl_schedule *s = schedule;
+    return iso_link_run_test(s->module->fabric, s->module->links, &s->run, check, s->module, done);
 }
 
 const iso_coll_component iso_coll_component_nccl = {
     .name = "nccl",
-    .open = open_use,
-    .close = close_use,
-    .abort = abort_use,
+    .open = open_module,
+    .close = close_module,
+    .abort = abort_module,
     .supports = supports,
     .add = add,
     .allocate = allocate,
     .resolve = resolve,
     .result = result_of,
-    .travels = travels,
+    .communicates = communicates,
     .start = start,
     .test = test,
     .bytes = bytes_of,

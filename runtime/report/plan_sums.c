@@ -18,18 +18,18 @@ typedef struct domain_set {
 
 /* Regions of a set, type and reduction: those that several domains want are one call of the library, the others
  * another one. */
-typedef struct added_call {
+typedef struct reduction_call {
     int set;
     iso_dtype dtype;
     iso_reduce reduce;
     int64_t shared;  /* elements that several domains want */
     int64_t *wanted; /* [n_domains] elements that it alone wants */
-} added_call;
+} reduction_call;
 
-typedef struct added_region {
+typedef struct reduced_region {
     int call, wanted; /* the only domain that wants it; -1: several do */
     int64_t elements;
-} added_region;
+} reduced_region;
 
 struct iso_report_sums {
     const int *domain_of_slot;
@@ -41,9 +41,9 @@ struct iso_report_sums {
     size_t *end; /* [n_domains] room: of what the calls so far have in an area */
     /* Of the exchange. */
     iso_table index;
-    added_region *regions;
+    reduced_region *regions;
     int n_regions;
-    added_call *calls;
+    reduction_call *calls;
     int n_calls;
 };
 
@@ -121,9 +121,9 @@ static iso_status find_set(iso_report_sums *sums, int count, int *number)
 
 static iso_status find_call(iso_report_sums *sums, const iso_summed_region *region, int set, int *number)
 {
-    added_call fresh = {.set = set, .dtype = region->dtype, .reduce = region->reduce};
+    reduction_call fresh = {.set = set, .dtype = region->dtype, .reduce = region->reduce};
     for (*number = 0; *number < sums->n_calls; ++*number) {
-        const added_call *call = &sums->calls[*number];
+        const reduction_call *call = &sums->calls[*number];
         if (call->set == set && call->dtype == region->dtype && call->reduce == region->reduce)
             return ISO_OK;
     }
@@ -137,7 +137,7 @@ static iso_status find_call(iso_report_sums *sums, const iso_summed_region *regi
 
 static iso_status add_region(iso_report_sums *sums, const iso_summed_region *region, int count)
 {
-    added_region fresh = {.wanted = region->shared ? -1 : region->domain, .elements = region->elements};
+    reduced_region fresh = {.wanted = region->shared ? -1 : region->domain, .elements = region->elements};
     int set, number = iso_table_find(&sums->index, region->key, NULL, NULL);
     iso_status status = ISO_OK;
     if (number >= 0) {
@@ -168,7 +168,7 @@ iso_status iso_report_sums_add(iso_report_sums *sums, const iso_summed_region *r
 /* ---- areas ---- */
 
 /* Takes bytes behind what each domain of the set has so far. Returns the end. */
-static size_t take_area(iso_report_sums *sums, const added_call *call, int64_t elements, size_t most)
+static size_t take_area(iso_report_sums *sums, const reduction_call *call, int64_t elements, size_t most)
 {
     const bool *has = sums->sets[call->set].has;
     size_t end = 0;
@@ -183,7 +183,7 @@ static size_t take_area(iso_report_sums *sums, const added_call *call, int64_t e
 }
 
 /* The part of a member is as long as the longest. */
-static int64_t longest_part(const iso_report_sums *sums, const added_call *call)
+static int64_t longest_part(const iso_report_sums *sums, const reduction_call *call)
 {
     int64_t most = 0;
     for (int d = 0; d < sums->n_domains; d++)
@@ -195,13 +195,13 @@ size_t iso_report_sums_end(iso_report_sums *sums)
 {
     size_t contributions = 0;
     for (int i = 0; i < sums->n_regions; i++) {
-        const added_region *region = &sums->regions[i];
-        added_call *call = &sums->calls[region->call];
+        const reduced_region *region = &sums->regions[i];
+        reduction_call *call = &sums->calls[region->call];
         *(region->wanted < 0 ? &call->shared : &call->wanted[region->wanted]) += region->elements;
     }
     memset(sums->end, 0, (size_t)sums->n_domains * sizeof *sums->end);
     for (int i = 0; i < sums->n_calls; i++) {
-        const added_call *call = &sums->calls[i];
+        const reduction_call *call = &sums->calls[i];
         int64_t members = sums->sets[call->set].count;
         contributions = take_area(sums, call, call->shared, contributions);
         contributions = take_area(sums, call, members * longest_part(sums, call), contributions);

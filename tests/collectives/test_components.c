@@ -28,15 +28,15 @@ static sight seen[MOST_SEEN];
 static int n_seen, n_taken;
 static bool takes_sums;
 
-static iso_status component_open(iso_fabric *fabric, void **use)
+static iso_status component_open(iso_fabric *fabric, void **module)
 {
-    *use = fabric;
+    *module = fabric;
     return ISO_OK;
 }
 
-static void component_close(void *use)
+static void component_close(void *module)
 {
-    (void)use;
+    (void)module;
 }
 
 static void note(const iso_request *request)
@@ -54,9 +54,9 @@ static void note(const iso_request *request)
     seen[n_seen++] = now;
 }
 
-static bool component_supports(const void *use, const iso_request *request)
+static bool component_supports(const void *module, const iso_request *request)
 {
-    (void)use;
+    (void)module;
     note(request);
     for (int i = 0; request->group && i < request->count; i++) /* a pull reads from its group alone */
         ck_assert_int_eq(request->group[request->sources[i].slot], request->group[request->slot]);
@@ -67,56 +67,56 @@ static bool component_supports(const void *use, const iso_request *request)
 }
 
 /* The sums of one exchange. */
-typedef struct work {
+typedef struct schedule {
     iso_pack_list packs;
     char *memory[MOST_RESULTS];
     int n_results;
-} work;
+} schedule;
 
-static iso_status component_add(const void *use, const iso_request *request, void **of, int *result,
+static iso_status component_add(const void *module, const iso_request *request, void **of, int *result,
                                 bool *fresh)
 {
-    (void)use;
-    work *w = *of ? *of : (*of = iso_new(sizeof *w));
-    *result = w->n_results++;
+    (void)module;
+    schedule *s = *of ? *of : (*of = iso_new(sizeof *s));
+    *result = s->n_results++;
     *fresh = true;
     n_taken++;
-    ck_assert(w->n_results <= MOST_RESULTS);
-    w->memory[*result] = iso_new((size_t)iso_box_count(request->region) * iso_dtype_size(request->dtype));
+    ck_assert(s->n_results <= MOST_RESULTS);
+    s->memory[*result] = iso_new((size_t)iso_box_count(request->region) * iso_dtype_size(request->dtype));
     return iso_request_pack(request, request->slot, request->sources, request->count,
-                            (iso_pack){.message = *result}, &w->packs);
+                            (iso_pack){.message = *result}, &s->packs);
 }
 
-static iso_status component_allocate(const iso_fabric *fabric, const void *use, void *of)
+static iso_status component_allocate(const iso_fabric *fabric, const void *module, void *of)
 {
-    (void)fabric, (void)use, (void)of;
+    (void)fabric, (void)module, (void)of;
     return ISO_OK;
 }
 
 static void component_resolve(const iso_exchange *exchange, void *of)
 {
-    work *w = of;
-    for (int i = 0; i < w->packs.count; i++) {
-        iso_exchange_resolve_gather(exchange, &w->packs.packs[i].gather);
-        w->packs.packs[i].gather.out = w->memory[w->packs.packs[i].message];
+    schedule *s = of;
+    for (int i = 0; i < s->packs.count; i++) {
+        iso_exchange_resolve_gather(exchange, &s->packs.packs[i].gather);
+        s->packs.packs[i].gather.out = s->memory[s->packs.packs[i].message];
     }
 }
 
 static char *component_result(const void *of, int number)
 {
-    return ((const work *)of)->memory[number];
+    return ((const schedule *)of)->memory[number];
 }
 
-static bool component_travels(const void *use, const void *of)
+static bool component_communicates(const void *module, const void *of)
 {
-    (void)use;
-    return ((const work *)of)->packs.count > 0;
+    (void)module;
+    return ((const schedule *)of)->packs.count > 0;
 }
 
-static iso_status component_start(const iso_exchange *exchange, const void *use, void *of)
+static iso_status component_start(const iso_exchange *exchange, const void *module, void *of)
 {
-    (void)use;
-    iso_packs_run(exchange, &((work *)of)->packs);
+    (void)module;
+    iso_packs_run(exchange, &((schedule *)of)->packs);
     return ISO_OK;
 }
 
@@ -135,11 +135,11 @@ static size_t component_bytes(const void *of)
 
 static void component_destroy(void *of)
 {
-    work *w = of;
-    for (int i = 0; i < w->n_results; i++)
-        iso_free(w->memory[i]);
-    iso_packs_free(&w->packs);
-    iso_free(w);
+    schedule *s = of;
+    for (int i = 0; i < s->n_results; i++)
+        iso_free(s->memory[i]);
+    iso_packs_free(&s->packs);
+    iso_free(s);
 }
 
 /* These stand in the place of collectives/components.c. */
@@ -153,7 +153,7 @@ const iso_coll_component *const *iso_coll_components(int *count)
                                                  .allocate = component_allocate,
                                                  .resolve = component_resolve,
                                                  .result = component_result,
-                                                 .travels = component_travels,
+                                                 .communicates = component_communicates,
                                                  .start = component_start,
                                                  .test = component_test,
                                                  .bytes = component_bytes,
@@ -166,7 +166,7 @@ const iso_coll_component *const *iso_coll_components(int *count)
 iso_status iso_fabric_use(iso_fabric *fabric, const char *name)
 {
     ck_assert_str_eq(name, "mpi");
-    return component_open(fabric, &fabric->components[0]);
+    return component_open(fabric, &fabric->modules[0]);
 }
 
 /* ---- training ---- */
