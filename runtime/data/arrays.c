@@ -236,7 +236,7 @@ static iso_status make_local(iso_context *ctx, const iso_dataset_arrays_options 
     iso_node *node = NULL;
     iso_status status = copy_all(&mine->spec, mine->rows, options->lend, memory);
     if (status == ISO_OK)
-        status = iso_shares_node("arrays", &mine->spec, mine->rows, rows, memory, &node);
+        status = iso_local_rows_create("arrays", &mine->spec, mine->rows, rows, memory, &node);
     if (status != ISO_OK)
         return status;
     *memory = (iso_memory_rows){0};
@@ -259,7 +259,7 @@ static iso_status open_local(iso_context *ctx, const iso_dataset_arrays_options 
         status = iso_dataset_agree(ctx, status, "the rows of .local arrays", dataset);
     }
     iso_memory_rows_free(&memory);
-    return status == ISO_OK ? iso_shares_join(ctx, (*dataset)->top) : status;
+    return status == ISO_OK ? iso_local_rows_connect(ctx, (*dataset)->top) : status;
 }
 
 iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options, size_t size)

@@ -61,7 +61,7 @@ static iso_status write_from_shares(iso_context *ctx, const request *w, iso_node
     if (writes)
         status = iso_cache_file_write(w->path, &w->layout, w->top, w->order, &rounds);
     for (; rounds.left > 0; rounds.left--)
-        iso_shares_serve(source);
+        iso_local_rows_serve(source);
     iso_row_window_destroy(window);
     return status;
 }
@@ -71,7 +71,7 @@ static iso_status provide(iso_context *ctx, const request *w, bool tries)
 {
     bool missing = false;
     iso_cache_rounds none = {0};
-    iso_node *source = iso_shares_below(w->top);
+    iso_node *source = iso_local_rows_below(w->top);
     iso_status status = iso_agree(ctx, tries ? look_for(w, &missing) : ISO_OK);
     if (status == ISO_OK && source)
         status = write_from_shares(ctx, w, source, missing);
@@ -116,8 +116,8 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, con
     request w = {.path = path, .top = top, .order = order};
     int rank = iso_rank(ctx);
     iso_node *fresh = NULL;
-    iso_node *source = iso_shares_below(top);
-    iso_status status = source ? iso_shares_identify(ctx, source) : ISO_OK;
+    iso_node *source = iso_local_rows_below(top);
+    iso_status status = source ? iso_local_rows_identify(ctx, source) : ISO_OK;
     if (status == ISO_OK)
         status = iso_agree(ctx, iso_cache_layout_of(top, order, &w.layout));
     if (status != ISO_OK)

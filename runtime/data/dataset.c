@@ -233,6 +233,6 @@ iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)
 iso_status iso_dataset_take_part(iso_dataset *ds)
 {
     ISO_NEED_AS("dataset", ds);
-    iso_node *source = iso_shares_below(ds->top);
-    return source ? iso_shares_serve(source) : ISO_OK;
+    iso_node *source = iso_local_rows_below(ds->top);
+    return source ? iso_local_rows_serve(source) : ISO_OK;
 }

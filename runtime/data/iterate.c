@@ -139,7 +139,7 @@ static void forget_rows(iso_dataset *ds)
 
 static iso_status start_window(iso_dataset *ds)
 {
-    iso_node *source = iso_shares_below(ds->top);
+    iso_node *source = iso_local_rows_below(ds->top);
     return source && !ds->window ? iso_row_window_create(source, &ds->window) : ISO_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Rows that are stored in shares on the ranks. A rank reads its own share in place. Rows of other ranks are
  * fetched into windows, between steps, for whole batches at a time, and are read there. */
-#include "runtime/data/shares_impl.h"
+#include "runtime/data/local_rows_impl.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "collectives/control/control.h"
-#include "collectives/shares.h"
+#include "collectives/row_exchange.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -32,18 +32,18 @@ struct iso_row_window {
     iso_status status; /* of noting the rows */
 };
 
-typedef struct shares {
+typedef struct local_rows {
     iso_memory_rows memory;
     int64_t rows, begin;                          /* of this rank; number of its first row */
     size_t offset[ISO_MAX_COMPONENTS], row_bytes; /* of a row in a message */
-    iso_shares *exchange;
+    iso_row_exchange *exchange;
     pthread_rwlock_t lock; /* of the windows and their fragments */
     iso_row_window *windows;
-} shares;
+} local_rows;
 
 /* ---- reading ---- */
 
-static bool is_own(const shares *s, int64_t row)
+static bool is_own(const local_rows *s, int64_t row)
 {
     return row >= s->begin && row < s->begin + s->rows;
 }
@@ -73,14 +73,14 @@ static const char *find_in_window(const iso_row_window *w, int64_t row, size_t r
 
 static const char *own_row(const iso_node *node, int component, int64_t row)
 {
-    const shares *s = node->impl;
+    const local_rows *s = node->impl;
     return (const char *)s->memory.data[component] + (size_t)(row - s->begin) * node->spec.bytes[component];
 }
 
 /* The address of a row. The lock is held. */
 static const char *locate(const iso_node *node, int component, int64_t row)
 {
-    const shares *s = node->impl;
+    const local_rows *s = node->impl;
     if (is_own(s, row))
         return own_row(node, component, row);
     for (const iso_row_window *w = s->windows; w; w = w->next) {
@@ -93,15 +93,15 @@ static const char *locate(const iso_node *node, int component, int64_t row)
 
 static iso_status not_here(const iso_node *node, int64_t row)
 {
-    const shares *s = node->impl;
+    const local_rows *s = node->impl;
     return iso_error(ISO_INVALID,
                      "%s: row %" PRId64 " is in the share of rank %d, and was not fetched: call the batch's "
                      "`prepare` on every rank before its rows are read",
-                     node->name, row, iso_shares_rank_of(s->exchange, row));
+                     node->name, row, iso_row_exchange_rank_of(s->exchange, row));
 }
 
 /* Returns the n for which rows [i, i + n) of the list are contiguous in this rank's share. */
-static int64_t own_run(const shares *s, const iso_rows *rows, int64_t i)
+static int64_t own_run(const local_rows *s, const iso_rows *rows, int64_t i)
 {
     int64_t n = 1, row = iso_rows_at(rows, i);
     if (!is_own(s, row))
@@ -114,7 +114,7 @@ static int64_t own_run(const shares *s, const iso_rows *rows, int64_t i)
 static iso_status gather_locked(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
                                 char *out)
 {
-    const shares *s = node->impl;
+    const local_rows *s = node->impl;
     const iso_spec *spec = &node->spec;
     int64_t elements = spec->elements[component], element = 0;
     size_t bytes = (size_t)(rows->part ? iso_box_count(rows->part->box) : elements) * iso_dtype_size(dtype);
@@ -136,10 +136,10 @@ static iso_status gather_locked(iso_node *node, int component, const iso_rows *r
     return ISO_OK;
 }
 
-static iso_status shares_node_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
+static iso_status local_rows_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
                                      void *out)
 {
-    shares *s = node->impl;
+    local_rows *s = node->impl;
     pthread_rwlock_rdlock(&s->lock);
     iso_status status = gather_locked(node, component, rows, dtype, out);
     pthread_rwlock_unlock(&s->lock);
@@ -151,30 +151,30 @@ static iso_status shares_node_gather(iso_node *node, int component, const iso_ro
 static void pack(const void *share, int64_t row, void *out)
 {
     const iso_node *node = share;
-    const shares *s = node->impl;
+    const local_rows *s = node->impl;
     for (int i = 0; i < node->spec.n_components; i++)
         memcpy((char *)out + s->offset[i], own_row(node, i, s->begin + row), node->spec.bytes[i]);
 }
 
-static void shares_node_destroy(iso_node *node)
+static void local_rows_destroy(iso_node *node)
 {
-    shares *s = node->impl;
-    iso_shares_destroy(s->exchange);
+    local_rows *s = node->impl;
+    iso_row_exchange_destroy(s->exchange);
     iso_memory_rows_free(&s->memory);
     pthread_rwlock_destroy(&s->lock);
     iso_free(s);
 }
 
-static const iso_node_ops shares_ops = {.gather = shares_node_gather, .destroy = shares_node_destroy};
+static const iso_node_ops local_rows_ops = {.gather = local_rows_gather, .destroy = local_rows_destroy};
 
-iso_status iso_shares_node(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
+iso_status iso_local_rows_create(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
                            const iso_memory_rows *memory, iso_node **node)
 {
     enum { ALIGN = 8 };
-    shares *s = iso_new(sizeof *s);
+    local_rows *s = iso_new(sizeof *s);
     if (!s)
         return iso_error(ISO_NO_MEMORY, "no memory for data set '%s'", name);
-    iso_status status = iso_node_create(&shares_ops, name, spec, NULL, NULL, s, node);
+    iso_status status = iso_node_create(&local_rows_ops, name, spec, NULL, NULL, s, node);
     if (status != ISO_OK) {
         iso_free(s);
         return status;
@@ -191,27 +191,27 @@ iso_status iso_shares_node(const char *name, const iso_spec *spec, int64_t rows,
     return ISO_OK;
 }
 
-iso_status iso_shares_join(iso_context *ctx, iso_node *node)
+iso_status iso_local_rows_connect(iso_context *ctx, iso_node *node)
 {
-    shares *s = node->impl;
+    local_rows *s = node->impl;
     iso_status status =
-        iso_shares_create(ctx, iso_communicator(ctx), s->rows, s->row_bytes, pack, node, &s->exchange);
+        iso_row_exchange_create(ctx, iso_communicator(ctx), s->rows, s->row_bytes, pack, node, &s->exchange);
     if (status == ISO_OK)
-        s->begin = iso_shares_first(s->exchange)[iso_rank(ctx)];
+        s->begin = iso_row_exchange_first(s->exchange)[iso_rank(ctx)];
     return status;
 }
 
-iso_node *iso_shares_below(iso_node *top)
+iso_node *iso_local_rows_below(iso_node *top)
 {
     while (top->up)
         top = top->up;
-    return top->ops == &shares_ops ? top : NULL;
+    return top->ops == &local_rows_ops ? top : NULL;
 }
 
 /* A sum over rows, so that it does not depend on the shares. */
-static uint64_t hash_share(const iso_node *source)
+static uint64_t hash_rows(const iso_node *source)
 {
-    const shares *s = source->impl;
+    const local_rows *s = source->impl;
     uint64_t sum = 0;
     for (int64_t row = s->begin; row < s->begin + s->rows; row++) {
         uint64_t hash = (uint64_t)row;
@@ -222,9 +222,9 @@ static uint64_t hash_share(const iso_node *source)
     return sum;
 }
 
-iso_status iso_shares_identify(iso_context *ctx, iso_node *source)
+iso_status iso_local_rows_identify(iso_context *ctx, iso_node *source)
 {
-    uint64_t sum = hash_share(source);
+    uint64_t sum = hash_rows(source);
     iso_status status = iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, &sum, 1);
     if (status == ISO_OK)
         source->identity = sum | 1;
@@ -235,7 +235,7 @@ iso_status iso_shares_identify(iso_context *ctx, iso_node *source)
 
 iso_status iso_row_window_create(iso_node *source, iso_row_window **window)
 {
-    shares *s = source->impl;
+    local_rows *s = source->impl;
     iso_row_window *w = iso_new(sizeof *w);
     if (!w)
         return iso_error(ISO_NO_MEMORY, "no memory for rows of other ranks");
@@ -252,7 +252,7 @@ void iso_row_window_destroy(iso_row_window *w)
 {
     if (!w)
         return;
-    shares *s = w->source->impl;
+    local_rows *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
     iso_row_window **at = &s->windows;
     while (*at != w)
@@ -271,7 +271,7 @@ void iso_row_window_destroy(iso_row_window *w)
 
 static void forget(iso_row_window *w, int64_t oldest)
 {
-    shares *s = w->source->impl;
+    local_rows *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
     for (int i = 0; i < w->n_fragments; i++)
         if (w->fragments[i].newest < oldest)
@@ -286,7 +286,7 @@ void iso_row_window_clear(iso_row_window *w)
 
 static void want_row(iso_row_window *w, int64_t row)
 {
-    const shares *s = w->source->impl;
+    const local_rows *s = w->source->impl;
     if (is_own(s, row) || w->status != ISO_OK || find_in_window(w, row, s->row_bytes))
         return;
     w->status = iso_list_reserve(w->wanted, w->count, 1, "rows of other ranks");
@@ -335,7 +335,7 @@ static fragment *idle_fragment(iso_row_window *w)
     for (int i = 0; i < w->n_fragments; i++)
         if (w->fragments[i].newest < 0)
             return &w->fragments[i];
-    shares *s = w->source->impl;
+    local_rows *s = w->source->impl;
     pthread_rwlock_wrlock(&s->lock);
     fragment fresh = {.newest = -1};
     iso_status status = iso_list_add(w->fragments, w->n_fragments, fresh, "rows of other ranks");
@@ -345,7 +345,7 @@ static fragment *idle_fragment(iso_row_window *w)
 
 static iso_status reserve_fragment(iso_row_window *w, fragment **room)
 {
-    shares *s = w->source->impl;
+    local_rows *s = w->source->impl;
     size_t bytes = 0;
     fragment *p = idle_fragment(w);
     iso_status status = p ? w->status : ISO_NO_MEMORY;
@@ -366,7 +366,7 @@ static iso_status reserve_fragment(iso_row_window *w, fragment **room)
 
 iso_status iso_row_window_fetch(iso_row_window *w, int64_t oldest, int64_t newest)
 {
-    shares *s = w->source->impl;
+    local_rows *s = w->source->impl;
     fragment *p = NULL;
     iso_status status = ISO_OK;
     forget(w, oldest);
@@ -377,7 +377,7 @@ iso_status iso_row_window_fetch(iso_row_window *w, int64_t oldest, int64_t newes
     if (asks)
         memcpy(p->rows, w->wanted, (size_t)w->count * sizeof *p->rows);
     iso_status fetched =
-        iso_shares_fetch(s->exchange, asks ? p->rows : NULL, asks ? w->count : 0, asks ? p->data : NULL);
+        iso_row_exchange_fetch(s->exchange, asks ? p->rows : NULL, asks ? w->count : 0, asks ? p->data : NULL);
     if (asks && fetched == ISO_OK) {
         pthread_rwlock_wrlock(&s->lock);
         p->n_rows = w->count;
@@ -389,8 +389,8 @@ iso_status iso_row_window_fetch(iso_row_window *w, int64_t oldest, int64_t newes
     return status == ISO_OK ? fetched : status;
 }
 
-iso_status iso_shares_serve(iso_node *source)
+iso_status iso_local_rows_serve(iso_node *source)
 {
-    shares *s = source->impl;
-    return iso_shares_fetch(s->exchange, NULL, 0, NULL);
+    local_rows *s = source->impl;
+    return iso_row_exchange_fetch(s->exchange, NULL, 0, NULL);
 }
