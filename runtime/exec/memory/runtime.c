@@ -225,9 +225,9 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_domains_destroy(&runtime->domains);
     iso_free(runtime->host_of_slot);
     iso_free(runtime->stream_of_slot);
-    for (int i = 0; i < runtime->n_spares; i++)
-        iso_free(runtime->spares[i].offset);
-    iso_free(runtime->spares);
+    for (int i = 0; i < runtime->n_free_blocks; i++)
+        iso_free(runtime->free_blocks[i].offset);
+    iso_free(runtime->free_blocks);
     iso_free(runtime->replicas.shards.shards);
     iso_free(runtime);
 }

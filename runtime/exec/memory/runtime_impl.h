@@ -20,12 +20,12 @@ typedef struct iso_stored {
 } iso_stored;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
-typedef struct iso_spare {
+typedef struct iso_free_block {
     iso_dtype dtype;
     iso_shape shape;
     iso_layout layout;
     size_t *offset; /* [n_slots] */
-} iso_spare;
+} iso_free_block;
 
 /* A slot that this rank hosts. */
 typedef struct iso_local_slot {
@@ -108,8 +108,8 @@ typedef struct iso_runtime {
     void (*detach)(struct iso_function *functions); /* called before the runtime is destroyed */
     struct iso_executable *deferred;                /* whose new weights the next step sends; NULL: none */
     struct iso_recompile *recompile; /* see recompile.h; NULL unless a model is being compiled again */
-    int n_spares;
-    iso_spare *spares;
+    int n_free_blocks;
+    iso_free_block *free_blocks;
     iso_replicas replicas;
 } iso_runtime;
 
@@ -183,7 +183,7 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
 
 /* variables.c: gives every rank each element from the one rank that has it; on all other ranks its bits are
  * zero. Collective. */
-iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count);
+iso_status iso_elements_all_gather(iso_context *ctx, double *values, int64_t count);
 /* shards.c: the path of an optimizer's slot. */
 void iso_optimizer_slot_path(const char *rule, const iso_variable *variable, const char *slot,
                              char path[ISO_MAX_SLOT_PATH]);

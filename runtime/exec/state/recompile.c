@@ -189,16 +189,16 @@ static iso_status take_over(iso_runtime *runtime, int number, const iso_variable
     return ISO_OK;
 }
 
-static bool take_spare(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored)
+static bool take_free_block(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored)
 {
-    for (int i = 0; i < runtime->n_spares; i++) {
-        iso_spare *spare = &runtime->spares[i];
-        if (spare->dtype != variable->dtype || !iso_shape_equal(&spare->shape, &variable->shape) ||
-            !iso_layout_equal(&spare->layout, &stored->layout))
+    for (int i = 0; i < runtime->n_free_blocks; i++) {
+        iso_free_block *block = &runtime->free_blocks[i];
+        if (block->dtype != variable->dtype || !iso_shape_equal(&block->shape, &variable->shape) ||
+            !iso_layout_equal(&block->layout, &stored->layout))
             continue;
         iso_free(stored->offset);
-        stored->offset = spare->offset;
-        *spare = runtime->spares[--runtime->n_spares];
+        stored->offset = block->offset;
+        *block = runtime->free_blocks[--runtime->n_free_blocks];
         return true;
     }
     return false;
@@ -210,19 +210,19 @@ bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variab
     int number = runtime->recompile && variable->inherits ? find_saved(runtime->recompile, variable) : -1;
     if (number >= 0)
         *status = take_over(runtime, number, variable, stored);
-    return number >= 0 || take_spare(runtime, variable, stored);
+    return number >= 0 || take_free_block(runtime, variable, stored);
 }
 
-/* Lists a variable's memory as spare. Out of memory: it is not listed and stays unused. */
-static void list_spare(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored, bool taken)
+/* Lists a variable's memory among the free blocks. Out of memory: it is not listed and stays unused. */
+static void add_free_block(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored, bool taken)
 {
-    bool spare = stored->allocated && !taken;
+    bool unused = stored->allocated && !taken;
     iso_free(stored->shown);
     iso_free(stored->copy_of);
     iso_free(stored->first_of_all);
-    iso_spare fresh = {variable->dtype, variable->shape, stored->layout, stored->offset};
-    if (!spare ||
-        iso_list_add(runtime->spares, runtime->n_spares, fresh, "spare memory of variables") != ISO_OK)
+    iso_free_block fresh = {variable->dtype, variable->shape, stored->layout, stored->offset};
+    if (!unused ||
+        iso_list_add(runtime->free_blocks, runtime->n_free_blocks, fresh, "freed memory of variables") != ISO_OK)
         iso_free(stored->offset);
 }
 
@@ -276,7 +276,7 @@ static iso_status give_slot(iso_context *ctx, const iso_state_shards *from, cons
     ISO_TRY(iso_agree(ctx, status));
     memset(memory, 0, (size_t)count * sizeof(double));
     ISO_TRY(iso_agree(ctx, place_elements(from, path, memory)));
-    ISO_TRY(iso_join_ranks(ctx, memory, count));
+    ISO_TRY(iso_elements_all_gather(ctx, memory, count));
     ISO_TRY(iso_agree(ctx, take_elements(to, path, memory)));
 done:
     iso_free(memory);
@@ -381,7 +381,7 @@ void iso_recompile_rollback(iso_recompile *recompile)
     }
     free_updates(runtime, take_updates(runtime, recompile->first_op));
     for (int i = recompile->first_variable; i < runtime->stored; i++)
-        list_spare(runtime, recompile->graph->variables[i], &runtime->variable[i],
+        add_free_block(runtime, recompile->graph->variables[i], &runtime->variable[i],
                    runtime->variable[i].inherited);
     if (runtime->stored > recompile->first_variable)
         runtime->stored = recompile->first_variable;
@@ -406,7 +406,7 @@ void iso_recompile_commit(iso_recompile *recompile)
 {
     iso_runtime *runtime = recompile->runtime;
     for (int i = 0; runtime && i < recompile->count; i++)
-        list_spare(runtime, recompile->variable[i], &recompile->stored[recompile->first_variable + i],
+        add_free_block(runtime, recompile->variable[i], &recompile->stored[recompile->first_variable + i],
                    recompile->taken[i]);
     for (int i = recompile->first_variable; runtime && i < runtime->stored; i++)
         runtime->variable[i].inherited = false;

@@ -56,7 +56,7 @@ done:
 }
 
 /* Every element has one writer, so the bits of all ranks can be joined by "or". */
-iso_status iso_join_ranks(iso_context *ctx, double *values, int64_t count)
+iso_status iso_elements_all_gather(iso_context *ctx, double *values, int64_t count)
 {
     return iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, values, (size_t)count);
 }
@@ -72,7 +72,7 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
     iso_step_send_deferred_weights(runtime);
     memset(values, 0, (size_t)count * sizeof *values);
     status = iso_agree(runtime->ctx, write_own(runtime, variable, values));
-    return status == ISO_OK ? iso_join_ranks(runtime->ctx, values, count) : status;
+    return status == ISO_OK ? iso_elements_all_gather(runtime->ctx, values, count) : status;
 }
 
 /* Every slot takes its part from the array of its own rank, so that all ranks must have the same. Collective. */

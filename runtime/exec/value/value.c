@@ -305,7 +305,7 @@ iso_status iso_value_check(iso_value *value, const char *what, const iso_mesh *m
     return ISO_OK;
 }
 
-iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value **resharded)
+iso_status iso_value_to_layout(iso_value *value, const iso_layout *layout, iso_value **resharded)
 {
     iso_layout wanted = *layout;
     *resharded = NULL;

@@ -47,7 +47,7 @@ iso_status iso_value_check(iso_value *value, const char *what, const iso_mesh *m
 void iso_value_describe(const iso_value *value, iso_text *text);
 /* Converts the value to a layout of a program: *resharded becomes a new value, or NULL if the value has that layout
  * already. Collective. */
-iso_status iso_value_bring(iso_value *value, const iso_layout *layout, iso_value **resharded);
+iso_status iso_value_to_layout(iso_value *value, const iso_layout *layout, iso_value **resharded);
 
 /* value_read.c: ISO_INVALID if a variable is NULL, and before the first function of its graph is made. what:
  * the public function. */

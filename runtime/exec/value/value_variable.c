@@ -77,7 +77,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
     ISO_NEED(variable);
     ISO_TRY(iso_agree(variable->graph->ctx, value_variable_check(variable, value, &runtime)));
     ISO_TRY(agree_on_value(variable, value));
-    ISO_TRY(iso_value_bring(value, &runtime->variable[variable->id].layout, &resharded));
+    ISO_TRY(iso_value_to_layout(value, &runtime->variable[variable->id].layout, &resharded));
     iso_step_send_deferred_weights(runtime);
     const iso_value *from = resharded ? resharded : value;
     for (int l = 0; l < from->n_locals; l++) {
