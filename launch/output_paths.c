@@ -37,7 +37,7 @@ static iso_status check_folder(const char *option, const char *path, char *folde
             return refused(option, path, folder);
         go_up(folder);
     }
-    return iso_folder_takes_files(folder) ? ISO_OK : refused(option, path, folder);
+    return iso_folder_is_writable(folder) ? ISO_OK : refused(option, path, folder);
 }
 
 /* Whether a file can be written: in place, or (`replaces`) as a new file in its folder. */

@@ -23,7 +23,7 @@ static const char *temporary_folder(void)
     return folder && *folder ? folder : "/tmp";
 }
 
-static void sweep_one(int folder, const char *name)
+static void remove_one_stale(int folder, const char *name)
 {
     struct stat about;
     int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -35,14 +35,14 @@ static void sweep_one(int folder, const char *name)
     close(file);
 }
 
-static void sweep(void)
+static void remove_stale(void)
 {
     DIR *folder = opendir(temporary_folder());
     if (!folder)
         return;
     for (struct dirent *entry; (entry = readdir(folder));)
         if (strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0)
-            sweep_one(dirfd(folder), entry->d_name);
+            remove_one_stale(dirfd(folder), entry->d_name);
     closedir(folder);
 }
 
@@ -94,7 +94,7 @@ iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *t)
     iso_status status;
     *t = (iso_keras_unpacked){.file = -1};
     ISO_TRY(iso_keras_archive_open(path, &archive));
-    sweep();
+    remove_stale();
     ISO_TRY(make_file(path, t));
     ISO_TRY(iso_keras_archive_unpack(archive, ISO_KERAS_WEIGHTS, t->file, t->path));
 done:

@@ -181,7 +181,7 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
 
 /* ---- folders ---- */
 
-bool iso_folder_takes_files(const char *folder)
+bool iso_folder_is_writable(const char *folder)
 {
     struct stat about;
     struct statvfs space;

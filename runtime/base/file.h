@@ -43,7 +43,7 @@ bool iso_file_read_all(FILE *file, size_t most, char **text, size_t *size);
 /* Makes a folder and its parents if they are missing, and syncs the parent of each that it makes. ISO_IO. */
 iso_status iso_folder_make(const char *folder);
 /* Whether a file can be made in a folder that is there. False: errno has the reason. */
-bool iso_folder_takes_files(const char *folder);
+bool iso_folder_is_writable(const char *folder);
 /* ISO_IO: a rename in the folder may be lost if the power fails. */
 iso_status iso_folder_sync(const char *folder);
 

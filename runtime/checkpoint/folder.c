@@ -90,7 +90,7 @@ iso_status iso_temporary_open(const char *temporary, int *file)
             *file = fresh;
             return ISO_OK;
         }
-        close(fresh); /* it was swept before it was locked */
+        close(fresh); /* it was removed before it was locked */
     }
 }
 
@@ -137,7 +137,7 @@ static bool is_left_behind(int file)
     return errno != EWOULDBLOCK && fstat(file, &about) == 0 && time(NULL) - about.st_mtime > 86400;
 }
 
-void iso_folder_sweep(const char *folder)
+void iso_folder_remove_stale(const char *folder)
 {
     DIR *all = opendir(folder);
     const struct dirent *entry;

@@ -25,11 +25,11 @@ void iso_path_free(iso_path *parts);
  * ISO_IO names the folder. Any number of processes may do this at once with the same `saver`. */
 iso_status iso_folder_try(const char *folder, uint32_t saver);
 
-/* Opens a temporary file for reading and writing, and makes it if it is missing. Other jobs cannot sweep it
- * away until it is closed. Any number of processes may open it. ISO_IO. */
+/* Opens a temporary file for reading and writing, and makes it if it is missing. Other jobs cannot remove
+ * it until it is closed. Any number of processes may open it. ISO_IO. */
 iso_status iso_temporary_open(const char *temporary, int *file);
 /* Removes the folder's temporary files that no process writes any more. Files that cannot be removed stay. */
-void iso_folder_sweep(const char *folder);
+void iso_folder_remove_stale(const char *folder);
 
 /* Writes a name into a file of the folder: `latest`, `best`. ISO_IO. */
 iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t saver, const char *name);

@@ -210,7 +210,7 @@ int iso_finish(iso_context *ctx, iso_status status)
     if (how != MET && joined && status != ISO_OK && !is_lost(ctx)) /* the report has told of a loss */
         print_end(ctx, status, ctx->channel.rank, iso_error_message());
     if (joined)
-        iso_workers_tell_end(ctx, status);
+        iso_workers_notify_end(ctx, status);
     if (joined && how == MET)
         how = finish_job(ctx, &status);
     if (how != MET && began)

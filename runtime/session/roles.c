@@ -332,7 +332,7 @@ bool iso_job_has_workers(const iso_context *ctx)
     return ctx && ctx->job.communicator && ctx->role == ISO_EVALUATOR;
 }
 
-void iso_workers_tell_end(iso_context *ctx, iso_status status)
+void iso_workers_notify_end(iso_context *ctx, iso_status status)
 {
     int how = (int)status;
     if (ctx->job.communicator && ctx->role == ISO_WORKER && ctx->channel.rank == 0)

@@ -40,8 +40,8 @@ iso_status iso_roles_join(iso_context *ctx, MPI_Comm communicator, const iso_rol
 /* Checks the claim of a process without MPI. */
 iso_status iso_roles_check_alone(const iso_role_claim *claim);
 
-/* In iso_finish the chief tells the evaluator how the workers have ended. Does nothing on other ranks. Local. */
-void iso_workers_tell_end(iso_context *ctx, iso_status status);
+/* In iso_finish the chief notifies the evaluator how the workers have ended. Does nothing on other ranks. Local. */
+void iso_workers_notify_end(iso_context *ctx, iso_status status);
 /* Waits until all ranks of a job with two roles are in iso_finish. ISO_FAILED if one will not come. Collective over
  * the job. */
 iso_status iso_roles_meet(iso_context *ctx);

@@ -99,7 +99,7 @@ static iso_status check_folder(const char *path)
     if (!folder)
         return iso_no_memory("the folder of --tune");
     iso_status status = ISO_OK;
-    if (!iso_folder_takes_files(folder))
+    if (!iso_folder_is_writable(folder))
         status = iso_error(ISO_INVALID, "--tune '%s': nothing can be written into the folder '%s': %s", path,
                            folder, strerror(errno));
     iso_free(folder);

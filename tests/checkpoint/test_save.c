@@ -347,8 +347,8 @@ START_TEST(test_adoption)
 }
 END_TEST
 
-/* What another saver writes at the moment is not swept away; what nobody writes is. */
-START_TEST(test_sweeping)
+/* What another saver writes at the moment is not removed; what nobody writes is. */
+START_TEST(test_stale_files)
 {
     int file = -1;
     put_file(".x.weights.h5.saving-0123abcd", "left behind");
@@ -579,7 +579,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, test_nothing_to_save);
     tcase_add_test(cases, test_rotation);
     tcase_add_test(cases, test_adoption);
-    tcase_add_test(cases, test_sweeping);
+    tcase_add_test(cases, test_stale_files);
     tcase_add_test(cases, test_missing_folders_are_made);
     tcase_add_test(cases, test_wrong_contents);
     tcase_add_test(cases, test_wrong_shards);

@@ -144,7 +144,7 @@ void iso_save_commit(iso_saver *saver)
     if (saver->file >= 0)
         close(saver->file);
     saver->file = -1;
-    iso_folder_sweep(saver->path.folder);
+    iso_folder_remove_stale(saver->path.folder);
     if (notes.length)
         snprintf(saver->outcome.text, sizeof saver->outcome.text, "%s", notes.data);
     iso_text_free(&notes);

@@ -146,7 +146,7 @@ static iso_status rows_file_make(iso_rows_file *file, const iso_rows_array *arra
     iso_status status = ISO_OK;
     if (stat(file->path.whole, &there) == 0 && !S_ISREG(there.st_mode))
         return iso_error(ISO_IO, "'%s' exists and is not a regular file", file->path.whole);
-    iso_folder_sweep(file->path.folder);
+    iso_folder_remove_stale(file->path.folder);
     ISO_TRY(lay_out(file, arrays, &memory));
     ISO_TRY(of_file(file, iso_temporary_open(file->path.temporary, &file->fd)));
     file->made = true;

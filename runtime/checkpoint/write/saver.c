@@ -579,7 +579,7 @@ static iso_status adopt(iso_saver *saver, const char *pattern)
     iso_path path = {0};
     iso_status status = iso_path_split(pattern, saver->id, &path);
     if (status == ISO_OK && !strchr(path.folder, '{')) {
-        iso_folder_sweep(path.folder);
+        iso_folder_remove_stale(path.folder);
         status = iso_kept_adopt(&saver->kept, path.folder, path.name);
     }
     iso_path_free(&path);
