@@ -160,7 +160,7 @@ void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text)
 {
     for (int i = 0; callbacks && callbacks[i]; i++) {
         const iso_callback *one = callbacks[i];
-        uint64_t words[] = {one->alike, one->options.alike, one->last, 0};
+        uint64_t words[] = {one->options_hash, one->options.collective, one->last, 0};
         for (iso_moment moment = ISO_TRAIN_BEGIN; moment <= ISO_BATCH_END; moment++)
             words[3] |= (uint64_t)(function_of(one, moment) != NULL) << moment;
         iso_text_add(text, "%s%s %04x", i ? ", " : "", one->options.kind ? one->options.kind : "callback",
@@ -179,7 +179,7 @@ bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment)
 bool iso_callbacks_are_rank_local(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
-        if (!callbacks[i]->options.alike &&
+        if (!callbacks[i]->options.collective &&
             (callbacks[i]->options.batch_begin || callbacks[i]->options.batch_end))
             return true;
     return false;
@@ -192,7 +192,7 @@ iso_callback *iso_callback_sends_weights(iso_callback *callback)
     return callback;
 }
 
-bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks)
+bool iso_callbacks_allow_deferred_weights(iso_callback *const *callbacks)
 {
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (!callbacks[i]->sends_weights && !callbacks[i]->options.async &&

@@ -56,7 +56,7 @@ typedef struct iso_callback_options {
     iso_callback_function train_begin, train_end, epoch_begin, epoch_end, batch_begin, batch_end;
     /* States that, at the beginning and end of a batch, either every rank asks to stop or fails, or none does. The
      * ranks then need not agree on this after each step. */
-    bool alike;
+    bool collective;
     /* States that the functions of batches read no variables and do not set `stop`. A GPU may then begin the next
      * step before the results of this one are known. */
     bool async;

@@ -33,7 +33,7 @@ struct iso_callback {
     /* Between batches it reads weights only after iso_graph_send_deferred_weights, on all ranks, or not at all. */
     bool sends_weights;
     bool backup;      /* training resumes from its file rather than from those of others */
-    uint64_t alike;   /* a hash of the options that must be the same on every rank; 0: none */
+    uint64_t options_hash; /* a hash of the options that must be the same on every rank; 0: none */
     const char *logs; /* the name of the value that it adds to the logs; "": none; NULL: unknown */
     /* Called by iso_follow on rank 0 of the evaluator; NULL: none. Local. */
     iso_status (*evaluated)(void *user, iso_context *ctx, const iso_evaluation *one);
@@ -48,7 +48,7 @@ iso_callback *iso_callback_logs(iso_callback *callback, const char *name);
 /* Sets `sends_weights`, unless the callback is that constant; returns the callback. */
 iso_callback *iso_callback_sends_weights(iso_callback *callback);
 /* Whether steps may leave new weights to the next one: callbacks between batches do not read weights. */
-bool iso_callbacks_let_weights_travel(iso_callback *const *callbacks);
+bool iso_callbacks_allow_deferred_weights(iso_callback *const *callbacks);
 /* Whether the next step may begin before the functions at the end of a batch are called. */
 bool iso_callbacks_are_async(iso_callback *const *callbacks);
 /* Whether a callback of a list may add a value of this name to the logs. */

@@ -66,7 +66,7 @@ static iso_status fit_prepare(iso_training *t)
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);
     t->batch_begin = iso_callbacks_want(t->callbacks, ISO_BATCH_BEGIN);
     t->batch_end = iso_callbacks_want(t->callbacks, ISO_BATCH_END);
-    t->defers_weights = iso_callbacks_let_weights_travel(t->callbacks);
+    t->defers_weights = iso_callbacks_allow_deferred_weights(t->callbacks);
     t->rank_local = iso_callbacks_are_rank_local(t->callbacks);
     t->replicas.every = t->options.check_replicas;
     t->cursor.epoch = t->options.initial_epoch;

@@ -83,7 +83,7 @@ static iso_status fit(iso_model *model, iso_dataset *data, bool saves)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/{epoch}-{batch}.weights.h5", getenv("CHECKPOINTS"));
-    iso_callback *callbacks[3] = {iso_callback_create(.batch_end = lose_in_batch, .alike = true)};
+    iso_callback *callbacks[3] = {iso_callback_create(.batch_end = lose_in_batch, .collective = true)};
     if (saves)
         callbacks[1] = iso_model_checkpoint(path, .save_freq = 1);
     return iso_fit(model, data, .epochs = 100000, .callbacks = callbacks);

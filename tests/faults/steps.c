@@ -34,7 +34,7 @@ static iso_status train(iso_context *ctx, const char *folder, int frequency, int
     iso_distribution *distribution = NULL;
     char path[4096];
     snprintf(path, sizeof path, "%s/{batch}.weights.h5", folder);
-    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_step, .alike = true),
+    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_step, .collective = true),
                                  iso_model_checkpoint(path, .save_freq = frequency, .stop_on_error = true),
                                  NULL};
     ISO_TRY(iso_data_parallel_create(NULL, &distribution));

@@ -158,7 +158,7 @@ static iso_status fit(iso_model *model, iso_dataset *training, iso_dataset *vali
     iso_callback *list[] = {
         iso_early_stopping(.monitor = "val_loss", .patience = EPOCHS, .restore_best_weights = true),
         iso_callback_create(.train_begin = train_begin, .epoch_begin = epoch_begin, .epoch_end = epoch_end,
-                            .batch_begin = batch_begin, .batch_end = batch_end, .alike = true),
+                            .batch_begin = batch_begin, .batch_end = batch_end, .collective = true),
         iso_history_file(in_folder(run.folder, "history.json")),
         iso_csv_logger(in_folder(run.folder, "log.csv")),
         iso_tensorboard(in_folder(run.folder, "events"), .update_freq = 1),

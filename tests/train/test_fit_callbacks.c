@@ -23,7 +23,7 @@ typedef struct record {
     int length, stop_after, stop_in, fail_in, destroyed;
     bool alone; /* only one rank stops or fails: */
     int who;    /* so many before the last one */
-    bool alike; /* what the callback says of itself */
+    bool collective; /* what the callback says of itself */
 } record;
 
 static bool is_me(const record *r)
@@ -94,7 +94,7 @@ static iso_status run_with(record *r)
     iso_callback *callbacks[] = {iso_callback_create(.train_begin = train_begin, .train_end = train_end,
                                                      .epoch_begin = epoch_begin, .epoch_end = epoch_end,
                                                      .batch_begin = batch_begin, .batch_end = batch_end,
-                                                     .alike = r->alike, .user = r, .destroy = destroy),
+                                                     .collective = r->collective, .user = r, .destroy = destroy),
                                  NULL};
     iso_status status = iso_fit(model, data, .epochs = 3, .callbacks = callbacks, .verbose = ISO_ZERO);
     ck_assert_int_eq(r->destroyed, 1);
@@ -135,7 +135,7 @@ END_TEST
 START_TEST(a_callback_stops_training_within_an_epoch)
 {
     for (int way = 0; way < 3; way++) { /* one rank asks; all ask; all, without an agreement */
-        record r = {.stop_in = 2, .alone = way == 0, .alike = way == 2};
+        record r = {.stop_in = 2, .alone = way == 0, .collective = way == 2};
         check_ok(run_with(&r));
         ck_assert_str_eq(r.calls, "([<><>][<>])");
     }
@@ -144,7 +144,7 @@ END_TEST
 
 START_TEST(callbacks_that_fail_alike_need_no_agreement)
 {
-    record r = {.fail_in = 2, .alike = true};
+    record r = {.fail_in = 2, .collective = true};
     ck_assert_int_eq(run_with(&r), ISO_IO);
     ck_assert_str_eq(r.calls, "([<><>][<>");
 }

@@ -60,7 +60,7 @@ static void train(double *loss, double *mae)
     iso_dataset *data = make_data(27), *validation = make_data(23);
     iso_history *history = NULL;
     iso_callback *list[] = {iso_model_checkpoint(in("ck/{epoch}.weights.h5"), .stop_on_error = true),
-                            iso_callback_create(.batch_begin = expect_no_mark, .alike = true), NULL};
+                            iso_callback_create(.batch_begin = expect_no_mark, .collective = true), NULL};
     check_ok(iso_fit(model, data, .epochs = EPOCHS, .validation = validation, .callbacks = list,
                      .history = &history, .verbose = ISO_ZERO));
     for (int epoch = 0; epoch < EPOCHS && loss; epoch++) {

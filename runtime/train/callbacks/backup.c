@@ -137,13 +137,13 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
     int64_t words[] = {o->save_freq, o->keep_backup, o->mpio, o->waits, o->stop_on_error};
     iso_callback *callback =
         iso_callback_create(.train_begin = backup_begin, .train_end = end, .epoch_end = after_epoch,
-                            .batch_end = after_batch, .alike = true, .user = b, .destroy = backup_destroy);
+                            .batch_end = after_batch, .collective = true, .user = b, .destroy = backup_destroy);
     if (callback->status == ISO_OK) { /* otherwise it is a constant, and b has been freed */
         callback->last = callback->sends_weights = true;
         callback->logs = "";
         callback->save_now = save_now;
         callback->backup = true;
-        callback->alike = iso_hash_bytes(0, words, sizeof words);
+        callback->options_hash = iso_hash_bytes(0, words, sizeof words);
     }
     return callback;
 }

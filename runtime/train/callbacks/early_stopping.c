@@ -159,13 +159,13 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
     double words[] = {options->min_delta,       options->patience,      options->mode,
                       stopping->baseline,       stopping->has_baseline, options->restore_best_weights,
                       options->start_from_epoch};
-    uint64_t alike = iso_hash_bytes(iso_hash_text(0, options->monitor), words, sizeof words);
+    uint64_t options_hash = iso_hash_bytes(iso_hash_text(0, options->monitor), words, sizeof words);
     iso_callback *callback =
         iso_callback_create(.train_begin = early_stopping_train_begin, .epoch_end = early_stopping_epoch_end,
                             .train_end = early_stopping_train_end, .user = stopping,
                             .destroy = early_stopping_destroy, .kind = "early_stopping",
                             .save = early_stopping_save, .restore = restore, .shards = shards);
     if (callback->status == ISO_OK) /* otherwise it is a constant */
-        callback->alike = alike;
+        callback->options_hash = options_hash;
     return iso_callback_logs(callback, "");
 }

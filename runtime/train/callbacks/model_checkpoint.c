@@ -332,7 +332,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
     }
     iso_callback *callback =
         iso_callback_create(.train_begin = model_checkpoint_begin, .train_end = end, .epoch_end = after_epoch,
-                            .batch_end = after_batch, .alike = true, .user = c,
+                            .batch_end = after_batch, .collective = true, .user = c,
                             .destroy = model_checkpoint_destroy, .kind = "model_checkpoint",
                             .save = keep_state, .restore = take_state);
     if (callback->status == ISO_OK) { /* otherwise it is a constant */
@@ -341,7 +341,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
         callback->decide = decide;
         if (!c->options.save_best_only && !c->options.save_weights_only)
             callback->save_now = save_now;
-        callback->alike = model_checkpoint_number_of(&c->options);
+        callback->options_hash = model_checkpoint_number_of(&c->options);
     }
     return callback;
 }

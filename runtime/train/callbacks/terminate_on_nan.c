@@ -55,6 +55,6 @@ iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *give
     return iso_callback_sends_weights(iso_callback_logs(
         iso_callback_create(.train_begin = terminate_on_nan_train_begin,
                             .batch_end = terminate_on_nan_batch_end, .train_end = terminate_on_nan_train_end,
-                            .alike = true, .user = t, .destroy = iso_free),
+                            .collective = true, .user = t, .destroy = iso_free),
         ""));
 }

@@ -323,7 +323,7 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
                             .batch_begin = batches ? batch_begin : NULL,
                             .batch_end = batches ? tensorboard_batch_end : NULL,
                             .epoch_end = tensorboard_epoch_end, .train_end = tensorboard_train_end,
-                            .alike = true, .user = tb, .destroy = tensorboard_destroy);
+                            .collective = true, .user = tb, .destroy = tensorboard_destroy);
     if (callback->status == ISO_OK) /* otherwise it is a constant */
         callback->evaluated = tensorboard_evaluated;
     return iso_callback_sends_weights(iso_callback_logs(callback, ""));
