@@ -515,51 +515,51 @@ done:
 
 /* The exchanges of a plan, and when their messages are sent: exchanges that are never in progress together
  * share buffers. */
-typedef struct travel {
+typedef struct message_buffers {
     int count;
     iso_exchange **exchange;
     iso_block *incoming, *outgoing, *device;
     bool devices; /* some exchange has messages in the memory of devices */
-} travel;
+} message_buffers;
 
-static void add_travel(travel *t, iso_exchange *exchange, int begin, int end)
+static void add_message_buffers(message_buffers *m, iso_exchange *exchange, int begin, int end)
 {
     iso_block block = {.begin = begin, .end = end};
     if (!exchange)
         return;
     iso_message_bytes bytes = iso_exchange_message_bytes(exchange);
-    t->incoming[t->count] = t->outgoing[t->count] = t->device[t->count] = block;
-    t->incoming[t->count].bytes = bytes.incoming;
-    t->outgoing[t->count].bytes = bytes.outgoing;
-    t->device[t->count].bytes = bytes.device;
-    t->devices |= bytes.device > 0;
-    t->exchange[t->count++] = exchange;
+    m->incoming[m->count] = m->outgoing[m->count] = m->device[m->count] = block;
+    m->incoming[m->count].bytes = bytes.incoming;
+    m->outgoing[m->count].bytes = bytes.outgoing;
+    m->device[m->count].bytes = bytes.device;
+    m->devices |= bytes.device > 0;
+    m->exchange[m->count++] = exchange;
 }
 
-static iso_status place_messages(iso_plan *plan, travel *t)
+static iso_status place_messages(iso_plan *plan, message_buffers *m)
 {
     iso_message_bytes bytes = {0};
     iso_status status = ISO_OK;
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
-            add_travel(t, plan->instructions[i].exchange, plan->instructions[i].begin, i);
+            add_message_buffers(m, plan->instructions[i].exchange, plan->instructions[i].begin, i);
     for (int b = 0; b < plan->buckets->count; b++)
         if (iso_plan_goes_early(plan, b))
-            add_travel(t, plan->bucket_exchange[b], plan->bucket_begin[b], plan->n_instructions);
-    add_travel(t, plan->faults, plan->n_instructions, plan->n_instructions);
-    add_travel(t, plan->epilogue, plan->n_instructions, plan->n_instructions);
-    add_travel(t, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
-    ISO_TRY(iso_memory_plan(t->incoming, t->count, &bytes.incoming));
-    ISO_TRY(iso_memory_plan(t->outgoing, t->count, &bytes.outgoing));
-    if (t->devices)
-        ISO_TRY(iso_memory_plan(t->device, t->count, &bytes.device));
-    for (int i = 0; i < t->count; i++)
+            add_message_buffers(m, plan->bucket_exchange[b], plan->bucket_begin[b], plan->n_instructions);
+    add_message_buffers(m, plan->faults, plan->n_instructions, plan->n_instructions);
+    add_message_buffers(m, plan->epilogue, plan->n_instructions, plan->n_instructions);
+    add_message_buffers(m, plan->weight_gather, plan->n_instructions + 1, plan->n_instructions + 1);
+    ISO_TRY(iso_memory_plan(m->incoming, m->count, &bytes.incoming));
+    ISO_TRY(iso_memory_plan(m->outgoing, m->count, &bytes.outgoing));
+    if (m->devices)
+        ISO_TRY(iso_memory_plan(m->device, m->count, &bytes.device));
+    for (int i = 0; i < m->count; i++)
         iso_exchange_share_buffers(
-            t->exchange[i],
-            (iso_message_bytes){t->incoming[i].offset, t->outgoing[i].offset, t->device[i].offset});
+            m->exchange[i],
+            (iso_message_bytes){m->incoming[i].offset, m->outgoing[i].offset, m->device[i].offset});
     ISO_TRY(iso_fabric_reserve_messages(plan->site->fabric, bytes));
-    for (int i = 0; i < t->count; i++)
-        ISO_TRY(iso_exchange_commit(t->exchange[i]));
+    for (int i = 0; i < m->count; i++)
+        ISO_TRY(iso_exchange_commit(m->exchange[i]));
 done:
     return status;
 }
@@ -567,17 +567,17 @@ done:
 static iso_status exchanges_commit(iso_plan *plan)
 {
     size_t most = (size_t)plan->n_instructions + (size_t)plan->buckets->count + 3;
-    travel t = {.exchange = iso_new(most * sizeof(iso_exchange *)),
+    message_buffers m = {.exchange = iso_new(most * sizeof(iso_exchange *)),
                 .incoming = iso_new(most * sizeof(iso_block)),
                 .outgoing = iso_new(most * sizeof(iso_block)),
                 .device = iso_new(most * sizeof(iso_block))};
-    iso_status status = t.exchange && t.incoming && t.outgoing && t.device
-                            ? place_messages(plan, &t)
+    iso_status status = m.exchange && m.incoming && m.outgoing && m.device
+                            ? place_messages(plan, &m)
                             : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);
-    iso_free(t.exchange);
-    iso_free(t.incoming);
-    iso_free(t.outgoing);
-    iso_free(t.device);
+    iso_free(m.exchange);
+    iso_free(m.incoming);
+    iso_free(m.outgoing);
+    iso_free(m.device);
     return status;
 }
 

@@ -145,27 +145,27 @@ static void launch(const step *s, int local, int instruction, int count)
 
 /* The number of instructions that are launched together: 1 if the host computes them and messages must make progress
  * meanwhile, or if the host's clock times each instruction. */
-static int launched_count(const step *s, const iso_slot_instruction *bound, bool travels)
+static int launched_count(const step *s, const iso_slot_instruction *bound, bool progress)
 {
     bool timed =
         s->recorder && s->recorder->detail == ISO_TRACE_INSTRUCTIONS && !iso_recorder_marks(s->recorder);
-    return timed || (travels && s->runtime->device->host_access) ? 1 : bound->rest;
+    return timed || (progress && s->runtime->device->host_access) ? 1 : bound->rest;
 }
 
 /* Runs instructions [from, stop) of a slot, which are between two exchanges. */
-static void run_instructions(const step *s, int local, int from, int stop, bool travels)
+static void run_instructions(const step *s, int local, int from, int stop, bool progress)
 {
     const iso_slot_plan *sp = &s->ready->slot[local];
     for (int k = from, count; k < stop; k += count) {
         const iso_slot_instruction *bound = &sp->instruction[k];
-        count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, travels);
+        count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, progress);
         if (bound->kind == ISO_READ)
             run_read(s, local, k);
         else
             launch(s, local, k, count);
         for (int i = 0; i < count; i++)
             sp->local->flops += bound[i].flops;
-        if (travels)
+        if (progress)
             iso_fabric_progress(s->runtime->fabric);
     }
 }
@@ -480,14 +480,14 @@ static void run_thread(void *arg, int thread)
     step *s = arg;
     const iso_plan *plan = s->ready->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
-    bool travels = thread == 0 && !s->runtime->site.one_host;
+    bool progress = thread == 0 && !s->runtime->site.one_host;
     begin_all(s, first, end, ISO_EVENT_STEP, -1);
     for (int l = first; l < end; l++)
         begin_slot(s, l);
     for (int i = 0; i < plan->n_instructions;) {
         int stop = next_barrier(plan, i);
         for (int l = first; l < end; l++)
-            run_instructions(s, l, i, stop, travels);
+            run_instructions(s, l, i, stop, progress);
         if (stop < plan->n_instructions)
             run_exchange(s, stop++, thread, first, end);
         i = stop;
