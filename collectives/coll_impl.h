@@ -119,7 +119,7 @@ struct iso_exchange {
     bool pulls_only;      /* slots of this host read memory that they reach, and nothing else */
     bool uses_components; /* a component executes pulls of slots of this host, and all wait for its results */
     iso_pack_list packs;  /* of this rank, in the order of messages after the commit */
-    iso_pack_list near_packs; /* of this rank: into the messages between domains of the host */
+    iso_pack_list intra_host_packs; /* of this rank: into the messages between domains of the host */
     bool on_device;           /* this host receives the messages of other hosts in memory of devices */
     bool overwrites;          /* else: what slots pull is overwritten when messages come, not by streams */
     bool relays;              /* what leaves this host reads messages between its domains */

@@ -77,7 +77,7 @@ void iso_exchange_destroy(iso_exchange *exchange)
         free_slot(&exchange->slots[i]);
     destroy_work(exchange);
     iso_packs_free(&exchange->packs);
-    iso_packs_free(&exchange->near_packs);
+    iso_packs_free(&exchange->intra_host_packs);
     iso_packs_free(&exchange->link_packs);
     iso_linked_free(exchange->fabric, &exchange->linked);
     iso_fabric_free_link_areas(exchange->fabric, exchange->link_areas);
@@ -290,7 +290,7 @@ static iso_status find_fragment(const iso_request *r, int i)
     const iso_fabric *fabric = r->exchange->fabric;
     int to = iso_fabric_host_of_slot(fabric, r->slot);
     iso_mailbox *box = to == fabric->host_number ? &r->exchange->messages.in : &r->exchange->messages.out;
-    iso_route route = r->near[i] ? route_within_host(r, node) : route_between_hosts(r, node);
+    iso_route route = r->intra_host[i] ? route_within_host(r, node) : route_between_hosts(r, node);
     iso_hash_key key = exchange_key_of(r, node);
     hash_number(&key, (uint64_t)to);
     r->exchange->active = true;
@@ -300,7 +300,7 @@ static iso_status find_fragment(const iso_request *r, int i)
 /* Whether a part comes from another device of this host by its communicator. */
 static bool is_linked(const iso_request *r, int i)
 {
-    return r->near[i] && r->exchange->fabric->links;
+    return r->intra_host[i] && r->exchange->fabric->links;
 }
 
 /* The same for a node that goes from one device of this host to another. */
@@ -319,7 +319,7 @@ static iso_status find_link(const iso_request *r, int i)
 }
 
 static iso_status add_link_pack(const iso_request *r, int i);
-static iso_status add_near_pack(const iso_request *r, int i);
+static iso_status add_intra_host_pack(const iso_request *r, int i);
 static iso_status add_pack(const iso_request *r, int i);
 
 /* Finds where the operand of a node comes from. */
@@ -330,14 +330,14 @@ static iso_status place_part(const iso_request *r, int i)
                         to = iso_fabric_location_of_slot(fabric, r->slot);
     int here = fabric->host_number;
     r->part[i] = -1;
-    r->near[i] = from.host == to.host;
+    r->intra_host[i] = from.host == to.host;
     if (from.domain == to.domain || (from.host != here && to.host != here))
         return ISO_OK;
     iso_status status = is_linked(r, i) ? find_link(r, i) : find_fragment(r, i);
     if (status != ISO_OK || !r->fresh[i])
         return status;
     return is_linked(r, i)     ? add_link_pack(r, i)
-           : r->near[i]        ? add_near_pack(r, i)
+           : r->intra_host[i]        ? add_intra_host_pack(r, i)
            : from.host == here ? add_pack(r, i)
                                : ISO_OK;
 }
@@ -360,15 +360,15 @@ static iso_status make_room(iso_request *r)
     r->nodes = iso_new(count * sizeof *r->nodes);
     r->part = iso_new(count * sizeof *r->part);
     r->fresh = iso_new(count * sizeof *r->fresh);
-    r->near = iso_new(count * sizeof *r->near);
-    return r->location && r->nodes && r->part && r->fresh && r->near
+    r->intra_host = iso_new(count * sizeof *r->intra_host);
+    return r->location && r->nodes && r->part && r->fresh && r->intra_host
                ? ISO_OK
                : iso_no_memory("the exchange '%s'", r->exchange->what);
 }
 
 static void free_room(iso_request *r)
 {
-    iso_free(r->near);
+    iso_free(r->intra_host);
     iso_free(r->fresh);
     iso_free(r->part);
     iso_free(r->nodes);
@@ -417,7 +417,7 @@ static iso_status make_pull(const iso_request *r, const iso_box *target_box, iso
 {
     iso_status status = make_gather(r, target_box, &pull->gather);
     for (int i = 0; i < r->n_operands; i++)
-        pull->crossed += (r->result >= 0 || (r->part[i] >= 0 && !r->near[i])) && r->fresh[i];
+        pull->crossed += (r->result >= 0 || (r->part[i] >= 0 && !r->intra_host[i])) && r->fresh[i];
     for (int i = 0; i < r->count; i++)
         pull->foreign += r->sources[i].slot != r->slot;
     if (pull->gather.count > 0)
@@ -493,10 +493,10 @@ static iso_status pack_node(const iso_request *r, int i, int reader, const iso_m
 }
 
 /* Adds the pack of a node that another domain of this host reads. */
-static iso_status add_near_pack(const iso_request *r, int i)
+static iso_status add_intra_host_pack(const iso_request *r, int i)
 {
     return pack_node(r, i, slot_that_sends(r, &r->nodes[i]), &r->exchange->messages.in,
-                     &r->exchange->near_packs);
+                     &r->exchange->intra_host_packs);
 }
 
 /* The same by a link: the owner of the domain sends. */

@@ -81,7 +81,7 @@ void iso_exchange_resolve(iso_exchange *exchange)
         for (int i = 0; i < exchange->slots[s].n_pulls; i++)
             iso_exchange_resolve_gather(exchange, &exchange->slots[s].pulls[i].gather);
     resolve_packs(exchange, &exchange->packs, &exchange->messages.out);
-    resolve_packs(exchange, &exchange->near_packs, &exchange->messages.in);
+    resolve_packs(exchange, &exchange->intra_host_packs, &exchange->messages.in);
     resolve_link_packs(exchange);
     for (int c = 0; c < count; c++)
         if (exchange->schedules[c])
@@ -441,8 +441,8 @@ static void run_start(iso_exchange *exchange, int thread)
         timed_barrier(fabric, thread);
     if (thread == 0 && !exchange->pulls_only)
         order_streams(exchange);
-    if (thread == 0 && exchange->near_packs.count > 0)
-        iso_packs_run(exchange, &exchange->near_packs);
+    if (thread == 0 && exchange->intra_host_packs.count > 0)
+        iso_packs_run(exchange, &exchange->intra_host_packs);
     if (thread == 0 && links(exchange) && !is_lost(fabric))
         run_check(fabric, iso_linked_start(exchange));
     if (thread == 0 && exchange->relays)

@@ -22,9 +22,9 @@ static const double MOST_VISITS = 1 << 20;
 
 /* Bytes of one exchange. */
 typedef struct traffic {
-    double near;            /* between domains of the host */
-    double near_in;         /* of these, what comes to the domain */
-    double far_in, far_out; /* from other hosts to the host, and back */
+    double intra_host;            /* between domains of the host */
+    double intra_host_in;         /* of these, what comes to the domain */
+    double inter_host_in, inter_host_out; /* from other hosts to the host, and back */
     double area;            /* in the memory of the GPU of the host that has most */
 } traffic;
 
@@ -116,8 +116,8 @@ static void pass_within(messages *m, uint64_t key, double bytes, iso_memory_loca
     int reader = m->between == ISO_BETWEEN_LINKS ? to.domain : to.host;
     if ((to.host != m->host && m->few) || !is_fresh(m, ~key, reader))
         return;
-    m->found.near += bytes;
-    m->found.near_in += to.domain == m->domain ? bytes : 0;
+    m->found.intra_host += bytes;
+    m->found.intra_host_in += to.domain == m->domain ? bytes : 0;
     if (m->between != ISO_BETWEEN_LINKS)
         return;
     if (to.host == m->host) {
@@ -193,7 +193,7 @@ static int slot_that_sends(const messages *m, const iso_tree_node *node)
 static void receive(messages *m, const iso_tree_node *node, double bytes)
 {
     int slot = slot_that_receives(m, m->host, m->reader, m->source[node->begin]);
-    m->found.far_in += bytes;
+    m->found.inter_host_in += bytes;
     arrive(m, slot_that_sends(m, node), slot, bytes);
     if (m->into_gpus)
         area_of(m, m->r->plan->site->domain_of_slot[slot])->between_hosts += bytes;
@@ -202,7 +202,7 @@ static void receive(messages *m, const iso_tree_node *node, double bytes)
 static void send(messages *m, const iso_tree_node *node, double bytes)
 {
     int slot = slot_that_sends(m, node), host = m->r->plan->site->host_of_slot[m->reader];
-    m->found.far_out += bytes;
+    m->found.inter_host_out += bytes;
     leave(m, slot, slot_that_receives(m, host, m->reader, m->source[node->begin]), bytes);
     area_of(m, m->r->plan->site->domain_of_slot[slot])->between_hosts += bytes;
 }
@@ -333,10 +333,10 @@ static void pull_bucket(messages *m, int number, int slot)
 static void add_others(messages *m, const traffic *before, int count)
 {
     traffic *found = &m->found;
-    found->near += count * (found->near - before->near);
-    found->near_in += count * (found->near_in - before->near_in);
-    found->far_in += count * (found->far_in - before->far_in);
-    found->far_out += count * (found->far_out - before->far_out);
+    found->intra_host += count * (found->intra_host - before->intra_host);
+    found->intra_host_in += count * (found->intra_host_in - before->intra_host_in);
+    found->inter_host_in += count * (found->inter_host_in - before->inter_host_in);
+    found->inter_host_out += count * (found->inter_host_out - before->inter_host_out);
     for (int i = 0; i < m->n_domains; i++) {
         m->area[i].linked += count * (m->area[i].linked - m->before[i].linked);
         m->area[i].between_hosts += count * (m->area[i].between_hosts - m->before[i].between_hosts);
@@ -405,12 +405,12 @@ static double staged_bytes(const messages *m, double bytes)
 
 static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, int number)
 {
-    double incoming = t->far_in + t->near, outgoing = t->far_out;
+    double incoming = t->inter_host_in + t->intra_host, outgoing = t->inter_host_out;
     if (m->gpus) {
-        incoming = (m->into_gpus ? 0 : t->far_in) + (m->between == ISO_BETWEEN_HOST ? t->near : 0);
+        incoming = (m->into_gpus ? 0 : t->inter_host_in) + (m->between == ISO_BETWEEN_HOST ? t->intra_host : 0);
         outgoing = m->routes.count
                        ? staged_routes(m)
-                       : staged_bytes(m, t->far_out) + (m->into_gpus ? staged_bytes(m, t->far_in) : 0);
+                       : staged_bytes(m, t->inter_host_out) + (m->into_gpus ? staged_bytes(m, t->inter_host_in) : 0);
         b->gpu[number].bytes += (size_t)t->area;
     }
     b->incoming[number].bytes += (size_t)incoming;
@@ -440,8 +440,8 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
     if (m->sums)
         m->sum_bytes += iso_report_sums_end(m->sums);
     if (!m->few) {
-        m->found.far_out = m->found.far_in;
-        m->found.area += m->found.far_in / m->n_domains;
+        m->found.inter_host_out = m->found.inter_host_in;
+        m->found.area += m->found.inter_host_in / m->n_domains;
     }
     for (int i = 0; i < m->n_domains; i++)
         most = (device_area){fmax(most.linked, m->area[i].linked),
@@ -450,7 +450,7 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
         most.linked +
         most.between_hosts; /* the messages of other hosts lie behind the longest of the others */
     add_to_blocks(m, &m->found, b, number);
-    note_arrivals(op, m->found.far_in + m->found.near_in, m->senders);
+    note_arrivals(op, m->found.inter_host_in + m->found.intra_host_in, m->senders);
 }
 
 static void count_exchanges(messages *m, const blocks *b)
@@ -495,7 +495,7 @@ static int most_slots(const messages *m)
 /* The slots that share an update, and so receive its new weights from each other, as one of them sees it. */
 typedef struct sharers {
     int all, on_host, in_domain; /* slots */
-    int domains, near;           /* other domains: all, and those of the host */
+    int domains, host_domains;           /* other domains: all, and those of the host */
     int hosts;                   /* other hosts */
 } sharers;
 
@@ -511,7 +511,7 @@ static sharers find_sharers(messages *m, uint32_t axes, int slot)
         found.on_host += host == m->host;
         found.in_domain += domain == m->domain;
         found.domains += fresh;
-        found.near += fresh && host == m->host;
+        found.host_domains += fresh && host == m->host;
         found.hosts += m->met_host[host] != met;
         m->met[domain] = m->met_host[host] = met;
     }
@@ -524,17 +524,17 @@ static sharers find_sharers(messages *m, uint32_t axes, int slot)
 static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
 {
     double part = bytes / s->all;
-    double on_host = part * m->n_domains / (s->near + 1); /* a slot's part of each such copy of the host */
-    double far_in = on_host * (s->all - s->on_host);
-    if (m->between != ISO_BETWEEN_PEERS && s->near > 0) {
-        t->near_in += part * (s->on_host - s->in_domain);
-        t->near += on_host * s->on_host;
+    double on_host = part * m->n_domains / (s->host_domains + 1); /* a slot's part of each such copy of the host */
+    double inter_host_in = on_host * (s->all - s->on_host);
+    if (m->between != ISO_BETWEEN_PEERS && s->host_domains > 0) {
+        t->intra_host_in += part * (s->on_host - s->in_domain);
+        t->intra_host += on_host * s->on_host;
     }
     if (m->between == ISO_BETWEEN_LINKS)
-        t->area += part * (s->on_host - s->in_domain + s->in_domain * s->near);
-    t->far_in += far_in;
-    t->far_out += on_host * s->on_host * s->hosts;
-    t->area += part * s->in_domain * s->hosts + (m->into_gpus ? far_in * most_slots(m) / m->n_slots : 0);
+        t->area += part * (s->on_host - s->in_domain + s->in_domain * s->host_domains);
+    t->inter_host_in += inter_host_in;
+    t->inter_host_out += on_host * s->on_host * s->hosts;
+    t->area += part * s->in_domain * s->hosts + (m->into_gpus ? inter_host_in * most_slots(m) / m->n_slots : 0);
 }
 
 /* The messages between hosts with a slot's part of new values, of so many bytes. The first slot of a host that shares
@@ -552,10 +552,10 @@ static void route_part(messages *m, uint32_t axes, int owner, double bytes, traf
         m->met_host[host] = met;
         int to = slot_that_receives(m, host, m->source[i], owner);
         if (host == m->host) {
-            t->far_in += bytes;
+            t->inter_host_in += bytes;
             arrive(m, owner, to, bytes);
         } else {
-            t->far_out += bytes;
+            t->inter_host_out += bytes;
             leave(m, owner, to, bytes);
         }
     }
@@ -567,7 +567,7 @@ static void route_weights(messages *m, int number, traffic *t)
     const iso_bucket *bucket = &m->r->plan->buckets->buckets[number];
     uint32_t axes = iso_report_update_axes(m->r, number);
     int64_t begin, part;
-    t->far_in = t->far_out = 0;
+    t->inter_host_in = t->inter_host_out = 0;
     for (int slot = 0; slot < m->r->mesh->n_slots; slot++) {
         iso_bucket_part(bucket, m->r->mesh, slot, &begin, &part);
         if (part > 0)
@@ -606,9 +606,9 @@ static void count_weights(messages *m, const blocks *b)
     int senders;
     for (int i = 0; i < plan->buckets->count; i++) {
         traffic t = weights_traffic(m, i, &senders);
-        all.near += t.near;
-        all.far_in += t.far_in;
-        all.far_out += t.far_out;
+        all.intra_host += t.intra_host;
+        all.inter_host_in += t.inter_host_in;
+        all.inter_host_out += t.inter_host_out;
         all.area += t.area;
     }
     add_to_blocks(m, &all, b, plan->n_instructions + 1);
@@ -618,7 +618,7 @@ static void count_weights(messages *m, const blocks *b)
             continue;
         traffic t = weights_traffic(m, i, &senders);
         add_to_blocks(m, &t, b, end);
-        note_arrivals(&m->r->report->ops[end], t.far_in + t.near_in, senders);
+        note_arrivals(&m->r->report->ops[end], t.inter_host_in + t.intra_host_in, senders);
     }
 }
 
