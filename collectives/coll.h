@@ -22,8 +22,8 @@ extern "C" {
 typedef struct iso_fabric iso_fabric;
 typedef struct iso_exchange iso_exchange;
 typedef struct iso_comm iso_comm;
-typedef struct iso_watch iso_watch;   /* collectives/control/watch.h */
-typedef struct iso_device iso_device; /* runtime/base/device.h */
+typedef struct iso_watchdog iso_watchdog; /* collectives/control/watchdog.h */
+typedef struct iso_device iso_device;     /* runtime/base/device.h */
 typedef struct iso_stream iso_stream;
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
@@ -47,7 +47,7 @@ typedef struct iso_topology {
     const int *rank_of_slot;    /* [n_slots] */
     const int *host_of_rank;    /* [n_ranks], hosts numbered from 0 in order of their lowest rank */
     int n_threads;              /* threads of this rank that run slots, at least 1 */
-    iso_watch *watch;           /* records exchanges and agreements; NULL: none */
+    iso_watchdog *watchdog;     /* records exchanges and agreements; NULL: none */
     const iso_device *device;   /* of the slots: targets and areas are in its memory; NULL: the CPU */
     /* [n_slots] numbers below n_slots; a domain is on one host. NULL: the slots of a host are one domain. A rank may
      * have slots in several. */

@@ -3,16 +3,16 @@
  * All calls are collective over the communicator, except rank, size and free. NULL is one rank without MPI: its
  * calls do nothing and return ISO_OK.
  *
- * A call waits for all ranks. With a watchdog, in a program that goes on after a loss (iso_watch_goes_on), it
- * returns ISO_FAILED with the first line of the report when a rank is lost, also if it already waits, and also if it
- * makes a communicator. */
+ * A call waits for all ranks. With a watchdog, in a program that goes on after a loss (iso_watchdog_errors_return),
+ * it returns ISO_FAILED with the first line of the report when a rank is lost, also if it already waits, and also if
+ * it makes a communicator. */
 #ifndef ISO_COLL_COMM_H
 #define ISO_COLL_COMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "collectives/control/watch.h"
+#include "collectives/control/watchdog.h"
 #include "runtime/base/status.h"
 
 #ifdef __cplusplus
@@ -27,13 +27,13 @@ typedef enum iso_comm_op { ISO_COMM_SUM, ISO_COMM_MAX, ISO_COMM_MIN, ISO_COMM_OR
 /* New communicators, owned by the caller: of the ranks of an MPI_Comm, to which `mpi` points; of the ranks that pass
  * the same color, in the order of `key`; of the ranks that share memory. On an error *made is NULL. The first has
  * this watchdog, which may be NULL, the others that of `comm`. */
-iso_status iso_comm_dup(const void *mpi, const iso_watch *watch, iso_comm **made);
+iso_status iso_comm_dup(const void *mpi, const iso_watchdog *watchdog, iso_comm **made);
 iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **made);
 iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made);
 /* *comm becomes NULL. Does nothing if it is. */
 void iso_comm_free(iso_comm **comm);
 /* Gives it a watchdog. Does nothing with NULL. Local. */
-void iso_comm_set_watch(iso_comm *comm, const iso_watch *watch);
+void iso_comm_set_watch(iso_comm *comm, const iso_watchdog *watchdog);
 int iso_comm_rank(const iso_comm *comm);
 int iso_comm_size(const iso_comm *comm);
 

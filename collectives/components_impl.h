@@ -7,7 +7,8 @@
 
 #include "collectives/request_impl.h"
 
-/* module: its data of the fabric, as in Open MPI. schedule: its calls of an exchange; NULL until it executes a pull. */
+/* module: its data of the fabric, as in Open MPI. schedule: its calls of an exchange; NULL until it executes a
+ * pull. */
 typedef struct iso_coll_component {
     const char *name; /* --collectives NAME */
     /* *module: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */

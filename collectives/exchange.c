@@ -28,7 +28,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
     exchange->messages.endpoints = fabric->endpoints;
-    iso_watch_name_set(&exchange->name, what, -1, NULL);
+    iso_watchdog_name_set(&exchange->name, what, -1, NULL);
     exchange->slots = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *exchange->slots);
     exchange->next = fabric->exchanges;
     fabric->exchanges = exchange;
@@ -337,7 +337,7 @@ static iso_status place_part(const iso_request *r, int i)
     if (status != ISO_OK || !r->fresh[i])
         return status;
     return is_linked(r, i)     ? add_link_pack(r, i)
-           : r->intra_host[i]        ? add_intra_host_pack(r, i)
+           : r->intra_host[i]  ? add_intra_host_pack(r, i)
            : from.host == here ? add_pack(r, i)
                                : ISO_OK;
 }

@@ -155,7 +155,7 @@ static iso_status make_barriers(iso_fabric *fabric)
                               &fabric->flags));
     ISO_TRY(iso_window_create(NULL, ((size_t)threads + 2) * sizeof(iso_count), "the flags of threads",
                               &fabric->own_flags));
-    const atomic_int *over = iso_watch_word(fabric->channel.watch);
+    const atomic_int *over = iso_watchdog_flag(fabric->channel.watchdog);
     fabric->first_flag = before;
     fabric->host_barrier = (iso_barrier){(iso_count *)fabric->flags.base, total, crowded, over};
     fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded, over};
@@ -196,7 +196,7 @@ void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
 static iso_status join_communicators(iso_fabric *fabric, const void *communicator)
 {
     iso_channel *channel = &fabric->channel;
-    iso_status status = iso_comm_dup(communicator, channel->watch, &channel->communicator);
+    iso_status status = iso_comm_dup(communicator, channel->watchdog, &channel->communicator);
     channel->rank = iso_comm_rank(channel->communicator);
     channel->n_ranks = iso_comm_size(channel->communicator);
     return status;
@@ -238,7 +238,7 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
     fabric->channel = (iso_channel){.rank = 0, .n_ranks = 1};
-    fabric->channel.watch = topology->watch;
+    fabric->channel.watchdog = topology->watchdog;
     iso_status status = communicator ? join_communicators(fabric, communicator) : ISO_OK;
     if (status == ISO_OK)
         status = fabric_build(fabric, topology);

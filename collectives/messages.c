@@ -260,7 +260,7 @@ iso_status iso_messages_progress(iso_messages *messages, int *done)
 
 /* Tests again after an error, because other ranks may wait for requests that are still in progress. Gives up
  * if the transport keeps failing, or after a loss. */
-iso_status iso_messages_finish(iso_messages *messages, const iso_watch *watch, bool crowded)
+iso_status iso_messages_finish(iso_messages *messages, const iso_watchdog *watchdog, bool crowded)
 {
     iso_patience patience = {0};
     iso_status status = ISO_OK;
@@ -271,7 +271,7 @@ iso_status iso_messages_finish(iso_messages *messages, const iso_watch *watch, b
         status = status == ISO_OK ? tested : status;
         if (done)
             break;
-        iso_status lost = iso_watch_check(watch);
+        iso_status lost = iso_watchdog_check(watchdog);
         if (lost != ISO_OK)
             return lost;
         iso_patience_pass(&patience, crowded);

@@ -23,7 +23,7 @@ typedef struct iso_request {
     int *part;             /* [count] the message fragment that carries a node; -1: not in a message of this
                              host */
     bool *fresh;           /* [count] it is the first request for this node */
-    bool *intra_host;            /* [count] the fragment comes from another domain of the slot's host */
+    bool *intra_host;      /* [count] the fragment comes from another domain of the slot's host */
     int component, result; /* result: what a component brings; -1: the sources are gathered */
 } iso_request;
 

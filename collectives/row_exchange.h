@@ -1,5 +1,5 @@
-/* An exchange of rows that are distributed over the ranks: rank 0 has the first rows, rank 1 the next, and so on; a rank
- * may have none. A rank fetches rows of other ranks by number. */
+/* An exchange of rows that are distributed over the ranks: rank 0 has the first rows, rank 1 the next, and so on;
+ * a rank may have none. A rank fetches rows of other ranks by number. */
 #ifndef ISO_COLL_ROW_EXCHANGE_H
 #define ISO_COLL_ROW_EXCHANGE_H
 
@@ -20,7 +20,7 @@ typedef void (*iso_pack_row)(const void *share, int64_t row, void *out);
 /* `communicator` points to an MPI_Comm (NULL: one rank). rows: of this rank's share, which is lent.
  * ISO_INVALID if the total number of rows overflows. Collective; all ranks get the same status. */
 iso_status iso_row_exchange_create(iso_context *ctx, void *communicator, int64_t rows, size_t row_bytes,
-                             iso_pack_row pack, const void *share, iso_row_exchange **exchange);
+                                   iso_pack_row pack, const void *share, iso_row_exchange **exchange);
 /* Does nothing with NULL. Local. */
 void iso_row_exchange_destroy(iso_row_exchange *exchange);
 /* [n_ranks + 1]: rank r has the rows [first[r], first[r + 1]). Lent. */

@@ -276,7 +276,7 @@ static void note_failure(iso_fabric *fabric, iso_status status)
 /* Whether the watchdog has reported a loss: other ranks may be gone, and messages never arrive. */
 static bool is_lost(const iso_fabric *fabric)
 {
-    const atomic_int *word = iso_watch_word(fabric->channel.watch);
+    const atomic_int *word = iso_watchdog_flag(fabric->channel.watchdog);
     return word && atomic_load_explicit(word, memory_order_acquire);
 }
 
@@ -406,10 +406,10 @@ static void finish_linked(iso_exchange *exchange)
 /* A barrier of the host, whose time counts as a wait. */
 static void timed_barrier(iso_fabric *fabric, int thread)
 {
-    int64_t begun = thread == 0 ? iso_watch_time(fabric->channel.watch) : 0;
+    int64_t begun = thread == 0 ? iso_watchdog_time(fabric->channel.watchdog) : 0;
     iso_fabric_barrier(fabric, thread);
     if (thread == 0)
-        iso_watch_wait_done(fabric->channel.watch, begun);
+        iso_watchdog_wait_done(fabric->channel.watchdog, begun);
 }
 
 /* Lets the streams for packing and receiving wait for the slots' streams, on a device that gathers. Packed and
@@ -432,7 +432,7 @@ static void run_start(iso_exchange *exchange, int thread)
 {
     iso_fabric *fabric = exchange->fabric;
     if (thread == 0) /* on every rank, so that all count alike */
-        iso_watch_enter_exchange(fabric->channel.watch, &exchange->name);
+        iso_watchdog_enter_exchange(fabric->channel.watchdog, &exchange->name);
     if (!exchange->active)
         return;
     if (thread == 0 && exchange->overwrites)
@@ -463,7 +463,7 @@ void iso_exchange_start(iso_exchange *exchange, int thread)
 {
     run_start(exchange, thread);
     if (thread == 0)
-        iso_watch_leave(exchange->fabric->channel.watch);
+        iso_watchdog_leave(exchange->fabric->channel.watchdog);
 }
 
 static void take_from_under_way(iso_exchange *exchange)
@@ -480,14 +480,15 @@ static void run_wait(iso_exchange *exchange, int thread)
     if (!exchange->active)
         return;
     if (thread == 0 && exchange->communicates) {
-        int64_t begun = iso_watch_time(exchange->fabric->channel.watch);
+        int64_t begun = iso_watchdog_time(exchange->fabric->channel.watchdog);
         finish_linked(exchange);
         finish_components(exchange);
-        run_check(exchange->fabric, iso_messages_finish(&exchange->messages, exchange->fabric->channel.watch,
-                                                        exchange->fabric->host_barrier.crowded));
+        run_check(exchange->fabric,
+                  iso_messages_finish(&exchange->messages, exchange->fabric->channel.watchdog,
+                                      exchange->fabric->host_barrier.crowded));
         if (exchange->on_device)
             run_check(exchange->fabric, iso_endpoints_received(exchange->fabric));
-        iso_watch_wait_done(exchange->fabric->channel.watch, begun);
+        iso_watchdog_wait_done(exchange->fabric->channel.watchdog, begun);
         if (!exchange->arrived)
             exchange->arrived = iso_clock_ns();
         if (is_lost(exchange->fabric)) /* messages may be under way for ever */
@@ -502,7 +503,7 @@ static void run_wait(iso_exchange *exchange, int thread)
 void iso_exchange_wait(iso_exchange *exchange, int thread)
 {
     if (thread == 0)
-        iso_watch_wait(exchange->fabric->channel.watch, &exchange->name);
+        iso_watchdog_wait(exchange->fabric->channel.watchdog, &exchange->name);
     run_wait(exchange, thread);
 }
 
@@ -539,7 +540,7 @@ void iso_exchange_end(iso_exchange *exchange, int thread)
     if (exchange->active && (iso_exchange_is_awaited(exchange) || has_arrivals(exchange)))
         timed_barrier(exchange->fabric, thread);
     if (thread == 0)
-        iso_watch_leave(exchange->fabric->channel.watch);
+        iso_watchdog_leave(exchange->fabric->channel.watchdog);
 }
 
 static void run_count(const iso_exchange *exchange, int local, const iso_pull *pull, int64_t elements)

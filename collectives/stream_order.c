@@ -88,7 +88,7 @@ static bool can_order(const iso_fabric *fabric)
 {
     return fabric->topology.device->gather && fabric->topology.device->create_shared_event &&
            fabric->topology.n_slots > 1 &&
-           !(iso_comm_size(fabric->host) > 1 && iso_watch_goes_on(fabric->channel.watch));
+           !(iso_comm_size(fabric->host) > 1 && iso_watchdog_errors_return(fabric->channel.watchdog));
 }
 
 iso_status iso_order_open(iso_fabric *fabric)

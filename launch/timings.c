@@ -136,6 +136,6 @@ iso_callback *iso_timings_file(iso_context *ctx, const char *path, double readin
     if (t)
         *t = (timings){.ctx = ctx, .path = path, .reading = reading};
     return iso_callback_create(.train_begin = timings_train_begin, .epoch_begin = epoch_begin,
-                               .epoch_end = timings_epoch_end, .batch_end = timings_batch_end, .collective = true,
-                               .async = true, .user = t, .destroy = timings_destroy);
+                               .epoch_end = timings_epoch_end, .batch_end = timings_batch_end,
+                               .collective = true, .async = true, .user = t, .destroy = timings_destroy);
 }

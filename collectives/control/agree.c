@@ -82,12 +82,13 @@ iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, c
         return status;
     if (status != ISO_OK)
         snprintf(mine, sizeof mine, "%s", iso_error_message());
-    iso_status reported = iso_watch_enter_named(channel->watch, "the agreement at the end of", -1, where);
+    iso_status reported =
+        iso_watchdog_enter_named(channel->watchdog, "the agreement at the end of", -1, where);
     if (reported == ISO_OK)
         reported = failing_rank(channel, status, &failing);
     if (reported == ISO_OK && failing >= 0)
         reported = share_failure(channel, failing, status, &agreed);
-    iso_watch_leave(channel->watch);
+    iso_watchdog_leave(channel->watchdog);
     if (reported == ISO_OK)
         return agreed;
     return status == ISO_OK ? reported : iso_error(status, "%s", mine);
@@ -194,12 +195,12 @@ iso_status iso_agree_same(iso_context *ctx, const char *what, uint64_t value, co
         return ISO_OK;
     uint64_t least[2] = {value, ~value};
     iso_status status = ISO_OK;
-    ISO_TRY(iso_watch_enter_named(channel->watch, "the comparison of", -1, what));
+    ISO_TRY(iso_watchdog_enter_named(channel->watchdog, "the comparison of", -1, what));
     ISO_TRY(iso_comm_reduce(channel->communicator, ISO_COMM_MIN, ISO_COMM_U64, least, 2));
     if (least[0] != ~least[1])
         status = report_difference(channel, what, value, text);
 done:
-    iso_watch_leave(channel->watch);
+    iso_watchdog_leave(channel->watchdog);
     return status;
 }
 
@@ -240,10 +241,10 @@ iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *
     if (status != ISO_INVALID || agree_is_alone(channel))
         return status;
     int64_t most = count_lines(lines);
-    status = iso_watch_enter_named(channel->watch, "the comparison of the lines of", -1, what);
+    status = iso_watchdog_enter_named(channel->watchdog, "the comparison of the lines of", -1, what);
     if (status == ISO_OK)
         status = iso_comm_reduce(channel->communicator, ISO_COMM_MAX, ISO_COMM_I64, &most, 1);
-    iso_watch_leave(channel->watch);
+    iso_watchdog_leave(channel->watchdog);
     if (status != ISO_OK)
         return status;
     for (int64_t i = 0; i < most; i++) {

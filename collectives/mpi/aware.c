@@ -51,7 +51,7 @@ static iso_status refuse(void)
 /* ---- what it does ---- */
 
 typedef struct ring {
-    const iso_watch *watch;
+    const iso_watchdog *watchdog;
     MPI_Comm comm;
     int rank, next, before; /* sends to `next` */
     iso_stream *stream;
@@ -84,7 +84,7 @@ static iso_status pass(const ring *r, size_t bytes)
     iso_status status = ISO_OK;
     ISO_TRY(ISO_MPI(MPI_Irecv(r->received, (int)bytes, MPI_BYTE, r->before, 0, r->comm, &request[0])));
     ISO_TRY(ISO_MPI(MPI_Isend(r->sent, (int)bytes, MPI_BYTE, r->next, 0, r->comm, &request[1])));
-    ISO_TRY(iso_mpi_await(r->watch, 2, request, MPI_STATUSES_IGNORE));
+    ISO_TRY(iso_mpi_await(r->watchdog, 2, request, MPI_STATUSES_IGNORE));
     ISO_TRY(iso_device_read(r->stream, r->come, r->received, bytes));
     status = compare(r, bytes);
 done:
@@ -125,7 +125,7 @@ static void release(const iso_device *device, ring *r)
 iso_status iso_mpi_probe_device(const iso_channel *channel, const iso_device *device)
 {
     int rank = channel->rank, ranks = channel->n_ranks;
-    ring r = {.watch = channel->watch,
+    ring r = {.watchdog = channel->watchdog,
               .comm = iso_mpi_of(channel->communicator),
               .rank = rank,
               .next = (rank + 1) % ranks,

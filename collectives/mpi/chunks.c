@@ -13,7 +13,7 @@
 typedef struct transfer {
     const iso_message *message;
     bool received;
-    int earlier; /* the transfer before it with the same peer, in the same direction: MPI matches them in this order; -1 */
+    int earlier; /* the previous transfer with this peer in this direction: MPI matches them in order; -1: none */
     int chunks, buffers;
     size_t chunk;
     MPI_Request *requests;    /* [chunks] */

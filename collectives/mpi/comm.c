@@ -13,7 +13,7 @@
 struct iso_comm {
     MPI_Comm mpi; /* MPI_COMM_NULL if there is a part */
     int rank, size;
-    const iso_watch *watch;
+    const iso_watchdog *watchdog;
     iso_mpi_part *part; /* these ranks have no communicator of MPI; or NULL */
     MPI_Comm whole;     /* that in which they are a part */
 };
@@ -32,14 +32,14 @@ void *iso_mpi_address(iso_comm *comm)
 
 /* Takes over a communicator that was made. status: of the call that made it. Without memory it is left, because
  * freeing it is collective. */
-static iso_status adopt(iso_status status, MPI_Comm mpi, const iso_watch *watch, iso_comm **made)
+static iso_status adopt(iso_status status, MPI_Comm mpi, const iso_watchdog *watchdog, iso_comm **made)
 {
     iso_comm *comm = status == ISO_OK ? iso_new(sizeof *comm) : NULL;
     *made = NULL;
     if (!comm)
         return status == ISO_OK ? iso_no_memory("a communicator") : status;
     comm->mpi = mpi;
-    comm->watch = watch;
+    comm->watchdog = watchdog;
     ISO_TRY(ISO_MPI(MPI_Comm_rank(mpi, &comm->rank)));
     ISO_TRY(ISO_MPI(MPI_Comm_size(mpi, &comm->size)));
     *made = comm;
@@ -49,11 +49,11 @@ done:
     return status;
 }
 
-iso_status iso_comm_dup(const void *mpi, const iso_watch *watch, iso_comm **made)
+iso_status iso_comm_dup(const void *mpi, const iso_watchdog *watchdog, iso_comm **made)
 {
     MPI_Comm fresh;
-    iso_status status = iso_mpi_dup_on(watch, *(const MPI_Comm *)mpi, &fresh);
-    return adopt(status, fresh, watch, made);
+    iso_status status = iso_mpi_dup_on(watchdog, *(const MPI_Comm *)mpi, &fresh);
+    return adopt(status, fresh, watchdog, made);
 }
 
 iso_status iso_mpi_split_as(MPI_Comm communicator, int color, int key, iso_comm **made)
@@ -69,8 +69,8 @@ static iso_status adopt_part(const iso_comm *comm, const iso_mpi_choice *choices
     iso_comm *part = iso_new(sizeof *part);
     if (!part)
         return iso_no_memory("a communicator");
-    *part =
-        (iso_comm){.mpi = MPI_COMM_NULL, .watch = comm->watch, .whole = comm->part ? comm->whole : comm->mpi};
+    *part = (iso_comm){
+        .mpi = MPI_COMM_NULL, .watchdog = comm->watchdog, .whole = comm->part ? comm->whole : comm->mpi};
     part->part = iso_mpi_part_create(part->whole, choices, comm->size, comm->rank);
     if (!part->part) {
         iso_free(part);
@@ -108,7 +108,7 @@ static iso_status split_mpi(const iso_comm *comm, int color, int key, iso_comm *
 {
     iso_status status = iso_mpi_split_as(comm->mpi, color, key, made);
     if (*made)
-        (*made)->watch = comm->watch;
+        (*made)->watchdog = comm->watchdog;
     return status;
 }
 
@@ -117,8 +117,8 @@ iso_status iso_comm_split(const iso_comm *comm, int color, int key, iso_comm **m
     *made = NULL;
     if (!comm)
         return ISO_OK;
-    return iso_watch_goes_on(comm->watch) ? split_off(comm, color, key, made)
-                                          : split_mpi(comm, color, key, made);
+    return iso_watchdog_errors_return(comm->watchdog) ? split_off(comm, color, key, made)
+                                                      : split_mpi(comm, color, key, made);
 }
 
 iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_comm **made)
@@ -126,7 +126,7 @@ iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_
     *made = NULL;
     if (!comm)
         return ISO_OK;
-    iso_status status = iso_mpi_gate(comm->watch, comm->mpi);
+    iso_status status = iso_mpi_gate(comm->watchdog, comm->mpi);
     return status == ISO_OK ? split_mpi(comm, color, key, made) : status;
 }
 
@@ -144,10 +144,10 @@ iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
     *made = NULL;
     if (!comm)
         return ISO_OK;
-    if (iso_watch_goes_on(comm->watch))
+    if (iso_watchdog_errors_return(comm->watchdog))
         return split_off(comm, machine_color(), key, made);
     iso_status status = iso_mpi_split_shared(comm->mpi, key, &fresh);
-    return adopt(status, fresh, comm->watch, made);
+    return adopt(status, fresh, comm->watchdog, made);
 }
 
 void iso_comm_free(iso_comm **comm)
@@ -160,10 +160,10 @@ void iso_comm_free(iso_comm **comm)
     *comm = NULL;
 }
 
-void iso_comm_set_watch(iso_comm *comm, const iso_watch *watch)
+void iso_comm_set_watch(iso_comm *comm, const iso_watchdog *watchdog)
 {
     if (comm)
-        comm->watch = watch;
+        comm->watchdog = watchdog;
 }
 
 int iso_comm_rank(const iso_comm *comm)
@@ -188,8 +188,8 @@ iso_status iso_comm_barrier(const iso_comm *comm)
 {
     if (!comm)
         return ISO_OK;
-    return comm->part ? iso_mpi_part_gather_all(comm->part, comm->watch, NULL, 0, NULL)
-                      : iso_mpi_barrier(comm->watch, comm->mpi);
+    return comm->part ? iso_mpi_part_gather_all(comm->part, comm->watchdog, NULL, 0, NULL)
+                      : iso_mpi_barrier(comm->watchdog, comm->mpi);
 }
 
 iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t bytes)
@@ -197,8 +197,8 @@ iso_status iso_comm_broadcast(const iso_comm *comm, int root, void *data, size_t
     iso_status status = check_bytes(bytes);
     if (!comm || status != ISO_OK)
         return status;
-    return comm->part ? iso_mpi_part_broadcast(comm->part, comm->watch, root, data, bytes)
-                      : iso_mpi_broadcast(comm->watch, data, (int)bytes, MPI_BYTE, root, comm->mpi);
+    return comm->part ? iso_mpi_part_broadcast(comm->part, comm->watchdog, root, data, bytes)
+                      : iso_mpi_broadcast(comm->watchdog, data, (int)bytes, MPI_BYTE, root, comm->mpi);
 }
 
 iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t bytes, void *all)
@@ -207,9 +207,9 @@ iso_status iso_comm_gather_all(const iso_comm *comm, const void *mine, size_t by
     if (status != ISO_OK)
         return status;
     if (comm && comm->part)
-        return iso_mpi_part_gather_all(comm->part, comm->watch, mine, bytes, all);
+        return iso_mpi_part_gather_all(comm->part, comm->watchdog, mine, bytes, all);
     if (comm)
-        return iso_mpi_gather_all(comm->watch, mine, (int)bytes, all, comm->mpi);
+        return iso_mpi_gather_all(comm->watchdog, mine, (int)bytes, all, comm->mpi);
     memcpy(all, mine, bytes);
     return ISO_OK;
 }
@@ -235,8 +235,8 @@ iso_status iso_comm_reduce(const iso_comm *comm, iso_comm_op op, iso_comm_type t
     if (!comm)
         return ISO_OK;
     return comm->part
-               ? iso_mpi_part_reduce(comm->part, comm->watch, mpi_op(op), mpi_type(type), values, count)
-               : iso_mpi_all_reduce(comm->watch, MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op),
+               ? iso_mpi_part_reduce(comm->part, comm->watchdog, mpi_op(op), mpi_type(type), values, count)
+               : iso_mpi_all_reduce(comm->watchdog, MPI_IN_PLACE, values, count, mpi_type(type), mpi_op(op),
                                     comm->mpi);
 }
 
@@ -255,8 +255,8 @@ iso_status iso_comm_sum_before(const iso_comm *comm, int value, int *before)
     if (!comm)
         return ISO_OK;
     if (comm->part)
-        return iso_mpi_part_sum_before(comm->part, comm->watch, value, before);
-    iso_status status = iso_mpi_sum_before(comm->watch, &value, before, comm->mpi);
+        return iso_mpi_part_sum_before(comm->part, comm->watchdog, value, before);
+    iso_status status = iso_mpi_sum_before(comm->watchdog, &value, before, comm->mpi);
     if (comm->rank == 0)
         *before = 0;
     return status;

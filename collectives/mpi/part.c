@@ -134,17 +134,17 @@ done:
 }
 
 /* Passes rows of `room` between the ranks: that of `root`, or (-1) those of all ranks. */
-static iso_status pass_chunk(iso_mpi_part *part, const iso_watch *watch, int root, int bytes)
+static iso_status pass_chunk(iso_mpi_part *part, const iso_watchdog *watchdog, int root, int bytes)
 {
     int count;
-    iso_status status = iso_watch_check(watch);
+    iso_status status = iso_watchdog_check(watchdog);
     if (part->abandoned)
         status = iso_error(ISO_FAILED, "an earlier call of these ranks has failed");
     if (status != ISO_OK)
         return status;
     status = start_chunk(part, root, bytes, &count);
     if (status == ISO_OK)
-        status = iso_mpi_await(watch, count, part->requests, MPI_STATUSES_IGNORE);
+        status = iso_mpi_await(watchdog, count, part->requests, MPI_STATUSES_IGNORE);
     part->abandoned = status != ISO_OK;
     return status;
 }
@@ -154,15 +154,15 @@ static size_t chunk_at(size_t at, size_t bytes)
     return bytes - at < CHUNK ? bytes - at : CHUNK;
 }
 
-iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, const void *mine, size_t bytes,
-                                   void *all)
+iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watchdog *watchdog, const void *mine,
+                                   size_t bytes, void *all)
 {
     size_t at = 0;
     do {
         size_t chunk = chunk_at(at, bytes);
         if (chunk > 0)
             memcpy(part->room + (size_t)part->rank * CHUNK, (const char *)mine + at, chunk);
-        iso_status status = pass_chunk(part, watch, -1, (int)chunk);
+        iso_status status = pass_chunk(part, watchdog, -1, (int)chunk);
         if (status != ISO_OK)
             return status;
         for (int rank = 0; rank < part->size && chunk > 0; rank++)
@@ -172,14 +172,14 @@ iso_status iso_mpi_part_gather_all(iso_mpi_part *part, const iso_watch *watch, c
     return ISO_OK;
 }
 
-iso_status iso_mpi_part_broadcast(iso_mpi_part *part, const iso_watch *watch, int root, void *data,
+iso_status iso_mpi_part_broadcast(iso_mpi_part *part, const iso_watchdog *watchdog, int root, void *data,
                                   size_t bytes)
 {
     char *room = part->room + (size_t)root * CHUNK;
     for (size_t at = 0; at < bytes;) {
         size_t chunk = chunk_at(at, bytes);
         memcpy(room, (char *)data + at, chunk); /* the others' is replaced */
-        iso_status status = pass_chunk(part, watch, root, (int)chunk);
+        iso_status status = pass_chunk(part, watchdog, root, (int)chunk);
         if (status != ISO_OK)
             return status;
         memcpy((char *)data + at, room, chunk);
@@ -189,11 +189,11 @@ iso_status iso_mpi_part_broadcast(iso_mpi_part *part, const iso_watch *watch, in
 }
 
 /* values: of this rank on entry, their reduction afterwards. */
-static iso_status reduce_chunk(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
+static iso_status reduce_chunk(iso_mpi_part *part, const iso_watchdog *watchdog, MPI_Op op, MPI_Datatype type,
                                void *values, int count, size_t bytes)
 {
     memcpy(part->room + (size_t)part->rank * CHUNK, values, bytes);
-    iso_status status = pass_chunk(part, watch, -1, (int)bytes);
+    iso_status status = pass_chunk(part, watchdog, -1, (int)bytes);
     if (status == ISO_OK)
         memcpy(values, part->room, bytes);
     int tries = 0;
@@ -204,7 +204,7 @@ static iso_status reduce_chunk(iso_mpi_part *part, const iso_watch *watch, MPI_O
     return status;
 }
 
-iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watch *watch, MPI_Op op, MPI_Datatype type,
+iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watchdog *watchdog, MPI_Op op, MPI_Datatype type,
                                void *values, int count)
 {
     int size, tries = 0;
@@ -214,17 +214,17 @@ iso_status iso_mpi_part_reduce(iso_mpi_part *part, const iso_watch *watch, MPI_O
     while (again(status, &tries));
     for (int at = 0; at < count && status == ISO_OK;) {
         int some = count - at < CHUNK / size ? count - at : CHUNK / size;
-        status = reduce_chunk(part, watch, op, type, (char *)values + (size_t)at * (size_t)size, some,
+        status = reduce_chunk(part, watchdog, op, type, (char *)values + (size_t)at * (size_t)size, some,
                               (size_t)some * (size_t)size);
         at += some;
     }
     return status;
 }
 
-iso_status iso_mpi_part_sum_before(iso_mpi_part *part, const iso_watch *watch, int value, int *before)
+iso_status iso_mpi_part_sum_before(iso_mpi_part *part, const iso_watchdog *watchdog, int value, int *before)
 {
     memcpy(part->room + (size_t)part->rank * CHUNK, &value, sizeof value);
-    iso_status status = pass_chunk(part, watch, -1, sizeof value);
+    iso_status status = pass_chunk(part, watchdog, -1, sizeof value);
     *before = 0;
     for (int rank = 0; rank < part->rank && status == ISO_OK; rank++) {
         memcpy(&value, part->room + (size_t)rank * CHUNK, sizeof value);

@@ -33,7 +33,7 @@ typedef struct answer {
 } answer;
 
 struct iso_row_exchange {
-    iso_watch *watch;
+    iso_watchdog *watchdog;
     MPI_Comm communicator; /* MPI_COMM_NULL: one rank */
     bool abandoned;        /* a rank is lost: MPI may still use our memory */
     int rank, n_ranks, tag;
@@ -75,7 +75,7 @@ static iso_status next_tag(iso_row_exchange *x)
 {
     static _Atomic int used;
     int mine = atomic_load(&used), most = 0;
-    iso_status status = iso_mpi_all_reduce(x->watch, &mine, &most, 1, MPI_INT, MPI_MAX, x->communicator);
+    iso_status status = iso_mpi_all_reduce(x->watchdog, &mine, &most, 1, MPI_INT, MPI_MAX, x->communicator);
     while (mine <= most && !atomic_compare_exchange_weak(&used, &mine, most + 1))
         ;
     x->tag = FIRST_TAG + 2 * (most % TAG_PAIRS);
@@ -96,7 +96,7 @@ static iso_status connect(iso_row_exchange *x, iso_context *ctx, int64_t rows)
     x->first[x->rank + 1] = rows;
     if (x->communicator == MPI_COMM_NULL)
         return ISO_OK;
-    iso_status status = iso_mpi_gather_all(x->watch, &rows, sizeof rows, x->first + 1, x->communicator);
+    iso_status status = iso_mpi_gather_all(x->watchdog, &rows, sizeof rows, x->first + 1, x->communicator);
     if (status == ISO_OK)
         status = count_rows(x);
     if (status == ISO_OK)
@@ -106,18 +106,18 @@ static iso_status connect(iso_row_exchange *x, iso_context *ctx, int64_t rows)
 }
 
 iso_status iso_row_exchange_create(iso_context *ctx, void *communicator, int64_t rows, size_t row_bytes,
-                             iso_pack_row pack, const void *share, iso_row_exchange **exchange)
+                                   iso_pack_row pack, const void *share, iso_row_exchange **exchange)
 {
     iso_row_exchange *x = iso_new(sizeof *x);
     iso_status status = x ? ISO_OK : iso_no_memory("rows of other ranks");
     if (x) {
-        *x = (iso_row_exchange){.watch = iso_context_watch(ctx),
-                          .communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
-                          .n_ranks = 1,
-                          .row_bytes = row_bytes,
-                          .row = MPI_DATATYPE_NULL,
-                          .pack = pack,
-                          .share = share};
+        *x = (iso_row_exchange){.watchdog = iso_context_watchdog(ctx),
+                                .communicator = communicator ? *(MPI_Comm *)communicator : MPI_COMM_NULL,
+                                .n_ranks = 1,
+                                .row_bytes = row_bytes,
+                                .row = MPI_DATATYPE_NULL,
+                                .pack = pack,
+                                .share = share};
         if (communicator)
             status = ISO_MPI(MPI_Comm_rank(x->communicator, &x->rank));
         if (communicator && status == ISO_OK)
@@ -172,7 +172,8 @@ int iso_row_exchange_rank_of(const iso_row_exchange *x, int64_t row)
 
 /* ---- requests ---- */
 
-static int64_t rows_of_one(const iso_row_exchange *x, const int64_t *rows, int64_t begin, int64_t count, int *rank)
+static int64_t rows_of_one(const iso_row_exchange *x, const int64_t *rows, int64_t begin, int64_t count,
+                           int *rank)
 {
     int64_t end = begin;
     *rank = iso_row_exchange_rank_of(x, rows[begin]);
@@ -202,8 +203,7 @@ static void ask_rank(iso_row_exchange *x, int rank, const int64_t *rows, int n, 
 {
     if (!succeeds(x, ISO_MPI(MPI_Irecv(out, n, x->row, rank, x->tag + 1, x->communicator, answered))))
         *answered = MPI_REQUEST_NULL;
-    else if (!succeeds(
-                 x, ISO_MPI(MPI_Issend(rows, n, MPI_INT64_T, rank, x->tag, x->communicator, sent)))) {
+    else if (!succeeds(x, ISO_MPI(MPI_Issend(rows, n, MPI_INT64_T, rank, x->tag, x->communicator, sent)))) {
         *sent = MPI_REQUEST_NULL;
         ISO_MPI_IGNORE(MPI_Cancel(answered));
     }
@@ -237,7 +237,7 @@ static iso_status take_answers(iso_row_exchange *x, const int64_t *rows, int64_t
     iso_status status = ISO_OK;
     if (x->n_requests == 0)
         return ISO_OK;
-    succeeds(x, iso_mpi_await(x->watch, x->n_requests, x->requests + x->n_requests, x->status));
+    succeeds(x, iso_mpi_await(x->watchdog, x->n_requests, x->requests + x->n_requests, x->status));
     for (int64_t i = 0, n, number = 0; i < count && x->failed.status == ISO_OK && status == ISO_OK;
          i += n, number++) {
         n = rows_of_one(x, rows, i, count, &rank);
@@ -321,7 +321,7 @@ done:
 static void wait_for_answers(iso_row_exchange *x)
 {
     for (int i = 0; i < x->n_answers; i++)
-        succeeds(x, iso_mpi_await(x->watch, 1, &x->answers[i].request, MPI_STATUSES_IGNORE));
+        succeeds(x, iso_mpi_await(x->watchdog, 1, &x->answers[i].request, MPI_STATUSES_IGNORE));
 }
 
 /* Tests whether all requests of this rank have been received. If so it starts the barrier (*waiting); later
@@ -360,7 +360,7 @@ static void serve_all(iso_row_exchange *x)
         if (status == ISO_OK)
             status = test_round(x, &barrier, &waiting, &over);
         failures = succeeds(x, status) ? 0 : failures + 1;
-        if (iso_watch_check(x->watch) != ISO_OK)
+        if (iso_watchdog_check(x->watchdog) != ISO_OK)
             return;
         iso_patience_pass(&patience, true);
     }
@@ -383,12 +383,12 @@ iso_status iso_row_exchange_fetch(iso_row_exchange *x, const int64_t *rows, int6
     x->failed = (iso_first_error){0};
     iso_status status = ask(x, rows, count, out);
     serve_all(x);
-    iso_status lost = iso_watch_check(x->watch);
+    iso_status lost = iso_watchdog_check(x->watchdog);
     if (lost != ISO_OK)
         return abandon(x, lost);
     iso_status taken = take_answers(x, rows, count);
     wait_for_answers(x);
-    lost = iso_watch_check(x->watch);
+    lost = iso_watchdog_check(x->watchdog);
     if (lost != ISO_OK)
         return abandon(x, lost);
     if (x->failed.status != ISO_OK)

@@ -104,7 +104,7 @@ iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
         iso_status status = comms->test(comm, &done);
         if (status != ISO_OK || done)
             return status;
-        status = iso_watch_check(fabric->channel.watch);
+        status = iso_watchdog_check(fabric->channel.watchdog);
         if (status != ISO_OK)
             return status;
         if (iso_clock() - begun > joined_after)
@@ -277,17 +277,17 @@ void iso_links_abort(const iso_fabric *fabric)
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
 {
     iso_patience patience = {0};
-    iso_watch *watch = fabric->channel.watch;
+    iso_watchdog *watchdog = fabric->channel.watchdog;
     double begun = iso_clock();
-    if (fabric->failed.status != ISO_OK || iso_watch_check(watch) != ISO_OK)
+    if (fabric->failed.status != ISO_OK || iso_watchdog_check(watchdog) != ISO_OK)
         return status;
     iso_first_error_keep(&fabric->failed, status);
     iso_links_abort(fabric); /* what other parts wait for ends */
-    if (!watch)              /* this rank has all devices */
+    if (!watchdog)           /* this rank has all devices */
         return status;
     iso_warn("rank %d: %s", fabric->channel.rank, iso_error_message());
-    iso_watch_break(watch);
-    while (iso_watch_check(watch) == ISO_OK && iso_clock() - begun < reported_after)
+    iso_watchdog_devices_failed(watchdog);
+    while (iso_watchdog_check(watchdog) == ISO_OK && iso_clock() - begun < reported_after)
         iso_patience_pass(&patience, fabric->host_barrier.crowded);
     return iso_first_error_get(&fabric->failed);
 }

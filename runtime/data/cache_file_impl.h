@@ -2,8 +2,8 @@
 #ifndef ISO_DATA_CACHE_FILE_IMPL_H
 #define ISO_DATA_CACHE_FILE_IMPL_H
 
-#include "runtime/data/node_impl.h"
 #include "runtime/data/local_rows_impl.h"
+#include "runtime/data/node_impl.h"
 
 /* A node with the rows of `order` over `top` (both frozen, built and lent), read from the file at `path`. The
  * file is made first if it is missing, broken or was made from something else. The ranks of a host share its

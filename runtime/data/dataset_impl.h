@@ -4,9 +4,9 @@
 
 #include "runtime/data/data.h"
 #include "runtime/data/generator_impl.h"
+#include "runtime/data/local_rows_impl.h"
 #include "runtime/data/node_impl.h"
 #include "runtime/data/prefetch_impl.h"
-#include "runtime/data/local_rows_impl.h"
 
 struct iso_dataset {
     iso_context *ctx; /* lent; may be NULL */

@@ -137,7 +137,7 @@ static iso_status gather_locked(iso_node *node, int component, const iso_rows *r
 }
 
 static iso_status local_rows_gather(iso_node *node, int component, const iso_rows *rows, iso_dtype dtype,
-                                     void *out)
+                                    void *out)
 {
     local_rows *s = node->impl;
     pthread_rwlock_rdlock(&s->lock);
@@ -168,7 +168,7 @@ static void local_rows_destroy(iso_node *node)
 static const iso_node_ops local_rows_ops = {.gather = local_rows_gather, .destroy = local_rows_destroy};
 
 iso_status iso_local_rows_create(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
-                           const iso_memory_rows *memory, iso_node **node)
+                                 const iso_memory_rows *memory, iso_node **node)
 {
     enum { ALIGN = 8 };
     local_rows *s = iso_new(sizeof *s);
@@ -376,8 +376,8 @@ iso_status iso_row_window_fetch(iso_row_window *w, int64_t oldest, int64_t newes
     bool asks = status == ISO_OK && p;
     if (asks)
         memcpy(p->rows, w->wanted, (size_t)w->count * sizeof *p->rows);
-    iso_status fetched =
-        iso_row_exchange_fetch(s->exchange, asks ? p->rows : NULL, asks ? w->count : 0, asks ? p->data : NULL);
+    iso_status fetched = iso_row_exchange_fetch(s->exchange, asks ? p->rows : NULL, asks ? w->count : 0,
+                                                asks ? p->data : NULL);
     if (asks && fetched == ISO_OK) {
         pthread_rwlock_wrlock(&s->lock);
         p->n_rows = w->count;

@@ -10,7 +10,7 @@ typedef struct iso_row_window iso_row_window;
 /* A source of this rank's `rows` rows, which are in `memory` (owned by the source on success). Its rows have
  * numbers only after iso_local_rows_connect. Local. */
 iso_status iso_local_rows_create(const char *name, const iso_spec *spec, int64_t rows, int64_t all_rows,
-                           const iso_memory_rows *memory, iso_node **node);
+                                 const iso_memory_rows *memory, iso_node **node);
 /* Joins the ranks' shares into one source. All have the same spec. Collective; all get the same status. */
 iso_status iso_local_rows_connect(iso_context *ctx, iso_node *node);
 /* The source of a node if its rows are stored in shares, else NULL. */

@@ -568,9 +568,9 @@ static iso_status exchanges_commit(iso_plan *plan)
 {
     size_t most = (size_t)plan->n_instructions + (size_t)plan->buckets->count + 3;
     message_buffers m = {.exchange = iso_new(most * sizeof(iso_exchange *)),
-                .incoming = iso_new(most * sizeof(iso_block)),
-                .outgoing = iso_new(most * sizeof(iso_block)),
-                .device = iso_new(most * sizeof(iso_block))};
+                         .incoming = iso_new(most * sizeof(iso_block)),
+                         .outgoing = iso_new(most * sizeof(iso_block)),
+                         .device = iso_new(most * sizeof(iso_block))};
     iso_status status = m.exchange && m.incoming && m.outgoing && m.device
                             ? place_messages(plan, &m)
                             : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);

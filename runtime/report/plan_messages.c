@@ -22,10 +22,10 @@ static const double MOST_VISITS = 1 << 20;
 
 /* Bytes of one exchange. */
 typedef struct traffic {
-    double intra_host;            /* between domains of the host */
-    double intra_host_in;         /* of these, what comes to the domain */
+    double intra_host;                    /* between domains of the host */
+    double intra_host_in;                 /* of these, what comes to the domain */
     double inter_host_in, inter_host_out; /* from other hosts to the host, and back */
-    double area;            /* in the memory of the GPU of the host that has most */
+    double area;                          /* in the memory of the GPU of the host that has most */
 } traffic;
 
 /* Bytes of one exchange in the memory of a domain's GPU: messages between GPUs of the host, and of other hosts. */
@@ -407,10 +407,11 @@ static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, 
 {
     double incoming = t->inter_host_in + t->intra_host, outgoing = t->inter_host_out;
     if (m->gpus) {
-        incoming = (m->into_gpus ? 0 : t->inter_host_in) + (m->between == ISO_BETWEEN_HOST ? t->intra_host : 0);
-        outgoing = m->routes.count
-                       ? staged_routes(m)
-                       : staged_bytes(m, t->inter_host_out) + (m->into_gpus ? staged_bytes(m, t->inter_host_in) : 0);
+        incoming =
+            (m->into_gpus ? 0 : t->inter_host_in) + (m->between == ISO_BETWEEN_HOST ? t->intra_host : 0);
+        outgoing = m->routes.count ? staged_routes(m)
+                                   : staged_bytes(m, t->inter_host_out) +
+                                         (m->into_gpus ? staged_bytes(m, t->inter_host_in) : 0);
         b->gpu[number].bytes += (size_t)t->area;
     }
     b->incoming[number].bytes += (size_t)incoming;
@@ -495,7 +496,7 @@ static int most_slots(const messages *m)
 /* The slots that share an update, and so receive its new weights from each other, as one of them sees it. */
 typedef struct sharers {
     int all, on_host, in_domain; /* slots */
-    int domains, host_domains;           /* other domains: all, and those of the host */
+    int domains, host_domains;   /* other domains: all, and those of the host */
     int hosts;                   /* other hosts */
 } sharers;
 
@@ -524,7 +525,8 @@ static sharers find_sharers(messages *m, uint32_t axes, int slot)
 static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
 {
     double part = bytes / s->all;
-    double on_host = part * m->n_domains / (s->host_domains + 1); /* a slot's part of each such copy of the host */
+    double on_host =
+        part * m->n_domains / (s->host_domains + 1); /* a slot's part of each such copy of the host */
     double inter_host_in = on_host * (s->all - s->on_host);
     if (m->between != ISO_BETWEEN_PEERS && s->host_domains > 0) {
         t->intra_host_in += part * (s->on_host - s->in_domain);
@@ -534,7 +536,8 @@ static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
         t->area += part * (s->on_host - s->in_domain + s->in_domain * s->host_domains);
     t->inter_host_in += inter_host_in;
     t->inter_host_out += on_host * s->on_host * s->hosts;
-    t->area += part * s->in_domain * s->hosts + (m->into_gpus ? inter_host_in * most_slots(m) / m->n_slots : 0);
+    t->area +=
+        part * s->in_domain * s->hosts + (m->into_gpus ? inter_host_in * most_slots(m) / m->n_slots : 0);
 }
 
 /* The messages between hosts with a slot's part of new values, of so many bytes. The first slot of a host that shares

@@ -35,7 +35,7 @@ typedef enum finish_barrier {
 
 /* Waits for all ranks; at most `seconds` if that is above 0. If MPI fails or a rank is lost, *failed is the
  * error. All may arrive after the report too: a launcher that ends the job lets a stopped rank go on. */
-static finish_barrier wait_for_all(const iso_watch *watch, MPI_Request *request, double seconds,
+static finish_barrier wait_for_all(const iso_watchdog *watchdog, MPI_Request *request, double seconds,
                                    iso_status *failed)
 {
     double end = iso_clock() + seconds;
@@ -44,7 +44,7 @@ static finish_barrier wait_for_all(const iso_watch *watch, MPI_Request *request,
         if (*failed != ISO_OK && ++failures == ISO_MPI_TRIES)
             return LATE;
         if (*failed == ISO_OK) {
-            *failed = iso_watch_check(watch);
+            *failed = iso_watchdog_check(watchdog);
             if (*failed != ISO_OK)
                 return done ? LOST : LATE;
             if (done || (seconds > 0 && iso_clock() > end))
@@ -70,7 +70,7 @@ static const char *speaker(const iso_context *ctx, int rank, char *text, size_t 
 /* Whether the watchdog has reported a loss. */
 static bool is_lost(const iso_context *ctx)
 {
-    const atomic_int *word = iso_watch_word(ctx->channel.watch);
+    const atomic_int *word = iso_watchdog_flag(ctx->channel.watchdog);
     return word && atomic_load(word);
 }
 
@@ -121,16 +121,16 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     char message[4096];
     snprintf(message, sizeof message, "%s", iso_error_message());
     if (*status != ISO_OK)
-        iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_FAILS);
-    iso_status failed = iso_watch_enter_named(ctx->channel.watch, "iso_finish", -1, NULL);
+        iso_watchdog_set_phase(ctx->channel.watchdog, ISO_WATCHDOG_FAILS);
+    iso_status failed = iso_watchdog_enter_named(ctx->channel.watchdog, "iso_finish", -1, NULL);
     if (failed == ISO_OK)
         failed = ISO_MPI(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, endings, sizeof *mine, MPI_BYTE,
                                         ctx->shutdown, &request));
     finish_barrier how = failed != ISO_OK ? LOST
-                                          : wait_for_all(ctx->channel.watch, &request,
+                                          : wait_for_all(ctx->channel.watchdog, &request,
                                                          *status == ISO_OK ? 0 : patience, &failed);
     if (how == MET) {
-        iso_watch_leave(ctx->channel.watch);
+        iso_watchdog_leave(ctx->channel.watchdog);
         *status = tell(ctx, endings);
     } else if (failed != ISO_OK) /* the program's own error takes precedence */
         *status = *status == ISO_OK ? failed : iso_error(*status, "%s", message);
@@ -144,7 +144,7 @@ static finish_barrier finish_job(iso_context *ctx, iso_status *status)
 {
     iso_status met = ISO_OK;
     if (ctx->job.communicator) {
-        iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_RUNS);
+        iso_watchdog_set_phase(ctx->channel.watchdog, ISO_WATCHDOG_RUNS);
         met = iso_roles_meet(ctx);
     }
     if (met != ISO_OK) {
@@ -154,13 +154,13 @@ static finish_barrier finish_job(iso_context *ctx, iso_status *status)
         *status = *status == ISO_OK ? met : *status;
         return LATE;
     }
-    iso_watch_set_phase(ctx->channel.watch, ISO_WATCH_ENDED);
+    iso_watchdog_set_phase(ctx->channel.watchdog, ISO_WATCHDOG_ENDED);
     return MET;
 }
 
 static void free_context(iso_context *ctx)
 {
-    iso_watch_destroy(ctx->channel.watch);
+    iso_watchdog_destroy(ctx->channel.watchdog);
     iso_options_free(ctx);
     iso_tuning_choices_free(ctx);
     iso_free(ctx->host_of_rank);
@@ -195,7 +195,7 @@ static finish_barrier end_alone(const iso_context *ctx, iso_status status)
 static int exit_code(const iso_context *ctx, iso_status status)
 {
     if (ctx && is_lost(ctx))
-        return ISO_WATCH_LOST;
+        return ISO_WATCHDOG_LOST;
     bool known = status == ISO_INTERRUPTED && ctx && ctx->stop.signal > 0;
     return known ? 128 + ctx->stop.signal : iso_status_exit_code(status);
 }

@@ -367,8 +367,8 @@ iso_status iso_roles_meet(iso_context *ctx)
         if (status != ISO_OK && ++failures < ISO_MPI_TRIES)
             status = ISO_OK;
         if (status == ISO_OK && !done)
-            status = iso_watch_check(ctx->channel.watch);
-        if (status == ISO_OK && !done && iso_watch_misses(ctx->channel.watch))
+            status = iso_watchdog_check(ctx->channel.watchdog);
+        if (status == ISO_OK && !done && iso_watchdog_rank_is_missing(ctx->channel.watchdog))
             status = iso_error(ISO_FAILED, "a rank of the job has not reached iso_finish");
         if (status == ISO_OK && !done) {
             warn_of_evaluator(ctx, iso_clock() - begun, &warned);

@@ -76,18 +76,18 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
 {
     bool both = ctx->job.communicator;
     const iso_channel *all = both ? &ctx->job : &ctx->channel;
-    iso_watch_settings settings = {.host_of_rank = ctx->host_of_rank,
-                                   .n_hosts = ctx->n_hosts,
-                                   .group = (int)ctx->role,
-                                   .group_rank = ctx->channel.rank,
-                                   .group_size = ctx->channel.n_ranks,
-                                   .group_name = iso_job_has_workers(ctx) ? "evaluator" : "",
-                                   .ends_process = ctx->began_mpi,
-                                   .timeout = ctx->timeout,
-                                   .times = !strcmp(iso_option(ctx, "verbose", "1"), "2"),
-                                   .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL,
-                                   .begun = end_start,
-                                   .user = ctx};
+    iso_watchdog_settings settings = {.host_of_rank = ctx->host_of_rank,
+                                      .n_hosts = ctx->n_hosts,
+                                      .group = (int)ctx->role,
+                                      .group_rank = ctx->channel.rank,
+                                      .group_size = ctx->channel.n_ranks,
+                                      .group_name = iso_job_has_workers(ctx) ? "evaluator" : "",
+                                      .ends_process = ctx->began_mpi,
+                                      .timeout = ctx->timeout,
+                                      .times = !strcmp(iso_option(ctx, "verbose", "1"), "2"),
+                                      .timeout_aborts = iso_option(ctx, "timeout-abort", NULL) != NULL,
+                                      .begun = end_start,
+                                      .user = ctx};
     if (both) {
         status = iso_channel_agree(all, status);
         if (status == ISO_OK)
@@ -96,8 +96,8 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
     }
     iso_start_enter(ctx->start, ISO_START_WATCH);
     if (status == ISO_OK)
-        status = iso_watch_create(all, &settings, &ctx->channel.watch);
-    iso_comm_set_watch(ctx->channel.communicator, ctx->channel.watch);
+        status = iso_watchdog_create(all, &settings, &ctx->channel.watchdog);
+    iso_comm_set_watch(ctx->channel.communicator, ctx->channel.watchdog);
     return status;
 }
 
@@ -268,15 +268,15 @@ const iso_channel *iso_context_channel(const iso_context *ctx)
     return ctx ? &ctx->channel : NULL;
 }
 
-iso_watch *iso_context_watch(const iso_context *ctx)
+iso_watchdog *iso_context_watchdog(const iso_context *ctx)
 {
-    return ctx ? ctx->channel.watch : NULL;
+    return ctx ? ctx->channel.watchdog : NULL;
 }
 
 void iso_set_loss_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user)
 {
     if (!ISO_ANY_NULL(ctx))
-        iso_watch_set_tell(ctx->channel.watch, take, user);
+        iso_watchdog_set_callback(ctx->channel.watchdog, take, user);
 }
 
 void iso_agree_later(iso_context *ctx, iso_status status)
@@ -394,16 +394,16 @@ void *iso_communicator(const iso_context *ctx)
 static iso_status broadcast_from(const iso_context *ctx, int root, void *data, size_t bytes)
 {
     enum { PART = 1 << 30 };
-    iso_watch *watch = ctx->channel.watch;
-    iso_watch_name name;
-    iso_watch_name_set(&name, "a broadcast of", (int64_t)bytes, "bytes");
+    iso_watchdog *watchdog = ctx->channel.watchdog;
+    iso_watchdog_name name;
+    iso_watchdog_name_set(&name, "a broadcast of", (int64_t)bytes, "bytes");
     name.signature += (uint64_t)root;
-    iso_status status = iso_watch_enter(watch, &name);
+    iso_status status = iso_watchdog_enter(watchdog, &name);
     for (size_t at = 0; at < bytes && status == ISO_OK; at += PART) {
         size_t count = bytes - at < PART ? bytes - at : PART;
         status = iso_comm_broadcast(ctx->channel.communicator, root, (char *)data + at, count);
     }
-    iso_watch_leave(watch);
+    iso_watchdog_leave(watchdog);
     return status;
 }
 
@@ -424,10 +424,10 @@ iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
 
 static iso_status gather_all(const iso_channel *channel, const void *mine, int bytes, void *all)
 {
-    iso_status status = iso_watch_enter_named(channel->watch, "a gathering of", bytes, "bytes");
+    iso_status status = iso_watchdog_enter_named(channel->watchdog, "a gathering of", bytes, "bytes");
     if (status == ISO_OK)
         status = iso_comm_gather_all(channel->communicator, mine, (size_t)bytes, all);
-    iso_watch_leave(channel->watch);
+    iso_watchdog_leave(channel->watchdog);
     return status;
 }
 
@@ -479,14 +479,14 @@ static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datat
                                     size_t count)
 {
     enum { PART = 1 << 16, ELEMENT = 8 }; /* keeps the memory that MPI needs for a call small */
-    iso_watch *watch = ctx->channel.watch;
-    iso_status status = iso_watch_enter_named(watch, "a reduction of", (int64_t)count, "values");
+    iso_watchdog *watchdog = ctx->channel.watchdog;
+    iso_status status = iso_watchdog_enter_named(watchdog, "a reduction of", (int64_t)count, "values");
     for (size_t at = 0; at < count && status == ISO_OK; at += PART) {
         int n = count - at < PART ? (int)(count - at) : PART;
-        status = iso_mpi_all_reduce(watch, MPI_IN_PLACE, values + at * ELEMENT, n, type, op,
+        status = iso_mpi_all_reduce(watchdog, MPI_IN_PLACE, values + at * ELEMENT, n, type, op,
                                     iso_mpi_of(ctx->channel.communicator));
     }
-    iso_watch_leave(watch);
+    iso_watchdog_leave(watchdog);
     return status;
 }
 

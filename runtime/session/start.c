@@ -200,11 +200,11 @@ static void add_late(iso_text *text, const iso_start *s)
 /* Prints the report and writes it to a file; then all ranks of the host end. */
 static void start_conclude(iso_start *s, iso_text *report)
 {
-    char job[ISO_WATCH_JOB], path[1024];
+    char job[ISO_WATCHDOG_JOB], path[1024];
     if (atomic_exchange(&s->board->claimed, 1))
         return;
-    iso_watch_name_job(getenv("PMIX_NAMESPACE"), job);
-    if (iso_watch_write_report(job, s->host, iso_text_get(report), report->length, path, sizeof path))
+    iso_watchdog_name_job(getenv("PMIX_NAMESPACE"), job);
+    if (iso_watchdog_write_report(job, s->host, iso_text_get(report), report->length, path, sizeof path))
         iso_text_add(report, "isogrid:   this report is also in %s\n", path);
     else
         iso_text_add(report, "isogrid:   this report could not be written to a file: %s\n", strerror(errno));
@@ -217,7 +217,7 @@ static void start_report(iso_start *s, int lost, int announced)
     iso_text report = {0};
     iso_text_add(&report, "isogrid: error: %d of %d ranks on %s %s lost while the job starts", lost,
                  announced, s->host, lost == 1 ? "is" : "are");
-    iso_text_add(&report, "; the job ends with exit code %d\n", ISO_WATCH_LOST);
+    iso_text_add(&report, "; the job ends with exit code %d\n", ISO_WATCHDOG_LOST);
     add_entries(&report, s, true, ISO_START_OVER, "isogrid:   ", "\n");
     add_entries(&report, s, false, ISO_START_OVER, "isogrid:   ", "\n");
     start_conclude(s, &report);
@@ -234,7 +234,7 @@ static void name_late(iso_start *s)
     add_late(&text, s);
     if (s->aborts) {
         iso_text_add(&report, "isogrid: error: %s (--timeout-abort)", iso_text_get(&text));
-        iso_text_add(&report, "; the job ends with exit code %d\n", ISO_WATCH_LOST);
+        iso_text_add(&report, "; the job ends with exit code %d\n", ISO_WATCHDOG_LOST);
         start_conclude(s, &report);
     } else
         iso_warn("%s", iso_text_get(&text));
@@ -262,7 +262,7 @@ static void start_look(iso_start *s)
 static void end_if_reported(const iso_start *s)
 {
     if (atomic_load(&s->board->reported))
-        _exit(ISO_WATCH_LOST);
+        _exit(ISO_WATCHDOG_LOST);
 }
 
 static void *start_run(void *arg)
@@ -352,7 +352,7 @@ static void guard_finish(const iso_start *s)
     while (waitpid(s->guard, NULL, 0) < 0 && errno == EINTR)
         ;
     if (atomic_load(&s->board->claimed))
-        _exit(ISO_WATCH_LOST);
+        _exit(ISO_WATCHDOG_LOST);
 }
 
 /* ---- begin and end ---- */

@@ -32,9 +32,9 @@ struct iso_callback {
     iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
     /* Between batches it reads weights only after iso_graph_send_deferred_weights, on all ranks, or not at all. */
     bool sends_weights;
-    bool backup;      /* training resumes from its file rather than from those of others */
+    bool backup;           /* training resumes from its file rather than from those of others */
     uint64_t options_hash; /* a hash of the options that must be the same on every rank; 0: none */
-    const char *logs; /* the name of the value that it adds to the logs; "": none; NULL: unknown */
+    const char *logs;      /* the name of the value that it adds to the logs; "": none; NULL: unknown */
     /* Called by iso_follow on rank 0 of the evaluator; NULL: none. Local. */
     iso_status (*evaluated)(void *user, iso_context *ctx, const iso_evaluation *one);
     const char *lines; /* the path of a history file; lent by the callback */

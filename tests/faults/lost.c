@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/watch.h"
+#include "collectives/control/watchdog.h"
 #include "runtime/session/session.h"
 
 static iso_context *ctx;
@@ -33,7 +33,7 @@ static void send_signal(const char *name)
 /* Enters collective number i without waiting for other ranks. */
 static void enter(int i)
 {
-    iso_watch_enter_named(iso_context_watch(ctx), "a collective of", i, "parts");
+    iso_watchdog_enter_named(iso_context_watchdog(ctx), "a collective of", i, "parts");
 }
 
 static iso_status lose_in_turn(const char *name, int only)
@@ -44,7 +44,7 @@ static iso_status lose_in_turn(const char *name, int only)
             sleep(3); /* some heartbeats: other hosts know what these told last */
             send_signal(name);
         }
-        iso_watch_leave(iso_context_watch(ctx));
+        iso_watchdog_leave(iso_context_watchdog(ctx));
     }
     if (only == 0 && iso_rank(ctx) == 0) {
         sleep(3);

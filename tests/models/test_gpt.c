@@ -119,7 +119,8 @@ static void train(const setting *s, int steps, curve *c)
     iso_distribution *distribution = NULL;
     iso_layout_map *map = NULL;
     iso_dataset *data = NULL;
-    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = c, .collective = true), NULL};
+    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = c, .collective = true),
+                                 NULL};
     *c = (curve){0};
     check_ok(iso_mesh_create(ctx, s->mesh, &mesh));
     check_ok(iso_layout_map_create(mesh, &map));

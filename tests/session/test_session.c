@@ -11,7 +11,7 @@
 
 #include "collectives/coll.h"
 #include "collectives/control/control.h"
-#include "collectives/control/watch.h"
+#include "collectives/control/watchdog.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/remote_error.h"
 #include "runtime/session/session_mpi.h"
@@ -443,7 +443,7 @@ static iso_status fail_with_a_fabric(bool second)
                              .rank_of_slot = slots,
                              .host_of_rank = hosts,
                              .n_threads = 1,
-                             .watch = iso_context_watch(ctx)};
+                             .watchdog = iso_context_watchdog(ctx)};
     iso_fabric *fabric = NULL;
     iso_status status = iso_fabric_create(&topology, iso_communicator(ctx), NULL, NULL, &fabric);
     if (status == ISO_OK)

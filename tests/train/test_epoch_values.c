@@ -115,7 +115,8 @@ static void check_mesh(const char *axes, placing how, int batch_size)
     check_ok(data_parallel_place(ctx, axes, how, &mesh, &distribution));
     iso_model *model = make_model(distribution);
     iso_dataset *data = make_data(batch_size);
-    iso_callback *watch = iso_callback_create(.batch_end = batch_end, .collective = true, .user = &batch_size);
+    iso_callback *watch =
+        iso_callback_create(.batch_end = batch_end, .collective = true, .user = &batch_size);
     check_ok(iso_fit(model, data, .epochs = 2, .callbacks = (iso_callback *[]){watch, NULL},
                      .history = &history, .verbose = ISO_ZERO));
     for (int epoch = 0; epoch < 2; epoch++) {

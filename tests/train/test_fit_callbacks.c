@@ -21,8 +21,8 @@ static iso_distribution *distribution;
 typedef struct record {
     char calls[200];
     int length, stop_after, stop_in, fail_in, destroyed;
-    bool alone; /* only one rank stops or fails: */
-    int who;    /* so many before the last one */
+    bool alone;      /* only one rank stops or fails: */
+    int who;         /* so many before the last one */
     bool collective; /* what the callback says of itself */
 } record;
 
@@ -91,11 +91,11 @@ static iso_status run_with(record *r)
 {
     iso_model *model = linear_model_compiled(ctx, iso_sgd(0.1), distribution);
     iso_dataset *data = linear_data(ctx, LINEAR_ROWS, NULL, NULL, 32);
-    iso_callback *callbacks[] = {iso_callback_create(.train_begin = train_begin, .train_end = train_end,
-                                                     .epoch_begin = epoch_begin, .epoch_end = epoch_end,
-                                                     .batch_begin = batch_begin, .batch_end = batch_end,
-                                                     .collective = r->collective, .user = r, .destroy = destroy),
-                                 NULL};
+    iso_callback *callbacks[] = {
+        iso_callback_create(.train_begin = train_begin, .train_end = train_end, .epoch_begin = epoch_begin,
+                            .epoch_end = epoch_end, .batch_begin = batch_begin, .batch_end = batch_end,
+                            .collective = r->collective, .user = r, .destroy = destroy),
+        NULL};
     iso_status status = iso_fit(model, data, .epochs = 3, .callbacks = callbacks, .verbose = ISO_ZERO);
     ck_assert_int_eq(r->destroyed, 1);
     iso_dataset_destroy(data);

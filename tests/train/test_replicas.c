@@ -192,8 +192,8 @@ static void distribute(training *t, iso_mesh **mesh, iso_layout_map **map, iso_d
 
 static iso_status fit(training *t, iso_model *model, iso_dataset *data)
 {
-    iso_callback *list[4] = {
-        iso_callback_create(.batch_end = after_step, .epoch_end = after_epoch, .collective = true, .user = t)};
+    iso_callback *list[4] = {iso_callback_create(.batch_end = after_step, .epoch_end = after_epoch,
+                                                 .collective = true, .user = t)};
     int count = 1;
     if (t->checkpoint)
         list[count++] = iso_model_checkpoint(t->checkpoint, .save_freq = t->save_freq);

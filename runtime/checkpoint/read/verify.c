@@ -93,7 +93,7 @@ static iso_status is_verified_everywhere(const iso_saved_file *f, bool *verified
     *verified = is_verified(f);
     if (iso_ranks(f->ctx) == 1)
         return ISO_OK;
-    return iso_mpi_all_reduce(iso_context_watch(f->ctx), MPI_IN_PLACE, verified, 1, MPI_C_BOOL, MPI_LAND,
+    return iso_mpi_all_reduce(iso_context_watchdog(f->ctx), MPI_IN_PLACE, verified, 1, MPI_C_BOOL, MPI_LAND,
                               *(MPI_Comm *)iso_communicator(f->ctx));
 }
 
@@ -118,7 +118,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
         status = sum_share(f, iso_rank(f->ctx), ranks, sums);
     ISO_TRY(iso_agree(f->ctx, status));
     if (ranks > 1)
-        ISO_TRY(iso_mpi_all_reduce(iso_context_watch(f->ctx), MPI_IN_PLACE, sums, f->record.n_tensors,
+        ISO_TRY(iso_mpi_all_reduce(iso_context_watchdog(f->ctx), MPI_IN_PLACE, sums, f->record.n_tensors,
                                    MPI_UINT32_T, MPI_BXOR, *(MPI_Comm *)iso_communicator(f->ctx)));
     status = verify_compare(f, sums);
     f->verified = status == ISO_OK;

@@ -133,7 +133,7 @@ void iso_save_by_mpio(iso_saver *saver, const iso_file_spec *spec)
     iso_status status = saver->rank == 0 ? iso_save_begin_file(saver) : ISO_OK;
     int good = status == ISO_OK;
     iso_status reported =
-        iso_mpi_broadcast(iso_context_watch(saver->ctx), &good, 1, MPI_INT, 0, saver->communicator);
+        iso_mpi_broadcast(iso_context_watchdog(saver->ctx), &good, 1, MPI_INT, 0, saver->communicator);
     if (status == ISO_OK)
         status = reported;
     if (!good || reported != ISO_OK)

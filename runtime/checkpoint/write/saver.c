@@ -71,7 +71,7 @@ static iso_status join_ranks(iso_saver *saver)
     if (!communicator)
         return ISO_OK;
     iso_status status =
-        iso_mpi_dup_on(iso_context_watch(saver->ctx), *(MPI_Comm *)communicator, &saver->communicator);
+        iso_mpi_dup_on(iso_context_watchdog(saver->ctx), *(MPI_Comm *)communicator, &saver->communicator);
     return status != ISO_OK ? status : ISO_MPI(MPI_Op_create(join_reports, 1, &saver->join));
 }
 
@@ -290,7 +290,7 @@ static void settle(iso_saver *saver)
 {
     while (saver->phase != ISO_SAVE_NONE)
         if (!go_on(saver)) {
-            if (iso_watch_check(iso_context_watch(saver->ctx)) != ISO_OK)
+            if (iso_watchdog_check(iso_context_watchdog(saver->ctx)) != ISO_OK)
                 abandon(saver);
             nanosleep(&nap, NULL);
         }
@@ -300,7 +300,7 @@ static iso_status wait_for_save(iso_saver *saver)
 {
     settle(saver);
     if (saver->abandoned)
-        return iso_watch_check(iso_context_watch(saver->ctx));
+        return iso_watchdog_check(iso_context_watchdog(saver->ctx));
     iso_status status = saver->unreported ? saver->result : ISO_OK;
     saver->unreported = false;
     return status == ISO_OK ? ISO_OK : iso_error(status, "%s", saver->message);
@@ -391,8 +391,8 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
     uint64_t word[6] = {status != ISO_OK, *fresh, structure, ~structure, name, ~name};
     iso_status met = ISO_OK;
     if (!is_alone(saver))
-        met = iso_mpi_all_reduce(iso_context_watch(saver->ctx), MPI_IN_PLACE, word, 6, MPI_UINT64_T, MPI_MAX,
-                                 saver->communicator);
+        met = iso_mpi_all_reduce(iso_context_watchdog(saver->ctx), MPI_IN_PLACE, word, 6, MPI_UINT64_T,
+                                 MPI_MAX, saver->communicator);
     if (met != ISO_OK)
         return met;
     if (word[0])
@@ -460,7 +460,7 @@ static iso_status share_out(iso_saver *saver, const iso_file_spec *spec, const i
         status = iso_save_parts_make(spec, shards, is_chief(saver), &saver->parts, covered);
     ISO_TRY(iso_agree(saver->ctx, status));
     if (!is_alone(saver))
-        ISO_TRY(iso_mpi_all_reduce(iso_context_watch(saver->ctx), MPI_IN_PLACE, covered, spec->n_tensors,
+        ISO_TRY(iso_mpi_all_reduce(iso_context_watchdog(saver->ctx), MPI_IN_PLACE, covered, spec->n_tensors,
                                    MPI_INT64_T, MPI_SUM, saver->communicator));
     ISO_TRY(check_covered(spec, covered));
     status = iso_two_phase_make(saver->ctx, saver->communicator, spec, &saver->parts, &saver->two_phase);

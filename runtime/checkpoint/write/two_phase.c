@@ -55,7 +55,8 @@ static iso_status find_tensors(iso_context *ctx, planner *p, const iso_save_part
     for (int i = 0; i < parts->count && status == ISO_OK; i++)
         mine[parts->parts[i].tensor] |= is_short(&parts->parts[i].shard) ? HAS | HAS_SHORT : HAS;
     if (status == ISO_OK && p->x->communicator != MPI_COMM_NULL)
-        status = iso_mpi_gather_all(iso_context_watch(ctx), mine, (int)tensors, p->flags, p->x->communicator);
+        status =
+            iso_mpi_gather_all(iso_context_watchdog(ctx), mine, (int)tensors, p->flags, p->x->communicator);
     else if (status == ISO_OK)
         memcpy(p->flags, mine, tensors);
     for (size_t i = 0; i < tensors * ranks && status == ISO_OK; i++)
@@ -242,11 +243,11 @@ static iso_status make_traffic(const iso_two_phase *x, traffic *t)
     return ISO_OK;
 }
 
-static iso_status exchange_counts(const iso_watch *watch, const iso_two_phase *x, traffic *t)
+static iso_status exchange_counts(const iso_watchdog *watchdog, const iso_two_phase *x, traffic *t)
 {
     int bytes = 0;
     bool fits = true;
-    iso_status status = iso_mpi_swap_counts(watch, t->out, t->in, x->communicator);
+    iso_status status = iso_mpi_swap_counts(watchdog, t->out, t->in, x->communicator);
     if (status != ISO_OK)
         return status;
     for (int r = 0; r < x->n_ranks; r++) {
@@ -333,7 +334,7 @@ static iso_status two_phase_make_room(iso_two_phase *x)
 /* Announces to each rank the items that it gets from this one. */
 static iso_status tell(iso_context *ctx, planner *p)
 {
-    const iso_watch *watch = iso_context_watch(ctx);
+    const iso_watchdog *watchdog = iso_context_watchdog(ctx);
     iso_two_phase *x = p->x;
     traffic t = {0};
     iso_status status = ISO_OK;
@@ -341,8 +342,8 @@ static iso_status tell(iso_context *ctx, planner *p)
     sort_items(&x->out);
     if (x->communicator != MPI_COMM_NULL) {
         ISO_TRY(iso_agree(ctx, make_traffic(x, &t)));
-        ISO_TRY(iso_agree(ctx, exchange_counts(watch, x, &t)));
-        status = iso_mpi_all_to_all(watch, t.outgoing, t.out, t.out_at, t.incoming, t.in, t.in_at,
+        ISO_TRY(iso_agree(ctx, exchange_counts(watchdog, x, &t)));
+        status = iso_mpi_all_to_all(watchdog, t.outgoing, t.out, t.out_at, t.incoming, t.in, t.in_at,
                                     x->communicator);
         if (status == ISO_OK)
             status = take_notices(p, &t);

@@ -217,7 +217,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
              options.name       ? options.name
              : options.training ? "training"
                                 : "inference");
-    iso_watch_name_set(&function->step_name, "a step of function", -1, function->name);
+    iso_watchdog_name_set(&function->step_name, "a step of function", -1, function->name);
     status = function_set_up(function, &options);
     if (status == ISO_OK)
         status = iso_agree(graph->ctx, iso_graph_commit(graph));
@@ -538,7 +538,7 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
         ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
     ISO_TRY(function_prepare_rows(function, batch, o));
     iso_step_run(function, batch, o);
-    ISO_TRY(iso_watch_check(iso_context_watch(runtime->ctx)));
+    ISO_TRY(iso_watchdog_check(iso_context_watchdog(runtime->ctx)));
     o->lost = iso_fabric_failures(runtime->fabric) > runtime->failures_reported;
     /* If the step turns out to have met a fault, it is not counted. */
     o->counted = function->training && function->program->n_changes > 0 && !o->lost;

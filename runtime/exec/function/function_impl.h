@@ -1,7 +1,7 @@
 #ifndef ISO_EXEC_FUNCTION_FUNCTION_IMPL_H
 #define ISO_EXEC_FUNCTION_FUNCTION_IMPL_H
 
-#include "collectives/control/watch.h"
+#include "collectives/control/watchdog.h"
 #include "runtime/exec/function/bind_impl.h"
 #include "runtime/exec/function/results_impl.h"
 
@@ -20,7 +20,7 @@ struct iso_function {
         *part; /* only with .parts: [n_outputs * n_locals] its outputs, mapped while `stepped` is set */
     iso_async_steps steps;
     char name[64];
-    iso_watch_name step_name;      /* for the watchdog */
+    iso_watchdog_name step_name;   /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
     struct iso_recorder *recorder; /* NULL: no step is recorded */
 };

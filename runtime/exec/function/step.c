@@ -556,13 +556,13 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     s.staging = results == &function->steps.step[0] ? 0 : 1;
     begin_faults(function, results);
     s.stop = iso_stop_wanted(runtime->ctx);
-    iso_watch *watch = iso_context_watch(runtime->ctx);
-    s.lost = iso_watch_word(watch);
-    iso_status entered = iso_watch_enter(watch, &function->step_name); /* its exchanges wait, not it */
-    iso_watch_leave(watch);
+    iso_watchdog *watchdog = iso_context_watchdog(runtime->ctx);
+    s.lost = iso_watchdog_flag(watchdog);
+    iso_status entered = iso_watchdog_enter(watchdog, &function->step_name); /* its exchanges wait, not it */
+    iso_watchdog_leave(watchdog);
     if (runtime->n_locals == 0 || entered != ISO_OK)
         return;
-    int64_t begun = iso_watch_time(watch);
+    int64_t begun = iso_watchdog_time(watchdog);
     if (ready->runs == 1)
         capture_instructions(&s);
     ready->runs = ready->runs < 2 ? ready->runs + 1 : 2;
@@ -570,7 +570,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     s.end_is_ordered = end_is_ordered(&s);
     iso_thread_pool_run(runtime->pool, run_thread, &s);
     runtime->deferred = function->defers_weights && ready->plan->weight_gather ? ready : NULL;
-    iso_watch_step_done(watch, begun);
+    iso_watchdog_step_done(watchdog, begun);
     note_host_faults(runtime, results);
     iso_results_queue(runtime, function->program, results);
 }

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "collectives/control/watch.h"
+#include "collectives/control/watchdog.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
@@ -115,7 +115,7 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
                              .rank_of_slot = runtime->mesh->rank_of_slot,
                              .host_of_rank = hosts,
                              .n_threads = runtime->n_threads,
-                             .watch = iso_context_watch(runtime->ctx),
+                             .watchdog = iso_context_watchdog(runtime->ctx),
                              .device = runtime->device,
                              .stream_of_slot = runtime->stream_of_slot,
                              .domain_of_slot = runtime->domains.of_slot,

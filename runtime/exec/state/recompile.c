@@ -221,8 +221,8 @@ static void add_free_block(iso_runtime *runtime, const iso_variable *variable, i
     iso_free(stored->copy_of);
     iso_free(stored->first_of_all);
     iso_free_block fresh = {variable->dtype, variable->shape, stored->layout, stored->offset};
-    if (!unused ||
-        iso_list_add(runtime->free_blocks, runtime->n_free_blocks, fresh, "freed memory of variables") != ISO_OK)
+    if (!unused || iso_list_add(runtime->free_blocks, runtime->n_free_blocks, fresh,
+                                "freed memory of variables") != ISO_OK)
         iso_free(stored->offset);
 }
 
@@ -382,7 +382,7 @@ void iso_recompile_rollback(iso_recompile *recompile)
     free_updates(runtime, take_updates(runtime, recompile->first_op));
     for (int i = recompile->first_variable; i < runtime->stored; i++)
         add_free_block(runtime, recompile->graph->variables[i], &runtime->variable[i],
-                   runtime->variable[i].inherited);
+                       runtime->variable[i].inherited);
     if (runtime->stored > recompile->first_variable)
         runtime->stored = recompile->first_variable;
     if (recompile->stored) {
@@ -407,7 +407,7 @@ void iso_recompile_commit(iso_recompile *recompile)
     iso_runtime *runtime = recompile->runtime;
     for (int i = 0; runtime && i < recompile->count; i++)
         add_free_block(runtime, recompile->variable[i], &recompile->stored[recompile->first_variable + i],
-                   recompile->taken[i]);
+                       recompile->taken[i]);
     for (int i = recompile->first_variable; runtime && i < runtime->stored; i++)
         runtime->variable[i].inherited = false;
     if (runtime)

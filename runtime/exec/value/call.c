@@ -224,8 +224,8 @@ static iso_status take_inputs(call *c)
         if (!c->options.inputs[i])
             continue;
         if (program->input_value[i] >= 0)
-            ISO_TRY(iso_value_to_layout(c->options.inputs[i], &program->values[program->input_value[i]].layout,
-                                    &c->resharded[i]));
+            ISO_TRY(iso_value_to_layout(c->options.inputs[i],
+                                        &program->values[program->input_value[i]].layout, &c->resharded[i]));
         c->input[i] = c->resharded[i] ? c->resharded[i] : c->options.inputs[i];
     }
 done:

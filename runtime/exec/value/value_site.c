@@ -1,6 +1,6 @@
 /* The data that the values of one mesh share: the fabric between its slots, and the ranks that host them. */
 #include "collectives/control/control.h"
-#include "collectives/control/watch.h"
+#include "collectives/control/watchdog.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/memory/domains.h"
@@ -57,7 +57,7 @@ static iso_status value_site_make_fabric(iso_value_site *site)
                              .rank_of_slot = site->mesh->rank_of_slot,
                              .host_of_rank = hosts,
                              .n_threads = 1,
-                             .watch = iso_context_watch(site->ctx),
+                             .watchdog = iso_context_watchdog(site->ctx),
                              .domain_of_slot = domains.of_slot};
     status = iso_fabric_create(&topology, iso_communicator(site->ctx), iso_backend_cpu()->sum,
                                iso_backend_cpu()->maximum, &site->fabric);

@@ -81,7 +81,7 @@ iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
     return iso_callback_sends_weights(
         iso_callback_logs(iso_callback_create(.train_begin = profile_train_begin, .batch_begin = batch_begin,
                                               .batch_end = profile_batch_end, .epoch_end = profile_epoch_end,
-                                              .train_end = profile_train_end, .collective = true, .async = true,
-                                              .user = p, .destroy = profile_destroy),
+                                              .train_end = profile_train_end, .collective = true,
+                                              .async = true, .user = p, .destroy = profile_destroy),
                           ""));
 }

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "collectives/control/watch_impl.h"
+#include "collectives/control/watchdog_impl.h"
 #include "tests/support/run_tests.h"
 
 enum { RANKS = 12, CASES = 4000, LONGEST = 50, FAR = 40 };
@@ -42,22 +42,23 @@ static uint64_t hash_of(int program, int sequence)
     return hash;
 }
 
-static void publish(iso_watch *w, const state *s, int rank)
+static void publish(iso_watchdog *w, const state *s, int rank)
 {
-    iso_watch_record *record = &w->page->record[rank];
-    for (int i = 0; i < ISO_WATCH_RING; i++)
+    iso_watchdog_record *record = &w->page->record[rank];
+    for (int i = 0; i < ISO_WATCHDOG_RING; i++)
         atomic_store(&record->ring[i].sequence, 0);
-    for (int n = s->sequence[rank]; n > 0 && n > s->sequence[rank] - ISO_WATCH_RING && s->known[rank]; n--) {
-        atomic_store(&record->ring[n % ISO_WATCH_RING].sequence, (uint64_t)n);
-        atomic_store(&record->ring[n % ISO_WATCH_RING].hash, hash_of(s->program[rank], n));
+    for (int n = s->sequence[rank]; n > 0 && n > s->sequence[rank] - ISO_WATCHDOG_RING && s->known[rank];
+         n--) {
+        atomic_store(&record->ring[n % ISO_WATCHDOG_RING].sequence, (uint64_t)n);
+        atomic_store(&record->ring[n % ISO_WATCHDOG_RING].hash, hash_of(s->program[rank], n));
     }
     atomic_store(&record->signature[rank & 1],
                  hash_of(s->program[rank], s->sequence[rank]) + 977 * (uint64_t)s->part[rank]);
     w->identity[rank].group = s->group[rank];
     w->peer[rank] =
-        (iso_watch_peer){.still = s->still[rank] ? 1 : 0,
-                         .progress = iso_watch_progress((uint64_t)s->sequence[rank],
-                                                        (uint64_t)s->position[rank], rank & 1, true)};
+        (iso_watchdog_peer){.still = s->still[rank] ? 1 : 0,
+                            .progress = iso_watchdog_progress((uint64_t)s->sequence[rank],
+                                                              (uint64_t)s->position[rank], rank & 1, true)};
 }
 
 static bool pair_differs(const state *s, int a, int b)
@@ -69,7 +70,7 @@ static bool pair_differs(const state *s, int a, int b)
     if (least == most && s->position[a] > 0 && s->position[a] == s->position[b] &&
         (s->part[a] != s->part[b] || hash_of(s->program[a], least) != hash_of(s->program[b], least)))
         return true;
-    return least > 0 && s->known[a] && s->known[b] && most - least < ISO_WATCH_RING &&
+    return least > 0 && s->known[a] && s->known[b] && most - least < ISO_WATCHDOG_RING &&
            hash_of(s->program[a], least) != hash_of(s->program[b], least);
 }
 
@@ -99,9 +100,9 @@ static state random_state(void)
     return s;
 }
 
-static iso_watch *new_watch(void)
+static iso_watchdog *new_watch(void)
 {
-    iso_watch *w = calloc(1, sizeof *w);
+    iso_watchdog *w = calloc(1, sizeof *w);
     ck_assert(w);
     w->n_ranks = RANKS;
     w->page = aligned_alloc(128, sizeof *w->page + RANKS * sizeof *w->page->record);
@@ -112,7 +113,7 @@ static iso_watch *new_watch(void)
     return w;
 }
 
-static void free_watch(iso_watch *w)
+static void free_watch(iso_watchdog *w)
 {
     free(w->identity);
     free(w->standing);
@@ -123,14 +124,14 @@ static void free_watch(iso_watch *w)
 
 START_TEST(a_mismatch_is_found_where_two_ranks_differ)
 {
-    iso_watch *w = new_watch();
+    iso_watchdog *w = new_watch();
     int found = 0;
     for (int i = 0; i < CASES; i++) {
         state s = random_state();
         int first = -1, other = -1;
         for (int r = 0; r < RANKS; r++)
             publish(w, &s, r);
-        bool differ = iso_watch_find_mismatch(w, &first, &other);
+        bool differ = iso_watchdog_find_mismatch(w, &first, &other);
         ck_assert_msg(differ == any_differ(&s), "case %d: %s", i,
                       differ ? "no two ranks differ" : "two ranks differ");
         ck_assert_msg(!differ || (first < other && pair_differs(&s, first, other)),
@@ -145,5 +146,5 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("watch_judge", 0, a_mismatch_is_found_where_two_ranks_differ);
+    return RUN_TESTS("watchdog_judge", 0, a_mismatch_is_found_where_two_ranks_differ);
 }

@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "collectives/control/watch_impl.h"
+#include "collectives/control/watchdog_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
@@ -54,36 +54,36 @@ typedef struct hello {
 typedef struct state_entry {
     uint64_t progress, signature, beats;
     uint64_t steps, step_time, wait_time;
-    uint64_t text[ISO_WATCH_WORDS];
+    uint64_t text[ISO_WATCHDOG_WORDS];
     int32_t rank;
     uint32_t phase, health, n_ring;
 } state_entry;
 
-struct iso_watch_link {
+struct iso_watchdog_link {
     int socket;
     int rank;        /* of the other end; -1: not known yet */
     bool connecting; /* the connection is not made yet */
     bool greeted;    /* the other end is a rank of this job */
     double age;
-    iso_watch_buffer in, out;
+    iso_watchdog_buffer in, out;
 };
 
 /* ---- one connection ---- */
 
-static iso_watch_link *add_link(iso_watch *w, int socket, int rank)
+static iso_watchdog_link *add_link(iso_watchdog *w, int socket, int rank)
 {
-    iso_watch_link *link = w->n_links < 2 * w->n_ranks + 16 ? iso_new(sizeof *link) : NULL;
+    iso_watchdog_link *link = w->n_links < 2 * w->n_ranks + 16 ? iso_new(sizeof *link) : NULL;
     if (!link || iso_list_add(w->links, w->n_links, link, "the watchdog's connections") != ISO_OK) {
         iso_free(link);
         close(socket);
         return NULL;
     }
-    *link = (iso_watch_link){.socket = socket, .rank = rank};
+    *link = (iso_watchdog_link){.socket = socket, .rank = rank};
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     return link;
 }
 
-static void free_link(iso_watch_link *link)
+static void free_link(iso_watchdog_link *link)
 {
     close(link->socket);
     iso_free(link->in.data);
@@ -92,7 +92,7 @@ static void free_link(iso_watch_link *link)
 }
 
 /* Makes room for so many bytes more. */
-static bool make_room(iso_watch_buffer *b, size_t bytes)
+static bool make_room(iso_watchdog_buffer *b, size_t bytes)
 {
     size_t room = 2 * (b->count + bytes);
     if (b->count + bytes <= b->room)
@@ -105,7 +105,7 @@ static bool make_room(iso_watch_buffer *b, size_t bytes)
     return true;
 }
 
-static bool add_bytes(iso_watch_buffer *b, const void *bytes, size_t count)
+static bool add_bytes(iso_watchdog_buffer *b, const void *bytes, size_t count)
 {
     if (!make_room(b, count))
         return false;
@@ -114,14 +114,14 @@ static bool add_bytes(iso_watch_buffer *b, const void *bytes, size_t count)
     return true;
 }
 
-static void remove_bytes(iso_watch_buffer *b, size_t count)
+static void remove_bytes(iso_watchdog_buffer *b, size_t count)
 {
     b->count -= count;
     memmove(b->data, b->data + count, b->count);
 }
 
 /* Adds a message, or all of it is left out. */
-static void put_message(iso_watch_link *link, message_kind kind, const void *data, size_t bytes)
+static void put_message(iso_watchdog_link *link, message_kind kind, const void *data, size_t bytes)
 {
     message_head head = {kind, (uint32_t)bytes};
     if (make_room(&link->out, sizeof head + bytes)) {
@@ -131,7 +131,7 @@ static void put_message(iso_watch_link *link, message_kind kind, const void *dat
 }
 
 /* False: the connection has failed. */
-static bool send_some(iso_watch_link *link)
+static bool send_some(iso_watchdog_link *link)
 {
     while (link->out.count > 0 && !link->connecting) {
         ssize_t sent = send(link->socket, link->out.data, link->out.count, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -142,7 +142,7 @@ static bool send_some(iso_watch_link *link)
     return true;
 }
 
-static void greet(const iso_watch *w, iso_watch_link *link)
+static void greet(const iso_watchdog *w, iso_watchdog_link *link)
 {
     hello mine = {w->token, w->rank};
     put_message(link, HELLO, &mine, sizeof mine);
@@ -150,20 +150,20 @@ static void greet(const iso_watch *w, iso_watch_link *link)
 
 /* ---- states ---- */
 
-bool iso_watch_is_leader(const iso_watch *w)
+bool iso_watchdog_is_leader(const iso_watchdog *w)
 {
     for (int rank = 0; rank < w->rank; rank++)
-        if (iso_watch_is_local(w, rank) && w->peer[rank].health == ISO_WATCH_ALIVE)
+        if (iso_watchdog_is_local(w, rank) && w->peer[rank].health == ISO_WATCHDOG_ALIVE)
             return false;
     return true;
 }
 
-static bool put_state(const iso_watch *w, int rank, iso_watch_buffer *out)
+static bool put_state(const iso_watchdog *w, int rank, iso_watchdog_buffer *out)
 {
-    const iso_watch_record *record = &w->page->record[rank];
-    const iso_watch_peer *peer = &w->peer[rank];
+    const iso_watchdog_record *record = &w->page->record[rank];
+    const iso_watchdog_peer *peer = &w->peer[rank];
     state_entry entry = {.progress = peer->progress,
-                         .signature = atomic_load(&record->signature[iso_watch_parity(peer->progress)]),
+                         .signature = atomic_load(&record->signature[iso_watchdog_parity(peer->progress)]),
                          .beats = peer->beats,
                          .steps = atomic_load(&record->steps),
                          .step_time = atomic_load(&record->step_time),
@@ -171,9 +171,9 @@ static bool put_state(const iso_watch *w, int rank, iso_watch_buffer *out)
                          .rank = rank,
                          .phase = atomic_load(&record->phase),
                          .health = (uint32_t)peer->health,
-                         .n_ring = peer->still > 0 ? ISO_WATCH_RING : 0};
-    for (int i = 0; i < ISO_WATCH_WORDS; i++)
-        entry.text[i] = atomic_load(&record->text[iso_watch_parity(peer->progress)][i]);
+                         .n_ring = peer->still > 0 ? ISO_WATCHDOG_RING : 0};
+    for (int i = 0; i < ISO_WATCHDOG_WORDS; i++)
+        entry.text[i] = atomic_load(&record->text[iso_watchdog_parity(peer->progress)][i]);
     bool good = add_bytes(out, &entry, sizeof entry);
     for (unsigned i = 0; i < entry.n_ring && good; i++) {
         uint64_t pair[2] = {atomic_load(&record->ring[i].sequence), atomic_load(&record->ring[i].hash)};
@@ -182,13 +182,13 @@ static bool put_state(const iso_watch *w, int rank, iso_watch_buffer *out)
     return good;
 }
 
-static void send_states(iso_watch *w)
+static void send_states(iso_watchdog *w)
 {
-    iso_watch_buffer *out = &w->states;
+    iso_watchdog_buffer *out = &w->states;
     bool good = true;
     out->count = 0;
     for (int rank = 0; rank < w->n_ranks && good; rank++)
-        if (iso_watch_is_local(w, rank))
+        if (iso_watchdog_is_local(w, rank))
             good = put_state(w, rank, out);
     for (int i = 0; i < w->n_links && good; i++)
         if (w->links[i]->greeted &&
@@ -196,15 +196,15 @@ static void send_states(iso_watch *w)
             put_message(w->links[i], STATE, out->data, out->count);
 }
 
-static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
+static void take_state(iso_watchdog *w, const state_entry *entry, const char *ring)
 {
-    iso_watch_record *record = &w->page->record[entry->rank];
-    iso_watch_peer *peer = &w->peer[entry->rank];
-    unsigned at = iso_watch_parity(entry->progress);
+    iso_watchdog_record *record = &w->page->record[entry->rank];
+    iso_watchdog_peer *peer = &w->peer[entry->rank];
+    unsigned at = iso_watchdog_parity(entry->progress);
     peer->silent = 0;
     peer->known = true;
     peer->ended = false;
-    for (int i = 0; i < ISO_WATCH_WORDS; i++)
+    for (int i = 0; i < ISO_WATCHDOG_WORDS; i++)
         atomic_store(&record->text[at][i], entry->text[i]);
     atomic_store(&record->signature[at], entry->signature);
     for (unsigned i = 0; i < entry->n_ring; i++) {
@@ -223,14 +223,14 @@ static void take_state(iso_watch *w, const state_entry *entry, const char *ring)
     atomic_store(&record->health, entry->health);
 }
 
-static void take_states(iso_watch *w, const char *data, size_t bytes)
+static void take_states(iso_watchdog *w, const char *data, size_t bytes)
 {
     state_entry entry;
     while (bytes >= sizeof entry) {
         memcpy(&entry, data, sizeof entry);
         size_t ring = (size_t)entry.n_ring * 2 * sizeof(uint64_t);
-        if (entry.n_ring > ISO_WATCH_RING || bytes - sizeof entry < ring || entry.rank < 0 ||
-            entry.rank >= w->n_ranks || iso_watch_is_local(w, entry.rank))
+        if (entry.n_ring > ISO_WATCHDOG_RING || bytes - sizeof entry < ring || entry.rank < 0 ||
+            entry.rank >= w->n_ranks || iso_watchdog_is_local(w, entry.rank))
             return;
         take_state(w, &entry, data + sizeof entry);
         data += sizeof entry + ring;
@@ -240,12 +240,12 @@ static void take_states(iso_watch *w, const char *data, size_t bytes)
 
 /* The report of another host, whose text is not terminated. It is passed on, because the rank that has printed it may
  * not be connected to all hosts. */
-static void take_report(iso_watch *w, const iso_watch_link *from, const char *data, size_t bytes)
+static void take_report(iso_watchdog *w, const iso_watchdog_link *from, const char *data, size_t bytes)
 {
-    char line[ISO_WATCH_LINE];
+    char line[ISO_WATCHDOG_LINE];
     snprintf(line, sizeof line, "%.*s", (int)(bytes < sizeof line ? bytes : sizeof line - 1), data);
-    iso_watch_keep_loss(w, line);
-    iso_watch_store_report(w, data, bytes);
+    iso_watchdog_keep_loss(w, line);
+    iso_watchdog_store_report(w, data, bytes);
     atomic_store(&w->page->reported, 1);
     for (int i = 0; i < w->n_links; i++)
         if (w->links[i] != from && w->links[i]->greeted) {
@@ -257,7 +257,7 @@ static void take_report(iso_watch *w, const iso_watch_link *from, const char *da
 /* ---- messages ---- */
 
 /* False: the other end is not a rank of this job. */
-static bool take_message(iso_watch *w, iso_watch_link *link, const message_head *head, const char *data)
+static bool take_message(iso_watchdog *w, iso_watchdog_link *link, const message_head *head, const char *data)
 {
     hello other;
     if (head->kind == HELLO && head->bytes == sizeof other) {
@@ -270,7 +270,7 @@ static bool take_message(iso_watch *w, iso_watch_link *link, const message_head 
     }
     if (!link->greeted)
         return false;
-    if (head->kind == STATE && iso_watch_is_leader(w)) {
+    if (head->kind == STATE && iso_watchdog_is_leader(w)) {
         take_states(w, data, head->bytes);
         w->urgent |= !atomic_load(&w->joined);
     }
@@ -280,7 +280,7 @@ static bool take_message(iso_watch *w, iso_watch_link *link, const message_head 
     return true;
 }
 
-static bool take_messages(iso_watch *w, iso_watch_link *link)
+static bool take_messages(iso_watchdog *w, iso_watchdog_link *link)
 {
     size_t at = 0;
     message_head head;
@@ -299,7 +299,7 @@ static bool take_messages(iso_watch *w, iso_watch_link *link)
 }
 
 /* False: the connection has ended. */
-static bool receive_some(iso_watch *w, iso_watch_link *link)
+static bool receive_some(iso_watchdog *w, iso_watchdog_link *link)
 {
     for (;;) {
         if (!make_room(&link->in, RECEIVE))
@@ -317,7 +317,7 @@ static bool receive_some(iso_watch *w, iso_watch_link *link)
 
 /* ---- connecting ---- */
 
-static int lowest_of_host(const iso_watch *w, int host)
+static int lowest_of_host(const iso_watchdog *w, int host)
 {
     int rank = 0;
     while (w->host_of_rank[rank] != host)
@@ -325,7 +325,7 @@ static int lowest_of_host(const iso_watch *w, int host)
     return rank;
 }
 
-static bool has_link(const iso_watch *w, int rank)
+static bool has_link(const iso_watchdog *w, int rank)
 {
     for (int i = 0; i < w->n_links; i++)
         if (w->links[i]->rank == rank)
@@ -334,9 +334,9 @@ static bool has_link(const iso_watch *w, int rank)
 }
 
 /* The next address of a rank is tried each time. */
-static void call_rank(iso_watch *w, int rank)
+static void call_rank(iso_watchdog *w, int rank)
 {
-    const iso_watch_identity *who = &w->identity[rank];
+    const iso_watchdog_identity *who = &w->identity[rank];
     if (has_link(w, rank) || who->n_addresses == 0)
         return;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(who->port)};
@@ -348,14 +348,14 @@ static void call_rank(iso_watch *w, int rank)
         close(number);
         return;
     }
-    iso_watch_link *link = add_link(w, number, rank);
+    iso_watchdog_link *link = add_link(w, number, rank);
     if (link) {
         link->connecting = true;
         greet(w, link);
     }
 }
 
-static void call_leaders(iso_watch *w)
+static void call_leaders(iso_watchdog *w)
 {
     int here = w->host_of_rank[w->rank];
     bool first = lowest_of_host(w, here) == w->rank;
@@ -371,11 +371,11 @@ static void call_leaders(iso_watch *w)
     }
 }
 
-static void accept_all(iso_watch *w)
+static void accept_all(iso_watchdog *w)
 {
     int number;
     while ((number = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        iso_watch_link *link = add_link(w, number, -1);
+        iso_watchdog_link *link = add_link(w, number, -1);
         if (link)
             greet(w, link);
     }
@@ -383,20 +383,20 @@ static void accept_all(iso_watch *w)
 
 /* ---- what the thread calls ---- */
 
-int iso_watch_links_poll(const iso_watch *w, struct pollfd *polled)
+int iso_watchdog_links_poll(const iso_watchdog *w, struct pollfd *polled)
 {
     if (w->listener < 0)
         return 0;
     polled[0] = (struct pollfd){.fd = w->listener, .events = POLLIN};
     for (int i = 0; i < w->n_links; i++) {
-        const iso_watch_link *link = w->links[i];
+        const iso_watchdog_link *link = w->links[i];
         short events = link->connecting ? POLLOUT : link->out.count > 0 ? POLLIN | POLLOUT : POLLIN;
         polled[i + 1] = (struct pollfd){.fd = link->socket, .events = events};
     }
     return w->n_links + 1;
 }
 
-static bool finish_connecting(iso_watch_link *link, short happened)
+static bool finish_connecting(iso_watchdog_link *link, short happened)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -409,9 +409,9 @@ static bool finish_connecting(iso_watch_link *link, short happened)
 }
 
 /* The process or the host at the other end has ended, unless another rank becomes the leader there. */
-static void note_end(iso_watch *w, const iso_watch_link *link)
+static void note_end(iso_watchdog *w, const iso_watchdog_link *link)
 {
-    if (!link->greeted || !iso_watch_is_leader(w))
+    if (!link->greeted || !iso_watchdog_is_leader(w))
         return;
     w->urgent = true;
     for (int rank = 0; rank < w->n_ranks; rank++)
@@ -419,13 +419,13 @@ static void note_end(iso_watch *w, const iso_watch_link *link)
             w->peer[rank].ended = true;
 }
 
-void iso_watch_links_serve(iso_watch *w, const struct pollfd *polled)
+void iso_watchdog_links_serve(iso_watchdog *w, const struct pollfd *polled)
 {
     if (w->listener < 0)
         return;
     int kept = 0, count = w->n_links;
     for (int i = 0; i < count; i++) {
-        iso_watch_link *link = w->links[i];
+        iso_watchdog_link *link = w->links[i];
         short happened = polled[i + 1].revents;
         bool good = finish_connecting(link, happened);
         if (good && !link->connecting && happened)
@@ -443,39 +443,39 @@ void iso_watch_links_serve(iso_watch *w, const struct pollfd *polled)
 }
 
 /* Judges a rank of another host by when its state was received last. */
-static void look_at_host_of(const iso_watch *w, int rank, double passed)
+static void look_at_host_of(const iso_watchdog *w, int rank, double passed)
 {
-    iso_watch_peer *peer = &w->peer[rank];
-    iso_watch_record *record = &w->page->record[rank];
+    iso_watchdog_peer *peer = &w->peer[rank];
+    iso_watchdog_record *record = &w->page->record[rank];
     bool alone = true;
     for (int other = 0; other < w->n_ranks && alone; other++)
         alone = other == rank || w->host_of_rank[other] != w->host_of_rank[rank];
     peer->silent += passed;
     atomic_store(&record->silent, (uint32_t)peer->silent);
-    if (atomic_load(&record->phase) == ISO_WATCH_ENDED || !peer->known ||
-        atomic_load(&record->health) >= ISO_WATCH_DEAD)
+    if (atomic_load(&record->phase) == ISO_WATCHDOG_ENDED || !peer->known ||
+        atomic_load(&record->health) >= ISO_WATCHDOG_DEAD)
         return;
     if (peer->ended && alone)
-        atomic_store(&record->health, ISO_WATCH_DEAD);
+        atomic_store(&record->health, ISO_WATCHDOG_DEAD);
     else if (peer->silent > (peer->ended ? cut_after_end : cut_after))
-        atomic_store(&record->health, ISO_WATCH_CUT);
+        atomic_store(&record->health, ISO_WATCHDOG_CUT);
     else if (peer->silent > suspect_after)
-        atomic_store(&record->health, ISO_WATCH_SUSPECT);
+        atomic_store(&record->health, ISO_WATCHDOG_SUSPECT);
 }
 
-static bool has_joined(const iso_watch *w)
+static bool has_joined(const iso_watchdog *w)
 {
     for (int rank = 0; rank < w->n_ranks; rank++)
-        if (!iso_watch_is_local(w, rank) && !w->peer[rank].known)
+        if (!iso_watchdog_is_local(w, rank) && !w->peer[rank].known)
             return false;
     return true;
 }
 
-static void warn_of_unreachable(iso_watch *w)
+static void warn_of_unreachable(iso_watchdog *w)
 {
     for (int host = 0; host < w->n_hosts && !w->warned; host++) {
         int rank = lowest_of_host(w, host);
-        if (iso_watch_is_local(w, rank) || w->peer[rank].known || w->peer[rank].silent < warn_after)
+        if (iso_watchdog_is_local(w, rank) || w->peer[rank].known || w->peer[rank].silent < warn_after)
             continue;
         w->warned = true;
         if (w->rank == 0)
@@ -485,15 +485,15 @@ static void warn_of_unreachable(iso_watch *w)
     }
 }
 
-void iso_watch_links_look(iso_watch *w, double passed)
+void iso_watchdog_links_check(iso_watchdog *w, double passed)
 {
-    bool leader = w->listener >= 0 && iso_watch_is_leader(w);
+    bool leader = w->listener >= 0 && iso_watchdog_is_leader(w);
     for (int rank = 0; rank < w->n_ranks; rank++) {
-        if (iso_watch_is_local(w, rank))
+        if (iso_watchdog_is_local(w, rank))
             continue;
         if (leader)
             look_at_host_of(w, rank, passed);
-        w->peer[rank].health = (iso_watch_health)atomic_load(&w->page->record[rank].health);
+        w->peer[rank].health = (iso_watchdog_health)atomic_load(&w->page->record[rank].health);
     }
     if (!leader)
         return;
@@ -509,7 +509,7 @@ void iso_watch_links_look(iso_watch *w, double passed)
 }
 
 /* Whether the other end has not acknowledged all that was put into this connection. */
-static bool is_under_way(const iso_watch_link *link)
+static bool is_under_way(const iso_watchdog_link *link)
 {
     int bytes = 0;
     struct pollfd polled = {.fd = link->socket};
@@ -519,33 +519,33 @@ static bool is_under_way(const iso_watch_link *link)
 
 /* Returns when all ranks that are left have what was put into their connections. The process may end then: TCP throws
  * away what is under way when a connection is closed before all that came by it was read. */
-static void flush_links(iso_watch *w)
+static void flush_links(iso_watchdog *w)
 {
     double end = iso_clock() + flush_within;
     for (int i = 0; i < w->n_links; i++)
         send_some(w->links[i]);
     for (int i = 0; i < w->n_links; i++) {
-        iso_watch_link *link = w->links[i];
-        bool left = link->greeted && !iso_watch_is_lost(w, link->rank);
+        iso_watchdog_link *link = w->links[i];
+        bool left = link->greeted && !iso_watchdog_is_lost(w, link->rank);
         while (left && send_some(link) && is_under_way(link) && iso_clock() < end)
             nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
 }
 
 /* Whether a rank of this host that is left is connected, or there is none that was ever heard of. */
-static bool reaches_host(const iso_watch *w, int host)
+static bool reaches_host(const iso_watchdog *w, int host)
 {
     bool left = false;
     for (int rank = 0; rank < w->n_ranks; rank++)
-        left |= w->host_of_rank[rank] == host && !iso_watch_is_lost(w, rank) &&
+        left |= w->host_of_rank[rank] == host && !iso_watchdog_is_lost(w, rank) &&
                 atomic_load(&w->page->record[rank].beats) > 0;
     for (int i = 0; i < w->n_links && left; i++)
         left = !w->links[i]->greeted || w->host_of_rank[w->links[i]->rank] != host ||
-               iso_watch_is_lost(w, w->links[i]->rank);
+               iso_watchdog_is_lost(w, w->links[i]->rank);
     return !left;
 }
 
-static bool reaches_all(const iso_watch *w)
+static bool reaches_all(const iso_watchdog *w)
 {
     bool all = true;
     for (int host = 0; host < w->n_hosts && all; host++)
@@ -555,19 +555,19 @@ static bool reaches_all(const iso_watch *w)
 
 /* A rank that has just become the leader, or is none, is not connected yet to the hosts that are left. Without its
  * report they would report its end as a loss of its own. */
-static void reach_all(iso_watch *w)
+static void reach_all(iso_watchdog *w)
 {
     struct pollfd *polled = iso_new((2 * (size_t)w->n_ranks + 17) * sizeof *polled);
     double end = iso_clock() + reach_within;
     while (polled && w->listener >= 0 && !reaches_all(w) && iso_clock() < end) {
         call_leaders(w);
-        if (poll(polled, (nfds_t)iso_watch_links_poll(w, polled), 20) >= 0)
-            iso_watch_links_serve(w, polled);
+        if (poll(polled, (nfds_t)iso_watchdog_links_poll(w, polled), 20) >= 0)
+            iso_watchdog_links_serve(w, polled);
     }
     iso_free(polled);
 }
 
-void iso_watch_links_report(iso_watch *w, const char *text, size_t length)
+void iso_watchdog_links_report(iso_watchdog *w, const char *text, size_t length)
 {
     reach_all(w);
     for (int i = 0; i < w->n_links; i++)
@@ -578,7 +578,7 @@ void iso_watch_links_report(iso_watch *w, const char *text, size_t length)
 
 /* ---- open and close ---- */
 
-static void find_addresses(iso_watch_identity *mine)
+static void find_addresses(iso_watchdog_identity *mine)
 {
     struct ifaddrs *list, *at;
     enum { MOST = sizeof mine->address / sizeof *mine->address };
@@ -592,7 +592,7 @@ static void find_addresses(iso_watch_identity *mine)
     mine->address[mine->n_addresses++] = htonl(INADDR_LOOPBACK); /* hosts that tests simulate */
 }
 
-iso_status iso_watch_links_open(iso_watch *w, iso_watch_identity *mine)
+iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof any;
@@ -608,7 +608,7 @@ iso_status iso_watch_links_open(iso_watch *w, iso_watch_identity *mine)
     return ISO_OK;
 }
 
-void iso_watch_links_await(const iso_watch *w)
+void iso_watchdog_links_await(const iso_watchdog *w)
 {
     double end = iso_clock() + await_within;
     if (w->n_hosts == 1 || lowest_of_host(w, w->host_of_rank[w->rank]) != w->rank)
@@ -617,9 +617,9 @@ void iso_watch_links_await(const iso_watch *w)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-void iso_watch_links_close(iso_watch *w)
+void iso_watchdog_links_close(iso_watchdog *w)
 {
-    if (w->n_links > 0 && iso_watch_is_leader(w)) {
+    if (w->n_links > 0 && iso_watchdog_is_leader(w)) {
         send_states(w); /* that all ranks have reached iso_finish */
         flush_links(w);
     }
