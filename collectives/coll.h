@@ -228,7 +228,7 @@ bool iso_fabric_device_failed(const iso_fabric *fabric);
 /* Gets the times at which this rank's messages of the last run were sent, and at which the rank found that all had
  * been sent and received, in nanoseconds of iso_clock_ns(). Returns false if there were no messages, or none were
  * waited for. For thread 0. */
-bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived);
+bool iso_exchange_message_times(const iso_exchange *exchange, int64_t *sent, int64_t *arrived);
 /* Makes progress on the exchanges in progress. To be called by thread 0 from time to time. */
 void iso_fabric_progress(iso_fabric *fabric);
 /* After a loss: MPI may still use the memory of messages, so destroying the fabric and its exchanges frees

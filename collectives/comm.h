@@ -33,7 +33,7 @@ iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
 /* *comm becomes NULL. Does nothing if it is. */
 void iso_comm_free(iso_comm **comm);
 /* Gives it a watchdog. Does nothing with NULL. Local. */
-void iso_comm_set_watch(iso_comm *comm, const iso_watchdog *watchdog);
+void iso_comm_set_watchdog(iso_comm *comm, const iso_watchdog *watchdog);
 int iso_comm_rank(const iso_comm *comm);
 int iso_comm_size(const iso_comm *comm);
 

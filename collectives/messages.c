@@ -262,7 +262,7 @@ iso_status iso_messages_progress(iso_messages *messages, int *done)
  * if the transport keeps failing, or after a loss. */
 iso_status iso_messages_finish(iso_messages *messages, const iso_watchdog *watchdog, bool crowded)
 {
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     iso_status status = ISO_OK;
     for (int failed = 0; failed < TRIES;) {
         int done = 0;
@@ -274,7 +274,7 @@ iso_status iso_messages_finish(iso_messages *messages, const iso_watchdog *watch
         iso_status lost = iso_watchdog_check(watchdog);
         if (lost != ISO_OK)
             return lost;
-        iso_patience_pass(&patience, crowded);
+        iso_backoff_wait(&backoff, crowded);
     }
     return status;
 }

@@ -375,7 +375,7 @@ static iso_status test_components(const iso_exchange *exchange, int *done)
 /* Tests again after an error, and gives up, as iso_messages_finish. */
 static void finish_components(iso_exchange *exchange)
 {
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     for (int done = 0, failed = 0; !done && failed < TRIES;) {
         iso_status status = test_components(exchange, &done);
         run_check(exchange->fabric, status);
@@ -383,7 +383,7 @@ static void finish_components(iso_exchange *exchange)
         if (!done && is_lost(exchange->fabric))
             return;
         if (!done)
-            iso_patience_pass(&patience, exchange->fabric->host_barrier.crowded);
+            iso_backoff_wait(&backoff, exchange->fabric->host_barrier.crowded);
     }
 }
 
@@ -395,11 +395,11 @@ static bool links(const iso_exchange *exchange)
 
 static void finish_linked(iso_exchange *exchange)
 {
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     for (int done = !links(exchange); !done && !is_lost(exchange->fabric);) {
         run_check(exchange->fabric, iso_linked_test(exchange, &done));
         if (!done)
-            iso_patience_pass(&patience, exchange->fabric->host_barrier.crowded);
+            iso_backoff_wait(&backoff, exchange->fabric->host_barrier.crowded);
     }
 }
 
@@ -526,7 +526,7 @@ void iso_fabric_progress(iso_fabric *fabric)
     }
 }
 
-bool iso_exchange_flight(const iso_exchange *exchange, int64_t *sent, int64_t *arrived)
+bool iso_exchange_message_times(const iso_exchange *exchange, int64_t *sent, int64_t *arrived)
 {
     *sent = exchange->sent;
     *arrived = exchange->arrived;

@@ -47,7 +47,7 @@ iso_status iso_share_text(iso_context *ctx, iso_status status, const char *path,
  * Local. */
 bool iso_stop_wanted(iso_context *ctx);
 /* All ranks know now that one of them was asked to stop. Local. */
-void iso_stop_met(iso_context *ctx);
+void iso_stop_acknowledge(iso_context *ctx);
 /* Whether a request to stop (iso_stop_wanted) has reached any rank, agreed without a step; ISO_OK at once if no
  * rank accepts such requests. Collective. */
 iso_status iso_stop_agree(iso_context *ctx);

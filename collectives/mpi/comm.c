@@ -160,7 +160,7 @@ void iso_comm_free(iso_comm **comm)
     *comm = NULL;
 }
 
-void iso_comm_set_watch(iso_comm *comm, const iso_watchdog *watchdog)
+void iso_comm_set_watchdog(iso_comm *comm, const iso_watchdog *watchdog)
 {
     if (comm)
         comm->watchdog = watchdog;

@@ -350,11 +350,11 @@ static void serve_all(iso_row_exchange *x)
 {
     MPI_Request barrier = MPI_REQUEST_NULL;
     bool waiting = false, over = false, answered;
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     for (int failures = 0; !over && failures < ISO_MPI_TRIES;) {
         iso_status status = serve(x, &answered);
         if (answered) {
-            patience = (iso_patience){0};
+            backoff = (iso_backoff){0};
             continue;
         }
         if (status == ISO_OK)
@@ -362,7 +362,7 @@ static void serve_all(iso_row_exchange *x)
         failures = succeeds(x, status) ? 0 : failures + 1;
         if (iso_watchdog_check(x->watchdog) != ISO_OK)
             return;
-        iso_patience_pass(&patience, true);
+        iso_backoff_wait(&backoff, true);
     }
 }
 

@@ -18,7 +18,7 @@ static int count_active(int count, const MPI_Request *requests)
  * error of a request that has ended counts. */
 iso_status iso_mpi_await(const iso_watchdog *watchdog, int count, MPI_Request *requests, MPI_Status *statuses)
 {
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     int active = count_active(count, requests);
     for (int failures = 0;;) {
         int done = 0;
@@ -30,7 +30,7 @@ iso_status iso_mpi_await(const iso_watchdog *watchdog, int count, MPI_Request *r
         status = iso_watchdog_check(watchdog);
         if (status != ISO_OK)
             return status;
-        iso_patience_pass(&patience, true);
+        iso_backoff_wait(&backoff, true);
     }
 }
 

@@ -97,7 +97,7 @@ static iso_status find_distinct(const iso_fabric *fabric, const iso_links *links
 iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
 {
     const iso_device_comms *comms = fabric->topology.device->comms;
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     double begun = iso_clock();
     for (;;) {
         bool done = false;
@@ -110,7 +110,7 @@ iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
         if (iso_clock() - begun > joined_after)
             return iso_error(ISO_FAILED, "%s: no answer of the other devices for %.0f seconds",
                              comms->description(), joined_after);
-        iso_patience_pass(&patience, fabric->host_barrier.crowded);
+        iso_backoff_wait(&backoff, fabric->host_barrier.crowded);
     }
 }
 
@@ -276,7 +276,7 @@ void iso_links_abort(const iso_fabric *fabric)
 
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
 {
-    iso_patience patience = {0};
+    iso_backoff backoff = {0};
     iso_watchdog *watchdog = fabric->channel.watchdog;
     double begun = iso_clock();
     if (fabric->failed.status != ISO_OK || iso_watchdog_check(watchdog) != ISO_OK)
@@ -288,7 +288,7 @@ iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
     iso_warn("rank %d: %s", fabric->channel.rank, iso_error_message());
     iso_watchdog_devices_failed(watchdog);
     while (iso_watchdog_check(watchdog) == ISO_OK && iso_clock() - begun < reported_after)
-        iso_patience_pass(&patience, fabric->host_barrier.crowded);
+        iso_backoff_wait(&backoff, fabric->host_barrier.crowded);
     return iso_first_error_get(&fabric->failed);
 }
 

@@ -47,7 +47,7 @@ static void position(const iso_array *array, int64_t element, const char *source
                            (long long)at[d]);
 }
 
-void iso_fault_say(iso_fault *fault, const iso_op_type *type, const iso_array *in, const char *source)
+void iso_fault_format(iso_fault *fault, const iso_op_type *type, const iso_array *in, const char *source)
 {
     char where[160], value[40];
     if (fault->code != ISO_FAULT_INTEGER && fault->code != ISO_FAULT_REAL)

@@ -24,6 +24,6 @@ void iso_fault_clear(iso_fault *fault);
 int64_t iso_fault_row(const iso_fault *fault, const iso_array *in);
 /* Makes the text of a fault from its numbers: "label 12 of row 512 is not one of the 10 classes". type: of the op
  * whose kernel raised it; source: what follows the row, " of the batch", or "". */
-void iso_fault_say(iso_fault *fault, const iso_op_type *type, const iso_array *in, const char *source);
+void iso_fault_format(iso_fault *fault, const iso_op_type *type, const iso_array *in, const char *source);
 
 #endif

@@ -58,22 +58,22 @@
 
 /* ---- conversions of element types: to integers by truncation, saturated, NaN gives 0 ---- */
 
-ISO_HOST_DEVICE static inline double iso_limited(double x, double low, double high)
+ISO_HOST_DEVICE static inline double iso_clamp(double x, double low, double high)
 {
     return x != x ? 0 : x < low ? low : x > high ? high : x;
 }
 ISO_HOST_DEVICE static inline int32_t iso_i32_of_double(double x)
 {
-    return (int32_t)iso_limited(x, INT32_MIN, INT32_MAX);
+    return (int32_t)iso_clamp(x, INT32_MIN, INT32_MAX);
 }
 ISO_HOST_DEVICE static inline uint8_t iso_u8_of_double(double x)
 {
-    return (uint8_t)iso_limited(x, 0, UINT8_MAX);
+    return (uint8_t)iso_clamp(x, 0, UINT8_MAX);
 }
 /* 2^63 itself does not fit. There is no double between it and the largest one that fits. */
 ISO_HOST_DEVICE static inline int64_t iso_i64_of_double(double x)
 {
-    return x >= 0x1p63 ? INT64_MAX : (int64_t)iso_limited(x, -0x1p63, 0x1p63);
+    return x >= 0x1p63 ? INT64_MAX : (int64_t)iso_clamp(x, -0x1p63, 0x1p63);
 }
 
 #endif

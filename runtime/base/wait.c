@@ -27,7 +27,7 @@ enum {
     CHECK_NS = 5000000,   /* time between two reads of the time without a core */
     TRUST_NS = 200000000, /* other processes are believed in for so long; then the thread tries to spin */
     YIELDS_NS = 50000,    /* crowded: yields for this long, then sleeps */
-    PATIENCE_NS = 20000000, /* iso_patience: yields for this long, then sleeps SLEEP_NS at a time */
+    PATIENCE_NS = 20000000, /* iso_backoff: yields for this long, then sleeps SLEEP_NS at a time */
     SLEEP_NS = 50000,
     LOOK_NS = 200000000, /* a sleeper looks at *over */
 };
@@ -43,18 +43,18 @@ static inline void pause_core(void)
 #endif
 }
 
-void iso_patience_pass(iso_patience *patience, bool crowded)
+void iso_backoff_wait(iso_backoff *backoff, bool crowded)
 {
-    uint32_t turn = patience->turns++;
+    uint32_t turn = backoff->turns++;
     if (turn < POLLS && !crowded)
         return;
-    if (patience->began == 0)
-        patience->began = iso_clock_ns();
+    if (backoff->began == 0)
+        backoff->began = iso_clock_ns();
     if (!crowded && turn % POLLS_PER_CLOCK) {
         pause_core();
         return;
     }
-    int64_t waited = iso_clock_ns() - patience->began;
+    int64_t waited = iso_clock_ns() - backoff->began;
     if (waited > PATIENCE_NS)
         nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
     else if (crowded || waited > SPIN_NS)

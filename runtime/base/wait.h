@@ -27,12 +27,12 @@ void iso_count_wake(iso_count *count);
 void iso_count_await(iso_count *count, uint32_t value, bool crowded, const atomic_int *over);
 
 /* The state of a polling loop, for events that wake no sleeper (an MPI request). Initialised with {0}. */
-typedef struct iso_patience {
+typedef struct iso_backoff {
     uint32_t turns;
     int64_t began; /* ns */
-} iso_patience;
+} iso_backoff;
 /* Call between two polls: pauses the core, then yields, then sleeps, depending on how long the loop has
  * waited. */
-void iso_patience_pass(iso_patience *patience, bool crowded);
+void iso_backoff_wait(iso_backoff *backoff, bool crowded);
 
 #endif

@@ -319,7 +319,7 @@ static iso_status add_buckets(iso_plan *plan, iso_source *source, const workspac
 {
     iso_status status = ISO_OK;
     for (int b = 0; b < plan->buckets->count; b++)
-        if (!iso_plan_goes_early(plan, b))
+        if (!iso_plan_overlaps(plan, b))
             plan->bucket_exchange[b] = plan->epilogue;
         else
             ISO_TRY(create_bucket_exchange(plan, b));
@@ -544,7 +544,7 @@ static iso_status place_messages(iso_plan *plan, message_buffers *m)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
             add_message_buffers(m, plan->instructions[i].exchange, plan->instructions[i].begin, i);
     for (int b = 0; b < plan->buckets->count; b++)
-        if (iso_plan_goes_early(plan, b))
+        if (iso_plan_overlaps(plan, b))
             add_message_buffers(m, plan->bucket_exchange[b], plan->bucket_begin[b], plan->n_instructions);
     add_message_buffers(m, plan->faults, plan->n_instructions, plan->n_instructions);
     add_message_buffers(m, plan->epilogue, plan->n_instructions, plan->n_instructions);

@@ -27,7 +27,7 @@ bool iso_plan_in_one_domain(const iso_plan *plan)
     return plan->site->one_domain;
 }
 
-bool iso_plan_goes_early(const iso_plan *plan, int bucket)
+bool iso_plan_overlaps(const iso_plan *plan, int bucket)
 {
     return plan->bucket_begin[bucket] < plan->n_instructions;
 }

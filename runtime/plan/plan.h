@@ -203,7 +203,7 @@ static inline bool iso_plan_hides(double flops, double all)
     return flops >= all / 100;
 }
 /* Whether the exchange of a bucket's gradients begins while slots compute. */
-bool iso_plan_goes_early(const iso_plan *plan, int bucket);
+bool iso_plan_overlaps(const iso_plan *plan, int bucket);
 /* The shape of a value's tensor with the plan's rows; the box of it that a slot holds. */
 iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);

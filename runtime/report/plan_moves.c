@@ -139,7 +139,7 @@ static void describe_gradients(iso_reporter *r, int number)
     if (bucket->group < 2 || !members)
         return;
     iso_report_collective *out = at_the_end(r, "reduce-scatter", bucket->axes);
-    if (iso_plan_goes_early(r->plan, number)) {
+    if (iso_plan_overlaps(r->plan, number)) {
         out->begin = r->plan->bucket_begin[number];
         out->overlaps = count_kernels(r, out->begin, out->end);
     }

@@ -93,7 +93,7 @@ typedef struct iso_report_time {
     double update;      /* of the optimizers, with the sums of gradients */
     double here;        /* exchanges within a host: waiting for each other, and taking what others hold */
     double waits;       /* for messages of other hosts */
-    double travels;     /* messages of the host are on their way; hidden is what is not waited for */
+    double in_flight;   /* messages of the host are on their way; hidden is what is not waited for */
     double hidden;
     double measured; /* the part of computation and update that was measured on the same shapes, in [0, 1] */
     int n_ops;

@@ -107,7 +107,7 @@ static void start(clock *c, const iso_time_event *e, iso_report_time *t)
         fresh->left -= carry_burst(c, e->bytes);
     if (fresh->left > 0)
         c->queue[c->last++] = e->transfer;
-    t->travels += e->bytes / c->network->bandwidth + c->network->latency;
+    t->in_flight += e->bytes / c->network->bandwidth + c->network->latency;
 }
 
 /* The time that messages take from an op counts as waiting for them. */
@@ -141,12 +141,12 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
     bool room = c.transfers && c.queue;
     for (int step = 0; step < 2 && room; step++) {
         double begin = c.now;
-        time->computation = time->update = time->here = time->waits = time->travels = 0;
+        time->computation = time->update = time->here = time->waits = time->in_flight = 0;
         for (int i = 0; i < count; i++)
             simulate_event(&c, &events[i], time);
         time->step = c.now - begin;
     }
-    time->hidden = time->travels > time->waits ? time->travels - time->waits : 0;
+    time->hidden = time->in_flight > time->waits ? time->in_flight - time->waits : 0;
     iso_free(c.transfers);
     iso_free(c.queue);
     return room ? ISO_OK : iso_no_memory("the time of %d transfers", transfers);
@@ -319,7 +319,7 @@ static iso_status time_end(timer *t)
     ISO_TRY(add_here(t, 0, plan->faults ? 3 : 1));
     ISO_TRY(start_transfer(t, plan->n_instructions, end));
     for (int b = 0; b < plan->buckets->count; b++)
-        if (iso_plan_goes_early(plan, b))
+        if (iso_plan_overlaps(plan, b))
             ISO_TRY(await_transfer(t, plan->bucket_begin[b]));
     ISO_TRY(await_transfer(t, plan->n_instructions));
     ISO_TRY(add_here(t, t->report->ops[end].taken, 1));

@@ -145,7 +145,7 @@ static finish_barrier finish_job(iso_context *ctx, iso_status *status)
     iso_status met = ISO_OK;
     if (ctx->job.communicator) {
         iso_watchdog_set_phase(ctx->channel.watchdog, ISO_WATCHDOG_RUNS);
-        met = iso_roles_meet(ctx);
+        met = iso_roles_barrier(ctx);
     }
     if (met != ISO_OK) {
         /* otherwise the program's own error has been printed, or the report */

@@ -98,7 +98,7 @@ iso_status iso_launcher_find(bool *found)
     return ISO_OK;
 }
 
-bool iso_launcher_hands_on_signals(void)
+bool iso_launcher_forwards_signals(void)
 {
     return is_set("OMPI_MCA_isogrid_launcher");
 }

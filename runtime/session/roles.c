@@ -356,7 +356,7 @@ static void warn_of_evaluator(const iso_context *ctx, double waited, int *warned
     (*warned)++;
 }
 
-iso_status iso_roles_meet(iso_context *ctx)
+iso_status iso_roles_barrier(iso_context *ctx)
 {
     int done = 0, failures = 0, warned = 0;
     double begun = iso_clock();

@@ -44,6 +44,6 @@ iso_status iso_roles_check_alone(const iso_role_claim *claim);
 void iso_workers_notify_end(iso_context *ctx, iso_status status);
 /* Waits until all ranks of a job with two roles are in iso_finish. ISO_FAILED if one will not come. Collective over
  * the job. */
-iso_status iso_roles_meet(iso_context *ctx);
+iso_status iso_roles_barrier(iso_context *ctx);
 
 #endif

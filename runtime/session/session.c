@@ -97,7 +97,7 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
     iso_start_enter(ctx->start, ISO_START_WATCH);
     if (status == ISO_OK)
         status = iso_watchdog_create(all, &settings, &ctx->channel.watchdog);
-    iso_comm_set_watch(ctx->channel.communicator, ctx->channel.watchdog);
+    iso_comm_set_watchdog(ctx->channel.communicator, ctx->channel.watchdog);
     return status;
 }
 

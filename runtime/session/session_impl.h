@@ -80,7 +80,7 @@ iso_status iso_launcher_find(bool *found);
 /* Sets defaults for Open MPI, except those that the user has set. Call before MPI_Init. */
 void iso_launcher_prepare(void);
 /* Whether the launcher gives the ranks SIGUSR1 for any signal that asks the job to stop. */
-bool iso_launcher_hands_on_signals(void);
+bool iso_launcher_forwards_signals(void);
 /* The number of ranks that the launcher reports; 0 if it reports none. */
 int iso_launcher_ranks(void);
 iso_launcher_location iso_launcher_find_location(void);
@@ -95,7 +95,7 @@ void iso_start_end(iso_start **start);
 
 /* time_limit.c: the seconds until the Slurm job of this process reaches its time limit, and those that it was
  * given in all (0: unknown). ISO_INVALID if there is no job, or it has no limit. Local. */
-iso_status iso_time_limit_ask(double *left, double *whole);
+iso_status iso_time_limit_query(double *left, double *whole);
 /* Ends the use of signals by a context that has on_signals; the last one restores the handlers. Local. */
 void iso_stop_end(void);
 

@@ -104,7 +104,7 @@ static iso_status set_deadline(iso_context *ctx, double seconds)
     if (!(seconds > 0))
         return iso_error(ISO_INVALID, "iso_stop_before_limit: %g seconds; a number above 0 is wanted",
                          seconds);
-    iso_status status = iso_time_limit_ask(&left, &whole);
+    iso_status status = iso_time_limit_query(&left, &whole);
     if (status != ISO_OK)
         return status;
     if (whole > 0 && seconds >= whole)
@@ -148,7 +148,7 @@ bool iso_stop_wanted(iso_context *ctx)
     return ctx && !iso_job_has_workers(ctx) && (is_signalled(ctx) || time_is_up(&ctx->stop));
 }
 
-void iso_stop_met(iso_context *ctx)
+void iso_stop_acknowledge(iso_context *ctx)
 {
     ctx->stop.agreed = true;
 }
@@ -173,7 +173,7 @@ bool iso_stop_requested(const iso_context *ctx)
 /* launch/mpirun hands on each signal as SIGUSR1, so who asked is not known. */
 static const char *reason(int signal_number)
 {
-    if (signal_number == SIGUSR1 && iso_launcher_hands_on_signals())
+    if (signal_number == SIGUSR1 && iso_launcher_forwards_signals())
         return "on request";
     for (int i = 0; i < HANDLED; i++)
         if (signal_number == handled[i])

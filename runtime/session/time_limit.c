@@ -31,7 +31,7 @@ static iso_status ask_squeue(const char *job, double *begin, double *end, char *
     return ISO_OK;
 }
 
-iso_status iso_time_limit_ask(double *left, double *whole)
+iso_status iso_time_limit_query(double *left, double *whole)
 {
     const char *job = getenv("SLURM_JOB_ID");
     char answer[200] = "";

@@ -131,7 +131,7 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
     iso_graph_send_deferred_weights(training->model->graph);
     writer->n_saves++;
     if (writer->options.verbose)
-        iso_fit_say(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
+        iso_fit_print(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
     iso_status status = iso_state_dict_save(writer->contents, training, writer->saver, path, best, &last);
     char message[1024];
     snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());

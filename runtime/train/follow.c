@@ -150,7 +150,7 @@ static iso_status decide(follower *f, decision *out)
     bool reached = f->options.epochs > 0 && f->epoch >= f->options.epochs;
     if (failed || (!found && (ended || reached))) {
         out->action = END;
-        iso_folder_watch_tell_torn(f->watch, true);
+        iso_folder_watch_warn_torn(f->watch, true);
         if (ended && !failed && !f->seen)
             iso_warn("training has ended, and the evaluator has seen no complete checkpoint in '%s'; is it "
                      "the folder of the workers' --checkpoint?",

@@ -12,7 +12,7 @@ static unsigned char from[ROOM + 2 * AROUND], to[ROOM + 2 * AROUND];
 static void check_copy(size_t bytes, size_t at, size_t source)
 {
     memset(to, 0xA5, sizeof to);
-    iso_copy_away(to + at, from + source, bytes);
+    iso_copy_nontemporal(to + at, from + source, bytes);
     ck_assert_mem_eq(to + at, from + source, bytes);
     for (size_t i = 0; i < sizeof to; i++)
         if ((i < at || i >= at + bytes) && to[i] != 0xA5)

@@ -320,7 +320,7 @@ START_TEST(fault_names_global_row)
         logits.array};
     run("sparse_crossentropy",
         &(iso_kernel_call){.n_inputs = 2, .n_outputs = 1, .in = in, .out = &loss.array, .fault = &fault});
-    iso_fault_say(&fault, &iso_op_sparse_crossentropy, in, "");
+    iso_fault_format(&fault, &iso_op_sparse_crossentropy, in, "");
     ck_assert_str_eq(fault.text, "label 7 of row 501 is not one of the 2 classes");
 }
 END_TEST

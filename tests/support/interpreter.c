@@ -153,7 +153,7 @@ void run_op(const iso_backend *backend, const iso_op *op, const iso_array *in, i
     ck_assert_int_eq(iso_alloc(bytes, "scratch", &call.scratch), ISO_OK);
     memset(call.scratch, GARBAGE, bytes);
     kernel->run(&call);
-    iso_fault_say(fault, op->type, in, "");
+    iso_fault_format(fault, op->type, in, "");
     iso_free(call.scratch);
     for (int i = 0; i < op->n_outputs; i++)
         check_guard(&out[i], op->type->name);

@@ -470,5 +470,5 @@ const iso_device *iso_cuda_device(int turn)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_devices);
-    return &devices[iso_cuda_turn(turn, iso_cuda_visible())].base;
+    return &devices[iso_cuda_round_robin(turn, iso_cuda_visible())].base;
 }

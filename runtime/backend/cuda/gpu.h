@@ -8,7 +8,7 @@
 #include "runtime/backend/cuda_library.h"
 
 /* The GPU for number `index` of those on this host that want one, of `visible` GPUs: they take turns. */
-static inline int iso_cuda_turn(int index, int visible)
+static inline int iso_cuda_round_robin(int index, int visible)
 {
     return visible > 0 ? index % visible : 0;
 }

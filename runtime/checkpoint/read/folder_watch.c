@@ -254,7 +254,7 @@ static void forget_missing(iso_folder_watch *watch, const reporter *to)
     watch->count = left;
 }
 
-void iso_folder_watch_tell_torn(iso_folder_watch *watch, bool all)
+void iso_folder_watch_warn_torn(iso_folder_watch *watch, bool all)
 {
     for (int i = 0; i < watch->count; i++) {
         watched_file *one = &watch->files[i];
@@ -299,7 +299,7 @@ iso_status iso_folder_watch_look(iso_folder_watch *watch, void (*gone)(void *use
                                  void *user)
 {
     reporter to = {gone, user};
-    iso_folder_watch_tell_torn(watch, false);
+    iso_folder_watch_warn_torn(watch, false);
     if (!has_changed(watch)) {
         watch->looked = true;
         return ISO_OK;

@@ -33,7 +33,7 @@ static void stream_block(char *to, const char *from)
             stream_line(to + page + line, from + page + line);
 }
 
-void iso_copy_away(void *to, const void *from, size_t bytes)
+void iso_copy_nontemporal(void *to, const void *from, size_t bytes)
 {
     size_t head = (uintptr_t) - (uintptr_t)to % LINE, at = head;
     if (bytes < 2 * BLOCK) {
@@ -47,7 +47,7 @@ void iso_copy_away(void *to, const void *from, size_t bytes)
     memcpy((char *)to + at, (const char *)from + at, bytes - at);
 }
 #else
-void iso_copy_away(void *to, const void *from, size_t bytes)
+void iso_copy_nontemporal(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }

@@ -198,7 +198,7 @@ static iso_status copy_part(const iso_save_part *part, const iso_state_shards *s
     const iso_state_shard *shard = part->source == ISO_SAVE_CONSTANT ? NULL : &shards->shards[part->source];
     if (shard && shard->stream)
         return iso_shard_read(shard, to);
-    iso_copy_away(to, data, part->bytes);
+    iso_copy_nontemporal(to, data, part->bytes);
     return ISO_OK;
 }
 

@@ -48,7 +48,7 @@ iso_status iso_save_part_write(const iso_save_part *part, const iso_commit_recor
 /* ---- copy.c ---- */
 /* The same as memcpy, for memory that is not read again soon. The copy bypasses the caches: the old contents of
  * `to` are not fetched, and the cached data stays. The regions do not overlap. */
-void iso_copy_away(void *to, const void *from, size_t bytes);
+void iso_copy_nontemporal(void *to, const void *from, size_t bytes);
 
 /* ---- ranges.c ---- */
 /* Decomposes ranges of a box's row-major order into boxes, which HDF5 can select. */

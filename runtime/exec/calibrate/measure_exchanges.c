@@ -244,9 +244,9 @@ static double compute_of_core(const pulls *r, int64_t rounds, int times, bool ex
  * been made. */
 static void measure_overlap(const pulls *r, iso_network *network)
 {
-    double travel = (double)r->bytes / network->bandwidth, second = rounds_of_a_second();
+    double transfer_time = (double)r->bytes / network->bandwidth, second = rounds_of_a_second();
     int64_t rounds = (int64_t)(SHORT * second);
-    double longest = 1.5 * travel < LONGEST ? 1.5 * travel : LONGEST;
+    double longest = 1.5 * transfer_time < LONGEST ? 1.5 * transfer_time : LONGEST;
     int times = (int)(2 * longest / SHORT) + SHORT_OPS;
     double alone[TRIES], together[TRIES], carried = 0, early = SHORT_OPS * SHORT * network->bandwidth;
     for (int i = 0; i < TRIES; i++) {
@@ -260,7 +260,7 @@ static void measure_overlap(const pulls *r, iso_network *network)
         double bytes = (double)r->bytes - finish_pulls(r) * network->bandwidth - early;
         carried = bytes > carried ? bytes : carried;
     }
-    double most = longest < 1.2 * travel ? longest * network->bandwidth : (double)r->bytes - early;
+    double most = longest < 1.2 * transfer_time ? longest * network->bandwidth : (double)r->bytes - early;
     double taken = median(together, TRIES) - least(alone, TRIES);
     network->byte = taken > 0 ? taken / (double)r->bytes : 0;
     network->window = carried < 0.9 * most ? carried : 0;
@@ -295,9 +295,9 @@ static void measure_latency(const pulls *r, iso_network *network)
  * hosts sleep they would begin at different times, and who begins late finds messages there. */
 static void measure_burst(const pulls *r, iso_network *network)
 {
-    double travel = (double)r->bytes / network->bandwidth, ops = ceil(travel / (2 * SHORT));
+    double transfer_time = (double)r->bytes / network->bandwidth, ops = ceil(transfer_time / (2 * SHORT));
     double found = added_to_ops(r, ops < MOST_OPS ? (int)ops : MOST_OPS, 20);
-    network->burst = (travel + network->latency - found) * network->bandwidth;
+    network->burst = (transfer_time + network->latency - found) * network->bandwidth;
 }
 
 /* `measure` with pulls of so many bytes. Collective. */
@@ -325,8 +325,9 @@ static iso_status measure_links(iso_context *ctx, pulls *r, bool takes_part, iso
     ISO_TRY(time_messages(ctx, r, FEW, takes_part, few));
     ISO_TRY(time_messages(ctx, r, MANY, takes_part, many));
     double latency = median(few, TIMES), longest = median(many, TIMES);
-    double travel = longest - (latency < longest / 2 ? latency : 0); /* 0: this rank takes no part */
-    *network = (iso_network){.known = true, .latency = latency, .bandwidth = travel > 0 ? MANY / travel : 1};
+    double transfer_time = longest - (latency < longest / 2 ? latency : 0); /* 0: this rank takes no part */
+    *network = (iso_network){
+        .known = true, .latency = latency, .bandwidth = transfer_time > 0 ? MANY / transfer_time : 1};
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
     ISO_TRY(with_pulls(ctx, r, FEW, takes_part, measure_latency, network));
     ISO_TRY(with_pulls(ctx, r, SOME, takes_part, measure_burst, network));

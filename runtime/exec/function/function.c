@@ -472,7 +472,7 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
     if (o->lost)
         iso_agree_later(runtime->ctx, iso_fabric_failure(runtime->fabric));
     if (total >= ISO_STOP_WEIGHT)
-        iso_stop_met(runtime->ctx);
+        iso_stop_acknowledge(runtime->ctx);
     if (iso_step_faults(total) == 0)
         return ISO_OK;
     runtime->steps -= o->counted;

@@ -41,7 +41,7 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *re
         bytes +=
             (double)iso_exchange_planned(plan->epilogue, slot).pulled + function_gradient_bytes(ready, l);
         for (int b = 0; b < plan->buckets->count; b++)
-            if (iso_plan_goes_early(plan, b))
+            if (iso_plan_overlaps(plan, b))
                 bytes += (double)iso_exchange_planned(plan->bucket_exchange[b], slot).pulled;
         bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
         bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
@@ -86,7 +86,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE &&
                      ready->plan->instructions[i].cargo == ISO_CARGO_MOVES;
     for (int b = 0; b < ready->plan->buckets->count; b++)
-        exchanges += iso_plan_goes_early(ready->plan, b);
+        exchanges += iso_plan_overlaps(ready->plan, b);
     size_t variables = 0;
     for (int d = 0; d < runtime->domains.count; d++)
         variables += runtime->domains.host[d] == host ? runtime->domain_bytes[d] : 0;

@@ -127,7 +127,7 @@ static void word_fault(const iso_step_results *results, const iso_slot_plan *sp,
     const iso_shape *shape = &op->inputs[found->input]->shape;
     if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
         say_source(results, iso_fault_row(found, in), source, sizeof source);
-    iso_fault_say(found, op->type, in, source);
+    iso_fault_format(found, op->type, in, source);
     const char *layer = iso_op_layer(plan->program->graph, op);
     size_t length = strlen(found->text);
     if (*layer)

@@ -55,7 +55,7 @@ static void end_all(const step *s, int first, int end)
 static void note_flight(const step *s, const iso_exchange *exchange, int thread, int instruction)
 {
     int64_t sent, arrived;
-    if (s->recorder && thread == 0 && iso_exchange_flight(exchange, &sent, &arrived))
+    if (s->recorder && thread == 0 && iso_exchange_message_times(exchange, &sent, &arrived))
         iso_recorder_note_span(s->recorder, 0, ISO_EVENT_FLIGHT, instruction, sent, arrived);
 }
 
@@ -194,7 +194,7 @@ static bool end_is_ordered(const step *s)
     bool ordered =
         iso_exchange_is_ordered(plan->epilogue) && (!plan->faults || iso_exchange_is_ordered(plan->faults));
     for (int b = 0; ordered && b < plan->buckets->count; b++)
-        if (iso_plan_goes_early(plan, b) && iso_exchange_is_active(plan->bucket_exchange[b]))
+        if (iso_plan_overlaps(plan, b) && iso_exchange_is_active(plan->bucket_exchange[b]))
             ordered = iso_exchange_is_ordered(plan->bucket_exchange[b]);
     return ordered;
 }
@@ -383,13 +383,13 @@ static void wait_for_buckets(const step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->ready->plan;
     for (int b = 0; b < plan->buckets->count; b++)
-        if (iso_plan_goes_early(plan, b))
+        if (iso_plan_overlaps(plan, b))
             iso_exchange_wait(plan->bucket_exchange[b], thread);
     for (int b = 0; b < plan->buckets->count; b++)
-        for (int l = first; iso_plan_goes_early(plan, b) && l < end; l++)
+        for (int l = first; iso_plan_overlaps(plan, b) && l < end; l++)
             iso_exchange_await_arrivals(plan->bucket_exchange[b], s->runtime->locals[l].slot);
     for (int b = 0; b < plan->buckets->count; b++)
-        if (iso_plan_goes_early(plan, b))
+        if (iso_plan_overlaps(plan, b))
             note_flight(s, plan->bucket_exchange[b], thread, plan->bucket_begin[b]);
 }
 
@@ -397,7 +397,7 @@ static void end_buckets(const step *s, int thread)
 {
     const iso_plan *plan = s->ready->plan;
     for (int b = 0; b < plan->buckets->count; b++)
-        if (iso_plan_goes_early(plan, b))
+        if (iso_plan_overlaps(plan, b))
             iso_exchange_end(plan->bucket_exchange[b], thread);
 }
 

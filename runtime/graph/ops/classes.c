@@ -147,9 +147,9 @@ static double one_for_each_label(const iso_op *op, const iso_box *inputs, const 
                                        .flops = FLOPS,                                                       \
                                        __VA_ARGS__};
 
-CLASS_OP(class_max, infer_max, rule_of_reduction, iso_one_for_each, .contract_max = true)
-CLASS_OP(class_first, infer_first, rule_of_reduction, iso_one_for_each, .contract_max = true)
-CLASS_OP(class_above, infer_above, rule_of_reduction, iso_one_for_each, )
+CLASS_OP(class_max, infer_max, rule_of_reduction, iso_one_flop_per_element, .contract_max = true)
+CLASS_OP(class_first, infer_first, rule_of_reduction, iso_one_flop_per_element, .contract_max = true)
+CLASS_OP(class_above, infer_above, rule_of_reduction, iso_one_flop_per_element, )
 CLASS_OP(class_sum_exp, infer_sum_exp, rule_of_reduction, three_for_each, )
 CLASS_OP(class_pick, infer_pick, rule_of_pick, one_for_each_label, .linear = 1 << 1, .index = ISO_LABELS)
 CLASS_OP(class_softmax, iso_infer_same_float, rule_of_softmax, three_for_each, .in_place = 1 << 0)

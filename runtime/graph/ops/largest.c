@@ -46,7 +46,7 @@ const iso_op_type iso_op_argmax = {
     ISO_OP_ATTRS(axis),
     .infer = infer_argmax,
     .rule_of = argmax_rule,
-    .flops = iso_one_for_each,
+    .flops = iso_one_flop_per_element,
     .decompose = split_argmax,
 };
 
@@ -100,7 +100,7 @@ const iso_op_type iso_op_in_top_k = {
     ISO_OP_ATTRS(top_k),
     .infer = infer_in_top_k,
     .rule_of = top_k_rule,
-    .flops = iso_one_for_each,
+    .flops = iso_one_flop_per_element,
     .decompose = split_in_top_k,
 };
 

@@ -103,7 +103,7 @@ double iso_box_elements(const iso_box *box)
     return count;
 }
 
-double iso_one_for_each(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
+double iso_one_flop_per_element(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;
     return iso_box_elements(&inputs[0]);

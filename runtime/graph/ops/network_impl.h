@@ -38,6 +38,6 @@ iso_dropout_attrs iso_dropout_attrs_of(const iso_graph *graph, double rate, cons
 /* Elements of a box, for counting operations. */
 double iso_box_elements(const iso_box *box);
 /* An iso_op_type's flops: one for each element of the first input. */
-double iso_one_for_each(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
+double iso_one_flop_per_element(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
 
 #endif

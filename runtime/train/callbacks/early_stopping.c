@@ -78,12 +78,12 @@ static iso_status early_stopping_train_end(void *user, iso_fit_state *state)
     early_stopping *stopping = user;
     bool says = stopping->options.verbose > 0;
     if (says && stopping->stopped_epoch > 0)
-        iso_fit_say(state, "Epoch %d: stopped early, %s was best in epoch %d", stopping->stopped_epoch + 1,
-                    stopping->monitor.name, stopping->best_epoch + 1);
+        iso_fit_print(state, "Epoch %d: stopped early, %s was best in epoch %d", stopping->stopped_epoch + 1,
+                      stopping->monitor.name, stopping->best_epoch + 1);
     if (!stopping->best)
         return ISO_OK;
     if (says)
-        iso_fit_say(state, "The weights are those of epoch %d", stopping->best_epoch + 1);
+        iso_fit_print(state, "The weights are those of epoch %d", stopping->best_epoch + 1);
     return iso_snapshot_put(stopping->best);
 }
 

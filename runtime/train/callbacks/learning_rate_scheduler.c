@@ -23,7 +23,7 @@ static iso_status epoch_begin(void *user, iso_fit_state *state)
     rate = options->schedule(options->user, state->epoch, rate);
     ISO_TRY(iso_model_set_learning_rate(state->model, rate));
     if (options->verbose > 0)
-        iso_fit_say(state, "Epoch %d: learning rate %g", state->epoch + 1, rate);
+        iso_fit_print(state, "Epoch %d: learning rate %g", state->epoch + 1, rate);
 done:
     return status;
 }

@@ -191,7 +191,7 @@ bool iso_fit_is_chief(const iso_fit_state *state)
     return iso_is_chief(ctx);
 }
 
-void iso_fit_say(const iso_fit_state *state, const char *format, ...)
+void iso_fit_print(const iso_fit_state *state, const char *format, ...)
 {
     va_list args;
     if (!iso_fit_is_chief(state))

@@ -41,7 +41,7 @@ iso_status iso_state_count(const json_t *object, const char *name, int *value);
 
 /* ---- lines for users ---- */
 /* Prints a line on stdout (chief), below the progress bar. */
-void iso_fit_say(const iso_fit_state *state, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void iso_fit_print(const iso_fit_state *state, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool iso_fit_is_chief(const iso_fit_state *state);
 
 #endif

@@ -46,8 +46,8 @@ static iso_status reduce(plateau *p, iso_fit_state *state, double rate)
     if (rate <= fmax(options->min_lr, (float)options->min_lr)) /* the rate is stored as a float32 */
         return ISO_OK;
     if (options->verbose > 0)
-        iso_fit_say(state, "Epoch %d: learning rate %g from here on, as %s has not improved",
-                    state->epoch + 1, lower, p->monitor.name);
+        iso_fit_print(state, "Epoch %d: learning rate %g from here on, as %s has not improved",
+                      state->epoch + 1, lower, p->monitor.name);
     p->cooldown = options->cooldown;
     p->wait = 0;
     return iso_model_set_learning_rate(state->model, lower);
