@@ -214,19 +214,19 @@ static iso_optimizer_call bucket_call(const updater *u, const iso_slot_plan *sp,
 
 /* ---- both ---- */
 
-static updater updater_of(const iso_runtime *runtime, const iso_executable *ready,
+static updater updater_of(const iso_runtime *runtime, const iso_executable *executable,
                           const iso_update_state *updates, int local, int b)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     const iso_bucket *bucket = &plan->buckets->buckets[b];
-    iso_local_slot *slot = ready->slot[local].local;
+    iso_local_slot *slot = executable->slot[local].local;
     int64_t begin, count;
     iso_bucket_part(bucket, runtime->mesh, slot->slot, &begin, &count);
     return (updater){
         .runtime = runtime,
         .exchange = plan->bucket_exchange[b],
         .state = &updates->state[b],
-        .rates = &ready->slot[local].rates[bucket->kind],
+        .rates = &executable->slot[local].rates[bucket->kind],
         .stream = slot->stream,
         .local = local,
         .slot = slot->slot,
@@ -239,32 +239,32 @@ static updater updater_of(const iso_runtime *runtime, const iso_executable *read
 }
 
 /* All buckets at once, when all of their gradients have been summed. */
-static void apply_on_device(const iso_runtime *runtime, iso_executable *ready,
+static void apply_on_device(const iso_runtime *runtime, iso_executable *executable,
                             const iso_update_state *updates, int local)
 {
-    iso_slot_plan *sp = &ready->slot[local];
+    iso_slot_plan *sp = &executable->slot[local];
     size_t offset = 0;
     int n_calls = 0;
     for (int first = 0, end; first < sp->n_runs; first = end) {
         for (end = first + 1; end < sp->n_runs && sp->runs[end].bucket == sp->runs[first].bucket;)
             end++;
-        updater u = updater_of(runtime, ready, updates, local, sp->runs[first].bucket);
+        updater u = updater_of(runtime, executable, updates, local, sp->runs[first].bucket);
         sp->sums.calls[n_calls++] = bucket_call(&u, sp, first, end, &offset);
     }
     runtime->backend->optimize(sp->sums.calls, n_calls, &sp->sums.table, sp->local->stream);
 }
 
-void iso_updates_apply(iso_runtime *runtime, iso_executable *ready, const iso_update_state *updates,
+void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const iso_update_state *updates,
                        int local)
 {
-    const iso_slot_plan *sp = &ready->slot[local];
+    const iso_slot_plan *sp = &executable->slot[local];
     if (!runtime->device->host_access) {
-        apply_on_device(runtime, ready, updates, local);
+        apply_on_device(runtime, executable, updates, local);
         return;
     }
     for (int i = 0; i < sp->n_runs; i++) {
         const iso_weight_run *run = &sp->runs[runtime->steps % 2 ? sp->n_runs - 1 - i : i];
-        updater u = updater_of(runtime, ready, updates, local, run->bucket);
+        updater u = updater_of(runtime, executable, updates, local, run->bucket);
         if (!u.rates->apply)
             continue;
         if (run->product < 0)

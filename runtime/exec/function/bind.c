@@ -24,9 +24,9 @@ static bool in_same_memory(const iso_location *a, const iso_location *b)
            a->offset == b->offset;
 }
 
-static iso_status bind_kernel(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp, int i)
+static iso_status bind_kernel(iso_runtime *runtime, iso_executable *executable, iso_slot_plan *sp, int i)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
     iso_slot_instruction *bound = &sp->instruction[i];
     iso_plan_call(plan, plan->instructions[i].step, sp->local->slot, bound->array,
@@ -90,9 +90,9 @@ static iso_status make_staging(const iso_device *device, const iso_array *array,
     return status;
 }
 
-static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slot_plan *sp)
+static iso_status bind_slot(iso_runtime *runtime, iso_executable *executable, iso_slot_plan *sp)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     iso_status status = ISO_OK;
     iso_array *array = sp->arrays;
     iso_box_copy *copy = sp->copies;
@@ -104,7 +104,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *ready, iso_slo
         if (instruction->kind == ISO_KERNEL) {
             array += plan->program->steps[instruction->step].op->n_inputs +
                      plan->program->steps[instruction->step].op->n_outputs;
-            ISO_TRY(bind_kernel(runtime, ready, sp, i));
+            ISO_TRY(bind_kernel(runtime, executable, sp, i));
         } else if (instruction->kind == ISO_READ) {
             const int value = plan->program->input_value[instruction->input];
             bound->input = instruction->input;
@@ -136,9 +136,9 @@ void iso_bind_constants(const iso_plan *plan, int slot, void *data)
     }
 }
 
-static iso_status fill_constants(const iso_executable *ready, iso_slot_plan *sp)
+static iso_status fill_constants(const iso_executable *executable, iso_slot_plan *sp)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     iso_mapping mapping;
     iso_status status = ISO_OK;
     ISO_TRY(iso_local_allocate(sp->local, plan->constant_bytes, "the constants of a plan", &sp->constants));
@@ -202,27 +202,27 @@ static void release_total(const iso_local_slot *slot, void *total)
         iso_local_release_pinned(slot, total);
 }
 
-static iso_status make_slot(iso_runtime *runtime, iso_executable *ready, int i)
+static iso_status make_slot(iso_runtime *runtime, iso_executable *executable, int i)
 {
     iso_status status = ISO_OK;
-    iso_slot_plan *sp = &ready->slot[i];
-    size_t instructions = (size_t)ready->plan->n_instructions + 1;
+    iso_slot_plan *sp = &executable->slot[i];
+    size_t instructions = (size_t)executable->plan->n_instructions + 1;
     sp->local = &runtime->locals[i];
     sp->instruction = iso_new(instructions * sizeof *sp->instruction);
-    sp->arrays = iso_new(count_arrays(ready->plan) * sizeof *sp->arrays);
-    sp->copies = iso_new(count_copies(ready->plan) * sizeof *sp->copies);
+    sp->arrays = iso_new(count_arrays(executable->plan) * sizeof *sp->arrays);
+    sp->copies = iso_new(count_copies(executable->plan) * sizeof *sp->copies);
     sp->thunks = iso_new(instructions * sizeof *sp->thunks);
     sp->sequences = iso_new(instructions * sizeof *sp->sequences);
     if (!sp->instruction || !sp->arrays || !sp->copies || !sp->thunks || !sp->sequences)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
-    ISO_TRY(iso_executable_make_updates(runtime, ready->plan, sp));
+    ISO_TRY(iso_executable_make_updates(runtime, executable->plan, sp));
     void *total = NULL, *rates = NULL;
     ISO_TRY(allocate_total(sp->local, &total));
     sp->fault_total = total;
-    ISO_TRY(iso_local_allocate(sp->local, rates_bytes(ready->plan), "the rates of a slot", &rates));
+    ISO_TRY(iso_local_allocate(sp->local, rates_bytes(executable->plan), "the rates of a slot", &rates));
     sp->rates = rates;
-    ISO_TRY(fill_constants(ready, sp));
-    ISO_TRY(bind_slot(runtime, ready, sp));
+    ISO_TRY(fill_constants(executable, sp));
+    ISO_TRY(bind_slot(runtime, executable, sp));
 done:
     return status;
 }
@@ -243,77 +243,79 @@ static void free_staging(const iso_device *device, const iso_slot_instruction *i
 }
 
 /* All but the plan. */
-static void executable_free(iso_runtime *runtime, iso_executable *ready)
+static void executable_free(iso_runtime *runtime, iso_executable *executable)
 {
     for (int i = 0; i < runtime->n_locals; i++) {
-        free_staging(runtime->locals[i].device, ready->slot[i].instruction, ready->plan);
-        iso_free(ready->slot[i].instruction);
-        iso_free(ready->slot[i].arrays);
-        iso_free(ready->slot[i].copies);
-        discard_sequences(runtime, &ready->slot[i]);
-        iso_free(ready->slot[i].sequences);
-        iso_free(ready->slot[i].thunks);
-        iso_local_release(&runtime->locals[i], ready->slot[i].constants);
-        release_total(&runtime->locals[i], ready->slot[i].fault_total);
-        iso_local_release(&runtime->locals[i], ready->slot[i].rates);
-        if (ready->slot[i].local)
-            iso_executable_free_updates(&ready->slot[i]);
+        free_staging(runtime->locals[i].device, executable->slot[i].instruction, executable->plan);
+        iso_free(executable->slot[i].instruction);
+        iso_free(executable->slot[i].arrays);
+        iso_free(executable->slot[i].copies);
+        discard_sequences(runtime, &executable->slot[i]);
+        iso_free(executable->slot[i].sequences);
+        iso_free(executable->slot[i].thunks);
+        iso_local_release(&runtime->locals[i], executable->slot[i].constants);
+        release_total(&runtime->locals[i], executable->slot[i].fault_total);
+        iso_local_release(&runtime->locals[i], executable->slot[i].rates);
+        if (executable->slot[i].local)
+            iso_executable_free_updates(&executable->slot[i]);
     }
-    iso_free(ready->reads);
-    iso_free(ready->slot);
-    iso_free(ready);
+    iso_free(executable->reads);
+    iso_free(executable->slot);
+    iso_free(executable);
 }
 
 iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **out)
 {
     iso_status status = ISO_OK;
-    iso_executable *ready = iso_new(sizeof *ready);
-    if (!ready || !(ready->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *ready->slot))) {
-        iso_free(ready);
+    iso_executable *executable = iso_new(sizeof *executable);
+    if (!executable ||
+        !(executable->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *executable->slot))) {
+        iso_free(executable);
         return iso_error(ISO_NO_MEMORY, "no memory for a plan");
     }
-    ready->plan = plan;
+    executable->plan = plan;
     for (int i = 0; i < runtime->n_locals; i++)
-        ISO_TRY(make_slot(runtime, ready, i));
-    *out = ready;
+        ISO_TRY(make_slot(runtime, executable, i));
+    *out = executable;
     return ISO_OK;
 done:
-    executable_free(runtime, ready); /* the plan is still the caller's */
+    executable_free(runtime, executable); /* the plan is still the caller's */
     return status;
 }
 
-void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready)
+void iso_executable_destroy(iso_runtime *runtime, iso_executable *executable)
 {
-    if (!ready)
+    if (!executable)
         return;
-    iso_plan *plan = ready->plan;
-    executable_free(runtime, ready);
+    iso_plan *plan = executable->plan;
+    executable_free(runtime, executable);
     iso_plan_destroy(plan);
 }
 
-size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready)
+size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *executable)
 {
     size_t most = 0;
     for (int s = 0; s < runtime->n_locals; s++)
-        for (int i = 0; i < ready->plan->n_instructions; i++) {
-            const iso_slot_instruction *bound = &ready->slot[s].instruction[i];
+        for (int i = 0; i < executable->plan->n_instructions; i++) {
+            const iso_slot_instruction *bound = &executable->slot[s].instruction[i];
             size_t bytes = bound->kind == ISO_KERNEL && bound->kernel->scratch
                                ? bound->kernel->scratch(&bound->call)
                                : 0;
             most = bytes > most ? bytes : most;
         }
     for (int s = 0; s < runtime->n_locals; s++)
-        for (int i = 0; i < ready->slot[s].n_products; i++)
-            most =
-                ready->slot[s].products[i].room.bytes > most ? ready->slot[s].products[i].room.bytes : most;
+        for (int i = 0; i < executable->slot[s].n_products; i++)
+            most = executable->slot[s].products[i].room.bytes > most
+                       ? executable->slot[s].products[i].room.bytes
+                       : most;
     return most;
 }
 
 /* ---- addresses ---- */
 
-void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value)
+void *iso_executable_value(const iso_runtime *runtime, const iso_executable *executable, int local, int value)
 {
-    const iso_location *location = &ready->plan->location[value];
+    const iso_location *location = &executable->plan->location[value];
     switch (location->kind) {
     case ISO_LOCATION_ARENA:
         return (char *)runtime->locals[local].arena + location->offset;
@@ -322,34 +324,34 @@ void *iso_executable_value(const iso_runtime *runtime, const iso_executable *rea
     case ISO_LOCATION_VARIABLE:
         return iso_runtime_variable(runtime, location->variable, runtime->locals[local].slot);
     case ISO_LOCATION_CONSTANT:
-        return (char *)ready->slot[local].constants + location->offset;
+        return (char *)executable->slot[local].constants + location->offset;
     default:
         return NULL;
     }
 }
 
-static void address_instruction(iso_runtime *runtime, iso_executable *ready, int local, int i)
+static void address_instruction(iso_runtime *runtime, iso_executable *executable, int local, int i)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     const iso_program_step *step = &plan->program->steps[plan->instructions[i].step];
-    iso_slot_instruction *bound = &ready->slot[local].instruction[i];
+    iso_slot_instruction *bound = &executable->slot[local].instruction[i];
     iso_local_slot *slot = &runtime->locals[local];
     if (bound->kind == ISO_KERNEL) {
         for (int k = 0; k < step->op->n_inputs; k++)
-            bound->array[k].data = iso_executable_value(runtime, ready, local, step->input[k]);
+            bound->array[k].data = iso_executable_value(runtime, executable, local, step->input[k]);
         for (int k = 0; k < step->op->n_outputs; k++)
             bound->array[step->op->n_inputs + k].data =
-                iso_executable_value(runtime, ready, local, step->output[k]);
+                iso_executable_value(runtime, executable, local, step->output[k]);
         bound->call.scratch = iso_runtime_scratch(runtime, local);
         bound->call.info = slot->info;
         bound->call.fault = slot->kernel_fault;
         bound->call.instruction = i;
     } else if (bound->kind == ISO_READ) {
         bound->array->data =
-            iso_executable_value(runtime, ready, local, plan->program->input_value[bound->input]);
+            iso_executable_value(runtime, executable, local, plan->program->input_value[bound->input]);
     } else if (bound->kind == ISO_COPY) {
-        bound->copy->from = iso_executable_value(runtime, ready, local, step->input[0]);
-        bound->copy->to = iso_executable_value(runtime, ready, local, step->output[0]);
+        bound->copy->from = iso_executable_value(runtime, executable, local, step->input[0]);
+        bound->copy->to = iso_executable_value(runtime, executable, local, step->output[0]);
     }
 }
 
@@ -381,9 +383,9 @@ static const iso_op *op_of(const iso_plan *plan, int instruction)
     return plan->program->steps[plan->instructions[instruction].step].op;
 }
 
-iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local)
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *executable, int local)
 {
-    const iso_slot_plan *sp = &ready->slot[local];
+    const iso_slot_plan *sp = &executable->slot[local];
     iso_status status = ISO_OK;
     for (int i = 0; runtime->backend->capture && i < sp->n_sequences && status == ISO_OK; i++)
         status = runtime->backend->capture(sp->sequences[i]);
@@ -391,11 +393,11 @@ iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executab
 }
 
 /* Between exchanges and reads of the batch. */
-iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *ready, int local,
+iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *executable, int local,
                                    iso_device_timer *timer)
 {
-    const iso_plan *plan = ready->plan;
-    iso_slot_plan *sp = &ready->slot[local];
+    const iso_plan *plan = executable->plan;
+    iso_slot_plan *sp = &executable->slot[local];
     int n_instructions = plan->n_instructions;
     iso_status status = ISO_OK;
     discard_sequences(runtime, sp);
@@ -415,19 +417,20 @@ iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executa
         if (end > first)
             status = add_sequence(runtime, sp, first, end);
     }
-    return status == ISO_OK && ready->runs > 0 ? iso_executable_capture(runtime, ready, local) : status;
+    return status == ISO_OK && executable->runs > 0 ? iso_executable_capture(runtime, executable, local)
+                                                    : status;
 }
 
-static void bind_moves(iso_runtime *runtime, iso_executable *ready, iso_exchange *exchange, int first,
+static void bind_moves(iso_runtime *runtime, iso_executable *executable, iso_exchange *exchange, int first,
                        int count)
 {
     for (int l = 0; l < runtime->n_locals; l++)
         for (int i = first; i < first + count; i++) {
-            const iso_move *move = &ready->plan->moves[i];
+            const iso_move *move = &executable->plan->moves[i];
             bool in_place = move->kind == ISO_MOVE_SCATTER && !move->own_sum;
             int target = in_place ? move->from : move->to;
             iso_exchange_bind(exchange, runtime->locals[l].slot, target,
-                              iso_executable_value(runtime, ready, l, target));
+                              iso_executable_value(runtime, executable, l, target));
         }
 }
 
@@ -444,33 +447,33 @@ static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan,
         }
 }
 
-iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready)
+iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable)
 {
-    iso_plan *plan = ready->plan;
+    iso_plan *plan = executable->plan;
     iso_status status = iso_runtime_finish(runtime);
     for (int l = 0; l < runtime->n_locals; l++) {
         for (int i = 0; i < plan->n_instructions; i++)
-            address_instruction(runtime, ready, l, i);
-        iso_executable_bind_updates(runtime, ready, l);
+            address_instruction(runtime, executable, l, i);
+        iso_executable_bind_updates(runtime, executable, l);
         if (status == ISO_OK)
-            status = iso_executable_sequence(runtime, ready, l, NULL);
+            status = iso_executable_sequence(runtime, executable, l, NULL);
         iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
-                          ready->slot[l].fault_total);
+                          executable->slot[l].fault_total);
         if (plan->faults)
             iso_exchange_bind(plan->faults, runtime->locals[l].slot, plan->fault_target,
-                              ready->slot[l].fault + 1);
+                              executable->slot[l].fault + 1);
     }
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
-            bind_moves(runtime, ready, plan->instructions[i].exchange, plan->instructions[i].first_move,
+            bind_moves(runtime, executable, plan->instructions[i].exchange, plan->instructions[i].first_move,
                        plan->instructions[i].n_moves);
-    bind_moves(runtime, ready, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves);
+    bind_moves(runtime, executable, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves);
     if (plan->weight_gather)
         bind_weight_gather(runtime, plan, plan->weight_gather);
     for (int b = 0; b < plan->buckets->count; b++)
         if (plan->bucket_gather[b])
             bind_weight_gather(runtime, plan, plan->bucket_gather[b]);
     if (status == ISO_OK)
-        ready->generation = runtime->generation;
+        executable->generation = runtime->generation;
     return status;
 }

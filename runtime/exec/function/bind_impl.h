@@ -105,8 +105,8 @@ typedef struct iso_executable {
 } iso_executable;
 
 /* Chooses kernels; addresses are filled in by iso_executable_bind. */
-iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **ready);
-void iso_executable_destroy(iso_runtime *runtime, iso_executable *ready);
+iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_executable **executable);
+void iso_executable_destroy(iso_runtime *runtime, iso_executable *executable);
 /* Fills in the boxes of a program step that a slot computes by a copy. The addresses stay as they are. */
 iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_box_copy *copy);
 /* Writes a slot's constants to `data`, of the plan's constant_bytes. */
@@ -114,29 +114,30 @@ void iso_bind_constants(const iso_plan *plan, int slot, void *data);
 /* Approximate bytes of the tables that a slot has for a plan. */
 size_t iso_executable_table_bytes(const iso_plan *plan);
 /* Bytes of scratch memory that the plan's kernels need. */
-size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *ready);
+size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *executable);
 /* Fills in all addresses after memory has moved, also those of the exchanges, and makes the sequences. */
-iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *ready);
+iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable);
 /* Makes the sequences of a local slot's instructions, whose addresses are filled in, and captures them if the plan
  * has been run before. timer: records the begin and end of each instruction from its first moment on; NULL: they
  * are not timed. */
-iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *ready, int local,
+iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *executable, int local,
                                    iso_device_timer *timer);
 /* Captures the sequences of a local slot (iso_backend.capture). */
-iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *ready, int local);
+iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *executable, int local);
 static inline int iso_instruction_moment(int instruction)
 {
     return 2 * instruction;
 }
 /* The address at which a local slot stores a value. */
-void *iso_executable_value(const iso_runtime *runtime, const iso_executable *ready, int local, int value);
+void *iso_executable_value(const iso_runtime *runtime, const iso_executable *executable, int local,
+                           int value);
 
 /* bind_updates.c: what a slot changes at the end of a step: allocates the tables, fills in the addresses. */
 iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_plan *plan, iso_slot_plan *sp);
 /* Approximate bytes of the tables of a slot. */
 size_t iso_executable_update_bytes(const iso_plan *plan);
 void iso_executable_free_updates(iso_slot_plan *sp);
-void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local);
+void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *executable, int local);
 
 /* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange
  * and those of the buckets. */
@@ -145,7 +146,7 @@ void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *rea
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
                          const iso_program *program, int local, iso_rates *rates);
 /* Queues the update of the slot's part of every bucket. */
-void iso_updates_apply(iso_runtime *runtime, iso_executable *ready, const iso_update_state *updates,
+void iso_updates_apply(iso_runtime *runtime, iso_executable *executable, const iso_update_state *updates,
                        int local);
 
 #endif

@@ -67,19 +67,19 @@ void iso_product_address(iso_slot_product *product, void *scratch)
 }
 
 /* An input of a term as slot `slot` of the group has it. */
-static void *term_input(const iso_runtime *runtime, const iso_executable *ready, int local, int slot,
+static void *term_input(const iso_runtime *runtime, const iso_executable *executable, int local, int slot,
                         int value)
 {
-    return slot == runtime->locals[local].slot
-               ? iso_executable_value(runtime, ready, local, value)
-               : (char *)iso_fabric_slot_area(runtime->fabric, slot) + ready->plan->location[value].offset;
+    return slot == runtime->locals[local].slot ? iso_executable_value(runtime, executable, local, value)
+                                               : (char *)iso_fabric_slot_area(runtime->fabric, slot) +
+                                                     executable->plan->location[value].offset;
 }
 
-static void address_product(const iso_runtime *runtime, iso_executable *ready, int local, int number)
+static void address_product(const iso_runtime *runtime, iso_executable *executable, int local, int number)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     const iso_fused_update *fused = &plan->fused_updates[number];
-    iso_slot_product *product = &ready->slot[local].products[number];
+    iso_slot_product *product = &executable->slot[local].products[number];
     uint32_t axes = plan->buckets->buckets[fused->bucket].axes;
     iso_product_address(product, iso_runtime_scratch(runtime, local));
     for (int t = 0; t < product->n_terms; t++) {
@@ -90,7 +90,7 @@ static void address_product(const iso_runtime *runtime, iso_executable *ready, i
             product->term[t].call[g].stream = runtime->locals[local].stream;
             for (int i = 0; i < step->op->n_inputs; i++)
                 if (!iso_plan_reads_term(plan, step->input[i]))
-                    array[i].data = term_input(runtime, ready, local, slot, step->input[i]);
+                    array[i].data = term_input(runtime, executable, local, slot, step->input[i]);
         }
     }
 }
@@ -300,49 +300,50 @@ static void bind_updates_find_runs(const iso_runtime *runtime, const iso_plan *p
     }
 }
 
-static void bind_updates_find_gradients(const iso_runtime *runtime, iso_executable *ready, int b, int local)
+static void bind_updates_find_gradients(const iso_runtime *runtime, iso_executable *executable, int b,
+                                        int local)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     const iso_bucket *bucket = &plan->buckets->buckets[b];
-    iso_slot_plan *sp = &ready->slot[local];
+    iso_slot_plan *sp = &executable->slot[local];
     char *area = (char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) + plan->bucket_offset[b];
     for (int m = 0; m < bucket->n_members; m++) {
         int value = plan->program->changes[bucket->members[m].change].value;
         if (plan->member_copied[b][m])
             sp->gradients[sp->n_gradients++] = (iso_bytes_copy){
-                .from = iso_executable_value(runtime, ready, local, value),
+                .from = iso_executable_value(runtime, executable, local, value),
                 .to = area + (size_t)plan->member_stored[b][m] * iso_dtype_size(bucket->dtype),
                 .bytes = value_bytes(plan, value, sp->local->slot)};
     }
 }
 
 /* Assigned variables: the first slot of a host that uses a copy writes it. */
-static void find_assigns(const iso_runtime *runtime, iso_executable *ready, int local)
+static void find_assigns(const iso_runtime *runtime, iso_executable *executable, int local)
 {
-    const iso_program *program = ready->plan->program;
-    iso_slot_plan *sp = &ready->slot[local];
+    const iso_program *program = executable->plan->program;
+    iso_slot_plan *sp = &executable->slot[local];
     for (int i = 0; i < program->n_changes; i++) {
         const iso_program_change *change = &program->changes[i];
         if (change->apply || !iso_runtime_first_in_domain(runtime, change->variable, sp->local->slot))
             continue;
         sp->assigns[sp->n_assigns++] =
-            (iso_bytes_copy){.from = iso_executable_value(runtime, ready, local, change->value),
+            (iso_bytes_copy){.from = iso_executable_value(runtime, executable, local, change->value),
                              .to = iso_runtime_variable(runtime, change->variable, sp->local->slot),
-                             .bytes = value_bytes(ready->plan, change->value, sp->local->slot)};
+                             .bytes = value_bytes(executable->plan, change->value, sp->local->slot)};
     }
 }
 
-void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *ready, int local)
+void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *executable, int local)
 {
-    iso_slot_plan *sp = &ready->slot[local];
+    iso_slot_plan *sp = &executable->slot[local];
     sp->n_runs = sp->n_assigns = sp->n_gradients = 0;
     sp->fault = (double *)(void *)((char *)iso_fabric_slot_area(runtime->fabric, sp->local->slot) +
-                                   ready->plan->fault_offset);
+                                   executable->plan->fault_offset);
     for (int i = 0; i < sp->n_products; i++)
-        address_product(runtime, ready, local, i);
-    for (int b = 0; b < ready->plan->buckets->count; b++) {
-        bind_updates_find_runs(runtime, ready->plan, b, sp);
-        bind_updates_find_gradients(runtime, ready, b, local);
+        address_product(runtime, executable, local, i);
+    for (int b = 0; b < executable->plan->buckets->count; b++) {
+        bind_updates_find_runs(runtime, executable->plan, b, sp);
+        bind_updates_find_gradients(runtime, executable, b, local);
     }
-    find_assigns(runtime, ready, local);
+    find_assigns(runtime, executable, local);
 }

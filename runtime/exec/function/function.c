@@ -276,11 +276,11 @@ void iso_function_destroy(iso_function *function)
 /* ---- plans by batch size ---- */
 
 /* Chooses algorithms with --tune, among those that are fused too: counting the scratch memory finds these. */
-static iso_status tune(const iso_runtime *runtime, const iso_executable *ready)
+static iso_status tune(const iso_runtime *runtime, const iso_executable *executable)
 {
     if (!iso_tuning_is_on(runtime->ctx, runtime->backend))
         return ISO_OK;
-    iso_executable_scratch(runtime, ready);
+    iso_executable_scratch(runtime, executable);
     return iso_tuning_complete(runtime->ctx, runtime->backend, runtime->stream);
 }
 
@@ -289,50 +289,51 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     iso_runtime *runtime = function->runtime;
     iso_status status = ISO_OK;
     iso_plan *plan = NULL;
-    iso_executable *ready = NULL;
+    iso_executable *executable = NULL;
     if (rows < 0)
         status = iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
     else
         status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
     ISO_TRY(iso_agree(runtime->ctx, status)); /* a rank that refused its batch waits here (function_run) */
-    status = iso_executable_create(runtime, plan, &ready);
+    status = iso_executable_create(runtime, plan, &executable);
     if (status == ISO_OK)
-        plan = NULL; /* `ready` owns it, also if another rank fails */
+        plan = NULL; /* `executable` owns it, also if another rank fails */
     ISO_TRY(iso_agree(runtime->ctx, status));
-    ISO_TRY(tune(runtime, ready));
-    ISO_TRY(iso_runtime_reserve(runtime, ready->plan->arena_bytes, ready->plan->shared_bytes,
-                                iso_executable_scratch(runtime, ready)));
-    ISO_TRY(iso_plan_connect(ready->plan));
-    *out = ready;
+    ISO_TRY(tune(runtime, executable));
+    ISO_TRY(iso_runtime_reserve(runtime, executable->plan->arena_bytes, executable->plan->shared_bytes,
+                                iso_executable_scratch(runtime, executable)));
+    ISO_TRY(iso_plan_connect(executable->plan));
+    *out = executable;
     return ISO_OK;
 done:
-    status = iso_function_explain_memory(function, ready ? ready->plan : plan, status);
+    status = iso_function_explain_memory(function, executable ? executable->plan : plan, status);
     iso_plan_destroy(plan);
-    iso_executable_destroy(runtime, ready);
+    iso_executable_destroy(runtime, executable);
     return status;
 }
 
-iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executable **out)
+iso_status iso_function_executable(iso_function *function, int64_t rows, iso_executable **out)
 {
     iso_executable **link = &function->plans;
     while (*link && (*link)->plan->rows != rows)
         link = &(*link)->next;
-    iso_executable *ready = *link;
-    if (!ready || ready != function->runtime->deferred) /* a step of `ready` sends what its last one left */
+    iso_executable *executable = *link;
+    if (!executable ||
+        executable != function->runtime->deferred) /* a step of `executable` sends what its last one left */
         iso_step_send_deferred_weights(function->runtime);
-    if (!ready) {
-        iso_status status = make_plan(function, rows, &ready);
+    if (!executable) {
+        iso_status status = make_plan(function, rows, &executable);
         if (status != ISO_OK)
             return status;
     } else {
-        *link = ready->next;
+        *link = executable->next;
     }
-    ready->next = function->plans;
-    function->plans = ready;
-    *out = ready;
-    return ready->generation == function->runtime->generation
+    executable->next = function->plans;
+    function->plans = executable;
+    *out = executable;
+    return executable->generation == function->runtime->generation
                ? ISO_OK
-               : iso_agree(function->runtime->ctx, iso_executable_bind(function->runtime, ready));
+               : iso_agree(function->runtime->ctx, iso_executable_bind(function->runtime, executable));
 }
 
 void iso_function_defer_weights(iso_function *function, bool leave)
@@ -349,8 +350,8 @@ void iso_graph_send_deferred_weights(iso_graph *graph)
 iso_status iso_function_prepare(iso_function *function, int64_t rows)
 {
     ISO_NEED(function);
-    iso_executable *ready;
-    return iso_function_ready(function, rows, &ready);
+    iso_executable *executable;
+    return iso_function_executable(function, rows, &executable);
 }
 
 /* ---- running ---- */
@@ -484,10 +485,10 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
  * that of the last batch. NULL: they are about to make it. */
 static iso_executable *plan_of_others(const iso_function *function, const iso_batch *batch)
 {
-    iso_executable *ready = function->plans;
-    while (ready && batch && batch->rows > 0 && ready->plan->rows != batch->rows)
-        ready = ready->next;
-    return ready;
+    iso_executable *executable = function->plans;
+    while (executable && batch && batch->rows > 0 && executable->plan->rows != batch->rows)
+        executable = executable->next;
+    return executable;
 }
 
 static void function_refuse(iso_step_results *o, iso_status status)
@@ -505,7 +506,7 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
     iso_runtime *runtime = function->runtime;
     if (!batch || !batch->prepare)
         return ISO_OK;
-    iso_status status = iso_reads_prepare(runtime, o->ready, batch, o->refused != ISO_OK);
+    iso_status status = iso_reads_prepare(runtime, o->executable, batch, o->refused != ISO_OK);
     if (runtime->idle_ranks)
         return iso_agree(runtime->ctx, status);
     function_refuse(o, status);
@@ -528,14 +529,14 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
     }
     if (o->refused != ISO_OK) {
         snprintf(o->message, sizeof o->message, "%s", iso_error_message());
-        o->ready = plan_of_others(function, batch);
-        if (!o->ready)
+        o->executable = plan_of_others(function, batch);
+        if (!o->executable)
             return iso_agree(runtime->ctx, o->refused);
-        rows = o->ready->plan->rows;
+        rows = o->executable->plan->rows;
     }
-    ISO_TRY(iso_function_ready(function, rows, &o->ready));
+    ISO_TRY(iso_function_executable(function, rows, &o->executable));
     if (function->recorder)
-        ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->ready));
+        ISO_TRY(iso_recorder_begin(function->recorder, runtime, o->executable));
     ISO_TRY(function_prepare_rows(function, batch, o));
     iso_step_run(function, batch, o);
     ISO_TRY(iso_watchdog_check(iso_context_watchdog(runtime->ctx)));
@@ -560,7 +561,7 @@ static iso_status begin_step(iso_function *function, const iso_batch *batch, iso
 }
 
 /* An error of the device is reported in the next step. */
-static iso_status end_step(iso_function *function, iso_executable **ready, double *results)
+static iso_status end_step(iso_function *function, iso_executable **executable, double *results)
 {
     iso_async_steps *steps = &function->steps;
     iso_runtime *runtime = function->runtime;
@@ -575,7 +576,7 @@ static iso_status end_step(iso_function *function, iso_executable **ready, doubl
     steps->first = (steps->first + 1) % ISO_ASYNC_STEPS;
     steps->count--;
     iso_status status = conclude(function, o, found, o->scalars ? program->n_outputs : 0);
-    *ready = o->ready;
+    *executable = o->executable;
     if (status != ISO_OK)
         iso_function_drop_steps(function);
     else if (results && o->scalars)
@@ -601,8 +602,8 @@ iso_status iso_function_begin_step(iso_function *function, const iso_batch *batc
 
 iso_status iso_function_end_step(iso_function *function, double *results)
 {
-    iso_executable *ready;
-    return end_step(function, &ready, results);
+    iso_executable *executable;
+    return end_step(function, &executable, results);
 }
 
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
@@ -613,11 +614,11 @@ iso_status iso_function_run(iso_function *function, const iso_batch *batch, doub
 }
 
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
-                                  iso_executable **ready)
+                                  iso_executable **executable)
 {
     unmap_parts(function);
     iso_status status = begin_step(function, batch, refused, false);
-    return status == ISO_OK ? end_step(function, ready, NULL) : status;
+    return status == ISO_OK ? end_step(function, executable, NULL) : status;
 }
 
 /* Whether a slot is the first of those that hold the same part of a value. */
@@ -634,14 +635,14 @@ static bool is_first_holder(const iso_mesh *mesh, const iso_layout *layout, int 
 static iso_output_part part_in_memory(const iso_function *function, int index)
 {
     const iso_runtime *runtime = function->runtime;
-    const iso_executable *ready = function->stepped;
+    const iso_executable *executable = function->stepped;
     int output = index / runtime->n_locals, local = index % runtime->n_locals;
     int value = function->program->output_value[output], slot = runtime->locals[local].slot;
     const iso_program_value *of = &function->program->values[value];
     iso_output_part part = {.output = output, .dtype = of->tensor->dtype};
-    part.box = iso_plan_box(ready->plan, value, slot);
+    part.box = iso_plan_box(executable->plan, value, slot);
     if (iso_box_count(&part.box) > 0 && is_first_holder(runtime->mesh, &of->layout, slot))
-        part.data = iso_executable_value(runtime, ready, local, value);
+        part.data = iso_executable_value(runtime, executable, local, value);
     return part;
 }
 
@@ -668,13 +669,13 @@ done:
 iso_status iso_function_step(iso_function *function, const iso_batch *batch)
 {
     ISO_NEED(function);
-    iso_executable *ready;
+    iso_executable *executable;
     if (!function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made without .parts", function->name);
-    iso_status status = iso_function_take_step(function, batch, ISO_OK, &ready);
+    iso_status status = iso_function_take_step(function, batch, ISO_OK, &executable);
     if (status != ISO_OK)
         return status;
-    function->stepped = ready;
+    function->stepped = executable;
     return iso_runtime_agree_copied(function->runtime, map_parts(function));
 }
 
@@ -690,13 +691,13 @@ iso_output_part iso_function_part(const iso_function *function, int index)
 }
 
 /* A whole output, from slot 0, as doubles; zeros on a rank without slots. */
-static iso_status read_output(const iso_function *function, const iso_executable *ready, int output,
+static iso_status read_output(const iso_function *function, const iso_executable *executable, int output,
                               double *out)
 {
     const iso_runtime *runtime = function->runtime;
     int value = function->program->output_value[output];
     iso_dtype dtype = function->program->values[value].tensor->dtype;
-    iso_shape shape = iso_plan_shape(ready->plan, value);
+    iso_shape shape = iso_plan_shape(executable->plan, value);
     iso_box box = iso_box_whole(&shape);
     int64_t count = iso_box_count(&box);
     iso_mapping mapping;
@@ -704,7 +705,7 @@ static iso_status read_output(const iso_function *function, const iso_executable
         memset(out, 0, (size_t)count * sizeof *out);
         return ISO_OK;
     }
-    iso_status status = iso_map(runtime->stream, iso_executable_value(runtime, ready, 0, value),
+    iso_status status = iso_map(runtime->stream, iso_executable_value(runtime, executable, 0, value),
                                 (size_t)count * iso_dtype_size(dtype), &mapping);
     if (status != ISO_OK)
         return status;
@@ -718,7 +719,7 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
     ISO_NEED(function);
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;
-    iso_executable *ready;
+    iso_executable *executable;
     iso_status status = ISO_OK;
     if (function->parts)
         return iso_error(ISO_INVALID, "function '%s' was made with .parts", function->name);
@@ -726,12 +727,12 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
     for (int i = 0; refused == ISO_OK && i < program->n_outputs; i++)
         if (!outputs[i])
             refused = iso_error(ISO_INVALID, "iso_function_evaluate: outputs[%d] is NULL", i);
-    ISO_TRY(iso_function_take_step(function, batch, refused, &ready));
+    ISO_TRY(iso_function_take_step(function, batch, refused, &executable));
     for (int o = 0; o < program->n_outputs; o++) {
         int value = program->output_value[o];
-        iso_shape shape = iso_plan_shape(ready->plan, value);
+        iso_shape shape = iso_plan_shape(executable->plan, value);
         iso_box box = iso_box_whole(&shape);
-        ISO_TRY(iso_runtime_agree_copied(runtime, read_output(function, ready, o, outputs[o])));
+        ISO_TRY(iso_runtime_agree_copied(runtime, read_output(function, executable, o, outputs[o])));
         if (runtime->idle_ranks)
             ISO_TRY(iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], outputs[o],
                                        (size_t)iso_box_count(&box) * sizeof *outputs[o]));

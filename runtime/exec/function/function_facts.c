@@ -10,10 +10,10 @@
 
 /* Gradients are pulled run by run, without the gaps between the members of a bucket. So this much is added to
  * the bytes that the last exchange states (a negative number), plus the bytes that fused products read. */
-static double function_gradient_bytes(const iso_executable *ready, int local)
+static double function_gradient_bytes(const iso_executable *executable, int local)
 {
-    const iso_plan *plan = ready->plan;
-    const iso_slot_plan *sp = &ready->slot[local];
+    const iso_plan *plan = executable->plan;
+    const iso_slot_plan *sp = &executable->slot[local];
     double bytes = 0;
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->buckets[b];
@@ -29,17 +29,17 @@ static double function_gradient_bytes(const iso_executable *ready, int local)
 }
 
 /* Bytes that the local slots pull in one step, as planned. */
-static double planned_bytes(const iso_runtime *runtime, const iso_executable *ready)
+static double planned_bytes(const iso_runtime *runtime, const iso_executable *executable)
 {
-    const iso_plan *plan = ready->plan;
+    const iso_plan *plan = executable->plan;
     double bytes = 0;
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         for (int i = 0; i < plan->n_instructions; i++)
             if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
                 bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
-        bytes +=
-            (double)iso_exchange_planned(plan->epilogue, slot).pulled + function_gradient_bytes(ready, l);
+        bytes += (double)iso_exchange_planned(plan->epilogue, slot).pulled +
+                 function_gradient_bytes(executable, l);
         for (int b = 0; b < plan->buckets->count; b++)
             if (iso_plan_overlaps(plan, b))
                 bytes += (double)iso_exchange_planned(plan->bucket_exchange[b], slot).pulled;
@@ -75,37 +75,37 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, facts);
     iso_runtime *runtime = function->runtime;
-    iso_executable *ready;
+    iso_executable *executable;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_function_ready(function, rows, &ready));
-    double bytes = planned_bytes(runtime, ready); /* a whole number */
+    ISO_TRY(iso_function_executable(function, rows, &executable));
+    double bytes = planned_bytes(runtime, executable); /* a whole number */
     ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes, 1));
-    int exchanges = 1 + (ready->plan->weight_gather != NULL),
+    int exchanges = 1 + (executable->plan->weight_gather != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
-    for (int i = 0; i < ready->plan->n_instructions; i++)
-        exchanges += ready->plan->instructions[i].kind == ISO_EXCHANGE &&
-                     ready->plan->instructions[i].cargo == ISO_CARGO_MOVES;
-    for (int b = 0; b < ready->plan->buckets->count; b++)
-        exchanges += iso_plan_overlaps(ready->plan, b);
+    for (int i = 0; i < executable->plan->n_instructions; i++)
+        exchanges += executable->plan->instructions[i].kind == ISO_EXCHANGE &&
+                     executable->plan->instructions[i].cargo == ISO_CARGO_MOVES;
+    for (int b = 0; b < executable->plan->buckets->count; b++)
+        exchanges += iso_plan_overlaps(executable->plan, b);
     size_t variables = 0;
     for (int d = 0; d < runtime->domains.count; d++)
         variables += runtime->domains.host[d] == host ? runtime->domain_bytes[d] : 0;
     for (int s = 0; s < runtime->mesh->n_slots; s++)
         here += iso_host_of_rank(runtime->ctx, runtime->mesh->rank_of_slot[s]) == host;
-    *facts =
-        (iso_plan_facts){.slots = runtime->mesh->n_slots,
-                         .domains = runtime->domains.count,
-                         .parameters = count_parameters(function->graph),
-                         .variables_bytes = (int64_t)variables,
-                         .state_bytes = state_bytes(function),
-                         .arena_bytes = (int64_t)(ready->plan->arena_bytes + ready->plan->constant_bytes),
-                         .shared_bytes = (int64_t)ready->plan->shared_bytes,
-                         .host_bytes = (int64_t)(variables + ready->plan->shared_bytes * (size_t)here),
-                         .flops = ready->plan->flops,
-                         .exchanged_bytes = bytes,
-                         .instructions = ready->plan->n_instructions,
-                         .exchanges = exchanges,
-                         .between_gpus = iso_fabric_between_devices(runtime->fabric)};
+    *facts = (iso_plan_facts){
+        .slots = runtime->mesh->n_slots,
+        .domains = runtime->domains.count,
+        .parameters = count_parameters(function->graph),
+        .variables_bytes = (int64_t)variables,
+        .state_bytes = state_bytes(function),
+        .arena_bytes = (int64_t)(executable->plan->arena_bytes + executable->plan->constant_bytes),
+        .shared_bytes = (int64_t)executable->plan->shared_bytes,
+        .host_bytes = (int64_t)(variables + executable->plan->shared_bytes * (size_t)here),
+        .flops = executable->plan->flops,
+        .exchanged_bytes = bytes,
+        .instructions = executable->plan->n_instructions,
+        .exchanges = exchanges,
+        .between_gpus = iso_fabric_between_devices(runtime->fabric)};
 done:
     return status;
 }
@@ -127,10 +127,10 @@ iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_re
 {
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, report);
-    iso_executable *ready;
+    iso_executable *executable;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_function_ready(function, rows, &ready));
-    ISO_TRY(iso_agree(function->runtime->ctx, iso_plan_report_create(ready->plan, report)));
+    ISO_TRY(iso_function_executable(function, rows, &executable));
+    ISO_TRY(iso_agree(function->runtime->ctx, iso_plan_report_create(executable->plan, report)));
 done:
     return status;
 }

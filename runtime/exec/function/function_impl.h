@@ -38,20 +38,20 @@ iso_status iso_function_buckets(const iso_program *program, bool one_domain, iso
 iso_shape iso_input_row(const iso_tensor *input);
 /* Returns the plan for `rows` rows, which is made if there is none, and puts it in front of the others. New weights
  * that a step of another plan has left are sent. Collective. */
-iso_status iso_function_ready(iso_function *function, int64_t rows, iso_executable **ready);
-/* Runs one step on a batch; all ranks get the same status. On success *ready is the plan that ran. refused:
+iso_status iso_function_executable(iso_function *function, int64_t rows, iso_executable **executable);
+/* Runs one step on a batch; all ranks get the same status. On success *executable is the plan that ran. refused:
  * the status of an earlier check on this rank; unless it is ISO_OK, the step fails with it on all ranks.
  * Collective. */
 iso_status iso_function_take_step(iso_function *function, const iso_batch *batch, iso_status refused,
-                                  iso_executable **ready);
+                                  iso_executable **executable);
 
 /* input_rows.c: calls the batch's `prepare`, if it has one, with the rows that the local slots will read; with no
  * rows if `refused`. An error is local to this rank. Collective for a batch with `prepare`. */
-iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
+iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
                              bool refused);
 
-/* step.c: runs results->ready on one batch, on all threads of this rank, and queues its results. If results->refused,
- * the step runs on zeros and all slots of this rank raise a fault with results->message. */
+/* step.c: runs results->executable on one batch, on all threads of this rank, and queues its results. If
+ * results->refused, the step runs on zeros and all slots of this rank raise a fault with results->message. */
 void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results);
 /* Sends the new weights that the last step left to the next one, if it did. Collective. */
 void iso_step_send_deferred_weights(iso_runtime *runtime);

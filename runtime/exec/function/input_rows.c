@@ -26,13 +26,14 @@ static int reads_merge(iso_row_range *range, int count)
 }
 
 /* Lists the rows of each read of each slot in `range`, unless it is NULL. Returns the number of ranges. */
-static int list_reads(const iso_runtime *runtime, const iso_executable *ready, iso_row_range *range)
+static int list_reads(const iso_runtime *runtime, const iso_executable *executable, iso_row_range *range)
 {
     int count = 0;
     for (int l = 0; l < runtime->n_locals; l++)
-        for (int i = 0; i < ready->plan->n_instructions; i++) {
-            const iso_slot_instruction *bound = &ready->slot[l].instruction[i];
-            if (bound->kind != ISO_READ || !iso_input_has_batch(ready->plan->program->inputs[bound->input]) ||
+        for (int i = 0; i < executable->plan->n_instructions; i++) {
+            const iso_slot_instruction *bound = &executable->slot[l].instruction[i];
+            if (bound->kind != ISO_READ ||
+                !iso_input_has_batch(executable->plan->program->inputs[bound->input]) ||
                 bound->array->dim[0] == 0)
                 continue;
             if (range)
@@ -42,25 +43,26 @@ static int list_reads(const iso_runtime *runtime, const iso_executable *ready, i
     return count;
 }
 
-static iso_status make_reads(const iso_runtime *runtime, iso_executable *ready)
+static iso_status make_reads(const iso_runtime *runtime, iso_executable *executable)
 {
-    int count = list_reads(runtime, ready, NULL);
-    if (ready->reads || count == 0)
+    int count = list_reads(runtime, executable, NULL);
+    if (executable->reads || count == 0)
         return ISO_OK;
-    ready->reads = iso_new((size_t)count * sizeof *ready->reads);
-    if (!ready->reads)
+    executable->reads = iso_new((size_t)count * sizeof *executable->reads);
+    if (!executable->reads)
         return iso_error(ISO_NO_MEMORY, "no memory for the rows that slots read");
-    list_reads(runtime, ready, ready->reads);
-    ready->n_reads = reads_merge(ready->reads, count);
+    list_reads(runtime, executable, executable->reads);
+    executable->n_reads = reads_merge(executable->reads, count);
     return ISO_OK;
 }
 
-iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *ready, const iso_batch *batch,
+iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
                              bool refused)
 {
-    iso_status status = refused ? ISO_OK : make_reads(runtime, ready);
+    iso_status status = refused ? ISO_OK : make_reads(runtime, executable);
     static const iso_row_range none;
-    bool reads = !refused && ready->reads;
-    iso_status prepared = batch->prepare(batch, reads ? ready->reads : &none, reads ? ready->n_reads : 0);
+    bool reads = !refused && executable->reads;
+    iso_status prepared =
+        batch->prepare(batch, reads ? executable->reads : &none, reads ? executable->n_reads : 0);
     return status == ISO_OK ? prepared : status;
 }

@@ -90,28 +90,28 @@ bool iso_recorder_marks(const iso_recorder *recorder)
 }
 
 /* Makes the sequences anew, with marks or without. */
-static iso_status make_sequences(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready,
+static iso_status make_sequences(iso_recorder *recorder, iso_runtime *runtime, iso_executable *executable,
                                  bool marked)
 {
     iso_status status = ISO_OK;
     for (int l = 0; iso_recorder_marks(recorder) && l < runtime->n_locals && status == ISO_OK; l++)
-        status = iso_executable_sequence(runtime, ready, l, marked ? recorder->slot[l].timer : NULL);
+        status = iso_executable_sequence(runtime, executable, l, marked ? recorder->slot[l].timer : NULL);
     return status;
 }
 
-iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready)
+iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_executable *executable)
 {
     if (recorder->state != ISO_RECORDER_ARMED) {
         iso_agree_later(runtime->ctx, iso_recorder_end(recorder, runtime));
         return ISO_OK;
     }
     recorder->state = ISO_RECORDER_RUNS;
-    recorder->ready = ready;
-    recorder->rows = ready->plan->rows;
+    recorder->executable = executable;
+    recorder->rows = executable->plan->rows;
     recorder->step = runtime->steps;
-    iso_status status = recorder_make_room(recorder, runtime, ready->plan);
+    iso_status status = recorder_make_room(recorder, runtime, executable->plan);
     if (status == ISO_OK)
-        status = make_sequences(recorder, runtime, ready, true);
+        status = make_sequences(recorder, runtime, executable, true);
     status = iso_agree(runtime->ctx, status);
     recorder->origin = iso_clock_ns();
     recorder->recorded = status == ISO_OK;
@@ -143,7 +143,7 @@ iso_status iso_recorder_end(iso_recorder *recorder, iso_runtime *runtime)
     for (int l = 0; l < recorder->n_locals && status == ISO_OK; l++)
         status = recorder->slot[l].timer ? read_marks(recorder, runtime, l) : ISO_OK;
     recorder->recorded &= status == ISO_OK;
-    iso_status made = make_sequences(recorder, runtime, recorder->ready, false);
+    iso_status made = make_sequences(recorder, runtime, recorder->executable, false);
     return status == ISO_OK ? made : status;
 }
 
@@ -171,7 +171,7 @@ static int tick(const iso_recorder *recorder, int local, int64_t *time)
     *time = events->timer ? 0 : iso_clock_ns();
     if (!events->timer)
         return -1;
-    iso_stream *stream = recorder->ready->slot[local].local->stream;
+    iso_stream *stream = recorder->executable->slot[local].local->stream;
     events->timer->device->mark(events->timer, events->marks, stream);
     return events->marks++;
 }

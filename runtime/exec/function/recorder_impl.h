@@ -48,19 +48,19 @@ typedef enum iso_recorder_state {
 typedef struct iso_recorder {
     iso_recorder_state state;
     iso_trace_detail detail;
-    bool recorded;          /* a step */
-    int64_t rows;           /* of the step: they select the plan */
-    uint64_t step;          /* its number, from 0 */
-    int64_t origin;         /* the end of the barrier before it, in nanoseconds */
-    int n_locals, capacity; /* capacity: events of a slot */
-    iso_slot_events *slot;  /* [n_locals] */
-    iso_executable *ready;  /* of the step */
+    bool recorded;              /* a step */
+    int64_t rows;               /* of the step: they select the plan */
+    uint64_t step;              /* its number, from 0 */
+    int64_t origin;             /* the end of the barrier before it, in nanoseconds */
+    int n_locals, capacity;     /* capacity: events of a slot */
+    iso_slot_events *slot;      /* [n_locals] */
+    iso_executable *executable; /* of the step */
 } iso_recorder;
 
 void iso_recorder_destroy(iso_recorder *recorder);
 /* To be called before a step of this plan: ends the recording of the step before. If this step is to be recorded,
  * allocates the events and runs a barrier, and is then collective. */
-iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_executable *ready);
+iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_executable *executable);
 /* To be called after a recorded step: waits until it is done, reads its times, and stops recording. Does nothing if
  * the recording has ended. Local. */
 iso_status iso_recorder_end(iso_recorder *recorder, iso_runtime *runtime);

@@ -73,10 +73,10 @@ void iso_results_queue(const iso_runtime *runtime, const iso_program *program, i
     for (int i = 0; results->scalars && i < program->n_outputs; i++) {
         int value = program->output_value[i];
         device->copy(stream, &results->memory->output[i],
-                     iso_executable_value(runtime, results->ready, 0, value),
+                     iso_executable_value(runtime, results->executable, 0, value),
                      iso_dtype_size(program->values[value].tensor->dtype));
     }
-    device->copy(stream, &results->memory->total, results->ready->slot[0].fault_total, sizeof(double));
+    device->copy(stream, &results->memory->total, results->executable->slot[0].fault_total, sizeof(double));
     for (int l = 0; l < runtime->n_locals; l++) {
         iso_local_slot *slot = &runtime->locals[l];
         if (results->faults) /* the kernels of the next step may raise others before the host reads these */
@@ -118,7 +118,7 @@ static void say_source(const iso_step_results *results, int64_t row, char *text,
 /* Words what the kernels of a slot raised, with the op's layer, which losses lack. */
 static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
 {
-    const iso_plan *plan = results->ready->plan;
+    const iso_plan *plan = results->executable->plan;
     char source[80] = "";
     if (!iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
         return;
@@ -139,7 +139,7 @@ iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_r
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
         iso_fault found = results->faults ? results->faults[l] : *runtime->locals[l].kernel_fault;
-        word_fault(results, &results->ready->slot[l], &found);
+        word_fault(results, &results->executable->slot[l], &found);
         if (iso_fault_raised(&found))
             status = iso_error(ISO_INVALID, "%s", found.text);
     }

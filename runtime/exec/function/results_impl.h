@@ -13,7 +13,7 @@ typedef struct iso_step_memory {
 } iso_step_memory;
 
 typedef struct iso_step_results {
-    iso_executable *ready;
+    iso_executable *executable;
     bool scalars;       /* the outputs are in `memory` */
     bool counted;       /* among the runtime's steps */
     bool lost;          /* a message of this rank failed after the faults were counted */

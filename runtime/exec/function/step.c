@@ -11,7 +11,7 @@
 typedef struct step {
     iso_function *function;
     iso_runtime *runtime;
-    iso_executable *ready;
+    iso_executable *executable;
     const iso_batch *batch;
     iso_recorder *recorder;    /* NULL: this step is not recorded */
     bool stop;                 /* this rank was asked to stop */
@@ -109,7 +109,7 @@ static iso_status read_rows(const step *s, const iso_slot_instruction *bound, vo
 /* Reads rows of the batch. If the host reads them into pinned memory, the recorded event is the copy from there. */
 static void run_read(const step *s, int local, int number)
 {
-    const iso_slot_plan *sp = &s->ready->slot[local];
+    const iso_slot_plan *sp = &s->executable->slot[local];
     const iso_slot_instruction *bound = &sp->instruction[number];
     const iso_array *array = bound->array;
     void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
@@ -131,7 +131,7 @@ static void run_read(const step *s, int local, int number)
 
 static void launch(const step *s, int local, int instruction, int count)
 {
-    const iso_slot_instruction *bound = &s->ready->slot[local].instruction[instruction];
+    const iso_slot_instruction *bound = &s->executable->slot[local].instruction[instruction];
     bool marked = s->recorder && iso_recorder_marks(s->recorder);
     if (s->recorder && !marked)
         iso_recorder_open(s->recorder, local, ISO_EVENT_OP, instruction, count);
@@ -155,7 +155,7 @@ static int launched_count(const step *s, const iso_slot_instruction *bound, bool
 /* Runs instructions [from, stop) of a slot, which are between two exchanges. */
 static void run_instructions(const step *s, int local, int from, int stop, bool progress)
 {
-    const iso_slot_plan *sp = &s->ready->slot[local];
+    const iso_slot_plan *sp = &s->executable->slot[local];
     for (int k = from, count; k < stop; k += count) {
         const iso_slot_instruction *bound = &sp->instruction[k];
         count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, progress);
@@ -190,7 +190,7 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
 /* Whether events order the end of the step: all of its exchanges. */
 static bool end_is_ordered(const step *s)
 {
-    const iso_plan *plan = s->ready->plan;
+    const iso_plan *plan = s->executable->plan;
     bool ordered =
         iso_exchange_is_ordered(plan->epilogue) && (!plan->faults || iso_exchange_is_ordered(plan->faults));
     for (int b = 0; ordered && b < plan->buckets->count; b++)
@@ -222,9 +222,9 @@ static void tell_failed(const step *s, iso_local_slot *slot)
  * counted. */
 static void prepare_end(const step *s, int local)
 {
-    const iso_plan *plan = s->ready->plan;
+    const iso_plan *plan = s->executable->plan;
     const iso_backend *backend = s->runtime->backend;
-    const iso_slot_plan *sp = &s->ready->slot[local];
+    const iso_slot_plan *sp = &s->executable->slot[local];
     iso_local_slot *slot = sp->local;
     backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
     for (int k = 0; k < plan->buckets->kinds; k++)
@@ -319,11 +319,11 @@ static void tell_failures(const step *s)
 /* Changes nothing after a fault of any slot or a failed message of this rank. */
 static void change_state(const step *s, int local)
 {
-    const iso_slot_plan *sp = &s->ready->slot[local];
+    const iso_slot_plan *sp = &s->executable->slot[local];
     bool known = s->runtime->device->host_access; /* else the device finds out when it is there */
     if ((known && iso_step_faults(*sp->fault_total) != 0) || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
-    iso_updates_apply(s->runtime, s->ready, s->function->updates, local);
+    iso_updates_apply(s->runtime, s->executable, s->function->updates, local);
     s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
     if (s->runtime->mesh->n_slots > 1 &&
         !s->runtime->device->gather) /* others will read what is changed here */
@@ -348,7 +348,7 @@ static void pull(const step *s, iso_exchange *exchange, int local, int number)
 
 static void run_weight_gather(const step *s, int thread, int first, int end)
 {
-    iso_exchange *weight_gather = s->ready->plan->weight_gather;
+    iso_exchange *weight_gather = s->executable->plan->weight_gather;
     bool ordered = iso_exchange_is_ordered(weight_gather);
     begin_all(s, first, end, ISO_EVENT_WEIGHT_GATHER, -1);
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
@@ -366,7 +366,7 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
 /* If there are many slots, slot 0 sums their faults. */
 static void run_faults(const step *s, int thread, int first, int end)
 {
-    iso_exchange *faults = s->ready->plan->faults;
+    iso_exchange *faults = s->executable->plan->faults;
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
     tell_written(s, faults, s->end_is_ordered, first, end);
     iso_exchange_begin(faults, thread);
@@ -381,7 +381,7 @@ static void run_faults(const step *s, int thread, int first, int end)
 /* The buckets whose exchange began while slots computed. */
 static void wait_for_buckets(const step *s, int thread, int first, int end)
 {
-    const iso_plan *plan = s->ready->plan;
+    const iso_plan *plan = s->executable->plan;
     for (int b = 0; b < plan->buckets->count; b++)
         if (iso_plan_overlaps(plan, b))
             iso_exchange_wait(plan->bucket_exchange[b], thread);
@@ -395,7 +395,7 @@ static void wait_for_buckets(const step *s, int thread, int first, int end)
 
 static void end_buckets(const step *s, int thread)
 {
-    const iso_plan *plan = s->ready->plan;
+    const iso_plan *plan = s->executable->plan;
     for (int b = 0; b < plan->buckets->count; b++)
         if (iso_plan_overlaps(plan, b))
             iso_exchange_end(plan->bucket_exchange[b], thread);
@@ -403,7 +403,7 @@ static void end_buckets(const step *s, int thread)
 
 static void run_end(const step *s, int thread, int first, int end)
 {
-    const iso_plan *plan = s->ready->plan;
+    const iso_plan *plan = s->executable->plan;
     if (thread == 0)
         tell_failures(s);
     for (int l = first; l < end; l++) {
@@ -450,7 +450,7 @@ static int next_barrier(const iso_plan *plan, int from)
 
 static void run_exchange(const step *s, int number, int thread, int first, int end)
 {
-    const iso_instruction *instruction = &s->ready->plan->instructions[number];
+    const iso_instruction *instruction = &s->executable->plan->instructions[number];
     iso_exchange *exchange = instruction->exchange;
     if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
         return;
@@ -478,7 +478,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
 static void run_thread(void *arg, int thread)
 {
     step *s = arg;
-    const iso_plan *plan = s->ready->plan;
+    const iso_plan *plan = s->executable->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool progress = thread == 0 && !s->runtime->site.one_host;
     begin_all(s, first, end, ISO_EVENT_STEP, -1);
@@ -539,17 +539,17 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
 static void capture_instructions(const step *s)
 {
     for (int l = 0; l < s->runtime->n_locals; l++)
-        step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->ready, l));
+        step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->executable, l));
 }
 
 void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results)
 {
     iso_runtime *runtime = function->runtime;
-    iso_executable *ready = results->ready;
-    step s = {.function = function, .runtime = runtime, .ready = ready, .batch = batch};
+    iso_executable *executable = results->executable;
+    step s = {.function = function, .runtime = runtime, .executable = executable, .batch = batch};
     s.recorder = iso_recorder_of_step(function->recorder);
     results->memory->info =
-        (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = ready->plan->rows};
+        (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = executable->plan->rows};
     results->memory->total = 0;
     s.results = results;
     s.info = &results->memory->info;
@@ -563,13 +563,13 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     if (runtime->n_locals == 0 || entered != ISO_OK)
         return;
     int64_t begun = iso_watchdog_time(watchdog);
-    if (ready->runs == 1)
+    if (executable->runs == 1)
         capture_instructions(&s);
-    ready->runs = ready->runs < 2 ? ready->runs + 1 : 2;
-    s.takes_weights = runtime->deferred == ready;
+    executable->runs = executable->runs < 2 ? executable->runs + 1 : 2;
+    s.takes_weights = runtime->deferred == executable;
     s.end_is_ordered = end_is_ordered(&s);
     iso_thread_pool_run(runtime->pool, run_thread, &s);
-    runtime->deferred = function->defers_weights && ready->plan->weight_gather ? ready : NULL;
+    runtime->deferred = function->defers_weights && executable->plan->weight_gather ? executable : NULL;
     iso_watchdog_step_done(watchdog, begun);
     note_host_faults(runtime, results);
     iso_results_queue(runtime, function->program, results);
@@ -583,8 +583,8 @@ static void run_left_thread(void *arg, int thread)
 
 void iso_step_send_deferred_weights(iso_runtime *runtime)
 {
-    step s = {.runtime = runtime, .ready = runtime->deferred};
-    if (!s.ready)
+    step s = {.runtime = runtime, .executable = runtime->deferred};
+    if (!s.executable)
         return;
     runtime->deferred = NULL;
     iso_thread_pool_run(runtime->pool, run_left_thread, &s);

@@ -335,9 +335,9 @@ done:
 
 static const iso_plan *plan_of(const iso_function *function)
 {
-    for (const iso_executable *ready = function->plans; ready; ready = ready->next)
-        if (ready->plan->rows == function->recorder->rows)
-            return ready->plan;
+    for (const iso_executable *executable = function->plans; executable; executable = executable->next)
+        if (executable->plan->rows == function->recorder->rows)
+            return executable->plan;
     return NULL;
 }
 

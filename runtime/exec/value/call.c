@@ -235,7 +235,7 @@ done:
 /* ---- results ---- */
 
 /* Allocates the outputs that are wanted and copies the slots' parts to them. Local. */
-static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_site *site)
+static iso_status copy_outputs(call *c, const iso_executable *executable, iso_value_site *site)
 {
     const iso_program *program = c->function->program;
     const iso_runtime *runtime = c->function->runtime;
@@ -243,7 +243,7 @@ static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_s
     for (int o = 0; o < program->n_outputs; o++) {
         int number = program->output_value[o];
         const iso_program_value *of = &program->values[number];
-        iso_shape shape = iso_plan_shape(ready->plan, number);
+        iso_shape shape = iso_plan_shape(executable->plan, number);
         if (!c->options.outputs[o])
             continue;
         ISO_TRY(iso_value_allocate(site, &of->layout, of->tensor->dtype, &shape, &c->output[o]));
@@ -251,20 +251,20 @@ static iso_status copy_outputs(call *c, const iso_executable *ready, iso_value_s
             iso_box box = iso_value_local_box(c->output[o], l);
             size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
             ISO_TRY(iso_device_read(runtime->stream, c->output[o]->part[l],
-                                    iso_executable_value(runtime, ready, l, number), bytes));
+                                    iso_executable_value(runtime, executable, l, number), bytes));
         }
     }
 done:
     return status;
 }
 
-static iso_status give_outputs(call *c, const iso_executable *ready)
+static iso_status give_outputs(call *c, const iso_executable *executable)
 {
     const iso_runtime *runtime = c->function->runtime;
     iso_value_site *site;
     iso_status status = ISO_OK;
     ISO_TRY(iso_value_site_get(runtime->distribution->mesh, &site));
-    ISO_TRY(iso_agree(runtime->ctx, copy_outputs(c, ready, site)));
+    ISO_TRY(iso_agree(runtime->ctx, copy_outputs(c, executable, site)));
     for (int o = 0; o < c->function->program->n_outputs; o++)
         if (c->output[o]) {
             *c->options.outputs[o] = c->output[o];
@@ -278,7 +278,7 @@ iso_status iso_function_call_with(iso_function *function, const iso_function_cal
                                   size_t size)
 {
     call c = {.function = function};
-    iso_executable *ready;
+    iso_executable *executable;
     int64_t rows;
     iso_status status = ISO_OK;
     ISO_NEED(function);
@@ -287,8 +287,8 @@ iso_status iso_function_call_with(iso_function *function, const iso_function_cal
     ISO_TRY(agree_on_values(&c, rows));
     ISO_TRY(take_inputs(&c));
     make_batch(&c, rows);
-    ISO_TRY(iso_function_take_step(function, &c.batch, ISO_OK, &ready));
-    ISO_TRY(give_outputs(&c, ready));
+    ISO_TRY(iso_function_take_step(function, &c.batch, ISO_OK, &executable));
+    ISO_TRY(give_outputs(&c, executable));
 done:
     for (int i = 0; i < ISO_MAX_FUNCTION_INPUTS; i++)
         iso_value_destroy(c.resharded[i]);
