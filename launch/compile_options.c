@@ -139,7 +139,7 @@ iso_status iso_compile_options_check_optimizer(const iso_compile_options *compil
     iso_text names = {0};
     if (!compile->optimizer.rule || iso_optimizer_rule_find(compile->optimizer.rule))
         return ISO_OK;
-    iso_row_add_names(iso_optimizer_rows, false, &names);
+    iso_descriptor_add_names(iso_optimizer_rows, false, &names);
     iso_status status =
         iso_error(ISO_INVALID, "--optimizer is missing: the optimizer %s is not supported; there are: %s",
                   compile->optimizer.rule, iso_text_get(&names));

@@ -33,13 +33,13 @@ done:
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
 {
     iso_schedule read = {0};
-    const iso_row *row;
+    const iso_descriptor *row;
     char kind[ISO_LONGEST_SETTING];
     size_t length = strcspn(text, ":");
     const char *rest = text + length + (text[length] == ':');
     snprintf(kind, sizeof kind, "%.*s",
              (int)(length < ISO_LONGEST_SETTING ? length : ISO_LONGEST_SETTING - 1), text);
-    iso_status status = iso_row_find(iso_schedule_rows, "schedule", kind, &row);
+    iso_status status = iso_descriptor_find(iso_schedule_rows, "schedule", kind, &row);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--schedule '%s': ", text);
     const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)row;

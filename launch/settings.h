@@ -3,7 +3,7 @@
 #define ISO_LAUNCH_SETTINGS_H
 
 #include "launch/command_line.h"
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 
 enum { ISO_LONGEST_SETTING = 64 };
 

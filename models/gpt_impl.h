@@ -3,7 +3,7 @@
 #define ISO_MODELS_GPT_IMPL_H
 
 #include "models/gpt.h"
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 
 /* The options that have defaults. */
 extern const iso_setting iso_gpt_settings[];

@@ -24,7 +24,7 @@ static const struct {
 static json_t *activation_layer(const iso_op *op, const char **type)
 {
     const iso_unary_attrs *attrs = op->attrs;
-    for (const iso_row *const *row = iso_activations; *row; row++) {
+    for (const iso_descriptor *const *row = iso_activations; *row; row++) {
         const iso_activation_type *activation = (const iso_activation_type *)*row;
         const iso_setting *setting = (*row)->setting;
         if (activation->op != op->type || activation->unary != attrs->kind)

@@ -61,7 +61,8 @@ static int64_t steps(const iso_layer_config *config, const char *key)
 static bool read_schedule(const iso_layer_config *outer, const iso_layer_config *config,
                           iso_schedule *schedule)
 {
-    const iso_row *row = config->type ? iso_row_of_keras(iso_schedule_rows, config->type) : NULL;
+    const iso_descriptor *row =
+        config->type ? iso_descriptor_of_keras(iso_schedule_rows, config->type) : NULL;
     const iso_schedule_rule *rule = (const iso_schedule_rule *)(const void *)row;
     iso_text classes = {0};
     if (rule && rule->piecewise)
@@ -75,7 +76,7 @@ static bool read_schedule(const iso_layer_config *outer, const iso_layer_config 
         return true;
     }
     iso_text_add(&classes, "a number, ");
-    iso_row_add_names(iso_schedule_rows, true, &classes);
+    iso_descriptor_add_names(iso_schedule_rows, true, &classes);
     outer->refuse(outer, "learning_rate", iso_text_get(&classes));
     iso_text_free(&classes);
     return false;
@@ -103,14 +104,15 @@ static void read_common(const iso_layer_config *config, iso_optimizer *optimizer
 static iso_status unknown_optimizer(const iso_keras_reader *reader, const char *type)
 {
     iso_text text = {0};
-    iso_row_add_names(iso_optimizer_rows, true, &text);
+    iso_descriptor_add_names(iso_optimizer_rows, true, &text);
     iso_status status = iso_keras_refuse(reader, "the optimizer %.80s is not supported; there are: %s", type,
                                          iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }
 
-static iso_status read_rule(const iso_layer_config *config, const iso_row *row, iso_optimizer *optimizer)
+static iso_status read_rule(const iso_layer_config *config, const iso_descriptor *row,
+                            iso_optimizer *optimizer)
 {
     iso_status status = iso_optimizer_find(row->name, optimizer);
     for (int i = 0; status == ISO_OK && row->setting[i].name; i++)
@@ -121,10 +123,10 @@ static iso_status read_rule(const iso_layer_config *config, const iso_row *row, 
 }
 
 /* An object of a class, or a text: the class in lower case. */
-static const iso_row *find_optimizer(const char *type)
+static const iso_descriptor *find_optimizer(const char *type)
 {
-    const iso_row *row = iso_row_of_keras(iso_optimizer_rows, type);
-    return row ? row : iso_row_of(iso_optimizer_rows, type);
+    const iso_descriptor *row = iso_descriptor_of_keras(iso_optimizer_rows, type);
+    return row ? row : iso_descriptor_of(iso_optimizer_rows, type);
 }
 
 static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, iso_optimizer *optimizer)
@@ -133,7 +135,7 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
     const char *type = json_is_string(value) ? json_string_value(value) : iso_keras_class(value, &custom);
     iso_keras_arguments arguments = {
         .reader = reader, .members = json_object_get(value, "config"), .config.type = type};
-    const iso_row *row = type && !custom ? find_optimizer(type) : NULL;
+    const iso_descriptor *row = type && !custom ? find_optimizer(type) : NULL;
     iso_optimizer read = {0};
     if (custom)
         return iso_keras_refuse(reader, "the optimizer %.80s is the user's own, not Keras's", type);

@@ -271,7 +271,7 @@ static json_t *describe_input(const writer *w, int number)
 static iso_status check_activation(const char *layer, const json_t *config)
 {
     const char *name = json_string_value(json_object_get(config, "activation"));
-    const iso_row *row = name ? iso_row_of(iso_activations, name) : NULL;
+    const iso_descriptor *row = name ? iso_descriptor_of(iso_activations, name) : NULL;
     if (row && ((const iso_activation_type *)row)->not_saved)
         return iso_error(ISO_INVALID, "layer '%s' has the activation %s, which Keras's files cannot hold",
                          layer, name);

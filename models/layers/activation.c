@@ -115,7 +115,7 @@ static const iso_setting of_elu[] = {NUMBER(alpha, 1), {0}};
 #define ROW(text, ...) (&(const iso_activation_type){.row.name = text, __VA_ARGS__}.row)
 #define UNARY_OP(name, KIND) .op = &iso_op_##name, .unary = ISO_UNARY_##KIND
 // clang-format off
-const iso_row *const iso_activations[] = {
+const iso_descriptor *const iso_activations[] = {
     [ISO_LINEAR] = ROW("linear", .of = linear),
     [ISO_RELU] = ROW("relu", .row.keras = "ReLU", .row.setting = of_relu, .with = relu, .not_negative = true, UNARY_OP(relu, RELU)),
     [ISO_SOFTMAX] = ROW("softmax", .row.keras = "Softmax", .of = softmax),
@@ -280,7 +280,8 @@ iso_tensor *iso_activation_with(const iso_activation_options *given, size_t size
 /* ---- from data ---- */
 
 /* The settings of Keras's layer for an activation, from the options. */
-static void read_numbers(const iso_layer_config *config, const iso_row *row, iso_activation_numbers *numbers)
+static void read_numbers(const iso_layer_config *config, const iso_descriptor *row,
+                         iso_activation_numbers *numbers)
 {
     for (const iso_setting *s = row->setting; s && s->name; s++) {
         double value = iso_config_number(config, s->name, NAN);

@@ -4,7 +4,7 @@
 #define ISO_MODELS_LAYERS_CONFIG_H
 
 #include "models/layers.h"
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/ops/attrs.h"
 
@@ -47,7 +47,7 @@ const iso_layer_type *iso_layer_type_find(const char *keras); /* or NULL */
 /* An activation. Its row: Keras's name; the class of the Keras layer for this activation, or NULL; the settings
  * of that layer, which are members of iso_activation_numbers. */
 typedef struct iso_activation_type {
-    iso_row row;
+    iso_descriptor row;
     const char *other_name; /* a second one in Keras, or NULL */
     iso_tensor *(*of)(iso_tensor *x);
     iso_tensor *(*with)(iso_tensor *x, const iso_activation_numbers *numbers); /* if `of` is NULL */
@@ -60,6 +60,6 @@ typedef struct iso_activation_type {
 } iso_activation_type;
 
 /* The rows of all activations, at the index of their kind. */
-extern const iso_row *const iso_activations[];
+extern const iso_descriptor *const iso_activations[];
 
 #endif

@@ -123,7 +123,7 @@ iso_initializer iso_config_initializer(const iso_layer_config *config, const cha
     if (!name)
         return init;
     if (!iso_initializer_find(name, &init.kind)) {
-        for (const iso_row *const *row = iso_initializers; *row; row++)
+        for (const iso_descriptor *const *row = iso_initializers; *row; row++)
             iso_text_add(&supported, "%s%s", row > iso_initializers ? ", " : "", (*row)->keras);
         iso_config_refuse(config, key, iso_text_get(&supported));
         iso_text_free(&supported);

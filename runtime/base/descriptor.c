@@ -1,4 +1,4 @@
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -66,7 +66,7 @@ void iso_settings_zero(const iso_setting *settings, void *values)
             iso_setting_set(setting, values, 0);
 }
 
-void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text)
+void iso_descriptor_add_names(const iso_descriptor *const *rows, bool keras, iso_text *text)
 {
     const char *comma = "";
     for (; *rows; rows++) {
@@ -77,14 +77,14 @@ void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text)
     }
 }
 
-const iso_row *iso_row_of(const iso_row *const *rows, const char *name)
+const iso_descriptor *iso_descriptor_of(const iso_descriptor *const *rows, const char *name)
 {
     while (*rows && strcmp((*rows)->name, name) != 0)
         rows++;
     return *rows;
 }
 
-const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_name)
+const iso_descriptor *iso_descriptor_of_keras(const iso_descriptor *const *rows, const char *class_name)
 {
     char snake[80];
     for (; *rows; rows++) {
@@ -97,8 +97,8 @@ const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_na
     return *rows;
 }
 
-iso_status iso_row_unknown(const char *what, const char *name, const char *const *names, int count,
-                           const char *const *listed, int n_listed)
+iso_status iso_descriptor_unknown(const char *what, const char *name, const char *const *names, int count,
+                                  const char *const *listed, int n_listed)
 {
     iso_text text = {0};
     if (!iso_text_add_near(&text, name, names, count))
@@ -108,16 +108,17 @@ iso_status iso_row_unknown(const char *what, const char *name, const char *const
     return status;
 }
 
-iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row)
+iso_status iso_descriptor_find(const iso_descriptor *const *rows, const char *what, const char *name,
+                               const iso_descriptor **row)
 {
     const char *names[ISO_MAX_ROWS];
     int count = 0;
-    const iso_row *found = iso_row_of(rows, name);
+    const iso_descriptor *found = iso_descriptor_of(rows, name);
     if (found) {
         *row = found;
         return ISO_OK;
     }
     for (; rows[count] && count < ISO_MAX_ROWS; count++)
         names[count] = rows[count]->name;
-    return iso_row_unknown(what, name, names, count, names, count);
+    return iso_descriptor_unknown(what, name, names, count, names, count);
 }

@@ -1,11 +1,11 @@
-/* Descriptor rows. An optimizer, schedule, loss, metric, activation or initializer is one row: its names, its
- * settings, and functions. Files, the command line, reports and checkpoints iterate over the rows and over
+/* Descriptors. An optimizer, schedule, loss, metric, activation or initializer has one descriptor: its names, its
+ * settings, and functions. Files, the command line, reports and checkpoints iterate over the descriptors and over
  * their settings.
  *
- * The row type of a family begins with an iso_row. Its rows are listed by a NULL-terminated array of
- * iso_row pointers. */
-#ifndef ISO_BASE_ROW_H
-#define ISO_BASE_ROW_H
+ * The descriptor type of a family begins with an iso_descriptor. The family is a NULL-terminated array of
+ * iso_descriptor pointers. */
+#ifndef ISO_BASE_DESCRIPTOR_H
+#define ISO_BASE_DESCRIPTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,25 +57,26 @@ void iso_settings_zero(const iso_setting *settings, void *values);
 
 enum { ISO_MAX_ROWS = 64 }; /* of one family */
 
-typedef struct iso_row {
+typedef struct iso_descriptor {
     const char *name;           /* on the command line, in messages and checkpoints: "adam" */
     const char *keras;          /* the class in Keras's files: "Adam"; NULL: Keras has none */
     const iso_setting *setting; /* ends with a name of NULL; NULL: no settings */
-} iso_row;
+} iso_descriptor;
 
 /* Adds the names, or those of Keras's classes, separated by ", ". */
-void iso_row_add_names(const iso_row *const *rows, bool keras, iso_text *text);
+void iso_descriptor_add_names(const iso_descriptor *const *rows, bool keras, iso_text *text);
 /* The row of this name; NULL if there is none. */
-const iso_row *iso_row_of(const iso_row *const *rows, const char *name);
+const iso_descriptor *iso_descriptor_of(const iso_descriptor *const *rows, const char *name);
 /* The row of this class, or of the class's name in snake case ("Adam", "adam"); NULL if there is none. */
-const iso_row *iso_row_of_keras(const iso_row *const *rows, const char *class_name);
+const iso_descriptor *iso_descriptor_of_keras(const iso_descriptor *const *rows, const char *class_name);
 /* ISO_INVALID "unknown optimizer 'adm'; did you mean 'adam'?": what: the kind of row; names: all spellings, of which
  * the nearest are offered; listed: the names to be listed if none is near. */
-iso_status iso_row_unknown(const char *what, const char *name, const char *const *names, int count,
-                           const char *const *listed, int n_listed);
+iso_status iso_descriptor_unknown(const char *what, const char *name, const char *const *names, int count,
+                                  const char *const *listed, int n_listed);
 /* Stores the row of this name in *row. ISO_INVALID names the kind of row (`what`: "optimizer"), the name,
  * and the names nearest to it. */
-iso_status iso_row_find(const iso_row *const *rows, const char *what, const char *name, const iso_row **row);
+iso_status iso_descriptor_find(const iso_descriptor *const *rows, const char *what, const char *name,
+                               const iso_descriptor **row);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 

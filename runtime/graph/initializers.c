@@ -126,7 +126,7 @@ static const char *const distributions[] = {"truncated_normal", "untruncated_nor
 #define ROW(text, class, settings, ...)                                                                      \
     (&(const iso_initializer_type){.row = {text, class, settings}, __VA_ARGS__}.row)
 // clang-format off
-const iso_row *const iso_initializers[] = {
+const iso_descriptor *const iso_initializers[] = {
     [ISO_INIT_ZEROS - 1] = ROW("zeros", "Zeros", NULL, .distribution = zeros),
     [ISO_INIT_ONES - 1] = ROW("ones", "Ones", NULL, .distribution = ones),
     [ISO_INIT_CONSTANT - 1] = ROW("constant", "Constant", of_constant, .distribution = constant),

@@ -2,7 +2,7 @@
 #ifndef ISO_GRAPH_INITIALIZERS_H
 #define ISO_GRAPH_INITIALIZERS_H
 
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/graph/graph.h"
 
 typedef struct iso_draw {
@@ -20,7 +20,7 @@ enum { ISO_MAX_INITIALIZER_SETTINGS = 4 };
 #define ISO_NO_CHOICE "none" /* a choice that is null in Keras's files */
 
 typedef struct iso_initializer_type {
-    iso_row row;            /* settings are members of iso_initializer */
+    iso_descriptor row;     /* settings are members of iso_initializer */
     const char *other_name; /* a second name in Keras, or NULL */
     /* The words of a setting whose value is a word, at their numbers, then NULL. NULL: the setting is a number. */
     const char *const *choice[ISO_MAX_INITIALIZER_SETTINGS];
@@ -33,7 +33,7 @@ typedef struct iso_initializer_type {
 } iso_initializer_type;
 
 /* All initializers, in the order of their kinds, from ISO_INIT_ZEROS on. */
-extern const iso_row *const iso_initializers[];
+extern const iso_descriptor *const iso_initializers[];
 
 /* Returns Glorot uniform for ISO_INIT_DEFAULT; NULL outside the range. */
 const iso_initializer_type *iso_initializer_type_of(iso_initializer_kind kind);

@@ -3,7 +3,7 @@
 #ifndef ISO_TRAIN_LOSS_H
 #define ISO_TRAIN_LOSS_H
 
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/base/text.h"
 #include "runtime/train/model.h"
 
@@ -23,9 +23,9 @@ typedef struct iso_loss_call {
 /* A loss. Its function returns the loss of each row (of each position) [batch, ...]; errors stay in the
  * graph. */
 typedef struct iso_loss_type {
-    iso_row row;       /* settings: members of iso_output_options */
-    const char *saved; /* the name in the config of Keras's class */
-    const char *alias; /* another accepted name; NULL: none */
+    iso_descriptor row; /* settings: members of iso_output_options */
+    const char *saved;  /* the name in the config of Keras's class */
+    const char *alias;  /* another accepted name; NULL: none */
     /* The loss of logits of the same Keras class, which may be this one; NULL: the class has no argument
      * from_logits. */
     const struct iso_loss_type *logits;
@@ -36,7 +36,7 @@ typedef struct iso_loss_type {
 /* A metric. Its function returns booleans or floats [batch, ...]; NULL if the graph has an error. The metric
  * is `last` of their mean over all rows. */
 typedef struct iso_metric_type {
-    iso_row row;                    /* settings: members of iso_output_options */
+    iso_descriptor row;             /* settings: members of iso_output_options */
     const char *keras_name, *title; /* iso_metric_keras_name, iso_metric_title */
     const char *alias;              /* another accepted name; NULL: none */
     bool less_is_better;

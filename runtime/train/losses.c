@@ -8,7 +8,7 @@
 
 /* ---- the rows ---- */
 
-static const iso_row *const all_rows[ISO_LOSS_COUNT] = {
+static const iso_descriptor *const all_rows[ISO_LOSS_COUNT] = {
 #define LOSS(name, NAME, targets) [ISO_LOSS_##NAME - 1] = &iso_loss_##name.row,
 #include "runtime/train/losses/list.h"
 };
@@ -42,7 +42,7 @@ static iso_status losses_unknown(const char *name)
         if (type->logits != type && strcmp(type->saved, type->row.name) != 0)
             names[count++] = type->saved;
     }
-    return iso_row_unknown("loss", name, names, count, listed, ISO_LOSS_COUNT - 1);
+    return iso_descriptor_unknown("loss", name, names, count, listed, ISO_LOSS_COUNT - 1);
 }
 
 iso_status iso_loss_find(const char *name, iso_loss *loss)

@@ -57,7 +57,7 @@ static iso_status metrics_unknown(const char *name)
         if (types[i]->alias)
             names[count++] = types[i]->alias;
     }
-    return iso_row_unknown("metric", name, names, count, listed, ISO_METRIC_COUNT - 1);
+    return iso_descriptor_unknown("metric", name, names, count, listed, ISO_METRIC_COUNT - 1);
 }
 
 iso_status iso_metric_find(const char *name, iso_metric *metric)

@@ -248,7 +248,7 @@ static bool is_class(const char *name)
     static const char *const others[] = {
         "adamax", "ftrl",      "muon",    "loss_scale_optimizer", "schedule_free_adam_w",
         "lamb",   "adafactor", "adadelta"};
-    bool found = iso_row_of_keras(iso_optimizer_rows, name) != NULL;
+    bool found = iso_descriptor_of_keras(iso_optimizer_rows, name) != NULL;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         found = found || strcmp(others[i], name) == 0;
     return found;

@@ -24,7 +24,7 @@ enum { MAX_FILES = 2000 };
 
 typedef struct family {
     const char *title;
-    const iso_row *row[ISO_MAX_ROWS];
+    const iso_descriptor *row[ISO_MAX_ROWS];
     int count;
 } family;
 
@@ -32,14 +32,14 @@ static family families[] = {{.title = "Losses"},    {.title = "Metrics"},     {.
                             {.title = "Schedules"}, {.title = "Activations"}, {.title = "Initializers"}};
 enum { LOSSES, METRICS, OPTIMIZERS, SCHEDULES, ACTIVATIONS, INITIALIZERS, FAMILIES };
 
-static void add_row(int which, const iso_row *row)
+static void add_row(int which, const iso_descriptor *row)
 {
     family *f = &families[which];
     if (f->count < ISO_MAX_ROWS)
         f->row[f->count++] = row;
 }
 
-static void add_rows(int which, const iso_row *const *rows)
+static void add_rows(int which, const iso_descriptor *const *rows)
 {
     for (; *rows; rows++)
         add_row(which, *rows);
@@ -216,7 +216,7 @@ static void add_number(iso_text *text, const char *name, double value, const iso
         iso_text_add(text, "%.9g", value);
 }
 
-static void add_setting(iso_text *text, int which, const iso_row *row, int i)
+static void add_setting(iso_text *text, int which, const iso_descriptor *row, int i)
 {
     const iso_setting *setting = &row->setting[i];
     const char *name = iso_setting_keras(setting);
@@ -230,7 +230,7 @@ static void add_setting(iso_text *text, int which, const iso_row *row, int i)
         add_number(text, name, setting->fallback, setting);
 }
 
-static void add_settings(iso_text *text, int which, const iso_row *row)
+static void add_settings(iso_text *text, int which, const iso_descriptor *row)
 {
     if (which == OPTIMIZERS) {
         const iso_optimizer_rule *rule = (const iso_optimizer_rule *)row;
@@ -248,7 +248,7 @@ static void add_table(iso_text *page, int which)
     iso_text_add(page, "\n## %s\n| name | %s | settings and defaults |\n|---|---|---|\n",
                  families[which].title, which == ACTIVATIONS ? "Keras's layer" : "Keras's class");
     for (int i = 0; i < families[which].count; i++) {
-        const iso_row *row = families[which].row[i];
+        const iso_descriptor *row = families[which].row[i];
         iso_text settings = {0};
         add_settings(&settings, which, row);
         iso_text_add(page, "| `%s` | %s%s%s | %s |\n", row->name, row->keras ? "`" : "",

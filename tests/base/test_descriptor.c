@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "runtime/base/descriptor.h"
 #include "runtime/base/options.h"
-#include "runtime/base/row.h"
 #include "tests/support/run_tests.h"
 
 typedef struct values {
@@ -27,18 +27,18 @@ static const iso_setting settings[] = {
     {0},
 };
 
-static const iso_row adam = {"adam", "Adam", settings}, adamw = {"adamw", "AdamW", settings},
-                     own = {"own", NULL, NULL};
-static const iso_row *const rows[] = {&own, &adam, &adamw, NULL};
+static const iso_descriptor adam = {"adam", "Adam", settings}, adamw = {"adamw", "AdamW", settings},
+                            own = {"own", NULL, NULL};
+static const iso_descriptor *const rows[] = {&own, &adam, &adamw, NULL};
 
 START_TEST(found_by_name)
 {
-    const iso_row *row = NULL;
-    ck_assert_ptr_eq(iso_row_of(rows, "adamw"), &adamw);
-    ck_assert_ptr_null(iso_row_of(rows, "Adam"));
-    ck_assert_int_eq(iso_row_find(rows, "optimizer", "own", &row), ISO_OK);
+    const iso_descriptor *row = NULL;
+    ck_assert_ptr_eq(iso_descriptor_of(rows, "adamw"), &adamw);
+    ck_assert_ptr_null(iso_descriptor_of(rows, "Adam"));
+    ck_assert_int_eq(iso_descriptor_find(rows, "optimizer", "own", &row), ISO_OK);
     ck_assert_ptr_eq(row, &own);
-    ck_assert_int_eq(iso_row_find(rows, "optimizer", "adan", &row), ISO_INVALID);
+    ck_assert_int_eq(iso_descriptor_find(rows, "optimizer", "adan", &row), ISO_INVALID);
     ck_assert_ptr_eq(row, &own);
     ck_assert_msg(strstr(iso_error_message(), "unknown optimizer 'adan'; did you mean 'adam'"), "%s",
                   iso_error_message());
@@ -47,20 +47,20 @@ END_TEST
 
 START_TEST(found_by_class)
 {
-    ck_assert_ptr_eq(iso_row_of_keras(rows, "AdamW"), &adamw);
-    ck_assert_ptr_eq(iso_row_of_keras(rows, "adam_w"), &adamw);
-    ck_assert_ptr_eq(iso_row_of_keras(rows, "adam"), &adam);
-    ck_assert_ptr_null(iso_row_of_keras(rows, "adamw"));
-    ck_assert_ptr_null(iso_row_of_keras(rows, "own"));
+    ck_assert_ptr_eq(iso_descriptor_of_keras(rows, "AdamW"), &adamw);
+    ck_assert_ptr_eq(iso_descriptor_of_keras(rows, "adam_w"), &adamw);
+    ck_assert_ptr_eq(iso_descriptor_of_keras(rows, "adam"), &adam);
+    ck_assert_ptr_null(iso_descriptor_of_keras(rows, "adamw"));
+    ck_assert_ptr_null(iso_descriptor_of_keras(rows, "own"));
 }
 END_TEST
 
 START_TEST(names)
 {
     iso_text text = {0};
-    iso_row_add_names(rows, false, &text);
+    iso_descriptor_add_names(rows, false, &text);
     iso_text_add(&text, "; ");
-    iso_row_add_names(rows, true, &text);
+    iso_descriptor_add_names(rows, true, &text);
     ck_assert_str_eq(iso_text_get(&text), "own, adam, adamw; Adam, AdamW");
     iso_text_free(&text);
 }

@@ -124,13 +124,13 @@ START_TEST(not_compiled)
 END_TEST
 
 /* The settings of a row, no one at its default. */
-static void change_settings(const iso_row *row, iso_output_options *output)
+static void change_settings(const iso_descriptor *row, iso_output_options *output)
 {
     for (const iso_setting *s = row->setting; s && s->name; s++)
         iso_setting_set(s, output, s->kind == ISO_SETTING_INT ? s->fallback + 2 : 0.25 + s->fallback / 8);
 }
 
-static void same_settings(const iso_row *row, const iso_output_options *a, const iso_output_options *b)
+static void same_settings(const iso_descriptor *row, const iso_output_options *a, const iso_output_options *b)
 {
     for (const iso_setting *s = row->setting; s && s->name; s++)
         ck_assert_msg(iso_setting_option(s, a) == iso_setting_option(s, b), "%s: %s is %g, it was %g",
@@ -140,7 +140,7 @@ static void same_settings(const iso_row *row, const iso_output_options *a, const
 /* A model with one output that is trained for a loss and measured by a metric, as a file and back. */
 static void check_comes_back(iso_loss loss, iso_metric metric)
 {
-    const iso_row *rows[] = {&iso_loss_type_of(loss)->row, &iso_metric_type_of(metric)->row};
+    const iso_descriptor *rows[] = {&iso_loss_type_of(loss)->row, &iso_metric_type_of(metric)->row};
     iso_graph *g = iso_graph_create(ctx);
     iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
     iso_model *model = iso_model_create(g, x, iso_dense(x, 8)), *again;

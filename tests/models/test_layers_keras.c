@@ -291,7 +291,7 @@ END_TEST
 
 START_TEST(every_activation_has_a_case)
 {
-    for (const iso_row *const *row = iso_activations; *row; row++) {
+    for (const iso_descriptor *const *row = iso_activations; *row; row++) {
         bool found = false;
         for (int f = 0; f < FILES; f++) {
             file = oracle_open(files[f]);

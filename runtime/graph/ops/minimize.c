@@ -24,10 +24,10 @@ typedef struct minimizer {
 /* ---- settings ---- */
 static bool minimize_check(iso_graph *graph, const iso_optimizer *optimizer)
 {
-    const iso_row *row;
+    const iso_descriptor *row;
     int clips =
         (optimizer->clip_norm != 0) + (optimizer->global_clip_norm != 0) + (optimizer->clip_value != 0);
-    if (iso_row_find(iso_optimizer_rows, "optimizer", optimizer->rule, &row) != ISO_OK)
+    if (iso_descriptor_find(iso_optimizer_rows, "optimizer", optimizer->rule, &row) != ISO_OK)
         iso_graph_fail(graph, "%s", iso_error_message());
     else if (clips > 1)
         iso_graph_fail(

@@ -2,7 +2,7 @@
 #ifndef ISO_GRAPH_OPS_OPS_IMPL_H
 #define ISO_GRAPH_OPS_OPS_IMPL_H
 
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/graph/op.h"
 
 /* Attributes of type iso_NAME_attrs, of which iso_NAME_settings (settings.c) are compared. */

@@ -6,7 +6,7 @@
 #include "runtime/graph/optimizers/list.h"
 #include "runtime/graph/schedules/rule.h"
 
-const iso_row *const iso_optimizer_rows[] = {
+const iso_descriptor *const iso_optimizer_rows[] = {
 #define OPTIMIZER(name) &iso_optimizer_##name.row,
 #include "runtime/graph/optimizers/list.h"
     NULL,
@@ -28,14 +28,14 @@ const iso_setting iso_optimizer_settings[] = {
 /* ---- rows ---- */
 
 /* The rule whose first member is this row; NULL for NULL. */
-static const iso_optimizer_rule *rule_of(const iso_row *row)
+static const iso_optimizer_rule *rule_of(const iso_descriptor *row)
 {
     return (const iso_optimizer_rule *)(const void *)row;
 }
 
 const iso_optimizer_rule *iso_optimizer_rule_find(const char *name)
 {
-    const iso_row *row = name ? iso_row_of(iso_optimizer_rows, name) : &default_rule->row;
+    const iso_descriptor *row = name ? iso_descriptor_of(iso_optimizer_rows, name) : &default_rule->row;
     return rule_of(row);
 }
 
@@ -58,8 +58,8 @@ const char *iso_optimizer_name(int index)
 iso_status iso_optimizer_find(const char *name, iso_optimizer *optimizer)
 {
     ISO_NEED(name, optimizer);
-    const iso_row *row;
-    iso_status status = iso_row_find(iso_optimizer_rows, "optimizer", name, &row);
+    const iso_descriptor *row;
+    iso_status status = iso_descriptor_find(iso_optimizer_rows, "optimizer", name, &row);
     if (status == ISO_OK)
         *optimizer = iso_optimizer_make(rule_of(row), NULL, 0);
     return status;
@@ -149,10 +149,10 @@ static iso_status check_settings(const iso_optimizer *optimizer, const iso_optim
 iso_status iso_optimizer_check(const iso_optimizer *optimizer)
 {
     ISO_NEED(optimizer);
-    const iso_row *row = &default_rule->row;
+    const iso_descriptor *row = &default_rule->row;
     iso_status status = ISO_OK;
     if (optimizer->rule)
-        ISO_TRY(iso_row_find(iso_optimizer_rows, "optimizer", optimizer->rule, &row));
+        ISO_TRY(iso_descriptor_find(iso_optimizer_rows, "optimizer", optimizer->rule, &row));
     if (!isfinite(optimizer->learning_rate) || optimizer->learning_rate < 0)
         return iso_error(ISO_INVALID, "learning rate %g: it must be finite and not negative",
                          optimizer->learning_rate);

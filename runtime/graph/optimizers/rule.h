@@ -3,7 +3,7 @@
 #ifndef ISO_GRAPH_OPTIMIZERS_RULE_H
 #define ISO_GRAPH_OPTIMIZERS_RULE_H
 
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/graph/optimizer.h"
 
 /* A number that an optimizer keeps for each element of a variable. */
@@ -24,7 +24,7 @@ typedef struct iso_optimizer_scalar {
 } iso_optimizer_scalar;
 
 typedef struct iso_optimizer_rule {
-    iso_row
+    iso_descriptor
         row; /* the settings are members of the struct of options; iso_optimizer.hyper has them in their order */
     size_t size;        /* of the struct of options, */
     size_t common;      /* and the offset of ISO_OPTIMIZER_OPTIONS in it: ISO_OPTIMIZER_STRUCT */
@@ -57,7 +57,7 @@ iso_optimizer iso_optimizer_make(const iso_optimizer_rule *rule, const void *opt
 
 /* The rows in the order of list.h; and those members of iso_optimizer that every rule has, whose fallbacks
  * are 0. */
-extern const iso_row *const iso_optimizer_rows[];
+extern const iso_descriptor *const iso_optimizer_rows[];
 extern const iso_setting iso_optimizer_settings[];
 /* NULL if there is none of this name; name NULL: Keras's default, rmsprop. */
 const iso_optimizer_rule *iso_optimizer_rule_find(const char *name);

@@ -3,11 +3,11 @@
 #ifndef ISO_GRAPH_SCHEDULES_RULE_H
 #define ISO_GRAPH_SCHEDULES_RULE_H
 
-#include "runtime/base/row.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/graph/optimizer.h"
 
 typedef struct iso_schedule_rule {
-    iso_row
+    iso_descriptor
         row; /* the settings are members of iso_schedule, in the order of Keras's config; the first is the initial rate */
     iso_schedule_kind kind;
     int needed;         /* number of settings after the initial rate that must be given */
@@ -22,7 +22,7 @@ typedef struct iso_schedule_rule {
 enum { ISO_MAX_SCHEDULE_SETTINGS = 8 };
 
 /* The rows in the order of list.h; and the numeric members of iso_schedule, in the order of checkpoints. */
-extern const iso_row *const iso_schedule_rows[];
+extern const iso_descriptor *const iso_schedule_rows[];
 extern const iso_setting iso_schedule_members[];
 /* The row of schedule->kind. */
 const iso_schedule_rule *iso_schedule_rule_of(const iso_schedule *schedule);

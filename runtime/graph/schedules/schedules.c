@@ -4,7 +4,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/graph/schedules/list.h"
 
-const iso_row *const iso_schedule_rows[] = {
+const iso_descriptor *const iso_schedule_rows[] = {
 #define SCHEDULE(name, settings) &iso_schedule_##name.row,
 #include "runtime/graph/schedules/list.h"
     NULL,
