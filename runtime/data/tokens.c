@@ -191,9 +191,10 @@ static iso_status open_in_memory(const char *path, const iso_dataset_open_option
 
 static iso_status check_file(const iso_token_file *from, int64_t vocabulary, size_t used)
 {
+    const int64_t values = (int64_t)1 << 8 * from->width;
     void *memory = NULL;
     iso_status status = ISO_OK;
-    if (vocabulary == 0)
+    if (vocabulary == 0 || vocabulary >= values) /* any token is in it */
         return ISO_OK;
     ISO_TRY(iso_alloc(BLOCK * sizeof(int32_t), from->path, &memory));
     for (size_t at = 0; at < used; at += BLOCK) {
