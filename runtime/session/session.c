@@ -13,6 +13,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/build.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
@@ -130,6 +131,16 @@ static iso_status probe_device(iso_context *ctx)
     return iso_mpi_probe_device(&ctx->channel, device);
 }
 
+/* Gives the backend the options that are for it. Rank 0 warns of one that changes nothing. */
+static void set_backend(const iso_context *ctx)
+{
+    bool tf32 = iso_option(ctx, "tf32", NULL) != NULL;
+    if (ctx->backend->set)
+        ctx->backend->set(&(iso_backend_settings){.tf32 = tf32});
+    else if (tf32 && ctx->channel.rank == 0)
+        iso_warn("--tf32 is not used: the backend %s has no TF32", ctx->backend->name);
+}
+
 /* `status`: of this rank's options; agreed as soon as there is a communicator. environment: TF_CONFIG counts.
  * Collective. */
 static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool environment, iso_status status)
@@ -157,8 +168,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         status = iso_agree_backend(ctx, &ctx->backend);
     if (status == ISO_OK && ctx->backend->load)
         ctx->backend->load();
-    if (status == ISO_OK && ctx->backend->set)
-        ctx->backend->set(&(iso_backend_settings){.tf32 = iso_option(ctx, "tf32", NULL) != NULL});
+    if (status == ISO_OK)
+        set_backend(ctx);
     if (status == ISO_OK)
         status = probe_device(ctx);
     if (status == ISO_OK)

@@ -61,7 +61,7 @@ static iso_status use_choices(const char *path, const iso_backend_tuning *tuning
     const char *op;
     json_t *entry;
     if (!json_is_object(ops))
-        return no_member(path, "works");
+        return no_member(path, "ops");
     json_object_foreach((json_t *)ops, op, entry)
     {
         const char *choice = json_string_value(json_object_get(entry, "choice"));
@@ -85,7 +85,7 @@ static iso_status use_text(const char *path, const iso_backend_tuning *tuning, c
     if (status == ISO_OK)
         status = check_machine(path, tuning, root);
     if (status == ISO_OK)
-        status = use_choices(path, tuning, json_object_get(root, "works"));
+        status = use_choices(path, tuning, iso_tuning_ops(root));
     json_decref(root);
     return status;
 }
@@ -184,8 +184,15 @@ static json_t *fresh_root(const iso_backend_tuning *tuning)
     json_object_set_new(root, "format", json_string(format));
     for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++)
         json_object_set_new(root, name, json_string(value));
-    json_object_set_new(root, "works", json_object());
+    json_object_set_new(root, "ops", json_object());
     return root;
+}
+
+/* A file of an earlier version gets the present name of its choices. */
+static void rename_ops(json_t *root)
+{
+    json_object_set(root, "ops", iso_tuning_ops(root));
+    json_object_del(root, "works");
 }
 
 /* Reads the file as it is now: another run may have added to it. */
@@ -199,8 +206,10 @@ static iso_status open_root(const char *path, const iso_backend_tuning *tuning, 
     else if (status == ISO_OK)
         *root = fresh_root(tuning);
     iso_free(text);
-    if (status == ISO_OK && !json_is_object(json_object_get(*root, "works")))
-        return no_member(path, "works");
+    if (status == ISO_OK && !json_is_object(iso_tuning_ops(*root)))
+        return no_member(path, "ops");
+    if (status == ISO_OK)
+        rename_ops(*root);
     return status == ISO_OK ? check_machine(path, tuning, *root) : status;
 }
 
@@ -257,7 +266,7 @@ static iso_status measure_all(iso_context *ctx, const iso_backend_tuning *tuning
 /* Writes the file, and gives its text. */
 static iso_status write_file(const char *path, json_t *root, int count, int rest, iso_text *text)
 {
-    size_t all = json_object_size(json_object_get(root, "works"));
+    size_t all = json_object_size(json_object_get(root, "ops"));
     iso_json_add(text, json_incref(root), JSON_INDENT(2) | JSON_SORT_KEYS);
     iso_text_add(text, "\n");
     iso_status status = text->failed ? iso_no_memory("the choices of --tune")
@@ -286,7 +295,7 @@ static iso_status choose_all(iso_context *ctx, const iso_backend_tuning *tuning,
     int count, rest;
     iso_status status = ISO_OK;
     ISO_TRY(open_file(ctx, tuning, &root));
-    ISO_TRY(measure_all(ctx, tuning, lines, stream, json_object_get(root, "works"), &count, &rest));
+    ISO_TRY(measure_all(ctx, tuning, lines, stream, json_object_get(root, "ops"), &count, &rest));
     if (iso_rank(ctx) == 0) {
         status = write_file(path, root, count, rest, &written);
         text = status == ISO_OK ? iso_strdup(written.data) : NULL;

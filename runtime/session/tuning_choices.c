@@ -39,9 +39,15 @@ void iso_tuning_choices_free(iso_context *ctx)
     iso_free(ctx->choices);
 }
 
+json_t *iso_tuning_ops(const json_t *root)
+{
+    json_t *ops = json_object_get(root, "ops");
+    return ops ? ops : json_object_get(root, "works");
+}
+
 /* ---- of this run ---- */
 
-/* "WORK<tab>CHOICE", without a choice if rules choose. */
+/* "OP<tab>CHOICE", without a choice if rules choose. */
 static void list_choices(const iso_backend_tuning *tuning, iso_text *list)
 {
     const char *op, *choice;
@@ -137,7 +143,7 @@ json_t *iso_tuning_choices_state(const iso_context *ctx)
                 json_object_set(ops, op, choice);
         }
     bool any = json_object_size(ops) > 0;
-    json_object_set_new(state, "works", ops);
+    json_object_set_new(state, "ops", ops);
     if (any)
         return state;
     json_decref(state);
@@ -178,7 +184,7 @@ static iso_status check_ops(const char *path, const json_t *ops)
     return good ? ISO_OK : iso_error(ISO_INVALID, "%s: its state has no choices of --tune in 'tuning'", path);
 }
 
-/* Works for which the run's file and the checkpoint have different choices: the first one, and their number. */
+/* Ops for which the run's file and the checkpoint have different choices: the first one, and their number. */
 typedef struct differences {
     int count;
     const char *op, *theirs, *ours;
@@ -253,7 +259,7 @@ static iso_status note_checkpoint(iso_context *ctx, const char *path, bool *agai
 
 iso_status iso_tuning_choices_resume(iso_context *ctx, const char *path, const json_t *stored)
 {
-    const json_t *ops = json_object_get(stored, "works");
+    const json_t *ops = iso_tuning_ops(stored);
     iso_status status = ISO_OK;
     bool again;
     if (!ctx->backend->tuning)

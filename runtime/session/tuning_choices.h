@@ -6,7 +6,7 @@
 #include "runtime/session/session.h"
 
 /* The choices of the plans that were made so far, on all ranks: an object with what they depend on ("device", ...)
- * and "works", an object of choices. NULL: there are none. The same on all ranks. Local. */
+ * and "ops", an object of choices. NULL: there are none. The same on all ranks. Local. */
 json_t *iso_tuning_choices_state(const iso_context *ctx);
 /* A training goes on from a checkpoint, `path`, whose state has these choices (NULL: none). What the file of --tune
  * says goes first; the other ops use the checkpoint's choices, if they are for this device and these libraries.

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "collectives/control/control.h"
@@ -26,6 +27,7 @@ static iso_context *ctx;
 static void send_signal(const char *name)
 {
     int number = !strcmp(name, "STOP") ? SIGSTOP : !strcmp(name, "KILL") ? SIGKILL : SIGSEGV;
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     signal(number, SIG_DFL);
     raise(number);
 }
