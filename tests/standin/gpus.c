@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/standin/standin.h"
 
@@ -139,12 +138,6 @@ int standin_gpu(void)
     return current;
 }
 
-static int count(void)
-{
-    long gpus = standin_number("STANDIN_GPUS", 1);
-    return gpus < STANDIN_MOST_GPUS ? (int)gpus : STANDIN_MOST_GPUS;
-}
-
 bool standin_peers(void)
 {
     return standin_number("STANDIN_PEERS", 0) != 0;
@@ -166,9 +159,9 @@ size_t standin_total_bytes(void)
 cudaError_t cudaGetDeviceCount(int *gpus)
 {
     STANDIN_ENTER();
-    if (count() == 0)
+    if (standin_gpus() == 0)
         return standin_error(cudaErrorNoDevice);
-    *gpus = count();
+    *gpus = standin_gpus();
     return cudaSuccess;
 }
 
@@ -182,24 +175,20 @@ cudaError_t cudaGetDevice(int *gpu)
 cudaError_t cudaSetDevice(int gpu)
 {
     STANDIN_ENTER();
-    if (gpu < 0 || gpu >= count())
+    if (gpu < 0 || gpu >= standin_gpus())
         return standin_error(cudaErrorInvalidDevice);
     current = gpu;
     return cudaSuccess;
 }
 
-/* The host's name and the number make the UUID, as seen by all processes of a host. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
 {
     STANDIN_ENTER();
-    if (gpu < 0 || gpu >= count())
+    if (gpu < 0 || gpu >= standin_gpus())
         return standin_error(cudaErrorInvalidDevice);
-    char host[sizeof properties->uuid.bytes - 1] = {0};
-    gethostname(host, sizeof host - 1);
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "Stand-in");
-    memcpy(properties->uuid.bytes, host, sizeof host);
-    properties->uuid.bytes[sizeof host] = (char)(gpu + (int)standin_number("STANDIN_FIRST_GPU", 0));
+    standin_uuid(gpu, (unsigned char *)properties->uuid.bytes);
     properties->totalGlobalMem = standin_total_bytes();
     properties->major = 9;
     properties->multiProcessorCount = 1;
@@ -209,7 +198,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
 cudaError_t cudaDeviceCanAccessPeer(int *can, int gpu, int other)
 {
     STANDIN_ENTER();
-    if (gpu < 0 || gpu >= count() || other < 0 || other >= count())
+    if (gpu < 0 || gpu >= standin_gpus() || other < 0 || other >= standin_gpus())
         return standin_error(cudaErrorInvalidDevice);
     *can = standin_peers() && gpu != other;
     return cudaSuccess;
@@ -219,7 +208,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
 {
     (void)flags;
     STANDIN_ENTER();
-    if (other < 0 || other >= count() || other == current)
+    if (other < 0 || other >= standin_gpus() || other == current)
         return standin_error(cudaErrorInvalidDevice);
     if (!standin_peers())
         return standin_error(cudaErrorPeerAccessUnsupported);

@@ -184,11 +184,6 @@ typedef struct ipc_handle {
     size_t bytes;
 } ipc_handle;
 
-static int number_on_host(int gpu)
-{
-    return gpu + (int)standin_number("STANDIN_FIRST_GPU", 0);
-}
-
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 {
     STANDIN_ENTER();
@@ -197,7 +192,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
     bool good = a && a->data && !a->freed && a->file >= 0 && a->device == memory;
     ipc_handle made = {0};
     if (good)
-        made = (ipc_handle){(int)getpid(), a->file, number_on_host(a->gpu), a->bytes};
+        made = (ipc_handle){(int)getpid(), a->file, standin_number_on_host(a->gpu), a->bytes};
     pthread_mutex_unlock(&lock);
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &made, sizeof made);
@@ -215,7 +210,7 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
     snprintf(path, sizeof path, "/proc/%d/fd/%d", of.process, of.file);
     if (of.process == (int)getpid())
         return standin_error(cudaErrorInvalidResourceHandle);
-    if (of.gpu != number_on_host(standin_gpu()) && !standin_peers())
+    if (of.gpu != standin_number_on_host(standin_gpu()) && !standin_peers())
         return standin_error(cudaErrorPeerAccessUnsupported);
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0)

@@ -10,7 +10,10 @@
  * it was queued once: CUDA may load it when it is first used, which may need what a capture does not allow.
  *
  * Variables of the environment make the machine, and its faults:
- *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0)
+ *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0).
+ *                          CUDA_VISIBLE_DEVICES chooses among these GPUs, as CUDA's programming guide says: indexes,
+ *                          and UUIDs ("GPU-" and the beginning of one, whose first byte is the number of the GPU
+ *                          among the host's); the first entry that names no GPU ends the list
  *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel that touches memory of another without peer access ends
  *                          the process; 2: peer access is granted, but not given, which shows kernels that use it
  *   STANDIN_MEGABYTES=N    the memory of each (256)
@@ -42,7 +45,7 @@
 extern "C" {
 #endif
 
-enum { STANDIN_MOST_GPUS = 8 };
+enum { STANDIN_MOST_GPUS = 8, STANDIN_UUID = 16 };
 
 /* A number from the environment. */
 long standin_number(const char *variable, long otherwise);
@@ -76,6 +79,14 @@ cudaError_t standin_enter(const char *function);
     } while (0)
 /* An error of work on a stream: from now on every call gives it. */
 void standin_raise(cudaError_t error);
+
+/* ---- GPUs ---- */
+
+/* The number of GPUs that the process sees; the number among those of the host, and the UUID, of one of them. */
+int standin_gpus(void);
+int standin_number_on_host(int gpu);
+bool standin_sees(int number_on_host);
+void standin_uuid(int gpu, unsigned char uuid[STANDIN_UUID]);
 
 /* ---- memory ---- */
 

@@ -24,7 +24,7 @@ endif
 
 # The stand-in's streams, and the emulator below them, with ThreadSanitizer, for tests/standin/test_tsan.
 TSAN_FLAGS := -O1 -g -pthread -fsanitize=thread -fno-math-errno -ffp-contract=off -Wall -Wextra -MMD -MP
-TSAN_OBJECTS := $(addprefix $(BUILD)/tsan/tests/,standin/memory.o standin/notes.o standin/streams.o standin/graphs.o standin/gpus.o standin/test_runtime.o standin/launch.o \
+TSAN_OBJECTS := $(addprefix $(BUILD)/tsan/tests/,standin/memory.o standin/notes.o standin/streams.o standin/graphs.o standin/gpus.o standin/visible.o standin/test_runtime.o standin/launch.o \
 	standin/kernels.o emulator/engine.o emulator/fiber.o)
 $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D) && echo '  $< (ThreadSanitizer)'

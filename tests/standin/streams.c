@@ -260,17 +260,12 @@ typedef struct event_handle {
     int process, file, gpu; /* its number among those of the host */
 } event_handle;
 
-static int first_gpu(void)
-{
-    return (int)standin_number("STANDIN_FIRST_GPU", 0);
-}
-
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
 {
     STANDIN_ENTER();
     if (!event->shared || event->file < 0)
         return standin_error(cudaErrorInvalidResourceHandle);
-    event_handle made = {(int)getpid(), event->file, event->gpu + first_gpu()};
+    event_handle made = {(int)getpid(), event->file, standin_number_on_host(event->gpu)};
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &made, sizeof made);
     return cudaSuccess;
@@ -283,9 +278,8 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t hand
     char path[64];
     memcpy(&of, &handle, sizeof of);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", of.process, of.file);
-    int count, file = of.process == (int)getpid() ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    cudaGetDeviceCount(&count);
-    if (file < 0 || of.gpu < first_gpu() || of.gpu >= first_gpu() + count) {
+    int file = of.process == (int)getpid() ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0 || !standin_sees(of.gpu)) {
         if (file >= 0)
             close(file);
         return standin_error(cudaErrorInvalidResourceHandle);

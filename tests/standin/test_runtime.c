@@ -404,6 +404,56 @@ static int open_from_a_child(void)
     return code == 0 && p.to[0] == 7 && p.to[N - 1] == 7 ? 8 : 3;
 }
 
+/* The first bytes of the UUIDs of the GPUs that a list shows, as digits, after a 1. */
+static int seen(const char *list)
+{
+    struct cudaDeviceProp of;
+    int count = 0, digits = 1;
+    set("STANDIN_GPUS", 4);
+    setenv("CUDA_VISIBLE_DEVICES", list, 1);
+    if (cudaGetDeviceCount(&count) == cudaErrorNoDevice)
+        return cudaSetDevice(0) == cudaErrorInvalidDevice ? 1 : 0;
+    for (int i = 0; i < count; i++)
+        digits = cudaGetDeviceProperties(&of, i) == cudaSuccess ? 10 * digits + of.uuid.bytes[0] : 0;
+    return cudaSetDevice(count - 1) == cudaSuccess && cudaSetDevice(count) == cudaErrorInvalidDevice ? digits
+                                                                                                     : 0;
+}
+
+/* The examples of CUDA's programming guide, and what it says of invalid entries. */
+START_TEST(a_list_chooses_gpus)
+{
+    static const struct {
+        const char *list;
+        int seen;
+    } cases[] = {{"0,1,2,3", 10123},
+                 {"2,1", 121},
+                 {"0,2,-1,1", 102},
+                 {"", 1},
+                 {"-1", 1},
+                 {"4,0", 1},
+                 {"3,99999999999,0", 13},
+                 {"1,x", 11},
+                 {"1,,2", 11},
+                 {"GPU-03,GPU-01", 131},
+                 {"GPU-02,0", 120},
+                 {"GPU-0,1", 1},
+                 {"GPU-x,0", 1},
+                 {"0,GPU-04,1", 10},
+                 {"MIG-03,0", 1},
+                 {"1x,0", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int digits = seen(cases[i].list);
+        unsetenv("CUDA_VISIBLE_DEVICES");
+        ck_assert_msg(digits == cases[i].seen, "'%s' shows %d, not %d", cases[i].list, digits, cases[i].seen);
+    }
+    int count = 0;
+    cudaGetDeviceCount(&count);
+    cudaSetDevice(0);
+    unsetenv("STANDIN_GPUS");
+    ck_assert_int_eq(count, 4);
+}
+END_TEST
+
 START_TEST(gpus_are_told_apart)
 {
     ends_with(scale_of_another, SIGSEGV, "closed memory of GPU 0 was touched at byte 0 of 4000");
@@ -531,6 +581,7 @@ int main(void)
     tcase_add_test(tests, events_tell_the_time_between_them);
     tcase_add_test(tests, what_cannot_be_captured_is_refused);
     tcase_add_test(tests, wrong_accesses_end_with_a_report);
+    tcase_add_test(tests, a_list_chooses_gpus);
     tcase_add_test(tests, gpus_are_told_apart);
     tcase_add_test(tests, errors_come_when_they_are_ordered);
     suite_add_tcase(suite, tests);
