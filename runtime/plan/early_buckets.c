@@ -129,7 +129,7 @@ static void begin_bucket(starter *s, int number)
     double all = s->work[plan->n_instructions];
     if (iso_plan_hides(all - s->work[at], all))
         s->additions[s->n_additions++] =
-            (addition){at, {.kind = ISO_BEGIN, .cargo = ISO_CARGO_GRADIENTS, .bucket = number}};
+            (addition){at, {.kind = ISO_BEGIN, .payload = ISO_PAYLOAD_GRADIENTS, .bucket = number}};
 }
 
 /* ---- new weights ---- */
@@ -202,7 +202,7 @@ static bool has_copies(const iso_plan *plan, const iso_bucket *bucket)
 static void send_weights(starter *s, int number, int end)
 {
     int begin = best_send(s, end);
-    iso_instruction instruction = {.cargo = ISO_CARGO_WEIGHTS, .bucket = number, .kind = ISO_BEGIN};
+    iso_instruction instruction = {.payload = ISO_PAYLOAD_WEIGHTS, .bucket = number, .kind = ISO_BEGIN};
     if (begin < end)
         s->additions[s->n_additions++] = (addition){begin, instruction};
     instruction.kind = ISO_EXCHANGE;
@@ -260,10 +260,10 @@ static void insert(starter *s, iso_instruction *list, int *moved_to)
             list[n++] = plan->instructions[i];
     }
     for (int i = 0; i < n; i++)
-        if (list[i].cargo == ISO_CARGO_MOVES) {
+        if (list[i].payload == ISO_PAYLOAD_MOVES) {
             list[i].begin = moved_to[list[i].begin];
             list[i].end = moved_to[list[i].end];
-        } else if (list[i].cargo == ISO_CARGO_GRADIENTS) {
+        } else if (list[i].payload == ISO_PAYLOAD_GRADIENTS) {
             list[i].end = n;
             plan->bucket_begin[list[i].bucket] = i;
         } else {

@@ -626,7 +626,7 @@ iso_status iso_plan_connect(iso_plan *plan)
     if (!room.source || !room.slots || !room.group || !room.key || !room.first || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
     for (int i = 0; i < plan->n_instructions; i++)
-        if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
+        if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
             ISO_TRY(make_exchange(plan, i, &room));
     ISO_TRY(make_epilogue(plan, &room));
     ISO_TRY(make_weight_gather(plan, &room));

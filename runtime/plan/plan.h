@@ -67,16 +67,16 @@ static inline uint32_t iso_move_summed_axes(const iso_program *program, const is
 }
 
 /* The data that the exchange of an instruction moves. */
-typedef enum iso_cargo {
-    ISO_CARGO_MOVES,     /* `moves` */
-    ISO_CARGO_GRADIENTS, /* BEGIN: a bucket's, which the end of the step awaits */
-    ISO_CARGO_WEIGHTS,   /* a bucket's new weights of the step before, if that has left them */
-} iso_cargo;
+typedef enum iso_payload {
+    ISO_PAYLOAD_MOVES,     /* `moves` */
+    ISO_PAYLOAD_GRADIENTS, /* BEGIN: a bucket's, which the end of the step awaits */
+    ISO_PAYLOAD_WEIGHTS,   /* a bucket's new weights of the step before, if that has left them */
+} iso_payload;
 
 typedef struct iso_instruction {
     iso_instruction_kind kind;
-    iso_cargo cargo;
-    int bucket;              /* of another cargo than moves */
+    iso_payload payload;
+    int bucket;              /* of another payload than MOVES */
     int step;                /* KERNEL, COPY: of the program */
     int input;               /* READ: which */
     int first_move, n_moves; /* EXCHANGE, and its BEGIN */
@@ -170,7 +170,7 @@ typedef struct iso_plan {
     int *bucket_pull;            /* [n_buckets * n_slots] the pull of a local slot; set by iso_plan_connect */
     iso_exchange *weight_gather; /* sends new parts of weights to other domains; NULL in one domain */
     /* [n_buckets] the same for one bucket, in the next step, for a step that leaves out weight_gather: EXCHANGE with
-     * cargo WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */
+     * payload WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */
     int *bucket_gather_end;
     iso_exchange **bucket_gather;
     double flops; /* of one step on all slots */

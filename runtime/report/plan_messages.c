@@ -459,9 +459,9 @@ static void count_exchanges(messages *m, const blocks *b)
     const iso_plan *plan = m->r->plan;
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
-        if (instruction->kind == ISO_EXCHANGE && instruction->cargo == ISO_CARGO_MOVES)
+        if (instruction->kind == ISO_EXCHANGE && instruction->payload == ISO_PAYLOAD_MOVES)
             count_exchange(m, instruction->first_move, instruction->n_moves, NO_BUCKETS, b, i);
-        else if (instruction->kind == ISO_BEGIN && instruction->cargo == ISO_CARGO_GRADIENTS)
+        else if (instruction->kind == ISO_BEGIN && instruction->payload == ISO_PAYLOAD_GRADIENTS)
             count_exchange(m, 0, 0, i, b, i);
     }
     count_exchange(m, plan->epilogue_first_move, plan->n_epilogue_moves, plan->n_instructions, b,
@@ -476,7 +476,7 @@ static void set_times(const iso_plan *plan, iso_block *block)
         block[i] = (iso_block){.begin = i, .end = i};
         if (i < plan->n_instructions && plan->instructions[i].kind == ISO_EXCHANGE)
             block[i].begin = plan->instructions[i].begin;
-        else if (i < plan->n_instructions && plan->instructions[i].cargo == ISO_CARGO_GRADIENTS)
+        else if (i < plan->n_instructions && plan->instructions[i].payload == ISO_PAYLOAD_GRADIENTS)
             block[i].end = plan->n_instructions;
     }
 }

@@ -288,7 +288,7 @@ static iso_status await_transfer(timer *t, int number)
 static iso_status time_begin(timer *t, int i)
 {
     const iso_instruction *instruction = &t->plan->instructions[i];
-    int number = instruction->cargo == ISO_CARGO_GRADIENTS ? i : instruction->end;
+    int number = instruction->payload == ISO_PAYLOAD_GRADIENTS ? i : instruction->end;
     iso_status status;
     ISO_TRY(add_here(t, 0, 1));
     ISO_TRY(start_transfer(t, number, number));

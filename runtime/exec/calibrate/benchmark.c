@@ -33,7 +33,7 @@ static void benchmark_begin_op(benchmark *r, benchmark_slot *s, const iso_plan_o
     case ISO_PLAN_OP_EXCHANGE:
         for (int i = 0; i < instruction->n_moves; i++) {
             const iso_move *move = &r->plan->moves[instruction->first_move + i];
-            if (instruction->cargo == ISO_CARGO_MOVES && !iso_move_in_place(move))
+            if (instruction->payload == ISO_PAYLOAD_MOVES && !iso_move_in_place(move))
                 iso_benchmark_pull(r, s, move->to);
         }
         break;

@@ -36,7 +36,8 @@ static double planned_bytes(const iso_runtime *runtime, const iso_executable *ex
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         for (int i = 0; i < plan->n_instructions; i++)
-            if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].cargo == ISO_CARGO_MOVES)
+            if (plan->instructions[i].kind == ISO_EXCHANGE &&
+                plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
                 bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
         bytes += (double)iso_exchange_planned(plan->epilogue, slot).pulled +
                  function_gradient_bytes(executable, l);
@@ -84,7 +85,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < executable->plan->n_instructions; i++)
         exchanges += executable->plan->instructions[i].kind == ISO_EXCHANGE &&
-                     executable->plan->instructions[i].cargo == ISO_CARGO_MOVES;
+                     executable->plan->instructions[i].payload == ISO_PAYLOAD_MOVES;
     for (int b = 0; b < executable->plan->buckets->count; b++)
         exchanges += iso_plan_overlaps(executable->plan, b);
     size_t variables = 0;

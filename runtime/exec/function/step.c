@@ -452,7 +452,7 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
 {
     const iso_instruction *instruction = &s->executable->plan->instructions[number];
     iso_exchange *exchange = instruction->exchange;
-    if (instruction->cargo == ISO_CARGO_WEIGHTS && !s->takes_weights)
+    if (instruction->payload == ISO_PAYLOAD_WEIGHTS && !s->takes_weights)
         return;
     bool begins = instruction->kind == ISO_BEGIN, ordered = iso_exchange_is_ordered(exchange);
     begin_all(s, first, end, begins ? ISO_EVENT_BEGIN : ISO_EVENT_EXCHANGE, number);

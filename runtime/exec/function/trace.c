@@ -63,7 +63,7 @@ static void name_kernel(const iso_report_op *op, iso_text *name)
 static void name_bucket(const tracer *t, const iso_instruction *instruction, iso_text *name)
 {
     const iso_bucket *bucket = &t->plan->buckets->buckets[instruction->bucket];
-    bool gradients = instruction->cargo == ISO_CARGO_GRADIENTS;
+    bool gradients = instruction->payload == ISO_PAYLOAD_GRADIENTS;
     iso_text_add(name, "%s", gradients ? "reduce-scatter gradient of " : "all-gather new ");
     iso_bucket_add_name(bucket, name);
 }
@@ -75,7 +75,7 @@ static void name_instruction(const tracer *t, const iso_event *event, iso_text *
     const iso_report_op *op = &t->report->ops[event->instruction];
     if (event->kind == ISO_EVENT_BEGIN)
         iso_text_add(name, "begin ");
-    if (instruction->cargo != ISO_CARGO_MOVES) {
+    if (instruction->payload != ISO_PAYLOAD_MOVES) {
         name_bucket(t, instruction, name);
         return;
     }
