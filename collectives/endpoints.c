@@ -125,15 +125,15 @@ static size_t measure_domain(iso_messages *messages, int domain, size_t begin)
     return at;
 }
 
-size_t iso_endpoints_measure(const iso_fabric *fabric, iso_messages *messages, size_t linked)
+size_t iso_endpoints_measure(const iso_fabric *fabric, iso_messages *messages, size_t link_bytes)
 {
-    size_t most = linked;
+    size_t most = link_bytes;
     int begin = fabric->host_begin[fabric->host_number], end = fabric->host_begin[fabric->host_number + 1];
     for (int i = begin; fabric->endpoints && i < end; i++) {
         int domain = fabric->domain_of_slot[fabric->by_host[i]], first = begin;
         while (fabric->domain_of_slot[fabric->by_host[first]] != domain)
             first++;
-        size_t needed = first == i ? measure_domain(messages, domain, linked) : 0;
+        size_t needed = first == i ? measure_domain(messages, domain, link_bytes) : 0;
         most = needed > most ? needed : most;
     }
     return most;

@@ -43,7 +43,7 @@ int iso_endpoints_incoming(const iso_fabric *fabric, int slot);
 /* ---- an exchange ---- */
 /* Places messages in the areas of the host's domains, after those between devices of the host. To be called after
  * the last fragment was added. Returns the bytes of an area. The same on all ranks of the host. */
-size_t iso_endpoints_measure(const iso_fabric *fabric, iso_messages *messages, size_t linked);
+size_t iso_endpoints_measure(const iso_fabric *fabric, iso_messages *messages, size_t link_bytes);
 /* Computes addresses, after the areas have been placed; to be called again when they have moved. */
 void iso_endpoints_bind(iso_exchange *exchange);
 /* Lets the copies of a message wait for its packs, which have been queued; the host does not wait. */

@@ -79,7 +79,7 @@ void iso_exchange_destroy(iso_exchange *exchange)
     iso_packs_free(&exchange->packs);
     iso_packs_free(&exchange->intra_host_packs);
     iso_packs_free(&exchange->link_packs);
-    iso_linked_free(exchange->fabric, &exchange->linked);
+    iso_link_messages_free(exchange->fabric, &exchange->link_messages);
     iso_fabric_free_link_areas(exchange->fabric, exchange->link_areas);
     iso_messages_free(&exchange->messages, exchange->fabric->topology.device);
     iso_free(exchange->slots);
@@ -298,7 +298,7 @@ static iso_status find_fragment(const iso_request *r, int i)
 }
 
 /* Whether a part comes from another device of this host by its communicator. */
-static bool is_linked(const iso_request *r, int i)
+static bool is_by_link(const iso_request *r, int i)
 {
     return r->intra_host[i] && r->exchange->fabric->links;
 }
@@ -314,7 +314,7 @@ static iso_status find_link(const iso_request *r, int i)
                        .to_domain = -1};
     hash_number(&key, (uint64_t)route.to);
     r->exchange->active = true;
-    return iso_mailbox_fragment(&r->exchange->linked.box, &route, key, region_bytes(r), &r->part[i],
+    return iso_mailbox_fragment(&r->exchange->link_messages.box, &route, key, region_bytes(r), &r->part[i],
                                 &r->fresh[i]);
 }
 
@@ -333,10 +333,10 @@ static iso_status place_part(const iso_request *r, int i)
     r->intra_host[i] = from.host == to.host;
     if (from.domain == to.domain || (from.host != here && to.host != here))
         return ISO_OK;
-    iso_status status = is_linked(r, i) ? find_link(r, i) : find_fragment(r, i);
+    iso_status status = is_by_link(r, i) ? find_link(r, i) : find_fragment(r, i);
     if (status != ISO_OK || !r->fresh[i])
         return status;
-    return is_linked(r, i)     ? add_link_pack(r, i)
+    return is_by_link(r, i)    ? add_link_pack(r, i)
            : r->intra_host[i]  ? add_intra_host_pack(r, i)
            : from.host == here ? add_pack(r, i)
                                : ISO_OK;
@@ -388,9 +388,10 @@ static void take_operand(const iso_request *r, int i, iso_operand *operand, cons
         *operand = operand_in_window(r, first);
         *box = &first->box;
     } else {
-        const iso_mailbox *from = is_linked(r, i) ? &r->exchange->linked.box : &r->exchange->messages.in;
+        const iso_mailbox *from =
+            is_by_link(r, i) ? &r->exchange->link_messages.box : &r->exchange->messages.in;
         const iso_fragment *part = &from->fragments[r->part[i]];
-        *operand = (iso_operand){.area = is_linked(r, i) ? ISO_AREA_LINK : ISO_AREA_MESSAGE,
+        *operand = (iso_operand){.area = is_by_link(r, i) ? ISO_AREA_LINK : ISO_AREA_MESSAGE,
                                  .number = part->message,
                                  .offset = part->offset};
     }
@@ -504,7 +505,7 @@ static iso_status add_link_pack(const iso_request *r, int i)
 {
     const iso_fabric *fabric = r->exchange->fabric;
     int first = fabric->links->first_slot[fabric->domain_of_slot[r->sources[r->nodes[i].begin].slot]];
-    return pack_node(r, i, first, &r->exchange->linked.box, &r->exchange->link_packs);
+    return pack_node(r, i, first, &r->exchange->link_messages.box, &r->exchange->link_packs);
 }
 
 /* Adds the pack of a node that is sent to another host. */

@@ -39,22 +39,22 @@ typedef struct iso_link_run {
     bool under_way;
 } iso_link_run;
 
-typedef struct iso_linked_message {
+typedef struct iso_link_message_position {
     size_t sent, received; /* where it lies in the areas of the two domains */
-} iso_linked_message;
+} iso_link_message_position;
 
 /* The messages of an exchange between the domains of this host: `from` and `to` are domains. */
-typedef struct iso_linked {
+typedef struct iso_link_messages {
     iso_mailbox box;
-    iso_linked_message *position; /* [box.n_messages] */
-    size_t bytes;                 /* of each domain's area: the most that one of them needs */
-    iso_device_operation *list;   /* of the domains that this rank owns */
+    iso_link_message_position *position; /* [box.n_messages] */
+    size_t bytes;                        /* of each domain's area: the most that one of them needs */
+    iso_device_operation *list;          /* of the domains that this rank owns */
     int n_list;
     iso_link_run run;
-} iso_linked;
+} iso_link_messages;
 
 /* Joins the communicator of this host if its domains are devices of their own, do not reach each other, and the
- * library can be used; otherwise fabric->links stays NULL. A communicator that cannot be joined is told in a warning.
+ * library can be used; otherwise fabric->links stays NULL. A warning says why a communicator cannot be joined.
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
 /* Ends what is queued, with any result, so that streams can be waited for: of one communicator, or of all that a
@@ -92,16 +92,16 @@ iso_status iso_link_run_test(iso_fabric *fabric, const iso_links *links, iso_lin
 
 /* ---- an exchange ---- */
 /* Computes the sizes, after the last fragment was added. The same on all ranks of the host. */
-void iso_linked_close(const iso_fabric *fabric, iso_linked *linked);
+void iso_link_messages_close(const iso_fabric *fabric, iso_link_messages *messages);
 /* After the areas have been placed; again when they have moved. */
-iso_status iso_linked_bind(iso_exchange *exchange);
+iso_status iso_link_messages_bind(iso_exchange *exchange);
 /* The address of a message where it is read, or where it is packed. */
-char *iso_linked_received(const iso_exchange *exchange, int message);
-char *iso_linked_sent(const iso_exchange *exchange, int message);
-/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then iso_linked_test until *done:
+char *iso_link_messages_received(const iso_exchange *exchange, int message);
+char *iso_link_messages_sent(const iso_exchange *exchange, int message);
+/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then iso_link_messages_test until *done:
  * all has arrived. */
-iso_status iso_linked_start(iso_exchange *exchange);
-iso_status iso_linked_test(iso_exchange *exchange, int *done);
-void iso_linked_free(const iso_fabric *fabric, iso_linked *linked);
+iso_status iso_link_messages_start(iso_exchange *exchange);
+iso_status iso_link_messages_test(iso_exchange *exchange, int *done);
+void iso_link_messages_free(const iso_fabric *fabric, iso_link_messages *messages);
 
 #endif

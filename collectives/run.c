@@ -32,7 +32,7 @@ static char *area_address(const iso_exchange *exchange, const iso_operand *opera
     case ISO_AREA_SHARED:
         return device->reach(iso_fabric_shared_area(exchange->fabric, operand->number));
     case ISO_AREA_LINK:
-        return iso_linked_received(exchange, operand->number);
+        return iso_link_messages_received(exchange, operand->number);
     case ISO_AREA_RESULT:
         return iso_coll_components(&count)[operand->component]->result(
             exchange->schedules[operand->component], operand->number);
@@ -69,7 +69,7 @@ static void resolve_link_packs(const iso_exchange *exchange)
     for (int i = 0; i < exchange->link_packs.count; i++) {
         iso_pack *pack = &exchange->link_packs.packs[i];
         iso_exchange_resolve_gather(exchange, &pack->gather);
-        pack->gather.out = iso_linked_sent(exchange, pack->message) + pack->offset;
+        pack->gather.out = iso_link_messages_sent(exchange, pack->message) + pack->offset;
     }
 }
 
@@ -114,9 +114,9 @@ void iso_exchange_set_fetches(iso_exchange *exchange)
 iso_message_bytes iso_exchange_message_bytes(iso_exchange *exchange)
 {
     iso_messages_close(&exchange->messages, exchange->fabric->topology.rank);
-    iso_linked_close(exchange->fabric, &exchange->linked);
+    iso_link_messages_close(exchange->fabric, &exchange->link_messages);
     exchange->area_bytes =
-        iso_endpoints_measure(exchange->fabric, &exchange->messages, exchange->linked.bytes);
+        iso_endpoints_measure(exchange->fabric, &exchange->messages, exchange->link_messages.bytes);
     return (iso_message_bytes){exchange->messages.bytes_in, exchange->messages.bytes_out,
                                exchange->area_bytes};
 }
@@ -139,7 +139,7 @@ iso_status iso_exchange_place_messages(iso_exchange *exchange)
     iso_endpoints_bind(exchange);
     iso_status status =
         iso_messages_bind(messages, incoming, outgoing, fabric->channel.communicator, exchange->tag);
-    return status == ISO_OK ? iso_linked_bind(exchange) : status;
+    return status == ISO_OK ? iso_link_messages_bind(exchange) : status;
 }
 
 /* Whether component c has calls of this rank in a run. */
@@ -153,7 +153,7 @@ static bool component_runs(const iso_exchange *exchange, int c)
 /* Whether this rank sends or receives, or a component does. */
 static bool finds_communication(const iso_exchange *exchange)
 {
-    bool any = iso_messages_need_progress(&exchange->messages) || exchange->linked.n_list > 0;
+    bool any = iso_messages_need_progress(&exchange->messages) || exchange->link_messages.n_list > 0;
     for (int c = 0; c < ISO_MOST_COMPONENTS; c++)
         any = any || component_runs(exchange, c);
     return any;
@@ -163,7 +163,7 @@ static bool finds_communication(const iso_exchange *exchange)
 static bool finds_pulls_only(const iso_exchange *exchange)
 {
     return exchange->messages.in.n_messages == 0 && exchange->messages.out.n_messages == 0 &&
-           exchange->linked.box.n_messages == 0 && !exchange->uses_components;
+           exchange->link_messages.box.n_messages == 0 && !exchange->uses_components;
 }
 
 /* Whether all that slots of this host read of other hosts is received in memory of devices. */
@@ -179,7 +179,7 @@ static bool finds_incoming(const iso_exchange *exchange)
 static bool finds_overwrites(const iso_exchange *exchange)
 {
     const iso_mailbox *in = &exchange->messages.in;
-    bool any = exchange->linked.box.n_messages > 0 || exchange->uses_components;
+    bool any = exchange->link_messages.box.n_messages > 0 || exchange->uses_components;
     for (int i = 0; i < in->n_messages; i++)
         any |= in->messages[i].route.to_domain < 0 || exchange->messages.endpoints->direct;
     return any && exchange->fabric->order;
@@ -205,10 +205,10 @@ static iso_status allocate_messages(iso_exchange *exchange)
 {
     const iso_fabric *fabric = exchange->fabric;
     iso_status status = iso_messages_allocate(&exchange->messages, fabric->host, fabric->topology.device),
-               linked = ISO_OK;
+               areas = ISO_OK;
     if (exchange->area_bytes > 0)
-        linked = iso_fabric_reserve_link_areas(fabric, exchange->area_bytes, &exchange->link_areas);
-    return status != ISO_OK ? status : linked;
+        areas = iso_fabric_reserve_link_areas(fabric, exchange->area_bytes, &exchange->link_areas);
+    return status != ISO_OK ? status : areas;
 }
 
 /* An error of one rank keeps it from none of the calls that others make too. */
@@ -334,7 +334,7 @@ static void send_messages(iso_exchange *exchange)
 /* Whether slots of this host read what comes from other domains. */
 static bool has_arrivals(const iso_exchange *exchange)
 {
-    return exchange->messages.in.n_messages > 0 || exchange->linked.box.n_messages > 0 ||
+    return exchange->messages.in.n_messages > 0 || exchange->link_messages.box.n_messages > 0 ||
            exchange->uses_components;
 }
 
@@ -390,14 +390,14 @@ static void finish_components(iso_exchange *exchange)
 /* Whether this rank's devices send or receive messages of their own. */
 static bool links(const iso_exchange *exchange)
 {
-    return exchange->linked.n_list > 0;
+    return exchange->link_messages.n_list > 0;
 }
 
-static void finish_linked(iso_exchange *exchange)
+static void finish_link_messages(iso_exchange *exchange)
 {
     iso_backoff backoff = {0};
     for (int done = !links(exchange); !done && !is_lost(exchange->fabric);) {
-        run_check(exchange->fabric, iso_linked_test(exchange, &done));
+        run_check(exchange->fabric, iso_link_messages_test(exchange, &done));
         if (!done)
             iso_backoff_wait(&backoff, exchange->fabric->host_barrier.crowded);
     }
@@ -444,9 +444,9 @@ static void run_start(iso_exchange *exchange, int thread)
     if (thread == 0 && exchange->intra_host_packs.count > 0)
         iso_packs_run(exchange, &exchange->intra_host_packs);
     if (thread == 0 && links(exchange) && !is_lost(fabric))
-        run_check(fabric, iso_linked_start(exchange));
+        run_check(fabric, iso_link_messages_start(exchange));
     if (thread == 0 && exchange->relays)
-        finish_linked(exchange);
+        finish_link_messages(exchange);
     if (exchange->relays)
         timed_barrier(fabric, thread);
     if (thread == 0 && exchange->communicates && !is_lost(fabric)) {
@@ -481,7 +481,7 @@ static void run_wait(iso_exchange *exchange, int thread)
         return;
     if (thread == 0 && exchange->communicates) {
         int64_t begun = iso_watchdog_time(exchange->fabric->channel.watchdog);
-        finish_linked(exchange);
+        finish_link_messages(exchange);
         finish_components(exchange);
         run_check(exchange->fabric,
                   iso_messages_finish(&exchange->messages, exchange->fabric->channel.watchdog,
