@@ -166,7 +166,7 @@ typedef struct filling {
 /* Counts the slots that use each copy. */
 static void count_sharers(const filling *f)
 {
-    const int *copy_of = f->runtime->variable[f->variable->id].copy_of;
+    const int *copy_of = f->runtime->variables[f->variable->id].copy_of;
     int slots = f->runtime->mesh->n_slots;
     for (int s = 0; s < slots; s++)
         f->sharers[s] = 0;
@@ -180,7 +180,7 @@ static void find_part(const filling *f, int local)
 {
     const iso_runtime *runtime = f->runtime;
     part *p = &f->parts[local];
-    int slot = runtime->locals[local].slot, copy = runtime->variable[f->variable->id].copy_of[slot];
+    int slot = runtime->locals[local].slot, copy = runtime->variables[f->variable->id].copy_of[slot];
     bool divided = runtime->device->host_access && f->from.draw.kind != ISO_DRAW_ORTHOGONAL;
     *p = (part){.box = iso_runtime_variable_box(runtime, f->variable, slot)};
     int64_t count = iso_box_count(&p->box);
@@ -242,7 +242,7 @@ static iso_status find_pool(filling *f, int first, iso_thread_pool **own)
 {
     const iso_runtime *runtime = f->runtime;
     int64_t elements = 0, count = 0;
-    for (int v = first; v < runtime->stored; v++)
+    for (int v = first; v < runtime->n_variables; v++)
         if (iso_shape_count(&runtime->graph->variables[v]->shape, &count) == ISO_OK)
             elements += count;
     f->pool = runtime->pool;
@@ -267,9 +267,9 @@ iso_status iso_runtime_initialize(const iso_runtime *runtime, int first)
     if (!f.sharers || !f.turn || !f.parts)
         ISO_TRY(iso_no_memory("the initial values of %d slots", runtime->mesh->n_slots));
     ISO_TRY(find_pool(&f, first, &own));
-    for (int v = first; v < runtime->stored && runtime->n_locals > 0; v++) {
+    for (int v = first; v < runtime->n_variables && runtime->n_locals > 0; v++) {
         f.variable = runtime->graph->variables[v];
-        if (!runtime->variable[v].inherited)
+        if (!runtime->variables[v].inherited)
             ISO_TRY(initialize_variable(&f));
     }
 done:

@@ -159,7 +159,7 @@ static iso_status runtime_find_hosts(iso_runtime *runtime)
 static size_t variable_offset(const void *arg, const iso_variable *variable, int slot)
 {
     const iso_runtime *runtime = arg;
-    return runtime->variable[variable->id].offset[slot];
+    return runtime->variables[variable->id].offset[slot];
 }
 
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates)
@@ -198,11 +198,11 @@ static void runtime_destroy(iso_runtime *runtime)
         iso_runtime_free_updates(runtime, runtime->updates);
         runtime->updates = next;
     }
-    for (int i = 0; i < runtime->stored; i++) {
-        iso_free(runtime->variable[i].shown);
-        iso_free(runtime->variable[i].offset);
-        iso_free(runtime->variable[i].copy_of);
-        iso_free(runtime->variable[i].first_of_all);
+    for (int i = 0; i < runtime->n_variables; i++) {
+        iso_free(runtime->variables[i].shown);
+        iso_free(runtime->variables[i].offset);
+        iso_free(runtime->variables[i].copy_of);
+        iso_free(runtime->variables[i].first_of_all);
     }
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
         const iso_local_slot *slot = &runtime->locals[i];
@@ -220,7 +220,7 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_free(runtime->locals);
     iso_free(runtime->first_local);
     iso_free(runtime->scratch);
-    iso_free(runtime->variable);
+    iso_free(runtime->variables);
     iso_free(runtime->domain_bytes);
     iso_domains_destroy(&runtime->domains);
     iso_free(runtime->host_of_slot);
@@ -317,13 +317,13 @@ iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
 
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return iso_layout_box(runtime->mesh, &runtime->variable[variable->id].layout, &variable->shape, slot);
+    return iso_layout_box(runtime->mesh, &runtime->variables[variable->id].layout, &variable->shape, slot);
 }
 
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
     return (char *)iso_fabric_shared_area(runtime->fabric, slot) +
-           runtime->variable[variable->id].offset[slot];
+           runtime->variables[variable->id].offset[slot];
 }
 
 iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status)
@@ -343,12 +343,12 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
 
 bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return runtime->variable[variable->id].copy_of[slot] == slot;
+    return runtime->variables[variable->id].copy_of[slot] == slot;
 }
 
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return runtime->variable[variable->id].first_of_all[slot];
+    return runtime->variables[variable->id].first_of_all[slot];
 }
 
 /* Keys by which slots with the same box are found; by_domain: only those of the same domain. */
@@ -368,43 +368,43 @@ static void make_keys(const iso_runtime *runtime, const iso_variable *variable, 
 /* Allocates memory for every box once in each domain. */
 static void allocate_copies(iso_runtime *runtime, const iso_variable *variable)
 {
-    iso_stored *stored = &runtime->variable[variable->id];
+    iso_variable_storage *storage = &runtime->variables[variable->id];
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
-        if (stored->copy_of[s] != s) {
-            stored->offset[s] = stored->offset[stored->copy_of[s]];
+        if (storage->copy_of[s] != s) {
+            storage->offset[s] = storage->offset[storage->copy_of[s]];
             continue;
         }
         iso_box box = iso_runtime_variable_box(runtime, variable, s);
         size_t *used = &runtime->domain_bytes[runtime->domains.of_slot[s]];
-        stored->offset[s] = *used;
+        storage->offset[s] = *used;
         *used += iso_plan_copy_bytes(variable, iso_box_count(&box));
     }
 }
 
 static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
 {
-    iso_stored *stored = &runtime->variable[variable->id];
+    iso_variable_storage *storage = &runtime->variables[variable->id];
     int slots = runtime->mesh->n_slots;
     size_t count = (size_t)slots;
-    stored->layout = *layout;
-    stored->offset = iso_new(count * sizeof *stored->offset);
-    stored->copy_of = iso_new(count * sizeof *stored->copy_of);
-    stored->first_of_all = iso_new(count * sizeof *stored->first_of_all);
+    storage->layout = *layout;
+    storage->offset = iso_new(count * sizeof *storage->offset);
+    storage->copy_of = iso_new(count * sizeof *storage->copy_of);
+    storage->first_of_all = iso_new(count * sizeof *storage->first_of_all);
     iso_hash_key *key = iso_new(count * sizeof *key);
-    bool room = stored->offset && stored->copy_of && stored->first_of_all && key;
+    bool room = storage->offset && storage->copy_of && storage->first_of_all && key;
     if (room) {
         make_keys(runtime, variable, false, key);
-        room = iso_hash_firsts(key, slots, stored->copy_of);
+        room = iso_hash_firsts(key, slots, storage->copy_of);
         for (int s = 0; room && s < slots; s++)
-            stored->first_of_all[s] = stored->copy_of[s] == s;
+            storage->first_of_all[s] = storage->copy_of[s] == s;
         make_keys(runtime, variable, true, key);
-        room = room && iso_hash_firsts(key, slots, stored->copy_of);
+        room = room && iso_hash_firsts(key, slots, storage->copy_of);
     }
     iso_status status = ISO_OK;
-    if (room && !iso_runtime_reuse_variable(runtime, variable, stored, &status))
+    if (room && !iso_runtime_reuse_variable(runtime, variable, storage, &status))
         allocate_copies(runtime, variable);
     iso_free(key);
-    stored->allocated = room;
+    storage->allocated = room;
     return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
 }
 
@@ -412,8 +412,8 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program)
 {
     char was[ISO_LAYOUT_TEXT], now[ISO_LAYOUT_TEXT];
-    for (int i = 0; i < runtime->stored; i++) {
-        const iso_layout *stored = &runtime->variable[i].layout, *said = &program->variable_layout[i];
+    for (int i = 0; i < runtime->n_variables; i++) {
+        const iso_layout *stored = &runtime->variables[i].layout, *said = &program->variable_layout[i];
         if (!iso_layout_equal(stored, said))
             return iso_error(
                 ISO_INVALID,
@@ -428,11 +428,11 @@ static iso_status place_new(iso_runtime *runtime, const iso_program *program)
 {
     iso_graph *graph = runtime->graph;
     iso_status status = ISO_OK;
-    int first = runtime->stored;
-    ISO_TRY(iso_list_reserve(runtime->variable, first, graph->n_variables - first, "variables"));
-    runtime->stored = graph->n_variables;
+    int first = runtime->n_variables;
+    ISO_TRY(iso_list_reserve(runtime->variables, first, graph->n_variables - first, "variables"));
+    runtime->n_variables = graph->n_variables;
     for (int i = first; i < graph->n_variables; i++) {
-        runtime->variable[i] = (iso_stored){.allocated = false};
+        runtime->variables[i] = (iso_variable_storage){.allocated = false};
         graph->variables[i]->allocated = true;
         ISO_TRY(place_variable(runtime, graph->variables[i], &program->variable_layout[i]));
     }
@@ -443,7 +443,7 @@ done:
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program)
 {
     iso_status status = ISO_OK;
-    int first = runtime->stored;
+    int first = runtime->n_variables;
     if (runtime->graph->n_variables == first)
         return ISO_OK;
     ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));

@@ -9,7 +9,7 @@
 #include "runtime/plan/plan.h"
 
 /* A variable in all domains: the offset, in the area that its domain shares, of the copy that each slot uses. */
-typedef struct iso_stored {
+typedef struct iso_variable_storage {
     bool allocated;
     bool inherited; /* memory and value are those of a saved variable (recompile.h) */
     iso_layout layout;
@@ -17,7 +17,7 @@ typedef struct iso_stored {
     size_t *offset;    /* [n_slots] */
     int *copy_of; /* [n_slots] the first slot of the domain that has the same box, and so the same copy */
     bool *first_of_all; /* [n_slots] no earlier slot of any domain has the same box */
-} iso_stored;
+} iso_variable_storage;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
 typedef struct iso_free_block {
@@ -92,8 +92,8 @@ typedef struct iso_runtime {
     int *host_of_slot; /* [n_slots] */
     iso_stream **stream_of_slot; /* [n_slots] of the local ones */
     iso_domains domains;
-    int stored;
-    iso_stored *variable;
+    int n_variables;
+    iso_variable_storage *variables;
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes, scratch_bytes;
     int n_scratch;
@@ -159,8 +159,8 @@ iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *pro
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates);
 /* recompile.c: gives a variable, whose layout and arrays are made, the memory that it had before the model
  * was compiled again, or the memory of a variable that is gone; false if there is none. */
-bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
-                                iso_status *status);
+bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variable,
+                                iso_variable_storage *storage, iso_status *status);
 /* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
                                    iso_state_shards *shards);

@@ -18,10 +18,10 @@ struct iso_recompile {
     iso_status (*restore)(void *user);
     void *restore_user;
     int first_op, first_variable;
-    int count;               /* number of saved variables */
-    iso_variable **variable; /* [count] */
-    bool *taken;             /* [count] a new variable has its memory */
-    iso_stored *stored;      /* [first_variable + count] the runtime's own list */
+    int count;                     /* number of saved variables */
+    iso_variable **variable;       /* [count] */
+    bool *taken;                   /* [count] a new variable has its memory */
+    iso_variable_storage *storage; /* [first_variable + count] the runtime's own list */
     iso_update_state *updates;
 };
 
@@ -95,12 +95,12 @@ static iso_status save_variables(iso_recompile *recompile)
 {
     iso_runtime *runtime = recompile->runtime;
     size_t first = (size_t)recompile->first_variable;
-    recompile->count = runtime->stored - recompile->first_variable;
+    recompile->count = runtime->n_variables - recompile->first_variable;
     if (recompile->count <= 0) {
         recompile->count = 0;
         return ISO_OK;
     }
-    iso_stored *rest = iso_new((first + 1) * sizeof *rest);
+    iso_variable_storage *rest = iso_new((first + 1) * sizeof *rest);
     recompile->variable = iso_new((size_t)recompile->count * sizeof *recompile->variable);
     recompile->taken = iso_new((size_t)recompile->count * sizeof *recompile->taken);
     if (!rest || !recompile->variable || !recompile->taken) {
@@ -109,10 +109,10 @@ static iso_status save_variables(iso_recompile *recompile)
     }
     memcpy(recompile->variable, recompile->graph->variables + first,
            (size_t)recompile->count * sizeof *recompile->variable);
-    memcpy(rest, runtime->variable, first * sizeof *rest);
-    recompile->stored = runtime->variable;
-    runtime->variable = rest;
-    runtime->stored = recompile->first_variable;
+    memcpy(rest, runtime->variables, first * sizeof *rest);
+    recompile->storage = runtime->variables;
+    runtime->variables = rest;
+    runtime->n_variables = recompile->first_variable;
     return ISO_OK;
 }
 
@@ -122,7 +122,7 @@ static void free_recompile(iso_recompile *recompile)
         recompile->runtime->recompile = NULL;
     iso_free(recompile->variable);
     iso_free(recompile->taken);
-    iso_free(recompile->stored);
+    iso_free(recompile->storage);
     iso_distribution_destroy(recompile->distribution);
     iso_free(recompile);
 }
@@ -174,56 +174,57 @@ static int find_saved(const iso_recompile *recompile, const iso_variable *variab
 }
 
 static iso_status take_over(iso_runtime *runtime, int number, const iso_variable *variable,
-                            iso_stored *stored)
+                            iso_variable_storage *storage)
 {
     iso_recompile *recompile = runtime->recompile;
-    const iso_stored *had = &recompile->stored[recompile->first_variable + number];
-    if (!iso_layout_equal(&had->layout, &stored->layout))
+    const iso_variable_storage *had = &recompile->storage[recompile->first_variable + number];
+    if (!iso_layout_equal(&had->layout, &storage->layout))
         return iso_error(
             ISO_INVALID,
             "variable '%s': compiling again would change its layout, which the first iso_compile "
             "has fixed",
             variable->path);
-    memcpy(stored->offset, had->offset, (size_t)runtime->mesh->n_slots * sizeof *stored->offset);
-    recompile->taken[number] = stored->inherited = true;
+    memcpy(storage->offset, had->offset, (size_t)runtime->mesh->n_slots * sizeof *storage->offset);
+    recompile->taken[number] = storage->inherited = true;
     return ISO_OK;
 }
 
-static bool take_free_block(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored)
+static bool take_free_block(iso_runtime *runtime, const iso_variable *variable, iso_variable_storage *storage)
 {
     for (int i = 0; i < runtime->n_free_blocks; i++) {
         iso_free_block *block = &runtime->free_blocks[i];
         if (block->dtype != variable->dtype || !iso_shape_equal(&block->shape, &variable->shape) ||
-            !iso_layout_equal(&block->layout, &stored->layout))
+            !iso_layout_equal(&block->layout, &storage->layout))
             continue;
-        iso_free(stored->offset);
-        stored->offset = block->offset;
+        iso_free(storage->offset);
+        storage->offset = block->offset;
         *block = runtime->free_blocks[--runtime->n_free_blocks];
         return true;
     }
     return false;
 }
 
-bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored,
-                                iso_status *status)
+bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variable,
+                                iso_variable_storage *storage, iso_status *status)
 {
     int number = runtime->recompile && variable->inherits ? find_saved(runtime->recompile, variable) : -1;
     if (number >= 0)
-        *status = take_over(runtime, number, variable, stored);
-    return number >= 0 || take_free_block(runtime, variable, stored);
+        *status = take_over(runtime, number, variable, storage);
+    return number >= 0 || take_free_block(runtime, variable, storage);
 }
 
 /* Lists a variable's memory among the free blocks. Out of memory: it is not listed and stays unused. */
-static void add_free_block(iso_runtime *runtime, const iso_variable *variable, iso_stored *stored, bool taken)
+static void add_free_block(iso_runtime *runtime, const iso_variable *variable, iso_variable_storage *storage,
+                           bool taken)
 {
-    bool unused = stored->allocated && !taken;
-    iso_free(stored->shown);
-    iso_free(stored->copy_of);
-    iso_free(stored->first_of_all);
-    iso_free_block fresh = {variable->dtype, variable->shape, stored->layout, stored->offset};
+    bool unused = storage->allocated && !taken;
+    iso_free(storage->shown);
+    iso_free(storage->copy_of);
+    iso_free(storage->first_of_all);
+    iso_free_block fresh = {variable->dtype, variable->shape, storage->layout, storage->offset};
     if (!unused || iso_list_add(runtime->free_blocks, runtime->n_free_blocks, fresh,
                                 "freed memory of variables") != ISO_OK)
-        iso_free(stored->offset);
+        iso_free(storage->offset);
 }
 
 /* ---- the optimizer's state ---- */
@@ -380,18 +381,18 @@ void iso_recompile_rollback(iso_recompile *recompile)
         return;
     }
     free_updates(runtime, take_updates(runtime, recompile->first_op));
-    for (int i = recompile->first_variable; i < runtime->stored; i++)
-        add_free_block(runtime, recompile->graph->variables[i], &runtime->variable[i],
-                       runtime->variable[i].inherited);
-    if (runtime->stored > recompile->first_variable)
-        runtime->stored = recompile->first_variable;
-    if (recompile->stored) {
-        memcpy(recompile->stored, runtime->variable,
-               (size_t)recompile->first_variable * sizeof *recompile->stored);
-        iso_free(runtime->variable);
-        runtime->variable = recompile->stored;
-        runtime->stored = recompile->first_variable + recompile->count;
-        recompile->stored = NULL;
+    for (int i = recompile->first_variable; i < runtime->n_variables; i++)
+        add_free_block(runtime, recompile->graph->variables[i], &runtime->variables[i],
+                       runtime->variables[i].inherited);
+    if (runtime->n_variables > recompile->first_variable)
+        runtime->n_variables = recompile->first_variable;
+    if (recompile->storage) {
+        memcpy(recompile->storage, runtime->variables,
+               (size_t)recompile->first_variable * sizeof *recompile->storage);
+        iso_free(runtime->variables);
+        runtime->variables = recompile->storage;
+        runtime->n_variables = recompile->first_variable + recompile->count;
+        recompile->storage = NULL;
     }
     while (recompile->updates) {
         iso_update_state *next = recompile->updates->next;
@@ -406,10 +407,10 @@ void iso_recompile_commit(iso_recompile *recompile)
 {
     iso_runtime *runtime = recompile->runtime;
     for (int i = 0; runtime && i < recompile->count; i++)
-        add_free_block(runtime, recompile->variable[i], &recompile->stored[recompile->first_variable + i],
+        add_free_block(runtime, recompile->variable[i], &recompile->storage[recompile->first_variable + i],
                        recompile->taken[i]);
-    for (int i = recompile->first_variable; runtime && i < runtime->stored; i++)
-        runtime->variable[i].inherited = false;
+    for (int i = recompile->first_variable; runtime && i < runtime->n_variables; i++)
+        runtime->variables[i].inherited = false;
     if (runtime)
         free_updates(runtime, recompile->updates);
     free_recompile(recompile);

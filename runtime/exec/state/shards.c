@@ -191,7 +191,7 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
     iso_status status = ISO_OK;
     if (!h.slot || !h.seen)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the holders of a variable on %zu slots", slots));
-    for (int v = 0; v < runtime->stored; v++)
+    for (int v = 0; v < runtime->n_variables; v++)
         ISO_TRY(shards_add_variable(runtime, runtime->graph->variables[v], &h, shards));
 done:
     iso_free(h.slot);

@@ -21,7 +21,7 @@ static iso_status runtime_of(const char *function, const iso_variable *variable,
     iso_status status = ISO_OK;
     ISO_TRY(iso_graph_take_error(graph));
     iso_runtime *runtime = graph->runtime;
-    if (!runtime || variable->id >= runtime->stored || !iso_variable_within(variable->graph, variable))
+    if (!runtime || variable->id >= runtime->n_variables || !iso_variable_within(variable->graph, variable))
         return iso_error(ISO_INVALID, "variable '%s' has no value before a function of its graph is made",
                          variable->path);
     ISO_TRY(iso_shape_count(&variable->shape, &elements));
@@ -128,14 +128,14 @@ const iso_layout *iso_variable_layout(iso_variable *variable)
     if (ISO_ANY_NULL(variable))
         return NULL;
     iso_runtime *runtime = variable ? variable->graph->runtime : NULL;
-    if (!runtime || variable->id >= runtime->stored || !iso_variable_within(variable->graph, variable))
+    if (!runtime || variable->id >= runtime->n_variables || !iso_variable_within(variable->graph, variable))
         return NULL;
-    iso_stored *stored = &runtime->variable[variable->id];
-    if (!stored->shown && (stored->shown = iso_new(sizeof *stored->shown))) {
-        *stored->shown = stored->layout;
-        stored->shown->mesh = runtime->distribution->mesh;
+    iso_variable_storage *storage = &runtime->variables[variable->id];
+    if (!storage->shown && (storage->shown = iso_new(sizeof *storage->shown))) {
+        *storage->shown = storage->layout;
+        storage->shown->mesh = runtime->distribution->mesh;
     }
-    return stored->shown;
+    return storage->shown;
 }
 
 const iso_mesh *iso_graph_mesh(const iso_graph *graph)

@@ -171,7 +171,7 @@ iso_status iso_variable_placed(const iso_variable *variable, const char *what, i
     if (!variable)
         return iso_error(ISO_INVALID, "%s: the variable is NULL", what);
     *runtime = variable->graph->runtime;
-    if (!*runtime || variable->id >= (*runtime)->stored)
+    if (!*runtime || variable->id >= (*runtime)->n_variables)
         return iso_error(ISO_INVALID, "%s: variable '%s' has no value before a function of its graph is made",
                          what, variable->path);
     return ISO_OK;
@@ -183,7 +183,7 @@ iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box
     iso_status status = iso_variable_placed(variable, "iso_variable_box", &runtime);
     if (status != ISO_OK)
         return status;
-    iso_layout layout = runtime->variable[variable->id].layout;
+    iso_layout layout = runtime->variables[variable->id].layout;
     layout.mesh = runtime->distribution->mesh;
     return iso_layout_local_box(&layout, variable->shape, slot, box);
 }

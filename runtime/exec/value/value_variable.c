@@ -10,7 +10,7 @@ static iso_status copy_variable(const iso_runtime *runtime, const iso_variable *
                                 iso_value_site *site, iso_value **out)
 {
     iso_value *value;
-    iso_status status = iso_value_allocate(site, &runtime->variable[variable->id].layout, variable->dtype,
+    iso_status status = iso_value_allocate(site, &runtime->variables[variable->id].layout, variable->dtype,
                                            &variable->shape, &value);
     if (status != ISO_OK)
         return status;
@@ -77,7 +77,7 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
     ISO_NEED(variable);
     ISO_TRY(iso_agree(variable->graph->ctx, value_variable_check(variable, value, &runtime)));
     ISO_TRY(agree_on_value(variable, value));
-    ISO_TRY(iso_value_to_layout(value, &runtime->variable[variable->id].layout, &resharded));
+    ISO_TRY(iso_value_to_layout(value, &runtime->variables[variable->id].layout, &resharded));
     iso_step_send_deferred_weights(runtime);
     const iso_value *from = resharded ? resharded : value;
     for (int l = 0; l < from->n_locals; l++) {
