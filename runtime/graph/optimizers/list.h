@@ -1,4 +1,4 @@
-/* Every optimizer, one per line: OPTIMIZER(name) stands for the row iso_optimizer_name, whose name is
+/* Every optimizer, one per line: OPTIMIZER(name) stands for the descriptor iso_optimizer_name, whose name is
  * "name". A plain #include declares them all; with OPTIMIZER defined, it is the list itself. */
 #ifndef OPTIMIZER
 #include "runtime/graph/optimizers/rule.h"

@@ -1,4 +1,4 @@
-/* The description of an optimizer: a row of the list in list.h. Keras's names are those of
+/* The descriptor of an optimizer: an entry of the list in list.h. Keras's names are those of
  * keras/src/optimizers, 3.15. */
 #ifndef ISO_GRAPH_OPTIMIZERS_RULE_H
 #define ISO_GRAPH_OPTIMIZERS_RULE_H

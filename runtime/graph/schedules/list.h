@@ -1,4 +1,4 @@
-/* Every learning-rate schedule, one per line: SCHEDULE(name, settings) stands for the row
+/* Every learning-rate schedule, one per line: SCHEDULE(name, settings) stands for the descriptor
  * iso_schedule_name, whose name is "name". settings: the form in which a command line gives some. A plain
  * #include declares them all; with SCHEDULE defined, it is the list itself. */
 #ifndef SCHEDULE

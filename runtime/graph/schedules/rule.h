@@ -1,4 +1,4 @@
-/* The description of a learning-rate schedule: a row of the list in list.h. Formulas and names are those
+/* The descriptor of a learning-rate schedule: an entry of the list in list.h. Formulas and names are those
  * of keras/src/optimizers/schedules/learning_rate_schedule.py, Keras 3.15. */
 #ifndef ISO_GRAPH_SCHEDULES_RULE_H
 #define ISO_GRAPH_SCHEDULES_RULE_H
