@@ -98,8 +98,8 @@ iso_status iso_link_messages_bind(iso_exchange *exchange);
 /* The address of a message where it is read, or where it is packed. */
 char *iso_link_messages_received(const iso_exchange *exchange, int message);
 char *iso_link_messages_sent(const iso_exchange *exchange, int message);
-/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then iso_link_messages_test until *done:
- * all has arrived. */
+/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then iso_link_messages_test until
+ * *done: all has arrived. */
 iso_status iso_link_messages_start(iso_exchange *exchange);
 iso_status iso_link_messages_test(iso_exchange *exchange, int *done);
 void iso_link_messages_free(const iso_fabric *fabric, iso_link_messages *messages);

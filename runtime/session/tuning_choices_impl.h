@@ -7,7 +7,7 @@
 
 /* The file of --tune; NULL: the option is not given. */
 const char *iso_tuning_file(const iso_context *ctx);
-/* The choices in such a file or in a checkpoint: "ops", which earlier versions named "works". NULL: there are none. */
+/* The choices in such a file or in a checkpoint: "ops"; earlier versions named them "works". NULL: none. */
 json_t *iso_tuning_ops(const json_t *root);
 /* Compares the ranks' choices for the ops of their plans, and keeps them for checkpoints. ISO_INVALID names an op
  * that ranks do in different ways. Collective. */
