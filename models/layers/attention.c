@@ -162,11 +162,17 @@ static iso_tensor *mask_of(const attention *a, int64_t t, int64_t s)
     char text[160];
     if (!mask)
         return NULL;
+    if (a->lead != 1)
+        return iso_layer_fail(
+            a->layer,
+            "attention_mask needs a query of which all dimensions between batch and features "
+            "are attended to; attention_axes leaves out %d",
+            a->lead - 1);
     iso_shape shape = *iso_tensor_shape(mask);
     bool by_heads = shape.rank == 4 && (shape.dim[1] == a->heads || shape.dim[1] == 1);
     bool queries = shape.rank > 2 && (shape.dim[shape.rank - 2] == t || shape.dim[shape.rank - 2] == 1);
     bool keys = shape.rank > 2 && (shape.dim[shape.rank - 1] == s || shape.dim[shape.rank - 1] == 1);
-    if (a->lead != 1 || (shape.rank != 3 && !by_heads) || !queries || !keys)
+    if ((shape.rank != 3 && !by_heads) || !queries || !keys)
         return iso_layer_fail(a->layer, "its attention_mask is %s, it must be [batch, %lld, %lld]",
                               iso_shape_text(&shape, text, sizeof text), (long long)t, (long long)s);
     if (iso_tensor_dtype(mask) != ISO_BOOL)

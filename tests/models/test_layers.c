@@ -285,6 +285,10 @@ START_TEST(errors_name_the_layer)
     iso_multi_head_attention(query, query, 2, 3, .attention_mask = query);
     check_refused("attention_mask", "it must be [batch, 4, 4]");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
+    iso_multi_head_attention(query, query, 2, 3, .attention_axes = {2}, .attention_axis_count = 1,
+                             .attention_mask = iso_input(graph, "m", ISO_BOOL, ISO_SHAPE(4, 4)));
+    check_refused("attention_mask", "attention_axes leaves out 1");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
     iso_multi_head_attention(query, query, 2, 3, .causal = true);
     check_refused("multi_head_attention", "3 dimensions");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
