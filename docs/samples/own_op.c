@@ -13,13 +13,13 @@ static bool infer(iso_op *op)
     const iso_shape *x = &op->inputs[0]->shape, *c = &op->inputs[1]->shape;
     if (x->rank != 2 || c->rank != 2 || x->dim[1] != c->dim[1])
         return iso_op_refuse(op, "takes [m, k] and [n, k]");
-    return iso_op_gives(op, op->inputs[0]->dtype, &(iso_shape){2, {x->dim[0], c->dim[0]}});
+    return iso_op_set_output(op, op->inputs[0]->dtype, &(iso_shape){2, {x->dim[0], c->dim[0]}});
 }
 
 /* dy [m, n], a [m, k], b [n, k] -> 2 sum over n of dy (a - b): [m, k], the gradient of a */
 static bool infer_gradient(iso_op *op)
 {
-    return iso_op_gives(op, op->inputs[1]->dtype, &op->inputs[1]->shape);
+    return iso_op_set_output(op, op->inputs[1]->dtype, &op->inputs[1]->shape);
 }
 
 /* A kernel computes a slot's part from its parts of the inputs: all extents are local. A slot that has a part of k gives a partial

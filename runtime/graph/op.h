@@ -147,7 +147,7 @@ ISO_API bool iso_op_refuse(iso_op *op, const char *format, ...)
 #endif
     ;
 /* Sets the type and shape of output 0; returns true. */
-ISO_API bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape);
+ISO_API bool iso_op_set_output(iso_op *op, iso_dtype dtype, const iso_shape *shape);
 
 /* infer for elementwise ops of one input: the output has the input's type and shape. */
 ISO_API bool iso_infer_same(iso_op *op);

@@ -69,7 +69,7 @@ static bool attention_infer(iso_op *op)
     if (!attention_inputs_fit(op))
         return false;
     iso_shape shape = attention_output_shape(op);
-    return iso_op_gives(op, op->inputs[QUERY]->dtype, &shape);
+    return iso_op_set_output(op, op->inputs[QUERY]->dtype, &shape);
 }
 
 static bool attention_infer_gradient(iso_op *op)

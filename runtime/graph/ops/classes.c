@@ -76,7 +76,7 @@ static void rule_of_sparse_grad(const iso_op *op, iso_rule *rule)
 static bool gives_row(iso_op *op, int x, iso_dtype dtype)
 {
     iso_shape row = row_of(op, x);
-    return iso_op_gives(op, dtype, &row);
+    return iso_op_set_output(op, dtype, &row);
 }
 
 static bool infer_max(iso_op *op)
@@ -114,7 +114,7 @@ static bool infer_loss(iso_op *op)
 
 static bool classes_infer_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 1, -1) && iso_op_gives(op, op->inputs[1]->dtype, &op->inputs[1]->shape);
+    return iso_expect_float(op, 1, -1) && iso_op_set_output(op, op->inputs[1]->dtype, &op->inputs[1]->shape);
 }
 
 /* ---- operations for each element of x ---- */

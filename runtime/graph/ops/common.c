@@ -29,7 +29,7 @@ bool iso_op_refuse(iso_op *op, const char *format, ...)
     return false;
 }
 
-bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape)
+bool iso_op_set_output(iso_op *op, iso_dtype dtype, const iso_shape *shape)
 {
     op->outputs[0]->dtype = dtype;
     op->outputs[0]->shape = *shape;
@@ -38,7 +38,7 @@ bool iso_op_gives(iso_op *op, iso_dtype dtype, const iso_shape *shape)
 
 bool iso_infer_same(iso_op *op)
 {
-    return iso_op_gives(op, op->inputs[0]->dtype, &op->inputs[0]->shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &op->inputs[0]->shape);
 }
 
 bool iso_infer_same_float(iso_op *op)
@@ -57,7 +57,7 @@ bool iso_infer_broadcast(iso_op *op)
         if (!iso_shape_broadcast(&shape, &op->inputs[i]->shape, &shape))
             return iso_op_refuse(op, "shapes do not broadcast together");
     }
-    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &shape);
 }
 
 iso_tensor *iso_op_1(const iso_op_type *type, iso_tensor *x, const void *attrs)

@@ -98,7 +98,7 @@ static bool infer_where(iso_op *op)
     if (!iso_shape_broadcast(&a->shape, &b->shape, &shape) ||
         !iso_shape_broadcast(&op->inputs[0]->shape, &shape, &shape))
         return iso_op_refuse(op, "shapes do not broadcast together");
-    return iso_op_gives(op, a->dtype, &shape);
+    return iso_op_set_output(op, a->dtype, &shape);
 }
 
 static void where_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -129,7 +129,7 @@ static bool infer_cast(iso_op *op)
     const iso_cast_attrs *attrs = op->attrs;
     if (!iso_dtype_size(attrs->dtype))
         return iso_op_refuse(op, "no element type to cast to");
-    return iso_op_gives(op, attrs->dtype, &op->inputs[0]->shape);
+    return iso_op_set_output(op, attrs->dtype, &op->inputs[0]->shape);
 }
 
 static void cast_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)

@@ -55,13 +55,13 @@ static bool convolution_infer(iso_op *op)
             return false;
         y.dim[1 + i] = window.positions;
     }
-    return iso_op_gives(op, op->inputs[0]->dtype, &y);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &y);
 }
 
 static bool convolution_infer_gradient(iso_op *op)
 {
     const iso_conv_attrs *attrs = op->attrs;
-    return inputs_fit(op) && iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
+    return inputs_fit(op) && iso_op_set_output(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
 static void convolution_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)

@@ -38,12 +38,12 @@ static bool inputs_fit_dense(iso_op *op)
 static bool gives_losses(iso_op *op)
 {
     iso_shape rows = crossentropy_rows_of(op->inputs[LOGITS]);
-    return iso_op_gives(op, op->inputs[LOGITS]->dtype, &rows);
+    return iso_op_set_output(op, op->inputs[LOGITS]->dtype, &rows);
 }
 
 static bool gives_gradient(iso_op *op)
 {
-    return iso_op_gives(op, op->inputs[LOGITS]->dtype, &op->inputs[LOGITS]->shape);
+    return iso_op_set_output(op, op->inputs[LOGITS]->dtype, &op->inputs[LOGITS]->shape);
 }
 
 static bool infer_sparse(iso_op *op)

@@ -13,7 +13,7 @@ static bool embedding_infer(iso_op *op)
                              index->shape.rank + 1, ISO_MAX_RANK);
     iso_shape y = index->shape; /* [..., d] */
     y.dim[y.rank++] = table->shape.dim[1];
-    return iso_op_gives(op, table->dtype, &y);
+    return iso_op_set_output(op, table->dtype, &y);
 }
 
 static bool embedding_infer_gradient(iso_op *op)
@@ -22,7 +22,8 @@ static bool embedding_infer_gradient(iso_op *op)
     const iso_tensor *dy = op->inputs[1];
     if (!iso_expect_index(op, 0) || !iso_expect_float(op, 1, op->inputs[0]->shape.rank + 1))
         return false;
-    return iso_op_gives(op, dy->dtype, &(iso_shape){2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}});
+    return iso_op_set_output(op, dy->dtype,
+                             &(iso_shape){2, {attrs->rows, dy->shape.dim[dy->shape.rank - 1]}});
 }
 
 static bool embedding_infer_added(iso_op *op)
@@ -37,7 +38,7 @@ static bool embedding_infer_added(iso_op *op)
         return iso_op_refuse(op,
                              "input 0 should have the %lld rows of the table, as wide as those of input 2",
                              (long long)attrs->rows);
-    return iso_op_gives(op, dtable->dtype, &table);
+    return iso_op_set_output(op, dtable->dtype, &table);
 }
 
 static void embedding_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)

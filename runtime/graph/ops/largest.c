@@ -20,7 +20,7 @@ static bool infer_argmax(iso_op *op)
     for (int d = 0; d < x->rank; d++)
         if (d != axis_of(op))
             shape.dim[shape.rank++] = x->dim[d];
-    return iso_op_gives(op, ISO_I32, &shape);
+    return iso_op_set_output(op, ISO_I32, &shape);
 }
 
 static void argmax_rule(const iso_op *op, iso_rule *rule)
@@ -72,7 +72,7 @@ static bool infer_in_top_k(iso_op *op)
         return iso_op_refuse(op, "takes predictions of float32 or float64 and targets that are numbers");
     if (attrs->k < 1)
         return iso_op_refuse(op, "k is %d, it must be positive", attrs->k);
-    return iso_op_gives(op, ISO_BOOL, &targets->shape);
+    return iso_op_set_output(op, ISO_BOOL, &targets->shape);
 }
 
 static void top_k_rule(const iso_op *op, iso_rule *rule)

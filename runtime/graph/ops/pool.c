@@ -32,7 +32,7 @@ static bool pool_infer(iso_op *op)
                                  (long long)g->pad_before[i], (long long)g->pad_after[i],
                                  (long long)g->size[i]);
     }
-    return iso_op_gives(op, op->inputs[0]->dtype, &y);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &y);
 }
 
 static bool infer_max_gradient(iso_op *op)
@@ -43,7 +43,8 @@ static bool infer_max_gradient(iso_op *op)
 
 static bool infer_average_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 0, 4) && iso_op_gives(op, op->inputs[0]->dtype, &pool_attrs_of(op)->shape);
+    return iso_expect_float(op, 0, 4) &&
+           iso_op_set_output(op, op->inputs[0]->dtype, &pool_attrs_of(op)->shape);
 }
 
 static void max_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)

@@ -35,7 +35,7 @@ static bool infer_contraction(iso_op *op)
             return iso_op_refuse(op, "dimensions %d differ: %lld and %lld", i, (long long)a->dim[i],
                                  (long long)b->dim[i]);
     iso_shape shape = {2, {a->dim[a->rank - 1], b->dim[b->rank - 1]}};
-    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &shape);
 }
 
 static bool infer_matmul(iso_op *op)
@@ -61,7 +61,7 @@ static bool infer_matmul(iso_op *op)
     if (r.m >= 0)
         shape.dim[a->rank - 2] = a->dim[r.m];
     shape.dim[a->rank - 1] = b->dim[r.n];
-    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &shape);
 }
 
 /* Every leading dimension, m, n and k is a factor; k, or for a contraction the leading ones, is contracted.

@@ -25,7 +25,7 @@ static bool infer_reduce(iso_op *op)
 {
     const iso_reduce_attrs *attrs = op->attrs;
     iso_shape shape = reduced_shape(&op->inputs[0]->shape, attrs, attrs->keep);
-    return iso_op_gives(op, attrs->dtype, &shape);
+    return iso_op_set_output(op, attrs->dtype, &shape);
 }
 
 static bool infer_extreme(iso_op *op)

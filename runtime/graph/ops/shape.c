@@ -22,7 +22,7 @@ static bool infer_reshape(iso_op *op)
     char text[160];
     if (have != want || x_batch != y_batch || (x_batch && (x->dim[0] != ISO_BATCH || y->dim[0] != ISO_BATCH)))
         return iso_op_refuse(op, "cannot be reshaped to %s", iso_shape_text(y, text, sizeof(text)));
-    return iso_op_gives(op, op->inputs[0]->dtype, y);
+    return iso_op_set_output(op, op->inputs[0]->dtype, y);
 }
 
 static void reshape_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -139,7 +139,7 @@ static bool infer_transpose(iso_op *op)
         seen |= 1u << from;
         shape.dim[i] = x->dim[from];
     }
-    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &shape);
 }
 
 static void transpose_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -204,7 +204,7 @@ static bool infer_slice(iso_op *op)
         return iso_op_refuse(op, "the part %s from %s on is not inside",
                              iso_shape_text(&attrs->shape, size_text, sizeof(size_text)),
                              iso_shape_text(&begin, begin_text, sizeof(begin_text)));
-    return iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
 static bool infer_pad(iso_op *op)
@@ -212,7 +212,7 @@ static bool infer_pad(iso_op *op)
     const iso_slice_attrs *attrs = op->attrs;
     if (!fits_inside(&op->inputs[0]->shape, &attrs->shape, attrs->begin))
         return iso_op_refuse(op, "the padded shape is too small");
-    return iso_op_gives(op, op->inputs[0]->dtype, &attrs->shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &attrs->shape);
 }
 
 static void slice_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -335,7 +335,7 @@ static bool infer_concat(iso_op *op)
                 return iso_op_refuse(op, "dimensions other than axis %d differ", axis);
         shape.dim[axis] += x->shape.dim[axis];
     }
-    return iso_op_gives(op, op->inputs[0]->dtype, &shape);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &shape);
 }
 
 static void concat_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -397,7 +397,7 @@ static bool infer_broadcast_to(iso_op *op)
     char text[160];
     if (!iso_shape_broadcast(&op->inputs[0]->shape, to, &both) || !iso_shape_equal(&both, to))
         return iso_op_refuse(op, "does not broadcast to %s", iso_shape_text(to, text, sizeof(text)));
-    return iso_op_gives(op, op->inputs[0]->dtype, to);
+    return iso_op_set_output(op, op->inputs[0]->dtype, to);
 }
 
 static void broadcast_to_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
@@ -435,7 +435,7 @@ static bool infer_one_hot(iso_op *op)
         return iso_op_refuse(op, "%lld classes, at least 1 is needed; at most %d dimensions are possible",
                              (long long)attrs->classes, ISO_MAX_RANK - 1);
     shape.dim[shape.rank++] = attrs->classes;
-    return iso_op_gives(op, attrs->dtype, &shape);
+    return iso_op_set_output(op, attrs->dtype, &shape);
 }
 
 static void one_hot_rule(const iso_op *op, iso_rule *rule)

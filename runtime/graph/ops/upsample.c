@@ -25,7 +25,7 @@ static bool upsample_infer(iso_op *op)
     const iso_shape *x = &op->inputs[0]->shape;
     const int64_t *times = upsample_attrs_of(op)->times;
     iso_shape y = {6, {x->dim[0], x->dim[1], times[0], x->dim[2], times[1], x->dim[3]}};
-    return iso_op_gives(op, op->inputs[0]->dtype, &y);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &y);
 }
 
 static bool upsample_infer_gradient(iso_op *op)
@@ -34,7 +34,7 @@ static bool upsample_infer_gradient(iso_op *op)
         return false;
     const iso_shape *dy = &op->inputs[0]->shape;
     iso_shape dx = {4, {dy->dim[0], dy->dim[1], dy->dim[3], dy->dim[5]}};
-    return iso_op_gives(op, op->inputs[0]->dtype, &dx);
+    return iso_op_set_output(op, op->inputs[0]->dtype, &dx);
 }
 
 static void upsample_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
