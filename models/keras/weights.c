@@ -42,7 +42,7 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     iso_options_copy(&options, sizeof options, given, size);
     ISO_NEED_AGREED_AS(ctx, "path", options.path);
     const char *path = options.path;
-    ISO_TRY(iso_agree(ctx, iso_leads_host(ctx) ? iso_keras_unpack_weights(path, &own) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_is_host_leader(ctx) ? iso_keras_unpack_weights(path, &own) : ISO_OK));
     memcpy(unpacked, own.path, sizeof unpacked);
     ISO_TRY(iso_broadcast_in_hosts(ctx, unpacked, sizeof unpacked));
     options.path = unpacked;

@@ -124,7 +124,7 @@ iso_status iso_cache_file(iso_context *ctx, const char *path, iso_node *top, con
         return status;
     ISO_TRY(provide(ctx, &w, rank == 0));
     /* Hosts that do not see the chief's file system make their own file. */
-    ISO_TRY(provide(ctx, &w, rank > 0 && iso_leads_host(ctx)));
+    ISO_TRY(provide(ctx, &w, rank > 0 && iso_is_host_leader(ctx)));
     ISO_TRY(iso_agree(ctx, cache_file_take(&w, &fresh)));
     fresh->reordered = is_reordered(top, order);
     *node = fresh;

@@ -118,7 +118,7 @@ static iso_status make_offer(iso_node **node, int *fd, offer *mine)
 
 static iso_status share(iso_context *ctx, const char *name, iso_node **node)
 {
-    bool leads = iso_leads_host(ctx);
+    bool leads = iso_is_host_leader(ctx);
     offer shared = {""};
     int fd = -1;
     iso_status status = ISO_OK;
@@ -195,7 +195,7 @@ iso_status iso_host_shared_open(iso_context *ctx, const char *name, const iso_op
 {
     iso_node *fresh = NULL;
     iso_status status = ISO_OK;
-    if (iso_leads_host(ctx))
+    if (iso_is_host_leader(ctx))
         status = opener->open(opener->arguments, false, &fresh);
     ISO_TRY(iso_agree(ctx, status));
     if (iso_hosts(ctx) > 1)

@@ -173,7 +173,7 @@ static iso_status compare_clocks(const iso_context *ctx, double (*results)[2])
     MPI_Comm all = iso_mpi_of(ctx->channel.communicator);
     int mine = ctx->channel.rank, hosts = 1; /* hosts are numbered in the order of their lowest ranks */
     if (mine > 0)
-        return iso_leads_host(ctx) && iso_host_of_rank(ctx, mine) > 0 ? answer_clock(all) : ISO_OK;
+        return iso_is_host_leader(ctx) && iso_host_of_rank(ctx, mine) > 0 ? answer_clock(all) : ISO_OK;
     iso_status first = ISO_OK;
     for (int rank = 1; rank < ctx->channel.n_ranks; rank++) {
         if (iso_host_of_rank(ctx, rank) != hosts)

@@ -467,7 +467,7 @@ static int leader_of_host(const iso_context *ctx)
     return leader;
 }
 
-bool iso_leads_host(const iso_context *ctx)
+bool iso_is_host_leader(const iso_context *ctx)
 {
     return leader_of_host(ctx) == iso_rank(ctx);
 }

@@ -77,7 +77,7 @@ ISO_API int iso_host_ranks(const iso_context *ctx);
 ISO_API int iso_hosts(const iso_context *ctx);
 ISO_API int iso_host_of_rank(const iso_context *ctx, int rank);
 /* Whether this is the first rank of its host. */
-ISO_API bool iso_leads_host(const iso_context *ctx);
+ISO_API bool iso_is_host_leader(const iso_context *ctx);
 /* The cores that this rank may use; cores are shared with the other ranks of its host. At least 1. --threads
  * or ISOGRID_THREADS overrides. */
 ISO_API int iso_threads(const iso_context *ctx);

@@ -106,7 +106,7 @@ START_TEST(hosts_are_numbered_by_their_ranks)
             ck_assert_int_eq(iso_host_of_rank(other, r), r / size);
         int last = ranks - rank / size * size;
         ck_assert_int_eq(iso_host_ranks(other), last < size ? last : size);
-        ck_assert(iso_leads_host(other) == (rank % size == 0));
+        ck_assert(iso_is_host_leader(other) == (rank % size == 0));
         int first = rank;
         ck_assert(iso_broadcast_in_hosts(other, &first, sizeof first) == ISO_OK);
         ck_assert_int_eq(first, rank / size * size);

@@ -408,8 +408,8 @@ iso_status iso_measure_network(iso_context *ctx, const iso_backend *backend, iso
                              .n_threads = 1,
                              .device = backend->device(0)};
     ISO_TRY(iso_fabric_create(&topology, iso_communicator(ctx), backend->sum, backend->maximum, &r.fabric));
-    ISO_TRY(measure_links(ctx, &r, iso_leads_host(ctx), network));
-    ISO_TRY(average(ctx, iso_leads_host(ctx), network));
+    ISO_TRY(measure_links(ctx, &r, iso_is_host_leader(ctx), network));
+    ISO_TRY(average(ctx, iso_is_host_leader(ctx), network));
     ISO_TRY(measure_core(ctx, pool, threads, network));
 done:
     free_pulls(&r);
