@@ -220,7 +220,7 @@ int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape, int64_t
     return index;
 }
 
-void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)
+void iso_part_range(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count)
 {
     if (ISO_ANY_NULL(begin, count))
         return;

@@ -100,7 +100,7 @@ ISO_API int64_t iso_box_global_index(const iso_box *box, const iso_shape *shape,
 
 /* A dimension of n elements is split into `parts` of ceil(n / parts) elements each, the last parts shorter
  * or empty: the range [begin, begin + count) of one part. Empty if n or part is negative or parts below 1. */
-ISO_API void iso_cut(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count);
+ISO_API void iso_part_range(int64_t n, int64_t parts, int64_t part, int64_t *begin, int64_t *count);
 
 #ifdef __cplusplus
 }

@@ -55,7 +55,7 @@ static iso_status begin_part(iso_dataset *ds, int64_t ahead, part *p)
     int64_t count, elements = ds->order.spans.elements, ranks = iso_ranks(ds->ctx),
                    most = (elements + ranks - 1) / ranks;
     iso_node *source = iso_local_rows_below(ds->top);
-    iso_cut(elements, ranks, iso_rank(ds->ctx), &p->first, &count);
+    iso_part_range(elements, ranks, iso_rank(ds->ctx), &p->first, &count);
     p->end = p->first + count;
     p->each = ahead / iso_dataset_batch_size(ds) > 0 ? ahead / iso_dataset_batch_size(ds) : 1;
     p->n_rounds = (most + p->each - 1) / p->each;

@@ -140,7 +140,7 @@ ISO_API iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_a
  * .rows the function ends the epoch by setting rows to 0, and its last batch may have fewer rows.
  *
  * `read` is called from several threads at once, with the component's own type, for the rows that this rank's
- * slots need. A rank needs to make only those. If the batch is sharded over all slots, iso_cut of rows, slots
+ * slots need. A rank needs to make only those. If the batch is sharded over all slots, iso_part_range of rows, slots
  * and slot gives these rows; `prepare` gets them in any case.
  *
  * An error status (iso_error) ends the call that asked for the batch, on all ranks. */

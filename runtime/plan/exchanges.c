@@ -125,7 +125,7 @@ static iso_status add_scatter(adder *a, int *slots)
     int me, group = iso_group_count(program->mesh, summed_axes(a), a->slot, &me);
     int64_t begin, count;
     iso_box flat = iso_box_range(0, iso_box_count(&box));
-    iso_cut(flat.extent[0], group, me, &begin, &count);
+    iso_part_range(flat.extent[0], group, me, &begin, &count);
     if (count == 0 || (group > ISO_PLAN_MANY && !iso_exchange_needs(a->exchange, a->slot)))
         return ISO_OK;
     iso_box chunk = iso_box_range(begin, count);
@@ -153,7 +153,7 @@ static iso_status add_gather(adder *a)
     iso_status status = ISO_OK;
     for (int i = 0; i < group; i++) {
         int64_t begin, count;
-        iso_cut(flat.extent[0], group, i, &begin, &count);
+        iso_part_range(flat.extent[0], group, i, &begin, &count);
         if (count == 0)
             break;
         iso_box chunk = iso_box_range(begin, count);

@@ -283,7 +283,7 @@ static void pull_chunks(messages *m, const iso_move *move, int slot)
     for (int i = 0; i < group; i++) {
         int owner = iso_group_slot(mesh, axes, slot, i);
         m->adds = move->kind == ISO_MOVE_SCATTER;
-        iso_cut(iso_box_count(&box), group, i, &begin, &count);
+        iso_part_range(iso_box_count(&box), group, i, &begin, &count);
         iso_box chunk = iso_box_range(begin, count);
         if (move->kind == ISO_MOVE_SCATTER && owner == slot) {
             pull(m, &chunk, group);

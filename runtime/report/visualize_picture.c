@@ -50,7 +50,7 @@ static void find_part(const iso_mesh *mesh, const iso_sharding *sharding, int64_
     for (int i = 0; i < sharding->count; i++) {
         int64_t size = mesh->size[sharding->axis[i]], at;
         below /= size;
-        iso_cut(*count, size, number / below % size, &at, count);
+        iso_part_range(*count, size, number / below % size, &at, count);
         *begin += at;
     }
 }

@@ -146,7 +146,7 @@ typedef struct range {
 static range collective_cut(range whole, const iso_mesh *mesh, int axis, int coordinate)
 {
     range part;
-    iso_cut(whole.count, mesh->size[axis], coordinate, &part.begin, &part.count);
+    iso_part_range(whole.count, mesh->size[axis], coordinate, &part.begin, &part.count);
     part.begin += whole.begin;
     return part;
 }
@@ -237,7 +237,7 @@ static int64_t taken_in_halves(const change *c, const int *coordinate)
     int64_t elements = 1, begin, chunk;
     for (int d = 0; d < c->shape->rank; d++)
         elements *= range_of(c, &c->to, d, coordinate).count;
-    iso_cut(elements, c->group, number_in_group(c, coordinate), &begin, &chunk);
+    iso_part_range(elements, c->group, number_in_group(c, coordinate), &begin, &chunk);
     return chunk * (c->group - 1) + elements - chunk;
 }
 

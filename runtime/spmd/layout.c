@@ -236,7 +236,7 @@ static void find_range(const iso_mesh *mesh, const iso_sharding *sharding, int64
     for (int i = 0; i < sharding->count; i++) {
         int axis = sharding->axis[i];
         int64_t within;
-        iso_cut(count, mesh->size[axis], iso_mesh_coordinate(mesh, slot, axis), &within, &count);
+        iso_part_range(count, mesh->size[axis], iso_mesh_coordinate(mesh, slot, axis), &within, &count);
         first += within;
     }
     *begin = first;
@@ -257,7 +257,7 @@ static int64_t longest_of_positions(const iso_mesh *mesh, const iso_sharding *sh
     }
     int parts = mesh->size[sharding->axis[i]];
     for (int part = 0; part < parts; part++) {
-        iso_cut(count, parts, part, &begin, &extent);
+        iso_part_range(count, parts, part, &begin, &extent);
         if (extent == 0) /* as in all that follow */
             break;
         int64_t length = longest_of_positions(mesh, sharding, n, i + 1, first + begin, extent);
@@ -273,7 +273,7 @@ int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding,
             sharding)) /* the borders of the dimension may shorten the first and the last part */
         return longest_of_positions(mesh, sharding, n, 0, 0, sharding->window.positions);
     for (int i = 0; i < sharding->count; i++) /* the first part of every split is the largest */
-        iso_cut(most, mesh->size[sharding->axis[i]], 0, &begin, &most);
+        iso_part_range(most, mesh->size[sharding->axis[i]], 0, &begin, &most);
     return most;
 }
 
@@ -296,8 +296,8 @@ static bool parts_hold(const holder *h, int i, int64_t first, int64_t count, int
     int parts = h->mesh->size[h->sharding->axis[i]];
     for (int part = 0; part < parts; part++) {
         int64_t position_begin, position_count;
-        iso_cut(count, parts, part, &begin, &extent);
-        iso_cut(positions, parts, part, &position_begin, &position_count);
+        iso_part_range(count, parts, part, &begin, &extent);
+        iso_part_range(positions, parts, part, &position_begin, &position_count);
         if (position_count == 0)
             break;
         if (!parts_hold(h, i + 1, first + begin, extent, position + position_begin, position_count))

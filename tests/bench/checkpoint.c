@@ -96,8 +96,8 @@ static iso_status make_state(bench *b, size_t mib, int64_t width, bool columns)
     for (int t = 0; t < TENSORS; t++) {
         iso_shape shape = ISO_SHAPE(rows, width);
         iso_box box = iso_box_whole(&shape);
-        iso_cut(box.extent[columns], iso_ranks(b->ctx), iso_rank(b->ctx), &box.offset[columns],
-                &box.extent[columns]);
+        iso_part_range(box.extent[columns], iso_ranks(b->ctx), iso_rank(b->ctx), &box.offset[columns],
+                       &box.extent[columns]);
         snprintf(name[t], sizeof name[t], "/layers/dense_%d/vars/0", t);
         b->tensor[t] = (iso_saved_tensor){name[t], name[t] + 1, ISO_F32, shape};
         b->shard[t] = (iso_state_shard){.path = name[t] + 1,

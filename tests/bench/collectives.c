@@ -74,13 +74,13 @@ static iso_status add_pulls(bench *b, int slot)
     int64_t begin, count;
     iso_status status = ISO_OK;
     ISO_TRY(add_pull(b, b->whole, slot, 0, b->slots, 0, b->count));
-    iso_cut(b->count, b->slots, slot, &begin, &count);
+    iso_part_range(b->count, b->slots, slot, &begin, &count);
     if (count > 0) {
         ISO_TRY(add_pull(b, b->scatter, slot, 0, b->slots, begin, count));
         ISO_TRY(add_pull(b, b->shared, slot, 0, b->slots, begin, count));
     }
     for (int i = 0; i < b->slots; i++) {
-        iso_cut(b->count, b->slots, i, &begin, &count);
+        iso_part_range(b->count, b->slots, i, &begin, &count);
         if (count > 0 && iso_host_of_rank(b->ctx, i / b->each) != iso_host_of_rank(b->ctx, slot / b->each))
             ISO_TRY(add_pull(b, b->gather, slot, i, 1, begin, count));
     }

@@ -55,7 +55,7 @@ static void add_all(scene *s)
         source[i] = (iso_source){.slot = i, .offset = OFFSET, .box = iso_box_range(0, s->n)};
     for (int slot = 0; slot < slots; slot++) {
         int64_t begin, count;
-        iso_cut(s->n, slots, slot, &begin, &count);
+        iso_part_range(s->n, slots, slot, &begin, &count);
         if (count > 0)
             ck_assert(iso_exchange_add_in_place(s->exchange, slot, 0, ISO_F32, ISO_SUM, s->n, begin, count,
                                                 source, slots) == ISO_OK);
@@ -82,7 +82,7 @@ static void check_slot(const scene *s, int slot)
     int slots = s->topology.n_slots;
     for (int owner = 0; owner < slots; owner++) {
         int64_t begin, count;
-        iso_cut(s->n, slots, owner, &begin, &count);
+        iso_part_range(s->n, slots, owner, &begin, &count);
         for (int64_t i = begin; i < begin + count; i++) {
             bool given =
                 iso_fabric_domain_of_slot(s->fabric, owner) == iso_fabric_domain_of_slot(s->fabric, slot);

@@ -108,7 +108,7 @@ static void add_in_place(scene *s, int slot)
 {
     iso_source source[MOST_SLOTS];
     int64_t begin, count;
-    iso_cut(N, s->topology.n_slots, slot, &begin, &count);
+    iso_part_range(N, s->topology.n_slots, slot, &begin, &count);
     for (int k = 0; k < s->topology.n_slots; k++)
         source[k] = (iso_source){.slot = k, .offset = 3 * (size_t)BUFFER, .box = iso_box_range(0, N)};
     if (count > 0)
@@ -138,7 +138,7 @@ static void check_slot(const scene *s, int slot, int run)
     }
     for (int owner = 0; owner < s->topology.n_slots; owner++) {
         int64_t begin, count;
-        iso_cut(N, s->topology.n_slots, owner, &begin, &count);
+        iso_part_range(N, s->topology.n_slots, owner, &begin, &count);
         bool given =
             iso_fabric_domain_of_slot(s->fabric, owner) == iso_fabric_domain_of_slot(s->fabric, slot);
         for (int64_t e = begin; e < begin + count; e++)

@@ -278,7 +278,7 @@ START_TEST(test_memory)
     enum { MANY = 2000, WIDE = 100 };
     int ranks = iso_ranks(ctx);
     int64_t begin, count;
-    iso_cut(MANY, ranks, iso_rank(ctx), &begin, &count);
+    iso_part_range(MANY, ranks, iso_rank(ctx), &begin, &count);
     float *mine = calloc((size_t)count * WIDE + 1, sizeof *mine);
     iso_dataset *ds = NULL;
     const iso_batch *batch;

@@ -79,7 +79,7 @@ static iso_status write_rows(iso_rows_file *file, int number)
     float a[ROWS * WIDTH];
     int64_t b[ROWS];
     iso_status status = ISO_OK;
-    iso_cut(ROWS, iso_ranks(ctx), iso_rank(ctx), &begin, &count);
+    iso_part_range(ROWS, iso_ranks(ctx), iso_rank(ctx), &begin, &count);
     for (int64_t i = 0; i < ROWS * WIDTH; i++)
         a[i] = (float)number;
     for (int64_t i = 0; i < ROWS; i++)

@@ -100,11 +100,11 @@ static void cut_dimension(const whole_run *w, const operand *o, int d, int parts
     int factor = o->dims[d];
     int64_t n = o->whole->dim[d], first, count;
     if (!(o->windows >> d & 1) || roomy) {
-        iso_cut(n, parts, part, &box->offset[d], &box->extent[d]);
+        iso_part_range(n, parts, part, &box->offset[d], &box->extent[d]);
         return;
     }
     const iso_sliding_window *window = &w->rule.window[factor];
-    iso_cut(window->positions, parts, part, &first, &count);
+    iso_part_range(window->positions, parts, part, &first, &count);
     iso_sliding_window_covers(window, n, first, count, &box->offset[d], &box->extent[d]);
 }
 
@@ -190,8 +190,8 @@ static bool may_be_roomy(const whole_run *w, int factor, int parts)
         for (int d = 0; d < o.whole->rank; d++)
             for (int part = 0; o.dims[d] == factor && o.windows >> d & 1 && part < parts; part++) {
                 int64_t begin, extent, first, count, from, reads;
-                iso_cut(o.whole->dim[d], parts, part, &begin, &extent);
-                iso_cut(w->rule.window[factor].positions, parts, part, &first, &count);
+                iso_part_range(o.whole->dim[d], parts, part, &begin, &extent);
+                iso_part_range(w->rule.window[factor].positions, parts, part, &first, &count);
                 iso_sliding_window_reads(&w->rule.window[factor], o.whole->dim[d], first, count, &from,
                                          &reads);
                 if (reads > 0 && (from < begin || from + reads > begin + extent))

@@ -103,7 +103,7 @@ static void check_halves(const iso_mesh *mesh, const iso_layout *from, const iso
             }
         iso_box box = iso_layout_box(mesh, to, shape, slot);
         int64_t begin, chunk;
-        iso_cut(iso_box_count(&box), group, number, &begin, &chunk);
+        iso_part_range(iso_box_count(&box), group, number, &begin, &chunk);
         int64_t taken = chunk * (group - 1) + iso_box_count(&box) - chunk;
         ck_assert_int_eq(iso_collective_taken(mesh, from, to, shape, true, slot), taken);
         most = taken > most ? taken : most;

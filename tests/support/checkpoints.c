@@ -102,18 +102,18 @@ static void add_halves(cutter *c, iso_box box, int dim, bool twice)
 {
     int64_t n = box.extent[dim];
     for (int half = 0; half <= twice; half++) {
-        iso_cut(n, twice ? 2 * c->ranks : c->ranks, twice ? 2 * c->rank + half : c->rank, &box.offset[dim],
-                &box.extent[dim]);
+        iso_part_range(n, twice ? 2 * c->ranks : c->ranks, twice ? 2 * c->rank + half : c->rank,
+                       &box.offset[dim], &box.extent[dim]);
         add_box(c, box);
     }
 }
 
 static void add_blocks(cutter *c, iso_box box)
 {
-    iso_cut(box.extent[0], c->ranks, c->rank, &box.offset[0], &box.extent[0]);
+    iso_part_range(box.extent[0], c->ranks, c->rank, &box.offset[0], &box.extent[0]);
     int64_t n = box.extent[1];
     for (int half = 1; half >= 0; half--) {
-        iso_cut(n, 2, half, &box.offset[1], &box.extent[1]);
+        iso_part_range(n, 2, half, &box.offset[1], &box.extent[1]);
         add_box(c, box);
     }
 }
@@ -122,7 +122,7 @@ static void add_blocks(cutter *c, iso_box box)
 static void add_shares(cutter *c, iso_box box, bool all)
 {
     int64_t begin, count, n = iso_box_count(&box);
-    iso_cut(n, c->ranks, c->rank, &begin, &count);
+    iso_part_range(n, c->ranks, c->rank, &begin, &count);
     if (all)
         add(c, &box, 0, begin, false);
     add(c, &box, begin, count, true);

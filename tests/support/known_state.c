@@ -63,8 +63,8 @@ static void add_shard(known_state *k, int tensor, iso_box box, int64_t begin, in
 static void add_part(known_state *k, int tensor, int dimension)
 {
     iso_box box = iso_box_whole(&tensors[tensor].shape);
-    iso_cut(tensors[tensor].shape.dim[dimension], iso_ranks(k->ctx), iso_rank(k->ctx), &box.offset[dimension],
-            &box.extent[dimension]);
+    iso_part_range(tensors[tensor].shape.dim[dimension], iso_ranks(k->ctx), iso_rank(k->ctx),
+                   &box.offset[dimension], &box.extent[dimension]);
     add_shard(k, tensor, box, 0, iso_box_count(&box), true);
 }
 
@@ -75,7 +75,7 @@ void known_state_begin(known_state *k, iso_context *ctx)
     *k = (known_state){.ctx = ctx};
     k->shards.shards = k->shard;
     add_part(k, ROWS, 0);
-    iso_cut(elements(COPIES), ranks, rank, &begin, &count);
+    iso_part_range(elements(COPIES), ranks, rank, &begin, &count);
     add_shard(k, COPIES, iso_box_whole(&tensors[COPIES].shape), begin, count, true);
     add_part(k, COLUMNS, 1);
     add_shard(k, STEP, iso_box_whole(&tensors[STEP].shape), 0, 1, rank == ranks - 1);

@@ -115,7 +115,7 @@ START_TEST(parts_of_a_cut)
     const int64_t bad[][3] = {{5, 0, 0}, {5, -1, 0}, {5, 2, -1}, {-5, 2, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t begin = 7, count = 7;
-        iso_cut(bad[i][0], bad[i][1], bad[i][2], &begin, &count);
+        iso_part_range(bad[i][0], bad[i][1], bad[i][2], &begin, &count);
         ck_assert(begin == 0 && count == 0);
     }
 }

@@ -185,7 +185,7 @@ static void find_part(const filling *f, int local)
     *p = (part){.box = iso_runtime_variable_box(runtime, f->variable, slot)};
     int64_t count = iso_box_count(&p->box);
     if (divided)
-        iso_cut(count, f->sharers[copy], f->turn[slot], &p->begin, &p->count);
+        iso_part_range(count, f->sharers[copy], f->turn[slot], &p->begin, &p->count);
     else
         p->count = copy == slot ? count : 0;
 }
@@ -199,7 +199,7 @@ static void fill_on_thread(void *arg, int thread)
     for (int64_t i = shares * thread / f->threads; i < shares * (thread + 1) / f->threads; i++) {
         const part *p = &f->parts[i / each];
         int64_t begin, count;
-        iso_cut(p->count, each, i % each, &begin, &count);
+        iso_part_range(p->count, each, i % each, &begin, &count);
         fill_elements(f->variable, &f->from, &p->box, p->begin + begin, count, p->mapping.data);
     }
 }
