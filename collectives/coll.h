@@ -85,6 +85,12 @@ const iso_topology *iso_fabric_topology(const iso_fabric *fabric);
  * that the slots of a domain share (NULL: none). The contents of the shared areas are kept. Pointers obtained earlier
  * become invalid. No step may run. Collective. */
 iso_status iso_fabric_reserve(iso_fabric *fabric, size_t slot_bytes, const size_t *shared_bytes);
+/* The bytes of a window: of `slots` areas, and of what the slots share. ISO_INVALID: they overflow. Local. */
+iso_status iso_fabric_window_bytes(int slots, size_t slot_bytes, size_t shared_bytes, size_t *bytes);
+/* The bytes that a device that gathers allocates for a window, or for another area of so many bytes that processes
+ * share: with the bytes behind it that may be read, whole multiples of 2 MiB. CUDA takes smaller allocations out of
+ * one block, and they have one handle, that of the block. 0 for 0. Local. */
+size_t iso_fabric_allocated_bytes(size_t bytes);
 /* The device's addresses of a slot's area, and of the area that its domain shares. NULL: this rank has no part in the
  * domain. */
 void *iso_fabric_slot_area(const iso_fabric *fabric, int slot);

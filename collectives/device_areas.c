@@ -1,6 +1,17 @@
 #include "collectives/device_areas.h"
 
+#include "collectives/coll.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/remote_error.h"
+
+size_t iso_fabric_allocated_bytes(size_t bytes)
+{
+    const size_t block = 2 << 20;
+    size_t most;
+    if (bytes == 0 || __builtin_add_overflow(bytes, ISO_ALIGN + block - 1, &most))
+        return bytes; /* no device has so much */
+    return most / block * block - ISO_ALIGN;
+}
 
 void iso_device_areas_drop(iso_device_areas *areas)
 {
@@ -45,6 +56,7 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
     void *memory = NULL;
     bool mine = iso_comm_rank(ranks) == owner;
     iso_status status = ISO_OK;
+    bytes = iso_fabric_allocated_bytes(bytes);
     areas->device = stream ? stream->device : NULL;
     if (mine)
         status = make(stream, areas, bytes, kept, iso_comm_size(ranks) == 1, made.handle, &memory);

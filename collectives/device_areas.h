@@ -12,10 +12,10 @@ typedef struct iso_device_areas {
     bool imported;
 } iso_device_areas;
 
-/* Replaces the memory by zeroed memory of `bytes` bytes, into which the first `kept` bytes of the old are copied. The
- * old memory is given back when no rank uses it. ranks: of the domain; owner: the one that allocates; stream: of a
- * slot of this rank that reaches the memory, NULL if it has none. After an error the old memory is kept. Collective
- * over ranks. */
+/* Replaces the memory by zeroed memory of iso_fabric_allocated_bytes(bytes), into which the first `kept` bytes of the
+ * old are copied. The old memory is given back when no rank uses it. ranks: of the domain; owner: the one that
+ * allocates; stream: of a slot of this rank that reaches the memory, NULL if it has none. After an error the old
+ * memory is kept. Collective over ranks. */
 iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *stream, size_t bytes,
                                  size_t kept, iso_device_areas *areas);
 /* Does nothing with empty areas. Local. */

@@ -190,15 +190,15 @@ static size_t pages_of(size_t bytes)
 
 /* A window: the area that the slots share, then those of the slots. Each has its own pages, and bytes after its end
  * may be read. */
-static iso_status window_bytes(const iso_domain *domain, const uint64_t bytes[2], size_t *total)
+iso_status iso_fabric_window_bytes(int slots, size_t slot_bytes, size_t shared_bytes, size_t *bytes)
 {
-    const uint64_t most = (uint64_t)1 << 56;
-    if (bytes[0] > most || bytes[1] > most)
-        return iso_error(ISO_INVALID, "shared memory of %llu bytes for each slot and %llu for all",
-                         (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
-    size_t stride = pages_of((size_t)bytes[0]);
-    iso_status status = iso_size_mul(stride, (size_t)domain->n_slots, "the slots' shared memory", total);
-    if (status == ISO_OK && __builtin_add_overflow(*total, pages_of((size_t)bytes[1]), total))
+    const size_t most = (size_t)1 << 56;
+    if (slot_bytes > most || shared_bytes > most)
+        return iso_error(ISO_INVALID, "shared memory of %zu bytes for each slot and %zu for all", slot_bytes,
+                         shared_bytes);
+    size_t stride = pages_of(slot_bytes);
+    iso_status status = iso_size_mul(stride, (size_t)slots, "the slots' shared memory", bytes);
+    if (status == ISO_OK && __builtin_add_overflow(*bytes, pages_of(shared_bytes), bytes))
         status = iso_error(ISO_INVALID, "shared memory of %zu bytes for each slot overflows", stride);
     return status;
 }
@@ -228,7 +228,7 @@ static iso_status grow_on_host(const iso_fabric *fabric, iso_domain *domain, con
     size_t total;
     iso_window fresh;
     void *areas = NULL;
-    iso_status status = window_bytes(domain, bytes, &total);
+    iso_status status = iso_fabric_window_bytes(domain->n_slots, (size_t)bytes[0], (size_t)bytes[1], &total);
     if (status == ISO_OK)
         status = iso_window_create(domain->ranks, total, "buffers that slots share", &fresh);
     if (status != ISO_OK)
@@ -284,7 +284,7 @@ static iso_status grow_on_device(const iso_fabric *fabric, iso_domain *domain, c
     size_t total;
     int owner = 0;
     iso_status status = ISO_OK;
-    ISO_TRY(window_bytes(domain, bytes, &total));
+    ISO_TRY(iso_fabric_window_bytes(domain->n_slots, (size_t)bytes[0], (size_t)bytes[1], &total));
     ISO_TRY(find_owner(fabric, domain, &owner));
     ISO_TRY(iso_device_areas_grow(domain->ranks, owner, stream_in_domain(fabric, domain), total,
                                   domain->shared_bytes, &domain->on_device));

@@ -121,7 +121,8 @@ struct iso_device {
      * sees it; from then on they may. */
     bool (*reaches)(const iso_device *device, const unsigned char identity[ISO_DEVICE_IDENTITY]);
     /* Opens memory from `allocate` to another process: `handle` is for that process's `import_memory`, which
-     * gives its address there until `drop_memory`. The memory must not be released before. */
+     * gives its address there until `drop_memory`. The memory must not be released before. It and the ISO_ALIGN bytes
+     * behind it are whole multiples of 2 MiB. */
     iso_status (*export_memory)(const iso_device *device, void *memory,
                                 unsigned char handle[ISO_DEVICE_HANDLE]);
     iso_status (*import_memory)(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],

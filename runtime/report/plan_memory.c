@@ -225,8 +225,34 @@ static void count_nccl(const iso_reporter *r, int domain)
     report->nccl_most = (int64_t)report->nccl_peers * NCCL_MOST * NCCL_CHANNEL;
 }
 
+/* What completes the window of a domain on a GPU. */
+static iso_status find_padding(const iso_reporter *r, int64_t weights, int slots, int64_t *padding)
+{
+    size_t room, used = (size_t)weights + (size_t)slots * r->plan->shared_bytes;
+    iso_status status = iso_fabric_window_bytes(slots, r->plan->shared_bytes, (size_t)weights, &room);
+    if (status == ISO_OK)
+        *padding = (int64_t)(iso_fabric_allocated_bytes(room) - used);
+    return status;
+}
+
+/* To a GPU, and to a slot alone on one. */
+static iso_status add_padding(const iso_reporter *r, int slots)
+{
+    iso_report_memory *slot = &r->report->slot, *gpu = &r->report->gpu;
+    int64_t of_slot, of_gpu;
+    iso_status status = ISO_OK;
+    ISO_TRY(find_padding(r, slot->weights, 1, &of_slot));
+    ISO_TRY(find_padding(r, gpu->weights, slots, &of_gpu));
+    slot->buffers += of_slot;
+    gpu->buffers += of_gpu;
+    add_up(slot);
+    add_up(gpu);
+done:
+    return status;
+}
+
 /* Where slots compute on GPUs. */
-static void sum_gpus(const iso_reporter *r, int domain, const iso_report_buffers *messages)
+static iso_status sum_gpus(const iso_reporter *r, int domain, const iso_report_buffers *messages)
 {
     iso_plan_report *report = r->report;
     report->n_gpu_slots = slots_of(r, domain);
@@ -234,10 +260,10 @@ static void sum_gpus(const iso_reporter *r, int domain, const iso_report_buffers
     report->nccl_sets = messages->sets;
     count_nccl(r, domain);
     add_domain(r, domain, &report->gpu);
-    add_up(&report->gpu);
     report->host.buffers =
         tables_of_process(r->plan) + report->n_host_slots * tables_of_slot(r) + (int64_t)messages->host;
     add_up(&report->host);
+    return add_padding(r, report->n_gpu_slots);
 }
 
 /* The domain that has the most slots, and its host; among these, the one that holds the most copies. */
@@ -426,9 +452,11 @@ iso_status iso_report_memory_of(iso_reporter *r)
         slot->buffers += tables_of_slot(r) + (int64_t)messages.host / r->host_slots[domain];
     add_up(slot);
     if (iso_report_is_on_gpus(r))
-        sum_gpus(r, domain, &messages);
+        status = sum_gpus(r, domain, &messages);
     else
         sum_host(r, r->domain_host[domain], &r->report->host);
+    if (status != ISO_OK)
+        return status;
     find_live(r);
     find_peak(r);
     weigh_all(r);

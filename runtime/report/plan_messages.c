@@ -439,7 +439,7 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
         if (m->few || r->domain_host[domain] == m->host)
             pull_all(m, domain, first, count, begins);
     if (m->sums)
-        m->sum_bytes += iso_report_sums_end(m->sums);
+        m->sum_bytes += iso_fabric_allocated_bytes(iso_report_sums_end(m->sums));
     if (!m->few) {
         m->found.inter_host_out = m->found.inter_host_in;
         m->found.area += m->found.inter_host_in / m->n_domains;
@@ -633,6 +633,14 @@ static bool has_few_pulls(const iso_reporter *r)
     return r->n_domains <= ISO_REPORT_FEW_DOMAINS || slots * slots * exchanged <= MOST_VISITS;
 }
 
+static bool has_bytes(const iso_block *block, int count)
+{
+    bool any = false;
+    for (int i = 0; i < count; i++)
+        any |= block[i].bytes > 0;
+    return any;
+}
+
 static iso_status plan_buffers(messages *m, const blocks *b, iso_report_buffers *found)
 {
     int count = m->r->plan->n_instructions + 2;
@@ -647,6 +655,8 @@ static iso_status plan_buffers(messages *m, const blocks *b, iso_report_buffers 
     ISO_TRY(iso_memory_plan(b->gpu, count, &gpu));
     ISO_TRY(iso_memory_plan(b->incoming, count, &incoming));
     ISO_TRY(iso_memory_plan(b->outgoing, count, &outgoing));
+    /* Blocks of no bytes have gaps too. */
+    gpu = has_bytes(b->gpu, count) ? iso_fabric_allocated_bytes(gpu) : 0;
     *found = (iso_report_buffers){.gpu = (double)gpu + (double)m->sum_bytes,
                                   .host = (double)incoming + (double)outgoing,
                                   .sums = (double)m->sum_bytes,

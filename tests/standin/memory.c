@@ -11,19 +11,38 @@
 
 #include "tests/standin/standin.h"
 
-enum { PAGE = 4096, ALIGN = 256, READ_PAST = 64, MOST = 4096 };
+enum { PAGE = 4096, ALIGN = 256, READ_PAST = 64, MOST = 4096, BLOCK = 2 << 20 };
+
+/* What a process opens of another one: the memory that begins with the first allocation of a block. */
+typedef struct ipc_handle {
+    int process, file, gpu; /* gpu: of the host */
+    int number;             /* of the block in the process */
+    size_t bytes;
+} ipc_handle;
+
+/* The file that allocations are parts of. Each has its own, but those of less than 2 MiB are put one behind the other
+ * into blocks of 2 MiB, as CUDA does, where all have one handle. */
+typedef struct block {
+    ipc_handle handle;
+    size_t taken;
+    int users;
+} block;
 
 typedef struct allocation {
     char *device, *data; /* NULL: pinned memory of the host, which is at `device` */
     size_t bytes;
     char *pages, *data_pages; /* the mappings */
     size_t room;
-    int gpu, file; /* file: -1, unless it is memory of this process's device */
+    int gpu;
+    block *block;      /* NULL, unless it is memory of this process's device */
+    ipc_handle handle; /* of memory of another process */
+    int opened;        /* how many times that is open */
     bool freed, registered;
 } allocation;
 
 static allocation all[MOST];
-static int count;
+static int count, blocks;
+static block *shared[STANDIN_MOST_GPUS]; /* of which the GPU's next small allocation is a part; NULL: none */
 static size_t used[STANDIN_MOST_GPUS], pinned; /* pinned: memory of the host, but for what was registered */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { NONE = -1 };
@@ -100,29 +119,62 @@ static allocation *fresh_allocation(void)
     return &all[count++];
 }
 
-static size_t room_of(size_t bytes)
+static size_t padded_of(size_t bytes)
 {
-    return ((bytes + READ_PAST + ALIGN - 1) / ALIGN * ALIGN + PAGE - 1) / PAGE * PAGE;
+    return (bytes + READ_PAST + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static int make_file(size_t bytes)
+static size_t room_of(size_t bytes)
 {
+    return (padded_of(bytes) + PAGE - 1) / PAGE * PAGE;
+}
+
+static block *make_block(int gpu, size_t room)
+{
+    block *b = calloc(1, sizeof *b);
     int file = memfd_create("device", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, (off_t)room_of(bytes)) != 0)
-        standin_stop("no memory file of %zu bytes", bytes);
-    return file;
+    if (!b || file < 0 || ftruncate(file, (off_t)room) != 0)
+        standin_stop("no memory file of %zu bytes", room);
+    b->handle = (ipc_handle){(int)getpid(), file, standin_number_on_host(gpu), ++blocks, 0};
+    return b;
+}
+
+/* The first allocation of a block does not begin with it, but its handle is for what does. */
+static block *find_block(int gpu, size_t bytes)
+{
+    size_t room = room_of(bytes);
+    if (room > BLOCK) {
+        block *own = make_block(gpu, room);
+        own->handle.bytes = bytes;
+        return own;
+    }
+    if (!shared[gpu] || shared[gpu]->taken + room > BLOCK) {
+        shared[gpu] = make_block(gpu, BLOCK);
+        shared[gpu]->handle.bytes = BLOCK - (room - padded_of(bytes)) - READ_PAST;
+    }
+    return shared[gpu];
+}
+
+static void leave_block(block *b)
+{
+    if (--b->users > 0)
+        return;
+    for (int gpu = 0; gpu < STANDIN_MOST_GPUS; gpu++)
+        shared[gpu] = shared[gpu] == b ? NULL : shared[gpu];
+    close(b->handle.file);
+    free(b);
 }
 
 /* Maps the pages of a file twice. The memory ends with the last page that is mapped, but for READ_PAST bytes that
  * kernels may read past its end. */
-static void map_twice(allocation *a, int file, size_t bytes)
+static void map_twice(allocation *a, int file, size_t at, size_t bytes)
 {
-    size_t padded = (bytes + READ_PAST + ALIGN - 1) / ALIGN * ALIGN;
+    size_t padded = padded_of(bytes);
     a->room = room_of(bytes);
     a->pages = mmap(NULL, a->room + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    a->data_pages = mmap(NULL, a->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    a->data_pages = mmap(NULL, a->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)at);
     if (a->pages == MAP_FAILED || a->data_pages == MAP_FAILED ||
-        mmap(a->pages, a->room, access_of(a), MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+        mmap(a->pages, a->room, access_of(a), MAP_SHARED | MAP_FIXED, file, (off_t)at) == MAP_FAILED)
         standin_stop("no addresses for %zu bytes", a->room);
     a->device = a->pages + (a->room - padded);
     a->data = a->data_pages + (a->room - padded);
@@ -139,9 +191,11 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     bool fits = bytes <= standin_total_bytes() - used[gpu];
     if (fits) {
         allocation *a = fresh_allocation();
-        *a = (allocation){.gpu = gpu, .file = make_file(bytes)};
-        map_twice(a, a->file, bytes);
+        *a = (allocation){.gpu = gpu, .block = find_block(gpu, bytes)};
+        map_twice(a, a->block->handle.file, a->block->taken, bytes);
         memset(a->data_pages, 0xff, a->room); /* NaN */
+        a->block->taken += a->room;
+        a->block->users++;
         used[gpu] += bytes;
         *memory = a->device;
     }
@@ -156,10 +210,7 @@ static void unmap(allocation *a)
     if (mmap(a->pages, a->room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
         MAP_FAILED)
         standin_stop("a mapping cannot be undone");
-    if (a->file >= 0) {
-        close(a->file);
-        used[a->gpu] -= a->bytes;
-    }
+    a->freed = true;
 }
 
 cudaError_t cudaFree(void *memory)
@@ -169,37 +220,41 @@ cudaError_t cudaFree(void *memory)
     cudaDeviceSynchronize(); /* as CUDA does */
     pthread_mutex_lock(&lock);
     allocation *a = find(memory);
-    if (!a || !a->data || a->freed || a->device != memory || a->file < 0)
+    if (!a || a->freed || a->device != memory || !a->block)
         standin_stop("cudaFree of %p, which cudaMalloc did not give, or twice", memory);
     unmap(a);
-    a->freed = true;
+    used[a->gpu] -= a->bytes;
+    leave_block(a->block);
     pthread_mutex_unlock(&lock);
     return standin_enter(__func__);
 }
 
 /* ---- memory of other processes ---- */
 
-typedef struct ipc_handle {
-    int process, file, gpu; /* gpu: of the host */
-    size_t bytes;
-} ipc_handle;
-
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 {
     STANDIN_ENTER();
     pthread_mutex_lock(&lock);
     const allocation *a = find(memory);
-    bool good = a && a->data && !a->freed && a->file >= 0 && a->device == memory;
-    ipc_handle made = {0};
-    if (good)
-        made = (ipc_handle){(int)getpid(), a->file, standin_number_on_host(a->gpu), a->bytes};
+    bool good = a && a->block && !a->freed && a->device == memory;
+    ipc_handle made = good ? a->block->handle : (ipc_handle){0};
     pthread_mutex_unlock(&lock);
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &made, sizeof made);
     return standin_error(good ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-/* As in CUDA, a process may not open what is its own. */
+/* Called with the lock. NULL: the handle is not open on this GPU. */
+static allocation *find_opened(const ipc_handle *handle)
+{
+    for (int i = 0; i < count; i++)
+        if (all[i].opened > 0 && all[i].gpu == standin_gpu() &&
+            memcmp(&all[i].handle, handle, sizeof *handle) == 0)
+            return &all[i];
+    return NULL;
+}
+
+/* As in CUDA, a process may not open what is its own, and what is open already stays where it is. */
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
     (void)flags;
@@ -216,9 +271,13 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
     if (file < 0)
         return standin_error(cudaErrorInvalidResourceHandle);
     pthread_mutex_lock(&lock);
-    allocation *a = fresh_allocation();
-    *a = (allocation){.gpu = standin_gpu(), .file = -1};
-    map_twice(a, file, of.bytes);
+    allocation *a = find_opened(&of);
+    if (!a) {
+        a = fresh_allocation();
+        *a = (allocation){.gpu = standin_gpu(), .handle = of};
+        map_twice(a, file, 0, of.bytes);
+    }
+    a->opened++;
     *memory = a->device;
     pthread_mutex_unlock(&lock);
     close(file);
@@ -230,10 +289,10 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
     cudaDeviceSynchronize();
     pthread_mutex_lock(&lock);
     allocation *a = find(memory);
-    if (!a || !a->data || a->freed || a->device != memory || a->file >= 0)
+    if (!a || a->opened == 0 || a->device != memory)
         standin_stop("%p is closed, which is not another process's", memory);
-    unmap(a);
-    a->freed = true;
+    if (--a->opened == 0)
+        unmap(a);
     pthread_mutex_unlock(&lock);
     return standin_enter(__func__);
 }
