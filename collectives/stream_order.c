@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 
 enum { WORDS = ISO_DEVICE_HANDLE / sizeof(uint64_t), EVENTS = 3 };
@@ -34,9 +35,12 @@ static iso_status make_own(const iso_fabric *fabric, const iso_stream_order *ord
             continue;
         const iso_device *device = stream_of(fabric, slot)->device;
         iso_device_event **event = event_of(order, slot, kind);
+        if (iso_comm_size(fabric->host) == 1) {
+            ISO_TRY(device->create_event(device, event));
+            continue;
+        }
         ISO_TRY(device->create_shared_event(device, event));
-        if (iso_comm_size(fabric->host) > 1)
-            ISO_TRY(device->export_event(*event, (unsigned char *)handle[slot][kind]));
+        ISO_TRY(device->export_event(*event, (unsigned char *)handle[slot][kind]));
     }
 done:
     return status;
@@ -118,6 +122,9 @@ iso_status iso_order_open(iso_fabric *fabric)
         fabric->order = order;
     else
         free_order(fabric, order);
+    if (status == ISO_OK && mine != ISO_OK)
+        iso_warn("rank %d: the host waits in each exchange, since events cannot order it: %s",
+                 fabric->channel.rank, iso_error_message());
     return status;
 }
 

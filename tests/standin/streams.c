@@ -233,8 +233,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     (*event)->timed = !(flags & cudaEventDisableTiming);
     if (!(flags & cudaEventInterprocess))
         return cudaSuccess;
-    if ((*event)->timed)
-        return standin_error(cudaErrorInvalidValue);
+    cudaError_t refused = (*event)->timed ? cudaErrorInvalidValue : standin_ordered("cudaEventInterprocess");
+    if (refused != cudaSuccess)
+        return standin_error(refused);
     (*event)->file = memfd_create("event", MFD_CLOEXEC);
     if ((*event)->file < 0 || ftruncate((*event)->file, sizeof(standin_moment)) != 0)
         standin_stop("no file for an event that processes share");

@@ -151,6 +151,16 @@ static bool reaches_all(const iso_mesh *mesh, iso_context *ctx, iso_stream *cons
     return all;
 }
 
+/* Whether ISOGRID_PEERS leaves it to the devices what they reach. */
+static iso_status allows_peers(bool *allowed)
+{
+    const char *value = getenv("ISOGRID_PEERS");
+    *allowed = !value || !*value;
+    if (*allowed || strcmp(value, "none") == 0)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "ISOGRID_PEERS is '%s': it must be none, or not set", value);
+}
+
 /* Finds whether the devices of each host reach each other's memory: all of them, or the host counts as if none did.
  * Collective. */
 static iso_status find_reach(iso_domains *d, const iso_mesh *mesh, iso_context *ctx,
@@ -158,9 +168,11 @@ static iso_status find_reach(iso_domains *d, const iso_mesh *mesh, iso_context *
 {
     int hosts = iso_hosts(ctx), mine = iso_host_of_rank(ctx, iso_rank(ctx));
     int64_t *separate = iso_new((size_t)hosts * sizeof *separate);
-    iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, separate ? ISO_OK : iso_no_memory("%d hosts", hosts)));
-    separate[mine] = !has_one_address(d, mesh, ctx) || !reaches_all(mesh, ctx, stream_of_slot, device);
+    bool allowed = false;
+    iso_status status = separate ? allows_peers(&allowed) : iso_no_memory("%d hosts", hosts);
+    ISO_TRY(iso_agree(ctx, status));
+    separate[mine] =
+        !allowed || !has_one_address(d, mesh, ctx) || !reaches_all(mesh, ctx, stream_of_slot, device);
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, separate, (size_t)hosts));
     for (int s = 0; s < mesh->n_slots; s++) {
         int host = d->host[d->of_slot[s]], first = d->of_slot[s];
