@@ -90,6 +90,7 @@ static void fail_at_a_stream(void)
 
 static void take_turns(void)
 {
+    unsigned char identity[ISO_DEVICE_IDENTITY];
     void *memory = NULL;
     setenv("STANDIN_GPUS", "3", 1);
     setenv("STANDIN_MEGABYTES", "1", 1);
@@ -100,6 +101,9 @@ static void take_turns(void)
     has_message("GPU 1 (Stand-in): no memory");
     check_ok(cuda->device(0)->allocate(cuda->device(0), 800000, "what fits", &memory));
     check_ok(device->allocate(device, 800000, "what fits on another GPU", &memory));
+    setenv("STANDIN_FAIL", "cudaGetDeviceProperties:2", 1); /* what is known of a GPU is read once */
+    check_ok(device->identify(device, identity));
+    ck_assert(device->reaches(device, identity));
 }
 
 START_TEST(out_of_memory_names_the_bytes_that_are_needed_and_free)

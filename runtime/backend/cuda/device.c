@@ -344,22 +344,20 @@ static void detach(const iso_device *device, void *memory)
 
 static iso_status identify(const iso_device *device, unsigned char identity[ISO_DEVICE_IDENTITY])
 {
-    struct cudaDeviceProp of;
-    cudaError_t error = enter(device);
+    cudaUUID_t own;
+    cudaError_t error = enter(device), known = iso_cuda_uuid(iso_cuda_gpu_of(device), &own);
+    error = error == cudaSuccess ? known : error;
     if (error == cudaSuccess)
-        error = cudaGetDeviceProperties(&of, iso_cuda_gpu_of(device));
-    if (error == cudaSuccess)
-        memcpy(identity, &of.uuid, ISO_DEVICE_IDENTITY);
+        memcpy(identity, &own, ISO_DEVICE_IDENTITY);
     return iso_cuda_status(error, "its UUID is not known");
 }
 
 /* The number of the GPU with this UUID among those that this process sees; -1: it does not see it. */
 static int find_gpu(const unsigned char identity[ISO_DEVICE_IDENTITY])
 {
-    struct cudaDeviceProp of;
+    cudaUUID_t uuid;
     for (int i = 0; i < iso_cuda_visible(); i++)
-        if (cudaGetDeviceProperties(&of, i) == cudaSuccess &&
-            memcmp(&of.uuid, identity, ISO_DEVICE_IDENTITY) == 0)
+        if (iso_cuda_uuid(i, &uuid) == cudaSuccess && memcmp(&uuid, identity, sizeof uuid) == 0)
             return i;
     return -1;
 }

@@ -10,6 +10,8 @@ static struct {
     pthread_once_t once;
     int visible;
     char name[ISO_CUDA_GPUS][300], model[ISO_CUDA_GPUS][256], all[300];
+    cudaUUID_t uuid[ISO_CUDA_GPUS];
+    cudaError_t error[ISO_CUDA_GPUS];
 } seen = {.once = PTHREAD_ONCE_INIT};
 
 static void look_once(void)
@@ -21,7 +23,8 @@ static void look_once(void)
     seen.visible = count < ISO_CUDA_GPUS ? count : ISO_CUDA_GPUS;
     for (int i = 0; i < seen.visible; i++) {
         struct cudaDeviceProp properties = {.name = "unknown"};
-        cudaGetDeviceProperties(&properties, i);
+        seen.error[i] = cudaGetDeviceProperties(&properties, i);
+        seen.uuid[i] = properties.uuid;
         snprintf(seen.model[i], sizeof seen.model[i], "%s", properties.name);
         snprintf(seen.name[i], sizeof seen.name[i], "GPU %d (%s)", i, properties.name);
         alike &= strcmp(seen.model[i], seen.model[0]) == 0;
@@ -54,6 +57,13 @@ const char *iso_cuda_model_name(void)
 {
     look();
     return seen.model[0];
+}
+
+cudaError_t iso_cuda_uuid(int gpu, cudaUUID_t *uuid)
+{
+    look();
+    *uuid = seen.uuid[gpu];
+    return seen.error[gpu];
 }
 
 static _Thread_local int entered = -1;

@@ -19,6 +19,8 @@ int iso_cuda_visible(void);
 const char *iso_cuda_gpu_names(void);
 /* "NVIDIA H200": that of the first. Constant. */
 const char *iso_cuda_model_name(void);
+/* The UUID of a GPU, or why it is not known. */
+cudaError_t iso_cuda_uuid(int gpu, cudaUUID_t *uuid);
 /* Makes it the GPU of the calling thread, as every call of CUDA expects. */
 cudaError_t iso_cuda_enter(int gpu);
 
