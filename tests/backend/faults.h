@@ -42,7 +42,9 @@ static inline iso_fault fault_of(const char *op, const iso_backend *backend, iso
         iso_element_set(t.in[labels].data, dtype, wrong[i], dtype == ISO_I64 ? -7 - i : 2.5 + i);
     void *memory;
     t.out[0].data = room_for(&t.out[0], 0, &memory);
-    iso_fault fault = {.code = earlier ? ISO_FAULT_INTEGER : ISO_FAULT_NONE, .instruction = earlier};
+    /* An earlier fault is found without the lock, which is never free here. */
+    iso_fault fault = {
+        .lock = earlier != 0, .code = earlier ? ISO_FAULT_INTEGER : ISO_FAULT_NONE, .instruction = earlier};
     iso_kernel_call call = {.attrs = &t.attrs,
                             .n_inputs = t.inputs,
                             .n_outputs = 1,

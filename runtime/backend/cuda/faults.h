@@ -15,25 +15,44 @@ struct indices {
     iso_fault *fault;
     int32_t instruction, input;
 
+    /* Whether the fault that is there stays, if element i is wrong too. */
+    __device__ bool covers(int64_t i) const
+    {
+        const volatile iso_fault *f = fault;
+        const int32_t code = f->code;
+        __threadfence(); /* what else is read was written before the code */
+        return code != ISO_FAULT_NONE &&
+               (f->instruction != instruction || code == ISO_FAULT_TEXT || f->element <= i);
+    }
+
+    /* A thread writes where it has got the lock, and not after a loop: lanes that wait for each other never
+     * end. Most threads find a fault that stays, and leave without touching the lock. */
     __device__ void raise(int64_t i) const
     {
+        for (bool done = false; !done && !covers(i);)
+            if (atomicCAS(&fault->lock, 0u, 1u) == 0) {
+                __threadfence();
+                if (!covers(i))
+                    write(i);
+                __threadfence();
+                atomicExch(&fault->lock, 0u);
+                done = true;
+            }
+    }
+
+    /* The code is written last: whoever sees it sees the rest. */
+    __device__ void write(int64_t i) const
+    {
         volatile iso_fault *f = fault;
-        while (atomicCAS(&fault->lock, 0u, 1u) != 0)
-            ;
+        const bool whole = array.dtype == ISO_I64;
+        f->instruction = instruction;
+        f->input = input;
+        f->element = i;
+        f->count = count;
+        f->integer = whole ? static_cast<const int64_t *>(array.data)[i] : 0;
+        f->real = whole ? 0 : iso_index_element(&array, i);
         __threadfence();
-        if (f->code == ISO_FAULT_NONE ||
-            (f->instruction == instruction && f->code != ISO_FAULT_TEXT && i < f->element)) {
-            bool whole = array.dtype == ISO_I64;
-            f->code = whole ? ISO_FAULT_INTEGER : ISO_FAULT_REAL;
-            f->instruction = instruction;
-            f->input = input;
-            f->element = i;
-            f->count = count;
-            f->integer = whole ? static_cast<const int64_t *>(array.data)[i] : 0;
-            f->real = whole ? 0 : iso_index_element(&array, i);
-        }
-        __threadfence();
-        atomicExch(&fault->lock, 0u);
+        f->code = whole ? ISO_FAULT_INTEGER : ISO_FAULT_REAL;
     }
 
     /* Element i; -1: it is not an index. */
