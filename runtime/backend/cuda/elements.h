@@ -208,11 +208,13 @@ template <class T> __device__ __forceinline__ bool is_finite(T x)
     return x - x == 0;
 }
 
-/* ---- a thread for each of n elements: f(i) ---- */
+/* ---- a thread for each of n elements: f(i) ----
+ * The loop is not unrolled: nearly always a thread has one element, and an unrolled loop begins with a division. */
 
 template <class F> __global__ void __launch_bounds__(BLOCK) each_kernel(int64_t n, F f)
 {
     const int64_t step = static_cast<int64_t>(gridDim.x) * BLOCK;
+    ISO_UNROLL(1)
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x; i < n; i += step)
         f(i);
 }
@@ -242,6 +244,7 @@ template <class F> __global__ void __launch_bounds__(BLOCK) packs_kernel(int64_t
     int64_t i = (static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x) * F::WIDTH;
     for (; i + F::WIDTH <= n; i += step)
         f.pack(i);
+    ISO_UNROLL(1)
     for (int64_t k = i; k < n; k++)
         f.one(k);
 }

@@ -28,6 +28,14 @@ static inline cudaStream_t iso_cuda_stream_of(const iso_stream *stream)
 #define ISO_DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(emulator::dynamic_shared())
 #endif
 
+/* Before a loop: how often CUDA's compiler unrolls it. */
+#ifdef __CUDACC__
+#define ISO_PRAGMA(text) _Pragma(#text)
+#define ISO_UNROLL(times) ISO_PRAGMA(unroll times)
+#else
+#define ISO_UNROLL(times)
+#endif
+
 /* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. CUDA also keeps
  * the error of a launch (cudaGetLastError). */
 template <class... parameters, class... types>
