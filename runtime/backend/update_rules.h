@@ -4,7 +4,8 @@
  *
  * For each rule, SETTINGS declares what is the same for all elements, and ELEMENT updates element i. They
  * take the type T and its square root, and use the arguments of a kernel: weights, slots, gradient, hyper
- * (iso_rule_run). */
+ * (iso_rule_run). No pointer to a slot depends on hyper: kernels of a GPU have the slots' elements in registers,
+ * which have no addresses. */
 #ifndef ISO_BACKEND_UPDATE_RULES_H
 #define ISO_BACKEND_UPDATE_RULES_H
 
@@ -19,36 +20,42 @@
     const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
     const T momentum = (T)hyper[ISO_HYPER_OWN];                                                              \
     const bool nesterov = hyper[ISO_HYPER_OWN + 1] != 0;                                                     \
-    T *w = (T *)weights, *m = momentum != 0 ? (T *)slots[0] : NULL;                                          \
+    const bool has_m = momentum != 0;                                                                        \
+    T *w = (T *)weights, *m = (T *)slots[0];                                                                 \
     const T *g = (const T *)gradient;
 #define ISO_SGD_ELEMENT(T, SQRT)                                                                             \
     {                                                                                                        \
         T x = w[i] - w[i] * decay, step = -(g[i] * rate);                                                    \
-        if (m) {                                                                                             \
+        if (has_m) {                                                                                         \
             m[i] = m[i] * momentum + step;                                                                   \
             step = nesterov ? m[i] * momentum + step : m[i];                                                 \
         }                                                                                                    \
         w[i] = x + step;                                                                                     \
     }
 
+/* Without momentum, m is the slot of the gradient's mean, which follows v. */
 #define ISO_RMSPROP_SETTINGS(T)                                                                              \
     const T rate = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                              \
     const T rho = (T)hyper[ISO_HYPER_OWN], rest = (T)(1 - hyper[ISO_HYPER_OWN]);                             \
     const T momentum = (T)hyper[ISO_HYPER_OWN + 1], epsilon = (T)hyper[ISO_HYPER_OWN + 2];                   \
-    T *w = (T *)weights, *v = (T *)slots[0], *m = momentum > 0 ? (T *)slots[1] : NULL;                       \
-    T *a = hyper[ISO_HYPER_OWN + 3] != 0 ? (T *)slots[m ? 2 : 1] : NULL;                                     \
+    const bool has_m = momentum > 0, has_a = hyper[ISO_HYPER_OWN + 3] != 0;                                  \
+    T *w = (T *)weights, *v = (T *)slots[0], *m = (T *)slots[1], *a = (T *)slots[2];                         \
     const T *g = (const T *)gradient;
 #define ISO_RMSPROP_ELEMENT(T, SQRT)                                                                         \
     {                                                                                                        \
         T x = w[i] - w[i] * decay, below;                                                                    \
         v[i] = rho * v[i] + rest * (g[i] * g[i]);                                                            \
         below = v[i];                                                                                        \
-        if (a) {                                                                                             \
-            a[i] = rho * a[i] + rest * g[i];                                                                 \
-            below -= a[i] * a[i];                                                                            \
+        if (has_a) {                                                                                         \
+            T mean = rho * (has_m ? a[i] : m[i]) + rest * g[i];                                              \
+            if (has_m)                                                                                       \
+                a[i] = mean;                                                                                 \
+            else                                                                                             \
+                m[i] = mean;                                                                                 \
+            below -= mean * mean;                                                                            \
         }                                                                                                    \
         T step = rate * g[i] / SQRT(below + epsilon);                                                        \
-        if (m)                                                                                               \
+        if (has_m)                                                                                           \
             step = m[i] = momentum * m[i] + step;                                                            \
         w[i] = x - step;                                                                                     \
     }
@@ -57,8 +64,8 @@
     const T alpha = (T)hyper[ISO_HYPER_RATE], decay = (T)hyper[ISO_HYPER_DECAY];                             \
     const T rest_1 = (T)hyper[ISO_HYPER_OWN], rest_2 = (T)hyper[ISO_HYPER_OWN + 1];                          \
     const T epsilon = (T)hyper[ISO_HYPER_OWN + 2];                                                           \
-    T *w = (T *)weights, *m = (T *)slots[0], *v = (T *)slots[1],                                             \
-      *u = hyper[ISO_HYPER_OWN + 3] != 0 ? (T *)slots[2] : NULL;                                             \
+    const bool has_u = hyper[ISO_HYPER_OWN + 3] != 0;                                                        \
+    T *w = (T *)weights, *m = (T *)slots[0], *v = (T *)slots[1], *u = (T *)slots[2];                         \
     const T *g = (const T *)gradient;
 #define ISO_ADAM_ELEMENT(T, SQRT)                                                                            \
     {                                                                                                        \
@@ -66,7 +73,7 @@
         m[i] += (g[i] - m[i]) * rest_1;                                                                      \
         v[i] += (g[i] * g[i] - v[i]) * rest_2;                                                               \
         T size = v[i];                                                                                       \
-        if (u)                                                                                               \
+        if (has_u)                                                                                           \
             size = u[i] = u[i] > size ? u[i] : size;                                                         \
         w[i] = x - m[i] * alpha / (SQRT(size) + epsilon);                                                    \
     }

@@ -26,17 +26,17 @@ enum rule {
         ISO_##NAME##_SETTINGS(T) for (int i = 0; i < count; i++) ISO_##NAME##_ELEMENT(T, sqrt_of)            \
     } break;
 
-template <class T>
-__device__ __forceinline__ void update(rule of, int count, T *weights, T *const *slots, const T *gradient,
+template <rule OF, class T>
+__device__ __forceinline__ void update(int count, T *weights, T *const *slots, const T *gradient,
                                        const double *hyper)
 {
-    switch (of) {
+    switch (OF) {
         ISO_RULES(UPDATE_CASE)
     }
 }
 
-template <class T, int WIDTH>
-__device__ void update_pack(rule of, const iso_optimizer_run &run, int64_t first, const double *hyper)
+template <rule OF, class T, int WIDTH>
+__device__ __forceinline__ void update_pack(const iso_optimizer_run &run, int64_t first, const double *hyper)
 {
     typedef pack<T, WIDTH> pack_type;
     T *weights = static_cast<T *>(run.weights) + first, *places[MOST_SLOTS];
@@ -47,7 +47,7 @@ __device__ void update_pack(rule of, const iso_optimizer_run &run, int64_t first
         if (run.slots[k])
             slot[k] = *reinterpret_cast<const pack_type *>(static_cast<const T *>(run.slots[k]) + first);
     }
-    update(of, WIDTH, w.at, places, g.at, hyper);
+    update<OF>(WIDTH, w.at, places, g.at, hyper);
     *reinterpret_cast<pack_type *>(weights) = w;
     for (int k = 0; k < MOST_SLOTS; k++)
         if (run.slots[k])
@@ -77,20 +77,37 @@ struct entry {
 };
 static_assert(sizeof(entry) == ISO_CUDA_TABLE_ENTRY, "the size of an entry");
 
-/* The elements of one block. */
-template <class T>
-__device__ void update_block(rule of, const iso_optimizer_run &run, int64_t block, const double *hyper)
+/* The elements of one block. hyper is read once: for the compiler, each store might change it. */
+template <rule OF, class T>
+__device__ __forceinline__ void update_elements(const iso_optimizer_run &run, int64_t block,
+                                                const double *hyper)
 {
     enum { WIDTH = 16 / sizeof(T) };
     const bool packs = aligned_run(run);
     const int64_t begin = block * elements_of_block<T>();
+    double kept[ISO_MAX_HYPER];
+    for (int i = 0; i < ISO_MAX_HYPER; i++)
+        kept[i] = hyper[i];
     for (int part = 0; part < PACKS_OF_A_THREAD; part++) {
         int64_t first = begin + (static_cast<int64_t>(part) * BLOCK + threadIdx.x) * WIDTH;
         if (packs && first + WIDTH <= run.count)
-            update_pack<T, WIDTH>(of, run, first, hyper);
+            update_pack<OF, T, WIDTH>(run, first, kept);
         else
             for (int64_t i = first; i < run.count && i < first + WIDTH; i++)
-                update_pack<T, 1>(of, run, i, hyper);
+                update_pack<OF, T, 1>(run, i, kept);
+    }
+}
+
+template <class T>
+__device__ void update_block(rule of, const iso_optimizer_run &run, int64_t block, const double *hyper)
+{
+    switch (of) {
+#define RULE(name, NAME)                                                                                     \
+    case RULE_##name:                                                                                        \
+        update_elements<RULE_##name, T>(run, block, hyper);                                                  \
+        break;
+        ISO_RULES(RULE)
+#undef RULE
     }
 }
 
@@ -108,7 +125,10 @@ __device__ int find_entry(const entry *table, int count)
     return first;
 }
 
-template <class T> __global__ void __launch_bounds__(BLOCK) update_kernel(const entry *table, int count)
+/* 0: no bound. With double the compiler would otherwise spill registers, to have room for 3 blocks. */
+template <class T>
+__global__ void __launch_bounds__(BLOCK, sizeof(T) == sizeof(float) ? 0 : 2)
+    update_kernel(const entry *table, int count)
 {
     const entry found = table[find_entry(table, count)];
     if (!found.rates->apply || (found.faults && iso_step_faults(*found.faults) != 0))
