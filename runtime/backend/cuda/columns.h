@@ -1,5 +1,5 @@
-/* Sums over the rows of [rows, columns] by column, in two stages: blocks add parts of the rows, then the
- * parts are added in order. The parts depend on shapes only. */
+/* Sums over the rows of [rows, columns] by column, in two stages: blocks add parts of the rows, then the parts are
+ * added in the same way. Parts and orders depend on shapes only. */
 #ifndef ISO_BACKEND_CUDA_COLUMNS_H
 #define ISO_BACKEND_CUDA_COLUMNS_H
 
@@ -8,31 +8,37 @@
 namespace iso_cuda
 {
 
-/* A block has `width` columns, and BLOCK / width of its threads share the rows of each. */
+/* A block has `width` columns, and `lanes` threads share the rows of each. */
 struct column_parts {
     int64_t rows, columns, part_rows, parts;
     int width, lanes;
 };
 
+/* Blocks that are wanted: 108 multiprocessors (A100) run 5 each at a time, so there is one wave. */
+const int64_t BLOCKS_OF_COLUMNS = 512;
+enum { ROWS_AT_ONCE = 8 /* whose loads a thread begins together */ };
+
+inline column_parts one_part(int64_t rows, int64_t columns, int most_width)
+{
+    const int width = static_cast<int>(columns < 1 ? 1 : columns < most_width ? columns : most_width);
+    return {rows, columns, rows, 1, width, BLOCK / width};
+}
+
 inline column_parts parts_of_columns(int64_t rows, int64_t columns)
 {
-    const int64_t of_a_thread = 16, blocks_wanted = 1024, most_parts = 65535;
-    column_parts p = {rows, columns, 0, 0, 0, 0};
-    p.width = static_cast<int>(columns < 1 ? 1 : columns < WARP * 2 ? columns : WARP * 2);
-    p.lanes = BLOCK / p.width;
-    int64_t blocks = ceil_of(columns, p.width), parts = ceil_of(rows, p.lanes * of_a_thread);
-    int64_t wanted = blocks < blocks_wanted ? blocks_wanted / (blocks < 1 ? 1 : blocks) : 1;
+    column_parts p = one_part(rows, columns, WARP * 2);
+    int64_t blocks = ceil_of(columns, p.width), parts = ceil_of(rows, p.lanes * 2 * ROWS_AT_ONCE);
+    int64_t wanted = blocks < 1 ? BLOCKS_OF_COLUMNS : BLOCKS_OF_COLUMNS / blocks;
     parts = parts < wanted ? parts : wanted;
-    parts = parts < 1 ? 1 : parts > most_parts ? most_parts : parts;
-    p.part_rows = ceil_of(rows, parts);
-    p.parts = parts;
+    p.parts = parts < 1 ? 1 : parts;
+    p.part_rows = ceil_of(rows, p.parts);
     return p;
 }
 
-/* F has a type `state`, and functions: start() -> state; add(&state, row, column); join(&state, state of
- * later rows); finish(column, state). */
-template <class F>
-__global__ void __launch_bounds__(BLOCK) columns_kernel(column_parts p, F f, typename F::state *partial)
+/* F has a type `state`, and functions: start() -> state; add(&state, row, column); join(&state, other state);
+ * finish(column, state). The lanes of a column are joined in pairs. */
+template <class F, int AT_ONCE>
+__global__ void __launch_bounds__(BLOCK, 5) columns_kernel(column_parts p, F f, typename F::state *partial)
 {
     typedef typename F::state state;
     __shared__ unsigned char memory[BLOCK * sizeof(state)] __attribute__((aligned(16)));
@@ -42,33 +48,56 @@ __global__ void __launch_bounds__(BLOCK) columns_kernel(column_parts p, F f, typ
     const int64_t begin = blockIdx.y * p.part_rows,
                   end = begin + p.part_rows < p.rows ? begin + p.part_rows : p.rows;
     state sum = f.start();
-    if (lane < p.lanes && column < p.columns)
+    if (lane < p.lanes && column < p.columns) {
+        ISO_UNROLL(AT_ONCE)
         for (int64_t row = begin + lane; row < end; row += p.lanes)
             f.add(sum, row, column);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
+    }
+    for (int left = p.lanes; left > 1; left = (left + 1) / 2) {
+        shared[threadIdx.x] = sum;
+        __syncthreads();
+        if (lane < left / 2)
+            f.join(sum, shared[threadIdx.x + (left + 1) / 2 * p.width]);
+        __syncthreads();
+    }
     if (lane > 0 || column >= p.columns)
         return;
-    for (int i = 1; i < p.lanes; i++)
-        f.join(sum, shared[i * p.width + own]);
     if (p.parts > 1)
         partial[blockIdx.y * p.columns + column] = sum;
     else
         f.finish(column, sum);
 }
 
-template <class F> struct columns_end {
-    column_parts p;
+/* The parts as rows of states. */
+template <class F> struct joined_parts {
+    typedef typename F::state state;
     F f;
-    const typename F::state *partial;
-    __device__ void operator()(int64_t column) const
+    int64_t columns;
+    const state *partial;
+    __device__ state start() const
     {
-        typename F::state sum = partial[column];
-        for (int64_t i = 1; i < p.parts; i++)
-            f.join(sum, partial[i * p.columns + column]);
-        f.finish(column, sum);
+        return f.start();
+    }
+    __device__ void add(state &value, int64_t part, int64_t column) const
+    {
+        f.join(value, partial[part * columns + column]);
+    }
+    __device__ void join(state &value, const state &other) const
+    {
+        f.join(value, other);
+    }
+    __device__ void finish(int64_t column, const state &value) const
+    {
+        f.finish(column, value);
     }
 };
+
+template <int AT_ONCE, class F>
+void launch_columns(const iso_stream *stream, const column_parts &p, F f, typename F::state *partial)
+{
+    dim3 grid(static_cast<unsigned>(ceil_of(p.columns, p.width)), static_cast<unsigned>(p.parts));
+    launch(columns_kernel<F, AT_ONCE>, grid, BLOCK, 0, iso_cuda_stream_of(stream), p, f, partial);
+}
 
 template <class state> size_t columns_scratch(int64_t rows, int64_t columns)
 {
@@ -76,14 +105,16 @@ template <class state> size_t columns_scratch(int64_t rows, int64_t columns)
     return p.parts > 1 ? static_cast<size_t>(p.parts * columns) * sizeof(state) : 0;
 }
 
-template <class F> void for_columns(const iso_kernel_call *call, int64_t rows, int64_t columns, F f)
+/* AT_ONCE: see ROWS_AT_ONCE. */
+template <int AT_ONCE = ROWS_AT_ONCE, class F>
+void for_columns(const iso_kernel_call *call, int64_t rows, int64_t columns, F f)
 {
-    column_parts p = parts_of_columns(rows, columns);
+    const column_parts p = parts_of_columns(rows, columns);
     typename F::state *partial = static_cast<typename F::state *>(call->scratch);
-    dim3 grid(static_cast<unsigned>(ceil_of(columns, p.width)), static_cast<unsigned>(p.parts));
-    launch(columns_kernel<F>, grid, BLOCK, 0, iso_cuda_stream_of(call->stream), p, f, partial);
+    launch_columns<AT_ONCE>(call->stream, p, f, partial);
     if (p.parts > 1)
-        for_each(call->stream, columns, columns_end<F>{p, f, partial});
+        launch_columns<ROWS_AT_ONCE>(call->stream, one_part(p.parts, columns, 8),
+                                     joined_parts<F>{f, columns, partial}, partial);
 }
 
 /* The state of two sums. */
