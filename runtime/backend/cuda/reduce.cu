@@ -30,7 +30,33 @@ reduction reduction_of(const iso_kernel_call *call)
     return of;
 }
 
-/* Rows are done by a warp or a block each if there are enough of them or they are short; all else by
+/* The place of an element: of several dimensions, or of one, which needs no division, so that a thread can begin many
+ * loads together. */
+struct many_dimensions {
+    enum { AT_ONCE = 1 };
+    walk<1> along;
+    __device__ int64_t place(int64_t i) const
+    {
+        int64_t at[1];
+        along.find(i, at);
+        return at[0];
+    }
+};
+struct one_dimension {
+    enum { AT_ONCE = ROWS_AT_ONCE };
+    int64_t step;
+    __device__ int64_t place(int64_t i) const
+    {
+        return i * step;
+    }
+};
+
+one_dimension dimension_of(const walk<1> &along)
+{
+    return {along.rank > 0 ? along.stride[0][0] : 0};
+}
+
+/* Lines are done by a warp or a block each if there are enough of them or they are short; all else by
  * columns, whose rows are divided among blocks. */
 bool by_lines(const reduction &of)
 {
@@ -39,12 +65,12 @@ bool by_lines(const reduction &of)
 
 /* ---- what is accumulated: double of floating-point elements, int64 of others ---- */
 
-struct floats {
+template <class T> struct reals_of_type {
     typedef double A;
-    const float *x;
+    const T *x;
     __device__ double get(int64_t i) const
     {
-        return x[i];
+        return wide(x[i]);
     }
 };
 struct any_reals {
@@ -81,9 +107,9 @@ struct extreme {
     }
 };
 
-template <class X, class OP> struct accumulation {
+template <class X, class OP, class PLACES> struct accumulation {
     typedef typename X::A state;
-    reduction of;
+    PLACES kept, reduced;
     X x;
     OP op;
     state first;
@@ -95,21 +121,9 @@ template <class X, class OP> struct accumulation {
     {
         return first;
     }
-    __device__ state element(int64_t r, int64_t base) const
-    {
-        int64_t at[1];
-        of.reduced.find(r, at);
-        return x.get(base + at[0]);
-    }
-    __device__ int64_t base_of(int64_t o) const
-    {
-        int64_t at[1];
-        of.kept.find(o, at);
-        return at[0];
-    }
     __device__ void add(state &value, int64_t row, int64_t column) const
     {
-        value = op.join(value, element(row, base_of(column)));
+        value = op.join(value, x.get(kept.place(column) + reduced.place(row)));
     }
     __device__ void join(state &value, const state &later) const
     {
@@ -135,9 +149,10 @@ template <class X, class OP> struct accumulation {
     template <int L> __device__ void run(line at) const
     {
         state value = first;
-        int64_t base = base_of(at.row);
+        const int64_t begin = kept.place(at.row);
+        ISO_UNROLL(PLACES::AT_ONCE)
         for (int64_t r = member<L>(); r < at.count; r += L)
-            value = op.join(value, element(r, base));
+            value = op.join(value, x.get(begin + reduced.place(r)));
         value = iso_cuda::join<L>(value, op);
         if (member<L>() == 0)
             finish(at.row, value);
@@ -152,31 +167,48 @@ size_t reduction_scratch(const iso_kernel_call *call)
                : columns_scratch<double>(of.reduced.count, of.kept.count); /* int64_t has this size */
 }
 
+/* A block does a long line, and each of a few. */
+template <class F> void reduce_lines(const iso_kernel_call *call, const lines &of, F f)
+{
+    if (of.count >= LONG_LINE || (of.count >= BLOCK && of.outer <= BLOCKS_OF_COLUMNS))
+        launch_lines<BLOCK>(call->stream, of, f);
+    else
+        launch_lines<WARP>(call->stream, of, f);
+}
+
+template <class X, class OP, class PLACES>
+void reduce_places(const iso_kernel_call *call, const reduction &of, const accumulation<X, OP, PLACES> &f)
+{
+    if (by_lines(of))
+        reduce_lines(call, {of.kept.count, of.reduced.count, 1}, f);
+    else
+        for_columns<PLACES::AT_ONCE>(call, of.reduced.count, of.kept.count, f);
+}
+
 template <class X, class OP>
 void reduce(const iso_kernel_call *call, X x, OP op, typename X::A first, double scale)
 {
-    reduction of = reduction_of(call);
+    const reduction of = reduction_of(call);
     const iso_array &y = call->out[0];
-    accumulation<X, OP> f = {of, x, op, first, y.data, y.dtype, scale};
-    lines rows = {of.kept.count, of.reduced.count, 1};
-    if (!by_lines(of))
-        for_columns(call, of.reduced.count, of.kept.count, f);
-    else if (rows.count < LONG_LINE)
-        launch_lines<WARP>(call->stream, rows, f);
+    if (of.kept.rank <= 1 && of.reduced.rank <= 1)
+        reduce_places<X, OP, one_dimension>(
+            call, of,
+            {dimension_of(of.kept), dimension_of(of.reduced), x, op, first, y.data, y.dtype, scale});
     else
-        launch_lines<BLOCK>(call->stream, rows, f);
+        reduce_places<X, OP, many_dimensions>(
+            call, of, {{of.kept}, {of.reduced}, x, op, first, y.data, y.dtype, scale});
 }
 
 void run_sum(const iso_kernel_call *call)
 {
-    double scale = static_cast<const iso_reduce_attrs *>(call->attrs)->scale;
     const iso_array &x = call->in[0];
-    if (x.dtype == ISO_F32)
-        reduce(call, floats{static_cast<const float *>(x.data)}, sum_of(), 0, scale);
-    else if (iso_dtype_is_float(x.dtype))
-        reduce(call, any_reals{reals_of(x)}, sum_of(), 0, scale);
-    else
+    if (!iso_dtype_is_float(x.dtype))
         reduce(call, integers{x.data, x.dtype}, sum_of(), 0, 1);
+    with_float(x.dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        reduce(call, reals_of_type<T>{static_cast<const T *>(call->in[0].data)}, sum_of(), 0,
+               static_cast<const iso_reduce_attrs *>(call->attrs)->scale);
+    });
 }
 
 /* The least or the greatest value of a type of integers: of no elements. */
