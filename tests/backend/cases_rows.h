@@ -196,7 +196,8 @@ static bool embedding(trial *t, int index)
 {
     static const iso_dtype types[] = {ISO_I32, ISO_U8, ISO_I64, ISO_F32};
     static const int64_t shapes[][4] = {
-        {10, 7, 3, 5}, {40, 1, 1, 1}, {100, 32, 40, 9}, {9, 4, 0, 3}, {3, 600, 70, 9}};
+        {10, 7, 3, 5},   {40, 1, 1, 1},     {100, 32, 40, 9}, {9, 4, 0, 3},
+        {3, 600, 70, 9}, {8449, 1, 100, 3}, {2, 1, 900, 3}}; /* many rows; long lists of many indices */
     if (index == 2 * 4 * (int)(sizeof shapes / sizeof *shapes))
         return false;
     const int64_t *n = shapes[index / 8];
@@ -207,7 +208,7 @@ static bool embedding(trial *t, int index)
     iso_dtype type = types[index / 2 % 4];
     if (!gradient || added)
         input(t, ISO_F32, -1, 1, DIMS(rows, n[1]));
-    input(t, type, 0, (double)n[0], DIMS(n[2], n[3]));
+    input(t, type, 0, type == ISO_U8 ? fmin((double)n[0], UINT8_MAX) : (double)n[0], DIMS(n[2], n[3]));
     if (gradient)
         input(t, ISO_F32, -1, 1, DIMS(n[2], n[3], n[1]));
     output(t, ISO_F32, 3, (int64_t[]){n[2], n[3], n[1]});

@@ -36,23 +36,37 @@ void run_look_up(const iso_kernel_call *call)
 
 /* ---- the gradient ----
  * The indices are sorted by counting, so that each row of the table adds what it gets in the order of the
- * indices. In scratch memory: where the list of each row of the table begins; where it is filled; the lists. */
+ * indices. A thread sorts a short list; a block makes a long one in order. */
 
+enum { MOST_SORTED = 64 /* indices of a short list */, SCAN = 1024 /* threads */, ROWS_OF_A_THREAD = 4 };
+enum { INDICES_OF_A_THREAD = 8 };
+const int64_t MOST_LONG_BLOCKS = 1024;
+
+/* In scratch memory, for `rows` rows of the table and n indices. */
 struct sort_memory {
-    int32_t *begin, *fill, *list;
+    int32_t *row;       /* [n] the row that each index names; -1: none of this part */
+    int32_t *list;      /* [n] */
+    int32_t *begin;     /* [rows + 1] where the list of each row begins */
+    int32_t *fill;      /* [rows] where it is filled */
+    int32_t *long_rows; /* [1] how many lists are long, */
+    int32_t *long_row;  /* [n / (MOST_SORTED + 1)] and their rows, in any order */
 };
 
-sort_memory memory_of(const iso_kernel_call *call)
+int64_t most_long_rows(int64_t n)
 {
-    int64_t rows = call->out[0].dim[0];
-    int32_t *first = static_cast<int32_t *>(call->scratch);
-    return {first, first + rows + 1, first + 2 * rows + 2};
+    return n / (MOST_SORTED + 1);
+}
+
+sort_memory memory_of(void *scratch, int64_t rows, int64_t n)
+{
+    int32_t *row = static_cast<int32_t *>(scratch), *begin = row + 2 * n, *fill = begin + rows + 1;
+    return {row, row + n, begin, fill, fill + rows, fill + rows + 1};
 }
 
 size_t sort_bytes(const iso_kernel_call *call, int input)
 {
-    return static_cast<size_t>(2 * call->out[0].dim[0] + 2 + iso_array_count(&call->in[input])) *
-           sizeof(int32_t);
+    const int64_t rows = call->out[0].dim[0], n = iso_array_count(&call->in[input]);
+    return static_cast<size_t>(2 * n + 2 * rows + 2 + most_long_rows(n)) * sizeof(int32_t);
 }
 
 size_t gradient_scratch(const iso_kernel_call *call)
@@ -77,59 +91,80 @@ struct clear {
 struct count_rows {
     indices index;
     part table;
-    int32_t *count;
+    sort_memory m;
     __device__ void operator()(int64_t i) const
     {
         int64_t row = index.get(i);
         if (row < 0)
             index.raise(i);
         row -= table.first;
-        if (row >= 0 && row < table.rows)
-            atomicAdd(&count[row], 1);
+        const bool here = row >= 0 && row < table.rows;
+        m.row[i] = here ? static_cast<int32_t>(row) : -1;
+        if (here)
+            atomicAdd(&m.fill[row], 1);
     }
 };
 
-/* One block: begin[row] is the sum of the counts before; fill becomes the same. */
-__global__ void __launch_bounds__(BLOCK) add_up(int64_t rows, int32_t *begin, int32_t *fill)
+/* The sum of `value` in the threads of the block before this one; all: in all of them. */
+template <int THREADS> __device__ int32_t sum_before(int32_t value, int32_t &all)
 {
-    __shared__ int32_t part[BLOCK];
-    const int own = static_cast<int>(threadIdx.x);
-    const int64_t each = (rows + BLOCK - 1) / BLOCK, first = own * each;
-    const int64_t end = first + each < rows ? first + each : rows;
-    int32_t sum = 0;
-    for (int64_t i = first; i < end; i++)
-        sum += fill[i];
-    part[own] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int i = 0; i < own; i++)
-        sum += part[i];
-    for (int64_t i = first; i < end; i++) {
-        int32_t count = fill[i];
-        begin[i] = fill[i] = sum;
-        sum += count;
+    __shared__ int32_t part[THREADS / WARP];
+    const int lane = static_cast<int>(threadIdx.x) % WARP, warp = static_cast<int>(threadIdx.x) / WARP;
+    int32_t sum = value, before = 0;
+    for (int distance = 1; distance < WARP; distance *= 2) {
+        int32_t other = __shfl_sync(0xffffffffu, sum, lane - distance);
+        sum += lane >= distance ? other : 0;
     }
-    if (own == BLOCK - 1)
-        begin[rows] = sum;
+    __syncthreads(); /* `part` of the call before has been read */
+    if (lane == WARP - 1)
+        part[warp] = sum;
+    __syncthreads();
+    all = 0;
+    for (int i = 0; i < THREADS / WARP; i++) {
+        before += i < warp ? part[i] : 0;
+        all += part[i];
+    }
+    return before + sum - value;
 }
 
-/* The numbers of the indices that name a row, in any order. */
+/* One block: begin[row] is the sum of the counts before; fill becomes the same. Finds the long lists. */
+__global__ void __launch_bounds__(SCAN) add_up(int64_t rows, sort_memory m)
+{
+    int32_t before = 0;
+    for (int64_t tile = 0; tile < rows; tile += SCAN * ROWS_OF_A_THREAD) {
+        const int64_t first = tile + static_cast<int64_t>(threadIdx.x) * ROWS_OF_A_THREAD;
+        int32_t count[ROWS_OF_A_THREAD], own = 0, all;
+        for (int k = 0; k < ROWS_OF_A_THREAD; k++) {
+            count[k] = first + k < rows ? m.fill[first + k] : 0;
+            own += count[k];
+        }
+        int32_t sum = before + sum_before<SCAN>(own, all);
+        for (int k = 0; k < ROWS_OF_A_THREAD && first + k < rows; k++) {
+            m.begin[first + k] = m.fill[first + k] = sum;
+            sum += count[k];
+            if (count[k] > MOST_SORTED)
+                m.long_row[atomicAdd(m.long_rows, 1)] = static_cast<int32_t>(first + k);
+        }
+        before += all;
+    }
+    if (threadIdx.x == 0)
+        m.begin[rows] = before;
+}
+
+/* The numbers of the indices that name a row, in any order: the short lists. */
 struct make_lists {
-    indices index;
-    part table;
-    int32_t *fill, *list;
+    sort_memory m;
     __device__ void operator()(int64_t i) const
     {
-        int64_t row = index.get(i) - table.first;
-        if (index.get(i) >= 0 && row >= 0 && row < table.rows)
-            list[atomicAdd(&fill[row], 1)] = static_cast<int32_t>(i);
+        const int32_t row = m.row[i];
+        if (row >= 0 && m.begin[row + 1] - m.begin[row] <= MOST_SORTED)
+            m.list[atomicAdd(&m.fill[row], 1)] = static_cast<int32_t>(i);
     }
 };
 
-/* Sorts a row's list, as a heap. */
+/* Sorts a row's short list, as a heap. */
 struct sort_lists {
-    const int32_t *begin;
-    int32_t *list;
+    sort_memory m;
     __device__ static void sink(int32_t *heap, int32_t at, int32_t count)
     {
         for (int32_t child; (child = 2 * at + 1) < count; at = child) {
@@ -143,7 +178,9 @@ struct sort_lists {
     }
     __device__ void operator()(int64_t row) const
     {
-        int32_t *heap = list + begin[row], count = begin[row + 1] - begin[row];
+        int32_t *heap = m.list + m.begin[row], count = m.begin[row + 1] - m.begin[row];
+        if (count > MOST_SORTED)
+            return;
         for (int32_t i = count / 2 - 1; i >= 0; i--)
             sink(heap, i, count);
         for (int32_t i = count - 1; i > 0; i--) {
@@ -155,36 +192,61 @@ struct sort_lists {
     }
 };
 
+/* A block for each long list: it reads all rows in order, and keeps the numbers of the indices that name its own. */
+__global__ void __launch_bounds__(BLOCK) make_long_lists(int64_t n, sort_memory m)
+{
+    for (int64_t k = blockIdx.x; k < *m.long_rows; k += gridDim.x) {
+        const int32_t row = m.long_row[k];
+        int32_t at = m.begin[row];
+        for (int64_t tile = 0; tile < n; tile += BLOCK * INDICES_OF_A_THREAD) {
+            const int64_t first = tile + static_cast<int64_t>(threadIdx.x) * INDICES_OF_A_THREAD;
+            int32_t named[INDICES_OF_A_THREAD], own = 0, all;
+            for (int i = 0; i < INDICES_OF_A_THREAD; i++)
+                named[i] = first + i < n ? m.row[first + i] : -1;
+            for (int i = 0; i < INDICES_OF_A_THREAD; i++)
+                own += named[i] == row;
+            int32_t to = at + sum_before<BLOCK>(own, all);
+            for (int i = 0; i < INDICES_OF_A_THREAD; i++)
+                if (named[i] == row)
+                    m.list[to++] = static_cast<int32_t>(first + i);
+            at += all;
+        }
+    }
+}
+
+template <class C>
+__device__ C sum_of_list(const sort_memory &m, int64_t row, const reals &dy, int64_t columns, int64_t column)
+{
+    C sum = 0;
+    ISO_UNROLL(8)
+    for (int32_t i = m.begin[row]; i < m.begin[row + 1]; i++)
+        sum += dy.get<C>(m.list[i] * columns + column);
+    return sum;
+}
+
 template <class C> struct add_rows {
-    const int32_t *begin, *list;
+    sort_memory m;
     int64_t columns;
     reals dy, dtable;
     __device__ void operator()(int64_t number) const
     {
         int64_t row = number / columns, column = number - row * columns;
-        C sum = 0;
-        for (int32_t i = begin[row]; i < begin[row + 1]; i++)
-            sum += dy.get<C>(list[i] * columns + column);
-        dtable.put(number, sum);
+        dtable.put(number, sum_of_list<C>(m, row, dy, columns, column));
     }
 };
 
 /* The same for the rows that are touched, by the first index of each. */
 template <class C> struct add_touched {
-    indices index;
-    const int32_t *begin, *list;
-    part table;
+    sort_memory m;
+    int64_t columns;
     reals dy, dtable;
     __device__ void operator()(int64_t number) const
     {
-        int64_t i = number / table.columns, column = number - i * table.columns;
-        int64_t row = index.get(i) < 0 ? -1 : index.get(i) - table.first;
-        if (row < 0 || row >= table.rows || list[begin[row]] != static_cast<int32_t>(i))
+        int64_t i = number / columns, column = number - i * columns, row = m.row[i];
+        if (row < 0 || m.list[m.begin[row]] != static_cast<int32_t>(i))
             return;
-        C sum = 0;
-        for (int32_t k = begin[row]; k < begin[row + 1]; k++)
-            sum += dy.get<C>(list[k] * table.columns + column);
-        dtable.put(row * table.columns + column, dtable.get<C>(row * table.columns + column) + sum);
+        int64_t at = row * columns + column;
+        dtable.put(at, dtable.get<C>(at) + sum_of_list<C>(m, row, dy, columns, column));
     }
 };
 
@@ -204,41 +266,43 @@ part part_of(const iso_array &table)
 /* Lists, for each row of the table, the elements of input `input` that name it, in order. */
 sort_memory sort_indices(const iso_kernel_call *call, int input)
 {
-    const int64_t n = iso_array_count(&call->in[input]);
-    part table = part_of(call->out[0]);
-    indices index = indices_of(call, input, static_cast<const iso_embedding_attrs *>(call->attrs)->rows);
-    sort_memory m = memory_of(call);
-    for_each(call->stream, table.rows, clear{m.fill});
-    for_each(call->stream, n, count_rows{index, table, m.fill});
-    launch(add_up, 1, BLOCK, 0, iso_cuda_stream_of(call->stream), table.rows, m.begin, m.fill);
-    for_each(call->stream, n, make_lists{index, table, m.fill, m.list});
-    for_each(call->stream, table.rows, sort_lists{m.begin, m.list});
+    const int64_t n = iso_array_count(&call->in[input]), most_long = most_long_rows(n);
+    const part table = part_of(call->out[0]);
+    const sort_memory m = memory_of(call->scratch, table.rows, n);
+    const cudaStream_t stream = iso_cuda_stream_of(call->stream);
+    for_each(call->stream, table.rows + 1, clear{m.fill}); /* and long_rows, which follows */
+    for_each(call->stream, n,
+             count_rows{indices_of(call, input, static_cast<const iso_embedding_attrs *>(call->attrs)->rows),
+                        table, m});
+    launch(add_up, 1, SCAN, 0, stream, table.rows, m);
+    for_each(call->stream, n, make_lists{m});
+    for_each(call->stream, table.rows, sort_lists{m});
+    launch(make_long_lists,
+           static_cast<unsigned>(most_long < MOST_LONG_BLOCKS ? most_long : MOST_LONG_BLOCKS), BLOCK, 0,
+           stream, n, m);
     return m;
 }
 
 void run_gradient(const iso_kernel_call *call)
 {
     const iso_array &dtable = call->out[0];
-    part table = part_of(dtable);
-    sort_memory m = sort_indices(call, 0);
+    const sort_memory m = sort_indices(call, 0);
     with_compute(dtable.dtype, [=](auto zero) {
-        for_each(call->stream, iso_array_count(&call->out[0]),
-                 add_rows<decltype(zero)>{m.begin, m.list, table.columns, reals_of(call->in[1]),
-                                          reals_of(call->out[0])});
+        for_each(
+            call->stream, iso_array_count(&call->out[0]),
+            add_rows<decltype(zero)>{m, call->out[0].dim[1], reals_of(call->in[1]), reals_of(call->out[0])});
     });
 }
 
 void run_added_gradient(const iso_kernel_call *call)
 {
     const iso_array &base = call->in[0], &dtable = call->out[0];
-    part table = part_of(dtable);
-    indices index = indices_of(call, 1, static_cast<const iso_embedding_attrs *>(call->attrs)->rows);
-    sort_memory m = sort_indices(call, 1);
+    const sort_memory m = sort_indices(call, 1);
     if (base.data != dtable.data)
         for_each(call->stream, iso_array_count(&dtable), copy{reals_of(base), reals_of(dtable)});
     with_compute(dtable.dtype, [=](auto zero) {
         for_each(call->stream, iso_array_count(&call->in[2]),
-                 add_touched<decltype(zero)>{index, m.begin, m.list, table, reals_of(call->in[2]),
+                 add_touched<decltype(zero)>{m, call->out[0].dim[1], reals_of(call->in[2]),
                                              reals_of(call->out[0])});
     });
 }
