@@ -267,6 +267,48 @@ START_TEST(updates_have_the_bits_of_the_reference)
 }
 END_TEST
 
+static iso_rates_call rates_call(const iso_optimizer *optimizer)
+{
+    return (iso_rates_call){
+        .rule = iso_optimizer_rule_find(optimizer->rule), .optimizer = optimizer, .dtype = ISO_F32};
+}
+
+/* The host computes them when the stream comes to it. */
+START_TEST(rates_that_are_queued_do_not_change_those_before)
+{
+    enum { QUEUED = 20 };
+    const iso_optimizer optimizers[] = {iso_sgd(.momentum = 0.9), iso_adam()};
+    const int64_t iteration = 3;
+    const double rate = 0.5;
+    iso_rates want[2] = {0};
+    void *memory = NULL;
+    area_used = 0;
+    good(gpu->device(0)->allocate_pinned(gpu->device(0), QUEUED * sizeof(iso_rates), "a test", &memory));
+    iso_rates *there = on_device(want, sizeof *want), *got = memory;
+    void *iteration_there = on_device(&iteration, sizeof iteration),
+         *rate_there = on_device(&rate, sizeof rate);
+    for (int i = 0; i < QUEUED; i++) {
+        iso_rates_call call = rates_call(&optimizers[i % 2]);
+        call.iteration = iteration_there, call.rate = rate_there, call.rates = there;
+        gpu->prepare(&call, stream);
+        gpu->device(0)->copy(stream, &got[i], there, sizeof *there);
+    }
+    good(gpu->device(0)->wait(stream));
+    for (int i = 0; i < 2; i++) {
+        iso_rates_call call = rates_call(&optimizers[i]);
+        call.iteration = &iteration, call.rate = &rate, call.rates = &want[i];
+        iso_backend_reference()->prepare(&call, NULL);
+    }
+    for (int i = 0; i < QUEUED; i++)
+        ck_assert_msg(memcmp(&want[i % 2], &got[i], sizeof *got) == 0, "the rates of call %d are not its own",
+                      i);
+    back(NULL, there, 0);
+    back(NULL, iteration_there, 0);
+    back(NULL, rate_there, 0);
+    gpu->device(0)->release_pinned(gpu->device(0), memory);
+}
+END_TEST
+
 static void check_sums(iso_dtype dtype, int64_t n)
 {
     enum { N = 5000 };
@@ -339,6 +381,7 @@ int main(void)
                    ? RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device)
                    : RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device, faults_are_the_first,
                                updates_have_the_bits_of_the_reference,
+                               rates_that_are_queued_do_not_change_those_before,
                                sums_and_maxima_have_the_bits_of_the_reference);
     gpu->device(0)->release(gpu->device(0), area);
     gpu->device(0)->destroy_stream(stream);

@@ -7,7 +7,8 @@
 #include "runtime/backend/cuda/step_end.h"
 #include "runtime/base/memory.h"
 
-/* Pinned memory for one of a slot's rates. The addresses in `call` are its own. */
+/* Pinned memory for one of a slot's rates. The addresses in `call` are its own. A call stays as it is, since the host
+ * may compute the rates of an earlier step while those of the next are queued. */
 typedef struct iso_cuda_rates_room {
     iso_rates_call call;
     int64_t iteration;
@@ -25,6 +26,10 @@ static iso_status make_room(iso_cuda_queue *stream, const iso_rates_call *call, 
     if (status != ISO_OK)
         return status;
     room *fresh = memory;
+    fresh->call = *call;
+    fresh->call.iteration = &fresh->iteration;
+    fresh->call.rate = &fresh->rate;
+    fresh->call.rates = &fresh->rates;
     fresh->of = call->rates;
     fresh->next = stream->rooms;
     stream->rooms = fresh;
@@ -32,10 +37,16 @@ static iso_status make_room(iso_cuda_queue *stream, const iso_rates_call *call, 
     return ISO_OK;
 }
 
+static bool is_of(const room *r, const iso_rates_call *call)
+{
+    return r->of == call->rates && r->call.rule == call->rule && r->call.optimizer == call->optimizer &&
+           r->call.dtype == call->dtype;
+}
+
 static room *find_room(iso_cuda_queue *stream, const iso_rates_call *call)
 {
     room *r = stream->rooms;
-    while (r && r->of != call->rates)
+    while (r && !is_of(r, call))
         r = r->next;
     return r;
 }
@@ -64,10 +75,6 @@ void iso_cuda_prepare(const iso_rates_call *call, iso_stream *of)
         return;
     }
     iso_cuda_use(of);
-    r->call = *call;
-    r->call.iteration = &r->iteration;
-    r->call.rate = &r->rate;
-    r->call.rates = &r->rates;
     device->copy(of, &r->iteration, call->iteration, sizeof r->iteration);
     device->copy(of, &r->rate, call->rate, sizeof r->rate);
     iso_cuda_keep(of, cudaLaunchHostFunc(stream->cuda, compute, r));
