@@ -213,11 +213,15 @@ static iso_status open_root(const char *path, const iso_backend_tuning *tuning, 
     return status == ISO_OK ? check_machine(path, tuning, *root) : status;
 }
 
-static iso_status measure_one(const iso_backend_tuning *tuning, const char *op, iso_stream *stream,
+static iso_status measure_one(const iso_backend_tuning *tuning, const char *op, const iso_device *device,
                               json_t *ops)
 {
     iso_tuning_result tuned;
-    iso_status status = tuning->measure(op, stream, &tuned);
+    iso_stream *stream = NULL;
+    iso_status status = device->create_stream(device, &stream);
+    if (status == ISO_OK)
+        status = tuning->measure(op, stream, &tuned);
+    device->destroy_stream(stream);
     if (status != ISO_OK)
         return status;
     json_t *entry = json_object();
@@ -243,7 +247,7 @@ static iso_status open_file(iso_context *ctx, const iso_backend_tuning *tuning, 
 /* Rank 0 measures op after op. After each of them the ranks agree, also on whether a request to stop has come to any
  * of them: then `rest` ops are left. Collective. */
 static iso_status measure_all(iso_context *ctx, const iso_backend_tuning *tuning, char *lines,
-                              iso_stream *stream, json_t *ops, int *count, int *rest)
+                              const iso_device *device, json_t *ops, int *count, int *rest)
 {
     char *after = NULL;
     *count = *rest = 0;
@@ -253,7 +257,7 @@ static iso_status measure_all(iso_context *ctx, const iso_backend_tuning *tuning
             continue;
         }
         iso_status status =
-            iso_agree(ctx, iso_rank(ctx) == 0 ? measure_one(tuning, line, stream, ops) : ISO_OK);
+            iso_agree(ctx, iso_rank(ctx) == 0 ? measure_one(tuning, line, device, ops) : ISO_OK);
         if (status == ISO_OK)
             status = iso_stop_agree(ctx);
         if (status != ISO_OK)
@@ -285,7 +289,7 @@ static iso_status write_file(const char *path, json_t *root, int count, int rest
 
 /* Gives the ops of these lines a choice, and the file. */
 static iso_status choose_all(iso_context *ctx, const iso_backend_tuning *tuning, char *lines,
-                             iso_stream *stream)
+                             const iso_device *device)
 {
     const char *path = iso_tuning_file(ctx);
     json_t *root = NULL;
@@ -295,7 +299,7 @@ static iso_status choose_all(iso_context *ctx, const iso_backend_tuning *tuning,
     int count, rest;
     iso_status status = ISO_OK;
     ISO_TRY(open_file(ctx, tuning, &root));
-    ISO_TRY(measure_all(ctx, tuning, lines, stream, json_object_get(root, "ops"), &count, &rest));
+    ISO_TRY(measure_all(ctx, tuning, lines, device, json_object_get(root, "ops"), &count, &rest));
     if (iso_rank(ctx) == 0) {
         status = write_file(path, root, count, rest, &written);
         text = status == ISO_OK ? iso_strdup(written.data) : NULL;
@@ -313,7 +317,7 @@ done:
 }
 
 /* Gives the ops that are open on any rank a choice. */
-static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning, iso_stream *stream)
+static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning, const iso_device *device)
 {
     iso_text open = {0};
     char *lines = NULL;
@@ -323,17 +327,17 @@ static iso_status choose_open(iso_context *ctx, const iso_backend_tuning *tuning
         goto done;
     lines = iso_strdup(iso_text_get(&open));
     ISO_TRY(iso_agree(ctx, lines ? ISO_OK : iso_no_memory("the ops of --tune")));
-    ISO_TRY(choose_all(ctx, tuning, lines, stream));
+    ISO_TRY(choose_all(ctx, tuning, lines, device));
 done:
     iso_text_free(&open);
     iso_free(lines);
     return status;
 }
 
-iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream)
+iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, const iso_device *device)
 {
     iso_status status = ISO_OK;
     if (iso_tuning_file(ctx))
-        status = choose_open(ctx, backend->tuning, stream);
+        status = choose_open(ctx, backend->tuning, device);
     return status == ISO_OK ? iso_tuning_choices_agree(ctx, backend->tuning) : status;
 }

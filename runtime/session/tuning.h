@@ -17,11 +17,11 @@ bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend);
  * warning if the backend has no choices. Collective. */
 iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend);
 /* Rank 0 measures the ops that kernels were found for on any rank since, and that have no choice, on a stream of
- * its own, and adds them to the file; all ranks use the choices. To be called when the kernels of a plan are
- * known, and before they run, with choices only. ISO_IO: the file cannot be written. ISO_INVALID: ranks do an op in
- * different ways, which the message names. ISO_INTERRUPTED: a request to stop came (iso_stop_on_signals) before all
- * ops were measured; the file has the choices so far. Collective. */
-iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, iso_stream *stream);
+ * its own of the device, and adds them to the file; all ranks use the choices. To be called when the kernels of a
+ * plan are known, and before they run, with choices only. ISO_IO: the file cannot be written. ISO_INVALID: ranks do
+ * an op in different ways, which the message names. ISO_INTERRUPTED: a request to stop came (iso_stop_on_signals)
+ * before all ops were measured; the file has the choices so far. Collective. */
+iso_status iso_tuning_complete(iso_context *ctx, const iso_backend *backend, const iso_device *device);
 
 #ifdef __cplusplus
 }

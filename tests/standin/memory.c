@@ -11,7 +11,7 @@
 
 #include "tests/standin/standin.h"
 
-enum { PAGE = 4096, ALIGN = 256, READ_PAST = 64, MOST = 4096, BLOCK = 2 << 20 };
+enum { PAGE = 4096, ALIGN = 256, READ_PAST = 64, MOST = 1 << 14, BLOCK = 2 << 20 };
 
 /* What a process opens of another one: the memory that begins with the first allocation of a block. */
 typedef struct ipc_handle {

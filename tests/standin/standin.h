@@ -14,8 +14,9 @@
  *                          CUDA_VISIBLE_DEVICES chooses among these GPUs, as CUDA's programming guide says: indexes,
  *                          and UUIDs ("GPU-" and the beginning of one, whose first byte is the number of the GPU
  *                          among the host's); the first entry that names no GPU ends the list
- *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel that touches memory of another without peer access ends
- *                          the process; 2: peer access is granted, but not given, which shows kernels that use it
+ *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel, copy or fill that touches memory of another without peer
+ *                          access ends the process; 2: peer access is granted, but not given, which shows kernels
+ *                          that use it
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)

@@ -509,6 +509,15 @@ typedef struct copy {
     void *staged; /* what a copy from memory that is not pinned has read at once; NULL: `from` */
 } copy;
 
+/* A stream copies and fills what its own GPU reaches. */
+static void check_reach(cudaStream_t stream, const void *memory)
+{
+    int gpu = standin_memory_gpu(memory);
+    if (gpu >= 0 && !standin_reaches(stream->gpu, gpu))
+        standin_stop("a stream of GPU %d copies or fills memory of GPU %d, which it does not reach",
+                     stream->gpu, gpu);
+}
+
 static void run_copy(void *argument)
 {
     const copy *c = argument;
@@ -535,6 +544,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
         return standin_error(cudaErrorInvalidMemcpyDirection);
     if (bytes == 0)
         return cudaSuccess;
+    check_reach(stream, to);
+    check_reach(stream, from);
     bool captured = stream && stream->graph;
     if (to_device != from_device && standin_number("STANDIN_COPIES", 0))
         standin_note("cudaMemcpyAsync %s %zu", to_device ? "in" : "out", bytes);
@@ -567,5 +578,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     STANDIN_ENTER();
     if (standin_kind_of(to, bytes) == STANDIN_PAGEABLE && bytes > 0)
         return standin_error(cudaErrorInvalidValue);
-    return bytes == 0 ? cudaSuccess : standin_enqueue(stream, &work, &(fill){to, value, bytes}, sizeof(fill));
+    if (bytes == 0)
+        return cudaSuccess;
+    check_reach(stream, to);
+    return standin_enqueue(stream, &work, &(fill){to, value, bytes}, sizeof(fill));
 }

@@ -348,6 +348,18 @@ static int scale_of_no_peer(void)
     return scale_of(true);
 }
 
+static int fill_of_another(void)
+{
+    pipeline p;
+    cudaStream_t other = NULL;
+    set("STANDIN_GPUS", 2);
+    make(&p, 1);
+    cudaSetDevice(1);
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaMemsetAsync(p.batch, 0, 4, other);
+    return 0;
+}
+
 /* Work on a stream of GPU 0 while GPU 1 is the thread's. */
 static int use_the_wrong_gpu(void)
 {
@@ -457,6 +469,7 @@ END_TEST
 START_TEST(gpus_are_told_apart)
 {
     ends_with(scale_of_another, SIGSEGV, "closed memory of GPU 0 was touched at byte 0 of 4000");
+    ends_with(fill_of_another, SIGABRT, "a stream of GPU 1 copies or fills memory of GPU 0");
     exits_with(scale_of_a_peer, 5);
     exits_with(scale_of_no_peer, 4);
     exits_with(use_the_wrong_gpu, 7);

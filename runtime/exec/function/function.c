@@ -281,7 +281,7 @@ static iso_status tune(const iso_runtime *runtime, const iso_executable *executa
     if (!iso_tuning_is_on(runtime->ctx, runtime->backend))
         return ISO_OK;
     iso_executable_scratch(runtime, executable);
-    return iso_tuning_complete(runtime->ctx, runtime->backend, runtime->stream);
+    return iso_tuning_complete(runtime->ctx, runtime->backend, runtime->device);
 }
 
 static iso_status make_plan(iso_function *function, int64_t rows, iso_executable **out)
@@ -653,6 +653,11 @@ int iso_function_part_count(const iso_function *function)
     return function->stepped ? function->program->n_outputs * function->runtime->n_locals : 0;
 }
 
+static iso_stream *stream_of_part(const iso_function *function, int index)
+{
+    return function->runtime->locals[index % function->runtime->n_locals].stream;
+}
+
 static iso_status map_parts(iso_function *function)
 {
     iso_status status = ISO_OK;
@@ -660,7 +665,7 @@ static iso_status map_parts(iso_function *function)
         iso_output_part part = part_in_memory(function, i);
         size_t bytes = (size_t)iso_box_count(&part.box) * iso_dtype_size(part.dtype);
         if (part.data)
-            ISO_TRY(iso_map(function->runtime->stream, part.data, bytes, &function->part[i]));
+            ISO_TRY(iso_map(stream_of_part(function, i), part.data, bytes, &function->part[i]));
     }
 done:
     return status;
@@ -705,8 +710,9 @@ static iso_status read_output(const iso_function *function, const iso_executable
         memset(out, 0, (size_t)count * sizeof *out);
         return ISO_OK;
     }
-    iso_status status = iso_map(runtime->stream, iso_executable_value(runtime, executable, 0, value),
-                                (size_t)count * iso_dtype_size(dtype), &mapping);
+    iso_status status =
+        iso_map(runtime->locals[0].stream, iso_executable_value(runtime, executable, 0, value),
+                (size_t)count * iso_dtype_size(dtype), &mapping);
     if (status != ISO_OK)
         return status;
     for (int64_t i = 0; i < count; i++)

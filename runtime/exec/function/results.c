@@ -65,7 +65,6 @@ iso_step_results *iso_results_next(iso_async_steps *steps)
 
 /* ---- reading ---- */
 
-/* Makes work that the host queues later on the runtime's own stream wait for the step. */
 void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results)
 {
     const iso_device *device = runtime->device;
@@ -81,8 +80,7 @@ void iso_results_queue(const iso_runtime *runtime, const iso_program *program, i
         iso_local_slot *slot = &runtime->locals[l];
         if (results->faults) /* the kernels of the next step may raise others before the host reads these */
             device->copy(slot->stream, &results->faults[l], slot->kernel_fault, offsetof(iso_fault, text));
-        device->record(results->ended[l], runtime->locals[l].stream);
-        device->await(runtime->stream, results->ended[l]);
+        device->record(results->ended[l], slot->stream);
     }
 }
 

@@ -213,8 +213,6 @@ static void runtime_destroy(iso_runtime *runtime)
     }
     for (int t = 0; runtime->scratch && t < runtime->n_scratch; t++)
         device_of_scratch(runtime, t)->release(device_of_scratch(runtime, t), runtime->scratch[t]);
-    if (runtime->device)
-        runtime->device->destroy_stream(runtime->stream);
     iso_fabric_destroy(runtime->fabric);
     iso_distribution_destroy(runtime->own_distribution);
     iso_free(runtime->locals);
@@ -236,7 +234,6 @@ static void runtime_destroy(iso_runtime *runtime)
 static iso_status make_slots(iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(runtime->device->create_stream(runtime->device, &runtime->stream));
     runtime->stream_of_slot = iso_new((size_t)runtime->mesh->n_slots * sizeof *runtime->stream_of_slot);
     if (!runtime->stream_of_slot)
         return iso_no_memory("the streams of %d slots", runtime->mesh->n_slots);
@@ -337,8 +334,8 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
     iso_box box = iso_runtime_variable_box(runtime, variable, slot);
     size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
     void *memory = iso_runtime_variable(runtime, variable, slot);
-    return write ? iso_map_to_write(runtime->stream, memory, bytes, mapping)
-                 : iso_map(runtime->stream, memory, bytes, mapping);
+    iso_stream *stream = runtime->stream_of_slot[slot];
+    return write ? iso_map_to_write(stream, memory, bytes, mapping) : iso_map(stream, memory, bytes, mapping);
 }
 
 bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot)
@@ -465,7 +462,7 @@ static iso_status runtime_grow(const iso_device *device, void **memory, size_t b
 
 iso_status iso_runtime_finish(const iso_runtime *runtime)
 {
-    iso_status status = runtime->stream ? runtime->device->wait(runtime->stream) : ISO_OK;
+    iso_status status = ISO_OK;
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
         iso_stream *stream = runtime->locals[i].stream;
         iso_status one = stream ? runtime->device->wait(stream) : ISO_OK;

@@ -33,7 +33,7 @@ typedef struct iso_local_slot {
     int thread;
     const iso_device *device;
     void *arena;        /* large enough for the largest plan */
-    iso_stream *stream; /* its copies and fills in steps */
+    iso_stream *stream; /* its work in steps, and the host's copies and fills of its memory */
     double flops;
     double taken;            /* bytes that it read from other slots for fused products */
     iso_step_info *info;     /* of the running step, in the device's memory */
@@ -82,7 +82,6 @@ typedef struct iso_runtime {
     iso_fabric *fabric;
     const iso_backend *backend;
     const iso_device *device; /* of the first slot; all are of its kind */
-    iso_stream *stream;       /* for copies of the host's between steps, of all slots' memory */
     iso_site site;
     iso_thread_pool *pool;
     int n_threads;
@@ -173,8 +172,6 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
 /* Agrees on the status of copies from the slots' memory. Needs no exchange if the copies cannot fail, because the
  * host may access the memory. Collective. */
 iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status);
-/* The stream of shards: NULL if the host may access the slots' memory. */
-iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime);
 bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot);
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot);
 iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable *variable, int slot);

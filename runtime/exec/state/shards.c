@@ -19,9 +19,10 @@ enum {
     SMALL = 16 << 10,      /* fewer bytes are not divided */
 };
 
-iso_stream *iso_runtime_shard_stream(const iso_runtime *runtime)
+/* NULL if the host may access the slot's memory. */
+static iso_stream *shard_stream(const iso_runtime *runtime, int slot)
 {
-    return runtime->device->host_access ? NULL : runtime->stream;
+    return runtime->device->host_access ? NULL : runtime->stream_of_slot[slot];
 }
 
 static iso_status add_shard(iso_state_shards *shards, iso_state_shard fresh)
@@ -138,7 +139,7 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
                              .shape = variable->shape,
                              .box = *box,
                              .data = iso_runtime_variable(runtime, variable, slot),
-                             .stream = iso_runtime_shard_stream(runtime),
+                             .stream = shard_stream(runtime, slot),
                              .copies = h->domains,
                              .copy = h->before,
                              .domain = h->own};
@@ -250,7 +251,7 @@ static iso_status shards_add_state(const iso_runtime *runtime, const iso_bucket 
                                       .begin = from - member->offset,
                                       .count = to - from,
                                       .data = data + (size_t)(from - begin) * iso_dtype_size(bucket->dtype),
-                                      .stream = iso_runtime_shard_stream(runtime),
+                                      .stream = shard_stream(runtime, slot),
                                       .writer = true,
                                       .copies = 1}));
     }

@@ -250,7 +250,7 @@ static iso_status copy_outputs(call *c, const iso_executable *executable, iso_va
         for (int l = 0; l < runtime->n_locals; l++) {
             iso_box box = iso_value_local_box(c->output[o], l);
             size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(of->tensor->dtype);
-            ISO_TRY(iso_device_read(runtime->stream, c->output[o]->part[l],
+            ISO_TRY(iso_device_read(runtime->locals[l].stream, c->output[o]->part[l],
                                     iso_executable_value(runtime, executable, l, number), bytes));
         }
     }

@@ -18,10 +18,10 @@ static iso_status copy_variable(const iso_runtime *runtime, const iso_variable *
         iso_box box = iso_value_local_box(value, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
         const void *from = iso_runtime_variable(runtime, variable, site->slot[l]);
-        runtime->device->copy(runtime->stream, value->part[l], from, bytes);
+        runtime->device->copy(runtime->stream_of_slot[site->slot[l]], value->part[l], from, bytes);
     }
     *out = value;
-    return runtime->device->wait(runtime->stream);
+    return iso_runtime_finish(runtime);
 }
 
 iso_status iso_variable_read_value(iso_variable *variable, iso_value **out)
@@ -85,11 +85,11 @@ iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
         iso_box box = iso_value_local_box(from, l);
         size_t bytes = (size_t)iso_box_count(&box) * iso_dtype_size(variable->dtype);
         if (iso_runtime_first_in_domain(runtime, variable, slot))
-            runtime->device->copy(runtime->stream, iso_runtime_variable(runtime, variable, slot),
-                                  from->part[l], bytes);
+            runtime->device->copy(runtime->stream_of_slot[slot],
+                                  iso_runtime_variable(runtime, variable, slot), from->part[l], bytes);
     }
     /* no rank runs a step before all have written */
-    ISO_TRY(iso_agree(runtime->ctx, runtime->device->wait(runtime->stream)));
+    ISO_TRY(iso_agree(runtime->ctx, iso_runtime_finish(runtime)));
 done:
     iso_value_destroy(resharded);
     return status;
