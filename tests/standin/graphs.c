@@ -7,6 +7,7 @@
 struct CUgraphExec_st {
     standin_node *nodes;
     int n_nodes;
+    int launched; /* and not done */
 };
 
 void standin_set_nodes(int **nodes, int *n_nodes, const int *from, int n_from)
@@ -197,12 +198,13 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
-    cudaError_t error = cudaDeviceSynchronize();
     pthread_mutex_lock(&standin_lock);
+    if (exec->launched > 0)
+        standin_stop("a graph is destroyed that was launched and is not done");
     free_nodes(exec->nodes, exec->n_nodes);
     free(exec);
     pthread_mutex_unlock(&standin_lock);
-    return error;
+    return standin_enter(__func__);
 }
 
 /* ---- launches ---- */
@@ -245,11 +247,17 @@ static void run_graph(void *argument)
         done[node] = true;
     }
     free(done);
+    pthread_mutex_lock(&standin_lock);
+    of->exec->launched--;
+    pthread_mutex_unlock(&standin_lock);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     static const standin_work work = {.run = run_graph, .what = "a graph"};
     STANDIN_ENTER();
+    pthread_mutex_lock(&standin_lock);
+    exec->launched++;
+    pthread_mutex_unlock(&standin_lock);
     return standin_enqueue(stream, &work, &(launched){exec, stream}, sizeof(launched));
 }

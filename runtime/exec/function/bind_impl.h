@@ -118,8 +118,8 @@ size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *
 /* Fills in all addresses after memory has moved, also those of the exchanges, and makes the sequences. */
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable);
 /* Makes the sequences of a local slot's instructions, whose addresses are filled in, and captures them if the plan
- * has been run before. timer: records the begin and end of each instruction from its first moment on; NULL: they
- * are not timed. */
+ * has been run before. Those that it replaces are done (iso_runtime_finish). timer: records the begin and end of
+ * each instruction from its first moment on; NULL: they are not timed. */
 iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *executable, int local,
                                    iso_device_timer *timer);
 /* Captures the sequences of a local slot (iso_backend.capture). */

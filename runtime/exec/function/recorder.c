@@ -89,12 +89,14 @@ bool iso_recorder_marks(const iso_recorder *recorder)
            recorder->detail == ISO_TRACE_INSTRUCTIONS;
 }
 
-/* Makes the sequences anew, with marks or without. */
+/* Makes the sequences anew, with marks or without, when those of the step before are done. */
 static iso_status make_sequences(iso_recorder *recorder, iso_runtime *runtime, iso_executable *executable,
                                  bool marked)
 {
-    iso_status status = ISO_OK;
-    for (int l = 0; iso_recorder_marks(recorder) && l < runtime->n_locals && status == ISO_OK; l++)
+    if (!iso_recorder_marks(recorder))
+        return ISO_OK;
+    iso_status status = iso_runtime_finish(runtime);
+    for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++)
         status = iso_executable_sequence(runtime, executable, l, marked ? recorder->slot[l].timer : NULL);
     return status;
 }
