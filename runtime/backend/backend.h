@@ -170,7 +170,7 @@ typedef struct iso_backend {
     void (*optimize)(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
                      iso_stream *stream);
     size_t table_entry; /* bytes of a run in an iso_optimizer_table; 0: there is none */
-    /* faults: as in iso_optimizer_call. */
+    /* Within the device's memory, or to pinned memory. faults: as in iso_optimizer_call. */
     void (*copy_bytes)(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
     /* *out = host, plus 1 if there is a fault. */
     void (*count_fault)(const iso_fault *fault, double host, double *out, iso_stream *stream);

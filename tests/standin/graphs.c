@@ -72,6 +72,7 @@ cudaError_t standin_load(cudaStream_t stream, uint64_t kernel)
 {
     cudaError_t error = cudaSuccess;
     pthread_mutex_lock(&standin_lock);
+    stream->computes = true;
     if (!is_loaded(stream, kernel)) {
         if (stream->graph)
             error = standin_refuse_capture();

@@ -20,7 +20,8 @@
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
- *   STANDIN_STALL=N        one of 16 works begins so many microseconds late (0): others come far ahead of its stream
+ *   STANDIN_STALL=N        one of 16 works, and each function of the host, begins so many microseconds late (0):
+ *                          others come far ahead of its stream
  *   STANDIN_SEED=N         for delays and orders (1)
  *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
  *                          F may be `kernel`: kernel number N fails while it runs; `cudaEventInterprocess`:
@@ -33,7 +34,8 @@
  *   STANDIN_LACKS=N        cuDNN refuses its engine number N
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
- *   STANDIN_COPIES=1       and each copy between the host and a GPU: "cudaMemcpyAsync in|out BYTES"
+ *   STANDIN_COPIES=1       and each copy between the host and a GPU: "cudaMemcpyAsync in|out BYTES", and each
+ *                          function of the host: "cudaLaunchHostFunc among|beside kernels" of its stream
  *   STANDIN_WAITED=FILE    each wait of the host for a stream adds a line to it
  *   STANDIN_NCCL_FOLDER=D  where the ranks of NCCL's communicators share a file (/dev/shm) */
 #ifndef ISO_TESTS_STANDIN_H

@@ -490,6 +490,7 @@ typedef struct host_call {
 static void run_host(void *argument)
 {
     const host_call *call = argument;
+    usleep((useconds_t)standin_number("STANDIN_STALL", 0));
     call->function(call->data);
 }
 
@@ -497,6 +498,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 {
     static const standin_work work = {.run = run_host, .what = "a host function"};
     STANDIN_ENTER();
+    if (standin_number("STANDIN_COPIES", 0))
+        standin_note("cudaLaunchHostFunc %s kernels", stream->computes ? "among" : "beside");
     return standin_enqueue(stream, &work, &(host_call){function, data}, sizeof(host_call));
 }
 

@@ -38,9 +38,9 @@ struct CUstream_st {
     uint64_t random;
     standin_queued *first, *last;
     uint64_t pushed, finished; /* items, since the stream began */
-    bool ended;
-    cudaGraph_t graph; /* NULL: not captured */
-    int *tail;         /* the nodes that what is captured next waits for */
+    bool ended, computes;      /* computes: kernels were queued on it */
+    cudaGraph_t graph;         /* NULL: not captured */
+    int *tail;                 /* the nodes that what is captured next waits for */
     int n_tail;
     cudaStream_t next; /* of all streams */
 };

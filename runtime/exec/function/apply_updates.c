@@ -24,7 +24,7 @@ void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, c
                                  .iteration = scalar(runtime, apply->inputs[2], slot->slot),
                                  .rate = scalar(runtime, apply->inputs[3], slot->slot),
                                  .rates = rates};
-    runtime->backend->prepare(&call, slot->stream);
+    runtime->backend->prepare(&call, slot->side);
 }
 
 typedef struct updater {

@@ -141,8 +141,8 @@ void iso_executable_bind_updates(const iso_runtime *runtime, iso_executable *exe
 
 /* apply_updates.c: the optimizer's part of a step for one local slot, between begin and end of the last exchange
  * and those of the buckets. */
-/* Queues the computation of the slot's rates for one kind of bucket from iteration and learning rate. Must be called
- * before the step changes anything. */
+/* Queues, on the slot's side stream, the computation of its rates for one kind of bucket from iteration and learning
+ * rate. Must be called before the step changes anything. */
 void iso_updates_prepare(const iso_runtime *runtime, const iso_bucket *bucket, const iso_bucket_state *state,
                          const iso_program *program, int local, iso_rates *rates);
 /* Queues the update of the slot's part of every bucket. */

@@ -65,22 +65,36 @@ iso_step_results *iso_results_next(iso_async_steps *steps)
 
 /* ---- reading ---- */
 
-void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results)
+enum { MOST_RESULTS = ISO_MAX_FUNCTION_OUTPUTS + 2 };
+
+/* Lists the copies of the total and of scalar outputs, which are those of slot 0. Returns their number. */
+static int list_step(const iso_runtime *runtime, const iso_program *program, iso_step_results *results,
+                     iso_bytes_copy *list)
 {
-    const iso_device *device = runtime->device;
-    iso_stream *stream = runtime->locals[0].stream;
+    int count = 0;
+    list[count++] = (iso_bytes_copy){results->executable->slot[0].fault_total, &results->memory->total,
+                                     sizeof results->memory->total};
     for (int i = 0; results->scalars && i < program->n_outputs; i++) {
         int value = program->output_value[i];
-        device->copy(stream, &results->memory->output[i],
-                     iso_executable_value(runtime, results->executable, 0, value),
-                     iso_dtype_size(program->values[value].tensor->dtype));
+        list[count++] = (iso_bytes_copy){iso_executable_value(runtime, results->executable, 0, value),
+                                         &results->memory->output[i],
+                                         iso_dtype_size(program->values[value].tensor->dtype)};
     }
-    device->copy(stream, &results->memory->total, results->executable->slot[0].fault_total, sizeof(double));
+    return count;
+}
+
+/* A kernel writes the results of a slot to pinned memory. */
+void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results)
+{
     for (int l = 0; l < runtime->n_locals; l++) {
+        iso_bytes_copy list[MOST_RESULTS];
+        int count = l == 0 ? list_step(runtime, program, results, list) : 0;
         iso_local_slot *slot = &runtime->locals[l];
         if (results->faults) /* the kernels of the next step may raise others before the host reads these */
-            device->copy(slot->stream, &results->faults[l], slot->kernel_fault, offsetof(iso_fault, text));
-        device->record(results->ended[l], slot->stream);
+            list[count++] =
+                (iso_bytes_copy){slot->kernel_fault, &results->faults[l], offsetof(iso_fault, text)};
+        runtime->backend->copy_bytes(list, count, NULL, slot->stream);
+        runtime->device->record(results->ended[l], slot->stream);
     }
 }
 
@@ -147,12 +161,8 @@ iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_r
 iso_status iso_results_clear_faults(const iso_runtime *runtime)
 {
     const char zero = 0;
-    iso_status status = ISO_OK;
-    for (int l = 0; l < runtime->n_locals; l++) {
-        iso_stream *stream = runtime->locals[l].stream;
-        runtime->device->fill(stream, runtime->locals[l].kernel_fault, &zero, 1, sizeof(iso_fault));
-        iso_status one = runtime->device->wait(stream);
-        status = status == ISO_OK ? one : status;
-    }
-    return status;
+    for (int l = 0; l < runtime->n_locals; l++)
+        runtime->device->fill(runtime->locals[l].stream, runtime->locals[l].kernel_fault, &zero, 1,
+                              sizeof(iso_fault));
+    return iso_runtime_finish(runtime);
 }

@@ -172,10 +172,24 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
 
 /* ---- the begin and end of a step ---- */
 
+/* The rates depend on variables alone. On a GPU the host computes them, while the slot's instructions go on. */
+static void begin_rates(const step *s, int local)
+{
+    const iso_plan *plan = s->executable->plan;
+    iso_local_slot *slot = &s->runtime->locals[local];
+    slot->device->record(slot->begun, slot->stream);
+    slot->device->await(slot->side, slot->begun);
+    for (int k = 0; k < plan->buckets->kinds; k++)
+        iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
+                            plan->program, local, &s->executable->slot[local].rates[k]);
+    slot->device->record(slot->prepared, slot->side);
+}
+
 static void begin_slot(const step *s, int local)
 {
     iso_local_slot *slot = &s->runtime->locals[local];
     slot->stream->device->copy(slot->stream, slot->info, s->info, sizeof *s->info);
+    begin_rates(s, local);
 }
 
 /* After the faults are counted, an error is reported when the ranks agree next. */
@@ -207,10 +221,18 @@ static bool waits_for_queued(const step *s, const iso_exchange *exchange)
     return !device->host_access && (!device->gather || iso_exchange_is_active(exchange));
 }
 
+/* The first error of what the slot has queued, as far as it is known; or after a wait. */
+static iso_status queued_status(const iso_local_slot *slot, bool wait)
+{
+    const iso_device *device = slot->device;
+    iso_status status = wait ? device->wait(slot->stream) : device->check(slot->stream);
+    return status == ISO_OK ? device->check(slot->side) : status;
+}
+
 /* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
 static void tell_failed(const step *s, iso_local_slot *slot)
 {
-    iso_status status = slot->stream->device->check(slot->stream);
+    iso_status status = queued_status(slot, false);
     if (status == ISO_OK)
         return;
     step_raise(slot, status);
@@ -227,9 +249,7 @@ static void prepare_end(const step *s, int local)
     const iso_slot_plan *sp = &s->executable->slot[local];
     iso_local_slot *slot = sp->local;
     backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
-    for (int k = 0; k < plan->buckets->kinds; k++)
-        iso_updates_prepare(s->runtime, &plan->buckets->buckets[k], &s->function->updates->state[k],
-                            plan->program, local, &sp->rates[k]);
+    slot->device->await(slot->stream, slot->prepared);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
     if ((s->end_is_ordered && s->runtime->site.one_host) || !waits_for_queued(s, plan->epilogue)) {
@@ -237,7 +257,7 @@ static void prepare_end(const step *s, int local)
         return;
     }
     slot->fault_known = iso_fault_raised(&slot->fault);
-    iso_status status = slot->stream->device->wait(slot->stream);
+    iso_status status = queued_status(slot, true);
     if (status == ISO_OK)
         return;
     step_raise(slot, status);

@@ -34,6 +34,8 @@ typedef struct iso_local_slot {
     const iso_device *device;
     void *arena;        /* large enough for the largest plan */
     iso_stream *stream; /* its work in steps, and the host's copies and fills of its memory */
+    iso_stream *side;   /* the rates of a step, which the host computes while the step goes on */
+    iso_device_event *begun, *prepared; /* of the running step: `stream` has begun it, `side` has its rates */
     double flops;
     double taken;            /* bytes that it read from other slots for fused products */
     iso_step_info *info;     /* of the running step, in the device's memory */
