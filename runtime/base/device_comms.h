@@ -43,7 +43,7 @@ typedef struct iso_device_comms {
     iso_status (*join)(const iso_device *device, const unsigned char key[ISO_DEVICE_COMM_KEY], int count,
                        int number, iso_device_comm **comm);
     /* Begins to make the communicator of the members that give the same color, in the order of their numbers. A color
-     * below 0: of none; *made is then NULL. To be tested after `comm`. */
+     * below 0: of none; *made is then NULL. To be tested after `comm`, and aborted before it. */
     iso_status (*split)(iso_device_comm *comm, int color, iso_device_comm **made);
     /* *begun: what was asked for last has been done or is queued on its streams. ISO_FAILED, with the library's text:
      * the communicator has failed, and what is queued may never end before abort. */

@@ -195,7 +195,7 @@ static ncclResult_t join(ncclComm_t comm)
     if (atomic_fetch_add(&comm->segment->joined, 1) + 1 == comm->count)
         remove_segment(comm);
     while (atomic_load(&comm->segment->joined) < comm->count) {
-        if (atomic_load(&comm->aborted)) {
+        if (atomic_load(comm->parent ? &comm->parent->aborted : &comm->aborted)) {
             remove_segment(comm);
             return ncclInternalError;
         }
@@ -296,6 +296,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 /* ---- splits ---- */
 
+/* `made` is the library's until its thread has ended, also of a member without a color. */
 typedef struct split {
     ncclComm_t parent, *made;
     int color, key;
@@ -313,9 +314,9 @@ static bool wait_for_splits(const struct ncclComm *parent)
     return true;
 }
 
-static ncclResult_t join_child(const split *s)
+static ncclComm_t make_child(const split *s)
 {
-    const struct ncclComm *parent = s->parent;
+    ncclComm_t parent = s->parent, child;
     char name[STANDIN_SEGMENT_NAME + 40];
     int rank = 0, count = 0;
     for (int r = 0; r < parent->count; r++) {
@@ -324,34 +325,41 @@ static ncclResult_t join_child(const split *s)
         rank += color == s->color && (key < s->key || (key == s->key && r < parent->rank));
     }
     snprintf(name, sizeof name, "%s.%llu.%d", parent->name, (unsigned long long)parent->splits, s->color);
-    ncclComm_t child = make_comm(rank, count, parent->gpu, s->blocking, name);
-    ncclResult_t result = join(child);
-    atomic_store(&child->state, (int)result);
-    standin_note("nccl split rank %d of %d", rank, count);
-    if (result == ncclSuccess)
-        *s->made = child;
-    else
-        drop(child);
-    return result;
+    child = make_comm(rank, count, parent->gpu, s->blocking, name);
+    child->parent = parent;
+    return child;
 }
 
-/* The pointer to the new communicator is set when it is complete. */
+/* The last that the thread does: also without a color, where it is NULL, and after an error. */
+static void give(const split *s, ncclComm_t child)
+{
+    if (*s->made)
+        standin_stop("NCCL: the place of a new communicator was written before its split was complete");
+    *s->made = child;
+}
+
 static void *run_split(void *argument)
 {
     split *s = argument;
-    ncclComm_t parent = s->parent;
+    ncclComm_t parent = s->parent, child = NULL;
     delay(parent);
     parent->segment->rank[parent->rank].color = s->color;
     parent->segment->rank[parent->rank].key = s->key;
     atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
-    ncclResult_t result = !wait_for_splits(parent)         ? ncclInternalError
-                          : s->color == NCCL_SPLIT_NOCOLOR ? ncclSuccess
-                                                           : join_child(s);
+    ncclResult_t result = wait_for_splits(parent) ? ncclSuccess : ncclInternalError;
+    if (s->color != NCCL_SPLIT_NOCOLOR) {
+        child = make_child(s);
+        result = result == ncclSuccess ? join(child) : result;
+        child->parent = NULL;
+        atomic_store(&child->state, (int)result);
+        standin_note("nccl split rank %d of %d", child->rank, child->count);
+    }
     /* nobody may split again before all have read the colors */
     if (result == ncclSuccess) {
         atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
         wait_for_splits(parent);
     }
+    give(s, child);
     end_progress(parent, result);
     free(s);
     return NULL;

@@ -16,7 +16,9 @@ static iso_status open_library(void)
 
 #if ISO_WITH_NCCL
 struct iso_device_comm {
-    ncclComm_t comm; /* of a split: NULL until it is complete */
+    ncclComm_t comm;         /* of a split: NULL until it is complete */
+    iso_device_comm *parent; /* whose thread may still write `comm`; NULL: none */
+    ncclComm_t none;         /* what that thread writes for a split that makes no communicator here */
     int gpu;
 };
 
@@ -73,13 +75,22 @@ static iso_status make_key(unsigned char key[ISO_DEVICE_COMM_KEY])
     return status;
 }
 
+/* A split that is under way ends with its parent, which joins the thread that writes `comm`. */
+static void end(iso_device_comm *comm)
+{
+    if (comm->parent)
+        end(comm->parent);
+    iso_cuda_enter(comm->gpu);
+    if (comm->comm)
+        iso_cuda_call.ncclCommAbort(comm->comm);
+    comm->comm = NULL;
+}
+
 static void abort_comm(iso_device_comm *comm)
 {
     if (!comm)
         return;
-    iso_cuda_enter(comm->gpu);
-    if (comm->comm)
-        iso_cuda_call.ncclCommAbort(comm->comm);
+    end(comm);
     iso_free(comm);
 }
 
@@ -108,15 +119,14 @@ static iso_status join(const iso_device *device, const unsigned char key[ISO_DEV
 static iso_status split(iso_device_comm *comm, int color, iso_device_comm **out)
 {
     iso_device_comm *fresh = color < 0 ? NULL : iso_new(sizeof *fresh);
-    ncclComm_t none;
     if (color >= 0 && !fresh)
         return iso_no_memory("a communicator of GPUs");
     if (fresh)
-        fresh->gpu = comm->gpu;
+        *fresh = (iso_device_comm){.parent = comm, .gpu = comm->gpu};
     iso_cuda_enter(comm->gpu);
     iso_status status =
         status_of(iso_cuda_call.ncclCommSplit(comm->comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, 0,
-                                              fresh ? &fresh->comm : &none, NULL),
+                                              fresh ? &fresh->comm : &comm->none, NULL),
                   comm->comm, "a communicator cannot be split");
     if (status == ISO_OK)
         *out = fresh;
@@ -133,6 +143,8 @@ static iso_status test(iso_device_comm *comm, bool *begun)
         return iso_error(ISO_FAILED, "NCCL: a communicator that was split is incomplete");
     ncclResult_t asked = iso_cuda_call.ncclCommGetAsyncError(comm->comm, &state);
     *begun = asked == ncclSuccess && state == ncclSuccess;
+    if (*begun)
+        comm->parent = NULL;
     return status_of(asked != ncclSuccess ? asked : state, comm->comm, "the communicator has failed");
 }
 
