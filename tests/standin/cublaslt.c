@@ -72,7 +72,8 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
-    REFUSE_IF(standin_enter(__func__) != cudaSuccess, CUBLAS_STATUS_NOT_INITIALIZED);
+    REFUSE_IF(standin_enter(__func__) != cudaSuccess || standin_context(standin_gpu()) != cudaSuccess,
+              CUBLAS_STATUS_NOT_INITIALIZED);
     struct cublasLtContext *fresh = malloc(sizeof *fresh);
     REFUSE_IF(!fresh, CUBLAS_STATUS_ALLOC_FAILED);
     *fresh = (struct cublasLtContext){MAGIC, standin_gpu()};

@@ -44,7 +44,8 @@ const char *cudnnGetErrorString(cudnnStatus_t status)
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 {
-    REFUSE_IF(ordered(__func__) != CUDNN_STATUS_SUCCESS || standin_enter("cudnnCreate") != cudaSuccess,
+    REFUSE_IF(ordered(__func__) != CUDNN_STATUS_SUCCESS || standin_enter("cudnnCreate") != cudaSuccess ||
+                  standin_context(standin_gpu()) != cudaSuccess,
               CUDNN_STATUS_NOT_INITIALIZED);
     struct cudnnContext *fresh = calloc(1, sizeof *fresh);
     REFUSE_IF(!fresh, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);

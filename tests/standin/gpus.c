@@ -1,9 +1,13 @@
 /* GPUs, the driver, and errors. */
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "tests/standin/standin.h"
 
@@ -57,6 +61,8 @@ static const struct {
     {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
      "CUDA driver version is insufficient for CUDA runtime version"},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorDevicesUnavailable, "cudaErrorDevicesUnavailable",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
@@ -155,6 +161,32 @@ size_t standin_total_bytes(void)
     return (size_t)standin_number("STANDIN_MEGABYTES", 256) << 20;
 }
 
+/* Locks the file of a GPU in a folder until the process ends. */
+static bool take_alone(const char *folder, int gpu)
+{
+    char path[500];
+    snprintf(path, sizeof path, "%s/gpu.%d", folder, standin_number_on_host(gpu));
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        standin_stop("%s cannot be made", path);
+    bool taken = flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (!taken)
+        close(file);
+    return taken;
+}
+
+cudaError_t standin_context(int gpu)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool has[STANDIN_MOST_GPUS];
+    const char *exclusive = getenv("STANDIN_EXCLUSIVE");
+    pthread_mutex_lock(&lock);
+    has[gpu] = has[gpu] || !exclusive || take_alone(exclusive, gpu);
+    bool made = has[gpu];
+    pthread_mutex_unlock(&lock);
+    return standin_error(made ? cudaSuccess : cudaErrorDevicesUnavailable);
+}
+
 /* As in CUDA 13, nothing is written in case of an error. */
 cudaError_t cudaGetDeviceCount(int *gpus)
 {
@@ -177,8 +209,8 @@ cudaError_t cudaSetDevice(int gpu)
     STANDIN_ENTER();
     if (gpu < 0 || gpu >= standin_gpus())
         return standin_error(cudaErrorInvalidDevice);
-    current = gpu;
-    return cudaSuccess;
+    current = gpu; /* also if its context cannot be made */
+    return standin_context(gpu);
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
@@ -212,15 +244,16 @@ cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
         return standin_error(cudaErrorInvalidDevice);
     if (!standin_peers())
         return standin_error(cudaErrorPeerAccessUnsupported);
-    if (standin_number("STANDIN_PEERS", 0) == 2)
-        return cudaSuccess;
+    cudaError_t error = standin_context(other);
+    if (error != cudaSuccess || standin_number("STANDIN_PEERS", 0) == 2)
+        return error;
     return standin_error(atomic_exchange(&enabled[current][other], true) ? cudaErrorPeerAccessAlreadyEnabled
                                                                          : cudaSuccess);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     *total = standin_total_bytes();
     *free_bytes = *total - standin_used_bytes(current);
     return cudaSuccess;

@@ -184,7 +184,7 @@ static void map_twice(allocation *a, int file, size_t at, size_t bytes)
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     pthread_once(&once, begin_reports);
     pthread_mutex_lock(&lock);
     int gpu = standin_gpu();
@@ -258,7 +258,7 @@ static allocation *find_opened(const ipc_handle *handle)
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
     (void)flags;
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     ipc_handle of;
     char path[64];
     memcpy(&of, &handle, sizeof of);
@@ -321,7 +321,7 @@ static void remove_pinned(void *memory, bool registered)
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     void *fresh = aligned_alloc(PAGE, (bytes + PAGE) / PAGE * PAGE);
     if (!fresh)
         return standin_error(cudaErrorMemoryAllocation);
@@ -343,7 +343,7 @@ cudaError_t cudaFreeHost(void *memory)
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     add_pinned(memory, bytes, true);
     return cudaSuccess;
 }

@@ -17,6 +17,8 @@
  *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel, copy or fill that touches memory of another without peer
  *                          access ends the process; 2: peer access is granted, but not given, which shows kernels
  *                          that use it
+ *   STANDIN_EXCLUSIVE=D    the mode "exclusive process": a GPU takes the context of one process; D: a folder where
+ *                          processes lock a file for each GPU
  *   STANDIN_MEGABYTES=N    the memory of each (256)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
@@ -75,6 +77,14 @@ cudaError_t standin_enter(const char *function);
         if (injected_ != cudaSuccess)                                                                        \
             return injected_;                                                                                \
     } while (0)
+/* The same for a call that makes the context of the thread's GPU. */
+#define STANDIN_ENTER_GPU()                                                                                  \
+    do {                                                                                                     \
+        STANDIN_ENTER();                                                                                     \
+        cudaError_t context_ = standin_context(standin_gpu());                                               \
+        if (context_ != cudaSuccess)                                                                         \
+            return context_;                                                                                 \
+    } while (0)
 /* Returns a library's status. */
 #define REFUSE_IF(condition, status)                                                                         \
     do {                                                                                                     \
@@ -91,6 +101,8 @@ int standin_gpus(void);
 int standin_number_on_host(int gpu);
 bool standin_sees(int number_on_host);
 void standin_uuid(int gpu, unsigned char uuid[STANDIN_UUID]);
+/* To be called where CUDA makes the GPU's context, if this process has none there. */
+cudaError_t standin_context(int gpu);
 
 /* ---- memory ---- */
 

@@ -151,7 +151,7 @@ static void *serve(void *argument)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     static uint64_t created;
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     cudaStream_t fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return standin_error(cudaErrorMemoryAllocation);
@@ -225,7 +225,7 @@ static void share(cudaEvent_t event, int file)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     *event = calloc(1, sizeof **event);
     if (!*event)
         return standin_error(cudaErrorMemoryAllocation);
@@ -274,7 +274,7 @@ cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t even
 
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
 {
-    STANDIN_ENTER();
+    STANDIN_ENTER_GPU();
     event_handle of;
     char path[64];
     memcpy(&of, &handle, sizeof of);

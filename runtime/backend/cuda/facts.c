@@ -67,13 +67,15 @@ static cudaError_t describe(int index, bool free_memory, iso_cuda_gpu *gpu)
                                                            : cudaMemGetInfo(&gpu->free_bytes, &total);
 }
 
+/* Without free_memory no GPU gets a context: it would take half a gigabyte, and a GPU of the mode "exclusive process"
+ * refuses those of all processes but one. */
 static cudaError_t describe_all(bool free_memory, iso_cuda_facts *facts)
 {
     int current = 0;
     cudaError_t error = cudaGetDevice(&current);
     for (int i = 0; i < facts->n_gpus && error == cudaSuccess; i++)
         error = describe(i, free_memory, &facts->gpu[i]);
-    cudaError_t back = cudaSetDevice(current);
+    cudaError_t back = free_memory ? cudaSetDevice(current) : cudaSuccess;
     return error != cudaSuccess ? error : back;
 }
 
