@@ -144,12 +144,13 @@ typedef struct iso_backend {
     /* The device in whose memory the kernels of slot number `turn` of its host work: the slots take the devices
      * that this process sees in turn. All devices are of one kind. */
     const iso_device *(*device)(int turn);
-    const iso_kernel *(*find)(const char *op, const iso_kernel_call *call); /* NULL: no kernel fits */
+    /* NULL: no kernel fits. If a library fails meanwhile, `sequence` gives its error. */
+    const iso_kernel *(*find)(const char *op, const iso_kernel_call *call);
     /* Whether programs for this backend let kernels round complete sums to bfloat16, instead of a cast that follows:
      * the bits of own kernels are the same, and libraries have more algorithms for such results. */
     bool rounds;
     /* Prepares instructions, in order. `thunks` and what they point to stay where they are, and the addresses in them
-     * stay the same, until `discard`. */
+     * stay the same, until `discard`. ISO_FAILED: a library has failed since kernels were looked for. */
     iso_status (*sequence)(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **sequence);
     /* From now on a launch of the whole sequence is one launch of what is captured here. To be called after the same
      * thunks were launched once: until then libraries may load kernels, which a capture does not allow. Does nothing

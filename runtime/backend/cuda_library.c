@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/backend/backend.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
@@ -28,6 +29,11 @@ static iso_status host_error_prefix(iso_status code, const char *text)
     return iso_error_prefix(code, "%s", text);
 }
 
+static void host_warn(const char *text)
+{
+    iso_warn("%s", text);
+}
+
 static void host_prepare(const struct iso_rates_call *call)
 {
     iso_backend_cpu()->prepare(call, NULL);
@@ -42,6 +48,7 @@ static const iso_cuda_host host = {.error = host_error,
                                    .duplicate = iso_strdup,
                                    .free = iso_free,
                                    .room = iso_memory_room,
+                                   .warn = host_warn,
                                    .prepare = host_prepare};
 
 /* ---- opening ---- */

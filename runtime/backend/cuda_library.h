@@ -28,6 +28,7 @@ typedef struct iso_cuda_host {
     char *(*duplicate)(const char *text);
     void (*free)(void *memory);
     size_t (*room)(const void *memory);
+    void (*warn)(const char *text);
     void (*prepare)(const struct iso_rates_call *call); /* in memory of the host */
 } iso_cuda_host;
 

@@ -72,7 +72,7 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
-    REFUSE_IF(standin_enter(__func__) != cudaSuccess || standin_context(standin_gpu()) != cudaSuccess,
+    REFUSE_IF(standin_ordered(__func__) || standin_enter("cublas") || standin_context(standin_gpu()),
               CUBLAS_STATUS_NOT_INITIALIZED);
     struct cublasLtContext *fresh = malloc(sizeof *fresh);
     REFUSE_IF(!fresh, CUBLAS_STATUS_ALLOC_FAILED);

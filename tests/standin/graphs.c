@@ -135,12 +135,13 @@ static void free_nodes(standin_node *nodes, int n_nodes)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 {
-    STANDIN_ENTER();
+    cudaError_t entered = standin_enter(__func__); /* the capture ends in any case */
     pthread_mutex_lock(&standin_lock);
     cudaGraph_t graph = stream->graph;
     if (!graph || graph->origin != stream)
         standin_stop("the end of a capture that did not begin on this stream");
-    cudaError_t error = graph->broken       ? graph->broken
+    cudaError_t error = entered             ? entered
+                        : graph->broken     ? graph->broken
                         : is_joined(stream) ? cudaSuccess
                                             : cudaErrorStreamCaptureUnjoined;
     for (cudaStream_t s = standin_streams(); s; s = s->next)

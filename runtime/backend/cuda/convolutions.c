@@ -1,12 +1,17 @@
 #include "runtime/backend/cuda/convolutions.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/backend/cuda/convolution_call.h"
+#include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/im2col.h"
 #include "runtime/backend/cuda/list.h"
 #include "runtime/backend/cuda/products.h"
 #include "runtime/backend/cuda/rearrange.h"
+#include "runtime/backend/cuda/refusals.h"
+#include "runtime/base/log.h"
 
 /* ---- by cuDNN ---- */
 
@@ -325,12 +330,44 @@ CONVOLUTIONS(im2col, iso_cuda_im2col_fits, iso_cuda_im2col_scratch, iso_cuda_im2
     KERNEL_OF(conv2d, WAY), KERNEL_OF(conv2d_grad_input, WAY), KERNEL_OF(conv2d_grad_kernel, WAY)
 static const iso_kernel kernels[] = {KERNELS(cublaslt), KERNELS(cudnn), KERNELS(im2col)};
 
+/* "float32 [8, 28, 28, 1]" */
+static void array_text(const iso_array *of, char text[160])
+{
+    char shape[120];
+    iso_shape as = {.rank = of->rank};
+    for (int d = 0; d < of->rank; d++)
+        as.dim[d] = of->dim[d];
+    snprintf(text, 160, "%s %s", iso_dtype_name(of->dtype), iso_shape_text(&as, shape, sizeof shape));
+}
+
+/* The first convolution that cuDNN does not do, though it is in use. */
+static void warn_once(const char *op, const iso_kernel_call *call, const iso_kernel *kernel)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    char x[160], y[160];
+    bool empty = iso_array_count(&call->in[0]) == 0 || iso_array_count(&call->in[1]) == 0;
+    if (empty || !call->stream || !iso_cuda_uses_cudnn() || iso_cuda_has_refusal() ||
+        atomic_flag_test_and_set(&warned))
+        return;
+    array_text(&call->in[0], x);
+    array_text(&call->in[1], y);
+    iso_warn(
+        "%s: cuDNN has no engine for %s of %s and %s: %s, which is slower and has other bits, computes it",
+        iso_cuda_gpu_names(), op, x, y, kernel ? "im2col" : "Isogrid's own kernel");
+}
+
 const iso_kernel *iso_cuda_convolution_kernel(const char *op, const iso_kernel_call *call)
 {
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].op, op) == 0 && kernels[i].fits(call))
-            return &kernels[i];
-    return NULL;
+    const iso_kernel *found = NULL;
+    bool known = false;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels && !found; i++)
+        if (strcmp(kernels[i].op, op) == 0) {
+            known = true;
+            found = kernels[i].fits(call) ? &kernels[i] : NULL;
+        }
+    if (known && (!found || strcmp(found->name, "im2col") == 0))
+        warn_once(op, call, found);
+    return found;
 }
 
 /* ---- fused: the ways of conv2d ---- */

@@ -11,6 +11,7 @@
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/refusals.h"
 #include "runtime/backend/cuda/tuning.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 
 /* NVIDIA recommends 32 MiB on Hopper (cuBLAS 13, "cublasSetWorkspace"); earlier GPUs ask for less. */
@@ -232,42 +233,55 @@ static void take_algorithm(iso_cuda_found_product *f, const candidates *c, const
     }
 }
 
-/* The library's handle for the GPU that the thread has entered. Called with the lock. NULL: there is none. */
-static cublasLtHandle_t handle_here(void)
+/* The library's handle for the GPU that the thread has entered. Called with the lock. */
+static cublasStatus_t find_handle(cublasLtHandle_t *handle)
 {
     int gpu = 0;
-    if (iso_cuda_open_part(ISO_CUDA_CUBLASLT) != ISO_OK || cudaGetDevice(&gpu) != cudaSuccess ||
-        gpu >= ISO_CUDA_GPUS)
-        return NULL;
-    if (!handles[gpu] && iso_cuda_call.cublasLtCreate(&handles[gpu]) != CUBLAS_STATUS_SUCCESS)
+    if (cudaGetDevice(&gpu) != cudaSuccess || gpu >= ISO_CUDA_GPUS)
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    cublasStatus_t status =
+        handles[gpu] ? CUBLAS_STATUS_SUCCESS : iso_cuda_call.cublasLtCreate(&handles[gpu]);
+    if (status != CUBLAS_STATUS_SUCCESS)
         handles[gpu] = NULL;
-    return handles[gpu];
+    *handle = handles[gpu];
+    return status;
 }
 
-/* Makes the descriptors. */
-static candidates find_candidates(iso_cuda_found_product *f)
+/* The library's proposals; none if it says that the product is not supported. */
+static cublasStatus_t propose(iso_cuda_found_product *f, cublasLtHandle_t handle,
+                              cublasLtMatmulPreference_t preference,
+                              cublasLtMatmulHeuristicResult_t proposal[PROPOSALS], int *count)
 {
-    cublasLtHandle_t handle = handle_here();
+    *count = 0;
+    cublasStatus_t status = iso_cuda_call.cublasLtMatmulAlgoGetHeuristic(
+        handle, &f->desc, &f->b, &f->a, &f->c, &f->c, preference, PROPOSALS, proposal, count);
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? CUBLAS_STATUS_SUCCESS : status;
+}
+
+/* Makes the descriptors. Called with the lock. False: the library fails, and the error is kept. */
+static bool find_candidates(iso_cuda_found_product *f, candidates *c)
+{
+    cublasLtHandle_t handle = NULL;
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t proposal[PROPOSALS];
-    candidates c = {.count = 0};
     int count = 0;
-    if (!handle)
-        return c;
-    cublasStatus_t status = make_desc(&f->product, &f->desc);
+    cublasStatus_t status = find_handle(&handle);
+    KEEP(status, make_desc(&f->product, &f->desc));
     KEEP(status, make_layouts(f));
     KEEP(status, make_preference(&f->product, &preference));
-    KEEP(status, iso_cuda_call.cublasLtMatmulAlgoGetHeuristic(handle, &f->desc, &f->b, &f->a, &f->c, &f->c,
-                                                              preference, PROPOSALS, proposal, &count));
+    KEEP(status, propose(f, handle, preference, proposal, &count));
+    c->count = 0;
     for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
         if (proposal[i].state == CUBLAS_STATUS_SUCCESS && proposal[i].workspaceSize <= MOST_WORKSPACE &&
             has_fixed_order(&proposal[i].algo)) {
-            c.number[c.count] = i;
-            c.proposal[c.count++] = proposal[i];
+            c->number[c->count] = i;
+            c->proposal[c->count++] = proposal[i];
         }
     if (preference)
         iso_cuda_call.cublasLtMatmulPreferenceDestroy(preference);
-    return c;
+    if (status != CUBLAS_STATUS_SUCCESS)
+        keep_error(&f->product, status);
+    return status == CUBLAS_STATUS_SUCCESS;
 }
 
 /* ---- ops ---- */
@@ -304,10 +318,24 @@ static bool is_possible(const iso_cuda_product *p)
            (p->out_dtype == p->dtype || (p->dtype == ISO_BF16 && p->out_dtype == ISO_F32));
 }
 
-static void find_algorithm(iso_cuda_found_product *f)
+static void warn_once(const char *product)
+{
+    static bool warned;
+    if (!warned)
+        iso_warn(
+            "%s: cuBLASLt has no algorithm with a fixed order of summation for '%s': slower kernels with "
+            "other bits compute it",
+            iso_cuda_gpu_names(), product);
+    warned = true;
+}
+
+/* Called with the lock. False: the library fails. */
+static bool find_algorithm(iso_cuda_found_product *f)
 {
     char text[ISO_CUDA_WORK], choice[ISO_CUDA_CHOICE];
-    candidates c = find_candidates(f);
+    candidates c;
+    if (!find_candidates(f, &c))
+        return false;
     work_text(&f->product, text);
     bool chosen = iso_cuda_choice_of(text, choice);
     if (chosen)
@@ -317,9 +345,12 @@ static void find_algorithm(iso_cuda_found_product *f)
     take_algorithm(f, &c, NULL);
     if (f->usable)
         iso_cuda_note_op(text);
+    else if (f->product.epilogue == 0) /* else it is done without the epilogue */
+        warn_once(text);
+    return true;
 }
 
-/* Called with the lock. */
+/* Called with the lock. What fails is tried again when it is asked for again. */
 static iso_cuda_found_product *look_up(const iso_cuda_product *product)
 {
     for (iso_cuda_found_product *f = all; f; f = f->next)
@@ -329,7 +360,10 @@ static iso_cuda_found_product *look_up(const iso_cuda_product *product)
     if (!fresh)
         return NULL;
     fresh->product = *product;
-    find_algorithm(fresh);
+    if (!find_algorithm(fresh)) {
+        iso_free(fresh);
+        return NULL;
+    }
     fresh->next = all;
     all = fresh;
     return fresh;
@@ -356,6 +390,8 @@ const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product)
         return NULL;
     if (assumed)
         return assume();
+    if (iso_cuda_open_part(ISO_CUDA_CUBLASLT) != ISO_OK)
+        return NULL;
     product.tf32 = tf32 && product.dtype == ISO_F32;
     pthread_mutex_lock(&lock);
     const iso_cuda_found_product *found = look_up(&product);
@@ -390,9 +426,9 @@ void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_op
     uintptr_t workspace = (uintptr_t)operands->workspace;
     workspace = (workspace + WORKSPACE_MULTIPLE - 1) / WORKSPACE_MULTIPLE * WORKSPACE_MULTIPLE;
     pthread_mutex_lock(&lock);
-    cublasLtHandle_t handle = handle_here();
+    cublasLtHandle_t handle = NULL;
+    cublasStatus_t status = find_handle(&handle);
     pthread_mutex_unlock(&lock);
-    cublasStatus_t status = handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
     if (f.product.epilogue & ISO_CUDA_ADD_BIAS)
         KEEP(status,
              set_desc(&f.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands->bias, sizeof operands->bias));
@@ -415,9 +451,10 @@ bool iso_cuda_product_choose(const char *op, const char *choice)
         work_text(&f->product, text);
         if (!f->usable || strcmp(text, op) != 0)
             continue;
-        candidates c = find_candidates(f);
+        candidates c;
         f->usable = false;
-        take_algorithm(f, &c, choice);
+        if (find_candidates(f, &c))
+            take_algorithm(f, &c, choice);
         chosen = f->usable;
     }
     pthread_mutex_unlock(&lock);
@@ -465,8 +502,9 @@ iso_status iso_cuda_product_measure(const char *op, iso_stream *stream, iso_tuni
     if (status == ISO_OK) {
         t.operands = (iso_cuda_operands){memory, memory + a, memory + a + b, memory + a + b + bias,
                                          memory + a + b + bias + c};
+        candidates found;
         pthread_mutex_lock(&lock);
-        candidates found = find_candidates(&t.found);
+        find_candidates(&t.found, &found);
         pthread_mutex_unlock(&lock);
         time_candidates(&t, &found, tuned);
     }

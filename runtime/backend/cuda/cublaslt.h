@@ -35,7 +35,8 @@ typedef struct iso_cuda_operands {
 typedef struct iso_cuda_found_product iso_cuda_found_product;
 
 /* How cuBLASLt does a product; NULL: it does not (an empty one, types or an epilogue that it lacks, no algorithm for
- * its shapes whose sums have one order), or the library is not in use. */
+ * its shapes whose sums have one order: a warning names the product once), or the library is not in use, or fails:
+ * then an error is kept (refusals.h). */
 const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product);
 /* Lets every possible product be found, but not run, for plans without a GPU. */
 void iso_cuda_assume_products(void);

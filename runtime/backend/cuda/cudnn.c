@@ -145,12 +145,14 @@ static bool read_op(const char *text, iso_cuda_convolution *v)
 
 /* ---- convolutions that were found ---- */
 
-/* The library's handle for the GPU that the thread has entered. Called with the lock. NULL: there is none. */
-static cudnnHandle_t handle_of(int64_t gpu)
+/* The library's handle for the GPU that the thread has entered. Called with the lock. */
+static cudnnStatus_t find_handle(int64_t gpu, cudnnHandle_t *handle)
 {
-    if (!handles[gpu] && iso_cuda_call.cudnnCreate(&handles[gpu]) != CUDNN_STATUS_SUCCESS)
+    cudnnStatus_t status = handles[gpu] ? CUDNN_STATUS_SUCCESS : iso_cuda_call.cudnnCreate(&handles[gpu]);
+    if (status != CUDNN_STATUS_SUCCESS)
         handles[gpu] = NULL;
-    return handles[gpu];
+    *handle = handles[gpu];
+    return status;
 }
 
 static bool take(void *argument, const iso_cudnn_made *made)
@@ -159,29 +161,37 @@ static bool take(void *argument, const iso_cudnn_made *made)
     return true;
 }
 
-/* Makes the plan by the choice, or by the first engine. Called with the lock. */
-static void make(iso_cuda_found_convolution *f, const char *choice)
+/* Makes the plan by the choice, or by the first engine. Called with the lock. False: the library fails, and the error
+ * is kept. */
+static bool make(iso_cuda_found_convolution *f, const char *choice)
 {
-    cudnnHandle_t handle = handle_of(f->convolution.gpu);
-    f->usable = handle && iso_cudnn_make(handle, &f->convolution, choice, take, NULL, &f->made);
+    cudnnHandle_t handle = NULL;
+    cudnnStatus_t status = find_handle(f->convolution.gpu, &handle);
+    f->usable = false;
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = iso_cudnn_make(handle, &f->convolution, choice, take, NULL, &f->made);
+    if (status == CUDNN_STATUS_SUCCESS)
+        f->usable = f->made.plan != NULL;
+    else
+        keep_error(&f->convolution, status);
+    return status == CUDNN_STATUS_SUCCESS;
 }
 
-static void make_fresh(iso_cuda_found_convolution *f)
+static bool make_fresh(iso_cuda_found_convolution *f)
 {
     char text[ISO_CUDA_WORK], choice[ISO_CUDA_CHOICE];
     work_text(&f->convolution, text);
-    bool chosen = iso_cuda_choice_of(text, choice);
-    if (chosen)
-        make(f, choice);
-    if (chosen && !f->usable)
+    bool chosen = iso_cuda_choice_of(text, choice), good = !chosen || make(f, choice);
+    if (good && chosen && !f->usable)
         iso_cuda_forget_choice(text);
-    if (!f->usable)
-        make(f, NULL);
+    if (good && !f->usable)
+        good = make(f, NULL);
     if (f->usable)
         iso_cuda_note_op(text);
+    return good;
 }
 
-/* Called with the lock. */
+/* Called with the lock. What fails is tried again when it is asked for again. */
 static iso_cuda_found_convolution *look_up(const iso_cuda_convolution *convolution)
 {
     for (iso_cuda_found_convolution *f = all; f; f = f->next)
@@ -191,7 +201,10 @@ static iso_cuda_found_convolution *look_up(const iso_cuda_convolution *convoluti
     if (!fresh)
         return NULL;
     fresh->convolution = *convolution;
-    make_fresh(fresh);
+    if (!make_fresh(fresh)) {
+        iso_free(fresh);
+        return NULL;
+    }
     fresh->next = all;
     all = fresh;
     return fresh;
@@ -275,9 +288,8 @@ bool iso_cuda_convolution_choose(const char *op, const char *choice)
             continue;
         iso_cudnn_destroy(&f->made); /* no step has used it */
         any = true;
-        all_usable = iso_cuda_enter((int)f->convolution.gpu) == cudaSuccess && all_usable;
-        make(f, choice);
-        all_usable = all_usable && f->usable;
+        all_usable = iso_cuda_enter((int)f->convolution.gpu) == cudaSuccess && make(f, choice) && f->usable &&
+                     all_usable;
     }
     pthread_mutex_unlock(&lock);
     return any && all_usable;
@@ -314,17 +326,18 @@ static bool time_engine(void *argument, const iso_cudnn_made *made)
     return false;
 }
 
-static iso_status measure_on(const iso_cuda_convolution *v, timed *t)
+static void measure_on(const iso_cuda_convolution *v, timed *t)
 {
     iso_cudnn_made made;
+    cudnnHandle_t handle = NULL;
     pthread_mutex_lock(&lock);
-    cudnnHandle_t handle = handle_of(v->gpu);
+    cudnnStatus_t status = find_handle(v->gpu, &handle);
     pthread_mutex_unlock(&lock);
-    if (!handle)
-        return iso_error(ISO_FAILED, "%s: cuDNN gives no handle", iso_cuda_gpu_names());
     t->found.convolution = *v;
-    iso_cudnn_make(handle, v, NULL, time_engine, t, &made);
-    return ISO_OK;
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = iso_cudnn_make(handle, v, NULL, time_engine, t, &made);
+    if (status != CUDNN_STATUS_SUCCESS)
+        keep_error(v, status);
 }
 
 iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned)
@@ -345,7 +358,7 @@ iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_
     timed t = {.stream = stream, .tuned = tuned};
     t.arrays = (iso_cuda_convolved){memory, memory + x, memory + x + kernel, memory + x + kernel + y, NULL};
     if (status == ISO_OK)
-        status = measure_on(&v, &t);
+        measure_on(&v, &t);
     cudaFree(memory);
     return status;
 }

@@ -37,7 +37,7 @@ typedef struct iso_cuda_found_convolution iso_cuda_found_convolution;
 /* How cuDNN does a convolution on the GPU of a stream (NULL: the GPU that the thread has entered): by the first
  * engine that its heuristics propose whose results are the same each time, whose products and sums are those of
  * the type, and whose workspace is within a bound. NULL: it does not (an empty one, no such engine), or cuDNN is
- * not in use. */
+ * not in use, or fails: then an error is kept (refusals.h). */
 const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution,
                                                             const iso_stream *stream);
 /* Bytes of workspace, whose address may be any multiple of 16. */

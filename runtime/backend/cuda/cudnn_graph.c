@@ -218,6 +218,17 @@ static cudnnStatus_t make_graph(cudnnHandle_t handle, const iso_cuda_convolution
 
 /* ---- engines ---- */
 
+/* Whether the status says that an engine, or all, do not do such a convolution on such a GPU. Some that the library
+ * counts among these say that the installation lacks something. */
+static bool is_unsupported(cudnnStatus_t status)
+{
+    return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED &&
+           status != CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER &&
+           status != CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART &&
+           status != CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING &&
+           status != CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
+}
+
 /* Products and sums of other types than the operands', and transforms that round differently, are not wanted; nor
  * tensor cores for float32, which multiply as TF32. */
 static bool is_wanted(cudnnBackendNumericalNote_t note, const iso_cuda_convolution *v)
@@ -233,17 +244,17 @@ static bool is_wanted(cudnnBackendNumericalNote_t note, const iso_cuda_convoluti
 }
 
 /* Reads the number and the notes of a proposal's engine; false: the engine is not allowed. */
-static bool look_at(cudnnBackendDescriptor_t config, const iso_cuda_convolution *v, int64_t *number)
+static bool look_at(cudnnStatus_t *status, cudnnBackendDescriptor_t config, const iso_cuda_convolution *v,
+                    int64_t *number)
 {
     enum { NOTES = 64 };
     cudnnBackendNumericalNote_t notes[NOTES];
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     int64_t count = 0, one = 0;
-    cudnnBackendDescriptor_t engine = iso_cudnn_create(&status, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    get(&status, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &engine);
-    get(&status, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one, number);
-    get(&status, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, notes);
-    bool allowed = status == CUDNN_STATUS_SUCCESS && count <= NOTES;
+    cudnnBackendDescriptor_t engine = iso_cudnn_create(status, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    get(status, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &engine);
+    get(status, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one, number);
+    get(status, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, notes);
+    bool allowed = *status == CUDNN_STATUS_SUCCESS && count <= NOTES;
     for (int64_t i = 0; allowed && i < count; i++)
         allowed = is_wanted(notes[i], v);
     if (engine)
@@ -252,17 +263,17 @@ static bool look_at(cudnnBackendDescriptor_t config, const iso_cuda_convolution 
 }
 
 /* Makes the plan of an engine. False: the engine refuses it, or needs too much memory. */
-static bool make_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t config, iso_cudnn_made *made)
+static bool make_plan(cudnnStatus_t *status, cudnnHandle_t handle, cudnnBackendDescriptor_t config,
+                      iso_cudnn_made *made)
 {
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     int64_t count = 0, bytes = 0;
-    cudnnBackendDescriptor_t plan = iso_cudnn_create(&status, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    iso_cudnn_set(&status, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    iso_cudnn_set(&status, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+    cudnnBackendDescriptor_t plan = iso_cudnn_create(status, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    iso_cudnn_set(status, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    iso_cudnn_set(status, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                   &config);
-    iso_cudnn_finalize(&status, plan);
-    get(&status, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
-    bool usable = status == CUDNN_STATUS_SUCCESS && bytes >= 0 && bytes <= most_workspace;
+    iso_cudnn_finalize(status, plan);
+    get(status, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    bool usable = *status == CUDNN_STATUS_SUCCESS && bytes >= 0 && bytes <= most_workspace;
     if (usable) {
         made->plan = plan;
         made->workspace = bytes;
@@ -283,15 +294,16 @@ typedef struct visit {
 } visit;
 
 /* Whether the visitor takes the plan of a proposal, which is `made` then. */
-static bool offer(const visit *v, const char *heuristic, int64_t number, cudnnBackendDescriptor_t config)
+static bool offer(cudnnStatus_t *status, const visit *v, const char *heuristic, int64_t number,
+                  cudnnBackendDescriptor_t config)
 {
     iso_cudnn_made *made = v->made;
     int64_t engine;
-    if (!look_at(config, v->convolution, &engine))
+    if (!look_at(status, config, v->convolution, &engine))
         return false;
     snprintf(made->choice, sizeof made->choice, "heuristic %s, proposal %lld, engine %lld", heuristic,
              (long long)number, (long long)engine);
-    if ((v->choice && strcmp(v->choice, made->choice) != 0) || !make_plan(v->handle, config, made))
+    if ((v->choice && strcmp(v->choice, made->choice) != 0) || !make_plan(status, v->handle, config, made))
         return false;
     made->config = config;
     if (v->visitor(v->argument, made))
@@ -316,22 +328,21 @@ static void create_configs(cudnnStatus_t *status, proposals *p)
         p->config[i] = iso_cudnn_create(status, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
 }
 
-static proposals propose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode)
+static proposals propose(cudnnStatus_t *status, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode)
 {
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     proposals p = {0};
-    cudnnBackendDescriptor_t heuristics = iso_cudnn_create(&status, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    iso_cudnn_set(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                  1, &graph);
-    iso_cudnn_set(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    iso_cudnn_finalize(&status, heuristics);
-    get(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &p.announced,
+    cudnnBackendDescriptor_t heuristics = iso_cudnn_create(status, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    iso_cudnn_set(status, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                  &graph);
+    iso_cudnn_set(status, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    iso_cudnn_finalize(status, heuristics);
+    get(status, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &p.announced,
         NULL);
-    create_configs(&status, &p);
+    create_configs(status, &p);
     if (p.config)
-        get(&status, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, p.announced,
+        get(status, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, p.announced,
             &p.count, p.config);
-    if (!p.config || status != CUDNN_STATUS_SUCCESS)
+    if (!p.config || *status != CUDNN_STATUS_SUCCESS)
         p.count = 0;
     p.count = p.count < p.announced ? p.count : p.announced;
     if (heuristics)
@@ -339,33 +350,40 @@ static proposals propose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t 
     return p;
 }
 
-static bool offer_all(const visit *v, const char *heuristic, cudnnBackendHeurMode_t mode)
+/* Offers what a heuristic proposes, until the visitor takes one. *status: the first failure, which ends it; what is
+ * not supported is none. */
+static bool offer_all(cudnnStatus_t *status, const visit *v, const char *heuristic,
+                      cudnnBackendHeurMode_t mode)
 {
-    proposals p = propose(v->made->graph, mode);
+    proposals p = propose(status, v->made->graph, mode);
     bool taken = false;
-    for (int64_t i = 0; i < p.count && !taken; i++) {
-        taken = offer(v, heuristic, i, p.config[i]);
+    for (int64_t i = 0; i < p.count && !taken && *status == CUDNN_STATUS_SUCCESS; i++) {
+        taken = offer(status, v, heuristic, i, p.config[i]);
         if (taken)
             p.config[i] = NULL;
+        *status = is_unsupported(*status) ? CUDNN_STATUS_SUCCESS : *status;
     }
     for (int64_t i = 0; p.config && i < p.announced; i++)
         if (p.config[i])
             iso_cuda_call.cudnnBackendDestroyDescriptor(p.config[i]);
     iso_free(p.config);
+    *status = is_unsupported(*status) ? CUDNN_STATUS_SUCCESS : *status;
     return taken;
 }
 
-bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution, const char *choice,
-                    iso_cudnn_visitor *visitor, void *argument, iso_cudnn_made *made)
+cudnnStatus_t iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution,
+                             const char *choice, iso_cudnn_visitor *visitor, void *argument,
+                             iso_cudnn_made *made)
 {
     const visit v = {handle, convolution, choice, visitor, argument, made};
     *made = (iso_cudnn_made){.count = 0};
-    bool taken =
-        make_graph(handle, convolution, made) == CUDNN_STATUS_SUCCESS &&
-        (offer_all(&v, "A", CUDNN_HEUR_MODE_A) || offer_all(&v, "fallback", CUDNN_HEUR_MODE_FALLBACK));
+    cudnnStatus_t status = make_graph(handle, convolution, made);
+    bool taken = status == CUDNN_STATUS_SUCCESS && offer_all(&status, &v, "A", CUDNN_HEUR_MODE_A);
+    if (!taken && status == CUDNN_STATUS_SUCCESS)
+        taken = offer_all(&status, &v, "fallback", CUDNN_HEUR_MODE_FALLBACK);
     if (!taken)
         iso_cudnn_destroy(made);
-    return taken;
+    return is_unsupported(status) ? CUDNN_STATUS_SUCCESS : status;
 }
 
 /* Destroys the objects in the opposite order of their creation. */

@@ -27,10 +27,11 @@ typedef struct iso_cudnn_made {
 typedef bool iso_cudnn_visitor(void *argument, const iso_cudnn_made *made);
 
 /* Makes the graph, and the plans of the engines that are allowed, one after the other, until the visitor takes
- * one; it is the caller's then. choice: only that of this name; NULL: all. False: none was taken, and nothing is
- * left. */
-bool iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution, const char *choice,
-                    iso_cudnn_visitor *visitor, void *argument, iso_cudnn_made *made);
+ * one; it is the caller's then. choice: only that of this name; NULL: all. made->plan is NULL if none was taken: then
+ * nothing is left. Returns the library's failure; that it does not support the convolution is none. */
+cudnnStatus_t iso_cudnn_make(cudnnHandle_t handle, const iso_cuda_convolution *convolution,
+                             const char *choice, iso_cudnn_visitor *visitor, void *argument,
+                             iso_cudnn_made *made);
 void iso_cudnn_destroy(iso_cudnn_made *made);
 
 /* A descriptor; *status is the first error so far, after which calls do nothing (a descriptor is then NULL). */

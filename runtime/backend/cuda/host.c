@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 
 static const iso_cuda_host *host;
@@ -44,6 +45,16 @@ iso_status iso_no_memory(const char *format, ...)
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     return iso_error(ISO_NO_MEMORY, "no memory for %s", text);
+}
+
+void iso_warn(const char *format, ...)
+{
+    char text[MESSAGE];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    host->warn(text);
 }
 
 const char *iso_error_message(void)

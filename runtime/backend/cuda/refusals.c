@@ -17,6 +17,11 @@ void iso_cuda_refused(const char *format, ...)
     va_end(values);
 }
 
+bool iso_cuda_has_refusal(void)
+{
+    return kept[0] != 0;
+}
+
 const char *iso_cuda_refusal(void)
 {
     static _Thread_local char taken[sizeof kept];

@@ -1,6 +1,9 @@
 /* Sequences of instructions: a list, and, once it is captured, a graph, which one launch executes. */
 #include "runtime/backend/cuda/sequence.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend/cuda/chain.h"
@@ -9,6 +12,7 @@
 #include "runtime/backend/cuda/products.h"
 #include "runtime/backend/cuda/refusals.h"
 #include "runtime/backend/cuda/step_end.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 
 /* Instructions that are done as one. */
@@ -20,6 +24,7 @@ typedef struct iso_group {
 struct iso_sequence {
     iso_stream *stream;
     cudaGraphExec_t graph; /* NULL: it is not captured */
+    bool one_by_one;       /* nor can be */
     int count;
     iso_group *group; /* [count] */
     iso_thunk thunks[];
@@ -64,14 +69,19 @@ static void fuse(iso_sequence *sequence)
         sequence->group[at] = group_from(&sequence->thunks[at], sequence->count - at);
 }
 
-/* The refusal of a library as a status; the message names the op and the layer. */
+/* The message names the op and the layer. */
+static iso_status op_error(const iso_sequence *sequence, int at, const char *error)
+{
+    const iso_thunk *w = &sequence->thunks[at];
+    return iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_gpu_names(),
+                     w->kernel ? w->kernel->op : "copy", w->layer ? w->layer : "", error);
+}
+
+/* The refusal of a library as a status. */
 static iso_status library_status(const iso_sequence *sequence, int at)
 {
     const char *error = iso_cuda_refusal();
-    const iso_thunk *w = &sequence->thunks[at];
-    return !error ? ISO_OK
-                  : iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_gpu_names(),
-                              w->kernel->op, w->layer ? w->layer : "", error);
+    return error ? op_error(sequence, at, error) : ISO_OK;
 }
 
 static iso_status queue(const iso_sequence *sequence, int first, int count)
@@ -84,32 +94,91 @@ static iso_status queue(const iso_sequence *sequence, int first, int count)
     return status;
 }
 
+/* ---- graphs ---- */
+
 static const char *const refused = "a sequence of instructions cannot be captured";
 
+/* Queues all into a capture that has begun. */
+static iso_status queue_captured(const iso_sequence *sequence)
+{
+    iso_status status = ISO_OK;
+    char text[200];
+    for (int at = 0; at < sequence->count && status == ISO_OK; at++) {
+        status = queue(sequence, at, 1);
+        cudaError_t error = cudaGetLastError();
+        if (status != ISO_OK || error == cudaSuccess)
+            continue;
+        snprintf(text, sizeof text, "%s (CUDA error %d)", cudaGetErrorString(error), (int)error);
+        status = op_error(sequence, at, text);
+    }
+    return status;
+}
+
 /* A capture that has begun ends in any case. */
-static iso_status end_capture(iso_sequence *sequence, iso_status queued)
+static iso_status capture(iso_sequence *sequence, cudaStream_t stream)
 {
     cudaGraph_t graph = NULL;
-    cudaError_t launched = cudaGetLastError();
-    cudaError_t error = cudaStreamEndCapture(((iso_cuda_queue *)sequence->stream)->cuda, &graph);
-    error = launched != cudaSuccess ? launched : error;
+    cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (error != cudaSuccess)
+        return iso_cuda_status(error, refused);
+    iso_status queued = queue_captured(sequence);
+    error = cudaStreamEndCapture(stream, &graph);
     if (queued == ISO_OK && error == cudaSuccess)
         error = cudaGraphInstantiate(&sequence->graph, graph, 0);
     if (graph)
         cudaGraphDestroy(graph);
+    cudaGetLastError();
     return queued != ISO_OK ? queued : iso_cuda_status(error, refused);
+}
+
+static bool uses_graphs(void)
+{
+    const char *given = getenv("ISOGRID_CUDA_GRAPHS");
+    return !given || strcmp(given, "0") != 0;
+}
+
+/* Whether the stream takes work in spite of an error. */
+static bool is_usable(cudaStream_t stream)
+{
+    cudaError_t error = cudaStreamQuery(stream);
+    cudaGetLastError();
+    return error == cudaSuccess || error == cudaErrorNotReady;
+}
+
+static void warn_once(void)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&warned))
+        iso_warn("instructions that no CUDA graph can have are queued one by one in each step: %s",
+                 iso_error_message());
 }
 
 iso_status iso_cuda_capture(iso_sequence *sequence)
 {
-    if (sequence->graph)
+    cudaStream_t stream = ((iso_cuda_queue *)sequence->stream)->cuda;
+    if (sequence->graph || sequence->one_by_one || !uses_graphs())
         return ISO_OK;
-    cudaError_t error = iso_cuda_enter_stream(sequence->stream);
-    if (error == cudaSuccess)
-        error = cudaStreamBeginCapture(((iso_cuda_queue *)sequence->stream)->cuda,
-                                       cudaStreamCaptureModeThreadLocal);
-    return error == cudaSuccess ? end_capture(sequence, queue(sequence, 0, sequence->count))
-                                : iso_cuda_status(error, refused);
+    iso_status status = iso_cuda_status(iso_cuda_enter_stream(sequence->stream), refused);
+    if (status == ISO_OK)
+        status = capture(sequence, stream);
+    if (status == ISO_OK || !is_usable(stream))
+        return status;
+    sequence->one_by_one = true;
+    warn_once();
+    return ISO_OK;
+}
+
+/* ---- making and launching ---- */
+
+void iso_cuda_discard(iso_sequence *sequence)
+{
+    if (!sequence)
+        return;
+    iso_cuda_enter_stream(sequence->stream);
+    if (sequence->graph)
+        cudaGraphExecDestroy(sequence->graph);
+    iso_free(sequence->group);
+    iso_free(sequence);
 }
 
 iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **out)
@@ -125,6 +194,12 @@ iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *str
     *sequence = (iso_sequence){.stream = stream, .count = count, .group = group};
     memcpy(sequence->thunks, thunks, bytes);
     fuse(sequence);
+    const char *error = iso_cuda_refusal(); /* since kernels were looked for */
+    if (error) {
+        iso_status status = iso_error(ISO_FAILED, "%s: %s", iso_cuda_gpu_names(), error);
+        iso_cuda_discard(sequence);
+        return status;
+    }
     *out = sequence;
     return ISO_OK;
 }
@@ -137,15 +212,4 @@ iso_status iso_cuda_launch(const iso_sequence *sequence, int first, int count)
     iso_cuda_keep(sequence->stream,
                   cudaGraphLaunch(sequence->graph, ((iso_cuda_queue *)sequence->stream)->cuda));
     return ISO_OK;
-}
-
-void iso_cuda_discard(iso_sequence *sequence)
-{
-    if (!sequence)
-        return;
-    iso_cuda_enter_stream(sequence->stream);
-    if (sequence->graph)
-        cudaGraphExecDestroy(sequence->graph);
-    iso_free(sequence->group);
-    iso_free(sequence);
 }

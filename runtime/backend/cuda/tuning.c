@@ -224,8 +224,10 @@ static iso_status measure(const char *text, iso_stream *stream, iso_tuning_resul
     if (status == ISO_OK)
         status = text[0] == 'p' ? iso_cuda_product_measure(text, stream, tuned)
                                 : iso_cuda_convolution_measure(text, stream, tuned);
+    const char *refusal = iso_cuda_refusal();
     if (status == ISO_OK && tuned->candidates == 0)
-        status = iso_error(ISO_FAILED, "%s: no algorithm does the op '%s'", iso_cuda_gpu_names(), text);
+        status = iso_error(ISO_FAILED, "%s: no algorithm does the op '%s'%s%s", iso_cuda_gpu_names(), text,
+                           refusal ? ": " : "", refusal ? refusal : "");
     return status;
 }
 
