@@ -291,7 +291,7 @@ static uint64_t number_of(product p)
         hash = (hash ^ numbers[i]) * 1099511628211u;
     for (int i = 0; i < 4; i++)
         hash = (hash ^ (uint64_t)p.l[i].type) * 1099511628211u ^ p.l[i].rows * 31 ^ p.l[i].cols * 77 ^
-               (uint64_t)p.l[i].ld * 991 ^ (uint64_t)p.l[i].count << 40;
+               (uint64_t)p.l[i].ld * 991 ^ (uint64_t)p.l[i].stride * 7919 ^ (uint64_t)p.l[i].count << 40;
     return hash;
 }
 

@@ -93,7 +93,7 @@ static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
 {
     static const cublasLtEpilogue_t of[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
                                             CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS};
-    return of[epilogue];
+    return of[epilogue & (ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU)];
 }
 
 static cublasStatus_t make_desc(const iso_cuda_product *p, cublasLtMatmulDescOpaque_t *desc)
@@ -117,19 +117,48 @@ static cublasStatus_t make_desc(const iso_cuda_product *p, cublasLtMatmulDescOpa
     return status;
 }
 
-/* A matrix that is stored as [batch, rows, columns] in row-major order: column-major it is [columns, rows]. */
-static cublasStatus_t make_layout(int32_t dtype, int64_t batch, int64_t rows, int64_t columns,
-                                  cublasLtMatrixLayoutOpaque_t *layout)
+/* An operand, row-major: [batch, rows, columns]. */
+typedef struct matrices {
+    int32_t dtype;
+    int64_t batch, rows, columns;
+    iso_cuda_layout at;
+} matrices;
+
+static matrices matrices_of(int32_t dtype, int64_t batch, int64_t rows, int64_t columns, iso_cuda_layout at)
+{
+    if (at.row == 0)
+        at = (iso_cuda_layout){.row = columns, .matrix = rows * columns};
+    return (matrices){dtype, batch, rows, columns, at};
+}
+
+static matrices matrices_a(const iso_cuda_product *p)
+{
+    bool t = p->transpose_a;
+    return matrices_of(p->dtype, p->batch, t ? p->k : p->m, t ? p->m : p->k, p->of_a);
+}
+
+static matrices matrices_b(const iso_cuda_product *p)
+{
+    bool t = p->transpose_b;
+    return matrices_of(p->dtype, p->batch, t ? p->n : p->k, t ? p->k : p->n, p->of_b);
+}
+
+static matrices matrices_c(const iso_cuda_product *p)
+{
+    return matrices_of(p->out_dtype, p->batch, p->m, p->n, p->of_c);
+}
+
+/* Column-major it is [columns, rows]. */
+static cublasStatus_t make_layout(matrices of, cublasLtMatrixLayoutOpaque_t *layout)
 {
     cublasLtMatrixLayout_t made = NULL;
-    int32_t count = (int32_t)batch;
-    int64_t stride = rows * columns;
-    cublasStatus_t status = iso_cuda_call.cublasLtMatrixLayoutCreate(&made, type_of(dtype), (uint64_t)columns,
-                                                                     (uint64_t)rows, columns);
+    int32_t count = (int32_t)of.batch;
+    cublasStatus_t status = iso_cuda_call.cublasLtMatrixLayoutCreate(
+        &made, type_of(of.dtype), (uint64_t)of.columns, (uint64_t)of.rows, of.at.row);
     KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                                                 &count, sizeof count));
     KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(
-                     made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+                     made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &of.at.matrix, sizeof of.at.matrix));
     if (made) {
         *layout = *made;
         iso_cuda_call.cublasLtMatrixLayoutDestroy(made);
@@ -139,23 +168,21 @@ static cublasStatus_t make_layout(int32_t dtype, int64_t batch, int64_t rows, in
 
 static cublasStatus_t make_layouts(iso_cuda_found_product *f)
 {
-    const iso_cuda_product *p = &f->product;
-    cublasStatus_t status =
-        make_layout(p->dtype, p->batch, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, &f->a);
-    KEEP(status,
-         make_layout(p->dtype, p->batch, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, &f->b));
-    KEEP(status, make_layout(p->out_dtype, p->batch, p->m, p->n, &f->c));
+    cublasStatus_t status = make_layout(matrices_a(&f->product), &f->a);
+    KEEP(status, make_layout(matrices_b(&f->product), &f->b));
+    KEEP(status, make_layout(matrices_c(&f->product), &f->c));
     return status;
 }
 
 /* ---- the algorithm ---- */
 
 /* The largest power of two, up to that of addresses, of which all rows and matrices begin at a multiple. */
-static uint32_t alignment(int32_t dtype, int64_t batch, int64_t rows, int64_t columns)
+static uint32_t alignment(matrices of)
 {
-    int64_t size = (int64_t)iso_dtype_size((iso_dtype)dtype);
+    int64_t size = (int64_t)iso_dtype_size((iso_dtype)of.dtype);
     uint32_t multiple = ADDRESS_MULTIPLE;
-    while (columns * size % multiple || (batch > 1 && rows * columns * size % multiple))
+    while (of.at.row * size % multiple || of.at.unit * size % multiple ||
+           (of.batch > 1 && of.at.matrix * size % multiple))
         multiple /= 2;
     return multiple;
 }
@@ -166,11 +193,7 @@ static const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 static cublasStatus_t make_preference(const iso_cuda_product *p, cublasLtMatmulPreference_t *preference)
 {
     const uint64_t workspace = MOST_WORKSPACE;
-    const uint32_t a = alignment(p->dtype, p->batch, p->transpose_b ? p->n : p->k,
-                                 p->transpose_b ? p->k : p->n),
-                   b = alignment(p->dtype, p->batch, p->transpose_a ? p->k : p->m,
-                                 p->transpose_a ? p->m : p->k),
-                   c = alignment(p->out_dtype, p->batch, p->m, p->n);
+    const uint32_t a = alignment(matrices_b(p)), b = alignment(matrices_a(p)), c = alignment(matrices_c(p));
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
@@ -287,27 +310,42 @@ static bool find_candidates(iso_cuda_found_product *f, candidates *c)
 /* ---- ops ---- */
 
 #define NUMBERS "%lld x %lld,%lld by %lld,%lld transposed %d,%d epilogue %d tf32 %d"
+#define LAYOUTS " rows %lld,%lld,%lld matrices %lld,%lld,%lld units %lld,%lld,%lld"
+
+static bool is_dense(const iso_cuda_product *p)
+{
+    return p->of_a.row == 0 && p->of_b.row == 0 && p->of_c.row == 0;
+}
 
 static void work_text(const iso_cuda_product *p, char text[ISO_CUDA_WORK])
 {
-    snprintf(text, ISO_CUDA_WORK, "product %s %s " NUMBERS, iso_dtype_name((iso_dtype)p->dtype),
-             iso_dtype_name((iso_dtype)p->out_dtype), (long long)p->batch, (long long)p->m, (long long)p->k,
-             (long long)p->k, (long long)p->n, p->transpose_a, p->transpose_b, p->epilogue, p->tf32);
+    const iso_cuda_layout *a = &p->of_a, *b = &p->of_b, *c = &p->of_c;
+    int length = snprintf(text, ISO_CUDA_WORK, "product %s %s " NUMBERS, iso_dtype_name((iso_dtype)p->dtype),
+                          iso_dtype_name((iso_dtype)p->out_dtype), (long long)p->batch, (long long)p->m,
+                          (long long)p->k, (long long)p->k, (long long)p->n, p->transpose_a, p->transpose_b,
+                          p->epilogue, p->tf32);
+    if (!is_dense(p))
+        snprintf(text + length, ISO_CUDA_WORK - (size_t)length, LAYOUTS, (long long)a->row, (long long)b->row,
+                 (long long)c->row, (long long)a->matrix, (long long)b->matrix, (long long)c->matrix,
+                 (long long)a->unit, (long long)b->unit, (long long)c->unit);
 }
 
 static bool read_op(const char *text, iso_cuda_product *p)
 {
     char in[32], out[32];
-    long long batch, m, k, again, n;
+    long long batch, m, k, again, n, at[9];
     *p = (iso_cuda_product){.batch = 0};
-    int read = sscanf(text, "product %31s %31s " NUMBERS, in, out, &batch, &m, &k, &again, &n,
-                      &p->transpose_a, &p->transpose_b, &p->epilogue, &p->tf32);
-    if (read != 11)
+    int read = sscanf(text, "product %31s %31s " NUMBERS LAYOUTS, in, out, &batch, &m, &k, &again, &n,
+                      &p->transpose_a, &p->transpose_b, &p->epilogue, &p->tf32, &at[0], &at[1], &at[2],
+                      &at[3], &at[4], &at[5], &at[6], &at[7], &at[8]);
+    if (read != 11 && read != 20)
         return false;
     p->batch = batch, p->m = m, p->n = n, p->k = k;
     p->dtype = (int32_t)iso_dtype_named(in);
     p->out_dtype = (int32_t)iso_dtype_named(out);
-    return p->epilogue >= 0 && p->epilogue <= 3;
+    for (int i = 0; i < 3 && read == 20; i++)
+        *(i == 0 ? &p->of_a : i == 1 ? &p->of_b : &p->of_c) = (iso_cuda_layout){at[i], at[3 + i], at[6 + i]};
+    return p->epilogue >= 0 && p->epilogue <= (ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU | ISO_CUDA_ADD_TO);
 }
 
 /* ---- products that were found ---- */
@@ -421,7 +459,8 @@ void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_op
     static const double one_f64 = 1, zero_f64 = 0;
     bool wide = found->product.dtype == ISO_F64;
     const void *one = wide ? (const void *)&one_f64 : &one_f32,
-               *zero = wide ? (const void *)&zero_f64 : &zero_f32;
+               *zero = wide ? (const void *)&zero_f64 : &zero_f32,
+               *of_c = found->product.epilogue & ISO_CUDA_ADD_TO ? one : zero;
     iso_cuda_found_product f = *found; /* the descriptors are the caller's: another thread may run the same */
     uintptr_t workspace = (uintptr_t)operands->workspace;
     workspace = (workspace + WORKSPACE_MULTIPLE - 1) / WORKSPACE_MULTIPLE * WORKSPACE_MULTIPLE;
@@ -433,7 +472,7 @@ void iso_cuda_product_run(const iso_cuda_found_product *found, const iso_cuda_op
         KEEP(status,
              set_desc(&f.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands->bias, sizeof operands->bias));
     KEEP(status, iso_cuda_call.cublasLtMatmul(handle, &f.desc, one, operands->b, &f.b, operands->a, &f.a,
-                                              zero, operands->c, &f.c, operands->c, &f.c, &f.algorithm,
+                                              of_c, operands->c, &f.c, operands->c, &f.c, &f.algorithm,
                                               f.workspace > 0 ? (void *)workspace : NULL, f.workspace,
                                               ((const iso_cuda_queue *)stream)->cuda));
     if (status != CUBLAS_STATUS_SUCCESS)
@@ -486,6 +525,13 @@ static void time_candidates(timed *t, const candidates *c, iso_tuning_result *tu
     }
 }
 
+/* The bytes from the first element to the last, padded. */
+static size_t reach(matrices of)
+{
+    int64_t last = (of.batch - 1) * of.at.matrix + (of.rows - 1) * of.at.row + of.columns;
+    return iso_padded((size_t)last * iso_dtype_size((iso_dtype)of.dtype));
+}
+
 iso_status iso_cuda_product_measure(const char *op, iso_stream *stream, iso_tuning_result *tuned)
 {
     timed t = {.stream = stream};
@@ -493,10 +539,8 @@ iso_status iso_cuda_product_measure(const char *op, iso_stream *stream, iso_tuni
     char *memory = NULL;
     if (!read_op(op, p) || !is_possible(p))
         return iso_error(ISO_INVALID, "'%s' is no op of cuBLASLt's", op);
-    size_t size = iso_dtype_size((iso_dtype)p->dtype), out = iso_dtype_size((iso_dtype)p->out_dtype);
-    size_t a = iso_padded((size_t)(p->batch * p->m * p->k) * size),
-           b = iso_padded((size_t)(p->batch * p->k * p->n) * size),
-           c = iso_padded((size_t)(p->batch * p->m * p->n) * out), bias = iso_padded((size_t)p->n * out);
+    size_t a = reach(matrices_a(p)), b = reach(matrices_b(p)), c = reach(matrices_c(p)),
+           bias = iso_padded((size_t)p->n * iso_dtype_size((iso_dtype)p->out_dtype));
     iso_status status = iso_cuda_timed_memory(stream, a + b + c + bias + MOST_WORKSPACE + WORKSPACE_MULTIPLE,
                                               (void **)&memory);
     if (status == ISO_OK) {
