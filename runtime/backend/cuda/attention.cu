@@ -1,295 +1,484 @@
-/* Attention: a warp has a query, or in a part of the gradient a key. Its lanes compute the weights of 32
- * keys (or queries) at a time, which they then take in turn, each lane adding to features of its own. Scores
- * are computed again where they are needed. */
-#include "runtime/backend/attention.h"
-#include "runtime/backend/cuda/lines.h"
-#include "runtime/base/random.h"
+#include "runtime/backend/cuda/attention.h"
+
+#include "runtime/backend/cuda/attention_rows.h"
+#include "runtime/backend/cuda/product.h"
 
 namespace
 {
 
 using namespace iso_cuda;
 
-enum { FEATURES = 4 /* of a lane, in one pass */, PASS = FEATURES * WARP };
+/* ---- blocks ---- */
 
-/* The sums of a query, once its weights have been computed. */
-template <class C> struct query_sums {
-    C largest, sum; /* of the scores; of exp(score - largest) */
-    C mean;         /* of the gradients of the weights, weighted */
+/* The bytes of a block: with more the products are larger, with fewer they stay in a GPU's cache. With a band there
+ * are up to so many blocks of queries, each of which leaves out keys, but of no fewer queries than make a large
+ * product. */
+const int64_t MOST_BYTES = 64 << 20, LEAST_BAND_ROWS = 256, MOST_BAND_BLOCKS = 8;
+
+/* Areas of scratch memory, in their order; the products' workspace follows. Those of float32 and float64 have the
+ * weights in place of the scores, their gradients likewise, and no sums. */
+enum { SCORES, DWEIGHTS, WEIGHTS, DSCORES, ROW_SUMS, KEY_SUMS, VALUE_SUMS, AREAS };
+
+struct plan {
+    const iso_kernel_call *call;
+    iso_attention a;
+    bool gradient;
+    iso_dtype dtype, sums; /* of the operands; of scores and of sums before they are rounded */
+    int parts;             /* numbers that store a weight: two of bfloat16 */
+    bool over_heads;       /* see attention_block */
+    int64_t all_loops, all_batch;
+    int64_t loops, batch, rows; /* of a block; the last ones may have less */
+    int64_t stride;             /* from one row of scores to the next */
+    bool adds;                  /* gradients of keys and values are sums, or 0 where no block has the key */
+    size_t bytes[AREAS];
 };
 
-/* Rows of features in memory: of `count` keys or queries, `step` elements apart. */
-struct rows_at {
-    reals x;
-    int64_t first, step;
-};
-
-template <class C> struct attention {
-    iso_array query; /* for the numbers of weights */
-    reals q, k, v, dy;
-    const uint8_t *mask;
-    int64_t mask_heads, groups, heads, rows, keys, k_features, v_features, first_row;
-    iso_attention_attrs attrs;
-    const iso_step_info *info;
-
-    /* The first feature of a row of a head, in an array [groups, n, heads, features]. */
-    __device__ int64_t place(int64_t group, int64_t n, int64_t row, int64_t head, int64_t features) const
-    {
-        return ((group * n + row) * heads + head) * features;
-    }
-    /* The rows of a head in such an array. */
-    __device__ rows_at rows_of(const reals &x, int64_t group, int64_t n, int64_t head, int64_t features) const
-    {
-        return {x, place(group, n, 0, head, features), heads * features};
-    }
-    __device__ static C product(const reals &a, int64_t i, const reals &b, int64_t j, int64_t count)
-    {
-        C sum = 0;
-        for (int64_t c = 0; c < count; c++)
-            sum = fused(a.get<C>(i + c), b.get<C>(j + c), sum);
-        return sum;
-    }
-    __device__ bool unmasked(int64_t group, int64_t head, int64_t row, int64_t key) const
-    {
-        int64_t own = mask_heads == 1 ? 0 : head;
-        return !mask || mask[((group * mask_heads + own) * rows + row) * keys + key];
-    }
-    __device__ bool sees(int64_t group, int64_t head, int64_t row, int64_t key) const
-    {
-        int64_t begin, end;
-        iso_band_columns(&attrs.band, first_row + row, keys, &begin, &end);
-        return key >= begin && key < end && unmasked(group, head, row, key);
-    }
-    __device__ C score(int64_t group, int64_t head, int64_t row, int64_t key) const
-    {
-        if (!sees(group, head, row, key))
-            return static_cast<C>(attrs.band.fill);
-        return static_cast<C>(attrs.scale) * product(q, place(group, rows, row, head, k_features), k,
-                                                     place(group, keys, key, head, k_features), k_features);
-    }
-    /* A weight, or the gradient of one, after dropout. */
-    __device__ C drop(int64_t group, int64_t head, int64_t row, int64_t key, C x) const
-    {
-        if (attrs.zero_masked && !unmasked(group, head, row, key))
-            return 0;
-        if (attrs.dropout.threshold == 0)
-            return x;
-        uint64_t number = iso_attention_number(&query, keys, group, head, row) + static_cast<uint64_t>(key);
-        uint32_t word = iso_random_word(attrs.dropout.key, info->step, number);
-        return word >> 8 >= attrs.dropout.threshold ? x * static_cast<C>(attrs.dropout.scale) : C(0);
-    }
-    /* The gradient of a weight. */
-    __device__ C weight_gradient(int64_t group, int64_t head, int64_t row, int64_t key) const
-    {
-        C slope = product(dy, place(group, rows, row, head, v_features), v,
-                          place(group, keys, key, head, v_features), v_features);
-        return drop(group, head, row, key, slope);
-    }
-};
-
-/* The place of a line: [groups, heads, rows or keys]. */
-struct position {
-    int64_t group, head, row;
-};
-__device__ position position_of(int64_t number, int64_t heads, int64_t rows)
+int64_t smaller(int64_t a, int64_t b)
 {
-    int64_t rest = number / rows;
-    return {rest / heads, rest % heads, number - rest * rows};
+    return a < b ? a : b;
 }
 
-/* Adds to each lane's sums the features [first, first + PASS) of `count` rows of x from row `begin` on, times the
- * factor that the lane of the row gives. */
-template <class C>
-__device__ void add_rows(C *sum, C factor, const rows_at &of, int64_t begin, int64_t count, int64_t first,
-                         int64_t features)
+int64_t round_up(int64_t n, int64_t multiple)
 {
-    __shared__ C factors[BLOCK];
-    const C *own = factors + threadIdx.x / WARP * WARP;
-    factors[threadIdx.x] = factor;
-    __syncwarp();
-    for (int64_t n = 0; n < WARP && begin + n < count; n++)
-        for (int f = 0; f < FEATURES; f++) {
-            int64_t c = first + f * WARP + member<WARP>();
-            if (c < features)
-                sum[f] = fused(own[n], of.x.template get<C>(of.first + (begin + n) * of.step + c), sum[f]);
+    return ceil_of(n, multiple) * multiple;
+}
+
+/* The size of parts of [0, all): all have about as much, and none has more than `most`, or the multiple. */
+int64_t even_part(int64_t all, int64_t most, int64_t multiple)
+{
+    if (all <= most)
+        return all;
+    most = most > multiple ? most / multiple * multiple : multiple;
+    return round_up(ceil_of(all, ceil_of(all, most)), multiple);
+}
+
+bool leaves_out_keys(const iso_attention &a)
+{
+    return !a.attrs->has_mask && (a.attrs->band.causal || a.attrs->band.window > 0);
+}
+
+/* Bytes for a query of one head, and for all queries of it. */
+void count_bytes(const plan &p, int64_t *of_row, int64_t *of_head)
+{
+    const int64_t sums = static_cast<int64_t>(iso_dtype_size(p.sums)), both = p.gradient ? 2 : 1;
+    const bool rounds = p.parts > 1;
+    const int64_t of_weight = rounds ? p.parts * static_cast<int64_t>(iso_dtype_size(p.dtype)) : 0;
+    *of_row = p.stride * both * (sums + of_weight) + (rounds ? (p.gradient ? p.a.k : p.a.v) * sums : 0);
+    *of_head = rounds && p.gradient ? p.a.keys * (p.a.k + p.a.v) * sums : 0;
+}
+
+/* Blocks have as many heads as fit; if not even one does, as many of its queries. */
+void divide(plan *p)
+{
+    int64_t of_row, of_head, most = p->a.rows;
+    count_bytes(*p, &of_row, &of_head);
+    if (leaves_out_keys(p->a)) {
+        most = ceil_of(p->a.rows, MOST_BAND_BLOCKS);
+        most = most > LEAST_BAND_ROWS ? most : LEAST_BAND_ROWS;
+    }
+    if (of_row > 0)
+        most = smaller(most, (MOST_BYTES - of_head) / of_row);
+    p->rows = even_part(p->a.rows, most, most < LEAST_BAND_ROWS ? 8 : 64);
+    const int64_t bytes = p->rows * of_row + of_head, heads = bytes > 0 ? MOST_BYTES / bytes : p->all_batch;
+    p->batch = even_part(p->all_batch, heads, 1);
+    p->loops =
+        p->batch < p->all_batch ? 1 : even_part(p->all_loops, heads / (p->batch > 0 ? p->batch : 1), 1);
+}
+
+void lay_out(plan *p)
+{
+    const int64_t heads = p->loops * p->batch, scores = heads * p->rows * p->stride;
+    int64_t elements[AREAS] = {};
+    elements[SCORES] = scores;
+    elements[DWEIGHTS] = p->gradient ? scores : 0;
+    if (p->parts > 1) {
+        elements[WEIGHTS] = p->parts * elements[SCORES];
+        elements[DSCORES] = p->parts * elements[DWEIGHTS];
+        elements[ROW_SUMS] = heads * p->rows * (p->gradient ? p->a.k : p->a.v);
+        elements[KEY_SUMS] = p->gradient ? heads * p->a.keys * p->a.k : 0;
+        elements[VALUE_SUMS] = p->gradient ? heads * p->a.keys * p->a.v : 0;
+    }
+    for (int i = 0; i < AREAS; i++) {
+        const bool stored = i == WEIGHTS || i == DSCORES;
+        const size_t bytes = static_cast<size_t>(elements[i]) * iso_dtype_size(stored ? p->dtype : p->sums);
+        p->bytes[i] = (bytes + 255) / 256 * 256;
+    }
+}
+
+/* The keys to which any of the block's queries attends; all, if one may attend to none, and so weighs all alike. */
+void set_columns(const plan &p, attention_block *b)
+{
+    const iso_attention &a = p.a;
+    int64_t begin, end, last_begin, last_end;
+    b->begin = 0;
+    b->columns = a.keys;
+    if (!leaves_out_keys(a))
+        return;
+    iso_band_columns(&a.attrs->band, a.first_row + b->row, a.keys, &begin, &end);
+    iso_band_columns(&a.attrs->band, a.first_row + b->row + b->rows - 1, a.keys, &last_begin, &last_end);
+    if (last_begin == last_end) /* the last bands are the first that are empty */
+        return;
+    b->begin = begin / 8 * 8; /* for addresses */
+    b->columns = last_end - b->begin;
+}
+
+plan plan_of(const iso_kernel_call *call)
+{
+    plan p = {};
+    p.call = call;
+    p.a = iso_attention_of(call);
+    p.gradient = call->n_outputs > 1;
+    p.dtype = call->in[0].dtype;
+    p.sums = p.dtype == ISO_BF16 ? ISO_F32 : p.dtype;
+    p.parts = p.dtype == ISO_BF16 ? 2 : 1;
+    p.over_heads = p.a.heads >= p.a.groups;
+    p.all_loops = p.over_heads ? p.a.groups : p.a.heads;
+    p.all_batch = p.over_heads ? p.a.heads : p.a.groups;
+    p.stride = round_up(p.a.keys, 8);
+    divide(&p);
+    lay_out(&p);
+    attention_block all = {};
+    all.rows = p.rows;
+    set_columns(p, &all);
+    p.adds = p.rows == 0 || p.rows < p.a.rows || all.columns < p.a.keys;
+    return p;
+}
+
+/* ---- operands ---- */
+
+struct operand {
+    char *data; /* NULL while products are only looked at */
+    iso_dtype dtype;
+    iso_cuda_layout layout;
+    int64_t loop; /* elements from one loop of the block to the next */
+};
+
+char *element(void *data, int64_t number, iso_dtype dtype)
+{
+    const int64_t size = static_cast<int64_t>(iso_dtype_size(dtype));
+    return data ? static_cast<char *>(data) + number * size : nullptr;
+}
+
+char *area(const plan &p, int number)
+{
+    char *at = static_cast<char *>(p.call->scratch);
+    for (int i = 0; at && i < number; i++)
+        at += p.bytes[i];
+    return at;
+}
+
+/* Rows from `row` on of the block's heads in an array [groups, n, heads, features]. */
+operand features_of(const plan &p, const attention_block &b, const iso_array &x, int64_t row)
+{
+    const int64_t n = x.dim[x.rank - 3], features = x.dim[x.rank - 1], step = p.a.heads * features;
+    const int64_t group = n * step, loop = p.over_heads ? group : features,
+                  matrix = p.over_heads ? features : group;
+    const int64_t first = b.first_loop * loop + b.first_batch * matrix + row * step;
+    return {element(x.data, first, x.dtype), x.dtype, {step, matrix, features}, loop};
+}
+
+int64_t part_step(const plan &p)
+{
+    return p.loops * p.batch * p.rows * p.stride;
+}
+
+operand scores_of(const plan &p, const attention_block &b, int number, iso_dtype dtype, int part)
+{
+    const int64_t matrix = b.rows * p.stride;
+    return {
+        element(area(p, number), part * part_step(p), dtype), dtype, {p.stride, matrix, 8}, b.batch * matrix};
+}
+
+/* Sums [loops, batch, n, features] of bfloat16 that are still float32, from `row` on. */
+operand sums_of(const plan &p, const attention_block &b, int number, int64_t n, int64_t features, int64_t row)
+{
+    return {element(area(p, number), row * features, p.sums),
+            p.sums,
+            {features, n * features, features},
+            b.batch * n * features};
+}
+
+/* ---- products ---- */
+
+struct walk {
+    plan p;
+    bool queue;
+    iso_cuda_attention_multiply *multiply;
+    void *argument;
+};
+
+enum { PLAIN, TRANSPOSE_A, TRANSPOSE_B };
+
+/* c [m, n] = a b, or c + a b, for all heads of a block. */
+bool multiply(const walk &w, const attention_block &b, const int64_t shape[3], int transposed,
+              const operand &of_a, const operand &of_b, const operand &of_c, bool add)
+{
+    iso_cuda_product product = {};
+    product.batch = b.batch, product.m = shape[0], product.n = shape[1], product.k = shape[2];
+    product.of_a = of_a.layout, product.of_b = of_b.layout, product.of_c = of_c.layout;
+    product.dtype = of_a.dtype, product.out_dtype = of_c.dtype;
+    product.transpose_a = transposed == TRANSPOSE_A, product.transpose_b = transposed == TRANSPOSE_B;
+    product.epilogue = add ? ISO_CUDA_ADD_TO : 0;
+    if (!w.queue)
+        return w.multiply(&product, nullptr, w.p.call, w.argument);
+    for (int64_t loop = 0; loop < b.loops; loop++) {
+        iso_cuda_operands o = {};
+        o.a = element(of_a.data, loop * of_a.loop, of_a.dtype);
+        o.b = element(of_b.data, loop * of_b.loop, of_b.dtype);
+        o.c = element(of_c.data, loop * of_c.loop, of_c.dtype);
+        o.workspace = area(w.p, AREAS);
+        if (!w.multiply(&product, &o, w.p.call, w.argument))
+            return false;
+    }
+    return true;
+}
+
+/* The product with weights, or with the gradients of scores: the sum of those with their parts. */
+bool multiply_parts(const walk &w, const attention_block &b, const int64_t shape[3], int transposed,
+                    int number, const operand &of_b, const operand &of_c, bool add)
+{
+    bool done = true;
+    for (int part = 0; part < w.p.parts && done; part++)
+        done = multiply(w, b, shape, transposed, scores_of(w.p, b, number, w.p.dtype, part), of_b, of_c,
+                        add || part > 0);
+    return done;
+}
+
+void round_to(const walk &w, const attention_block &b, const operand &from, const operand &to, int64_t rows,
+              int64_t features)
+{
+    if (w.queue)
+        attention_round({b.loops, b.batch, rows, features, to.loop, to.layout.matrix, to.layout.row},
+                        from.data, to.data, w.p.call->stream);
+}
+
+/* The result [rows, features] of a block's queries: output 0. */
+bool multiply_rows(const walk &w, const attention_block &b, int number, const operand &of_b, int64_t features)
+{
+    const operand out = features_of(w.p, b, w.p.call->out[0], b.row);
+    const operand sums = sums_of(w.p, b, ROW_SUMS, b.rows, features, 0);
+    const int64_t shape[] = {b.rows, features, b.columns};
+    const bool rounds = w.p.parts > 1;
+    if (!multiply_parts(w, b, shape, PLAIN, number, of_b, rounds ? sums : out, false))
+        return false;
+    if (rounds)
+        round_to(w, b, sums, out, b.rows, features);
+    return true;
+}
+
+/* ---- sums over blocks of queries: the gradients of keys and values ---- */
+
+/* Adds a block's part to output 1 or 2, from the key `begin` on. */
+bool multiply_keys(const walk &w, const attention_block &b, int output, int number, const operand &of_b)
+{
+    const iso_array &out = w.p.call->out[output];
+    const int64_t features = out.dim[out.rank - 1], shape[] = {b.columns, features, b.rows};
+    const operand c =
+        w.p.parts > 1 ? sums_of(w.p, b, output == 1 ? KEY_SUMS : VALUE_SUMS, w.p.a.keys, features, b.begin)
+                      : features_of(w.p, b, out, b.begin);
+    return multiply_parts(w, b, shape, TRANSPOSE_A, number, of_b, c, w.p.adds);
+}
+
+struct clear {
+    float *x;
+    __device__ void operator()(int64_t i) const
+    {
+        x[i] = 0;
+    }
+};
+
+void fill_zeros(const walk &w, void *to, int64_t bytes)
+{
+    const int64_t word = static_cast<int64_t>(sizeof(float));
+    if (w.queue)
+        for_each(w.p.call->stream, bytes / word, clear{static_cast<float *>(to)});
+}
+
+/* Before the first block. Sums of bfloat16 are cleared for each block's heads. */
+void clear_outputs(const walk &w)
+{
+    for (int output = 1; output < w.p.call->n_outputs && w.p.parts == 1; output++)
+        if (w.p.adds)
+            fill_zeros(w, w.p.call->out[output].data,
+                       static_cast<int64_t>(iso_array_bytes(&w.p.call->out[output])));
+}
+
+void clear_sums(const walk &w)
+{
+    for (int number = KEY_SUMS; number <= VALUE_SUMS; number++)
+        if (w.p.adds)
+            fill_zeros(w, area(w.p, number), static_cast<int64_t>(w.p.bytes[number]));
+}
+
+void round_sums(const walk &w, const attention_block &b)
+{
+    for (int output = 1; output < w.p.call->n_outputs && w.p.parts > 1; output++) {
+        const iso_array &out = w.p.call->out[output];
+        const int64_t features = out.dim[out.rank - 1];
+        round_to(w, b, sums_of(w.p, b, output == 1 ? KEY_SUMS : VALUE_SUMS, w.p.a.keys, features, 0),
+                 features_of(w.p, b, out, 0), w.p.a.keys, features);
+    }
+}
+
+/* ---- a block ---- */
+
+bool run_block(const walk &w, const attention_block &b)
+{
+    const plan &p = w.p;
+    const iso_array *in = p.call->in, &of_slopes = in[p.call->n_inputs - 1];
+    const operand q = features_of(p, b, in[ISO_ATTENTION_QUERY], b.row),
+                  k = features_of(p, b, in[ISO_ATTENTION_KEY], b.begin),
+                  v = features_of(p, b, in[ISO_ATTENTION_VALUE], b.begin);
+    const bool rounds = p.parts > 1;
+    const int weights = rounds ? WEIGHTS : SCORES, dscores = rounds ? DSCORES : DWEIGHTS;
+    const int64_t by_k[] = {b.rows, b.columns, p.a.k}, by_v[] = {b.rows, b.columns, p.a.v};
+    attention_matrices of = {area(p, SCORES),  p.gradient ? area(p, DWEIGHTS) : nullptr,
+                             area(p, weights), area(p, dscores),
+                             p.stride,         part_step(p)};
+    if (!multiply(w, b, by_k, TRANSPOSE_B, q, k, scores_of(p, b, SCORES, p.sums, 0), false))
+        return false;
+    if (!p.gradient) {
+        if (w.queue)
+            attention_weigh(p.call, b, of);
+        return multiply_rows(w, b, weights, v, p.a.v);
+    }
+    const operand dy = features_of(p, b, of_slopes, b.row);
+    if (!multiply(w, b, by_v, TRANSPOSE_B, dy, v, scores_of(p, b, DWEIGHTS, p.sums, 0), false))
+        return false;
+    if (w.queue)
+        attention_weigh(p.call, b, of);
+    return multiply_rows(w, b, dscores, k, p.a.k) && multiply_keys(w, b, 1, dscores, q) &&
+           multiply_keys(w, b, 2, weights, dy);
+}
+
+/* The next part of [0, all) after the one at `first`. Where products are only looked at, those between the first and
+ * the last one are left out: they have the same shapes. */
+int64_t next_of(const walk &w, int64_t first, int64_t part, int64_t all)
+{
+    const int64_t next = first + part, last = (all - 1) / part * part;
+    return !w.queue && next < last ? last : next;
+}
+
+int64_t next_rows(const walk &w, int64_t first)
+{
+    const bool all_columns = !leaves_out_keys(w.p.a);
+    return all_columns ? next_of(w, first, w.p.rows, w.p.a.rows) : first + w.p.rows;
+}
+
+bool run_heads(const walk &w, attention_block b)
+{
+    const plan &p = w.p;
+    if (p.gradient && p.parts > 1)
+        clear_sums(w);
+    for (b.row = 0; b.row < p.a.rows; b.row = next_rows(w, b.row)) {
+        b.rows = smaller(p.rows, p.a.rows - b.row);
+        set_columns(p, &b);
+        if (!run_block(w, b))
+            return false;
+    }
+    round_sums(w, b);
+    return true;
+}
+
+/* ---- own products ---- */
+
+template <class T, bool IN_RUNS> struct strided {
+    typedef compute<T> C;
+    static constexpr bool ALONG_K = IN_RUNS;
+    const T *x;
+    iso_cuda_layout at;
+    __device__ __forceinline__ C get(int64_t batch, int64_t across, int64_t k) const
+    {
+        return wide(x[batch * at.matrix + (IN_RUNS ? across * at.row + k : k * at.row + across)]);
+    }
+};
+
+template <class C> struct added {
+    C *c;
+    iso_cuda_layout at;
+    bool add;
+    __device__ void put(int64_t batch, int64_t row, int64_t column, C value) const
+    {
+        C *to = c + batch * at.matrix + row * at.row + column;
+        *to = add ? *to + value : value;
+    }
+};
+
+template <class T, bool A_IN_RUNS, bool B_IN_RUNS>
+void run_own(const iso_kernel_call *call, const product_shape &shape, const iso_cuda_product &product,
+             const iso_cuda_operands &operands)
+{
+    run_product(
+        call, shape, strided<T, A_IN_RUNS>{static_cast<const T *>(operands.a), product.of_a},
+        strided<T, B_IN_RUNS>{static_cast<const T *>(operands.b), product.of_b},
+        added<compute<T>>{static_cast<compute<T> *>(operands.c), product.of_c, product.epilogue != 0});
+}
+
+/* argument: the bytes of the largest workspace, which it counts. */
+bool multiply_own(const iso_cuda_product *product, const iso_cuda_operands *operands,
+                  const iso_kernel_call *call, void *argument)
+{
+    const product_shape shape = shape_of_product(product->batch, product->m, product->n, product->k);
+    with_float(static_cast<iso_dtype>(product->dtype), [&](auto zero) {
+        typedef decltype(zero) T;
+        iso_kernel_call own = *call;
+        size_t bytes = product_scratch<compute<T>>(shape), *most = static_cast<size_t *>(argument);
+        if (!operands) {
+            *most = bytes > *most ? bytes : *most;
+            return;
         }
-    __syncwarp(); /* the factors have been read */
-}
-
-template <class C>
-__device__ void put_features(const C *sum, const reals &y, int64_t row, int64_t first, int64_t features)
-{
-    for (int f = 0; f < FEATURES; f++) {
-        int64_t c = first + f * WARP + member<WARP>();
-        if (c < features)
-            y.put(row + c, sum[f]);
-    }
-}
-
-template <class C> __device__ query_sums<C> look_at(const attention<C> &a, position at, bool gradient)
-{
-    C largest = -INFINITY;
-    double sum = 0, mean = 0;
-    for (int64_t key = member<WARP>(); key < a.keys; key += WARP)
-        largest = max_of::join(largest, a.score(at.group, at.head, at.row, key));
-    largest = join<WARP, max_of>(largest);
-    for (int64_t key = member<WARP>(); key < a.keys; key += WARP) {
-        C e = exp_of(a.score(at.group, at.head, at.row, key) - largest);
-        sum += e;
-        if (gradient)
-            mean += static_cast<double>(e) * a.weight_gradient(at.group, at.head, at.row, key);
-    }
-    sum = join<WARP, sum_of>(sum);
-    return {largest, static_cast<C>(sum), static_cast<C>(join<WARP, sum_of>(mean) / sum)};
-}
-
-/* The weight of a key for a query, and the gradient of its score. */
-template <class C>
-__device__ C weight_of(const attention<C> &a, const query_sums<C> &s, position at, int64_t key)
-{
-    return exp_of(a.score(at.group, at.head, at.row, key) - s.largest) / s.sum;
-}
-template <class C>
-__device__ C score_gradient(const attention<C> &a, const query_sums<C> &s, position at, int64_t key)
-{
-    if (!a.sees(at.group, at.head, at.row, key))
-        return 0;
-    C slope = a.weight_gradient(at.group, at.head, at.row, key) - s.mean;
-    return weight_of(a, s, at, key) * slope * static_cast<C>(a.attrs.scale);
-}
-
-template <class C> struct forward {
-    attention<C> a;
-    reals y;
-    template <int L> __device__ void run(line of) const
-    {
-        position at = position_of(of.row, a.heads, a.rows);
-        query_sums<C> s = look_at(a, at, false);
-        rows_at values = a.rows_of(a.v, at.group, a.keys, at.head, a.v_features);
-        for (int64_t first = 0; first < a.v_features; first += PASS) {
-            C sum[FEATURES] = {};
-            for (int64_t begin = 0; begin < a.keys; begin += WARP) {
-                int64_t key = begin + member<WARP>();
-                bool any = key < a.keys;
-                C weight = any ? a.drop(at.group, at.head, at.row, key, weight_of(a, s, at, key)) : C(0);
-                add_rows(sum, weight, values, begin, a.keys, first, a.v_features);
-            }
-            put_features(sum, y, a.place(at.group, a.rows, at.row, at.head, a.v_features), first,
-                         a.v_features);
-        }
-    }
-};
-
-/* dq; the sums of each query are kept. */
-template <class C> struct query_gradient {
-    attention<C> a;
-    reals dq;
-    query_sums<C> *kept;
-    template <int L> __device__ void run(line of) const
-    {
-        position at = position_of(of.row, a.heads, a.rows);
-        query_sums<C> s = look_at(a, at, true);
-        if (member<WARP>() == 0)
-            kept[of.row] = s;
-        rows_at key_rows = a.rows_of(a.k, at.group, a.keys, at.head, a.k_features);
-        for (int64_t first = 0; first < a.k_features; first += PASS) {
-            C sum[FEATURES] = {};
-            for (int64_t begin = 0; begin < a.keys; begin += WARP) {
-                int64_t key = begin + member<WARP>();
-                bool any = key < a.keys;
-                C slope = any ? score_gradient(a, s, at, key) : C(0);
-                add_rows(sum, slope, key_rows, begin, a.keys, first, a.k_features);
-            }
-            put_features(sum, dq, a.place(at.group, a.rows, at.row, at.head, a.k_features), first,
-                         a.k_features);
-        }
-    }
-};
-
-/* dk from the gradients of the scores, or dv from the weights: sums over the queries. */
-template <class C> struct key_gradient {
-    attention<C> a;
-    reals out, rows_of; /* dk and q, or dv and dy */
-    int64_t features;
-    const query_sums<C> *kept;
-    bool of_values;
-    __device__ C factor(position at, int64_t key) const
-    {
-        const query_sums<C> s = kept[(at.group * a.heads + at.head) * a.rows + at.row];
-        if (of_values)
-            return a.drop(at.group, at.head, at.row, key, weight_of(a, s, at, key));
-        return score_gradient(a, s, at, key);
-    }
-    template <int L> __device__ void run(line of) const
-    {
-        position own = position_of(of.row, a.heads, a.keys);
-        rows_at others = a.rows_of(rows_of, own.group, a.rows, own.head, features);
-        for (int64_t first = 0; first < features; first += PASS) {
-            C sum[FEATURES] = {};
-            for (int64_t begin = 0; begin < a.rows; begin += WARP) {
-                int64_t row = begin + member<WARP>();
-                bool any = row < a.rows;
-                C of_row = any ? factor({own.group, own.head, row}, own.row) : C(0);
-                add_rows(sum, of_row, others, begin, a.rows, first, features);
-            }
-            put_features(sum, out, a.place(own.group, a.keys, own.row, own.head, features), first, features);
-        }
-    }
-};
-
-template <class C> attention<C> attention_of(const iso_kernel_call *call)
-{
-    const iso_attention of = iso_attention_of(call);
-    const iso_array &q = call->in[ISO_ATTENTION_QUERY], &mask = call->in[ISO_ATTENTION_MASK];
-    attention<C> a = {};
-    a.query = q;
-    a.q = reals_of(q);
-    a.k = reals_of(call->in[ISO_ATTENTION_KEY]);
-    a.v = reals_of(call->in[ISO_ATTENTION_VALUE]);
-    a.dy = reals_of(call->in[call->n_inputs - 1]);
-    a.mask = of.attrs->has_mask ? static_cast<const uint8_t *>(mask.data) : nullptr;
-    a.mask_heads = of.attrs->has_mask ? mask.dim[1] : 1;
-    a.groups = of.groups, a.heads = of.heads, a.rows = of.rows, a.keys = of.keys;
-    a.k_features = of.k, a.v_features = of.v, a.first_row = of.first_row;
-    a.attrs = *of.attrs;
-    a.info = call->info;
-    return a;
-}
-
-template <class F> void for_warps(const iso_kernel_call *call, int64_t count, F f)
-{
-    launch_lines<WARP>(call->stream, lines{count, 1, 1}, f);
-}
-
-void run_attention(const iso_kernel_call *call)
-{
-    with_compute(call->in[0].dtype, [=](auto zero) {
-        typedef decltype(zero) C;
-        attention<C> a = attention_of<C>(call);
-        for_warps(call, a.groups * a.heads * a.rows, forward<C>{a, reals_of(call->out[0])});
+        own.scratch = operands->workspace;
+        if (product->transpose_a)
+            run_own<T, false, false>(&own, shape, *product, *operands);
+        else if (product->transpose_b)
+            run_own<T, true, true>(&own, shape, *product, *operands);
+        else
+            run_own<T, true, false>(&own, shape, *product, *operands);
     });
+    return true;
 }
 
-size_t gradient_scratch(const iso_kernel_call *call)
+void run(const iso_kernel_call *call)
 {
-    const iso_attention a = iso_attention_of(call);
-    return static_cast<size_t>(a.groups * a.heads * a.rows) * sizeof(query_sums<double>);
+    iso_cuda_attention_walk(call, true, multiply_own, nullptr);
 }
 
-void run_gradient(const iso_kernel_call *call)
+size_t scratch(const iso_kernel_call *call)
 {
-    with_compute(call->in[0].dtype, [=](auto zero) {
-        typedef decltype(zero) C;
-        attention<C> a = attention_of<C>(call);
-        query_sums<C> *kept = static_cast<query_sums<C> *>(call->scratch);
-        const int64_t queries = a.groups * a.heads * a.rows, keys = a.groups * a.heads * a.keys;
-        for_warps(call, queries, query_gradient<C>{a, reals_of(call->out[0]), kept});
-        for_warps(call, keys, key_gradient<C>{a, reals_of(call->out[1]), a.q, a.k_features, kept, false});
-        for_warps(call, keys, key_gradient<C>{a, reals_of(call->out[2]), a.dy, a.v_features, kept, true});
-    });
+    size_t most = 0;
+    iso_cuda_attention_walk(call, false, multiply_own, &most);
+    return iso_cuda_attention_scratch(call) + most;
 }
 
 } // namespace
 
-ISO_CUDA_KERNEL(attention, run_attention, false)
-ISO_CUDA_KERNEL_WITH(attention_grad, run_gradient, false, gradient_scratch)
+bool iso_cuda_attention_walk(const iso_kernel_call *call, bool queue, iso_cuda_attention_multiply *multiply,
+                             void *argument)
+{
+    const walk w = {plan_of(call), queue, multiply, argument};
+    const plan &p = w.p;
+    attention_block b = {};
+    b.over_heads = p.over_heads;
+    clear_outputs(w);
+    for (; b.first_loop < p.all_loops; b.first_loop = next_of(w, b.first_loop, p.loops, p.all_loops))
+        for (b.first_batch = 0; b.first_batch < p.all_batch;
+             b.first_batch = next_of(w, b.first_batch, p.batch, p.all_batch)) {
+            b.loops = smaller(p.loops, p.all_loops - b.first_loop);
+            b.batch = smaller(p.batch, p.all_batch - b.first_batch);
+            if (!run_heads(w, b))
+                return false;
+        }
+    return true;
+}
+
+size_t iso_cuda_attention_scratch(const iso_kernel_call *call)
+{
+    const plan p = plan_of(call);
+    size_t all = 0;
+    for (int i = 0; i < AREAS; i++)
+        all += p.bytes[i];
+    return all;
+}
+
+ISO_CUDA_KERNEL_WITH(attention, run, false, scratch)
+ISO_CUDA_KERNEL_WITH(attention_grad, run, false, scratch)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "runtime/backend/cuda/attention.h"
 #include "runtime/backend/cuda/convolutions.h"
 #include "runtime/backend/cuda/cublaslt.h"
 #include "runtime/backend/cuda/cudnn.h"
@@ -67,6 +68,7 @@ static const iso_kernel *find(const char *op, const iso_kernel_call *call)
 {
     const iso_kernel *kernel = iso_cuda_library_kernel(op, call);
     kernel = kernel ? kernel : iso_cuda_convolution_kernel(op, call);
+    kernel = kernel ? kernel : iso_cuda_attention_kernel(op, call);
     return kernel ? kernel : iso_cuda_kernel_find(op, call);
 }
 
