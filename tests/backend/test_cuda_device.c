@@ -1,9 +1,10 @@
 /* The kernels of the CUDA backend on the device itself, against the plain ones: every op over the shapes of the CPU's
- * kernels and more, in float32, float64 and bfloat16, at two addresses with the same bits; faults; updates of
- * optimizers, with the bits of the reference; sums and maxima. tests/gpu/run does this on a GPU; elsewhere the device
- * is the stand-in, which takes every 20th case, or all with ISOGRID_TEST_LONG. ISOGRID_TEST_EVERY=N: every Nth case;
- * ISOGRID_TEST_OPS=WORD: the ops whose names contain it; =NAME: this op and nothing else; `names`: print the names;
- * ISOGRID_TEST_SEPARATE: each array is an allocation. Ranks: 1 */
+ * kernels and more, in float32, float64 and bfloat16, at two addresses and as a graph with the same bits; products
+ * and convolutions with a bias and a relu; faults; updates of optimizers, with the bits of the reference; sums and
+ * maxima. tests/gpu/run does this on a GPU; elsewhere the device is the stand-in, which takes every 20th case, or all
+ * with ISOGRID_TEST_LONG. ISOGRID_TEST_EVERY=N: every Nth case; ISOGRID_TEST_OPS=WORD: ops whose names contain it;
+ * =NAME: this op and nothing else; `names`: print the names; ISOGRID_TEST_SEPARATE: each array is an allocation.
+ * Ranks: 1 */
 #include <stdio.h>
 
 #include "runtime/graph/optimizer.h"
@@ -73,53 +74,123 @@ static void *scratch_on_device(size_t bytes)
     return memory;
 }
 
-static void check_scratch(void *memory, size_t bytes)
+static void check_scratch(const iso_kernel *kernel, void *memory, size_t bytes)
 {
     unsigned char guard[GUARD];
     good(iso_device_read(stream, guard, (char *)memory + bytes, GUARD));
     for (int i = 0; i < GUARD; i++)
-        CHECK(guard[i] == 0xa5, "kernel %s of %s wrote past its %zu bytes of scratch", real->name, real->op,
-              bytes);
+        CHECK(guard[i] == 0xa5, "kernel %s of %s wrote past its %zu bytes of scratch", kernel->name,
+              kernel->op, bytes);
     back(NULL, memory, 0);
+}
+
+/* A call with arrays on the device. */
+typedef struct device_call {
+    iso_kernel_call call;
+    iso_array in[MOST_ARRAYS], out[4];
+    size_t scratch;
+} device_call;
+
+/* The input over which output i is written; -1: none. */
+static int input_below(const iso_kernel_call *call, int i)
+{
+    int j = call->n_inputs - 1;
+    while (j >= 0 && call->in[j].data != call->out[i].data)
+        j--;
+    return j;
+}
+
+static void send_call(const iso_kernel *kernel, const iso_kernel_call *call, device_call *there)
+{
+    there->call = *call;
+    there->call.in = there->in, there->call.out = there->out, there->call.stream = stream;
+    for (int i = 0; i < call->n_inputs; i++) {
+        there->in[i] = call->in[i];
+        there->in[i].data = on_device(call->in[i].data, bytes_of(&call->in[i]) + GUARD);
+    }
+    for (int i = 0; i < call->n_outputs; i++) {
+        int below = input_below(call, i);
+        there->out[i] = call->out[i];
+        there->out[i].data = below >= 0 ? there->in[below].data
+                                        : on_device(call->out[i].data, bytes_of(&call->out[i]) + GUARD);
+    }
+    there->scratch = kernel->scratch ? kernel->scratch(&there->call) : 0;
+    there->call.scratch = scratch_on_device(there->scratch);
+    there->call.info = on_device(call->info, sizeof *call->info);
+    there->call.fault = on_device(call->fault, sizeof *call->fault);
+}
+
+static void read_outputs(const iso_kernel_call *call, const device_call *there)
+{
+    for (int i = 0; i < call->n_outputs; i++)
+        good(iso_device_read(stream, call->out[i].data, there->out[i].data, bytes_of(&call->out[i]) + GUARD));
+}
+
+static void release_call(const iso_kernel *kernel, const iso_kernel_call *call, device_call *there)
+{
+    back(call->fault, there->call.fault, sizeof *call->fault);
+    back(NULL, (void *)there->call.info, 0);
+    check_scratch(kernel, there->call.scratch, there->scratch);
+    for (int i = 0; i < call->n_outputs; i++)
+        if (input_below(call, i) < 0)
+            back(NULL, there->out[i].data, 0);
+    for (int i = 0; i < call->n_inputs; i++)
+        back(NULL, there->in[i].data, 0);
+}
+
+static void finish(const iso_kernel *kernel)
+{
+    CHECK(gpu->device(0)->wait(stream) == ISO_OK, "kernel %s of %s: %s", kernel->name, kernel->op,
+          iso_error_message());
+}
+
+/* Launches the graph, where the outputs are no longer what the instructions wrote. */
+static void replay(const iso_sequence *sequence, int count, const iso_kernel_call *call,
+                   const device_call *there, const iso_kernel *kernel)
+{
+    void *got[4];
+    for (int i = 0; i < call->n_outputs; i++) {
+        size_t bytes = bytes_of(&call->out[i]);
+        ck_assert_ptr_nonnull(got[i] = malloc(bytes + 1));
+        memset(got[i], 0xa5, bytes);
+        good(iso_device_write(stream, there->out[i].data, got[i], bytes));
+    }
+    good(gpu->launch(sequence, 0, count));
+    finish(kernel);
+    for (int i = 0; i < call->n_outputs; i++) {
+        size_t bytes = bytes_of(&call->out[i]);
+        good(iso_device_read(stream, got[i], there->out[i].data, bytes));
+        CHECK(memcmp(got[i], call->out[i].data, bytes) == 0, "kernel %s of %s: its graph gave other bits",
+              kernel->name, kernel->op);
+        free(got[i]);
+    }
+}
+
+/* As the executor does: the instructions are queued one by one; then they are captured, and the graph is launched,
+ * which gives the same bits. (Not if the first one is done in place: the graph would read what it has written.) */
+static void launch(const iso_thunk *thunks, int count, const iso_kernel_call *call, const device_call *there)
+{
+    const iso_kernel *kernel = thunks->kernel;
+    iso_sequence *sequence;
+    good(gpu->sequence(thunks, count, stream, &sequence));
+    good(gpu->launch(sequence, 0, count));
+    finish(kernel);
+    read_outputs(call, there);
+    if (input_below(call, 0) < 0) {
+        good(gpu->capture(sequence));
+        replay(sequence, count, call, there, kernel);
+    }
+    gpu->discard(sequence);
 }
 
 static void run_on_device(const iso_kernel_call *call)
 {
-    iso_array in[MOST_ARRAYS], out[4];
-    iso_kernel_call there = *call;
+    device_call there;
+    const iso_kernel *kernel = real;
     area_used = 0;
-    there.in = in, there.out = out, there.stream = stream;
-    for (int i = 0; i < call->n_inputs; i++) {
-        in[i] = call->in[i];
-        in[i].data = on_device(call->in[i].data, bytes_of(&in[i]) + GUARD);
-    }
-    for (int i = 0; i < call->n_outputs; i++) {
-        out[i] = call->out[i];
-        out[i].data = NULL;
-        for (int j = 0; j < call->n_inputs && i == 0; j++) /* in place */
-            out[i].data = call->in[j].data == call->out[i].data ? in[j].data : out[i].data;
-        out[i].data = out[i].data ? out[i].data : on_device(call->out[i].data, bytes_of(&out[i]) + GUARD);
-    }
-    size_t scratch = real->scratch ? real->scratch(&there) : 0;
-    there.scratch = scratch_on_device(scratch);
-    there.info = on_device(call->info, sizeof *call->info);
-    there.fault = on_device(call->fault, sizeof *call->fault);
-    real->run(&there);
-    good(gpu->device(0)->wait(stream));
-    for (int i = 0; i < call->n_outputs; i++)
-        good(iso_device_read(stream, call->out[i].data, out[i].data, bytes_of(&out[i]) + GUARD));
-    back(call->fault, there.fault, sizeof *call->fault);
-    back(NULL, (void *)there.info, 0);
-    check_scratch(there.scratch, scratch);
-    for (int i = 0; i < call->n_outputs; i++) {
-        bool shared = false;
-        for (int j = 0; j < call->n_inputs; j++)
-            shared |= in[j].data == out[i].data;
-        if (!shared)
-            back(NULL, out[i].data, 0);
-    }
-    for (int i = 0; i < call->n_inputs; i++)
-        back(NULL, in[i].data, 0);
+    send_call(kernel, call, &there);
+    launch(&(iso_thunk){.kernel = kernel, .call = &there.call}, 1, call, &there);
+    release_call(kernel, call, &there);
 }
 
 static const iso_kernel *test_find(const char *op, const iso_kernel_call *call)
@@ -155,6 +226,7 @@ static void check_case(trial *t)
     check_in_place(t, travelling(), &got);
     check_type(t, ISO_F64, travelling());
     check_type(t, ISO_BF16, travelling());
+    check_wide_sums(t, travelling());
     free_result(t, &want);
     free_result(t, &got);
     free_result(t, &again);
@@ -201,6 +273,131 @@ START_TEST(kernels_agree_on_the_device)
     }
     ck_assert_msg(ops > 0, "no op's name contains '%s'", only ? only : "");
     printf("%s: %d ops in %d cases\n", gpu->description(), ops, cases);
+}
+END_TEST
+
+/* ---- a product or convolution, a bias and a relu, which a library may do as one ---- */
+
+/* y = relu(y + bias) as two instructions in place, after the one that computes y on the device. */
+static void add_epilogue(const iso_array *y, const iso_array *bias, device_call *add, device_call *relu,
+                         iso_thunk *thunks)
+{
+    static const iso_unary_attrs attrs = {.kind = ISO_UNARY_RELU};
+    device_call *calls[] = {add, relu};
+    for (int i = 0; i < 2; i++) {
+        device_call *c = calls[i];
+        c->call = *thunks->call;
+        c->call.attrs = i == 0 ? NULL : &attrs;
+        c->call.n_inputs = 2 - i, c->call.n_outputs = 1, c->call.in = c->in, c->call.out = c->out;
+        c->in[0] = c->out[0] = *y, c->in[1] = *bias;
+        const iso_kernel *kernel = gpu->find(i == 0 ? "add" : "relu", &c->call);
+        ck_assert_msg(kernel && kernel->in_place && !kernel->scratch, "no such kernel");
+        thunks[1 + i] = (iso_thunk){.kernel = kernel, .call = &c->call};
+    }
+}
+
+/* Whether the result of the device is max(product + bias, 0), where a NaN stays one. Where bias and relu are separate
+ * kernels, the product and the sum are rounded too. */
+static void check_epilogue(const trial *t, const result *product, const iso_array *bias, const iso_array *got)
+{
+    const tolerance near_enough = tolerance_of(t, 0);
+    double largest = 0;
+    int64_t n = iso_array_count(got);
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(iso_index_element(&product->out[0], i)));
+    for (int64_t i = 0; i < n; i++) {
+        double y = iso_index_element(&product->out[0], i), a = iso_index_element(got, i),
+               b = iso_index_element(bias, i % bias->dim[0]), want = y + b < 0 ? 0 : y + b;
+        double bound =
+            near_enough.relative * (fabs(y) + fabs(b)) + near_enough.absolute * (largest + fabs(b));
+        CHECK(fabs(a - want) <= bound || (isnan(a) && isnan(want)),
+              "%s, a bias and a relu: %.9g for element %lld, not %.9g", describe(t), a, (long long)i, want);
+    }
+}
+
+/* The product of a trial in bfloat16 is that of the reference before it is rounded. */
+static result reference_product(const trial *t)
+{
+    trial whole = *t;
+    whole.out[0].dtype = t->out[0].dtype == ISO_BF16 ? ISO_F32 : t->out[0].dtype;
+    return run_trial(&whole, iso_backend_reference(), 0);
+}
+
+static void check_fused(trial *t, bool with_nan)
+{
+    void *owner[MOST_ARRAYS], *bias_owner, *out_owner;
+    device_call there, add, relu;
+    iso_thunk thunks[3];
+    iso_fault fault = {0};
+    iso_array out = t->out[0], bias = make_array(out.dtype, 1, &out.dim[out.rank - 1]);
+    place_inputs(t, 0, NULL, owner);
+    if (with_nan)
+        iso_element_set(t->in[0].data, t->in[0].dtype, 0, NAN);
+    bias.data = room_for(&bias, 0, &bias_owner);
+    fill(&bias, false, -1, 1);
+    out.data = room_for(&out, 0, &out_owner);
+    iso_kernel_call call = {.attrs = &t->attrs,
+                            .n_inputs = t->inputs,
+                            .n_outputs = 1,
+                            .in = t->in,
+                            .out = &out,
+                            .info = &step_info,
+                            .fault = &fault};
+    result want = reference_product(t);
+    area_used = 0;
+    thunks[0] = (iso_thunk){.kernel = gpu->find(t->op, &call), .call = &there.call};
+    ck_assert_ptr_nonnull(thunks[0].kernel);
+    send_call(thunks[0].kernel, &call, &there);
+    iso_array bias_there = bias;
+    bias_there.data = on_device(bias.data, bytes_of(&bias) + GUARD);
+    add_epilogue(&there.out[0], &bias_there, &add, &relu, thunks);
+    launch(thunks, 3, &call, &there);
+    release_call(thunks[0].kernel, &call, &there);
+    back(NULL, bias_there.data, 0);
+    check_epilogue(t, &want, &bias, &out);
+    free(bias_owner);
+    free(out_owner);
+    free_result(t, &want);
+    free_all(owner, t->inputs);
+}
+
+/* A case of float32 with a result, in each type. */
+static void check_fused_types(const trial *t, bool with_nan)
+{
+    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_BF16};
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        trial typed;
+        if (in_type(t, types[k], &typed))
+            check_fused(&typed, with_nan);
+    }
+}
+
+static void check_fused_cases(const char *op, bool with_nan)
+{
+    int count = 0;
+    for (int index = 0;; index++) {
+        trial t = {.op = op};
+        random_state = (uint64_t)index + 1;
+        if (!maker_of(op)(&t, index))
+            break;
+        if (t.in[0].dtype == ISO_F32 && iso_array_count(&t.in[0]) > 0 && iso_array_count(&t.out[0]) > 0 &&
+            count++ % every == 0)
+            check_fused_types(&t, with_nan);
+    }
+}
+
+START_TEST(a_bias_and_a_relu_follow_a_product)
+{
+    check_fused_cases("matmul", false);
+    check_fused_cases("conv2d", false);
+}
+END_TEST
+
+/* cuBLASLt's manual says of its relu only that it is max(x, 0). */
+START_TEST(a_nan_passes_a_relu)
+{
+    check_fused_cases("matmul", true);
+    check_fused_cases("conv2d", true);
 }
 END_TEST
 
@@ -377,12 +574,13 @@ int main(void)
         return print_names();
     if (!begin_device())
         return 77;
-    int code = only && only[0] == '='
-                   ? RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device)
-                   : RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device, faults_are_the_first,
-                               updates_have_the_bits_of_the_reference,
-                               rates_that_are_queued_do_not_change_those_before,
-                               sums_and_maxima_have_the_bits_of_the_reference);
+    int code =
+        only && only[0] == '='
+            ? RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device)
+            : RUN_TESTS("CUDA device", 1400, kernels_agree_on_the_device, a_bias_and_a_relu_follow_a_product,
+                        a_nan_passes_a_relu, faults_are_the_first, updates_have_the_bits_of_the_reference,
+                        rates_that_are_queued_do_not_change_those_before,
+                        sums_and_maxima_have_the_bits_of_the_reference);
     gpu->device(0)->release(gpu->device(0), area);
     gpu->device(0)->destroy_stream(stream);
     return code;
