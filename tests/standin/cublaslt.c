@@ -325,6 +325,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *count = 0;
     REFUSE_IF(!handle || handle->magic != MAGIC || of->magic != MAGIC || room < 1,
               CUBLAS_STATUS_INVALID_VALUE);
+    /* Its proposals depend on the alignment of a bias, which it knows from the address. */
+    REFUSE_IF(p.d.epilogue & CUBLASLT_EPILOGUE_BIAS && !p.d.bias, CUBLAS_STATUS_INVALID_VALUE);
     cublasStatus_t status = ordered(__func__);
     status = status == CUBLAS_STATUS_SUCCESS ? check(&p) : status;
     REFUSE_IF(status != CUBLAS_STATUS_SUCCESS, status);

@@ -104,12 +104,15 @@ static cublasStatus_t make_desc(const iso_cuda_product *p, cublasLtMatmulDescOpa
     cublasOperation_t of_a = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                       of_b = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
+    const void *bias = (const void *)(uintptr_t)ADDRESS_MULTIPLE; /* the heuristic takes its alignment */
     cublasLtMatmulDesc_t made = NULL;
     cublasStatus_t status =
         iso_cuda_call.cublasLtMatmulDescCreate(&made, compute, p->dtype == ISO_F64 ? CUDA_R_64F : CUDA_R_32F);
     KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a));
     KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_TRANSB, &of_b, sizeof of_b));
     KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    if (p->epilogue & ISO_CUDA_ADD_BIAS)
+        KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     if (made) {
         *desc = *made; /* plain data, as the header says */
         iso_cuda_call.cublasLtMatmulDescDestroy(made);
