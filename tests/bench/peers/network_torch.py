@@ -12,6 +12,7 @@ args = job.network_options(mode=("eager", "compile"), dtype=("float32", "bfloat1
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch_models import GPT, Average, Block  # noqa: E402
 
 n = networks.NETWORKS[args.name]
 world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
@@ -21,49 +22,16 @@ if world > 1:
     torch.distributed.init_process_group("gloo")
 
 
-class Block(nn.Module):
-    def __init__(self, epsilon):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(n.width, eps=epsilon), nn.LayerNorm(n.width, eps=epsilon)
-        self.qkv, self.out = nn.Linear(n.width, 3 * n.width), nn.Linear(n.width, n.width)
-        self.up, self.down = nn.Linear(n.width, 4 * n.width), nn.Linear(4 * n.width, n.width)
-
-    def forward(self, x):
-        rows, tokens, width = x.shape
-        q, k, v = (p.view(rows, tokens, n.heads, -1).transpose(1, 2) for p in self.qkv(self.norm1(x)).split(width, 2))
-        h = F.scaled_dot_product_attention(q, k, v, is_causal=n.vocabulary > 0)
-        x = x + self.out(h.transpose(1, 2).reshape(rows, tokens, width))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
-
-
 class Transformer(nn.Module):
     def __init__(self):
         super().__init__()
         self.first = nn.Embedding(n.vocabulary, n.width) if n.vocabulary else nn.Linear(n.features, n.width)
-        self.blocks = nn.Sequential(*[Block(1e-3) for _ in range(n.layers)])
+        self.blocks = nn.Sequential(*[Block(n.width, n.heads, 1e-3, n.vocabulary > 0) for _ in range(n.layers)])
         self.norm, self.out = nn.LayerNorm(n.width, eps=1e-3), nn.Linear(n.width, n.vocabulary or 10)
 
     def forward(self, x):
         h = self.norm(self.blocks(self.first(x)))
         return self.out(h if n.vocabulary else h.mean(1))
-
-
-class GPT(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.token, self.position = nn.Embedding(n.vocabulary, n.width), nn.Embedding(n.tokens, n.width)
-        self.blocks, self.norm = nn.Sequential(*[Block(1e-5) for _ in range(n.layers)]), nn.LayerNorm(n.width)
-        for weights in self.parameters():
-            if weights.dim() > 1:
-                nn.init.normal_(weights, std=0.02)
-
-    def forward(self, x):
-        return F.linear(self.norm(self.blocks(self.token(x) + self.position.weight)), self.token.weight)
-
-
-class Average(nn.Module):
-    def forward(self, x):
-        return x.mean((2, 3))
 
 
 def convolved(before, filters, stride=1, size=3):
@@ -78,6 +46,10 @@ class Residual(nn.Module):
 
     def forward(self, x):
         return F.relu(self.long(x) + self.short(x))
+
+
+def gpt():
+    return GPT(n.vocabulary, n.tokens, n.width, n.heads, n.layers)
 
 
 def mlp():
@@ -111,7 +83,7 @@ def resnet():
     return nn.Sequential(*convolved(3, 64), nn.ReLU(), *blocks, Average(), nn.Linear(512, 10))
 
 
-model = {"transformer": Transformer, "gpt": GPT, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
+model = {"transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
 x, y = (torch.from_numpy(array) for array in networks.data(args.folder, args.name))
 if x.dim() == 4:
     x, model = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)

@@ -7,6 +7,7 @@ import job
 args = job.options(mode=("eager", "compile"), threads=(2, 1))
 
 import torch
+import torch_models as models
 from torch import nn
 
 world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
@@ -16,31 +17,8 @@ if world > 1:
     torch.distributed.init_process_group("gloo")
 
 
-def norm(channels):
-    layer = nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
-    layer.weight.requires_grad_(False)  # no scale
-    return layer
-
-
-class Scale(nn.Module):
-    def forward(self, x):
-        return x / 255
-
-
-class Average(nn.Module):
-    def forward(self, x):
-        return x.mean((2, 3))
-
-
 def build():
-    if args.model == "mlp":
-        layers = [nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
-    else:
-        layers = [Scale(),
-                  nn.Conv2d(1, 12, 3, padding=1, bias=False), norm(12), nn.ReLU(),
-                  nn.Conv2d(12, 24, 6, stride=2, bias=False), norm(24), nn.ReLU(),
-                  nn.Conv2d(24, 32, 6, stride=2, padding=2), norm(32), nn.ReLU(),
-                  Average(), nn.Linear(32, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 10)]
+    layers = models.mlp() if args.model == "mlp" else [models.Scale(), *models.convnet()]
     for layer in layers:
         if isinstance(layer, (nn.Linear, nn.Conv2d)):
             nn.init.xavier_uniform_(layer.weight)
