@@ -32,6 +32,9 @@ struct dim3 {
 struct uint3 {
     unsigned x, y, z;
 };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
@@ -204,6 +207,12 @@ template <class T> T atomicExch(T *at, std::common_type_t<T> value)
 inline void __threadfence()
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* ---- memory ---- */
+template <class T> void __stwb(T *to, T value)
+{
+    std::memcpy(to, &value, sizeof value);
 }
 
 /* ---- arithmetic that the C library does not have ---- */

@@ -1,5 +1,6 @@
 /* Batch normalisation and its statistics; see runtime/graph/ops/batch_norm.c for the formulas. The last
  * dimension is the channel. */
+#include "runtime/backend/cuda/channels.h"
 #include "runtime/backend/cuda/columns.h"
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/graph/ops/network.h"
@@ -113,44 +114,60 @@ void run_finish_gradient(const iso_kernel_call *call)
 
 /* ---- a table of the channels, made first ---- */
 
-/* y = (x - mean) scale + shift, then the activation. The means are those of dy and dy xhat, for the
- * gradient. */
-struct channel {
-    double mean, rstd, scale, shift, mean_dy, mean_dy_xhat;
-    __device__ double output(double x) const
+/* The mean is mean + low, so that x - mean of float32 is as accurate as of float64.
+ * y = (x - mean) scale + shift, then the activation; dx = scale dy - offset - (x - mean) slope. */
+template <class C> struct alignas(4 * sizeof(C)) channel {
+    C mean, low, scale, shift, offset, slope, rstd;
+    __device__ __forceinline__ C centred(C x) const
     {
-        return (x - mean) * scale + shift;
+        return (x - mean) - low;
     }
-    /* dy before the activation. */
-    __device__ double slope(bool relu, double x, double dy) const
+    __device__ __forceinline__ C output(C x) const
     {
-        return !relu || output(x) > 0 ? dy : 0;
+        return fused(centred(x), scale, shift);
+    }
+    /* y, and dy before the activation, without branches. */
+    __device__ __forceinline__ C activated(bool relu, C x) const
+    {
+        const C value = output(x);
+        return relu & (value < 0) ? C(0) : value;
+    }
+    __device__ __forceinline__ C before(bool relu, C x, C dy) const
+    {
+        return !relu | (output(x) > 0) ? dy : C(0);
+    }
+    __device__ __forceinline__ C gradient(bool relu, C x, C dy) const
+    {
+        return fused(scale, before(relu, x, dy), -fused(centred(x), slope, offset));
     }
 };
 
-struct make_channels {
+template <class C> struct make_channels {
     reals mean, variance, gamma, beta, sum_dy, sum_dy_xhat; /* some of them absent */
     double epsilon;
     iso_moments_attrs attrs;
     const iso_step_info *info;
-    channel *table;
+    channel<C> *table;
     __device__ void operator()(int64_t c) const
     {
-        double count = iso_moments_count(&attrs, info->rows);
-        channel of;
-        of.mean = mean.get<double>(c);
-        of.rstd = 1 / sqrt(variance.get<double>(c) + epsilon);
-        of.scale = of.rstd * gamma.or_else(1.0, c);
-        of.shift = beta.or_else(0.0, c);
-        of.mean_dy = sum_dy.or_else(0.0, c) / count;
-        of.mean_dy_xhat = sum_dy_xhat.or_else(0.0, c) / count;
+        double count = iso_moments_count(&attrs, info->rows), middle = mean.get<double>(c);
+        double rstd = 1 / sqrt(variance.get<double>(c) + epsilon), scale = rstd * gamma.or_else(1.0, c);
+        channel<C> of;
+        of.mean = static_cast<C>(middle);
+        of.low = static_cast<C>(middle - of.mean);
+        of.scale = static_cast<C>(scale);
+        of.shift = beta.or_else(C(0), c);
+        of.offset = static_cast<C>(scale * sum_dy.or_else(0.0, c) / count);
+        of.slope = static_cast<C>(scale * rstd * sum_dy_xhat.or_else(0.0, c) / count);
+        of.rstd = static_cast<C>(rstd);
         table[c] = of;
     }
 };
 
 size_t table_bytes(const iso_kernel_call *call)
 {
-    return static_cast<size_t>(last_dim(call->in[0])) * sizeof(channel);
+    size_t of_channel = call->in[0].dtype == ISO_F64 ? sizeof(channel<double>) : sizeof(channel<float>);
+    return static_cast<size_t>(last_dim(call->in[0])) * of_channel;
 }
 
 size_t table_and_sums_scratch(const iso_kernel_call *call)
@@ -164,42 +181,59 @@ bool has_relu(const iso_kernel_call *call)
 }
 
 /* mean and variance are inputs `at` and `at` + 1; the sums, gamma and beta follow if they are there. */
-const channel *table_of(const iso_kernel_call *call, int at, bool sums, bool gamma, bool beta)
+template <class C>
+const channel<C> *table_of(const iso_kernel_call *call, int at, bool sums, bool gamma, bool beta)
 {
     const iso_batch_norm_attrs *attrs = attrs_of(call);
-    channel *table = static_cast<channel *>(call->scratch);
+    channel<C> *table = static_cast<channel<C> *>(call->scratch);
     int of_sums = at + 2, of_gamma = of_sums + (sums ? 2 : 0), of_beta = of_gamma + (gamma ? 1 : 0);
     for_each(call->stream, last_dim(call->in[0]),
-             make_channels{reals_of(call->in[at]), reals_of(call->in[at + 1]),
-                           optional_input(call, gamma, of_gamma), optional_input(call, beta, of_beta),
-                           optional_input(call, sums, of_sums), optional_input(call, sums, of_sums + 1),
-                           attrs->epsilon, attrs->moments, call->info, table});
+             make_channels<C>{reals_of(call->in[at]), reals_of(call->in[at + 1]),
+                              optional_input(call, gamma, of_gamma), optional_input(call, beta, of_beta),
+                              optional_input(call, sums, of_sums), optional_input(call, sums, of_sums + 1),
+                              attrs->epsilon, attrs->moments, call->info, table});
     return table;
 }
 
 /* ---- normalisation ---- */
 
 template <class T> struct normalize {
+    typedef compute<T> C;
     const T *x;
     T *y;
-    const channel *table;
-    int64_t channels;
+    const channel<C> *table;
+    int64_t count;
     bool relu;
-    __device__ void operator()(int64_t i) const
+    template <int N> __device__ numbers<N, channel<C>> channels(int64_t first) const
     {
-        double value = table[remainder_of(i, channels)].output(wide(x[i]));
-        narrow(&y[i], static_cast<compute<T>>(relu && value < 0 ? 0 : value));
+        return numbers_of<N>(table, count, first);
+    }
+    template <int N> __device__ pack<T, N> load(int64_t i) const
+    {
+        return load_pack<N>(x + i);
+    }
+    template <int N>
+    __device__ void put(int64_t i, const pack<T, N> &in, const numbers<N, channel<C>> &own) const
+    {
+        pack<T, N> out;
+        ISO_UNROLL()
+        for (int k = 0; k < N; k++)
+            narrow(&out.at[k], own.of[k].activated(relu, wide(in.at[k])));
+        store_pack(y + i, out);
     }
 };
 
 void run_batch_norm(const iso_kernel_call *call)
 {
-    const channel *table = table_of(call, 1, false, attrs_of(call)->has_gamma, attrs_of(call)->has_beta);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_each(call->stream, iso_array_count(&call->in[0]),
-                 normalize<T>{static_cast<const T *>(call->in[0].data), static_cast<T *>(call->out[0].data),
-                              table, last_dim(call->in[0]), has_relu(call)});
+        const T *x = static_cast<const T *>(call->in[0].data);
+        T *y = static_cast<T *>(call->out[0].data);
+        const auto *table =
+            table_of<compute<T>>(call, 1, false, attrs_of(call)->has_gamma, attrs_of(call)->has_beta);
+        int64_t channels = last_dim(call->in[0]);
+        for_channels<16 / sizeof(T)>(call->stream, iso_array_count(&call->in[0]), channels, aligned({x, y}),
+                                     normalize<T>{x, y, table, channels, has_relu(call)});
     });
 }
 
@@ -207,8 +241,9 @@ void run_batch_norm(const iso_kernel_call *call)
 
 template <class T> struct gradient_sums {
     typedef two_sums state;
+    typedef compute<T> C;
     const T *x, *dy;
-    const channel *table;
+    const channel<C> *table;
     int64_t channels;
     bool relu;
     reals sum, sum_xhat;
@@ -218,10 +253,11 @@ template <class T> struct gradient_sums {
     }
     __device__ void add(state &s, int64_t row, int64_t c) const
     {
-        double value = wide(x[row * channels + c]);
-        double slope = table[c].slope(relu, value, wide(dy[row * channels + c]));
+        const channel<C> of = table[c];
+        const C value = wide(x[row * channels + c]);
+        const double slope = of.before(relu, value, wide(dy[row * channels + c]));
         s.a += slope;
-        s.b += slope * (value - table[c].mean);
+        s.b += slope * of.centred(value);
     }
     __device__ void join(state &s, const state &later) const
     {
@@ -238,13 +274,13 @@ template <class T> struct gradient_sums {
 void run_gradient_sums(const iso_kernel_call *call)
 {
     lines rows = rows_of(call);
-    bool relu = has_relu(call);
-    const channel *table =
-        table_of(call, 2, false, relu && attrs_of(call)->has_gamma, relu && attrs_of(call)->has_beta);
+    bool relu = has_relu(call), gamma = relu && attrs_of(call)->has_gamma,
+         beta = relu && attrs_of(call)->has_beta;
     iso_kernel_call rest = *call;
     rest.scratch = static_cast<char *>(call->scratch) + table_bytes(call);
     with_float(call->in[0].dtype, [&](auto zero) {
         typedef decltype(zero) T;
+        const auto *table = table_of<compute<T>>(call, 2, false, gamma, beta);
         for_columns(&rest, rows.outer, rows.count,
                     gradient_sums<T>{static_cast<const T *>(call->in[0].data),
                                      static_cast<const T *>(call->in[1].data), table, rows.count, relu,
@@ -253,17 +289,31 @@ void run_gradient_sums(const iso_kernel_call *call)
 }
 
 template <class T> struct gradient {
+    typedef compute<T> C;
     const T *x, *dy;
     T *dx;
-    const channel *table;
-    int64_t channels;
+    const channel<C> *table;
+    int64_t count;
     bool relu;
-    __device__ void operator()(int64_t i) const
+    template <int N> struct pair {
+        pack<T, N> x, dy;
+    };
+    template <int N> __device__ numbers<N, channel<C>> channels(int64_t first) const
     {
-        const channel of = table[remainder_of(i, channels)];
-        double value = wide(x[i]), xhat = (value - of.mean) * of.rstd;
-        double inner = of.slope(relu, value, wide(dy[i])) - of.mean_dy - xhat * of.mean_dy_xhat;
-        narrow(&dx[i], static_cast<compute<T>>(of.scale * inner));
+        return numbers_of<N>(table, count, first);
+    }
+    template <int N> __device__ pair<N> load(int64_t i) const
+    {
+        return {load_pack<N>(x + i), load_pack<N>(dy + i)};
+    }
+    template <int N>
+    __device__ void put(int64_t i, const pair<N> &in, const numbers<N, channel<C>> &own) const
+    {
+        pack<T, N> out;
+        ISO_UNROLL()
+        for (int k = 0; k < N; k++)
+            narrow(&out.at[k], own.of[k].gradient(relu, wide(in.x.at[k]), wide(in.dy.at[k])));
+        store_pack(dx + i, out);
     }
 };
 
@@ -271,14 +321,15 @@ template <class T> struct gradient {
 void run_gradient(const iso_kernel_call *call)
 {
     bool relu = has_relu(call);
-    const channel *table =
-        table_of(call, 2, true, attrs_of(call)->has_gamma, relu && attrs_of(call)->has_beta);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_each(call->stream, iso_array_count(&call->in[0]),
-                 gradient<T>{static_cast<const T *>(call->in[0].data),
-                             static_cast<const T *>(call->in[1].data), static_cast<T *>(call->out[0].data),
-                             table, last_dim(call->in[0]), relu});
+        const T *x = static_cast<const T *>(call->in[0].data), *dy = static_cast<const T *>(call->in[1].data);
+        T *dx = static_cast<T *>(call->out[0].data);
+        const auto *table =
+            table_of<compute<T>>(call, 2, true, attrs_of(call)->has_gamma, relu && attrs_of(call)->has_beta);
+        int64_t channels = last_dim(call->in[0]);
+        for_channels<16 / sizeof(T)>(call->stream, iso_array_count(&call->in[0]), channels,
+                                     aligned({x, dy, dx}), gradient<T>{x, dy, dx, table, channels, relu});
     });
 }
 
