@@ -1,4 +1,5 @@
 /* Arithmetic and comparisons of two operands with broadcasting, and selection between two. */
+#include "runtime/backend/cuda/packs.h"
 #include "runtime/backend/cuda/walk.h"
 #include "runtime/backend/formulas.h"
 
@@ -62,50 +63,40 @@ struct conditions {
 };
 
 /* z is T or, of a condition, uint8_t. */
-template <class T, class R, class F> struct same_shape {
+template <class T, class R, class F> struct elementwise {
     enum { WIDTH = 16 / sizeof(T) };
     const T *x, *y;
     R *z;
     F f;
-    __device__ __forceinline__ void one(int64_t i) const
-    {
-        narrow(&z[i], f.template get<compute<R>>(wide(x[i]), wide(y[i])));
-    }
-    __device__ __forceinline__ void pack(int64_t i) const
-    {
-        typedef iso_cuda::pack<T, WIDTH> in_type;
-        typedef iso_cuda::pack<R, WIDTH> out_type;
-        in_type a = *reinterpret_cast<const in_type *>(x + i), b = *reinterpret_cast<const in_type *>(y + i);
-        out_type out;
-        for (int k = 0; k < WIDTH; k++)
-            narrow(&out.at[k], f.template get<compute<R>>(wide(a.at[k]), wide(b.at[k])));
-        *reinterpret_cast<out_type *>(z + i) = out;
-    }
-};
-
-template <class T, class R, class F> struct broadcast {
-    const T *x, *y;
-    R *z;
-    F f;
     walk<2> over;
-    __device__ void operator()(int64_t i) const
+    __device__ __forceinline__ void one(int64_t i) const
     {
         int64_t at[2];
         over.find(i, at);
         narrow(&z[i], f.template get<compute<R>>(wide(x[at[0]]), wide(y[at[1]])));
     }
+    __device__ __forceinline__ void pack(int64_t i) const
+    {
+        int64_t at[2];
+        over.find(i, at);
+        const auto a = load_strided<WIDTH>(x + at[0], over.inner_step(0)),
+                   b = load_strided<WIDTH>(y + at[1], over.inner_step(1));
+        iso_cuda::pack<R, WIDTH> out;
+        for (int k = 0; k < WIDTH; k++)
+            narrow(&out.at[k], f.template get<compute<R>>(wide(a.at[k]), wide(b.at[k])));
+        store_pack(z + i, out);
+    }
 };
 
 template <class T, class R, class F> void run_of_types(const iso_kernel_call *call, F f)
 {
+    typedef elementwise<T, R, F> all;
     const T *x = static_cast<const T *>(call->in[0].data), *y = static_cast<const T *>(call->in[1].data);
     R *z = static_cast<R *>(call->out[0].data);
     const iso_array *const in[] = {&call->in[0], &call->in[1]};
     walk<2> over = walk_of_broadcast(call->out[0], in);
-    if (in_one_run(over, 0) && in_one_run(over, 1))
-        for_packs(call->stream, over.count, aligned({x, y, z}), same_shape<T, R, F>{x, y, z, f});
-    else
-        for_each(call->stream, over.count, broadcast<T, R, F>{x, y, z, f, over});
+    for_packs(call->stream, over.count, over.in_packs(all::WIDTH) && aligned({x, y, z}),
+              all{x, y, z, f, over});
 }
 
 template <op OF> void run_numbers(const iso_kernel_call *call)
@@ -128,15 +119,28 @@ template <op OF> void run_condition(const iso_kernel_call *call)
 
 /* ---- z = condition ? a : b; elements are copied by size ---- */
 template <class T> struct choice {
+    enum { WIDTH = 16 / sizeof(T) };
     const uint8_t *condition;
     const T *a, *b;
     T *z;
     walk<3> over;
-    __device__ void operator()(int64_t i) const
+    __device__ __forceinline__ void one(int64_t i) const
     {
         int64_t at[3];
         over.find(i, at);
         z[i] = condition[at[0]] ? a[at[1]] : b[at[2]];
+    }
+    __device__ __forceinline__ void pack(int64_t i) const
+    {
+        int64_t at[3];
+        over.find(i, at);
+        const auto chosen = load_strided<WIDTH>(condition + at[0], over.inner_step(0));
+        const auto x = load_strided<WIDTH>(a + at[1], over.inner_step(1)),
+                   y = load_strided<WIDTH>(b + at[2], over.inner_step(2));
+        iso_cuda::pack<T, WIDTH> out;
+        for (int k = 0; k < WIDTH; k++)
+            out.at[k] = chosen.at[k] ? x.at[k] : y.at[k];
+        store_pack(z + i, out);
     }
 };
 
@@ -146,10 +150,11 @@ void run_where(const iso_kernel_call *call)
     walk<3> over = walk_of_broadcast(call->out[0], in);
     with_size(call->out[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_each(call->stream, over.count,
-                 choice<T>{static_cast<const uint8_t *>(call->in[0].data),
-                           static_cast<const T *>(call->in[1].data), static_cast<const T *>(call->in[2].data),
-                           static_cast<T *>(call->out[0].data), over});
+        const uint8_t *condition = static_cast<const uint8_t *>(call->in[0].data);
+        const T *a = static_cast<const T *>(call->in[1].data), *b = static_cast<const T *>(call->in[2].data);
+        T *z = static_cast<T *>(call->out[0].data);
+        for_packs(call->stream, over.count, over.in_packs(choice<T>::WIDTH) && aligned({condition, a, b, z}),
+                  choice<T>{condition, a, b, z, over});
     });
 }
 

@@ -1,5 +1,5 @@
 /* Conversions of element types. */
-#include "runtime/backend/cuda/elements.h"
+#include "runtime/backend/cuda/packs.h"
 #include "runtime/backend/formulas.h"
 
 namespace
@@ -57,11 +57,20 @@ template <class T> __device__ __forceinline__ void convert(T x, boolean *y)
 }
 
 template <class FROM, class TO> struct conversion {
+    enum { WIDTH = 16 / (sizeof(FROM) > sizeof(TO) ? sizeof(FROM) : sizeof(TO)) };
     const FROM *x;
     TO *y;
-    __device__ void operator()(int64_t i) const
+    __device__ __forceinline__ void one(int64_t i) const
     {
         convert(wide(x[i]), &y[i]);
+    }
+    __device__ __forceinline__ void pack(int64_t i) const
+    {
+        const auto in = load_pack<WIDTH>(x + i);
+        iso_cuda::pack<TO, WIDTH> out;
+        for (int k = 0; k < WIDTH; k++)
+            convert(wide(in.at[k]), &out.at[k]);
+        store_pack(y + i, out);
     }
 };
 
@@ -80,9 +89,9 @@ void run_cast(const iso_kernel_call *call)
         typedef decltype(from) FROM;
         with_target(call->out[0].dtype, [=](auto to) {
             typedef decltype(to) TO;
-            for_each(call->stream, n,
-                     conversion<FROM, TO>{static_cast<const FROM *>(call->in[0].data),
-                                          static_cast<TO *>(call->out[0].data)});
+            const FROM *x = static_cast<const FROM *>(call->in[0].data);
+            TO *y = static_cast<TO *>(call->out[0].data);
+            for_packs(call->stream, n, aligned({x, y}), conversion<FROM, TO>{x, y});
         });
     });
 }

@@ -31,8 +31,50 @@ template <int K> struct walk {
             stride[k][rank - 1] = steps[k];
     }
 
+    __device__ __forceinline__ int64_t inner_step(int k) const
+    {
+        return rank > 0 ? stride[k][rank - 1] : 0;
+    }
+
+    /* Whether each pack of `width` elements is in one run of each array, or one element of it, and begins at a
+     * multiple of the width. The elements of a walk of one dimension may have a rest. */
+    bool in_packs(int width) const
+    {
+        bool whole = rank <= 1 || dim[rank - 1] % width == 0;
+        for (int k = 0; k < K; k++) {
+            whole &= inner_step(k) <= 1;
+            for (int d = 0; d < rank - 1 && inner_step(k) == 1; d++)
+                whole &= stride[k][d] % width == 0;
+        }
+        return whole;
+    }
+
+    /* What a unit of elements must divide, joined by or; 1 if elements are not next to each other. */
+    int64_t extents() const
+    {
+        int64_t all = rank > 0 ? dim[rank - 1] : 1;
+        for (int k = 0; k < K; k++) {
+            all |= inner_step(k) != 1;
+            for (int d = 0; d < rank - 1; d++)
+                all |= stride[k][d];
+        }
+        return all;
+    }
+    walk in_units(int64_t of_unit) const
+    {
+        walk w = *this;
+        w.count /= of_unit;
+        for (int d = 0; d < rank; d++)
+            for (int k = 0; k < K && d < rank - 1; k++)
+                w.stride[k][d] /= of_unit;
+        if (rank > 0)
+            w.dim[rank - 1] /= of_unit;
+        return w;
+    }
+
     template <class index> __device__ __forceinline__ void split(index i, int64_t (&at)[K]) const
     {
+        ISO_UNROLL(1)
         for (int d = rank - 1; d > 0; d--) {
             index extent = static_cast<index>(dim[d]), outer = i / extent, inner = i - outer * extent;
             for (int k = 0; k < K; k++)
@@ -81,12 +123,6 @@ template <int K> walk<K> walk_of_broadcast(const iso_array &out, const iso_array
         w.add(out.dim[d], steps);
     }
     return w;
-}
-
-/* Whether the places of an array are the numbers of the elements. */
-template <int K> bool in_one_run(const walk<K> &w, int k)
-{
-    return w.count <= 1 || (w.rank == 1 && w.stride[k][0] == 1);
 }
 
 } // namespace iso_cuda
