@@ -156,8 +156,14 @@ static bool transpose(trial *t, int index)
     static const struct {
         int rank, permutation[4];
         int64_t dim[4];
-    } cases[] = {{2, {1, 0}, {33, 70}},           {3, {0, 2, 1}, {4, 5, 6}}, {4, {2, 0, 3, 1}, {2, 3, 4, 5}},
-                 {4, {0, 2, 1, 3}, {2, 7, 3, 8}}, {2, {1, 0}, {0, 5}},       {1, {0}, {9}}};
+    } cases[] = {{2, {1, 0}, {33, 70}},
+                 {3, {0, 2, 1}, {4, 5, 6}},
+                 {4, {2, 0, 3, 1}, {2, 3, 4, 5}},
+                 {4, {0, 2, 1, 3}, {2, 7, 3, 8}},
+                 {2, {1, 0}, {0, 5}},
+                 {1, {0}, {9}},
+                 {4, {2, 0, 3, 1}, {2, 40, 3, 35}},
+                 {3, {1, 2, 0}, {33, 2, 9}}};
     static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_U8};
     if (index == 3 * (int)(sizeof cases / sizeof *cases))
         return false;
@@ -172,7 +178,8 @@ static bool transpose(trial *t, int index)
     return true;
 }
 
-/* A slice of x [9, 20] or its gradient; parts of x or y that other slots have: some of them share nothing. */
+/* A slice of x [9, 20], of [9, 40] in whole units of 16 bytes, or its gradient; parts of x or y that other slots
+ * have: some of them share nothing. */
 static bool slice(trial *t, int index)
 {
     static const struct {
@@ -181,7 +188,8 @@ static bool slice(trial *t, int index)
         {{0, 3}, {9, 10}, {0, 0}, {9, 20}, {0, 0}}, {{2, 0}, {4, 20}, {0, 0}, {9, 20}, {0, 0}},
         {{0, 3}, {5, 10}, {4, 0}, {5, 20}, {4, 0}}, {{0, 3}, {9, 5}, {0, 5}, {9, 10}, {0, 10}},
         {{0, 3}, {9, 5}, {0, 0}, {9, 8}, {0, 12}},  {{0, 5}, {0, 10}, {0, 0}, {0, 20}, {0, 0}},
-        {{0, 15}, {9, 5}, {0, 0}, {9, 10}, {0, 0}},
+        {{0, 15}, {9, 5}, {0, 0}, {9, 10}, {0, 0}}, {{3, 8}, {5, 24}, {0, 0}, {9, 40}, {0, 0}},
+        {{0, 3}, {9, 8}, {0, 0}, {9, 8}, {0, 0}},
     };
     if (index == sizeof cases / sizeof *cases)
         return false;
@@ -200,11 +208,13 @@ static bool slice(trial *t, int index)
 
 static bool concat(trial *t, int index)
 {
-    if (index == 4)
+    static const int64_t all_widths[2][4] = {{5, 0, 17, 1},
+                                             {8, 0, 24, 16}}; /* the second: units of 16 bytes */
+    if (index == 8)
         return false;
-    static const int64_t widths[] = {5, 0, 17, 1};
+    const int64_t *widths = all_widths[index / 4];
     int64_t sum = 0;
-    bool last = index < 2;
+    bool last = index % 4 < 2;
     t->attrs.axis.axis = last;
     for (int i = 0; i < 4; i++) {
         sum += widths[i];
@@ -275,6 +285,13 @@ static bool upsample(trial *t, int index)
         large->global[1] = 6;
     }
     return true;
+}
+
+/* Rows that a block of a GPU has in several parts. */
+static bool long_rows(trial *t, int index)
+{
+    static const int64_t shapes[][2] = {{2, 9000}, {3, 5001}};
+    return layer_norm_of(t, index / 2, shapes[index % 2]);
 }
 
 static bool class_first(trial *t, int index)
@@ -373,6 +390,9 @@ static const struct {
     {"band", band},
     {"upsample_linear", upsample},
     {"upsample_linear_grad", upsample},
+    {"layer_norm", long_rows},
+    {"layer_norm_grad", long_rows},
+    {"layer_norm_grad_sums", long_rows},
     {"class_first", class_first},
     {"class_above", class_above},
     {"class_pick", class_pick},

@@ -1,7 +1,8 @@
 /* Kernels that move elements: transpose, slice, pad, concat, broadcast_to, one_hot, band. Elements are
  * copied by size. The result of slice may be a part of a sum, which is float32 where x is bfloat16. */
 #include "runtime/backend/cuda/lines.h"
-#include "runtime/backend/cuda/walk.h"
+#include "runtime/backend/cuda/packs.h"
+#include "runtime/backend/cuda/transpose.h"
 #include "runtime/backend/index.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/network.h"
@@ -27,12 +28,31 @@ template <class T> struct copy {
 
 void move(const iso_kernel_call *call, const iso_array &x, int64_t from, int64_t to, const walk<2> &over)
 {
-    with_size(x.dtype, [=](auto zero) {
-        typedef decltype(zero) T;
-        for_each(
-            call->stream, over.count,
-            copy<T>{static_cast<const T *>(x.data), static_cast<T *>(call->out[0].data), from, to, over});
+    void *y = call->out[0].data;
+    with_units(x.dtype, over.extents() | from | to, {x.data, y}, [=](auto unit, int64_t of_unit) {
+        typedef decltype(unit) T;
+        const walk<2> units = over.in_units(of_unit);
+        for_each(call->stream, units.count,
+                 copy<T>{static_cast<const T *>(x.data), static_cast<T *>(y), from / of_unit, to / of_unit,
+                         units});
     });
+}
+
+/* Whether a transpose moves the last dimension of x, as matrices of that one and the last of y. */
+bool is_of_matrices(const walk<2> &over, matrices *m)
+{
+    const int64_t enough = 8; /* of a tile; fewer elements are read well enough where they are */
+    const int last = over.rank - 1;
+    int of_x = last;
+    while (of_x >= 0 && over.stride[0][of_x] != 1)
+        of_x--;
+    if (of_x < 0 || of_x == last || over.dim[last] < enough || over.dim[of_x] < enough)
+        return false;
+    *m = {over.dim[last], over.dim[of_x], over.stride[0][last], over.stride[1][of_x], {}};
+    for (int d = 0; d < last; d++)
+        if (d != of_x)
+            m->each.add(over.dim[d], {over.stride[0][d], over.stride[1][d]});
+    return true;
 }
 
 void run_transpose(const iso_kernel_call *call)
@@ -45,7 +65,11 @@ void run_transpose(const iso_kernel_call *call)
     strides_of(y, to);
     for (int d = 0; d < y.rank; d++)
         over.add(y.dim[d], {own[attrs->permutation[d]], to[d]});
-    move(call, x, 0, 0, over);
+    matrices m;
+    if (is_of_matrices(over, &m))
+        transpose_matrices(x.dtype, m, x.data, call->out[0].data, call->stream);
+    else
+        move(call, x, 0, 0, over);
 }
 
 void run_broadcast_to(const iso_kernel_call *call)
@@ -83,45 +107,87 @@ __device__ float converted(bf16 x)
 }
 
 /* y is 0 where x has no element. Element i of y is at i + shift in x, in each dimension. */
-template <class X, class Y> struct shifted_copy {
-    const X *x;
-    Y *y;
-    int rank;
-    int64_t y_dim[ISO_MAX_RANK], x_dim[ISO_MAX_RANK], shift[ISO_MAX_RANK];
-    __device__ void operator()(int64_t i) const
+struct shifts {
+    int64_t count = 1; /* of y */
+    int rank = 1;
+    int64_t y_dim[ISO_MAX_RANK] = {1}, x_dim[ISO_MAX_RANK] = {1}, shift[ISO_MAX_RANK] = {0};
+
+    /* The dimension inside those that were added before. It is joined with the one around it if x has all of it. */
+    void add(int64_t of_y, int64_t of_x, int64_t by)
     {
-        int64_t at = 0, step = 1, rest = i;
+        const bool joined = of_y == of_x && by == 0;
+        const bool first = y_dim[rank - 1] == 1 && x_dim[rank - 1] == 1 && shift[rank - 1] == 0;
+        count *= of_y;
+        rank += !joined && !first;
+        y_dim[rank - 1] = joined ? y_dim[rank - 1] * of_y : of_y;
+        x_dim[rank - 1] = joined ? x_dim[rank - 1] * of_x : of_x;
+        shift[rank - 1] = joined ? shift[rank - 1] * of_x : by;
+    }
+    int64_t extents() const
+    {
+        return y_dim[rank - 1] | x_dim[rank - 1] | shift[rank - 1];
+    }
+    shifts in_units(int64_t of_unit) const
+    {
+        shifts s = *this;
+        s.count /= of_unit;
+        s.y_dim[rank - 1] /= of_unit;
+        s.x_dim[rank - 1] /= of_unit;
+        s.shift[rank - 1] /= of_unit;
+        return s;
+    }
+
+    template <class index> __device__ __forceinline__ int64_t split(index i) const
+    {
+        int64_t at = 0, step = 1;
         bool inside = true;
+        ISO_UNROLL(1)
         for (int d = rank - 1; d >= 0; d--) {
-            int64_t index = remainder_of(rest, y_dim[d]) + shift[d];
-            inside &= index >= 0 && index < x_dim[d];
-            at += index * step;
+            const index extent = static_cast<index>(y_dim[d]), outer = d > 0 ? i / extent : 0;
+            const int64_t place = static_cast<int64_t>(i - outer * extent) + shift[d];
+            inside &= place >= 0 && place < x_dim[d];
+            at += place * step;
             step *= x_dim[d];
-            rest /= y_dim[d];
+            i = outer;
         }
-        y[i] = inside ? converted(x[at]) : Y(0);
+        return inside ? at : -1;
+    }
+    /* The place of element i of y in x; -1: none. */
+    __device__ __forceinline__ int64_t find(int64_t i) const
+    {
+        return count <= INT32_MAX ? split(static_cast<uint32_t>(i)) : split(i);
     }
 };
 
-template <bool PADS, class X, class Y> void shift(const iso_kernel_call *call)
-{
-    const iso_slice_attrs *attrs = static_cast<const iso_slice_attrs *>(call->attrs);
-    const iso_array &x = call->in[0], &y = call->out[0];
-    shifted_copy<X, Y> f = {static_cast<const X *>(x.data), static_cast<Y *>(y.data), y.rank, {}, {}, {}};
-    for (int d = 0; d < y.rank; d++) {
-        f.y_dim[d] = y.dim[d];
-        f.x_dim[d] = x.dim[d];
-        f.shift[d] = y.offset[d] - x.offset[d] + (PADS ? -attrs->begin[d] : attrs->begin[d]);
+template <class X, class Y> struct shifted_copy {
+    const X *x;
+    Y *y;
+    shifts by;
+    __device__ void operator()(int64_t i) const
+    {
+        const int64_t at = by.find(i);
+        y[i] = at >= 0 ? converted(x[at]) : Y();
     }
-    for_each(call->stream, iso_array_count(&y), f);
-}
+};
 
 template <bool PADS> void run_shifted(const iso_kernel_call *call)
 {
-    if (call->in[0].dtype == ISO_BF16 && call->out[0].dtype == ISO_F32)
-        shift<PADS, bf16, float>(call);
+    const iso_slice_attrs *attrs = static_cast<const iso_slice_attrs *>(call->attrs);
+    const iso_array &x = call->in[0], &y = call->out[0];
+    shifts by;
+    for (int d = 0; d < y.rank; d++)
+        by.add(y.dim[d], x.dim[d], y.offset[d] - x.offset[d] + (PADS ? -attrs->begin[d] : attrs->begin[d]));
+    if (x.dtype == ISO_BF16 && y.dtype == ISO_F32)
+        for_each(
+            call->stream, by.count,
+            shifted_copy<bf16, float>{static_cast<const bf16 *>(x.data), static_cast<float *>(y.data), by});
     else
-        with_size(call->in[0].dtype, [=](auto zero) { shift<PADS, decltype(zero), decltype(zero)>(call); });
+        with_units(x.dtype, by.extents(), {x.data, y.data}, [&](auto unit, int64_t of_unit) {
+            typedef decltype(unit) T;
+            const shifts units = by.in_units(of_unit);
+            for_each(call->stream, units.count,
+                     shifted_copy<T, T>{static_cast<const T *>(x.data), static_cast<T *>(y.data), units});
+        });
 }
 
 /* ---- one_hot: the array may have only some of the classes, its offset is the first one ---- */

@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/rearrange.h"
 
-#include "runtime/backend/cuda/elements.h"
+#include "runtime/backend/cuda/packs.h"
+#include "runtime/backend/cuda/transpose.h"
 
 namespace
 {
@@ -13,18 +14,22 @@ enum { TILE = 32, LINES = BLOCK / TILE };
 
 template <class T>
 __global__ void __launch_bounds__(BLOCK)
-    transpose_kernel(int64_t rows, int64_t columns, int64_t tiles_across, const T *from, T *to)
+    transpose_kernel(matrices m, unsigned tiles_across, unsigned tiles, const T *from, T *to)
 {
     __shared__ T tile[TILE][TILE + 1];
-    const int64_t row = blockIdx.x / tiles_across * TILE, column = blockIdx.x % tiles_across * TILE;
+    const unsigned matrix = blockIdx.x / tiles, own = blockIdx.x % tiles;
+    const int64_t row = static_cast<int64_t>(own / tiles_across) * TILE,
+                  column = static_cast<int64_t>(own % tiles_across) * TILE;
     const int across = static_cast<int>(threadIdx.x) % TILE, down = static_cast<int>(threadIdx.x) / TILE;
+    int64_t at[2];
+    m.each.find(matrix, at);
     for (int i = down; i < TILE; i += LINES)
-        if (row + i < rows && column + across < columns)
-            tile[i][across] = from[(row + i) * columns + column + across];
+        if (row + i < m.rows && column + across < m.columns)
+            tile[i][across] = from[at[0] + (row + i) * m.from_stride + column + across];
     __syncthreads();
     for (int i = down; i < TILE; i += LINES)
-        if (column + i < columns && row + across < rows)
-            to[(column + i) * rows + row + across] = tile[across][i];
+        if (column + i < m.columns && row + across < m.rows)
+            to[at[1] + (column + i) * m.to_stride + row + across] = tile[across][i];
 }
 
 /* ---- other types: a thread has 4 elements where the addresses allow ---- */
@@ -39,26 +44,13 @@ struct widen {
     }
     __device__ __forceinline__ void pack(int64_t i) const
     {
-        auto narrow = *reinterpret_cast<const iso_cuda::pack<bf16, WIDTH> *>(from + i);
+        const auto narrow = load_pack<WIDTH>(from + i);
         iso_cuda::pack<float, WIDTH> all;
         for (int k = 0; k < WIDTH; k++)
             all.at[k] = wide(narrow.at[k]);
-        *reinterpret_cast<iso_cuda::pack<float, WIDTH> *>(to + i) = all;
+        store_pack(to + i, all);
     }
 };
-
-/* ---- units: an element, or 16 bytes of channels where these and the addresses are multiples of them ---- */
-
-/* Calls `run` with a unit, for its type, and the number of units of the channels. */
-template <class Run>
-void with_units(iso_dtype dtype, int64_t channels, const void *from, const void *to, const Run &run)
-{
-    const int64_t bytes = channels * static_cast<int64_t>(iso_dtype_size(dtype));
-    if (bytes % 16 == 0 && aligned({from, to}))
-        run(pack<uint64_t, 2>(), bytes / 16);
-    else
-        with_size(dtype, [&](auto zero) { run(zero, channels); });
-}
 
 /* ---- frames: a thread has a unit of the result ---- */
 
@@ -131,15 +123,23 @@ template <class T> struct add_parts {
 
 } // namespace
 
+void iso_cuda::transpose_matrices(iso_dtype dtype, const matrices &m, const void *from, void *to,
+                                  const iso_stream *stream)
+{
+    const int64_t across = ceil_of(m.columns, TILE), tiles = ceil_of(m.rows, TILE) * across;
+    with_size(dtype, [=](auto zero) {
+        typedef decltype(zero) T;
+        launch(transpose_kernel<T>, static_cast<unsigned>(tiles * m.each.count), BLOCK, 0,
+               iso_cuda_stream_of(stream), m, static_cast<unsigned>(across), static_cast<unsigned>(tiles),
+               static_cast<const T *>(from), static_cast<T *>(to));
+    });
+}
+
 void iso_cuda_transpose_matrix(iso_dtype dtype, int64_t rows, int64_t columns, const void *from, void *to,
                                const iso_stream *stream)
 {
-    const int64_t across = ceil_of(columns, TILE), tiles = ceil_of(rows, TILE) * across;
-    with_size(dtype, [=](auto zero) {
-        typedef decltype(zero) T;
-        launch(transpose_kernel<T>, static_cast<unsigned>(tiles), BLOCK, 0, iso_cuda_stream_of(stream), rows,
-               columns, across, static_cast<const T *>(from), static_cast<T *>(to));
-    });
+    matrices m = {rows, columns, columns, rows, {}};
+    transpose_matrices(dtype, m, from, to, stream);
 }
 
 void iso_cuda_widen(int64_t count, const void *from, void *to, const iso_stream *stream)
@@ -151,10 +151,10 @@ void iso_cuda_widen(int64_t count, const void *from, void *to, const iso_stream 
 void iso_cuda_reframe(iso_dtype dtype, const iso_cuda_frame *frame, const void *from, void *to,
                       const iso_stream *stream)
 {
-    with_units(dtype, frame->c, from, to, [=](auto unit, int64_t units) {
+    with_units(dtype, frame->c, {from, to}, [=](auto unit, int64_t of_unit) {
         typedef decltype(unit) T;
         iso_cuda_frame f = *frame;
-        f.c = units;
+        f.c /= of_unit;
         for_each(stream, f.n * f.to_h * f.to_w * f.c,
                  reframe<T>{f, static_cast<const T *>(from), static_cast<T *>(to)});
     });
@@ -163,10 +163,10 @@ void iso_cuda_reframe(iso_dtype dtype, const iso_cuda_frame *frame, const void *
 void iso_cuda_copy_windows(iso_dtype dtype, const iso_cuda_windows *windows, const void *x, void *columns,
                            const iso_stream *stream)
 {
-    with_units(dtype, windows->c, x, columns, [=](auto unit, int64_t units) {
+    with_units(dtype, windows->c, {x, columns}, [=](auto unit, int64_t of_unit) {
         typedef decltype(unit) T;
         iso_cuda_windows v = *windows;
-        v.c = units;
+        v.c /= of_unit;
         for_each(stream, v.n * v.p * v.q * v.r * v.s * v.c,
                  copy_windows<T>{v, static_cast<const T *>(x), static_cast<T *>(columns)});
     });
