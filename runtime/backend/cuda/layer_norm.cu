@@ -1,17 +1,13 @@
 /* Layer normalisation, row by row, whole or by a slot's part of the channels; see
- * runtime/graph/ops/network.h. Sums are double; the variance of whole rows is computed around the mean. */
+ * runtime/graph/ops/network.h. Sums of packs are added in double; the variance of whole rows is computed around the mean. */
 #include "runtime/backend/cuda/columns.h"
-#include "runtime/backend/cuda/lines.h"
+#include "runtime/backend/cuda/strips.h"
 #include "runtime/graph/ops/network.h"
 
 namespace
 {
 
 using namespace iso_cuda;
-
-struct row_moments {
-    double mean, rstd;
-};
 
 lines rows_of(const iso_kernel_call *call)
 {
@@ -23,89 +19,256 @@ const iso_layer_norm_attrs *attrs_of(const iso_kernel_call *call)
     return static_cast<const iso_layer_norm_attrs *>(call->attrs);
 }
 
-/* ---- whole rows ---- */
-
-/* x, or its sum with the residual (NULL: none), which is rounded once. */
-template <class T> struct addends {
-    const T *x, *residual;
-    __device__ double get(int64_t i) const
+/* xhat = (x - mean) rstd. The mean is mean + low, so that x - mean of float32 is as accurate as of float64. */
+template <class C> struct alignas(4 * sizeof(C)) row_scale {
+    C mean, low, rstd;
+    __device__ __forceinline__ C centred(C x) const
     {
-        return residual ? static_cast<compute<T>>(wide(x[i]) + wide(residual[i])) : wide(x[i]);
+        return (x - mean) - low;
+    }
+    __device__ __forceinline__ C xhat(C x) const
+    {
+        return centred(x) * rstd;
     }
 };
 
-template <int L, class T> __device__ row_moments moments_of(addends<T> x, line at, double epsilon)
+template <class C> __device__ __forceinline__ row_scale<C> scale_of_row(double mean, double rstd)
 {
-    double sum = 0, squares = 0, count = static_cast<double>(at.count);
-    ISO_CUDA_ALONG(L, at)
-    sum += x.get(i);
-    double mean = join<L, sum_of>(sum) / count;
-    ISO_CUDA_ALONG(L, at)
-    squares += (x.get(i) - mean) * (x.get(i) - mean);
-    return {mean, 1 / sqrt(join<L, sum_of>(squares) / count + epsilon)};
+    const C rounded = static_cast<C>(mean);
+    return {rounded, static_cast<C>(mean - rounded), static_cast<C>(rstd)};
 }
 
-template <int L, class T> __device__ row_moments moments_of(const T *x, line at, double epsilon)
+/* ---- gamma and beta: numbers of the channels in the type in which kernels compute; NULL: absent ---- */
+
+template <int N, class C>
+__device__ __forceinline__ pack<C, N> channels_or(C absent, const C *channels, int64_t k, bool aligned)
 {
-    return moments_of<L>(addends<T>{x, nullptr}, at, epsilon);
+    if (channels)
+        return load_pack<N>(channels + k, aligned);
+    pack<C, N> all;
+    ISO_UNROLL()
+    for (int i = 0; i < N; i++)
+        all.at[i] = absent;
+    return all;
+}
+
+template <class C> struct convert_channels {
+    reals from;
+    C *to;
+    __device__ void operator()(int64_t c) const
+    {
+        to[c] = from.get<C>(c);
+    }
+};
+
+/* Input `at` if the call has it. Converted ones are number `which` in the scratch memory. */
+template <class C> const C *channels_of(const iso_kernel_call *call, bool has, int at, int which)
+{
+    if (!has)
+        return nullptr;
+    if (call->in[at].dtype == (sizeof(C) == sizeof(double) ? ISO_F64 : ISO_F32))
+        return static_cast<const C *>(call->in[at].data);
+    const int64_t count = iso_array_count(&call->in[at]);
+    C *converted = static_cast<C *>(call->scratch) + which * count;
+    for_each(call->stream, count, convert_channels<C>{reals_of(call->in[at]), converted});
+    return converted;
+}
+
+size_t channels_scratch(const iso_kernel_call *call)
+{
+    return 2 * static_cast<size_t>(rows_of(call).count) * sizeof(double);
+}
+
+/* ---- what is done with packs of a row, which begin at channel k ---- */
+
+template <class T, int N, class C> __device__ __forceinline__ pack<T, N> narrowed(const pack<C, N> &x)
+{
+    pack<T, N> all;
+    ISO_UNROLL()
+    for (int i = 0; i < N; i++)
+        narrow(&all.at[i], x.at[i]);
+    return all;
+}
+
+/* xhat gamma + beta */
+template <int N, class C>
+__device__ __forceinline__ pack<C, N> scaled(const pack<C, N> &x, const row_scale<C> &m, const C *gamma,
+                                             const C *beta, int64_t k, bool aligned)
+{
+    const auto scale = channels_or<N>(C(1), gamma, k, aligned),
+               shift = channels_or<N>(C(0), beta, k, aligned);
+    pack<C, N> y;
+    ISO_UNROLL()
+    for (int i = 0; i < N; i++)
+        y.at[i] = fused(m.xhat(x.at[i]), scale.at[i], shift.at[i]);
+    return y;
+}
+
+/* Adds dxhat = dy gamma to `sum` and dxhat xhat to `products`. */
+template <class T, int L, int N, class C>
+__device__ __forceinline__ void add_slopes(const strip<T, L, N> &row, const strip<T, L, N> &slopes,
+                                           const row_scale<C> &m, const C *gamma, int64_t count, bool aligned,
+                                           double &sum, double &products)
+{
+    row.each(count, [&](int64_t k, int p) {
+        const auto scale = channels_or<N>(C(1), gamma, k, aligned);
+        C a = 0, b = 0;
+        ISO_UNROLL()
+        for (int i = 0; i < N; i++) {
+            const C dxhat = slopes.own[p].at[i] * scale.at[i];
+            a += dxhat;
+            b = fused(dxhat, m.xhat(row.own[p].at[i]), b);
+        }
+        sum += a;
+        products += b;
+    });
+}
+
+/* rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)) */
+template <int N, class C>
+__device__ __forceinline__ pack<C, N> row_gradient(const pack<C, N> &x, const pack<C, N> &dy,
+                                                   const row_scale<C> &m, const C *gamma, int64_t k,
+                                                   bool aligned, C mean, C mean_xhat)
+{
+    const auto scale = channels_or<N>(C(1), gamma, k, aligned);
+    pack<C, N> dx;
+    ISO_UNROLL()
+    for (int i = 0; i < N; i++)
+        dx.at[i] = m.rstd * (dy.at[i] * scale.at[i] - mean - m.xhat(x.at[i]) * mean_xhat);
+    return dx;
+}
+
+/* ---- whole rows ---- */
+
+/* x, or its sum with the residual (NULL: none), which is rounded once. */
+template <class T, int N> struct addends {
+    typedef compute<T> C;
+    const T *x, *residual;
+    bool aligned;
+    struct both {
+        pack<T, N> x, residual;
+    };
+    template <int L> __device__ __forceinline__ void move(strip<T, L, N> &row, int64_t k, line at) const
+    {
+        const T *a = x + at.begin, *b = residual + at.begin;
+        if (!residual)
+            return row.move(k, at.count, a, aligned);
+        const bool whole = aligned;
+        row.move(
+            k, at.count,
+            [=](int64_t i) {
+                return both{load_pack<N>(a + i, whole), load_pack<N>(b + i, whole)};
+            },
+            [](const both &of) {
+                pack<C, N> sum;
+                ISO_UNROLL()
+                for (int i = 0; i < N; i++)
+                    sum.at[i] = wide(of.x.at[i]) + wide(of.residual.at[i]);
+                return sum;
+            });
+    }
+};
+
+template <int L, int N, class T>
+__device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x, strip<T, L, N> &row,
+                                                          line at, double epsilon)
+{
+    typedef compute<T> C;
+    const double count = static_cast<double>(at.count);
+    double sum = 0, squares = 0;
+    for (int64_t k = 0; k < at.count; k += row.LENGTH) {
+        x.move(row, k, at);
+        row.each(at.count, [&](int64_t, int p) {
+            ISO_UNROLL()
+            for (int i = 0; i < N; i++)
+                sum += row.own[p].at[i];
+        });
+    }
+    const double mean = join<L, sum_of>(sum) / count;
+    const row_scale<C> around = scale_of_row<C>(mean, 1);
+    for (int64_t k = 0; k < at.count; k += row.LENGTH) {
+        x.move(row, k, at);
+        row.each(at.count, [&](int64_t, int p) {
+            C part = 0;
+            ISO_UNROLL()
+            for (int i = 0; i < N; i++)
+                part = fused(around.centred(row.own[p].at[i]), around.centred(row.own[p].at[i]), part);
+            squares += part;
+        });
+    }
+    return scale_of_row<C>(mean, 1 / sqrt(join<L, sum_of>(squares) / count + epsilon));
 }
 
 /* sum: of x with the residual, if there is one; y may be x. */
-template <class T> struct whole {
-    addends<T> x;
-    reals gamma, beta;
+template <class T, int N> struct whole {
+    typedef compute<T> C;
+    addends<T, N> x;
+    const C *gamma, *beta;
     T *sum, *y;
     double epsilon;
     template <int L> __device__ void run(line at) const
     {
-        row_moments m = moments_of<L>(x, at, epsilon);
-        ISO_CUDA_ALONG(L, at)
-        {
-            double value = x.get(i);
-            if (sum)
-                narrow(&sum[i], static_cast<compute<T>>(value));
-            narrow(&y[i], static_cast<compute<T>>((value - m.mean) * m.rstd * gamma.or_else(1.0, k) +
-                                                  beta.or_else(0.0, k)));
+        strip<T, L, N> row;
+        const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            row.each(at.count, [&](int64_t k, int p) {
+                if (sum)
+                    store_pack(sum + at.begin + k, narrowed<T>(row.own[p]), x.aligned);
+                const auto out = scaled(row.own[p], m, gamma, beta, k, x.aligned);
+                store_pack(y + at.begin + k, narrowed<T>(out), x.aligned);
+            });
         }
     }
 };
 
 /* dxhat = dy gamma; dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)) */
-template <class T> struct whole_gradient {
-    const T *x, *dy, *residual;
-    reals gamma;
+template <class T, int N> struct whole_gradient {
+    typedef compute<T> C;
+    addends<T, N> x;
+    const T *dy, *residual;
+    const C *gamma;
     T *dx;
     double epsilon;
     template <int L> __device__ void run(line at) const
     {
-        row_moments m = moments_of<L>(x, at, epsilon);
-        double sum = 0, products = 0, count = static_cast<double>(at.count);
-        ISO_CUDA_ALONG(L, at)
-        {
-            double dxhat = wide(dy[i]) * gamma.or_else(1.0, k);
-            sum += dxhat;
-            products += dxhat * (wide(x[i]) - m.mean) * m.rstd;
+        strip<T, L, N> row, slopes;
+        const double count = static_cast<double>(at.count);
+        double sum = 0, products = 0;
+        slopes.move(0, at.count, dy + at.begin, x.aligned); /* under way early */
+        const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            slopes.move(begin, at.count, dy + at.begin, x.aligned);
+            add_slopes(row, slopes, m, gamma, at.count, x.aligned, sum, products);
         }
-        double mean = join<L, sum_of>(sum) / count, mean_xhat = join<L, sum_of>(products) / count;
-        ISO_CUDA_ALONG(L, at)
-        {
-            double dxhat = wide(dy[i]) * gamma.or_else(1.0, k), xhat = (wide(x[i]) - m.mean) * m.rstd;
-            compute<T> slope = static_cast<compute<T>>(m.rstd * (dxhat - mean - xhat * mean_xhat));
-            narrow(&dx[i], residual
-                               ? static_cast<compute<T>>(slope + static_cast<compute<T>>(wide(residual[i])))
-                               : slope);
+        const C mean = static_cast<C>(join<L, sum_of>(sum) / count),
+                mean_xhat = static_cast<C>(join<L, sum_of>(products) / count);
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            slopes.move(begin, at.count, dy + at.begin, x.aligned);
+            row.each(at.count, [&](int64_t k, int p) {
+                auto out = row_gradient(row.own[p], slopes.own[p], m, gamma, k, x.aligned, mean, mean_xhat);
+                if (residual) {
+                    const auto more = load_pack<N>(residual + at.begin + k, x.aligned);
+                    for (int i = 0; i < N; i++)
+                        out.at[i] += wide(more.at[i]);
+                }
+                store_pack(dx + at.begin + k, narrowed<T>(out), x.aligned);
+            });
         }
     }
 };
 
-/* The moments of each row, for the sums over rows. */
-template <class T> struct keep_moments {
-    const T *x;
-    row_moments *rows;
+/* The scale of each row, for the sums over rows. */
+template <class T, int N> struct keep_scales {
+    addends<T, N> x;
+    row_scale<compute<T>> *rows;
     double epsilon;
     template <int L> __device__ void run(line at) const
     {
-        row_moments m = moments_of<L>(x, at, epsilon);
+        strip<T, L, N> row;
+        const auto m = scale_of<L>(x, row, at, epsilon);
         if (member<L>() == 0)
             rows[at.row] = m;
     }
@@ -115,7 +278,7 @@ template <class T> struct keep_moments {
 template <class T> struct weight_sums {
     typedef two_sums state;
     const T *x, *dy;
-    const row_moments *rows;
+    const row_scale<compute<T>> *rows;
     int64_t channels;
     reals dgamma, dbeta;
     __device__ state start() const
@@ -124,9 +287,8 @@ template <class T> struct weight_sums {
     }
     __device__ void add(state &sum, int64_t row, int64_t channel) const
     {
-        row_moments m = rows[row];
-        double slope = wide(dy[row * channels + channel]);
-        sum.a += slope * (wide(x[row * channels + channel]) - m.mean) * m.rstd;
+        const double slope = wide(dy[row * channels + channel]);
+        sum.a += slope * rows[row].xhat(wide(x[row * channels + channel]));
         sum.b += slope;
     }
     __device__ void join(state &sum, const state &later) const
@@ -140,9 +302,14 @@ template <class T> struct weight_sums {
     }
 };
 
+template <class T> const T *data_of(const iso_kernel_call *call, int input)
+{
+    return static_cast<const T *>(call->in[input].data);
+}
+
 template <class T> const T *residual_of(const iso_kernel_call *call)
 {
-    return attrs_of(call)->residual ? static_cast<const T *>(call->in[call->n_inputs - 1].data) : nullptr;
+    return attrs_of(call)->residual ? data_of<T>(call, call->n_inputs - 1) : nullptr;
 }
 
 void run_whole(const iso_kernel_call *call)
@@ -150,13 +317,16 @@ void run_whole(const iso_kernel_call *call)
     const iso_layer_norm_attrs *attrs = attrs_of(call);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_lines(call->stream, rows_of(call),
-                  whole<T>{{static_cast<const T *>(call->in[0].data), residual_of<T>(call)},
-                           optional_input(call, attrs->has_gamma, 1),
-                           optional_input(call, attrs->has_beta, attrs->has_gamma ? 2 : 1),
-                           attrs->residual ? static_cast<T *>(call->out[1].data) : nullptr,
-                           static_cast<T *>(call->out[0].data),
-                           attrs->epsilon});
+        typedef compute<T> C;
+        const T *x = data_of<T>(call, 0), *residual = residual_of<T>(call);
+        const C *gamma = channels_of<C>(call, attrs->has_gamma, 1, 0),
+                *beta = channels_of<C>(call, attrs->has_beta, attrs->has_gamma ? 2 : 1, 1);
+        T *y = static_cast<T *>(call->out[0].data),
+          *sum = residual ? static_cast<T *>(call->out[1].data) : nullptr;
+        const bool all = aligned({x, residual, gamma, beta, y, sum});
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return whole<T, width>{{x, residual, all}, gamma, beta, sum, y, attrs->epsilon};
+        });
     });
 }
 
@@ -165,73 +335,92 @@ void run_whole_gradient(const iso_kernel_call *call)
     const iso_layer_norm_attrs *attrs = attrs_of(call);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_lines(call->stream, rows_of(call),
-                  whole_gradient<T>{static_cast<const T *>(call->in[0].data),
-                                    static_cast<const T *>(call->in[1].data), residual_of<T>(call),
-                                    optional_input(call, attrs->has_gamma, 2),
-                                    static_cast<T *>(call->out[0].data), attrs->epsilon});
+        typedef compute<T> C;
+        const T *x = data_of<T>(call, 0), *dy = data_of<T>(call, 1), *residual = residual_of<T>(call);
+        const C *gamma = channels_of<C>(call, attrs->has_gamma, 2, 0);
+        T *dx = static_cast<T *>(call->out[0].data);
+        const bool all = aligned({x, dy, residual, gamma, dx});
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return whole_gradient<T, width>{{x, nullptr, all}, dy, residual, gamma, dx, attrs->epsilon};
+        });
     });
 }
 
-size_t moments_bytes(const iso_kernel_call *call)
+size_t scales_bytes(const iso_kernel_call *call)
 {
-    return static_cast<size_t>(rows_of(call).outer) * sizeof(row_moments);
+    const size_t of_row = call->in[0].dtype == ISO_F64 ? sizeof(row_scale<double>) : sizeof(row_scale<float>);
+    return static_cast<size_t>(rows_of(call).outer) * of_row;
 }
 
-/* The moments of the rows, then the parts of the sums. */
+/* The scales of the rows, then the parts of the sums. */
 size_t weight_sums_scratch(const iso_kernel_call *call)
 {
     lines rows = rows_of(call);
-    return moments_bytes(call) + columns_scratch<two_sums>(rows.outer, rows.count);
+    return scales_bytes(call) + columns_scratch<two_sums>(rows.outer, rows.count);
+}
+
+/* `scales` are in the scratch memory. */
+template <class T> void add_weight_sums(const iso_kernel_call *call, const row_scale<compute<T>> *scales)
+{
+    const lines rows = rows_of(call);
+    iso_kernel_call rest = *call;
+    rest.scratch = static_cast<char *>(call->scratch) + scales_bytes(call);
+    for_columns(&rest, rows.outer, rows.count,
+                weight_sums<T>{data_of<T>(call, 0), data_of<T>(call, 1), scales, rows.count,
+                               reals_of(call->out[0]), reals_of(call->out[1])});
 }
 
 void run_weight_sums(const iso_kernel_call *call)
 {
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        const T *x = static_cast<const T *>(call->in[0].data), *dy = static_cast<const T *>(call->in[1].data);
-        row_moments *kept = static_cast<row_moments *>(call->scratch);
-        lines rows = rows_of(call);
-        for_lines(call->stream, rows, keep_moments<T>{x, kept, attrs_of(call)->epsilon});
-        iso_kernel_call rest = *call;
-        rest.scratch = static_cast<char *>(call->scratch) + moments_bytes(call);
-        for_columns(&rest, rows.outer, rows.count,
-                    weight_sums<T>{x, dy, kept, rows.count, reals_of(call->out[0]), reals_of(call->out[1])});
+        const T *x = data_of<T>(call, 0);
+        auto *scales = static_cast<row_scale<compute<T>> *>(call->scratch);
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return keep_scales<T, width>{{x, nullptr, aligned({x})}, scales, attrs_of(call)->epsilon};
+        });
+        add_weight_sums<T>(call, scales);
     });
 }
 
 /* ---- a part of the channels; rows of sums are F64 ---- */
 
-/* Computes a row's moments from its sums over all channels. */
+/* Computes a row's scale from its sums over all channels. */
 struct row_sums {
     const double *sum, *squares;
     double count, epsilon; /* of all channels */
-    __device__ row_moments get(int64_t row) const
+    template <class C> __device__ row_scale<C> get(int64_t row) const
     {
         double mean = sum[row] / count, variance = squares[row] / count - mean * mean;
-        return {mean, 1 / sqrt((variance > 0 ? variance : 0) + epsilon)};
+        return scale_of_row<C>(mean, 1 / sqrt((variance > 0 ? variance : 0) + epsilon));
     }
 };
 
 row_sums row_sums_of(const iso_kernel_call *call, int at)
 {
     const iso_array &x = call->in[0];
-    return {static_cast<const double *>(call->in[at].data),
-            static_cast<const double *>(call->in[at + 1].data), static_cast<double>(x.global[x.rank - 1]),
-            attrs_of(call)->epsilon};
+    return {data_of<double>(call, at), data_of<double>(call, at + 1),
+            static_cast<double>(x.global[x.rank - 1]), attrs_of(call)->epsilon};
 }
 
-template <class T> struct part_moments {
-    const T *x;
+/* Each reads a strip once. */
+template <class T, int N> struct part_moments {
+    addends<T, N> x;
     double *sum, *squares;
     template <int L> __device__ void run(line at) const
     {
+        strip<T, L, N> row;
         double a = 0, b = 0;
-        ISO_CUDA_ALONG(L, at)
-        {
-            double value = wide(x[i]);
-            a += value;
-            b += value * value;
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            row.each(at.count, [&](int64_t, int p) {
+                ISO_UNROLL()
+                for (int i = 0; i < N; i++) {
+                    const double value = row.own[p].at[i];
+                    a += value;
+                    b += value * value;
+                }
+            });
         }
         a = join<L, sum_of>(a);
         b = join<L, sum_of>(b);
@@ -242,34 +431,42 @@ template <class T> struct part_moments {
     }
 };
 
-template <class T> struct part_scale {
-    const T *x;
+template <class T, int N> struct part_scale {
+    typedef compute<T> C;
+    addends<T, N> x;
     row_sums rows;
-    reals gamma, beta;
+    const C *gamma, *beta;
     T *y;
     template <int L> __device__ void run(line at) const
     {
-        row_moments m = rows.get(at.row);
-        ISO_CUDA_ALONG(L, at)
-        narrow(&y[i], static_cast<compute<T>>((wide(x[i]) - m.mean) * m.rstd * gamma.or_else(1.0, k) +
-                                              beta.or_else(0.0, k)));
+        strip<T, L, N> row;
+        const row_scale<C> m = rows.template get<C>(at.row);
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            row.each(at.count, [&](int64_t k, int p) {
+                const auto out = scaled(row.own[p], m, gamma, beta, k, x.aligned);
+                store_pack(y + at.begin + k, narrowed<T>(out), x.aligned);
+            });
+        }
     }
 };
 
-template <class T> struct part_grad_sums {
-    const T *x, *dy;
+template <class T, int N> struct part_grad_sums {
+    typedef compute<T> C;
+    addends<T, N> x;
+    const T *dy;
     row_sums rows;
-    reals gamma;
+    const C *gamma;
     double *sum, *products;
     template <int L> __device__ void run(line at) const
     {
-        row_moments m = rows.get(at.row);
+        strip<T, L, N> row, slopes;
+        const row_scale<C> m = rows.template get<C>(at.row);
         double a = 0, b = 0;
-        ISO_CUDA_ALONG(L, at)
-        {
-            double dxhat = wide(dy[i]) * gamma.or_else(1.0, k);
-            a += dxhat;
-            b += dxhat * (wide(x[i]) - m.mean) * m.rstd;
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            slopes.move(begin, at.count, dy + at.begin, x.aligned);
+            add_slopes(row, slopes, m, gamma, at.count, x.aligned, a, b);
         }
         a = join<L, sum_of>(a);
         b = join<L, sum_of>(b);
@@ -280,30 +477,38 @@ template <class T> struct part_grad_sums {
     }
 };
 
-template <class T> struct part_grad {
-    const T *x, *dy;
+template <class T, int N> struct part_grad {
+    typedef compute<T> C;
+    addends<T, N> x;
+    const T *dy;
     row_sums rows;
     const double *sum, *products;
-    reals gamma;
+    const C *gamma;
     T *dx;
     template <int L> __device__ void run(line at) const
     {
-        row_moments m = rows.get(at.row);
-        double mean = sum[at.row] / rows.count, mean_xhat = products[at.row] / rows.count;
-        ISO_CUDA_ALONG(L, at)
-        {
-            double dxhat = wide(dy[i]) * gamma.or_else(1.0, k), xhat = (wide(x[i]) - m.mean) * m.rstd;
-            narrow(&dx[i], static_cast<compute<T>>(m.rstd * (dxhat - mean - xhat * mean_xhat)));
+        strip<T, L, N> row, slopes;
+        const row_scale<C> m = rows.template get<C>(at.row);
+        const C mean = static_cast<C>(sum[at.row] / rows.count),
+                mean_xhat = static_cast<C>(products[at.row] / rows.count);
+        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+            x.move(row, begin, at);
+            slopes.move(begin, at.count, dy + at.begin, x.aligned);
+            row.each(at.count, [&](int64_t k, int p) {
+                const auto out =
+                    row_gradient(row.own[p], slopes.own[p], m, gamma, k, x.aligned, mean, mean_xhat);
+                store_pack(dx + at.begin + k, narrowed<T>(out), x.aligned);
+            });
         }
     }
 };
 
-struct keep_part_moments {
+template <class C> struct keep_part_scales {
     row_sums rows;
-    row_moments *kept;
+    row_scale<C> *kept;
     __device__ void operator()(int64_t row) const
     {
-        kept[row] = rows.get(row);
+        kept[row] = rows.get<C>(row);
     }
 };
 
@@ -311,10 +516,12 @@ void run_part_moments(const iso_kernel_call *call)
 {
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_lines(call->stream, rows_of(call),
-                  part_moments<T>{static_cast<const T *>(call->in[0].data),
-                                  static_cast<double *>(call->out[0].data),
-                                  static_cast<double *>(call->out[1].data)});
+        const T *x = data_of<T>(call, 0);
+        double *sum = static_cast<double *>(call->out[0].data),
+               *squares = static_cast<double *>(call->out[1].data);
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return part_moments<T, width>{{x, nullptr, aligned({x})}, sum, squares};
+        });
     });
 }
 
@@ -323,11 +530,15 @@ void run_part_scale(const iso_kernel_call *call)
     const iso_layer_norm_attrs *attrs = attrs_of(call);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_lines(call->stream, rows_of(call),
-                  part_scale<T>{static_cast<const T *>(call->in[0].data), row_sums_of(call, 1),
-                                optional_input(call, attrs->has_gamma, 3),
-                                optional_input(call, attrs->has_beta, attrs->has_gamma ? 4 : 3),
-                                static_cast<T *>(call->out[0].data)});
+        typedef compute<T> C;
+        const T *x = data_of<T>(call, 0);
+        const C *gamma = channels_of<C>(call, attrs->has_gamma, 3, 0),
+                *beta = channels_of<C>(call, attrs->has_beta, attrs->has_gamma ? 4 : 3, 1);
+        T *y = static_cast<T *>(call->out[0].data);
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return part_scale<T, width>{
+                {x, nullptr, aligned({x, gamma, beta, y})}, row_sums_of(call, 1), gamma, beta, y};
+        });
     });
 }
 
@@ -335,11 +546,14 @@ void run_part_grad_sums(const iso_kernel_call *call)
 {
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_lines(call->stream, rows_of(call),
-                  part_grad_sums<T>{
-                      static_cast<const T *>(call->in[0].data), static_cast<const T *>(call->in[1].data),
-                      row_sums_of(call, 2), optional_input(call, attrs_of(call)->has_gamma, 4),
-                      static_cast<double *>(call->out[0].data), static_cast<double *>(call->out[1].data)});
+        const T *x = data_of<T>(call, 0), *dy = data_of<T>(call, 1);
+        const auto *gamma = channels_of<compute<T>>(call, attrs_of(call)->has_gamma, 4, 0);
+        double *sum = static_cast<double *>(call->out[0].data),
+               *products = static_cast<double *>(call->out[1].data);
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return part_grad_sums<T, width>{
+                {x, nullptr, aligned({x, dy, gamma})}, dy, row_sums_of(call, 2), gamma, sum, products};
+        });
     });
 }
 
@@ -347,13 +561,19 @@ void run_part_grad(const iso_kernel_call *call)
 {
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        for_lines(call->stream, rows_of(call),
-                  part_grad<T>{static_cast<const T *>(call->in[0].data),
-                               static_cast<const T *>(call->in[1].data), row_sums_of(call, 2),
-                               static_cast<const double *>(call->in[4].data),
-                               static_cast<const double *>(call->in[5].data),
-                               optional_input(call, attrs_of(call)->has_gamma, 6),
-                               static_cast<T *>(call->out[0].data)});
+        const T *x = data_of<T>(call, 0), *dy = data_of<T>(call, 1);
+        const auto *gamma = channels_of<compute<T>>(call, attrs_of(call)->has_gamma, 6, 0);
+        const double *sum = data_of<double>(call, 4), *products = data_of<double>(call, 5);
+        T *dx = static_cast<T *>(call->out[0].data);
+        for_rows<T>(call->stream, rows_of(call), [=](auto width) {
+            return part_grad<T, width>{{x, nullptr, aligned({x, dy, gamma, dx})},
+                                       dy,
+                                       row_sums_of(call, 2),
+                                       sum,
+                                       products,
+                                       gamma,
+                                       dx};
+        });
     });
 }
 
@@ -361,25 +581,20 @@ void run_part_weight_sums(const iso_kernel_call *call)
 {
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        row_moments *kept = static_cast<row_moments *>(call->scratch);
-        lines rows = rows_of(call);
-        for_each(call->stream, rows.outer, keep_part_moments{row_sums_of(call, 2), kept});
-        iso_kernel_call rest = *call;
-        rest.scratch = static_cast<char *>(call->scratch) + moments_bytes(call);
-        for_columns(&rest, rows.outer, rows.count,
-                    weight_sums<T>{static_cast<const T *>(call->in[0].data),
-                                   static_cast<const T *>(call->in[1].data), kept, rows.count,
-                                   reals_of(call->out[0]), reals_of(call->out[1])});
+        typedef compute<T> C;
+        auto *scales = static_cast<row_scale<C> *>(call->scratch);
+        for_each(call->stream, rows_of(call).outer, keep_part_scales<C>{row_sums_of(call, 2), scales});
+        add_weight_sums<T>(call, scales);
     });
 }
 
 } // namespace
 
-ISO_CUDA_KERNEL(layer_norm, run_whole, true)
-ISO_CUDA_KERNEL(layer_norm_grad, run_whole_gradient, true)
+ISO_CUDA_KERNEL_WITH(layer_norm, run_whole, true, channels_scratch)
+ISO_CUDA_KERNEL_WITH(layer_norm_grad, run_whole_gradient, true, channels_scratch)
 ISO_CUDA_KERNEL_WITH(layer_norm_grad_sums, run_weight_sums, false, weight_sums_scratch)
 ISO_CUDA_KERNEL(layer_moments, run_part_moments, false)
-ISO_CUDA_KERNEL(layer_scale, run_part_scale, true)
-ISO_CUDA_KERNEL(layer_grad_sums, run_part_grad_sums, false)
-ISO_CUDA_KERNEL(layer_grad, run_part_grad, true)
+ISO_CUDA_KERNEL_WITH(layer_scale, run_part_scale, true, channels_scratch)
+ISO_CUDA_KERNEL_WITH(layer_grad_sums, run_part_grad_sums, false, channels_scratch)
+ISO_CUDA_KERNEL_WITH(layer_grad, run_part_grad, true, channels_scratch)
 ISO_CUDA_KERNEL_WITH(layer_weight_sums, run_part_weight_sums, false, weight_sums_scratch)
