@@ -1,6 +1,6 @@
 /* Cross-entropy of rows of logits. */
+#include "runtime/backend/cuda/exponentials.h"
 #include "runtime/backend/cuda/faults.h"
-#include "runtime/backend/cuda/lines.h"
 
 namespace
 {
@@ -8,19 +8,6 @@ namespace
 using namespace iso_cuda;
 
 enum { LABELS, LOGITS, DLOSS };
-
-/* log(sum(exp(x))) of a row. */
-template <int L, class T> __device__ double log_sum(const T *x, line at)
-{
-    compute<T> largest = -INFINITY;
-    double sum = 0;
-    ISO_CUDA_ALONG(L, at)
-    largest = max_of::join(largest, wide(x[i]));
-    largest = join<L, max_of>(largest);
-    ISO_CUDA_ALONG(L, at)
-    sum += exp_of(wide(x[i]) - largest);
-    return log_of(join<L, sum_of>(sum)) + largest;
-}
 
 template <int L> __device__ int64_t class_of(const indices &labels, int64_t row)
 {
@@ -37,7 +24,7 @@ template <class T> struct sparse {
     template <int L> __device__ void run(line at) const
     {
         int64_t number = class_of<L>(labels, at.row);
-        double all = log_sum<L>(x, at);
+        double all = exponentials_of<L>(x, at).log_sum();
         if (member<L>() == 0)
             loss.put(at.row, number < 0 ? 0 : all - wide(x[at.begin + number]));
     }
@@ -52,9 +39,13 @@ template <class T> struct sparse_gradient {
     template <int L> __device__ void run(line at) const
     {
         int64_t number = class_of<L>(labels, at.row);
-        C all = static_cast<C>(log_sum<L>(x, at)), slope = dloss.get<C>(at.row);
-        ISO_CUDA_ALONG(L, at)
-        narrow(&dx[i], number < 0 ? C(0) : (exp_of(wide(x[i]) - all) - (k == number ? 1 : 0)) * slope);
+        C all = static_cast<C>(exponentials_of<L>(x, at).log_sum()), slope = dloss.get<C>(at.row);
+        along<L>(
+            at, [&](int64_t i) { return x[i]; },
+            [&](int64_t k, int64_t i, T value) {
+                const C share = exp_of(wide(value) - all) - (k == number ? 1 : 0);
+                narrow(&dx[i], number < 0 ? C(0) : share * slope);
+            });
     }
 };
 
@@ -64,7 +55,7 @@ template <class T> struct dense {
     reals loss;
     template <int L> __device__ void run(line at) const
     {
-        double all = log_sum<L>(x, at), sum = 0;
+        double all = exponentials_of<L>(x, at).log_sum(), sum = 0;
         ISO_CUDA_ALONG(L, at)
         {
             double t = labels.get<double>(i);
@@ -84,7 +75,7 @@ template <class T> struct dense_gradient {
     T *dx;
     template <int L> __device__ void run(line at) const
     {
-        C all = static_cast<C>(log_sum<L>(x, at)), slope = dloss.get<C>(at.row);
+        C all = static_cast<C>(exponentials_of<L>(x, at).log_sum()), slope = dloss.get<C>(at.row);
         double sum = 0;
         ISO_CUDA_ALONG(L, at)
         sum += labels.get<double>(i);

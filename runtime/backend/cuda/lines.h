@@ -116,6 +116,25 @@ template <class F> void for_lines(const iso_stream *stream, lines of, F f)
         launch_lines<BLOCK>(stream, of, f);
 }
 
+enum { READS = 8 }; /* that are under way in a loop over a line */
+
+/* use(k, i, get(i)) for each element k of a member, whose place is i. Several are read before the first is used, so
+ * use may overwrite its own element only. */
+template <int L, class Get, class Use> __device__ __forceinline__ void along(line at, Get get, Use use)
+{
+    for (int64_t k = member<L>(), i = at.begin + k * at.step; k < at.count;
+         k += READS * L, i += READS * L * at.step) {
+        decltype(get(i)) read[READS];
+        ISO_UNROLL()
+        for (int j = 0; j < READS; j++)
+            read[j] = get(k + j * L < at.count ? i + j * L * at.step : i);
+        ISO_UNROLL()
+        for (int j = 0; j < READS; j++)
+            if (k + j * L < at.count)
+                use(k + j * L, i + j * L * at.step, read[j]);
+    }
+}
+
 } // namespace iso_cuda
 
 /* The loop of a member over the elements of a line: k is their number, i their place. */

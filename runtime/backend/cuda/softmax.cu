@@ -1,24 +1,12 @@
-/* Softmax along one axis, and its logarithm. Sums are double, exponentials of the type of the elements. */
-#include "runtime/backend/cuda/lines.h"
+/* Softmax along one axis, and its logarithm. Exponentials are of the type of the elements; sums of several are added
+ * in double. */
+#include "runtime/backend/cuda/exponentials.h"
 #include "runtime/graph/ops/network.h"
 
 namespace
 {
 
 using namespace iso_cuda;
-
-/* The largest element, and the sum of exp(x - largest). */
-template <int L, class C, class T> __device__ double exponentials(const T *x, line at, C *largest)
-{
-    double sum = 0;
-    *largest = -INFINITY;
-    ISO_CUDA_ALONG(L, at)
-    *largest = max_of::join(*largest, wide(x[i]));
-    *largest = join<L, max_of>(*largest);
-    ISO_CUDA_ALONG(L, at)
-    sum += exp_of(wide(x[i]) - *largest);
-    return join<L, sum_of>(sum);
-}
 
 template <class T> struct softmax {
     typedef compute<T> C;
@@ -27,14 +15,14 @@ template <class T> struct softmax {
     bool logarithm;
     template <int L> __device__ void run(line at) const
     {
-        C largest;
-        double sum = exponentials<L>(x, at, &largest);
-        C log_sum = static_cast<C>(log_of(sum)), factor = static_cast<C>(1 / sum);
-        ISO_CUDA_ALONG(L, at)
-        {
-            C shifted = wide(x[i]) - largest;
-            narrow(&y[i], logarithm ? shifted - log_sum : exp_of(shifted) * factor);
-        }
+        const exponentials<C> of = exponentials_of<L>(x, at);
+        const C log_sum = static_cast<C>(log_of(of.sum)), factor = static_cast<C>(1 / of.sum);
+        along<L>(
+            at, [&](int64_t i) { return x[i]; },
+            [&](int64_t, int64_t i, T value) {
+                const C shifted = wide(value) - of.largest;
+                narrow(&y[i], logarithm ? shifted - log_sum : exp_of(shifted) * factor);
+            });
     }
 };
 
@@ -43,17 +31,21 @@ template <class T> struct softmax_gradient {
     const T *y, *dy;
     T *dx;
     bool logarithm;
+    struct both {
+        T y, dy;
+    };
     template <int L> __device__ void run(line at) const
     {
         double sum = 0;
-        ISO_CUDA_ALONG(L, at)
-        sum += logarithm ? wide(dy[i]) : static_cast<double>(wide(y[i])) * wide(dy[i]);
-        C all = static_cast<C>(join<L, sum_of>(sum));
-        ISO_CUDA_ALONG(L, at)
-        {
-            C slope = wide(dy[i]), of = wide(y[i]);
-            narrow(&dx[i], logarithm ? slope - exp_of(of) * all : of * (slope - all));
-        }
+        auto get = [&](int64_t i) { return both{y[i], dy[i]}; };
+        along<L>(at, get, [&](int64_t, int64_t, both of) {
+            sum += logarithm ? wide(of.dy) : static_cast<double>(wide(of.y)) * wide(of.dy);
+        });
+        const C all = static_cast<C>(join<L, sum_of>(sum));
+        along<L>(at, get, [&](int64_t, int64_t i, both of) {
+            const C slope = wide(of.dy), value = wide(of.y);
+            narrow(&dx[i], logarithm ? slope - exp_of(value) * all : value * (slope - all));
+        });
     }
 };
 
