@@ -40,16 +40,24 @@ __device__ region window_of(const pool &g, int64_t p, int64_t q)
     return r;
 }
 
+/* a / b of a >= 0; divisions of 32 bits take a quarter of the time. */
+__device__ __forceinline__ int64_t quotient_of(int64_t a, int64_t b)
+{
+    if (a <= INT32_MAX && b <= INT32_MAX)
+        return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+    return a / b;
+}
+
 /* The outputs whose windows have the element: of position i, those from (i + pad - size) / stride + 1 on,
  * rounded down, to (i + pad) / stride. */
 __device__ region windows_around(const pool &g, int64_t row, int64_t column)
 {
     region r;
     int64_t y = row + g.pad[0], x = column + g.pad[1];
-    clip(y < g.size[0] ? 0 : (y - g.size[0]) / g.stride[0] + 1, y < 0 ? 0 : y / g.stride[0] + 1, g.p, &r.top,
-         &r.bottom);
-    clip(x < g.size[1] ? 0 : (x - g.size[1]) / g.stride[1] + 1, x < 0 ? 0 : x / g.stride[1] + 1, g.q, &r.left,
-         &r.right);
+    clip(y < g.size[0] ? 0 : quotient_of(y - g.size[0], g.stride[0]) + 1,
+         y < 0 ? 0 : quotient_of(y, g.stride[0]) + 1, g.p, &r.top, &r.bottom);
+    clip(x < g.size[1] ? 0 : quotient_of(x - g.size[1], g.stride[1]) + 1,
+         x < 0 ? 0 : quotient_of(x, g.stride[1]) + 1, g.q, &r.left, &r.right);
     return r;
 }
 
