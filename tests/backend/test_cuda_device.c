@@ -26,16 +26,16 @@ static void good(iso_status status)
     CHECK(status == ISO_OK, "%s", iso_error_message());
 }
 
-/* One allocation for all arrays of a trial, one behind the other; NULL: each has its own, so that compute-sanitizer
- * sees what is read or written beside it (ISOGRID_TEST_SEPARATE). */
-enum { AREA = 64 << 20, ALIGN = 256 };
+/* One allocation for all arrays of a trial but the largest, such as workspaces of libraries, one behind the other;
+ * NULL: each has its own, so that compute-sanitizer sees what is read or written beside it (ISOGRID_TEST_SEPARATE). */
+enum { AREA = 64 << 20, MOST_OF_AREA = 16 << 20, ALIGN = 256 };
 static char *area;
 static size_t area_used;
 
 static void *take(size_t bytes)
 {
     void *memory = area + area_used;
-    if (area) {
+    if (area && bytes <= MOST_OF_AREA) {
         area_used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
         CHECK(area_used <= AREA, "a trial needs more than %d bytes", AREA);
     } else {
@@ -51,12 +51,17 @@ static void *on_device(const void *host, size_t bytes)
     return memory;
 }
 
+static bool is_in_area(const char *memory)
+{
+    return area && memory >= area && memory < area + AREA;
+}
+
 /* Gives memory back. host: where the bytes go before; may be NULL. */
 static void back(void *host, void *memory, size_t bytes)
 {
     if (host)
         good(iso_device_read(stream, host, memory, bytes));
-    if (!area)
+    if (!is_in_area(memory))
         gpu->device(0)->release(gpu->device(0), (char *)memory - shift);
 }
 
