@@ -2,7 +2,6 @@
  * .keras file, five training steps (losses, weights and optimizer state against a file that Keras saved
  * behind them), and the file that Isogrid saves, read back. On several meshes. So with what older releases of
  * Keras wrote (versions, make_versions.py). Ranks: 1, 3
- * Timeout: 400
  *
  * What was saved stays in the folder ISOGRID_TEST_KEEP where that is set: test_keras_table_python goes on. */
 #include <check.h>

@@ -1,6 +1,6 @@
 /* iso_follow: the values of each checkpoint are those that the training's own validation found, as JSON lines and as
  * events; what is done is not done again; damaged and missing checkpoints, the end of a training, and what is
- * refused. Ranks: 1, 3, 8   Timeout: 300 */
+ * refused. Ranks: 1, 3, 8 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
