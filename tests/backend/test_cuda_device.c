@@ -26,8 +26,9 @@ static void good(iso_status status)
     CHECK(status == ISO_OK, "%s", iso_error_message());
 }
 
-/* One allocation for all arrays of a trial but the largest, such as workspaces of libraries, one behind the other;
- * NULL: each has its own, so that compute-sanitizer sees what is read or written beside it (ISOGRID_TEST_SEPARATE). */
+/* One allocation for all arrays of a trial, one behind the other, but for the largest, such as workspaces of
+ * libraries; NULL: each has its own, so that compute-sanitizer sees what is read or written beside it
+ * (ISOGRID_TEST_SEPARATE). */
 enum { AREA = 64 << 20, MOST_OF_AREA = 16 << 20, ALIGN = 256 };
 static char *area;
 static size_t area_used;
