@@ -130,11 +130,11 @@ template <class C> struct alignas(4 * sizeof(C)) channel {
     __device__ __forceinline__ C activated(bool relu, C x) const
     {
         const C value = output(x);
-        return relu & (value < 0) ? C(0) : value;
+        return (relu & (value < 0)) ? C(0) : value;
     }
     __device__ __forceinline__ C before(bool relu, C x, C dy) const
     {
-        return !relu | (output(x) > 0) ? dy : C(0);
+        return (!relu | (output(x) > 0)) ? dy : C(0);
     }
     __device__ __forceinline__ C gradient(bool relu, C x, C dy) const
     {
