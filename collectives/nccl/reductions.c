@@ -9,6 +9,7 @@
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 #include "runtime/base/table.h"
 
 static const char SUMS[] = "the sums that NCCL adds";
@@ -172,14 +173,28 @@ static iso_status find_set(const nccl_module *m, const iso_request *request, int
     return status;
 }
 
-/* All devices take part, also those that are in no set. */
-static iso_status split(const nccl_module *m, const device_set *set)
+static iso_status begin_split(const nccl_module *m, const device_set *set)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < m->links->n_own; i++) {
         const iso_link_member *own = &m->links->own[i];
         ISO_TRY(m->links->comms->split(own->comm, set->number[own->domain] >= 0 ? 0 : -1, &set->comm[i]));
     }
+done:
+    return status;
+}
+
+/* All devices take part, also those that are in no set. If one cannot begin, none waits for it. Collective over the
+ * ranks of the links. */
+static iso_status split(const nccl_module *m, const device_set *set)
+{
+    bool begun;
+    iso_status mine = begin_split(m, set), status = iso_comm_all(m->links->ranks, mine == ISO_OK, &begun);
+    if (mine != ISO_OK)
+        return mine;
+    if (status == ISO_OK && !begun)
+        status = iso_error_remote(iso_error(ISO_FAILED, "a communicator cannot be split on another rank"));
+    ISO_TRY(status);
     for (int i = 0; i < m->links->n_own; i++)
         ISO_TRY(iso_links_await(m->fabric, m->links->own[i].comm));
     for (int i = 0; i < m->links->n_own; i++)

@@ -254,6 +254,15 @@ static allocation *find_opened(const ipc_handle *handle)
     return NULL;
 }
 
+/* Other memory than the handle's, of the same size. Returns a file. */
+static int open_other(const ipc_handle *of)
+{
+    int file = memfd_create("standin", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)of->bytes))
+        standin_stop("no memory of %zu bytes", (size_t)of->bytes);
+    return file;
+}
+
 /* As in CUDA, a process may not open what is its own, and what is open already stays where it is. */
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
@@ -267,7 +276,8 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
         return standin_error(cudaErrorInvalidResourceHandle);
     if (of.gpu != standin_number_on_host(standin_gpu()) && !standin_peers())
         return standin_error(cudaErrorPeerAccessUnsupported);
-    int file = open(path, O_RDWR | O_CLOEXEC);
+    bool wrong = of.gpu != standin_number_on_host(standin_gpu()) && standin_number("STANDIN_PEERS", 0) == 3;
+    int file = wrong ? open_other(&of) : open(path, O_RDWR | O_CLOEXEC);
     if (file < 0)
         return standin_error(cudaErrorInvalidResourceHandle);
     pthread_mutex_lock(&lock);

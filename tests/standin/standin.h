@@ -16,7 +16,7 @@
  *                          among the host's); the first entry that names no GPU ends the list
  *   STANDIN_PEERS=1        the GPUs are peers (0); a kernel, copy or fill that touches memory of another without peer
  *                          access ends the process; 2: peer access is granted, but not given, which shows kernels
- *                          that use it
+ *                          that use it; 3: other processes' memory on another GPU is opened, but has other data
  *   STANDIN_EXCLUSIVE=D    the mode "exclusive process": a GPU takes the context of one process; D: a folder where
  *                          processes lock a file for each GPU
  *   STANDIN_MEGABYTES=N    the memory of each (256)

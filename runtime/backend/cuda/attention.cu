@@ -382,16 +382,10 @@ bool run_heads(const walk &w, attention_block b)
 
 /* ---- own products ---- */
 
-template <class T, bool IN_RUNS> struct strided {
-    typedef compute<T> C;
-    static constexpr bool ALONG_K = IN_RUNS;
-    const T *x;
-    iso_cuda_layout at;
-    __device__ __forceinline__ C get(int64_t batch, int64_t across, int64_t k) const
-    {
-        return wide(x[batch * at.matrix + (IN_RUNS ? across * at.row + k : k * at.row + across)]);
-    }
-};
+steps steps_of(const iso_cuda_layout &at, bool in_runs)
+{
+    return {at.matrix, in_runs ? at.row : 1, in_runs ? 1 : at.row};
+}
 
 template <class C> struct added {
     C *c;
@@ -409,8 +403,9 @@ void run_own(const iso_kernel_call *call, const product_shape &shape, const iso_
              const iso_cuda_operands &operands)
 {
     run_product(
-        call, shape, strided<T, A_IN_RUNS>{static_cast<const T *>(operands.a), product.of_a},
-        strided<T, B_IN_RUNS>{static_cast<const T *>(operands.b), product.of_b},
+        call, shape,
+        strided<T, A_IN_RUNS>{static_cast<const T *>(operands.a), steps_of(product.of_a, A_IN_RUNS)},
+        strided<T, B_IN_RUNS>{static_cast<const T *>(operands.b), steps_of(product.of_b, B_IN_RUNS)},
         added<compute<T>>{static_cast<compute<T> *>(operands.c), product.of_c, product.epilogue != 0});
 }
 

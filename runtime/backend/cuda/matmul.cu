@@ -7,11 +7,6 @@ namespace
 
 using namespace iso_cuda;
 
-/* An operand: steps in elements of its index in the batch, of m or n, and of k. */
-struct steps {
-    int64_t batch, across, k;
-};
-
 struct product {
     product_shape shape;
     steps a, b;
@@ -44,17 +39,6 @@ product product_of(const iso_kernel_call *call)
             {k * n, attrs->transpose_b ? columns_b : 1, attrs->transpose_b ? 1 : columns_b}};
 }
 
-template <class T, bool IN_RUNS> struct operand {
-    typedef compute<T> C;
-    static constexpr bool ALONG_K = IN_RUNS;
-    const T *x;
-    steps of;
-    __device__ __forceinline__ C get(int64_t batch, int64_t across, int64_t k) const
-    {
-        return wide(x[batch * of.batch + across * of.across + k * of.k]);
-    }
-};
-
 template <class C> struct result {
     reals c;
     int64_t m, n;
@@ -67,8 +51,8 @@ template <class C> struct result {
 template <class T, bool A_ALONG_K, bool B_ALONG_K>
 void multiply(const iso_kernel_call *call, const product &p)
 {
-    operand<T, A_ALONG_K> a = {static_cast<const T *>(call->in[0].data), p.a};
-    operand<T, B_ALONG_K> b = {static_cast<const T *>(call->in[1].data), p.b};
+    strided<T, A_ALONG_K> a = {static_cast<const T *>(call->in[0].data), p.a};
+    strided<T, B_ALONG_K> b = {static_cast<const T *>(call->in[1].data), p.b};
     run_product(call, p.shape, a, b, result<compute<T>>{reals_of(call->out[0]), p.shape.m, p.shape.n});
 }
 

@@ -33,6 +33,23 @@ template <class C> size_t product_scratch(const product_shape &s)
     return s.splits > 1 ? static_cast<size_t>(s.splits * s.batch * s.m * s.n) * sizeof(C) : 0;
 }
 
+/* Steps in elements of an operand's index in the batch, of m or n, and of k. */
+struct steps {
+    int64_t batch, across, k;
+};
+
+/* An operand in memory. IN_RUNS: neighbours along k are neighbours in memory. */
+template <class T, bool IN_RUNS> struct strided {
+    typedef compute<T> C;
+    static constexpr bool ALONG_K = IN_RUNS;
+    const T *x;
+    steps of;
+    __device__ __forceinline__ C get(int64_t batch, int64_t across, int64_t k) const
+    {
+        return wide(x[batch * of.batch + across * of.across + k * of.k]);
+    }
+};
+
 /* One step of a tile: TILE rows (or columns) by DEPTH of k. Neighbouring threads take neighbours along k or
  * across. */
 template <bool ALONG_K> struct tile_position {

@@ -24,7 +24,7 @@ typedef struct iso_group {
 struct iso_sequence {
     iso_stream *stream;
     cudaGraphExec_t graph; /* NULL: it is not captured */
-    bool one_by_one;       /* nor can be */
+    bool one_by_one;       /* nor can be, or is to be */
     int count;
     iso_group *group; /* [count] */
     iso_thunk thunks[];
@@ -131,10 +131,13 @@ static iso_status capture(iso_sequence *sequence, cudaStream_t stream)
     return queued != ISO_OK ? queued : iso_cuda_status(error, refused);
 }
 
-static bool uses_graphs(void)
+static iso_status allows_graphs(bool *allowed)
 {
-    const char *given = getenv("ISOGRID_CUDA_GRAPHS");
-    return !given || strcmp(given, "0") != 0;
+    const char *value = getenv("ISOGRID_CUDA_GRAPHS");
+    *allowed = !value || !*value;
+    if (*allowed || strcmp(value, "0") == 0)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "ISOGRID_CUDA_GRAPHS is '%s': it must be 0, or not set", value);
 }
 
 /* Whether the stream takes work in spite of an error. */
@@ -156,7 +159,7 @@ static void warn_once(void)
 iso_status iso_cuda_capture(iso_sequence *sequence)
 {
     cudaStream_t stream = ((iso_cuda_queue *)sequence->stream)->cuda;
-    if (sequence->graph || sequence->one_by_one || !uses_graphs())
+    if (sequence->graph || sequence->one_by_one)
         return ISO_OK;
     iso_status status = iso_cuda_status(iso_cuda_enter_stream(sequence->stream), refused);
     if (status == ISO_OK)
@@ -184,6 +187,10 @@ void iso_cuda_discard(iso_sequence *sequence)
 iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **out)
 {
     size_t bytes = (size_t)count * sizeof *thunks;
+    bool graphs;
+    iso_status status = allows_graphs(&graphs);
+    if (status != ISO_OK)
+        return status;
     iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
     iso_group *group = iso_new((size_t)count * sizeof *group);
     if (!sequence || !group) {
@@ -191,12 +198,12 @@ iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *str
         iso_free(group);
         return iso_no_memory("a sequence of %d instructions", count);
     }
-    *sequence = (iso_sequence){.stream = stream, .count = count, .group = group};
+    *sequence = (iso_sequence){.stream = stream, .count = count, .group = group, .one_by_one = !graphs};
     memcpy(sequence->thunks, thunks, bytes);
     fuse(sequence);
     const char *error = iso_cuda_refusal(); /* since kernels were looked for */
     if (error) {
-        iso_status status = iso_error(ISO_FAILED, "%s: %s", iso_cuda_gpu_names(), error);
+        status = iso_error(ISO_FAILED, "%s: %s", iso_cuda_gpu_names(), error);
         iso_cuda_discard(sequence);
         return status;
     }

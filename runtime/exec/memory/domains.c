@@ -10,29 +10,20 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/memory/domains.h"
+#include "runtime/exec/memory/peers.h"
 #include "runtime/session/session.h"
 
 static const char PER_DOMAIN[] = "ISOGRID_SLOTS_PER_DOMAIN";
 
-/* The identity of the device of a slot. */
-typedef struct device_of {
-    uint64_t identity[ISO_DEVICE_IDENTITY / sizeof(uint64_t)];
-} device_of;
-
-static bool is_same(const device_of *a, const device_of *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 /* The identity of the device of each slot. Collective. */
 static iso_status find_devices(iso_context *ctx, const iso_mesh *mesh, iso_stream *const *stream_of_slot,
-                               device_of *device)
+                               iso_device_id *device)
 {
     iso_status status = ISO_OK;
     for (int s = 0; s < mesh->n_slots && status == ISO_OK; s++)
         if (stream_of_slot[s])
             status = stream_of_slot[s]->device->identify(stream_of_slot[s]->device,
-                                                         (unsigned char *)device[s].identity);
+                                                         (unsigned char *)device[s].words);
     ISO_TRY(iso_agree(ctx, status));
     status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, device,
                             (size_t)mesh->n_slots * sizeof *device / sizeof(uint64_t));
@@ -43,11 +34,11 @@ done:
 /* The domain of the last slot before s that is on the same device, if it has room; else -1. here: [n_slots] the slots
  * before s in its domain. */
 static int domain_with_room(const iso_domains *d, const iso_mesh *mesh, iso_context *ctx,
-                            const device_of *device, int s, int per_domain, int *here)
+                            const iso_device_id *device, int s, int per_domain, int *here)
 {
     int host = iso_host_of_rank(ctx, mesh->rank_of_slot[s]);
     for (int before = s - 1; before >= 0; before--) {
-        if (!is_same(&device[before], &device[s]) ||
+        if (!iso_same_device(&device[before], &device[s]) ||
             iso_host_of_rank(ctx, mesh->rank_of_slot[before]) != host)
             continue;
         here[s] = here[before] + 1;
@@ -57,8 +48,8 @@ static int domain_with_room(const iso_domains *d, const iso_mesh *mesh, iso_cont
 }
 
 /* Numbers the domains host by host. */
-static void number_domains(iso_domains *d, const iso_mesh *mesh, iso_context *ctx, const device_of *device,
-                           int per_domain, int *here)
+static void number_domains(iso_domains *d, const iso_mesh *mesh, iso_context *ctx,
+                           const iso_device_id *device, int per_domain, int *here)
 {
     for (int host = 0; host < iso_hosts(ctx); host++)
         for (int s = 0; s < mesh->n_slots; s++) {
@@ -117,63 +108,16 @@ iso_status iso_domains_abstract(int slots, const int *host_of_slot, int devices,
     return ISO_OK;
 }
 
-/* ---- devices that reach each other ---- */
-
-/* Whether memory of other devices has one address in each process of this host: each of its ranks has slots on one
- * device, or one rank has all slots. */
-static bool has_one_address(const iso_domains *d, const iso_mesh *mesh, iso_context *ctx)
-{
-    int host = iso_host_of_rank(ctx, iso_rank(ctx));
-    bool one_rank = true, one_device = true;
-    for (int s = 0; s < mesh->n_slots; s++)
-        for (int other = 0; other < s; other++) {
-            int rank = mesh->rank_of_slot[s], others = mesh->rank_of_slot[other];
-            if (iso_host_of_rank(ctx, rank) != host || iso_host_of_rank(ctx, others) != host)
-                continue;
-            one_rank &= rank == others;
-            one_device &= rank != others || d->of_slot[s] == d->of_slot[other];
-        }
-    return one_rank || one_device;
-}
-
-/* Whether the devices of this rank's slots reach all others of the host. */
-static bool reaches_all(const iso_mesh *mesh, iso_context *ctx, iso_stream *const *stream_of_slot,
-                        const device_of *device)
-{
-    int host = iso_host_of_rank(ctx, iso_rank(ctx));
-    bool all = true;
-    for (int s = 0; s < mesh->n_slots && all; s++)
-        for (int other = 0; stream_of_slot[s] && other < mesh->n_slots && all; other++)
-            if (iso_host_of_rank(ctx, mesh->rank_of_slot[other]) == host &&
-                !is_same(&device[s], &device[other]))
-                all = stream_of_slot[s]->device->reaches(stream_of_slot[s]->device,
-                                                         (const unsigned char *)device[other].identity);
-    return all;
-}
-
-/* Whether ISOGRID_PEERS leaves it to the devices what they reach. */
-static iso_status allows_peers(bool *allowed)
-{
-    const char *value = getenv("ISOGRID_PEERS");
-    *allowed = !value || !*value;
-    if (*allowed || strcmp(value, "none") == 0)
-        return ISO_OK;
-    return iso_error(ISO_INVALID, "ISOGRID_PEERS is '%s': it must be none, or not set", value);
-}
-
 /* Finds whether the devices of each host reach each other's memory: all of them, or the host counts as if none did.
  * Collective. */
 static iso_status find_reach(iso_domains *d, const iso_mesh *mesh, iso_context *ctx,
-                             iso_stream *const *stream_of_slot, const device_of *device)
+                             iso_stream *const *stream_of_slot, const iso_device_id *device)
 {
-    int hosts = iso_hosts(ctx), mine = iso_host_of_rank(ctx, iso_rank(ctx));
+    int hosts = iso_hosts(ctx);
     int64_t *separate = iso_new((size_t)hosts * sizeof *separate);
-    bool allowed = false;
-    iso_status status = separate ? allows_peers(&allowed) : iso_no_memory("%d hosts", hosts);
+    iso_status status = separate ? ISO_OK : iso_no_memory("%d hosts", hosts);
     ISO_TRY(iso_agree(ctx, status));
-    separate[mine] =
-        !allowed || !has_one_address(d, mesh, ctx) || !reaches_all(mesh, ctx, stream_of_slot, device);
-    ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, separate, (size_t)hosts));
+    ISO_TRY(iso_peers_find(ctx, mesh, stream_of_slot, device, separate));
     for (int s = 0; s < mesh->n_slots; s++) {
         int host = d->host[d->of_slot[s]], first = d->of_slot[s];
         while (!separate[host] && first > 0 && d->host[first - 1] == host)
@@ -201,7 +145,7 @@ iso_status iso_domains_create(iso_context *ctx, const iso_mesh *mesh, const iso_
 {
     size_t slots = (size_t)mesh->n_slots;
     int *room = iso_new(4 * slots * sizeof *room), *here = iso_new(slots * sizeof *here), per_domain = 0;
-    device_of *of = iso_new(slots * sizeof *of);
+    iso_device_id *of = iso_new(slots * sizeof *of);
     iso_domains d = {.of_slot = room,
                      .holder_of_slot = room ? room + slots : NULL,
                      .host = room ? room + 2 * slots : NULL,
