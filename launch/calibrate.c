@@ -30,7 +30,7 @@ static const iso_argument own_rows[] = {
     {"out", ISO_ARGUMENT_TEXT, offsetof(calibrate_options, out), "FILE",
      "the JSON file for the measurements; if it exists, they are added to it", 0, 0, NULL},
     {"rounds", ISO_ARGUMENT_COUNT, offsetof(calibrate_options, rounds), "N",
-     "how many times a step of the model is measured; default: for about two seconds", 1, 1e6, NULL},
+     "how many times a step of the model is measured; default: for about three seconds", 1, 1e6, NULL},
 };
 enum { SHARED = sizeof shared_rows / sizeof shared_rows[0], OWN = sizeof own_rows / sizeof own_rows[0] };
 

@@ -32,7 +32,7 @@ spec.loader.exec_module(networks)
 
 EPOCHS = 6  # at most, of few steps, and as many of four times as many; the first is not counted
 TRIES, PAUSE = 20, 3  # of a measurement; seconds between two looks at the cores
-# h1, h2, ... keep cores of their own, if there are enough: two that meet on one core would have half the speed, in some runs and not in others
+# h1, h2, ... take the cores in turn, and keep them: two that met on one core would have half the speed, in some runs and not in others
 ON_ITS_CORE = 'host=$(hostname); exec taskset -c $(( (${host#h} - 1) % $(nproc --all) )) "$@"'
 
 
@@ -50,7 +50,7 @@ def launcher(arguments, folder):
     with open(f"{folder}/hostfile", "w", encoding="utf-8") as file:
         file.writelines(f"h{i + 1} slots=1\n" for i in range(arguments.hosts))
     return ["tests/support/host", "mpirun", "--hostfile", f"{folder}/hostfile", "-np", str(arguments.hosts),
-            *(["sh", "-c", ON_ITS_CORE, "sh"] if arguments.hosts <= os.cpu_count() else [])]
+            "sh", "-c", ON_ITS_CORE, "sh"]
 
 
 def limit(host, rate):
