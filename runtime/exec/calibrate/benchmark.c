@@ -240,8 +240,8 @@ done:
     return status;
 }
 
-/* The longest time of a round that counts: nine of ten rounds count, and none that takes far longer than the median. Two
- * threads may run on one core for tenths of a second, until the kernel moves one of them. */
+/* The longest time of a round that counts: nine of ten rounds count, and none that takes far longer than the
+ * median. Two threads may run on one core for tenths of a second, until the kernel moves one of them. */
 static double longest_counted(const double *total, int count, double *sorted)
 {
     static const double kept = 0.9, far = 1.25;

@@ -12,10 +12,10 @@ typedef struct iso_device_id {
 
 bool iso_same_device(const iso_device_id *a, const iso_device_id *b);
 
-/* Finds on which hosts devices do not read each other's memory. separate: [hosts], becomes 1 where ISOGRID_PEERS, the
- * spread of the slots over ranks or the driver rules it out, or where a trial fails, of which a warning tells: then the
- * host counts as if none of its devices did. stream_of_slot: [n_slots] of this rank's slots. id: [n_slots] of the slots'
- * devices. ISO_INVALID if ISOGRID_PEERS has an invalid value; ISO_NO_MEMORY. Collective. */
+/* Finds on which hosts devices do not read each other's memory. separate: [hosts], becomes 1 where ISOGRID_PEERS,
+ * the spread of the slots over ranks or the driver rules it out, or where a trial fails, of which a warning tells:
+ * then the host counts as if none of its devices did. stream_of_slot: [n_slots] of this rank's slots. id: [n_slots]
+ * of the slots' devices. ISO_INVALID if ISOGRID_PEERS has an invalid value; ISO_NO_MEMORY. Collective. */
 iso_status iso_peers_find(iso_context *ctx, const iso_mesh *mesh, iso_stream *const *stream_of_slot,
                           const iso_device_id *id, int64_t *separate);
 
