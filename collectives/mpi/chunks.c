@@ -23,6 +23,7 @@ typedef struct transfer {
 } transfer;
 
 typedef struct transfers {
+    const iso_endpoints *endpoints; /* of the fabric */
     transfer *transfers;
     int n_transfers;
     int *number;   /* [out.n_messages] the transfer of each message that is sent */
@@ -165,6 +166,7 @@ static iso_status create_transfers(const iso_messages *messages, int number, con
     if (!all)
         return iso_no_memory(CHUNKS);
     size_t most = (size_t)messages->in.n_messages + (size_t)messages->out.n_messages;
+    all->endpoints = messages->endpoints;
     all->transfers = iso_new((most + 1) * sizeof *all->transfers);
     all->number = iso_new(((size_t)messages->out.n_messages + 1) * sizeof *all->number);
     iso_status status = all->transfers && all->number
@@ -258,17 +260,27 @@ static iso_status progress_send(transfers *all, transfer *t)
 
 /* ---- receiving ---- */
 
+/* Whether all copies from pinned memory of earlier exchanges are done. Their buffers may have been where those of this
+ * one are, for other devices of this rank. */
+static bool have_earlier_left(transfers *all, iso_status *status)
+{
+    for (int i = 0; i < all->endpoints->count; i++) {
+        const iso_device_event *received = all->endpoints->endpoint[i].received;
+        if (received && !has_passed(all, received, status))
+            return false;
+    }
+    return true;
+}
+
 /* Whether the next chunk's buffer may be written. */
 static bool is_free(transfers *all, const transfer *t, iso_status *status)
 {
-    const iso_endpoint *endpoint = t->message->endpoint;
     if (t->started - t->done == t->buffers)
         return false;
     if (!is_staged(t))
         return true;
-    const iso_device_event *before =
-        t->started < t->buffers ? endpoint->received : t->event[t->started % t->buffers];
-    return !before || has_passed(all, before, status);
+    return t->started < t->buffers ? have_earlier_left(all, status)
+                                   : has_passed(all, t->event[t->started % t->buffers], status);
 }
 
 static iso_status queue_incoming(transfer *t)
