@@ -4,11 +4,12 @@
 #include "models/keras/network_impl.h"
 #include "runtime/graph/layer.h"
 
-/* The element type with this name in Keras ("float32", "int32"); ISO_DTYPE_NONE: unknown. */
-static iso_dtype dtype_of(const char *name)
+/* The element type with this name in Keras ("float32", "int32"); ISO_DTYPE_NONE: it is none of an input. nested: of a
+ * model within another one, whose layers may give it bfloat16 (mixed_bfloat16). */
+static iso_dtype dtype_of(const char *name, bool nested)
 {
     iso_dtype dtype = name ? iso_dtype_named(name) : ISO_DTYPE_NONE;
-    return dtype == ISO_BF16 ? ISO_DTYPE_NONE : dtype;
+    return dtype == ISO_BF16 && !nested ? ISO_DTYPE_NONE : dtype;
 }
 
 /* A row's shape from [null, 28, 28, 1]. */
@@ -91,7 +92,7 @@ iso_status iso_keras_call_input(iso_keras_network *net, iso_keras_layer *l, int 
                                 "it in Keras 3 and save it again: those are read");
     if (!json_is_array(shape))
         return iso_keras_refuse(net->reader, "it has no batch_shape");
-    iso_dtype type = dtype ? dtype_of(json_string_value(dtype)) : ISO_F32;
+    iso_dtype type = dtype ? dtype_of(json_string_value(dtype), net->given != NULL) : ISO_F32;
     if (type == ISO_DTYPE_NONE)
         return iso_keras_refuse(net->reader,
                                 "dtype is %s; supported: float32, float64, int32, int64, uint8, bool",
