@@ -327,6 +327,8 @@ iso_status iso_agree_backend(iso_context *ctx, const iso_backend **backend)
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &level, 1));
     if ((*backend)->limit)
         (*backend)->limit((int)level);
+    if ((*backend)->products)
+        ISO_TRY(iso_agree_same_text(ctx, "the library of matrix products", (*backend)->products()));
 done:
     return status;
 }

@@ -59,6 +59,16 @@ static void limit(int level)
     iso_cuda_allow_cudnn(level > 0);
 }
 
+/* "cuBLASLt 13.1.0"; "cuBLASLt none" */
+static const char *products(void)
+{
+    static char text[60];
+    iso_cuda_part_facts facts;
+    iso_cuda_find_opened(ISO_CUDA_CUBLASLT, &facts);
+    snprintf(text, sizeof text, "cuBLASLt %s", facts.found ? facts.version : "none");
+    return text;
+}
+
 static void set(const iso_backend_settings *settings)
 {
     iso_cuda_allow_tf32(settings->tf32);
@@ -113,6 +123,7 @@ const iso_backend *iso_cuda_backend(void)
                                         .tuning = &iso_cuda_tuning,
                                         .level = level,
                                         .limit = limit,
+                                        .products = products,
                                         .kernels = iso_cuda_model_name,
                                         .device = iso_cuda_device,
                                         .find = find,
