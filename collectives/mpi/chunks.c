@@ -260,8 +260,8 @@ static iso_status progress_send(transfers *all, transfer *t)
 
 /* ---- receiving ---- */
 
-/* Whether all copies from pinned memory of earlier exchanges are done. Their buffers may have been where those of this
- * one are, for other devices of this rank. */
+/* Whether all copies from pinned memory of earlier exchanges are done. Their buffers may have been where those of
+ * this one are, for other devices of this rank. */
 static bool have_earlier_left(transfers *all, iso_status *status)
 {
     for (int i = 0; i < all->endpoints->count; i++) {
