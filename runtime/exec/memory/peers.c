@@ -144,32 +144,36 @@ static iso_status read_offered(const peers *p, int slot, int other, bool *good)
     return status;
 }
 
-/* The devices of this rank read from all others of the host. Warns of the first failure. */
+/* The device of a slot reads what that of another offers, which it opens if it is another rank's. Warns of a failure. */
+static iso_status try_pair(const peers *p, int slot, int other, bool *good)
+{
+    const iso_device *device = p->stream_of_slot[slot]->device;
+    const char *reason = "it gets other data";
+    if (!p->memory[other] &&
+        device->import_memory(device, (const unsigned char *)p->handle[other], &p->memory[other]) != ISO_OK)
+        *good = false, reason = iso_error_message();
+    iso_status status = *good ? read_offered(p, slot, other, good) : ISO_OK;
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "a trial of access between GPUs (ISOGRID_PEERS=none omits it): ");
+    if (!*good)
+        iso_warn("the GPU of slot %d cannot read the memory of that of slot %d, though its driver allows "
+                 "it: %s. GPUs of this host exchange in another way",
+                 slot, other, reason);
+    return ISO_OK;
+}
+
+/* The devices of this rank read from all others of the host, until one fails. */
 static iso_status read_all(const peers *p, int host, bool *good)
 {
     iso_status status = ISO_OK;
-    for (int s = 0; s < p->mesh->n_slots && *good; s++)
-        for (int other = 0; p->stream_of_slot[s] && is_first(p, s) && other < p->mesh->n_slots && *good;
-             other++) {
-            const iso_device *device = p->stream_of_slot[s]->device;
-            const char *reason = "it gets other data";
-            if (host_of(p, other) != host || !is_first(p, other) || iso_same_device(&p->id[s], &p->id[other]))
-                continue;
-            if (!p->memory[other] && device->import_memory(device, (const unsigned char *)p->handle[other],
-                                                           &p->memory[other]) != ISO_OK)
-                *good = false, reason = iso_error_message();
-            if (*good)
-                status = read_offered(p, s, other, good);
-            if (status != ISO_OK)
-                return iso_error_prefix(status,
-                                        "a trial of access between GPUs (ISOGRID_PEERS=none omits it): ");
-            if (!*good)
-                iso_warn(
-                    "the GPU of slot %d cannot read the memory of that of slot %d, though its driver allows "
-                    "it: %s. GPUs of this host exchange in another way",
-                    s, other, reason);
-        }
-    return ISO_OK;
+    for (int s = 0; s < p->mesh->n_slots; s++) {
+        if (!p->stream_of_slot[s] || !is_first(p, s))
+            continue;
+        for (int other = 0; other < p->mesh->n_slots && *good && status == ISO_OK; other++)
+            if (host_of(p, other) == host && !iso_same_device(&p->id[s], &p->id[other]) && is_first(p, other))
+                status = try_pair(p, s, other, good);
+    }
+    return status;
 }
 
 /* The others may still read what this rank has made. */
