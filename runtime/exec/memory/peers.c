@@ -144,7 +144,7 @@ static iso_status read_offered(const peers *p, int slot, int other, bool *good)
     return status;
 }
 
-/* The device of a slot reads what that of another offers, which it opens if it is another rank's. Warns of a failure. */
+/* The device of a slot reads what that of another offers; it opens that of another rank. Warns of a failure. */
 static iso_status try_pair(const peers *p, int slot, int other, bool *good)
 {
     const iso_device *device = p->stream_of_slot[slot]->device;
