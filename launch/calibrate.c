@@ -39,6 +39,10 @@ static void calibrate_make_table(iso_argument rows[SHARED + OWN])
     for (int i = 0; i < SHARED; i++) {
         rows[i] = iso_plan_argument(shared_rows[i]);
         rows[i].offset += offsetof(calibrate_options, plan);
+        if (!strcmp(rows[i].name, "slots-per-host"))
+            rows[i].help =
+                "number of slots on each host; default: an equal share of them on each of the hosts "
+                "on which this command runs";
     }
     for (int i = 0; i < OWN; i++)
         rows[SHARED + i] = own_rows[i];
@@ -125,6 +129,15 @@ static double memory_of_machine(void)
     return 0.7 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
+/* Without --slots-per-host the hosts of this job share the mesh's slots, as in a run on them. */
+static int slots_per_host(const iso_context *ctx, const calibrate_options *options, const iso_mesh *mesh)
+{
+    int hosts = iso_hosts(ctx);
+    if (options->plan.slots_per_host || hosts == 1)
+        return (int)options->plan.slots_per_host;
+    return (iso_mesh_slots(mesh) + hosts - 1) / hosts;
+}
+
 /* Benchmarks on all ranks at the same time, so that simulated hosts of one machine share its cores as in a run.
  * Collective. */
 static iso_status benchmark_step(iso_context *ctx, const calibrate_options *options, iso_calibration *into)
@@ -133,7 +146,7 @@ static iso_status benchmark_step(iso_context *ctx, const calibrate_options *opti
     iso_status status;
     ISO_TRY(iso_dry_run_prepare(ctx, &options->plan, &p));
     const iso_benchmark_options how = {.rows = options->plan.train.batch_size,
-                                       .slots_per_host = (int)options->plan.slots_per_host,
+                                       .slots_per_host = slots_per_host(ctx, options, p.setup.mesh),
                                        .threads = iso_threads(ctx),
                                        .repetitions = (int)options->rounds,
                                        .shared = iso_hosts(ctx) > 1,
