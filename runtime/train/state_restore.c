@@ -30,11 +30,31 @@ static iso_status count_of(const json_t *object, const char *key, int64_t *value
     return ISO_OK;
 }
 
+/* A run that accumulates gradients has variables for their sums, so its state and that of a run that does not differ
+ * in their variables. */
+static iso_status check_accumulation(const json_t *state, const iso_model *model)
+{
+    const json_t *member = json_object_get(json_object_get(state, "optimizer"), "accumulation");
+    int64_t theirs = json_integer_value(member), ours = model->optimizer.accumulation;
+    if (!member || (theirs > 1) == (ours > 1))
+        return ISO_OK;
+    theirs = theirs > 1 ? theirs : 1;
+    return iso_error(ISO_INVALID,
+                     "it was written by a run with --accumulate %" PRId64
+                     ", this one has --accumulate %" PRId64
+                     ": only one of them has sums of gradients; resume with --accumulate %" PRId64
+                     ", or begin another run with --weights",
+                     theirs, ours > 1 ? ours : 1, theirs);
+}
+
 static iso_status check_model(const json_t *state, const iso_model *model)
 {
     uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
     iso_status status = iso_model_hash(model, &ours);
     if (status != ISO_OK || theirs == ours)
+        return status;
+    status = check_accumulation(state, model);
+    if (status != ISO_OK)
         return status;
     return iso_error(ISO_INVALID,
                      "it was written by another model: layers, their settings or variables differ (its "
