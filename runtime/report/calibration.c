@@ -9,6 +9,7 @@
 #include "runtime/base/json.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 
 /* ---- the list ---- */
 
@@ -92,7 +93,7 @@ typedef struct reader {
 /* A value as messages show it. */
 static const char *shown(const json_t *value, char *text, size_t size)
 {
-    char *all = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *all = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
     snprintf(text, size, "%s%.60s%s", value ? "is " : "is missing", all ? all : "",
              all && strlen(all) > 60 ? "..." : "");
     free(all);
@@ -106,26 +107,28 @@ static iso_status wrong(const reader *r, const char *name, const char *should, c
                      shown(value, is, sizeof is));
 }
 
-/* A finite number of at least `least`; positive if that is 0 and `zero` is false. */
-static iso_status number(const reader *r, const char *name, double least, bool zero, double *out)
+/* Limits of the numbers: wider than any machine's, and such that sums, products and quotients of them are finite. */
+static const double LEAST_RATE = 1, LEAST_SECONDS = 1e-12, MOST = 1e30, MOST_SECONDS = 1e9, LEAST_GBIT = 1e-9,
+                    MOST_GBIT = 1e18, LEAST_SHARE = 1e-6;
+
+/* A number from `least` to `most`. */
+static iso_status number(const reader *r, const char *name, double least, double most, double *out)
 {
     const json_t *value = json_object_get(r->object, name);
     double found = json_is_number(value) ? json_number_value(value) : NAN;
-    if (!isfinite(found) || found < least || (found == 0 && !zero))
-        return wrong(r, name, zero ? "a number that is not negative" : "a positive number", value);
+    if (!(found >= least && found <= most)) {
+        char should[64];
+        snprintf(should, sizeof should, "a number from %g to %g", least, most);
+        return wrong(r, name, should, value);
+    }
     *out = found;
     return ISO_OK;
 }
 
-/* A number above 0, of at most 1. */
-static iso_status part_of_one(const reader *r, const char *name, double *out)
+/* The same of a member that may be missing. */
+static iso_status optional_number(const reader *r, const char *name, double least, double most, double *out)
 {
-    const json_t *value = json_object_get(r->object, name);
-    double found = json_is_number(value) ? json_number_value(value) : NAN;
-    if (!(found > 0 && found <= 1))
-        return wrong(r, name, "a number above 0 and at most 1", value);
-    *out = found;
-    return ISO_OK;
+    return json_object_get(r->object, name) ? number(r, name, least, most, out) : ISO_OK;
 }
 
 static iso_status whole_number(const reader *r, const char *name, int most, int *out)
@@ -145,6 +148,8 @@ static iso_status string(const reader *r, const char *name, const char **out)
     const json_t *value = json_object_get(r->object, name);
     if (!json_is_string(value) || !json_string_value(value)[0])
         return wrong(r, name, "a text that is not empty", value);
+    if (!iso_text_is_printable(json_string_value(value)))
+        return wrong(r, name, "a text without control characters", value);
     *out = json_string_value(value);
     return ISO_OK;
 }
@@ -153,6 +158,8 @@ static iso_status short_text(const reader *r, const char *name, char out[ISO_CAL
 {
     const char *text = "";
     iso_status status = string(r, name, &text);
+    if (status == ISO_OK && strlen(text) >= ISO_CALIBRATION_TEXT)
+        status = wrong(r, name, "a text of at most 159 bytes", json_object_get(r->object, name));
     if (status == ISO_OK)
         snprintf(out, ISO_CALIBRATION_TEXT, "%s", text);
     return status;
@@ -185,6 +192,9 @@ static iso_status read_network(const reader *r, iso_network *out)
             known |= !strcmp(name, names[i]);
         if (known)
             continue;
+        if (!iso_text_is_printable(name))
+            return iso_error(ISO_INVALID, "%s: a network has no member whose name has control characters",
+                             r->file);
         iso_text near = {0};
         iso_text_add_nearest(&near, name, names, NAMES);
         status = iso_error(ISO_INVALID, "%s: a network has no '%s%s'%s", r->file, r->in, name,
@@ -193,18 +203,13 @@ static iso_status read_network(const reader *r, iso_network *out)
         return status;
     }
     ISO_TRY(short_text(r, "name", network.name));
-    ISO_TRY(number(r, "latency_us", 0, true, &microseconds));
-    ISO_TRY(number(r, "gbit_per_second", 0, false, &gigabits));
-    if (json_object_get(r->object, "message_us"))
-        ISO_TRY(number(r, "message_us", 0, true, &each));
-    if (json_object_get(r->object, "byte_ns"))
-        ISO_TRY(number(r, "byte_ns", 0, true, &nanoseconds));
-    if (json_object_get(r->object, "window_bytes"))
-        ISO_TRY(number(r, "window_bytes", 0, true, &network.window));
-    if (json_object_get(r->object, "burst_bytes"))
-        ISO_TRY(number(r, "burst_bytes", 0, true, &network.burst));
-    if (json_object_get(r->object, "core_share"))
-        ISO_TRY(part_of_one(r, "core_share", &network.core));
+    ISO_TRY(number(r, "latency_us", 0, MOST_SECONDS, &microseconds));
+    ISO_TRY(number(r, "gbit_per_second", LEAST_GBIT, MOST_GBIT, &gigabits));
+    ISO_TRY(optional_number(r, "message_us", 0, MOST_SECONDS, &each));
+    ISO_TRY(optional_number(r, "byte_ns", 0, MOST_SECONDS, &nanoseconds));
+    ISO_TRY(optional_number(r, "window_bytes", 0, MOST, &network.window));
+    ISO_TRY(optional_number(r, "burst_bytes", 0, MOST, &network.burst));
+    ISO_TRY(optional_number(r, "core_share", LEAST_SHARE, 1, &network.core));
     network.latency = microseconds * 1e-6;
     network.bandwidth = gigabits * 1e9 / 8;
     network.message = each * 1e-6;
@@ -232,11 +237,11 @@ static iso_status read_rates(const reader *top, iso_machine_rates *rates)
     reader r;
     iso_status status;
     ISO_TRY(object(top, "rates", "rates.", &r));
-    ISO_TRY(number(&r, "flops", 0, false, &rates->flops));
-    ISO_TRY(number(&r, "bytes_one", 0, false, &rates->bytes_one));
-    ISO_TRY(number(&r, "bytes_all", 0, false, &rates->bytes_all));
-    ISO_TRY(number(&r, "barrier", 0, true, &rates->barrier));
-    ISO_TRY(number(&r, "pull", 0, false, &rates->pull));
+    ISO_TRY(number(&r, "flops", LEAST_RATE, MOST, &rates->flops));
+    ISO_TRY(number(&r, "bytes_one", LEAST_RATE, MOST, &rates->bytes_one));
+    ISO_TRY(number(&r, "bytes_all", LEAST_RATE, MOST, &rates->bytes_all));
+    ISO_TRY(number(&r, "barrier", 0, MOST_SECONDS, &rates->barrier));
+    ISO_TRY(number(&r, "pull", LEAST_RATE, MOST, &rates->pull));
 done:
     return status;
 }
@@ -268,9 +273,9 @@ static iso_status read_op(const char *file, const char *list, const json_t *valu
     ISO_TRY(string(&r, "key", &key));
     ISO_TRY(string(&r, "op", &op));
     ISO_TRY(whole_number(&r, "busy", 1 << 20, &fresh.busy));
-    ISO_TRY(number(&r, "flops", 0, true, &fresh.flops));
-    ISO_TRY(number(&r, "bytes", 0, true, &fresh.bytes));
-    ISO_TRY(number(&r, "seconds", 0, true, &fresh.seconds));
+    ISO_TRY(number(&r, "flops", 0, MOST, &fresh.flops));
+    ISO_TRY(number(&r, "bytes", 0, MOST, &fresh.bytes));
+    ISO_TRY(number(&r, "seconds", LEAST_SECONDS, MOST_SECONDS, &fresh.seconds));
     if (iso_calibration_find(c, key))
         ISO_TRY(wrong(&r, "key", "the key of one op", json_object_get(value, "key")));
     fresh.key = (char *)key;

@@ -234,19 +234,30 @@ START_TEST(wrong_calibrations_are_refused)
         {"{\"version\": 1, \"machine\": {\"processor\": \"p\", \"backend\": \"b\", \"cores\": 1, \"date\": "
          "\"d\"},"
          "\"rates\": {\"flops\": -1}}",
-         "cal.json: 'rates.flops' should be a positive number, and is -1"},
+         "cal.json: 'rates.flops' should be a number from 1 to 1e+30, and is -1"},
+        {"{\"version\": 1, \"machine\": {\"processor\": \"\\u001b[2J\"}}",
+         "'machine.processor' should be a text without control characters, and is \"\\u001B[2J\""},
+        {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 2e30, \"bytes\": 0, "
+              "\"seconds\": 1}]}",
+         "cal.json: 'ops[0].flops' should be a number from 0 to 1e+30, and is 2e30"},
+        {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 1, \"bytes\": 0, "
+              "\"seconds\": 1e308}]}",
+         "cal.json: 'ops[0].seconds' should be a number from 1e-12 to 1e+09, and is 1e308"},
+        {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 1, \"bytes\": 0, "
+              "\"seconds\": 0}]}",
+         "cal.json: 'ops[0].seconds' should be a number from 1e-12 to 1e+09, and is 0"},
         {HEAD "}", "cal.json: 'ops' should be a list, and is missing"},
         {HEAD ", \"ops\": [3]}", "cal.json: ops[0] should be an object"},
         {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
               "\"seconds\": "
               "\"1\"}]}",
-         "cal.json: 'ops[0].seconds' should be a number that is not negative, and is \"1\""},
+         "cal.json: 'ops[0].seconds' should be a number from 1e-12 to 1e+09, and is \"1\""},
         {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, "
               "\"seconds\": 1},"
               "{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 0, \"bytes\": 0, \"seconds\": 1}]}",
          "cal.json: 'ops[1].key' should be the key of one op, and is \"k\""},
         {HEAD ", \"network\": {\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 0}, \"ops\": []}",
-         "cal.json: 'network.gbit_per_second' should be a positive number, and is 0"},
+         "cal.json: 'network.gbit_per_second' should be a number from 1e-09 to 1e+18, and is 0"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         iso_calibration *c = NULL;
@@ -261,23 +272,31 @@ START_TEST(wrong_networks_are_refused)
     static const char *const wrong[][2] = {
         {"[]", "net.json: should be an object"},
         {"{\"name\": \"n\", \"latency_us\": 1}",
-         "net.json: 'gbit_per_second' should be a positive number, and is missing"},
+         "net.json: 'gbit_per_second' should be a number from 1e-09 to 1e+18, and is missing"},
         {"{\"name\": \"n\", \"latency_us\": -1, \"gbit_per_second\": 1}",
-         "net.json: 'latency_us' should be a number that is not negative, and is -1"},
+         "net.json: 'latency_us' should be a number from 0 to 1e+09, and is -1"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"window_bytes\": -1}",
-         "net.json: 'window_bytes' should be a number that is not negative, and is -1"},
+         "net.json: 'window_bytes' should be a number from 0 to 1e+30, and is -1"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"burst_bytes\": -1}",
-         "net.json: 'burst_bytes' should be a number that is not negative, and is -1"},
+         "net.json: 'burst_bytes' should be a number from 0 to 1e+30, and is -1"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"core_share\": 2}",
-         "net.json: 'core_share' should be a number above 0 and at most 1, and is 2"},
+         "net.json: 'core_share' should be a number from 1e-06 to 1, and is 2"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"core_share\": 0}",
-         "net.json: 'core_share' should be a number above 0 and at most 1, and is 0"},
+         "net.json: 'core_share' should be a number from 1e-06 to 1, and is 0"},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"byte_ns\": \"2\"}",
-         "net.json: 'byte_ns' should be a number that is not negative, and is \"2\""},
+         "net.json: 'byte_ns' should be a number from 0 to 1e+09, and is \"2\""},
         {"{\"name\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1, \"message_us\": null}",
-         "net.json: 'message_us' should be a number that is not negative, and is null"},
+         "net.json: 'message_us' should be a number from 0 to 1e+09, and is null"},
         {"{\"name\": \"n\", \"latency\": 1, \"gbit_per_second\": 1}",
          "net.json: a network has no 'latency'; did you mean 'latency_us'?"},
+        {"{\"name\": \"n\", \"latency_us\": 1e308, \"gbit_per_second\": 1}",
+         "net.json: 'latency_us' should be a number from 0 to 1e+09, and is 1e308"},
+        {"{\"name\": \"n\\u009b\", \"latency_us\": 1, \"gbit_per_second\": 1}",
+         "net.json: 'name' should be a text without control characters, and is \"n\\u009B\""},
+        {"{\"\\u001b\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1}",
+         "net.json: a network has no member whose name has control characters"},
+        {"{\"latency_us\": 1, \"gbit_per_second\": 1}",
+         "net.json: 'name' should be a text that is not empty, and is missing"},
         {"{\"name\": \"\", \"latency_us\": 1, \"gbit_per_second\": 1}",
          "net.json: 'name' should be a text that is not empty, and is \"\""},
     };

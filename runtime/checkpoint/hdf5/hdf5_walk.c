@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 #include "runtime/checkpoint/write/file_layout_impl.h"
 
@@ -19,34 +20,11 @@ typedef struct walk {
 
 static iso_status walk_group(walk *w, hid_t group, haddr_t address);
 
-/* Bytes of the UTF-8 character that begins here; 0 if none does. */
-static int character(const unsigned char *c)
-{
-    int bytes = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
-    for (int i = 1; i < bytes; i++)
-        if ((c[i] & 0xC0) != 0x80)
-            return 0;
-    return bytes;
-}
-
-/* Names appear in messages and on terminals, so they must be UTF-8 without control characters. */
-static bool is_printable(const char *name)
-{
-    const unsigned char *c = (const unsigned char *)name;
-    while (*c) {
-        int bytes = character(c);
-        if (bytes == 0 || *c < 32 || *c == 127 || (c[0] == 0xC2 && c[1] < 0xA0))
-            return false;
-        c += bytes;
-    }
-    return true;
-}
-
-/* Appends a member's name to w->h5_path; *end: the length before. */
+/* Appends a member's name to w->h5_path; *end: the length before. Names appear in messages and on terminals. */
 static iso_status enter(walk *w, const char *name, size_t *end)
 {
     *end = strlen(w->h5_path);
-    if (!*name || strlen(name) > ISO_LONGEST_NAME || strchr(name, '/') || !is_printable(name))
+    if (!*name || strlen(name) > ISO_LONGEST_NAME || strchr(name, '/') || !iso_text_is_printable(name))
         return iso_error(ISO_INVALID,
                          "'%s': '%s/' has a member whose name is empty, too long, or has unprintable "
                          "characters",
@@ -67,7 +45,7 @@ static iso_status check_link(const walk *w, const char *name, H5L_type_t type)
     if (type == H5L_TYPE_HARD)
         return ISO_OK;
     return iso_error(ISO_INVALID, "'%s': '%s/%s' is %s; links are not followed", w->path, w->h5_path,
-                     is_printable(name) ? name : "?", kind);
+                     iso_text_is_printable(name) ? name : "?", kind);
 }
 
 static iso_status check_cycle(const walk *w, haddr_t address)
@@ -109,7 +87,7 @@ static iso_status take_group(walk *w, hid_t group, haddr_t address)
     iso_status status = ISO_OK;
     ISO_TRY(check_cycle(w, address));
     ISO_TRY(iso_hdf5_attribute_text(group, w->path, w->h5_path, "name", ISO_LONGEST_NAME, &name));
-    if (name && !is_printable(name))
+    if (name && !iso_text_is_printable(name))
         ISO_TRY(iso_error(ISO_INVALID, "'%s': the name of group '%s' has unprintable characters", w->path,
                           w->h5_path));
     if (!iso_h5_path_is_own(w->h5_path))

@@ -208,6 +208,7 @@ typedef struct same_op {
 /* Works of one key: the mean of their times. */
 static iso_status put_times(const benchmark *r, const rounds *list, double most, iso_calibration *into)
 {
+    static const double resolution = 1e-9; /* of the clock, in seconds: no op takes no time */
     iso_status status = ISO_OK;
     iso_calibration *means = iso_calibration_create();
     same_op *same = iso_new(((size_t)list->ops + 1) * sizeof *same);
@@ -232,6 +233,8 @@ static iso_status put_times(const benchmark *r, const rounds *list, double most,
         }
     for (int i = 0; i < means->n_ops; i++) {
         means->op[i].seconds = same[i].seconds / same[i].count;
+        if (means->op[i].seconds < resolution)
+            means->op[i].seconds = resolution;
         ISO_TRY(iso_calibration_put(into, &means->op[i]));
     }
 done:

@@ -1,0 +1,24 @@
+/* Whether a text may be shown on a terminal. */
+#include "runtime/base/printable.h"
+
+/* Bytes of the UTF-8 character that begins here; 0 if none does. */
+static int character(const unsigned char *c)
+{
+    int bytes = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
+    for (int i = 1; i < bytes; i++)
+        if ((c[i] & 0xC0) != 0x80)
+            return 0;
+    return bytes;
+}
+
+bool iso_text_is_printable(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    while (*c) {
+        int bytes = character(c);
+        if (bytes == 0 || *c < 32 || *c == 127 || (c[0] == 0xC2 && c[1] < 0xA0))
+            return false;
+        c += bytes;
+    }
+    return true;
+}
