@@ -181,6 +181,24 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes)
 
 /* ---- folders ---- */
 
+/* Whether a file can be created in the folder; it is removed at once. errno says why not. */
+static bool takes_files(const char *folder)
+{
+    char *name = iso_file_join(folder, ".isogrid-XXXXXX");
+    int file = -1, error = ENOMEM;
+    if (name) {
+        file = mkostemp(name, O_CLOEXEC);
+        error = errno;
+    }
+    if (file >= 0) {
+        close(file);
+        unlink(name);
+    }
+    iso_free(name);
+    errno = error;
+    return file >= 0;
+}
+
 bool iso_folder_is_writable(const char *folder)
 {
     struct stat about;
@@ -193,7 +211,10 @@ bool iso_folder_is_writable(const char *folder)
     }
     if (access(folder, W_OK | X_OK) != 0)
         return false;
-    bool full = statvfs(folder, &space) == 0 && space.f_blocks > 0 && space.f_bfree == 0;
+    bool known = statvfs(folder, &space) == 0;
+    if (known && space.f_blocks == 0) /* such as /proc, which root may write to, but which takes no files */
+        return takes_files(folder);
+    bool full = known && space.f_bfree == 0;
     if (full)
         errno = ENOSPC;
     return !full;
