@@ -101,9 +101,10 @@ static iso_status describe_machine(iso_context *ctx, iso_calibration *calibratio
                                strcmp(calibration->backend, backend)))
         return iso_error(
             ISO_INVALID,
-            "the file holds measurements of another machine ('%s', %d cores, %s; here '%s', %d, %s): "
+            "the file holds measurements of another machine ('%s', %d core%s, %s; here '%s', %d, %s): "
             "name another file with --out",
-            calibration->processor, calibration->cores, calibration->backend, model, cores, backend);
+            calibration->processor, calibration->cores, calibration->cores == 1 ? "" : "s",
+            calibration->backend, model, cores, backend);
     strftime(date, sizeof date, "%Y-%m-%d", localtime_r(&now, &parts));
     snprintf(calibration->processor, sizeof calibration->processor, "%s", model);
     snprintf(calibration->backend, sizeof calibration->backend, "%s", backend);
@@ -173,8 +174,8 @@ static iso_status calibrate(iso_context *ctx, const calibrate_options *options, 
         status = write_file(options->out, calibration);
     ISO_TRY(iso_agree(ctx, status));
     if (iso_is_chief(ctx))
-        printf("%s: %d ops on %s, %d cores\n", options->out, calibration->n_ops, calibration->processor,
-               calibration->cores);
+        printf("%s: %d ops on %s, %d core%s\n", options->out, calibration->n_ops, calibration->processor,
+               calibration->cores, calibration->cores == 1 ? "" : "s");
 done:
     return status;
 }

@@ -371,7 +371,8 @@ bool iso_time_model_is_foreign(const iso_time_model *model)
 static void name_sources(const timer *t, const iso_network *network)
 {
     const iso_calibration *c = t->model->calibration;
-    snprintf(t->time->machine, sizeof t->time->machine, "%s, %d cores, %s", c->processor, c->cores, c->date);
+    snprintf(t->time->machine, sizeof t->time->machine, "%s, %d core%s, %s", c->processor, c->cores,
+             c->cores == 1 ? "" : "s", c->date);
     if (iso_time_model_is_foreign(t->model))
         snprintf(t->time->processor, sizeof t->time->processor, "%s", t->model->processor);
     if (t->report->n_hosts > 1)
