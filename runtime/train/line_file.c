@@ -65,6 +65,7 @@ iso_status iso_line_file_open(iso_line_file *file, const iso_fit_state *state)
         return status;
     iso_free(file->path);
     file->path = path;
+    file->created = access(path, F_OK) != 0;
     file->file = fopen(path, "a");
     return file->file && takes_a_page(fileno(file->file)) ? ISO_OK : cannot_open(file);
 }
@@ -81,6 +82,13 @@ static iso_status measure(const iso_line_file *file, off_t *bytes)
     if (S_ISREG(facts.st_mode))
         *bytes = facts.st_size;
     return ISO_OK;
+}
+
+void iso_line_file_remove_empty(const iso_line_file *file)
+{
+    off_t bytes = 0;
+    if (file->file && file->created && measure(file, &bytes) == ISO_OK && bytes == 0)
+        unlink(file->path);
 }
 
 bool iso_line_file_empty(const iso_line_file *file)

@@ -14,6 +14,7 @@ typedef struct iso_line_file {
     FILE *file;       /* on the chief, after opening */
     bool keep;        /* existing lines stay */
     bool written;     /* whether this training has written to it */
+    bool created;     /* opening it has created it */
 } iso_line_file;
 
 /* False: out of memory. */
@@ -27,6 +28,8 @@ bool iso_line_file_empty(const iso_line_file *file);
 /* Appends text and flushes it; the first call removes the lines that are not kept. Does nothing if the file
  * is not open. ISO_IO. */
 iso_status iso_line_file_write(iso_line_file *file, const char *text);
+/* Removes the file if this training has created it and nothing is in it. */
+void iso_line_file_remove_empty(const iso_line_file *file);
 /* Saves the file's current size as JSON. Restoring truncates the file to that size. */
 iso_status iso_line_file_save(iso_line_file *file, iso_text *json);
 iso_status iso_line_file_restore(iso_line_file *file, const char *json);

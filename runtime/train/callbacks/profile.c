@@ -55,9 +55,11 @@ static iso_status profile_epoch_end(void *user, iso_fit_state *state)
 static iso_status profile_train_end(void *user, iso_fit_state *state)
 {
     const profile *p = user;
-    if (!p->trace.done && iso_fit_is_chief(state))
-        iso_warn("%s was not written: training ended before step %lld, which was to be traced", p->file.path,
-                 (long long)p->trace.step);
+    if (p->trace.done || !iso_fit_is_chief(state))
+        return ISO_OK;
+    iso_line_file_remove_empty(&p->file);
+    iso_warn("%s was not written: training ended before step %lld, which was to be traced", p->file.path,
+             (long long)p->trace.step);
     return ISO_OK;
 }
 
