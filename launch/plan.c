@@ -285,6 +285,7 @@ static iso_status read_time(iso_context *ctx, const iso_plan_options *options, i
         ISO_TRY(iso_network_read(ctx, "--network", options->train.network, &p->time.network));
     p->time.calibration = p->calibration;
     iso_processor_model(p->time.processor, sizeof p->time.processor);
+    snprintf(p->time.backend, sizeof p->time.backend, "%s", iso_context_backend(ctx)->description());
 done:
     return status;
 }

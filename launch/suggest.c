@@ -209,12 +209,15 @@ static void print_found(const found *f, bool timed)
         fprintf(stderr, "mesh %s: a step takes %.3g ms\n", mesh, 1e3 * s->cost);
 }
 
-/* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'" */
+/* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'"; the same of the backend */
 static void add_foreign(iso_text *text, const iso_time_model *time, const char *before, const char *after)
 {
     if (iso_time_model_is_foreign(time))
         iso_text_add(text, "%stimes of another processor: '%s', this one is '%s'%s", before,
                      time->calibration->processor, time->processor, after);
+    if (iso_time_model_has_other_backend(time))
+        iso_text_add(text, "%stimes of another backend: '%s', this one is '%s'%s", before,
+                     time->calibration->backend, time->backend, after);
 }
 
 /* Prints the suggestion on the chief. */

@@ -368,6 +368,12 @@ bool iso_time_model_is_foreign(const iso_time_model *model)
            strcmp(model->processor, model->calibration->processor) != 0;
 }
 
+bool iso_time_model_has_other_backend(const iso_time_model *model)
+{
+    return model->calibration && model->backend[0] &&
+           strcmp(model->backend, model->calibration->backend) != 0;
+}
+
 static void name_sources(const timer *t, const iso_network *network)
 {
     const iso_calibration *c = t->model->calibration;
@@ -375,6 +381,10 @@ static void name_sources(const timer *t, const iso_network *network)
              c->cores == 1 ? "" : "s", c->date);
     if (iso_time_model_is_foreign(t->model))
         snprintf(t->time->processor, sizeof t->time->processor, "%s", t->model->processor);
+    if (iso_time_model_has_other_backend(t->model)) {
+        snprintf(t->time->backend, sizeof t->time->backend, "%s", t->model->backend);
+        snprintf(t->time->measured_backend, sizeof t->time->measured_backend, "%s", c->backend);
+    }
     if (t->report->n_hosts > 1)
         snprintf(t->time->network, sizeof t->time->network, "%s: %.3g us, %.3g Gbit/s", network->name,
                  network->latency * 1e6, network->bandwidth * 8e-9);

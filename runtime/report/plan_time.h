@@ -12,10 +12,13 @@ typedef struct iso_time_model {
     const iso_calibration *calibration;
     iso_network network;                  /* between hosts; not known: the calibration's own */
     char processor[ISO_CALIBRATION_TEXT]; /* of this machine; "": it is not compared with the calibration's */
+    char backend[ISO_CALIBRATION_TEXT];   /* of the plan, its description; "": as processor */
 } iso_time_model;
 
 /* The calibration was measured on another processor than this machine's. */
 bool iso_time_model_is_foreign(const iso_time_model *model);
+/* The calibration was measured with another backend (kernels, libraries) than the plan's. */
+bool iso_time_model_has_other_backend(const iso_time_model *model);
 
 /* ISO_INVALID: the plan is for several hosts, and no network is known. The caller frees *time with iso_free. */
 iso_status iso_plan_time_create(const struct iso_plan *plan, const iso_plan_report *report,
