@@ -271,10 +271,13 @@ static iso_status time_op(timer *t, const iso_plan_op *op)
                : status;
 }
 
-/* Transfers have the number of the instruction that ends them, or begins those of gradients. */
+/* Transfers have the number of the instruction that ends them, or begins those of gradients. Those between memory
+ * domains of one host use no network. */
 static iso_status start_transfer(timer *t, int number, int at)
 {
     const iso_report_op *op = &t->report->ops[at];
+    if (t->report->n_hosts == 1)
+        return add_here(t, op->arrives, 0);
     return add_event(
         t, (iso_time_event){
                .kind = ISO_TIME_START, .transfer = number, .bytes = op->arrives, .messages = op->senders});
