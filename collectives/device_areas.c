@@ -23,6 +23,16 @@ void iso_device_areas_drop(iso_device_areas *areas)
     areas->bytes = 0;
 }
 
+/* The status of memory that other ranks open. */
+static iso_status of_shared(iso_status status)
+{
+    return status == ISO_OK
+               ? ISO_OK
+               : iso_error_prefix(status,
+                                  "memory that ranks of this host share (with ISOGRID_PEERS=none only "
+                                  "ranks on one GPU share it): ");
+}
+
 /* The owner's part: memory, with what is kept copied, and its handle if others import it. */
 static iso_status make(iso_stream *stream, const iso_device_areas *old, size_t bytes, size_t kept, bool alone,
                        unsigned char *handle, void **memory)
@@ -34,7 +44,7 @@ static iso_status make(iso_stream *stream, const iso_device_areas *old, size_t b
         status = device->wait(stream);
     }
     if (status == ISO_OK && !alone)
-        status = device->export_memory(device, *memory, handle);
+        status = of_shared(device->export_memory(device, *memory, handle));
     return status;
 }
 
@@ -64,7 +74,7 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
     iso_status met = iso_comm_broadcast(ranks, owner, &made, sizeof made);
     status = status == ISO_OK ? met : status;
     if (status == ISO_OK && made.good && !mine && stream)
-        status = stream->device->import_memory(stream->device, made.handle, &memory);
+        status = of_shared(stream->device->import_memory(stream->device, made.handle, &memory));
     bool good;
     met = iso_comm_all(ranks, made.good && status == ISO_OK, &good);
     iso_device_areas fresh = {.device = areas->device, .base = memory, .bytes = bytes, .imported = !mine};

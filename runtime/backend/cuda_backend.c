@@ -24,17 +24,26 @@ static void maximum(iso_dtype dtype, int64_t n, const void *a, const void *b, vo
     (stream ? on_device : iso_backend_cpu())->maximum(dtype, n, a, b, out, stream);
 }
 
-/* Whether matrix products are missing: without cuBLASLt they would be slow and have other bits, so that must be
- * asked for. */
-static bool lacks_products(const iso_cuda_library *library)
+/* Whether a library of NVIDIA's is missing that may not be: cuBLASLt, because products without it are slow and have
+ * other bits, and each one whose file the environment names. `none` asks for its absence. */
+static bool lacks_library(const iso_cuda_library *library)
 {
-    const char *given = getenv("ISOGRID_CUBLASLT_LIBRARY");
-    iso_cuda_part_facts products;
-    library->find_part(ISO_CUDA_CUBLASLT, &products);
-    if (products.found || (given && strcmp(given, "none") == 0))
-        return false;
-    snprintf(reason, sizeof reason, "%s", products.text);
-    return true;
+    static const char *const variable[ISO_CUDA_PARTS] = {[ISO_CUDA_CUBLASLT] = "ISOGRID_CUBLASLT_LIBRARY",
+                                                         [ISO_CUDA_CUDNN] = "ISOGRID_CUDNN_LIBRARY",
+                                                         [ISO_CUDA_NCCL] = "ISOGRID_NCCL_LIBRARY"};
+    for (iso_cuda_part part = 0; part < ISO_CUDA_PARTS; part++) {
+        const char *given = getenv(variable[part]);
+        bool named = given && *given;
+        iso_cuda_part_facts facts;
+        if (named ? strcmp(given, "none") == 0 : part != ISO_CUDA_CUBLASLT)
+            continue;
+        library->find_part(part, &facts);
+        if (facts.found || (named && !facts.built))
+            continue;
+        snprintf(reason, sizeof reason, "%s", facts.text);
+        return true;
+    }
+    return false;
 }
 
 static void open_once(void)
@@ -49,7 +58,7 @@ static void open_once(void)
     }
     if (!found)
         library->only_plan();
-    else if (lacks_products(library))
+    else if (lacks_library(library))
         return;
     on_device = library->backend();
     backend = *on_device;

@@ -107,8 +107,9 @@ static bool has_several_devices(const peers *p, int host)
     return false;
 }
 
-/* Memory of the device of a slot with its number in all elements, and its handle for other ranks. */
-static iso_status offer(const peers *p, int slot)
+/* Memory of the device of a slot with its number in all elements, and its handle for other ranks. Warns if it has
+ * none. */
+static iso_status offer(const peers *p, int slot, bool *good)
 {
     iso_stream *stream = p->stream_of_slot[slot];
     const iso_device *device = stream->device;
@@ -119,9 +120,12 @@ static iso_status offer(const peers *p, int slot)
         return status;
     device->fill(stream, p->memory[slot], &number, sizeof number, TRIED);
     status = device->wait(stream);
-    if (status == ISO_OK && iso_ranks(p->ctx) > 1)
-        status = device->export_memory(device, p->memory[slot], (unsigned char *)p->handle[slot]);
-    return status;
+    if (status != ISO_OK || iso_ranks(p->ctx) == 1)
+        return status;
+    *good = device->export_memory(device, p->memory[slot], (unsigned char *)p->handle[slot]) == ISO_OK;
+    if (!*good)
+        iso_warn("%s. GPUs of this host exchange in another way", iso_error_message());
+    return ISO_OK;
 }
 
 /* Reads by the device of one slot what that of another offers. */
@@ -196,23 +200,28 @@ static void release_offered(const peers *p)
             p->stream_of_slot[s]->device->release(p->stream_of_slot[s]->device, p->memory[s]);
 }
 
-/* takes_part: whether the devices of this rank's host are tried. *good: they read each other's memory, as far as this
- * rank has seen. Collective. */
-static iso_status try_access(peers *p, int host, bool takes_part, bool *good)
+/* separate: as in iso_peers_find, of which hosts are not tried. What is added to it is what this rank has seen.
+ * Collective. */
+static iso_status try_access(peers *p, int host, int64_t *separate)
 {
     size_t slots = (size_t)p->mesh->n_slots;
+    bool good = !separate[host] && has_several_devices(p, host), tried = good;
     p->memory = iso_new(slots * sizeof *p->memory);
     p->handle = iso_new(slots * sizeof *p->handle);
     iso_status status = p->memory && p->handle ? ISO_OK : iso_no_memory("a trial of access between devices");
-    for (int s = 0; s < p->mesh->n_slots && takes_part && status == ISO_OK; s++)
+    for (int s = 0; s < p->mesh->n_slots && good && status == ISO_OK; s++)
         if (p->stream_of_slot[s] && is_first(p, s))
-            status = offer(p, s);
+            status = offer(p, s, &good);
     ISO_TRY(iso_agree(p->ctx, status));
+    separate[host] |= tried && !good;
+    ISO_TRY(iso_all_reduce(p->ctx, ISO_REDUCE_OR, ISO_I64, separate, (size_t)iso_hosts(p->ctx)));
     ISO_TRY(iso_all_reduce(p->ctx, ISO_REDUCE_OR, ISO_I64, p->handle,
                            slots * sizeof *p->handle / sizeof(int64_t)));
-    if (takes_part) {
-        status = read_all(p, host, good);
+    good = tried && !separate[host];
+    if (good) {
+        status = read_all(p, host, &good);
         drop_opened(p);
+        separate[host] |= !good;
     }
     status = iso_agree(p->ctx, status);
 done:
@@ -238,15 +247,14 @@ iso_status iso_peers_find(iso_context *ctx, const iso_mesh *mesh, iso_stream *co
     peers p = {.ctx = ctx, .mesh = mesh, .stream_of_slot = stream_of_slot, .id = id};
     int host = iso_host_of_rank(ctx, iso_rank(ctx));
     size_t hosts = (size_t)iso_hosts(ctx);
-    bool allowed = false, good = true;
+    bool allowed = false;
     iso_status status = ISO_OK;
     ISO_TRY(iso_agree(ctx, allows_peers(&allowed)));
     separate[host] = !allowed || !has_one_address(&p, host) || !reaches_all(&p, host);
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, separate, hosts));
     if (!some_host_is_tried(&p, separate))
         return ISO_OK;
-    ISO_TRY(try_access(&p, host, !separate[host] && has_several_devices(&p, host), &good));
-    separate[host] |= !good;
+    ISO_TRY(try_access(&p, host, separate));
     status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, separate, hosts);
 done:
     return status;
