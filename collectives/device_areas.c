@@ -60,7 +60,7 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
                                  size_t kept, iso_device_areas *areas)
 {
     struct {
-        int good;
+        iso_status status;
         unsigned char handle[ISO_DEVICE_HANDLE];
     } made = {0};
     void *memory = NULL;
@@ -70,20 +70,20 @@ iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *s
     areas->device = stream ? stream->device : NULL;
     if (mine)
         status = make(stream, areas, bytes, kept, iso_comm_size(ranks) == 1, made.handle, &memory);
-    made.good = status == ISO_OK;
+    made.status = status;
     iso_status met = iso_comm_broadcast(ranks, owner, &made, sizeof made);
     status = status == ISO_OK ? met : status;
-    if (status == ISO_OK && made.good && !mine && stream)
+    if (status == ISO_OK && made.status == ISO_OK && !mine && stream)
         status = of_shared(stream->device->import_memory(stream->device, made.handle, &memory));
     bool good;
-    met = iso_comm_all(ranks, made.good && status == ISO_OK, &good);
+    met = iso_comm_all(ranks, made.status == ISO_OK && status == ISO_OK, &good);
     iso_device_areas fresh = {.device = areas->device, .base = memory, .bytes = bytes, .imported = !mine};
     if (!good) {
         iso_device_areas_drop(&fresh);
         if (status != ISO_OK || met != ISO_OK)
             return status != ISO_OK ? status : met;
-        return iso_error_remote(
-            iso_error(ISO_NO_MEMORY, "another rank of this host has no memory for buffers that slots share"));
+        return iso_error_remote(iso_error(made.status != ISO_OK ? made.status : ISO_FAILED,
+                                          "another rank of this host has no buffers that slots share"));
     }
     if (!mine)
         replace(areas, fresh);

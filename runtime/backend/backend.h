@@ -140,9 +140,11 @@ typedef struct iso_backend {
      * one of them has. NULL: there is one level. */
     int (*level)(void);
     void (*limit)(int level);
-    /* The library of matrix products and its version ("cuBLASLt 13.1.0"), which must be the same on all ranks, since
-     * others give other bits. NULL: it is one that differs in no job. */
-    const char *(*products)(void);
+    /* The libraries of products and convolutions with their versions ("cuBLASLt 13.1.0, cuDNN 9.19.0"), after `limit`.
+     * They must be the same on all ranks, since others give other bits. NULL: they differ in no job. */
+    const char *(*libraries)(void);
+    /* The model of the devices that this process sees. NULL: they are the processors. */
+    const char *(*model)(void);
     const char *(*kernels)(void); /* the name of the level in use, for checkpoints: "AVX-512" */
     /* The device in whose memory the kernels of slot number `turn` of its host work: the slots take the devices
      * that this process sees in turn. All devices are of one kind. */

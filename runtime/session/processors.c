@@ -1,9 +1,10 @@
-/* Compares the processor models of the ranks. Kernels may round differently on another model, even with the same
- * instruction set, because libraries choose their code by model. */
+/* Compares the models of the ranks' processors, and of their devices. Kernels may round differently on another model,
+ * even with the same instruction set, because libraries choose their code by model. */
 #include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
+#include "runtime/backend/backend.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/log.h"
@@ -12,9 +13,9 @@
 #include "runtime/session/facts.h"
 #include "runtime/session/session_impl.h"
 
-typedef struct processor {
+typedef struct unit {
     char host[ISO_HOST_NAME], model[96];
-} processor;
+} unit;
 
 /* Takes the value of a line of /proc/cpuinfo, "model name : AMD EPYC 9654". */
 static bool take_value(const char *line, const char *key, char *value, size_t size)
@@ -39,13 +40,13 @@ void iso_processor_model(char *model, size_t size)
         fclose(file);
 }
 
-static bool alike(const processor *a, const processor *b)
+static bool alike(const unit *a, const unit *b)
 {
     return !strcmp(a->host, b->host) && !strcmp(a->model, b->model);
 }
 
 /* Adds "'MODEL' on h1 (ranks 0-1), h3 (rank 4)": where the model of rank `first` is. */
-static void add_hosts(iso_text *text, const processor *all, int ranks, int first)
+static void add_hosts(iso_text *text, const unit *all, int ranks, int first)
 {
     iso_text_add(text, "'%s' on", all[first].model);
     for (int rank = first, end; rank < ranks; rank = end) {
@@ -61,7 +62,7 @@ static void add_hosts(iso_text *text, const processor *all, int ranks, int first
     }
 }
 
-static void warn(const processor *all, int ranks)
+static void warn(const char *kind, const unit *all, int ranks)
 {
     iso_text text = {0};
     for (int rank = 0; rank < ranks; rank++) {
@@ -75,29 +76,45 @@ static void warn(const processor *all, int ranks)
         add_hosts(&text, all, ranks, rank);
     }
     iso_warn(
-        "the hosts have different processors: %s. It is no longer promised that this run has the bits of a "
-        "run on other ranks or hosts",
-        iso_text_get(&text));
+        "the ranks have different %s: %s. It is no longer promised that this run has the bits of a run on "
+        "other ranks or hosts",
+        kind, iso_text_get(&text));
     iso_text_free(&text);
 }
 
-iso_status iso_processors_compare(iso_context *ctx)
+/* kind: "processors". What mine->model names is compared. Collective. */
+static iso_status compare(iso_context *ctx, const char *kind, unit *mine)
 {
-    processor mine = {{0}, {0}}, *all;
-    iso_host_name(mine.host);
-    iso_processor_model(mine.model, sizeof mine.model);
-    int64_t hash = (int64_t)iso_hash_text(0, mine.model), range[2] = {hash, ~hash};
+    unit *all;
+    iso_host_name(mine->host);
+    int64_t hash = (int64_t)iso_hash_text(0, mine->model), range[2] = {hash, ~hash};
     iso_status status = iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, range, 2);
     if (status != ISO_OK || range[0] == ~range[1])
         return status;
     all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
     if (!all)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the processors of %d ranks", iso_ranks(ctx));
+        status = iso_error(ISO_NO_MEMORY, "no memory for the %s of %d ranks", kind, iso_ranks(ctx));
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
-        status = iso_gather_all(ctx, &mine, sizeof mine, all);
+        status = iso_gather_all(ctx, mine, sizeof *mine, all);
     if (status == ISO_OK && iso_is_chief(ctx) && ctx->began_mpi)
-        warn(all, iso_ranks(ctx));
+        warn(kind, all, iso_ranks(ctx));
     iso_free(all);
     return status;
+}
+
+iso_status iso_processors_compare(iso_context *ctx)
+{
+    unit mine = {{0}, {0}};
+    iso_processor_model(mine.model, sizeof mine.model);
+    return compare(ctx, "processors", &mine);
+}
+
+iso_status iso_devices_compare(iso_context *ctx)
+{
+    unit mine = {{0}, {0}};
+    if (!ctx->backend->model)
+        return ISO_OK;
+    snprintf(mine.model, sizeof mine.model, "%s", ctx->backend->model());
+    return compare(ctx, "GPUs", &mine);
 }

@@ -166,6 +166,8 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         status = iso_processors_compare(ctx);
     if (status == ISO_OK)
         status = iso_agree_backend(ctx, &ctx->backend);
+    if (status == ISO_OK)
+        status = iso_devices_compare(ctx);
     if (status == ISO_OK && ctx->backend->load)
         ctx->backend->load();
     if (status == ISO_OK)
@@ -327,8 +329,9 @@ iso_status iso_agree_backend(iso_context *ctx, const iso_backend **backend)
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &level, 1));
     if ((*backend)->limit)
         (*backend)->limit((int)level);
-    if ((*backend)->products)
-        ISO_TRY(iso_agree_same_text(ctx, "the library of matrix products", (*backend)->products()));
+    if ((*backend)->libraries)
+        ISO_TRY(
+            iso_agree_same_text(ctx, "the libraries of products and convolutions", (*backend)->libraries()));
 done:
     return status;
 }

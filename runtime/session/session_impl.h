@@ -102,8 +102,10 @@ void iso_stop_end(void);
 /* Sets n_threads, unless an option has, to this rank's share of its cores among all ranks of `all`.
  * Collective. */
 iso_status iso_hosts_share_cores(iso_context *ctx, MPI_Comm all);
-/* Warns on the chief, if iso_init began MPI, where the ranks' processors are not of one model. Collective. */
+/* Warn on the chief, if iso_init began MPI, where the ranks' processors are not of one model, or the devices of the
+ * backend. Collective. */
 iso_status iso_processors_compare(iso_context *ctx);
+iso_status iso_devices_compare(iso_context *ctx);
 
 /* Fills hosts, host_ranks, host_of_rank and threads. Collective. */
 iso_status iso_hosts_find(iso_context *ctx);

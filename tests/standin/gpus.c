@@ -219,7 +219,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
     if (gpu < 0 || gpu >= standin_gpus())
         return standin_error(cudaErrorInvalidDevice);
     memset(properties, 0, sizeof *properties);
-    snprintf(properties->name, sizeof properties->name, "Stand-in");
+    const char *model = getenv("STANDIN_MODEL");
+    snprintf(properties->name, sizeof properties->name, "%s", model ? model : "Stand-in");
     standin_uuid(gpu, (unsigned char *)properties->uuid.bytes);
     properties->totalGlobalMem = standin_total_bytes();
     properties->major = 9;

@@ -20,6 +20,7 @@
  *   STANDIN_EXCLUSIVE=D    the mode "exclusive process": a GPU takes the context of one process; D: a folder where
  *                          processes lock a file for each GPU
  *   STANDIN_MEGABYTES=N    the memory of each (256)
+ *   STANDIN_MODEL=NAME     their model (Stand-in)
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
  *   STANDIN_STALL=N        one of 16 works, and each function of the host, begins so many microseconds late (0):
@@ -34,6 +35,7 @@
  *   STANDIN_CLOCK=1        events have the time that libraries say their work takes, the same in each run
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them
  *   STANDIN_LACKS=N        cuDNN refuses its engine number N
+ *   STANDIN_CUDNN_VERSION=N  that of cuDNN (that of the headers)
  *   STANDIN_CUDNN=real     NVIDIA's own cuDNN chooses engines and refuses descriptors (cudnn_real.c)
  *   STANDIN_NOTES=FILE     each call of a library that queues work adds a line to it
  *   STANDIN_COPIES=1       and each copy between the host and a GPU: "cudaMemcpyAsync in|out BYTES", and each

@@ -59,13 +59,15 @@ static void limit(int level)
     iso_cuda_allow_cudnn(level > 0);
 }
 
-/* "cuBLASLt 13.1.0"; "cuBLASLt none" */
-static const char *products(void)
+/* "cuBLASLt 13.1.0, cuDNN 9.19.0"; "cuBLASLt none, cuDNN none" */
+static const char *libraries(void)
 {
-    static char text[60];
-    iso_cuda_part_facts facts;
-    iso_cuda_find_opened(ISO_CUDA_CUBLASLT, &facts);
-    snprintf(text, sizeof text, "cuBLASLt %s", facts.found ? facts.version : "none");
+    static char text[120];
+    iso_cuda_part_facts products, convolutions;
+    iso_cuda_find_opened(ISO_CUDA_CUBLASLT, &products);
+    iso_cuda_find_opened(ISO_CUDA_CUDNN, &convolutions);
+    snprintf(text, sizeof text, "cuBLASLt %s, cuDNN %s", products.found ? products.version : "none",
+             iso_cuda_uses_cudnn() ? convolutions.version : "none");
     return text;
 }
 
@@ -123,7 +125,8 @@ const iso_backend *iso_cuda_backend(void)
                                         .tuning = &iso_cuda_tuning,
                                         .level = level,
                                         .limit = limit,
-                                        .products = products,
+                                        .libraries = libraries,
+                                        .model = iso_cuda_model_name,
                                         .kernels = iso_cuda_model_name,
                                         .device = iso_cuda_device,
                                         .find = find,
