@@ -140,7 +140,7 @@ typedef struct iso_backend {
      * one of them has. NULL: there is one level. */
     int (*level)(void);
     void (*limit)(int level);
-    /* The libraries of products and convolutions with their versions ("cuBLASLt 13.1.0, cuDNN 9.19.0"), after `limit`.
+    /* Libraries of products and convolutions, with versions ("cuBLASLt 13.1.0, cuDNN 9.19.0"), after `limit`.
      * They must be the same on all ranks, since others give other bits. NULL: they differ in no job. */
     const char *(*libraries)(void);
     /* The model of the devices that this process sees. NULL: they are the processors. */
