@@ -100,9 +100,8 @@ typedef struct iso_report_time {
     iso_report_op_time ops[ISO_REPORT_LARGEST];              /* the largest first */
     char machine[ISO_REPORT_TEXT], network[ISO_REPORT_TEXT]; /* what was measured, and when; "" on one host */
     char processor[ISO_REPORT_TEXT]; /* this machine's, if another one was measured; else "" */
-    char backend[ISO_REPORT_TEXT],
-        measured_backend[ISO_REPORT_TEXT]; /* the plan's and the measured one, if they
-                                                                         differ; else "" */
+    /* The plan's backend and the measured one, if they differ; else "". */
+    char backend[ISO_REPORT_TEXT], measured_backend[ISO_REPORT_TEXT];
 } iso_report_time;
 
 /* Bytes by use. */
