@@ -36,11 +36,13 @@ ISO_API bool iso_variable_trained(const iso_variable *variable);
 /* Whether an optimizer updates it: trainable ones that its loss does not depend on are left as they are. */
 ISO_API bool iso_variable_updated(const iso_variable *variable);
 
-/* ---- open sharings and freezing ---- */
+/* ---- open scopes ---- */
 /* Whether an iso_share_begin() is open. */
 ISO_API bool iso_graph_shares(const iso_graph *graph);
 /* Whether an iso_freeze_begin() is open. */
 ISO_API bool iso_graph_freezes(const iso_graph *graph);
+/* For a complete network: a scope that is open is an error of the graph, which names the function that ends it. */
+ISO_API void iso_graph_check_scopes(iso_graph *graph);
 
 /* ---- updates, losses and modes ---- */
 /* Registers an update that every training function performs (moving statistics). Within a sharing it

@@ -109,6 +109,7 @@ static void model_fill(iso_model *model, iso_tensor *const *inputs, int input_co
     model->n_inputs = input_count;
     model->n_outputs = output_count;
     take_tensors(model, inputs, outputs);
+    iso_graph_check_scopes(model->graph);
 }
 
 iso_model *iso_model_create_several(iso_graph *g, iso_tensor *const *inputs, int input_count,

@@ -21,8 +21,9 @@ typedef struct iso_saved_file iso_saved_file;
 
 /* Creates a model with the input x, an iso_input of g, and the output y. The model owns g from then on: it destroys
  * g, and iso_graph_destroy(g) does nothing. A graph belongs to one model: a second one does not own it, and has an
- * error that says so. Never NULL: the first error made while building stays in the model, and iso_compile returns
- * it on every rank. Not collective, but every rank must build the same model. */
+ * error that says so. All scopes of g (iso_name_scope_begin, iso_share_begin, iso_freeze_begin, iso_recompute_begin,
+ * iso_policy_begin) have ended. Never NULL: the first error made while building stays in the model, and iso_compile
+ * returns it on every rank. Not collective, but every rank must build the same model. */
 ISO_API iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y);
 /* The same with several inputs and outputs (at most ISO_MAX_MODEL_INPUTS and ISO_MAX_MODEL_OUTPUTS). Data
  * sets have their components in this order: inputs, then the targets of the outputs that have a loss or

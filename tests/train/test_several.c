@@ -383,6 +383,48 @@ START_TEST(models_that_cannot_be)
 END_TEST
 
 /* Eight outputs with a loss and eight metrics each, and the total. */
+static void name_scope(iso_graph *graph)
+{
+    iso_name_scope_begin(graph, "block");
+}
+
+static void policy(iso_graph *graph)
+{
+    iso_policy_begin(graph, ISO_BF16);
+}
+
+/* A network that a forgotten end has cut in two, and the scopes around it that have ended. */
+START_TEST(models_in_an_open_scope)
+{
+    static const struct {
+        void (*begin)(iso_graph *graph);
+        const char *end;
+    } scopes[] = {{name_scope, "iso_name_scope_end is missing"},
+                  {iso_share_begin, "iso_share_end is missing"},
+                  {iso_freeze_begin, "iso_freeze_end is missing"},
+                  {iso_recompute_begin, "iso_recompute_end is missing"},
+                  {policy, "iso_policy_end is missing"}};
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_freeze_begin(graph);
+    iso_recompute_begin(graph);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3)), *y = iso_dense(x, 2);
+    iso_recompute_end(graph);
+    iso_freeze_end(graph);
+    iso_model *model = iso_model_create(graph, x, iso_dense(y, 2));
+    check_ok(iso_compile(model, .loss = ISO_LOSS_MSE));
+    iso_model_destroy(model);
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        graph = iso_graph_create(ctx);
+        x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3)), y = iso_dense(x, 2);
+        scopes[i].begin(graph);
+        model = iso_model_create(graph, x, y);
+        check_refused_by(iso_compile(model, .loss = ISO_LOSS_MSE), "a model is made while a scope of",
+                         scopes[i].end);
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
 START_TEST(more_values_than_there_is_room_for)
 {
     iso_graph *graph = iso_graph_create(ctx);
@@ -437,10 +479,11 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     file = oracle_open("several.h5");
     if (status == ISO_OK)
-        failed = RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
-                           outputs_are_called_after_their_maker, a_graph_has_one_model,
-                           random_data_of_several, maps_say_what_is_what, losses_are_told,
-                           models_that_cannot_be, more_values_than_there_is_room_for, data_that_does_not_fit);
+        failed =
+            RUN_TESTS("several", 0, steps_evaluate_and_predict_as_keras, placements_give_the_same_bits,
+                      outputs_are_called_after_their_maker, a_graph_has_one_model, random_data_of_several,
+                      maps_say_what_is_what, losses_are_told, models_that_cannot_be, models_in_an_open_scope,
+                      more_values_than_there_is_room_for, data_that_does_not_fit);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
