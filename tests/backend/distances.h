@@ -52,6 +52,9 @@ enum { DISTANCES = sizeof distances / sizeof *distances };
 /* Of the largest element: products and convolutions with --tf32. */
 #define TF32_LARGEST "1e-3"
 
+/* Of the largest element: attention of bfloat16, whose weights are sums of two numbers of bfloat16. */
+#define BFLOAT16_ATTENTION_LARGEST "1e-4"
+
 /* In float64 the distances are these times FLOAT64_FACTOR. A result in bfloat16 is rounded once, so it may be the
  * neighbouring number: 2^-BFLOAT16_BITS of it. */
 #define FLOAT64_FACTOR "1e-8"

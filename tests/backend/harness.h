@@ -249,6 +249,8 @@ static inline tolerance tolerance_of(const trial *t, int k)
         near.absolute = strtod(TF32_LARGEST, NULL);
     const double factor = narrow ? 1 : strtod(FLOAT64_FACTOR, NULL);
     near.relative *= factor, near.absolute *= factor;
+    if (t->in[0].dtype == ISO_BF16 && strncmp(t->op, "attention", strlen("attention")) == 0)
+        near.absolute = strtod(BFLOAT16_ATTENTION_LARGEST, NULL);
     if (t->out[k].dtype == ISO_BF16)
         near.relative = ldexp(1, -BFLOAT16_BITS);
     return near;

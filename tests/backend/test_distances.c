@@ -88,6 +88,9 @@ START_TEST(the_page_has_the_table)
     snprintf(sentence, sizeof sentence,
              "With `--tf32`, products and convolutions are within %s of the largest", TF32_LARGEST);
     check_says(page, sentence);
+    snprintf(sentence, sizeof sentence, "Attention of bfloat16 is within %s of the largest",
+             BFLOAT16_ATTENTION_LARGEST);
+    check_says(page, sentence);
 }
 END_TEST
 

@@ -3,6 +3,8 @@
 
 #define REAL float
 #define REAL_DTYPE ISO_F32
+#define STORED float
+#define STORED_DTYPE ISO_F32
 #define real_gemm iso_cpu_functions()->gemm_f32
 #define real_transpose iso_cpu_functions()->transpose_f32
 #define real_affine iso_cpu_functions()->affine_f32

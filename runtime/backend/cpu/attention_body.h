@@ -1,9 +1,10 @@
 /* Kernels of attention. A head at a time, and of it a block of queries: their scores stay in the cache, and keys
  * that no query of the block attends to are left out. The gradient computes the weights again.
  *
- * The file that includes this one defines REAL, the type of elements, and REAL_DTYPE, and these functions on it:
- * real_gemm, real_transpose, real_affine, real_softmax, real_softmax_grad, real_dropout; functions.h describes
- * them under the same names. */
+ * The file that includes this one defines REAL, the type that is computed in, and these functions on it: real_gemm,
+ * real_transpose, real_affine, real_softmax, real_softmax_grad, real_dropout; functions.h describes them under the
+ * same names. It defines REAL_DTYPE, and STORED, the type of the inputs, and STORED_DTYPE. If STORED is not REAL, it defines
+ * STORED_IS_NARROW as 1, and real_load(n, const STORED *x, REAL *y) and real_store(n, const REAL *x, STORED *y). */
 #include <string.h>
 
 #include "runtime/backend/attention.h"
@@ -11,15 +12,24 @@
 
 enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_SCORES = 32768 /* elements of a block */ };
 
-/* The scratch memory of a head. */
+/* Rows of an input, `step` elements apart. */
+typedef struct input_rows {
+    const REAL *at;
+    int64_t step;
+} input_rows;
+
+/* The inputs and the scratch memory of a head. */
 typedef struct head {
     iso_attention a;
     int64_t group, number;
-    int64_t most_rows;     /* of a block */
-    REAL *keys;            /* [k, keys]: transposed */
-    REAL *scores;          /* [rows, columns] */
-    REAL *queries;         /* [rows, k], scaled */
-    REAL *result;          /* [rows, k or v] */
+    int64_t most_rows;                /* of a block */
+    REAL *keys;                       /* [k, keys]: transposed */
+    REAL *scores;                     /* [rows, columns] */
+    REAL *queries;                    /* [rows, k], scaled */
+    REAL *result;                     /* [rows, k or v] */
+    input_rows query, key, value, dy; /* of a block's queries, and of all keys */
+    /* Inputs that are not stored as REAL: [rows, k], [keys, k], [keys, v], [rows, v] */
+    REAL *query_copy, *key_copy, *value_copy, *dy_copy;
     REAL *values;          /* [v, keys], transposed; this and the following for the gradient alone */
     REAL *dropped;         /* [rows, columns] */
     REAL *dscores;         /* [rows, columns] */
@@ -32,10 +42,14 @@ typedef struct block {
     bool open; /* every query attends to a key */
 } block;
 
+/* Whether the inputs but the mask are stored as STORED, and the outputs so or as REAL. */
 static bool attention_fits(const iso_kernel_call *call)
 {
-    for (int i = ISO_ATTENTION_QUERY; i <= ISO_ATTENTION_VALUE; i++)
-        if (call->in[i].dtype != REAL_DTYPE)
+    for (int i = 0; i < call->n_inputs; i++)
+        if (call->in[i].dtype != STORED_DTYPE && call->in[i].dtype != ISO_BOOL)
+            return false;
+    for (int i = 0; i < call->n_outputs; i++)
+        if (call->out[i].dtype != STORED_DTYPE && call->out[i].dtype != REAL_DTYPE)
             return false;
     return true;
 }
@@ -66,8 +80,13 @@ static size_t attention_lay_out(head *h, REAL *memory, bool gradient)
     h->scores = attention_take(memory, &used, scores);
     h->queries = attention_take(memory, &used, h->most_rows * a->k);
     h->result = attention_take(memory, &used, h->most_rows * wide);
+    const bool copies = sizeof(STORED) != sizeof(REAL);
+    h->query_copy = attention_take(memory, &used, copies ? h->most_rows * a->k : 0);
+    h->key_copy = attention_take(memory, &used, copies ? a->keys * a->k : 0);
+    h->value_copy = attention_take(memory, &used, copies ? a->keys * a->v : 0);
     if (!gradient)
         return used;
+    h->dy_copy = attention_take(memory, &used, copies ? h->most_rows * a->v : 0);
     h->values = attention_take(memory, &used, a->v * a->keys);
     h->dropped = attention_take(memory, &used, scores);
     h->dscores = attention_take(memory, &used, scores);
@@ -84,23 +103,50 @@ static size_t attention_scratch_of(const iso_kernel_call *call, bool gradient)
 
 /* ---- pieces of memory ---- */
 
-static const REAL *attention_in(const head *h, int input, int64_t n, int64_t row, int64_t features)
+/* Rows [first, first + rows) of a head, of an input of n rows; in `copy` if they must be converted. */
+static input_rows attention_in(const head *h, int input, int64_t n, int64_t first, int64_t rows,
+                               int64_t features, REAL *copy)
 {
-    return (const REAL *)h->a.call->in[input].data +
-           iso_attention_index(&h->a, h->group, n, row, h->number, features);
+    const STORED *from = (const STORED *)h->a.call->in[input].data +
+                         iso_attention_index(&h->a, h->group, n, first, h->number, features);
+#if STORED_IS_NARROW
+    for (int64_t row = 0; row < rows; row++, from += h->a.heads * features)
+        real_load(features, from, copy + row * features);
+    return (input_rows){copy, features};
+#else
+    (void)rows, (void)copy;
+    return (input_rows){from, h->a.heads * features};
+#endif
 }
 
-/* Copies rows of a head to the output's, which stand `heads * features` apart. */
-static void attention_put(const head *h, int output, int64_t n, int64_t first, int64_t rows, int64_t features,
-                          const REAL *from, REAL scale)
+static void attention_load_keys(head *h)
 {
-    REAL *to = (REAL *)h->a.call->out[output].data +
-               iso_attention_index(&h->a, h->group, n, first, h->number, features);
-    for (int64_t row = 0; row < rows; row++, to += h->a.heads * features, from += features)
-        if (scale == 1)
-            memcpy(to, from, (size_t)features * sizeof *to);
-        else
-            real_affine(features, scale, 0, from, to);
+    const iso_attention *a = &h->a;
+    h->key = attention_in(h, ISO_ATTENTION_KEY, a->keys, 0, a->keys, a->k, h->key_copy);
+    h->value = attention_in(h, ISO_ATTENTION_VALUE, a->keys, 0, a->keys, a->v, h->value_copy);
+    real_transpose(a->keys, a->k, h->key.at, h->key.step, h->keys, a->keys);
+}
+
+static void attention_put_row(const iso_array *output, int64_t index, int64_t count, const REAL *from)
+{
+#if STORED_IS_NARROW
+    if (output->dtype == STORED_DTYPE) {
+        real_store(count, from, (STORED *)output->data + index);
+        return;
+    }
+#endif
+    memcpy((REAL *)output->data + index, from, (size_t)count * sizeof *from);
+}
+
+/* Copies rows of a head, times scale, to the output's, which stand `heads * features` apart. Changes `from`. */
+static void attention_put(const head *h, int output, int64_t n, int64_t first, int64_t rows, int64_t features,
+                          REAL *from, REAL scale)
+{
+    int64_t index = iso_attention_index(&h->a, h->group, n, first, h->number, features);
+    if (scale != 1)
+        real_affine(rows * features, scale, 0, from, from);
+    for (int64_t row = 0; row < rows; row++, index += h->a.heads * features, from += features)
+        attention_put_row(&h->a.call->out[output], index, features, from);
 }
 
 /* ---- the weights of a block ---- */
@@ -176,13 +222,14 @@ static void attention_score_block(const head *h, block *b)
 
 /* The weights of queries [first, first + rows), in h->scores. A query whose keys are all masked weighs all keys
  * alike, also those outside the band: then the block has all keys. */
-static block attention_weigh(const head *h, int64_t first)
+static block attention_weigh(head *h, int64_t first)
 {
     const iso_attention *a = &h->a;
     block b = {.first = first, .rows = a->rows - first < h->most_rows ? a->rows - first : h->most_rows};
-    const REAL *query = attention_in(h, ISO_ATTENTION_QUERY, a->rows, first, a->k);
+    h->query = attention_in(h, ISO_ATTENTION_QUERY, a->rows, first, b.rows, a->k, h->query_copy);
     for (int64_t row = 0; row < b.rows; row++)
-        real_affine(a->k, (REAL)a->attrs->scale, 0, query + row * a->heads * a->k, h->queries + row * a->k);
+        real_affine(a->k, (REAL)a->attrs->scale, 0, h->query.at + row * h->query.step,
+                    h->queries + row * a->k);
     attention_columns(a, &b);
     attention_score_block(h, &b);
     if (!b.open && b.columns < a->keys) {
@@ -226,23 +273,15 @@ static void attention_drop(const head *h, const block *b, const REAL *x, REAL *y
 
 /* ---- forward ---- */
 
-static void attention_block(const head *h, int64_t first)
+static void attention_block(head *h, int64_t first)
 {
     const iso_attention *a = &h->a;
     block b = attention_weigh(h, first);
     if (attention_drops(a))
         attention_drop(h, &b, h->scores, h->scores);
-    real_gemm(b.rows, a->v, b.columns, h->scores, b.columns, 1,
-              attention_in(h, ISO_ATTENTION_VALUE, a->keys, b.begin, a->v), a->heads * a->v, false,
-              h->result);
+    real_gemm(b.rows, a->v, b.columns, h->scores, b.columns, 1, h->value.at + b.begin * h->value.step,
+              h->value.step, false, h->result);
     attention_put(h, 0, a->rows, first, b.rows, a->v, h->result, 1);
-}
-
-/* x [rows, features] of a head -> [features, rows] */
-static void attention_transpose(const head *h, int input, int64_t features, REAL *to)
-{
-    real_transpose(h->a.keys, features, attention_in(h, input, h->a.keys, 0, features), h->a.heads * features,
-                   to, h->a.keys);
 }
 
 static size_t attention_scratch(const iso_kernel_call *call)
@@ -256,10 +295,11 @@ static void attention_run(const iso_kernel_call *call)
     const iso_attention *a = &h.a;
     attention_lay_out(&h, call->scratch, false);
     if (a->keys == 0 || a->v == 0)
-        memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * sizeof(REAL));
+        memset(call->out[0].data, 0,
+               (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
     for (h.group = 0; h.group < a->groups && a->keys > 0 && a->v > 0; h.group++)
         for (h.number = 0; h.number < a->heads; h.number++) {
-            attention_transpose(&h, ISO_ATTENTION_KEY, a->k, h.keys);
+            attention_load_keys(&h);
             for (int64_t row = 0; row < a->rows; row += h.most_rows)
                 attention_block(&h, row);
         }
@@ -268,18 +308,19 @@ static void attention_run(const iso_kernel_call *call)
 /* ---- gradient ---- */
 
 /* The gradient of the scores, in h->dscores; adds the gradient of the values. */
-static void attention_score_gradient(const head *h, const block *b)
+static void attention_score_gradient(head *h, const block *b)
 {
     const iso_attention *a = &h->a;
-    const REAL *dy = attention_in(h, a->call->n_inputs - 1, a->rows, b->first, a->v), *weights = h->scores;
+    const REAL *weights = h->scores;
+    h->dy = attention_in(h, a->call->n_inputs - 1, a->rows, b->first, b->rows, a->v, h->dy_copy);
     if (attention_drops(a)) {
         attention_drop(h, b, h->scores, h->dropped);
         weights = h->dropped;
     }
     if (a->v > 0) {
-        real_gemm(b->columns, a->v, b->rows, weights, 1, b->columns, dy, a->heads * a->v, true,
+        real_gemm(b->columns, a->v, b->rows, weights, 1, b->columns, h->dy.at, h->dy.step, true,
                   h->dvalues + b->begin * a->v);
-        real_gemm(b->rows, b->columns, a->v, dy, a->heads * a->v, 1, h->values + b->begin, a->keys, false,
+        real_gemm(b->rows, b->columns, a->v, h->dy.at, h->dy.step, 1, h->values + b->begin, a->keys, false,
                   h->dscores);
     } else {
         memset(h->dscores, 0, (size_t)(b->rows * b->columns) * sizeof(REAL));
@@ -291,15 +332,15 @@ static void attention_score_gradient(const head *h, const block *b)
         attention_mask_block(h, b, h->dscores, 0);
 }
 
-static void attention_grad_block(const head *h, int64_t first)
+static void attention_grad_block(head *h, int64_t first)
 {
     const iso_attention *a = &h->a;
     block b = attention_weigh(h, first);
     attention_score_gradient(h, &b);
-    real_gemm(b.columns, a->k, b.rows, h->dscores, 1, b.columns, h->queries, a->k, true,
+    real_gemm(b.columns, a->k, b.rows, h->dscores, 1, b.columns, h->query.at, h->query.step, true,
               h->dkeys + b.begin * a->k);
-    real_gemm(b.rows, a->k, b.columns, h->dscores, b.columns, 1,
-              attention_in(h, ISO_ATTENTION_KEY, a->keys, b.begin, a->k), a->heads * a->k, false, h->result);
+    real_gemm(b.rows, a->k, b.columns, h->dscores, b.columns, 1, h->key.at + b.begin * h->key.step,
+              h->key.step, false, h->result);
     attention_put(h, ISO_ATTENTION_QUERY, a->rows, first, b.rows, a->k, h->result, (REAL)a->attrs->scale);
 }
 
@@ -311,13 +352,13 @@ static size_t attention_grad_scratch(const iso_kernel_call *call)
 static void attention_grad_head(head *h)
 {
     const iso_attention *a = &h->a;
-    attention_transpose(h, ISO_ATTENTION_KEY, a->k, h->keys);
-    attention_transpose(h, ISO_ATTENTION_VALUE, a->v, h->values);
+    attention_load_keys(h);
+    real_transpose(a->keys, a->v, h->value.at, h->value.step, h->values, a->keys);
     memset(h->dkeys, 0, (size_t)(a->keys * a->k) * sizeof(REAL));
     memset(h->dvalues, 0, (size_t)(a->keys * a->v) * sizeof(REAL));
     for (int64_t row = 0; row < a->rows; row += h->most_rows)
         attention_grad_block(h, row);
-    attention_put(h, ISO_ATTENTION_KEY, a->keys, 0, a->keys, a->k, h->dkeys, 1);
+    attention_put(h, ISO_ATTENTION_KEY, a->keys, 0, a->keys, a->k, h->dkeys, (REAL)a->attrs->scale);
     attention_put(h, ISO_ATTENTION_VALUE, a->keys, 0, a->keys, a->v, h->dvalues, 1);
 }
 
@@ -326,7 +367,8 @@ static void attention_grad_run(const iso_kernel_call *call)
     head h = {.a = iso_attention_of(call)};
     attention_lay_out(&h, call->scratch, true);
     if (h.a.keys == 0)
-        memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * sizeof(REAL));
+        memset(call->out[0].data, 0,
+               (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
     for (h.group = 0; h.group < h.a.groups && h.a.keys > 0; h.group++)
         for (h.number = 0; h.number < h.a.heads; h.number++)
             attention_grad_head(&h);

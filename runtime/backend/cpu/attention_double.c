@@ -62,6 +62,8 @@ static void double_dropout(int64_t n, uint64_t key, uint64_t step, uint64_t firs
 
 #define REAL double
 #define REAL_DTYPE ISO_F64
+#define STORED double
+#define STORED_DTYPE ISO_F64
 #define real_gemm double_gemm
 #define real_transpose double_transpose
 #define real_affine double_affine

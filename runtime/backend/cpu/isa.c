@@ -1,7 +1,25 @@
 /* The instruction set: what the processor has, and what all ranks agreed to use. */
 #include <stdatomic.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "runtime/backend/cpu/onednn.h"
+
+#if defined(__x86_64__)
+/* AMX for bfloat16. Linux gives the unit's registers to a process that asks for them: arch_prctl(2), and
+ * Documentation/arch/x86/xstate.rst of its sources. */
+static bool has_amx(void)
+{
+    enum { LEAF = 7, HAS_BF16 = 1 << 22, HAS_TILES = 1 << 24, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    const unsigned needed = HAS_BF16 | HAS_TILES;
+    unsigned a, b, c, d = 0;
+    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & needed) == needed &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
 
 static iso_isa detect(void)
 {
@@ -10,7 +28,9 @@ static iso_isa detect(void)
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return __builtin_cpu_supports("avx512bf16") ? ISO_ISA_AVX512_BF16 : ISO_ISA_AVX512;
+        return !__builtin_cpu_supports("avx512bf16") ? ISO_ISA_AVX512
+               : has_amx()                           ? ISO_ISA_AMX
+                                                     : ISO_ISA_AVX512_BF16;
     if (avx2)
         return ISO_ISA_AVX2;
 #endif
@@ -40,6 +60,7 @@ void iso_cpu_limit_isa(iso_isa isa)
 
 const char *iso_isa_name(iso_isa isa)
 {
-    static const char *const names[] = {"base", "AVX2", "AVX-512", "AVX-512 with bfloat16"};
+    static const char *const names[] = {"base", "AVX2", "AVX-512", "AVX-512 with bfloat16",
+                                        "AVX-512 with AMX"};
     return names[isa];
 }

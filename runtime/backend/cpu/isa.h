@@ -2,7 +2,7 @@
 #ifndef ISO_CPU_ISA_H
 #define ISO_CPU_ISA_H
 
-typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512, ISO_ISA_AVX512_BF16 } iso_isa;
+typedef enum iso_isa { ISO_ISA_BASE, ISO_ISA_AVX2, ISO_ISA_AVX512, ISO_ISA_AVX512_BF16, ISO_ISA_AMX } iso_isa;
 
 /* The one that this CPU has, or the lower one that all ranks agreed to use (before the first plan). */
 iso_isa iso_cpu_isa(void);

@@ -244,7 +244,8 @@ static void fill_in(void)
 
 const iso_kernel *iso_narrow_own(const char *op, const iso_kernel_call *call)
 {
-    static const iso_kernel *const own[] = {&iso_cpu_cast, &iso_cpu_matmul_bf16};
+    static const iso_kernel *const own[] = {&iso_cpu_cast, &iso_cpu_matmul_bf16, &iso_cpu_attention_bf16,
+                                            &iso_cpu_attention_grad_bf16};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i]->op, op) == 0 && own[i]->fits(call))
             return own[i];

@@ -56,7 +56,8 @@ void iso_onednn_limit_isa(iso_isa isa)
 {
     static const dnnl_cpu_isa_t most[] = {[ISO_ISA_BASE] = dnnl_cpu_isa_sse41,
                                           [ISO_ISA_AVX2] = dnnl_cpu_isa_avx2,
-                                          [ISO_ISA_AVX512] = dnnl_cpu_isa_avx512_core_vnni};
+                                          [ISO_ISA_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
+                                          [ISO_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16};
     if (isa < iso_cpu_isa())
         dnnl_set_max_cpu_isa(most[isa]);
 }
@@ -72,7 +73,7 @@ static const struct {
     iso_isa suits;
     const char *name;
 } isas[] = {
-    {dnnl_cpu_isa_avx512_core_amx, ISO_ISA_AVX512_BF16, "AVX-512 with AMX"},
+    {dnnl_cpu_isa_avx512_core_amx, ISO_ISA_AMX, "AVX-512 with AMX"},
     {dnnl_cpu_isa_avx512_core_bf16, ISO_ISA_AVX512_BF16, "AVX-512 with bfloat16"},
     {dnnl_cpu_isa_avx512_core_vnni, ISO_ISA_AVX512, "AVX-512 with VNNI"},
     {dnnl_cpu_isa_avx512_core, ISO_ISA_AVX512, "AVX-512"},

@@ -41,10 +41,8 @@ static void openblas_find(void *library, const char *name, void *function)
 static const char *suitable_core(void)
 {
     static const char *const cores[] = {
-        [ISO_ISA_BASE] = "Nehalem",
-        [ISO_ISA_AVX2] = "Haswell",
-        [ISO_ISA_AVX512] = "SkylakeX",
-        [ISO_ISA_AVX512_BF16] = "SkylakeX",
+        [ISO_ISA_BASE] = "Nehalem",         [ISO_ISA_AVX2] = "Haswell", [ISO_ISA_AVX512] = "SkylakeX",
+        [ISO_ISA_AVX512_BF16] = "SkylakeX", [ISO_ISA_AMX] = "SkylakeX",
     };
     return cores[iso_cpu_isa()];
 }

@@ -248,8 +248,9 @@ void round_to(const walk &w, const attention_block &b, const operand &from, cons
               int64_t features)
 {
     if (w.queue)
-        attention_round({b.loops, b.batch, rows, features, to.loop, to.layout.matrix, to.layout.row},
-                        from.data, to.data, w.p.call->stream);
+        attention_round(
+            {b.loops, b.batch, rows, features, to.loop, to.layout.matrix, to.layout.row, to.dtype}, from.data,
+            to.data, w.p.call->stream);
 }
 
 /* The result [rows, features] of a block's queries: output 0. */

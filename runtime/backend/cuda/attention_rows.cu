@@ -214,15 +214,15 @@ void find_weigh(const iso_kernel_call *call, const attention_block &block, const
         launch_weigh<T, GRADIENT, false>(call, block, of);
 }
 
-struct round_sums {
+template <class T> struct round_sums {
     attention_sums of;
     const float *from;
-    bf16 *to;
+    T *to;
     template <int L> __device__ void run(line at) const
     {
         const int64_t matrix = at.row / of.rows, loop = matrix / of.batch;
-        bf16 *row = to + loop * of.loop_step + (matrix - loop * of.batch) * of.batch_step +
-                    (at.row - matrix * of.rows) * of.row_step;
+        T *row = to + loop * of.loop_step + (matrix - loop * of.batch) * of.batch_step +
+                 (at.row - matrix * of.rows) * of.row_step;
         for (int64_t i = member<L>(); i < of.features; i += L)
             narrow(&row[i], from[at.row * of.features + i]);
     }
@@ -246,8 +246,11 @@ void attention_weigh(const iso_kernel_call *call, const attention_block &block, 
 
 void attention_round(const attention_sums &of, const void *from, void *to, const iso_stream *stream)
 {
-    launch_lines<WARP>(stream, lines{of.loops * of.batch * of.rows, of.features, 1},
-                       round_sums{of, static_cast<const float *>(from), static_cast<bf16 *>(to)});
+    with_float(of.to, [&](auto zero) {
+        typedef decltype(zero) T;
+        launch_lines<WARP>(stream, lines{of.loops * of.batch * of.rows, of.features, 1},
+                           round_sums<T>{of, static_cast<const float *>(from), static_cast<T *>(to)});
+    });
 }
 
 } // namespace iso_cuda

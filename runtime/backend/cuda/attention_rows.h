@@ -27,9 +27,11 @@ struct attention_matrices {
 /* Computes the weights, after dropout, and if dweights is not NULL the gradients of the products of q and k. */
 void attention_weigh(const iso_kernel_call *call, const attention_block &block, const attention_matrices &of);
 
-/* to = from, in bfloat16, of float32 [loops, batch, rows, features]: steps of `to` in elements. */
+/* to = from, float32 [loops, batch, rows, features], in the type `of.to`: bfloat16, or float32 where sums are not
+ * complete. Steps of `to` in elements. */
 struct attention_sums {
     int64_t loops, batch, rows, features, loop_step, batch_step, row_step;
+    iso_dtype to;
 };
 void attention_round(const attention_sums &of, const void *from, void *to, const iso_stream *stream);
 
