@@ -112,15 +112,16 @@ static bool attention(trial *t, int index)
         {2, 33, 70, 1, 5, 7}, {1, 100, 700, 1, 32, 3}, {0, 4, 4, 2, 8, 8},
         {2, 0, 4, 2, 8, 8},   {1, 9, 2000, 1, 4, 64},  {1, 77, 40, 2, 64, 64}};
     enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 8 };
-    /* The second time bfloat16: gradients are float32 until they are complete. */
-    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_BF16, ISO_BF16};
-    const bool gradient = strstr(t->op, "grad");
-    if (index == (gradient ? 4 : 3) * SHAPES * FORMS)
+    enum { WIDE = 2 * SHAPES * FORMS, NARROW = 2 * SHAPES }; /* of bfloat16 two forms of each shape */
+    const bool gradient = strstr(t->op, "grad"), narrow = index >= WIDE;
+    if (index == WIDE + (gradient ? 2 : 1) * NARROW)
         return false;
-    const iso_dtype dtype = types[index / (SHAPES * FORMS)];
-    const iso_dtype to = index < 3 * SHAPES * FORMS ? dtype : ISO_F32;
-    const int64_t *n = shapes[index / FORMS % SHAPES];
-    const int form = index % FORMS;
+    const int shape = narrow ? (index - WIDE) / 2 % SHAPES : index / FORMS % SHAPES;
+    const int form = narrow ? (3 * shape + 4 * (index % 2)) % FORMS : index % FORMS;
+    const iso_dtype dtype = narrow ? ISO_BF16 : index < WIDE / 2 ? ISO_F32 : ISO_F64;
+    /* Gradients that are not complete are float32. */
+    const iso_dtype to = index < WIDE + NARROW ? dtype : ISO_F32;
+    const int64_t *n = shapes[shape];
     const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5;
     t->attrs.attention =
         (iso_attention_attrs){.scale = 0.3,

@@ -1,5 +1,6 @@
-/* Attention in bfloat16 on a processor with AMX. Softmax and dropout are in float32, and products nearly as exact: one
- * operand of each is a query, a key, a value or the gradient of a result, which are bfloat16; for the other see amx.h. */
+/* Attention in bfloat16 on a processor with AMX. Softmax and dropout are in float32, and products nearly as
+ * exact: one operand of each is a query, a key, a value or the gradient of a result, which are bfloat16; for the
+ * other one see amx.h. */
 #include "runtime/backend/cpu/amx.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/isa.h"

@@ -1,10 +1,11 @@
 /* Kernels of attention. A head at a time, and of it a block of queries: their scores stay in the cache, and keys
  * that no query of the block attends to are left out. The gradient computes the weights again.
  *
- * The file that includes this one defines REAL, the type that is computed in, and these functions on it: real_gemm,
- * real_transpose, real_affine, real_softmax, real_softmax_grad, real_dropout; functions.h describes them under the
- * same names. It defines REAL_DTYPE, and STORED, the type of the inputs, and STORED_DTYPE. If STORED is not REAL, it defines
- * STORED_IS_NARROW as 1, and real_load(n, const STORED *x, REAL *y) and real_store(n, const REAL *x, STORED *y). */
+ * The file that includes this one defines REAL, the type that is computed in, REAL_DTYPE, and these functions on it:
+ * real_gemm, real_transpose, real_affine, real_softmax, real_softmax_grad, real_dropout; functions.h describes them
+ * under the same names. It defines STORED, the type of the inputs, and STORED_DTYPE. If STORED is not REAL, it
+ * defines STORED_IS_NARROW as 1, and real_load(n, const STORED *x, REAL *y) and real_store(n, const REAL *x,
+ * STORED *y). */
 #include <string.h>
 
 #include "runtime/backend/attention.h"

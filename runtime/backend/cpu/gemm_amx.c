@@ -13,8 +13,8 @@ enum { SIDE = 16, DEPTH = 2 * SIDE, TILE = SIDE * DEPTH /* elements in bfloat16 
 /* A block of a, [64, 256], and a panel of b, [256, 32], as tiles: they stay in the L2 cache. */
 enum { BLOCK_ROWS = 64, BLOCK_K = 256, PANEL = 2 * SIDE };
 
-/* GCC 12 does not know that the instructions for tiles read and write memory. What stands in memory before this call is
- * there when the next one is executed, and what they have written is read after it. */
+/* GCC 12 does not know that the instructions for tiles read and write memory. What is written before this call is
+ * in memory for the next one of them, and what they have written is read after it. */
 static void order_memory(void)
 {
     __asm__ volatile("" ::: "memory");

@@ -11,8 +11,8 @@ INLINE vf get_or(const float *p, int64_t n, vf other)
     return n >= VL ? vf_load(p) : vf_first(vf_load_n(p, n), n, other);
 }
 
-/* exp(x), 0 where that is below the smallest normal number: an instruction whose result is denormal takes a hundred times
- * as long, and scores that are masked are that low. */
+/* exp(x), 0 where that is below the smallest normal number: an instruction whose result is denormal takes a hundred
+ * times as long, and scores that are masked are that low. */
 INLINE vf exp_or_zero(vf x)
 {
     const vf least = vf_set(-87.3f);
