@@ -111,6 +111,50 @@ static iso_status compare_hosts(iso_context *ctx, const iso_mesh *mesh)
     return status;
 }
 
+/* What a rank says of its host. */
+typedef struct host_text {
+    host_name host;
+    char text[600];
+} host_text;
+
+/* Lists the hosts whose text is not that of rank 0. of_rank [ranks]. */
+static void list_other_hosts(iso_context *ctx, const host_text *of_rank, iso_text *list)
+{
+    enum { SHOWN = 8 };
+    int others = 0;
+    for (int h = 0; h < iso_hosts(ctx); h++) {
+        const host_text *host = &of_rank[first_rank(ctx, h)];
+        if (strcmp(host->text, of_rank[0].text) == 0)
+            continue;
+        if (others++ < SHOWN)
+            iso_text_add(list, "%s%s (host %d): %s", others > 1 ? "; " : "", host->host.text, h, host->text);
+    }
+    if (others > SHOWN)
+        iso_text_add(list, "; and %d more", others - SHOWN);
+}
+
+/* The chief prints, in one line, what other hosts have in place of its own text; nothing if all have the same.
+ * Collective. */
+static iso_status print_other_hosts(iso_context *ctx, const char *what, const char *text)
+{
+    if (iso_hosts(ctx) == 1)
+        return ISO_OK;
+    iso_text list = {0};
+    host_text mine = {0}, *of_rank = iso_new((size_t)iso_ranks(ctx) * sizeof *of_rank);
+    iso_host_name(mine.host.text);
+    snprintf(mine.text, sizeof mine.text, "%s", text);
+    iso_status status = iso_agree(ctx, of_rank ? ISO_OK : iso_no_memory("what %d hosts say", iso_hosts(ctx)));
+    if (status == ISO_OK)
+        status = iso_gather_all(ctx, &mine, sizeof mine, of_rank);
+    if (status == ISO_OK && iso_is_chief(ctx))
+        list_other_hosts(ctx, of_rank, &list);
+    if (*iso_text_get(&list))
+        printf("%s: %s\n", what, iso_text_get(&list));
+    iso_text_free(&list);
+    iso_free(of_rank);
+    return status;
+}
+
 /* Prints the choice of --layout auto and its reason; long lists of layouts are left out. */
 static void print_choice(const json_t *choice)
 {
@@ -180,31 +224,44 @@ iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
         return ISO_OK;
     if (iso_is_chief(ctx))
         print_banner(ctx, setup);
-    return compare_hosts(ctx, setup->mesh);
+    iso_status status = on_gpus(ctx)
+                            ? print_other_hosts(ctx, "other hosts", iso_context_backend(ctx)->description())
+                            : ISO_OK;
+    return status == ISO_OK ? compare_hosts(ctx, setup->mesh) : status;
+}
+
+/* On the chief. */
+static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64_t rows)
+{
+    char a[32], b[32], c[32], d[32];
+    printf("parameters %lld; a slot: arena %s, shared window %s, optimizer state %s; %s: %s\n",
+           (long long)facts->parameters, iso_text_scaled((double)facts->arena_bytes, "B", a, sizeof a),
+           iso_text_scaled((double)facts->shared_bytes, "B", b, sizeof b),
+           iso_text_scaled((double)facts->state_bytes, "B", c, sizeof c),
+           on_gpus(ctx) ? "windows of this host's GPUs" : "this host's window",
+           iso_text_scaled((double)facts->host_bytes, "B", d, sizeof d));
+    printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
+           (long long)rows, iso_text_scaled(facts->flops, "FLOP", a, sizeof a),
+           iso_text_scaled(facts->exchanged_bytes, "B", b, sizeof b), facts->instructions, facts->exchanges);
+    if (on_gpus(ctx) && facts->slots > facts->domains)
+        printf("%d slots share %d GPU%s: slots of one GPU wait for each other\n", facts->slots,
+               facts->domains, facts->domains == 1 ? "" : "s");
+    if (facts->between_gpus)
+        printf("GPUs of this host exchange by %s\n", facts->between_gpus);
 }
 
 static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
 {
     iso_plan_facts facts;
     iso_status status = iso_function_facts(iso_model_training_function(model), rows, &facts);
-    if (status != ISO_OK || !iso_is_chief(ctx))
+    if (status != ISO_OK)
         return status;
-    char a[32], b[32], c[32], d[32];
-    printf("parameters %lld; a slot: arena %s, shared window %s, optimizer state %s; %s: %s\n",
-           (long long)facts.parameters, iso_text_scaled((double)facts.arena_bytes, "B", a, sizeof a),
-           iso_text_scaled((double)facts.shared_bytes, "B", b, sizeof b),
-           iso_text_scaled((double)facts.state_bytes, "B", c, sizeof c),
-           on_gpus(ctx) ? "windows of this host's GPUs" : "this host's window",
-           iso_text_scaled((double)facts.host_bytes, "B", d, sizeof d));
-    printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
-           (long long)rows, iso_text_scaled(facts.flops, "FLOP", a, sizeof a),
-           iso_text_scaled(facts.exchanged_bytes, "B", b, sizeof b), facts.instructions, facts.exchanges);
-    if (on_gpus(ctx) && facts.slots > facts.domains)
-        printf("%d slots share %d GPU%s: slots of one GPU wait for each other\n", facts.slots, facts.domains,
-               facts.domains == 1 ? "" : "s");
-    if (facts.between_gpus)
-        printf("GPUs of this host exchange by %s\n", facts.between_gpus);
-    return ISO_OK;
+    if (iso_is_chief(ctx))
+        print_own_facts(ctx, &facts, rows);
+    if (!on_gpus(ctx))
+        return ISO_OK;
+    return print_other_hosts(ctx, "exchange between the GPUs of other hosts",
+                             facts.between_gpus ? facts.between_gpus : "none, on one GPU");
 }
 
 iso_status iso_banner_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole)

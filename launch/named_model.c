@@ -8,6 +8,7 @@
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/train/compile.h"
 
 static bool is_file(const char *name)
 {
@@ -126,7 +127,7 @@ iso_status iso_named_model_compile(const iso_named_model *named, const iso_datas
     options.sample_weights = iso_dataset_components(data) > known;
     options.distribution = distribution;
     options.optimizer = iso_sgd(0.01); /* has no state and is not used */
-    return iso_compile_with(named->model, &options, sizeof options);
+    return iso_compile_evaluation(named->model, &options, sizeof options);
 }
 
 /* Keeps the state of the file's optimizer unless options replace the optimizer. */

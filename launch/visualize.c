@@ -1,10 +1,12 @@
 /* isogrid visualize: shows which slot, rank and host holds which part of a tensor, as text or SVG. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/command_line.h"
+#include "launch/train_impl.h"
 #include "runtime/report/visualize.h"
 
 typedef struct visualize_options {
@@ -63,6 +65,16 @@ static iso_status visualize_read_options(int argc, char *const *argv, visualize_
     return status;
 }
 
+/* Whether --svg can be written. A regular file is replaced, and anything else that is there is written to. On the
+ * chief alone. */
+static iso_status visualize_check_svg(const char *path)
+{
+    struct stat about;
+    bool special = path && lstat(path, &about) == 0 && !S_ISREG(about.st_mode);
+    return path ? iso_output_path_check("--svg ", path, special ? ISO_TARGET_IN_PLACE : ISO_TARGET_REPLACED)
+                : ISO_OK;
+}
+
 /* Draws on the chief alone. */
 static iso_status visualize_draw(const visualize_options *options, const iso_layout *layout,
                                  const iso_shape *shape)
@@ -84,6 +96,7 @@ static iso_status visualize_run(iso_context *ctx, int argc, char *const *argv)
     iso_layout *layout = NULL;
     iso_status status;
     ISO_TRY(visualize_read_options(argc, argv, &options, &shape));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? visualize_check_svg(options.svg) : ISO_OK));
     ISO_TRY(iso_mesh_abstract_on(ctx, options.mesh ? options.mesh : "data=*", options.devices, &mesh));
     ISO_TRY(iso_layout_create(mesh, options.layout, &layout));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? visualize_draw(&options, layout, &shape) : ISO_OK));

@@ -66,7 +66,9 @@ static iso_status share_failure(const iso_channel *channel, int failing, iso_sta
     bool alike = (int)mine == code && !strncmp(message, iso_error_message(), MESSAGE_BYTES - 1);
     ISO_TRY(lowest_rank(channel, !alike, &unlike));
     *agreed = mine; /* if all ranks have the same error */
-    if (unlike >= 0)
+    if (unlike >= 0 && iso_error_names_rank(message))
+        *agreed = iso_error((iso_status)code, "%s", message);
+    else if (unlike >= 0)
         *agreed = iso_error((iso_status)code, "rank %d: %s", failing, message);
 done:
     return status;

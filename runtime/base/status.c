@@ -41,6 +41,24 @@ bool iso_error_is_remote(void)
     return elsewhere;
 }
 
+static bool begins_with_rank(const char *text)
+{
+    static const char begin[] = "rank ";
+    if (strncmp(text, begin, sizeof begin - 1) != 0)
+        return false;
+    text += sizeof begin - 1;
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && strncmp(text + digits, ": ", 2) == 0;
+}
+
+bool iso_error_names_rank(const char *text)
+{
+    bool names = begins_with_rank(text);
+    for (text = strstr(text, ": "); text && !names; text = strstr(text + 2, ": "))
+        names = begins_with_rank(text + 2);
+    return names;
+}
+
 iso_status iso_error_prefix(iso_status code, const char *format, ...)
 {
     char old[sizeof message];

@@ -13,6 +13,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
@@ -21,6 +22,7 @@
 /* The status with which a rank ended. */
 typedef struct ending {
     uint64_t message; /* hash of the error's message; 0 without an error */
+    uint64_t named;   /* the same of the message with the rank where the error is from */
     int32_t status, rank;
 } ending;
 
@@ -74,6 +76,12 @@ static bool is_lost(const iso_context *ctx)
     return word && atomic_load(word);
 }
 
+/* The rank to name in front of a message of this rank; -1: the message names one, or there are no others. */
+static int rank_to_name(const iso_context *ctx, const char *message)
+{
+    return !ctx || ctx->channel.n_ranks == 1 || iso_error_names_rank(message) ? -1 : ctx->channel.rank;
+}
+
 /* One write, so that lines of different ranks do not mix. */
 static void print_end(const iso_context *ctx, iso_status status, int rank, const char *message)
 {
@@ -88,8 +96,25 @@ static void print_end(const iso_context *ctx, iso_status status, int rank, const
     }
 }
 
+static ending ending_of(const iso_context *ctx, iso_status status)
+{
+    ending mine = {.status = (int32_t)status, .rank = ctx->channel.rank};
+    const char *message = iso_error_message();
+    char text[5000];
+    if (status == ISO_OK)
+        return mine;
+    if (iso_error_names_rank(message))
+        snprintf(text, sizeof text, "%s", message);
+    else
+        snprintf(text, sizeof text, "rank %d: %s", ctx->channel.rank, message);
+    mine.message = iso_hash_text(0, message);
+    mine.named = iso_hash_text(0, text);
+    return mine;
+}
+
 /* Prints each message once, from the lowest rank that has it, and without the rank if all ranks have the
- * same. Returns the status of the lowest failing rank. */
+ * same. An error that the ranks have agreed on, "rank 1: no disk", is the same as rank 1's own "no disk", which that
+ * rank may have recorded again. Returns the status of the lowest failing rank. */
 static iso_status tell(const iso_context *ctx, const ending *endings)
 {
     const ending *mine = &endings[ctx->channel.rank];
@@ -97,14 +122,16 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
     iso_status status = ISO_OK;
     for (int rank = 0; rank < ctx->channel.n_ranks; rank++) {
         const ending *other = &endings[rank];
-        bool same = other->status == mine->status && other->message == mine->message;
-        alike = alike && same;
+        bool equal = other->status == mine->status && other->message == mine->message;
+        bool same = equal || (other->status == mine->status && other->named == mine->named);
+        alike = alike && equal;
         first = first && !(same && rank < ctx->channel.rank);
         if (status == ISO_OK)
             status = (iso_status)other->status;
     }
     if (mine->status != ISO_OK && first)
-        print_end(ctx, mine->status, alike ? -1 : ctx->channel.rank, iso_error_message());
+        print_end(ctx, mine->status, alike ? -1 : rank_to_name(ctx, iso_error_message()),
+                  iso_error_message());
     return status;
 }
 
@@ -115,8 +142,7 @@ static finish_barrier meet(iso_context *ctx, iso_status *status)
     ending *endings = iso_new((size_t)(ranks + 1) * sizeof *endings), *mine = &endings[ranks];
     if (!endings)
         return LATE;
-    *mine = (ending){*status == ISO_OK ? 0 : iso_hash_text(0, iso_error_message()), (int32_t)*status,
-                     ctx->channel.rank};
+    *mine = ending_of(ctx, *status);
     MPI_Request request;
     char message[4096];
     snprintf(message, sizeof message, "%s", iso_error_message());
@@ -150,7 +176,7 @@ static finish_barrier finish_job(iso_context *ctx, iso_status *status)
     if (met != ISO_OK) {
         /* otherwise the program's own error has been printed, or the report */
         if (*status == ISO_OK && !is_lost(ctx))
-            print_end(ctx, met, ctx->channel.rank, iso_error_message());
+            print_end(ctx, met, rank_to_name(ctx, iso_error_message()), iso_error_message());
         *status = *status == ISO_OK ? met : *status;
         return LATE;
     }
@@ -187,7 +213,7 @@ static finish_barrier end_alone(const iso_context *ctx, iso_status status)
 {
     if (status == ISO_OK)
         return MET;
-    print_end(ctx, status, ctx && ctx->channel.n_ranks > 1 ? ctx->channel.rank : -1, iso_error_message());
+    print_end(ctx, status, rank_to_name(ctx, iso_error_message()), iso_error_message());
     return may_abort(ctx) ? LOST : MET;
 }
 
@@ -208,7 +234,7 @@ int iso_finish(iso_context *ctx, iso_status status)
                   name_of(status));
     finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
     if (how != MET && joined && status != ISO_OK && !is_lost(ctx)) /* the report has told of a loss */
-        print_end(ctx, status, ctx->channel.rank, iso_error_message());
+        print_end(ctx, status, rank_to_name(ctx, iso_error_message()), iso_error_message());
     if (joined)
         iso_workers_notify_end(ctx, status);
     if (joined && how == MET)

@@ -29,23 +29,46 @@ bool iso_tuning_is_on(const iso_context *ctx, const iso_backend *backend)
 
 /* ---- the file's text, on each rank ---- */
 
-static iso_status no_member(const char *path, const char *member)
+/* The file is of another kind: iso_error() has recorded why. */
+static iso_status not_of_tune(const char *path, iso_status status)
 {
-    return iso_error(ISO_INVALID, "--tune '%s' has no text '%s'; it is no file of choices", path, member);
+    return iso_error_prefix(
+        status,
+        "--tune '%s' is no file that --tune has written. It is left as it is; name one of "
+        "--tune, or one that does not exist, which is then written: ",
+        path);
+}
+
+static iso_status parse(const char *path, const char *text, size_t size, json_t **root)
+{
+    iso_status status = iso_json_parse("its text", text, size, root);
+    return status == ISO_INVALID ? not_of_tune(path, status) : status;
+}
+
+static iso_status check_format(const char *path, const json_t *root)
+{
+    const char *found = json_string_value(json_object_get(root, "format"));
+    if (!json_is_object(root))
+        return not_of_tune(path, iso_error(ISO_INVALID, "it is no JSON object"));
+    if (!found)
+        return not_of_tune(path, iso_error(ISO_INVALID, "it has no text 'format'"));
+    if (strcmp(found, format) != 0)
+        return not_of_tune(path, iso_error(ISO_INVALID, "it is of the format '%s', not '%s'", found, format));
+    return ISO_OK;
 }
 
 /* Whether the file is for this machine. */
 static iso_status check_machine(const char *path, const iso_backend_tuning *tuning, const json_t *root)
 {
-    const char *name, *found = json_string_value(json_object_get(root, "format"));
+    const char *name;
     char value[VALUE];
-    if (!found || strcmp(found, format) != 0)
-        return iso_error(ISO_INVALID, "--tune '%s' is of the format '%s', not '%s'", path, found ? found : "",
-                         format);
+    iso_status status = check_format(path, root);
+    if (status != ISO_OK)
+        return status;
     for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++) {
         const char *of_file = json_string_value(json_object_get(root, name));
         if (!of_file)
-            return no_member(path, name);
+            return not_of_tune(path, iso_error(ISO_INVALID, "it has no text '%s'", name));
         if (strcmp(of_file, value) != 0)
             return iso_error(
                 ISO_INVALID,
@@ -61,12 +84,12 @@ static iso_status use_choices(const char *path, const iso_backend_tuning *tuning
     const char *op;
     json_t *entry;
     if (!json_is_object(ops))
-        return no_member(path, "ops");
+        return not_of_tune(path, iso_error(ISO_INVALID, "it has no object 'ops'"));
     json_object_foreach((json_t *)ops, op, entry)
     {
         const char *choice = json_string_value(json_object_get(entry, "choice"));
         if (!choice)
-            return no_member(path, "choice");
+            return not_of_tune(path, iso_error(ISO_INVALID, "'%s' in its 'ops' has no text 'choice'", op));
         iso_status status = tuning->choose(op, choice);
         if (status != ISO_OK)
             return status;
@@ -77,11 +100,9 @@ static iso_status use_choices(const char *path, const iso_backend_tuning *tuning
 static iso_status use_text(const char *path, const iso_backend_tuning *tuning, const char *text, size_t size)
 {
     json_t *root = NULL;
-    char name[VALUE];
     if (size == 0)
         return ISO_OK; /* there is no file yet */
-    snprintf(name, sizeof name, "--tune '%s'", path);
-    iso_status status = iso_json_parse(name, text, size, &root);
+    iso_status status = parse(path, text, size, &root);
     if (status == ISO_OK)
         status = check_machine(path, tuning, root);
     if (status == ISO_OK)
@@ -202,15 +223,17 @@ static iso_status open_root(const char *path, const iso_backend_tuning *tuning, 
     size_t size = 0;
     iso_status status = read_file(path, &text, &size);
     if (status == ISO_OK && size > 0)
-        status = iso_json_parse(path, text, size, root);
+        status = parse(path, text, size, root);
     else if (status == ISO_OK)
         *root = fresh_root(tuning);
     iso_free(text);
+    if (status == ISO_OK)
+        status = check_machine(path, tuning, *root);
     if (status == ISO_OK && !json_is_object(iso_tuning_ops(*root)))
-        return no_member(path, "ops");
+        status = not_of_tune(path, iso_error(ISO_INVALID, "it has no object 'ops'"));
     if (status == ISO_OK)
         rename_ops(*root);
-    return status == ISO_OK ? check_machine(path, tuning, *root) : status;
+    return status;
 }
 
 static iso_status measure_one(const iso_backend_tuning *tuning, const char *op, const iso_device *device,

@@ -1,4 +1,6 @@
 /* iso_compile: from a network to its training and evaluation functions. */
+#include "runtime/train/compile.h"
+
 #include <string.h>
 
 #include "collectives/control/control.h"
@@ -58,6 +60,8 @@ done:
 
 iso_status iso_model_check_trains(const iso_model *model)
 {
+    if (model->evaluation_only)
+        return iso_error(ISO_INVALID, "the model cannot be trained: it was compiled for evaluation only");
     if (model->trains)
         return ISO_OK;
     return iso_error(
@@ -68,7 +72,7 @@ iso_status iso_model_check_trains(const iso_model *model)
 
 static void forget_compiled(iso_model *model)
 {
-    model->compiled = model->weighted = false;
+    model->compiled = model->weighted = model->evaluation_only = false;
     model->training = model->evaluation = NULL;
     model->n_targets = model->n_values = model->n_results = 0;
     memset(model->parts + model->n_inputs, 0,
@@ -80,7 +84,7 @@ static void forget_compiled(iso_model *model)
 static iso_status compile_begin(compilation *c)
 {
     iso_model *model = c->model;
-    iso_function *own[] = {model->training, model->evaluation, NULL};
+    iso_function *own[] = {model->evaluation, model->training, NULL}; /* training may be NULL */
     iso_status status = ISO_OK;
     ISO_TRY(check_model(model));
     if (!model->compiled)
@@ -190,7 +194,8 @@ static iso_status make_functions(iso_model *model, const iso_results *results, i
     training.training = true;
     ISO_TRY(iso_graph_search_layouts(model->graph, &training));
     /* Training first: if memory does not suffice, the message has all that the model needs. */
-    ISO_TRY(iso_function_create_with(model->graph, &model->training, &training, sizeof training));
+    if (!model->evaluation_only)
+        ISO_TRY(iso_function_create_with(model->graph, &model->training, &training, sizeof training));
     ISO_TRY(iso_function_create_with(model->graph, &model->evaluation, &options, sizeof options));
 done:
     return status;
@@ -217,14 +222,15 @@ done:
     return status;
 }
 
-iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, size_t size)
+static iso_status compile_for(iso_model *model, bool evaluation_only, const iso_compile_options *given,
+                              size_t size)
 {
-    ISO_NEED(model);
     iso_compile_options options = {0};
     compilation c = {.model = model};
     iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
     iso_options_copy(&options, sizeof options, given, size);
     iso_status status = iso_agree(ctx, compile_begin(&c));
+    model->evaluation_only = status == ISO_OK ? evaluation_only : model->evaluation_only;
     if (status == ISO_OK)
         status = compile(&c, ctx, &options);
     if (status == ISO_OK)
@@ -233,6 +239,17 @@ iso_status iso_compile_with(iso_model *model, const iso_compile_options *given, 
         undo(&c);
     iso_status committed = iso_graph_commit(model->graph);
     return status == ISO_OK ? iso_agree(ctx, committed) : status;
+}
+
+iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size)
+{
+    ISO_NEED(model);
+    return compile_for(model, false, options, size);
+}
+
+iso_status iso_compile_evaluation(iso_model *model, const iso_compile_options *options, size_t size)
+{
+    return compile_for(model, true, options, size);
 }
 
 iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *given, size_t size,

@@ -30,6 +30,7 @@ struct iso_model {
     bool compiled;
     iso_savepoint *point;    /* in the graph, before what compiling added; NULL: none */
     bool trains;             /* the loss depends on a trainable variable */
+    bool evaluation_only;    /* there is no training function (iso_compile_evaluation) */
     int busy;                /* the number of running iso_fit, iso_evaluate and iso_predict */
     iso_optimizer optimizer; /* rule: the name of its rule; no_decay is not kept */
     iso_output_options objective[ISO_MAX_MODEL_OUTPUTS];
@@ -64,7 +65,8 @@ void iso_totals_read(const iso_totals *totals, const iso_model *model, double *v
 iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use);
 /* The same for the inputs only; the model need not be compiled. */
 iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use);
-/* ISO_INVALID if the loss of a compiled model depends on no trainable variable. Local. */
+/* ISO_INVALID if the loss of a compiled model depends on no trainable variable, or if it has no training function.
+ * Local. */
 iso_status iso_model_check_trains(const iso_model *model);
 
 /* Builds what iso_compile needs, with the outputs' own options filled in: targets and weights become inputs

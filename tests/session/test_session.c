@@ -162,6 +162,14 @@ START_TEST(ranks_agree_on_the_first_failure)
                   ISO_FAILED); /* all say the same by now: no further rank in front */
         ck_assert_str_eq(iso_error_message(), message);
     }
+    /* the rank is named already: an agreement of some ranks, whose error one of them has kept */
+    for (int i = 0; i < 2; i++) {
+        const char *text = i ? "no data: rank 12: disk 12 is full" : "rank 12: disk 12 is full";
+        ck_assert(iso_agree(ctx, rank == 0 ? iso_error(ISO_IO, "%s", text) : ISO_OK) == ISO_IO);
+        ck_assert_str_eq(iso_error_message(), text);
+    }
+    ck_assert(iso_agree(ctx, rank == 0 ? iso_error(ISO_IO, "rank 1 has no disk") : ISO_OK) == ISO_IO);
+    ck_assert_str_eq(iso_error_message(), ranks > 1 ? "rank 0: rank 1 has no disk" : "rank 1 has no disk");
     /* one status, other words */
     ck_assert(iso_agree(ctx, iso_error(ISO_IO, "disk %d is full", rank)) == ISO_IO);
     ck_assert_str_eq(iso_error_message(), ranks > 1 ? "rank 0: disk 0 is full" : "disk 0 is full");
@@ -477,6 +485,10 @@ static iso_status end_as(const char *ending)
         return iso_error(ISO_DIVERGED, "loss is NaN");
     if (!strcmp(ending, "unlike"))
         return iso_error(ISO_FAILED, "part %d", iso_rank(ctx) / 2);
+    if (!strcmp(ending, "again")) { /* rank 1 records its error again */
+        iso_status status = iso_agree(ctx, second ? iso_error(ISO_IO, "no disk") : ISO_OK);
+        return second ? iso_error(ISO_IO, "no disk") : status;
+    }
     if (!strcmp(ending, "late") && second)
         sleep(6); /* longer than a failing rank would wait */
     return ISO_OK;
