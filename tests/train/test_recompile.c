@@ -8,6 +8,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/isogrid.h"
 #include "runtime/isogrid_extend.h"
+#include "runtime/train/compile.h"
 #include "tests/support/folder.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
@@ -449,6 +450,31 @@ START_TEST(a_frozen_model_is_evaluated)
 }
 END_TEST
 
+/* Compiled for evaluation only, again for training, and with an error in between, which changes nothing. */
+START_TEST(compiled_for_evaluation_only)
+{
+    double before, loss;
+    iso_dataset *data;
+    iso_model *model = begin_frozen(&data);
+    iso_compile_options options = {.optimizer = iso_sgd(0.01), .loss = ISO_LOSS_MSE}, other = options;
+    other.loss = (iso_loss)99;
+    check_ok(iso_evaluate(model, data, .loss = &before, .verbose = ISO_ZERO));
+    ck_assert(iso_compile_evaluation(model, &other, sizeof other) == ISO_INVALID);
+    fit_more(model, data);
+    check_ok(iso_evaluate(model, data, .loss = &before, .verbose = ISO_ZERO));
+    for (int i = 0; i < 2; i++) {
+        check_ok(iso_compile_evaluation(model, &options, sizeof options));
+        ck_assert_ptr_null(iso_model_training_function(model));
+        check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+        ck_assert(loss == before);
+        check_refused(iso_fit(model, data, .verbose = ISO_ZERO), "compiled for evaluation only");
+    }
+    check_ok(compile_with(model, iso_adam(0.01), ISO_LOSS_MSE));
+    fit_more(model, data);
+    end(model, data);
+}
+END_TEST
+
 /* x: [ROWS, 2]. Normalising the row (m - d, m + d) gives (-d, d) / sqrt(d * d + epsilon). */
 START_TEST(a_model_without_weights_is_evaluated)
 {
@@ -619,13 +645,13 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     file = oracle_open("recompile.h5");
     if (status == ISO_OK)
-        failed = RUN_TESTS("recompile", 120, trains_on_as_keras, placements_give_the_same_bits,
-                           a_failed_compile_leaves_the_model_as_it_was,
-                           a_failed_first_compile_may_be_followed_by_another,
-                           another_distribution_after_a_failed_first_compile,
-                           a_checkpoint_behind_it_is_gone_on_from, a_frozen_model_is_evaluated,
-                           a_model_without_weights_is_evaluated, not_in_a_callback, functions_made_before,
-                           places_are_used_again, weights_of_a_loss_function, values_and_layers_by_name);
+        failed = RUN_TESTS(
+            "recompile", 120, trains_on_as_keras, placements_give_the_same_bits,
+            a_failed_compile_leaves_the_model_as_it_was, a_failed_first_compile_may_be_followed_by_another,
+            another_distribution_after_a_failed_first_compile, a_checkpoint_behind_it_is_gone_on_from,
+            a_frozen_model_is_evaluated, compiled_for_evaluation_only, a_model_without_weights_is_evaluated,
+            not_in_a_callback, functions_made_before, places_are_used_again, weights_of_a_loss_function,
+            values_and_layers_by_name);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
