@@ -99,11 +99,11 @@ static void pack_rows(int64_t n, int64_t k, const float *x, int64_t step, uint16
 /* The same of x whose columns stand `step` apart: pairs of its columns, transposed as if they were floats. */
 static void pack_columns(int64_t n, int64_t k, const float *x, int64_t step, uint16_t *tile, uint16_t *rests)
 {
-    _Alignas(64) uint16_t turned[2][TILE];
+    _Alignas(64) uint16_t transposed[2][TILE];
     uint16_t *const to[] = {tile, rests};
-    pack_pairs(k, n, x, step, turned[0], turned[1]);
+    pack_pairs(k, n, x, step, transposed[0], transposed[1]);
     for (int i = 0; i < 2; i++)
-        transpose_f32_avx512(SIDE, SIDE, (const float *)(const void *)turned[i], SIDE, (float *)(void *)to[i],
+        transpose_f32_avx512(SIDE, SIDE, (const float *)(const void *)transposed[i], SIDE, (float *)(void *)to[i],
                              SIDE);
 }
 
