@@ -88,6 +88,17 @@ int dnnl_get_effective_cpu_isa(void)
                                 : REAL(dnnl_get_effective_cpu_isa)();
 }
 
+/* The beginning of oneDNN's struct: major, minor, patch. */
+const int *dnnl_version(void);
+const int *dnnl_version(void)
+{
+    static int other[3];
+    if (!*fault("DOCTOR_ONEDNN"))
+        return REAL(dnnl_version)();
+    other[0] = (int)strtol(fault("DOCTOR_ONEDNN"), NULL, 10);
+    return other;
+}
+
 /* ---- the host ---- */
 
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *want, struct addrinfo **found)
