@@ -43,8 +43,9 @@ $(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Kernels that are written once in vector types and compiled for each instruction set.
-$(BUILD)/%_avx512.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
-$(BUILD)/%_amx.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16
+AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl
+$(BUILD)/%_avx512.o: CFLAGS += $(AVX512) -mfma -mprefer-vector-width=512
+$(BUILD)/%_amx.o: CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 
 # The compiler and its flags: objects that others have made are made again.

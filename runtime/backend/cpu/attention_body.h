@@ -11,6 +11,10 @@
 #include "runtime/backend/attention.h"
 #include "runtime/backend/cpu/cpu.h"
 
+#ifndef STORED_IS_NARROW
+#define STORED_IS_NARROW 0
+#endif
+
 enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_SCORES = 32768 /* elements of a block */ };
 
 /* Rows of an input, `step` elements apart. */
@@ -81,13 +85,12 @@ static size_t attention_lay_out(head *h, REAL *memory, bool gradient)
     h->scores = attention_take(memory, &used, scores);
     h->queries = attention_take(memory, &used, h->most_rows * a->k);
     h->result = attention_take(memory, &used, h->most_rows * wide);
-    const bool copies = sizeof(STORED) != sizeof(REAL);
-    h->query_copy = attention_take(memory, &used, copies ? h->most_rows * a->k : 0);
-    h->key_copy = attention_take(memory, &used, copies ? a->keys * a->k : 0);
-    h->value_copy = attention_take(memory, &used, copies ? a->keys * a->v : 0);
+    h->query_copy = attention_take(memory, &used, STORED_IS_NARROW ? h->most_rows * a->k : 0);
+    h->key_copy = attention_take(memory, &used, STORED_IS_NARROW ? a->keys * a->k : 0);
+    h->value_copy = attention_take(memory, &used, STORED_IS_NARROW ? a->keys * a->v : 0);
     if (!gradient)
         return used;
-    h->dy_copy = attention_take(memory, &used, copies ? h->most_rows * a->v : 0);
+    h->dy_copy = attention_take(memory, &used, STORED_IS_NARROW ? h->most_rows * a->v : 0);
     h->values = attention_take(memory, &used, a->v * a->keys);
     h->dropped = attention_take(memory, &used, scores);
     h->dscores = attention_take(memory, &used, scores);

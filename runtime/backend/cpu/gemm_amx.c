@@ -9,7 +9,7 @@
 
 #include "runtime/backend/cpu/functions.h"
 
-enum { SIDE = 16, DEPTH = 2 * SIDE, TILE = SIDE * DEPTH /* elements in bfloat16 */ };
+enum { SIDE = 16, DEPTH = 2 * SIDE, TILE = SIDE * DEPTH /* elements in bfloat16 */, ROW = 64 /* bytes */ };
 /* A block of a, [64, 256], and a panel of b, [256, 32], as tiles: they stay in the L2 cache. */
 enum { BLOCK_ROWS = 64, BLOCK_K = 256, PANEL = 2 * SIDE };
 
@@ -29,7 +29,7 @@ static void configure(void)
         uint8_t rows[16];
     } __attribute__((aligned(64))) tiles = {.palette = 1};
     for (int i = 0; i < 8; i++) {
-        tiles.row_bytes[i] = 64;
+        tiles.row_bytes[i] = ROW;
         tiles.rows[i] = SIDE;
     }
     order_memory();
@@ -103,8 +103,8 @@ static void pack_columns(int64_t n, int64_t k, const float *x, int64_t step, uin
     uint16_t *const to[] = {tile, rests};
     pack_pairs(k, n, x, step, transposed[0], transposed[1]);
     for (int i = 0; i < 2; i++)
-        transpose_f32_avx512(SIDE, SIDE, (const float *)(const void *)transposed[i], SIDE, (float *)(void *)to[i],
-                             SIDE);
+        transpose_f32_avx512(SIDE, SIDE, (const float *)(const void *)transposed[i], SIDE,
+                             (float *)(void *)to[i], SIDE);
 }
 
 typedef struct operands {
@@ -165,13 +165,13 @@ static void multiply(int64_t depth, const uint16_t *a, int64_t a_next, const uin
         _tile_zero(3);
     }
     for (int64_t i = 0; i < depth; i++, a += 2 * TILE, b += TILE) {
-        _tile_loadd(6, b, 64);
-        _tile_loadd(7, b + b_next, 64);
-        _tile_loadd(4, a + TILE, 64); /* the small numbers first */
-        _tile_loadd(5, a + TILE + a_next, 64);
+        _tile_loadd(6, b, ROW);
+        _tile_loadd(7, b + b_next, ROW);
+        _tile_loadd(4, a + TILE, ROW); /* the small numbers first */
+        _tile_loadd(5, a + TILE + a_next, ROW);
         multiply_tiles();
-        _tile_loadd(4, a, 64);
-        _tile_loadd(5, a + a_next, 64);
+        _tile_loadd(4, a, ROW);
+        _tile_loadd(5, a + a_next, ROW);
         multiply_tiles();
     }
     _tile_stored(0, c, bytes);
