@@ -5,7 +5,7 @@
  * that the batch touches are added.
  * Fuses the sum of a residual connection into the layer normalisation that reads it first, and the sum of the
  * gradients of what was normalised into the gradient of the normalisation.
- * Fuses the rounding of a float32 sum to bfloat16 into the op that computes it, where the slot has the whole sum. */
+ * Before all that, fuses casts (fuse_casts.c). */
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -13,15 +13,9 @@
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
 #include "runtime/graph/ops/network.h"
-#include "runtime/spmd/program.h"
+#include "runtime/spmd/fuse_impl.h"
 
-typedef struct fusion {
-    iso_program *program;
-    int *uses;       /* [values] */
-    int *first_read; /* [values + 1] index in `reader` at which a value's readers begin */
-    int *reader;     /* steps, in order; one that reads a value twice is listed twice */
-    bool *dead;      /* [steps] */
-} fusion;
+typedef iso_fusion fusion;
 
 enum { X, DY }; /* inputs of the gradients */
 
@@ -75,13 +69,17 @@ static void count_uses(fusion *f)
         f->uses[program->changes[i].value]++;
 }
 
-static bool one_layout(const fusion *f, int a, int b)
+bool iso_fusion_one_layout(const fusion *f, int a, int b)
 {
     return iso_layout_equal(&f->program->values[a].layout, &f->program->values[b].layout);
 }
 
-/* Replaces a step's op by a copy that has a copy of these attributes. */
-static iso_status replace(fusion *f, iso_program_step *step, const void *attrs, size_t size)
+static bool one_layout(const fusion *f, int a, int b)
+{
+    return iso_fusion_one_layout(f, a, b);
+}
+
+iso_status iso_fusion_replace(fusion *f, iso_program_step *step, const void *attrs, size_t size)
 {
     iso_program *program = f->program;
     void *own = iso_new(size);
@@ -98,6 +96,11 @@ static iso_status replace(fusion *f, iso_program_step *step, const void *attrs, 
     return ISO_OK;
 }
 
+static iso_status replace(fusion *f, iso_program_step *step, const void *attrs, size_t size)
+{
+    return iso_fusion_replace(f, step, attrs, size);
+}
+
 /* Replaces a step's op by a copy with the activation. */
 static iso_status activate(fusion *f, iso_program_step *step)
 {
@@ -106,7 +109,7 @@ static iso_status activate(fusion *f, iso_program_step *step)
     return replace(f, step, &attrs, sizeof attrs);
 }
 
-static void set_input(const fusion *f, iso_program_step *step, int k, int value)
+void iso_fusion_set_input(const fusion *f, iso_program_step *step, int k, int value)
 {
     step->input[k] = value;
     step->op->inputs[k] = f->program->values[value].tensor;
@@ -131,15 +134,15 @@ static iso_status take_activation(fusion *f, iso_program_step *step, const iso_p
         return status;
     iso_op *op = step->op;
     const iso_batch_norm_attrs *attrs = op->attrs;
-    set_input(f, step, DY, dy);
+    iso_fusion_set_input(f, step, DY, dy);
     int next = 3;
     if (attrs->has_gamma) {
         if (is(step, &iso_op_batch_norm_grad_sums))
-            set_input(f, step, op->n_inputs++, norm->input[next]);
+            iso_fusion_set_input(f, step, op->n_inputs++, norm->input[next]);
         next++;
     }
     if (attrs->has_beta)
-        set_input(f, step, op->n_inputs++, norm->input[next]);
+        iso_fusion_set_input(f, step, op->n_inputs++, norm->input[next]);
     return ISO_OK;
 }
 
@@ -230,9 +233,9 @@ static iso_status fuse_rows(fusion *f, iso_program_step *sum, int k)
     sum->op->type = &iso_op_embedding_grad_add;
     sum->op->n_inputs = 3;
     sum->replicas = gradient->replicas; /* it adds rows, not the table */
-    set_input(f, sum, 0, base);
-    set_input(f, sum, 1, gradient->input[0]);
-    set_input(f, sum, 2, gradient->input[1]);
+    iso_fusion_set_input(f, sum, 0, base);
+    iso_fusion_set_input(f, sum, 1, gradient->input[0]);
+    iso_fusion_set_input(f, sum, 2, gradient->input[1]);
     f->dead[rows] = true;
     return ISO_OK;
 }
@@ -269,7 +272,7 @@ static iso_status take_residual(fusion *f, iso_program_step *norm, int residual)
     attrs.residual = true;
     iso_status status = replace(f, norm, &attrs, sizeof attrs);
     if (status == ISO_OK)
-        set_input(f, norm, norm->op->n_inputs++, residual);
+        iso_fusion_set_input(f, norm, norm->op->n_inputs++, residual);
     return status;
 }
 
@@ -286,7 +289,7 @@ static iso_status fuse_residual(fusion *f, int number)
     iso_status status = take_residual(f, norm, add->input[0]);
     if (status != ISO_OK)
         return status;
-    set_input(f, norm, 0, add->input[1]);
+    iso_fusion_set_input(f, norm, 0, add->input[1]);
     norm->op->outputs[1] = program->values[sum].tensor;
     norm->op->n_outputs = 2;
     norm->output[1] = sum;
@@ -318,38 +321,6 @@ static iso_status fuse_slopes(fusion *f, int number)
     return ISO_OK;
 }
 
-/* ---- rounding ---- */
-
-/* Whether a value is the float32 sum of a bfloat16 op whose only output it is. */
-static bool is_wide_sum(const fusion *f, int value)
-{
-    int made = f->program->values[value].step;
-    const iso_program_step *step = made < 0 ? NULL : &f->program->steps[made];
-    return step && !f->dead[made] && step->op && step->op->widened == 1 && step->op->n_outputs == 1;
-}
-
-/* The op writes what the cast would: a sum of several slots has an exchange in between. */
-static iso_status fuse_cast(fusion *f, int number)
-{
-    iso_program *program = f->program;
-    const iso_program_step *cast = &program->steps[number];
-    int sum = cast->input[0], rounded = cast->output[0];
-    if (program->values[rounded].tensor->dtype != ISO_BF16 || f->uses[sum] != 1 || !is_wide_sum(f, sum) ||
-        !one_layout(f, sum, rounded))
-        return ISO_OK;
-    int made = program->values[sum].step;
-    iso_program_step *step = &program->steps[made];
-    iso_status status = replace(f, step, step->op->attrs, step->op->type->attr_size);
-    if (status != ISO_OK)
-        return status;
-    step->op->outputs[0] = program->values[rounded].tensor;
-    step->op->widened = 0;
-    step->output[0] = rounded;
-    program->values[rounded].step = made;
-    f->dead[number] = true;
-    return ISO_OK;
-}
-
 /* ---- all ---- */
 
 static iso_status fuse_sum(fusion *f, int number)
@@ -378,7 +349,18 @@ static void close_gaps(fusion *f)
     program->n_steps = kept;
 }
 
-iso_status iso_program_fuse(iso_program *program, bool rounds)
+static iso_status fuse_step(fusion *f, int number)
+{
+    const iso_program_step *step = &f->program->steps[number];
+    if (is(step, &iso_op_relu))
+        return fuse_relu(f, number);
+    if (is(step, &iso_op_layer_norm))
+        return fuse_residual(f, number);
+    return is(step, &iso_op_add) ? fuse_sum(f, number) : ISO_OK;
+}
+
+/* One pass over the steps; what it fuses is not seen by itself. */
+static iso_status fuse_all(iso_program *program, const iso_fusion_casts *casts)
 {
     iso_status status = ISO_OK;
     fusion f = {.program = program,
@@ -391,14 +373,7 @@ iso_status iso_program_fuse(iso_program *program, bool rounds)
     ISO_TRY(list_readers(&f));
     count_uses(&f);
     for (int i = 0; i < program->n_steps; i++)
-        if (is(&program->steps[i], &iso_op_relu))
-            ISO_TRY(fuse_relu(&f, i));
-        else if (is(&program->steps[i], &iso_op_layer_norm))
-            ISO_TRY(fuse_residual(&f, i));
-        else if (is(&program->steps[i], &iso_op_add))
-            ISO_TRY(fuse_sum(&f, i));
-        else if (rounds && is(&program->steps[i], &iso_op_cast))
-            ISO_TRY(fuse_cast(&f, i));
+        ISO_TRY(casts ? iso_fusion_cast(&f, i, casts) : fuse_step(&f, i));
     close_gaps(&f);
 done:
     iso_free(f.uses);
@@ -406,6 +381,12 @@ done:
     iso_free(f.reader);
     iso_free(f.dead);
     return status;
+}
+
+iso_status iso_program_fuse(iso_program *program, const iso_fusion_casts *casts)
+{
+    iso_status status = casts->rounds || casts->normalizes ? fuse_all(program, casts) : ISO_OK;
+    return status == ISO_OK ? fuse_all(program, NULL) : status;
 }
 
 void iso_program_free_fused(iso_program *program)

@@ -369,7 +369,7 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
     ISO_TRY(iso_graph_error(graph));
     ISO_TRY(partition_set_up(&p, program, request));
     ISO_TRY(partition(&p, request, update));
-    ISO_TRY(iso_program_fuse(program, request->rounds));
+    ISO_TRY(iso_program_fuse(program, &request->casts));
     if (program->noted.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the layouts of a program"));
     *out = program;

@@ -62,10 +62,16 @@ typedef struct iso_program {
     iso_op **fused; /* ops by which fuse.c replaced ops of the graph */
 } iso_program;
 
+/* The casts between float32 and bfloat16 that kernels of the backend do themselves (iso_backend). */
+typedef struct iso_fusion_casts {
+    bool rounds;     /* of a sum that no other slot adds to */
+    bool normalizes; /* before and after layer normalisations and their gradients */
+} iso_fusion_casts;
+
 typedef struct iso_program_request {
     bool training;
     bool keeps_all; /* nothing is computed again for the backward pass: for comparing plans */
-    bool rounds;    /* kernels round complete sums to bfloat16 (iso_backend.rounds) */
+    iso_fusion_casts casts;
     bool parts; /* outputs stay sharded instead of whole on every slot, without partial sums and overlaps */
     int n_inputs, n_outputs, n_updates;
     iso_tensor *const *inputs;
@@ -100,9 +106,9 @@ void iso_program_list(const iso_program *program, iso_text *lines);
 /* ---- fusing steps (fuse.c) ----
  * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels, and adds the gradient of
  * an embedding to another one by the rows that it touches. Layer normalisations and their gradients also compute
- * the sums of residual connections. rounds: a sum that no other slot adds to is rounded to bfloat16 by the kernel
- * that computes it. The result depends only on the program. */
-iso_status iso_program_fuse(iso_program *program, bool rounds);
+ * the sums of residual connections. Kernels do the casts that the backend wants. The result depends only on the
+ * program. */
+iso_status iso_program_fuse(iso_program *program, const iso_fusion_casts *casts);
 void iso_program_free_fused(iso_program *program);
 
 /* ---- resolving a function's mode (resolve_mode.c) ---- */

@@ -2,7 +2,7 @@
 #ifndef ISO_TESTS_BACKEND_OTHER_TYPES_H
 #define ISO_TESTS_BACKEND_OTHER_TYPES_H
 
-#include "tests/backend/cases_more.h"
+#include "tests/backend/harness.h"
 
 /* The same with another type in place of float32. */
 static inline bool in_type(const trial *t, iso_dtype dtype, trial *other)

@@ -6,6 +6,7 @@
 
 #include "runtime/backend/cuda/kernels.h"
 #include "tests/backend/faults.h"
+#include "tests/backend/cases_more.h"
 #include "tests/backend/other_types.h"
 #include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"

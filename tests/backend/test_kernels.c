@@ -1,8 +1,9 @@
-/* Every fast kernel of the CPU backend against the plain one, over many shapes, for each instruction set of
- * this machine. Ranks: 1 */
+/* Every fast kernel of the CPU backend against the plain one, over many shapes, in float32 and in bfloat16, for each
+ * instruction set of this machine. Ranks: 1 */
 #include <malloc.h>
 
 #include "tests/backend/cases.h"
+#include "tests/backend/other_types.h"
 #include "tests/support/run_tests.h"
 
 /* Kernels that need instructions for bfloat16, and oneDNN or AMX. */
@@ -10,6 +11,8 @@ static bool is_out_of_reach(const iso_kernel *kernel)
 {
     if (strcmp(kernel->name, "blocks, AMX") == 0)
         return iso_cpu_isa() < ISO_ISA_AMX;
+    if (strcmp(kernel->name, "vector in bfloat16") == 0) /* test_layer_norm_bf16 */
+        return true;
     return strcmp(kernel->name, "dnnl_matmul") == 0 &&
            (!ISO_WITH_DNNL || iso_cpu_isa() < ISO_ISA_AVX512_BF16);
 }
@@ -30,6 +33,9 @@ static void check_all_kernels(void)
             if (!make(&t, index))
                 break;
             check_trial(&t, kernels, used);
+            if (strncmp(t.op, "layer_norm", strlen("layer_norm")) != 0) /* test_layer_norm_bf16 */
+                check_type(&t, ISO_BF16, iso_backend_cpu());
+            check_wide_sums(&t, iso_backend_cpu());
         }
     }
     const char *other_library =

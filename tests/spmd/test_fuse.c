@@ -1,5 +1,5 @@
 /* ReLUs that the normalisation in front of them does, and those that it must not; gradients of embeddings that are
- * added to others by rows; sums that layer normalisations compute; sums that kernels round to bfloat16.
+ * added to others by rows; sums that layer normalisations compute; casts that kernels do.
  * Ranks: 1 */
 #include <check.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct fixture {
     iso_distribution *distribution;
     iso_program *program;
     iso_tensor *image;
-    bool rounds;
+    iso_fusion_casts casts;
 } fixture;
 
 static void begin(fixture *f)
@@ -45,7 +45,7 @@ static void make_program(fixture *f, iso_tensor *loss, iso_tensor *also, bool tr
     iso_update *update = training ? iso_minimize(loss, optimizer) : NULL;
     iso_tensor *outputs[] = {loss, also};
     iso_program_request request = {.training = training,
-                                   .rounds = f->rounds,
+                                   .casts = f->casts,
                                    .n_inputs = 1,
                                    .inputs = &f->image,
                                    .n_outputs = also ? 2 : 1,
@@ -253,7 +253,7 @@ START_TEST(kernels_round_whole_sums)
     for (int rounds = 0; rounds < 2; rounds++) {
         fixture f;
         begin(&f);
-        f.rounds = rounds;
+        f.casts.rounds = rounds;
         iso_graph_set_precision(f.graph, ISO_BF16);
         iso_tensor *x = iso_conv2d(image(&f), 2, 3, .no_bias = true);
         make_program(&f, iso_mean(iso_dense(iso_flatten(x), 2, .no_bias = true)), NULL, true);
@@ -288,7 +288,7 @@ START_TEST(other_sums_are_rounded_later)
     fixture f;
     iso_layout_map *map = NULL;
     begin(&f);
-    f.rounds = true;
+    f.casts.rounds = true;
     iso_graph_set_precision(f.graph, ISO_BF16);
     f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
     iso_tensor *x = iso_dense(f.image, 4, .no_bias = true),
@@ -308,6 +308,77 @@ START_TEST(other_sums_are_rounded_later)
 }
 END_TEST
 
+/* Casts of more than one dimension. */
+static int count_casts(const fixture *f)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->n_steps; i++) {
+        const iso_op *op = f->program->steps[i].op;
+        count += op && strcmp(op->type->name, "cast") == 0 && op->outputs[0]->shape.rank > 1;
+    }
+    return count;
+}
+
+static iso_dtype type_of(const fixture *f, int value)
+{
+    return f->program->values[value].tensor->dtype;
+}
+
+/* x + f(norm(x)), normalised, in mixed_bfloat16: the normalisations and their gradients read and write bfloat16, add
+ * the residuals in it, and leave gamma and beta in float32. */
+START_TEST(normalisations_do_casts)
+{
+    for (int normalizes = 0; normalizes < 2; normalizes++) {
+        fixture f;
+        begin(&f);
+        f.casts = (iso_fusion_casts){.rounds = true, .normalizes = normalizes};
+        iso_graph_set_precision(f.graph, ISO_BF16);
+        f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
+        iso_tensor *x = iso_dense(f.image, 4, .no_bias = true);
+        iso_tensor *y = iso_add(x, iso_dense(iso_layer_norm(x), 4, .no_bias = true));
+        make_program(&f, iso_mean(iso_dense(iso_layer_norm(y), 2, .no_bias = true)), NULL, true);
+        ck_assert_int_eq(count_residual(&f, "layer_norm"), normalizes);
+        ck_assert_int_eq(count_residual(&f, "layer_norm_grad"), normalizes);
+        int narrow = 0;
+        for (int i = 0; i < f.program->n_steps; i++) {
+            const iso_program_step *step = &f.program->steps[i];
+            if (!step->op || strncmp(step->op->type->name, "layer_norm", 10) != 0)
+                continue;
+            ck_assert_int_eq(type_of(&f, step->input[0]), normalizes ? ISO_BF16 : ISO_F32);
+            bool sums = strcmp(step->op->type->name, "layer_norm_grad_sums") == 0;
+            ck_assert_int_eq(type_of(&f, step->output[0]), normalizes && !sums ? ISO_BF16 : ISO_F32);
+            for (int k = 0; k < step->op->n_inputs; k++)
+                ck_assert_int_eq(step->op->inputs[k]->dtype, type_of(&f, step->input[k]));
+            narrow++;
+        }
+        ck_assert_int_eq(narrow, 6);
+        /* the input, and three kernels; without: two more for each normalisation, one for each gradient */
+        ck_assert_int_eq(count_casts(&f), normalizes ? 4 : 10);
+        check_order(&f);
+        end(&f);
+    }
+}
+END_TEST
+
+/* What is normalised in float32 stays so, also if the gradient comes in bfloat16. */
+START_TEST(float32_is_normalised_in_float32)
+{
+    fixture f;
+    begin(&f);
+    f.casts = (iso_fusion_casts){.rounds = true, .normalizes = true};
+    f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
+    iso_tensor *y = iso_layer_norm(iso_dense(f.image, 4, .no_bias = true));
+    make_program(&f, iso_mean(iso_cast(iso_square(iso_cast(y, ISO_BF16)), ISO_F32)), NULL, true);
+    for (int i = 0; i < f.program->n_steps; i++) {
+        const iso_program_step *step = &f.program->steps[i];
+        for (int k = 0; step->op && strncmp(step->op->type->name, "layer_norm", 10) == 0 && k < 2; k++)
+            ck_assert_int_eq(type_of(&f, step->input[k]), ISO_F32);
+    }
+    check_order(&f);
+    end(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fuse");
@@ -323,6 +394,8 @@ int main(void)
     tcase_add_test(tests, sums_that_are_read_before_stay);
     tcase_add_test(tests, kernels_round_whole_sums);
     tcase_add_loop_test(tests, other_sums_are_rounded_later, 0, 2);
+    tcase_add_test(tests, normalisations_do_casts);
+    tcase_add_test(tests, float32_is_normalised_in_float32);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

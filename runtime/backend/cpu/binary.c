@@ -1,4 +1,4 @@
-/* Kernels of ops with two operands, in float32, with broadcasting. */
+/* Kernels of ops with two operands, in float32 or bfloat16, with broadcasting. */
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"
@@ -58,43 +58,54 @@ static int64_t repeats_of(const loops *l)
 static size_t binary_scratch(const iso_kernel_call *call)
 {
     loops l = loops_of(call);
-    return l.rank > 0 ? (size_t)(repeats_of(&l) * l.extent[0]) * sizeof(float) + 64 : 0;
+    return l.rank > 0 ? (size_t)(repeats_of(&l) * l.extent[0]) * iso_dtype_size(call->out[0].dtype) + 64 : 0;
+}
+
+static void run_loop(iso_dtype dtype, iso_cpu_binary kind, int64_t n, const void *a, int64_t a_step,
+                     const void *b, int64_t b_step, void *y)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    if (dtype == ISO_BF16)
+        f->binary_bf16(kind, n, a, (int)a_step, b, (int)b_step, y);
+    else
+        f->binary_f32(kind, n, a, (int)a_step, b, (int)b_step, y);
 }
 
 static void run_repeated(const iso_kernel_call *call, iso_cpu_binary kind, const loops *l, int64_t repeats)
 {
-    bool repeated_a = l->a[1] == 0;
-    const float *row = call->in[repeated_a ? 0 : 1].data;
-    float *rows = call->scratch;
+    const bool repeated_a = l->a[1] == 0;
+    const iso_dtype dtype = call->out[0].dtype;
+    const int64_t row = l->extent[0] * (int64_t)iso_dtype_size(dtype);
+    const char *other = call->in[repeated_a ? 1 : 0].data;
+    char *rows = call->scratch, *out = call->out[0].data;
     for (int64_t i = 0; i < repeats; i++)
-        memcpy(rows + i * l->extent[0], row, (size_t)l->extent[0] * sizeof *rows);
-    const float *other = call->in[repeated_a ? 1 : 0].data;
-    float *out = call->out[0].data;
+        memcpy(rows + i * row, call->in[repeated_a ? 0 : 1].data, (size_t)row);
     for (int64_t i = 0; i < l->extent[1]; i += repeats) {
         int64_t left = l->extent[1] - i, n = (left < repeats ? left : repeats) * l->extent[0];
-        const float *x = other + i * l->extent[0];
-        iso_cpu_functions()->binary_f32(kind, n, repeated_a ? rows : x, 1, repeated_a ? x : rows, 1,
-                                        out + i * l->extent[0]);
+        const char *x = other + i * row;
+        run_loop(dtype, kind, n, repeated_a ? rows : x, 1, repeated_a ? x : rows, 1, out + i * row);
     }
 }
 
 /* The general case: the innermost loop for each index of the outer ones. */
 static void run_rows(const iso_kernel_call *call, iso_cpu_binary kind, const loops *l)
 {
-    const float *a = call->in[0].data, *b = call->in[1].data;
-    float *out = call->out[0].data, *end = out + iso_array_count(&call->out[0]);
+    const iso_dtype dtype = call->out[0].dtype;
+    const int64_t size = (int64_t)iso_dtype_size(dtype);
+    const char *a = call->in[0].data, *b = call->in[1].data;
+    char *out = call->out[0].data, *end = out + iso_array_bytes(&call->out[0]);
     int64_t index[ISO_MAX_RANK] = {0};
     while (out < end) {
-        iso_cpu_functions()->binary_f32(kind, l->extent[0], a, (int)l->a[0], b, (int)l->b[0], out);
-        out += l->extent[0];
+        run_loop(dtype, kind, l->extent[0], a, l->a[0], b, l->b[0], out);
+        out += l->extent[0] * size;
         for (int i = 1; i < l->rank; i++) {
-            a += l->a[i];
-            b += l->b[i];
+            a += l->a[i] * size;
+            b += l->b[i] * size;
             if (++index[i] < l->extent[i])
                 break;
             index[i] = 0;
-            a -= l->a[i] * l->extent[i];
-            b -= l->b[i] * l->extent[i];
+            a -= l->a[i] * l->extent[i] * size;
+            b -= l->b[i] * l->extent[i] * size;
         }
     }
 }
@@ -111,11 +122,6 @@ static void binary_run(const iso_kernel_call *call, iso_cpu_binary kind)
         run_rows(call, kind, &l);
 }
 
-static bool binary_fits(const iso_kernel_call *call)
-{
-    return iso_cpu_has_type(call, ISO_F32);
-}
-
 #define BINARY(NAME, KIND)                                                                                   \
     static void run_##NAME(const iso_kernel_call *call)                                                      \
     {                                                                                                        \
@@ -123,7 +129,7 @@ static bool binary_fits(const iso_kernel_call *call)
     }                                                                                                        \
     const iso_kernel iso_cpu_##NAME = {.op = #NAME,                                                          \
                                        .name = "vector",                                                     \
-                                       .fits = binary_fits,                                                  \
+                                       .fits = iso_cpu_is_f32_or_bf16,                                       \
                                        .scratch = binary_scratch,                                            \
                                        .run = run_##NAME,                                                    \
                                        .in_place = true};

@@ -42,6 +42,11 @@ bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype)
     return true;
 }
 
+bool iso_cpu_is_f32_or_bf16(const iso_kernel_call *call)
+{
+    return iso_cpu_has_type(call, ISO_F32) || iso_cpu_has_type(call, ISO_BF16);
+}
+
 static const iso_kernel *cpu_find(const char *op, const iso_kernel_call *call)
 {
     const iso_kernel *narrow = iso_narrow_has(call) ? iso_narrow_own(op, call) : NULL;
@@ -141,6 +146,8 @@ const iso_backend *iso_backend_cpu(void)
         .limit = cpu_limit,
         .kernels = cpu_kernels,
         ISO_HOST_BACKEND,
+        .rounds = true,
+        .normalizes = true,
         .find = cpu_find,
         .sum = cpu_sum,
         .maximum = cpu_maximum,

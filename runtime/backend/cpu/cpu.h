@@ -11,5 +11,7 @@ const iso_kernel *const *iso_cpu_kernels(void);
 int64_t iso_cpu_product(const iso_array *array, int from, int to);
 /* Whether all inputs and outputs have this type. */
 bool iso_cpu_has_type(const iso_kernel_call *call, iso_dtype dtype);
+/* Whether they all have one type, float32 or bfloat16. */
+bool iso_cpu_is_f32_or_bf16(const iso_kernel_call *call);
 
 #endif

@@ -1,50 +1,69 @@
-/* Kernels of elementwise ops, in float32. */
+/* Kernels of elementwise ops, in float32 and bfloat16. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 
-static bool unary_fits(const iso_kernel_call *call)
-{
-    return call->in[0].dtype == ISO_F32;
-}
-
 static void run_unary(const iso_kernel_call *call)
 {
+    const iso_cpu_functions_table *f = iso_cpu_functions();
     const iso_unary_attrs *attrs = call->attrs;
-    iso_cpu_functions()->unary_f32(attrs->kind, (float)attrs->alpha, iso_array_count(&call->in[0]),
-                                   call->in[0].data, call->out[0].data);
+    int64_t n = iso_array_count(&call->in[0]);
+    float alpha = (float)attrs->alpha;
+    const void *x = call->in[0].data;
+    void *y = call->out[0].data;
+    if (call->out[0].dtype == ISO_BF16)
+        f->unary_bf16(attrs->kind, alpha, n, x, y);
+    else
+        f->unary_f32(attrs->kind, alpha, n, x, y);
 }
 
 static void run_unary_gradient(const iso_kernel_call *call)
 {
+    const iso_cpu_functions_table *f = iso_cpu_functions();
     const iso_unary_attrs *attrs = call->attrs;
-    iso_cpu_functions()->unary_gradient_f32(attrs->kind, (float)attrs->alpha, iso_array_count(&call->in[0]),
-                                            call->in[0].data, call->in[1].data, call->out[0].data);
+    int64_t n = iso_array_count(&call->in[0]);
+    float alpha = (float)attrs->alpha;
+    const void *s = call->in[0].data, *dy = call->in[1].data;
+    void *dx = call->out[0].data;
+    if (call->out[0].dtype == ISO_BF16)
+        f->unary_gradient_bf16(attrs->kind, alpha, n, s, dy, dx);
+    else
+        f->unary_gradient_f32(attrs->kind, alpha, n, s, dy, dx);
 }
 
 #define UNARY(NAME, KIND, GRADIENT, LINEAR)                                                                  \
     const iso_kernel iso_cpu_##NAME = {                                                                      \
-        .op = #NAME, .name = "vector", .fits = unary_fits, .run = run_unary, .in_place = true};
+        .op = #NAME, .name = "vector", .fits = iso_cpu_is_f32_or_bf16, .run = run_unary, .in_place = true};
 #include "runtime/graph/ops/unary.h"
 
 const iso_kernel iso_cpu_unary_gradient = {.op = "unary_gradient",
                                            .name = "vector",
-                                           .fits = unary_fits,
+                                           .fits = iso_cpu_is_f32_or_bf16,
                                            .run = run_unary_gradient,
                                            .in_place = true};
+
+static void elementwise_run_affine(const iso_kernel_call *call)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    const iso_affine_attrs *attrs = call->attrs;
+    int64_t n = iso_array_count(&call->in[0]);
+    float scale = (float)attrs->scale, shift = (float)attrs->shift;
+    const void *x = call->in[0].data;
+    void *y = call->out[0].data;
+    if (call->out[0].dtype == ISO_BF16)
+        f->affine_bf16(n, scale, shift, x, y);
+    else
+        f->affine_f32(n, scale, shift, x, y);
+}
+const iso_kernel iso_cpu_affine = {.op = "affine",
+                                   .name = "vector",
+                                   .fits = iso_cpu_is_f32_or_bf16,
+                                   .run = elementwise_run_affine,
+                                   .in_place = true};
 
 static bool single_fits(const iso_kernel_call *call)
 {
     return iso_cpu_has_type(call, ISO_F32);
 }
-
-static void elementwise_run_affine(const iso_kernel_call *call)
-{
-    const iso_affine_attrs *attrs = call->attrs;
-    iso_cpu_functions()->affine_f32(iso_array_count(&call->in[0]), (float)attrs->scale, (float)attrs->shift,
-                                    call->in[0].data, call->out[0].data);
-}
-const iso_kernel iso_cpu_affine = {
-    .op = "affine", .name = "vector", .fits = single_fits, .run = elementwise_run_affine, .in_place = true};
 
 static void elementwise_run_scale_by_count(const iso_kernel_call *call)
 {

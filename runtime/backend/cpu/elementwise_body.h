@@ -1,21 +1,7 @@
 /* Elementwise ops; see functions.h. */
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/math.h"
-
-/* y[i] = EXPRESSION of v = x[i]: whole vectors, then a partial one. */
-#define MAP(EXPRESSION)                                                                                      \
-    do {                                                                                                     \
-        int64_t i = 0;                                                                                       \
-        for (; i + VL <= n; i += VL) {                                                                       \
-            vf v = vf_load(x + i);                                                                           \
-            vf_store(y + i, EXPRESSION);                                                                     \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            vf v = vf_load_n(x + i, n - i);                                                                  \
-            vf_store_n(y + i, EXPRESSION, n - i);                                                            \
-        }                                                                                                    \
-        return;                                                                                              \
-    } while (0)
+#include "runtime/backend/cpu/vector_bf16.h"
 
 /* 0.5 x (1 + tanh(u)) = x sigmoid(2 u), where nothing cancels; u = sqrt(2 / pi) (x + 0.044715 x^3) */
 INLINE vf gelu_inner(vf x)
@@ -36,61 +22,6 @@ INLINE vf sign_of(vf v)
     vf sign = vf_select(vf_gt(v, zero), one, vf_select(vf_gt(zero, v), -one, zero));
     return vf_select(vf_unordered(v, v), v, sign);
 }
-
-void ISO_SIMD(unary_f32)(iso_unary_kind kind, float alpha, int64_t n, const float *x, float *y)
-{
-    const vf zero = vf_zero();
-    switch (kind) {
-    case ISO_UNARY_NEGATE:
-        MAP(-v);
-    case ISO_UNARY_ABS:
-        MAP(vf_abs(v));
-    case ISO_UNARY_SIGN:
-        MAP(sign_of(v));
-    case ISO_UNARY_EXP:
-        MAP(vf_exp(v));
-    case ISO_UNARY_LOG:
-        MAP(vf_log(v));
-    case ISO_UNARY_SQRT:
-        MAP(vf_sqrt(v));
-    case ISO_UNARY_RSQRT:
-        MAP(1.0f / vf_sqrt(v));
-    case ISO_UNARY_SQUARE:
-        MAP(v * v);
-    case ISO_UNARY_RELU:
-        MAP(vf_max(zero, v)); /* a NaN stays */
-    case ISO_UNARY_LEAKY_RELU:
-        MAP(vf_select(vf_gt(zero, v), v * alpha, v));
-    case ISO_UNARY_ELU:
-        MAP(vf_select(vf_gt(v, zero), v, alpha * vf_expm1_negative(vf_min(zero, v))));
-    case ISO_UNARY_SIGMOID:
-        MAP(vf_sigmoid(v));
-    case ISO_UNARY_TANH:
-        MAP(vf_tanh(v));
-    case ISO_UNARY_GELU_APPROXIMATE:
-        MAP(v * vf_sigmoid(2 * gelu_inner(v)));
-    case ISO_UNARY_SILU:
-        MAP(v * vf_sigmoid(v));
-    case ISO_UNARY_SOFTPLUS:
-        MAP(vf_max(zero, v) + vf_log1p(vf_exp(-vf_abs(v))));
-    case ISO_UNARY_GELU:
-        MAP(gelu(v));
-    }
-}
-
-#define MAP_GRADIENT(EXPRESSION)                                                                             \
-    do {                                                                                                     \
-        int64_t i = 0;                                                                                       \
-        for (; i + VL <= n; i += VL) {                                                                       \
-            vf v = vf_load(s + i), d = vf_load(dy + i);                                                      \
-            vf_store(dx + i, EXPRESSION);                                                                    \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            vf v = vf_load_n(s + i, n - i), d = vf_load_n(dy + i, n - i);                                    \
-            vf_store_n(dx + i, EXPRESSION, n - i);                                                           \
-        }                                                                                                    \
-        return;                                                                                              \
-    } while (0)
 
 INLINE vf silu_slope(vf x)
 {
@@ -116,128 +47,40 @@ INLINE vf gelu_tanh_slope(vf x)
     return s * vf_fma(2.0f * x * rest, inner, vf_set(1));
 }
 
-void ISO_SIMD(unary_gradient_f32)(iso_unary_kind kind, float alpha, int64_t n, const float *s,
-                                  const float *dy, float *dx)
-{
-    const vf zero = vf_zero();
-    switch (kind) {
-    case ISO_UNARY_NEGATE:
-        MAP_GRADIENT(((void)v, -d));
-    case ISO_UNARY_ABS:
-        MAP_GRADIENT(d * sign_of(v));
-    case ISO_UNARY_SIGN:
-        MAP_GRADIENT(0.0f * v * d);
-    case ISO_UNARY_EXP:
-        MAP_GRADIENT(d * v);
-    case ISO_UNARY_LOG:
-        MAP_GRADIENT(d / v);
-    case ISO_UNARY_SQRT:
-        MAP_GRADIENT(0.5f * d / v);
-    case ISO_UNARY_RSQRT:
-        MAP_GRADIENT(-0.5f * d * v * v * v);
-    case ISO_UNARY_SQUARE:
-        MAP_GRADIENT(2.0f * d * v);
-    case ISO_UNARY_RELU:
-        MAP_GRADIENT(vf_select(vf_gt(v, zero), d, zero));
-    case ISO_UNARY_LEAKY_RELU:
-        MAP_GRADIENT(vf_select(vf_gt(zero, v), d * alpha, d)); /* 1 at 0 */
-    case ISO_UNARY_ELU:
-        MAP_GRADIENT(vf_select(vf_gt(v, zero), d, d * alpha * vf_exp(v)));
-    case ISO_UNARY_SIGMOID:
-        MAP_GRADIENT(d * v * (1.0f - v));
-    case ISO_UNARY_TANH:
-        MAP_GRADIENT(d * (1.0f - v * v));
-    case ISO_UNARY_GELU_APPROXIMATE:
-        MAP_GRADIENT(d * gelu_tanh_slope(v));
-    case ISO_UNARY_SILU:
-        MAP_GRADIENT(d * silu_slope(v));
-    case ISO_UNARY_SOFTPLUS:
-        MAP_GRADIENT(d * vf_sigmoid(v));
-    case ISO_UNARY_GELU:
-        MAP_GRADIENT(d * gelu_slope(v));
-    }
-}
+#define ELEMENT float
+#define LOAD vf_load
+#define STORE vf_store
+#define LOAD_N vf_load_n
+#define STORE_N vf_store_n
+#define FLOAT(x) (x)
+#define NAME(function) ISO_SIMD(function##_f32)
+#include "runtime/backend/cpu/elementwise_loops.h"
 
-void ISO_SIMD(affine_f32)(int64_t n, float scale, float shift, const float *x, float *y)
-{
-    MAP(v * scale + shift);
-}
+#define ELEMENT uint16_t
+#define LOAD vf_load_bf16
+#define STORE vf_store_bf16
+#define LOAD_N vf_load_bf16_n
+#define STORE_N vf_store_bf16_n
+#define FLOAT(x) iso_bf16_to_float(x)
+#define NAME(function) ISO_SIMD(function##_bf16)
+#include "runtime/backend/cpu/elementwise_loops.h"
 
-/* ---- bfloat16: the upper half of a float ---- */
-
-typedef uint16_t vh __attribute__((vector_size(2 * VL)));
-
-/* The nearest, ties to even; a NaN stays one. */
-INLINE vh vh_of_float(vf v)
-{
-    vu bits = (vu)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
-    vu is_nan = (vu)((bits & 0x7fffffff) > 0x7f800000);
-    return __builtin_convertvector((is_nan & nan) | (~is_nan & rounded), vh);
-}
-
-INLINE vf vh_to_float(vh v)
-{
-    return (vf)(__builtin_convertvector(v, vu) << 16);
-}
+/* ---- conversions ---- */
 
 void ISO_SIMD(bf16_of_f32)(int64_t n, const float *x, uint16_t *y)
 {
     int64_t i = 0;
-    for (vh half; i + VL <= n; i += VL) {
-        half = vh_of_float(vf_load(x + i));
-        memcpy(y + i, &half, sizeof half);
-    }
-    if (i < n) {
-        vh half = vh_of_float(vf_load_n(x + i, n - i));
-        memcpy(y + i, &half, (size_t)(n - i) * sizeof *y);
-    }
+    for (; i + VL <= n; i += VL)
+        vf_store_bf16(y + i, vf_load(x + i));
+    if (i < n)
+        vf_store_bf16_n(y + i, vf_load_n(x + i, n - i), n - i);
 }
 
 void ISO_SIMD(f32_of_bf16)(int64_t n, const uint16_t *x, float *y)
 {
     int64_t i = 0;
-    for (vh half; i + VL <= n; i += VL) {
-        memcpy(&half, x + i, sizeof half);
-        vf_store(y + i, vh_to_float(half));
-    }
-    if (i < n) {
-        vh half = {0};
-        memcpy(&half, x + i, (size_t)(n - i) * sizeof *x);
-        vf_store_n(y + i, vh_to_float(half), n - i);
-    }
-}
-
-/* One operand may be a single number. */
-#define MAP_BINARY(EXPRESSION)                                                                               \
-    do {                                                                                                     \
-        int64_t i = 0;                                                                                       \
-        vf one_a = vf_set(n ? *a : 0), one_b = vf_set(n ? *b : 0);                                           \
-        for (; i + VL <= n; i += VL) {                                                                       \
-            vf u = a_step ? vf_load(a + i) : one_a, v = b_step ? vf_load(b + i) : one_b;                     \
-            vf_store(y + i, EXPRESSION);                                                                     \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            vf u = a_step ? vf_load_n(a + i, n - i) : one_a, v = b_step ? vf_load_n(b + i, n - i) : one_b;   \
-            vf_store_n(y + i, EXPRESSION, n - i);                                                            \
-        }                                                                                                    \
-        return;                                                                                              \
-    } while (0)
-
-void ISO_SIMD(binary_f32)(iso_cpu_binary kind, int64_t n, const float *a, int a_step, const float *b,
-                          int b_step, float *y)
-{
-    switch (kind) {
-    case ISO_CPU_ADD:
-        MAP_BINARY(u + v);
-    case ISO_CPU_SUBTRACT:
-        MAP_BINARY(u - v);
-    case ISO_CPU_MULTIPLY:
-        MAP_BINARY(u * v);
-    case ISO_CPU_DIVIDE:
-        MAP_BINARY(u / v);
-    case ISO_CPU_MAXIMUM:
-        MAP_BINARY(vf_select(vf_unordered(u, u), u, vf_max(u, v)));
-    case ISO_CPU_MINIMUM:
-        MAP_BINARY(vf_select(vf_unordered(u, u), u, vf_min(u, v)));
-    }
+    for (; i + VL <= n; i += VL)
+        vf_store(y + i, vf_load_bf16(x + i));
+    if (i < n)
+        vf_store_n(y + i, vf_load_bf16_n(x + i, n - i), n - i);
 }

@@ -60,11 +60,17 @@ typedef struct iso_row_moments {
     /* x [rows, columns] -> y [columns, rows]; rows begin x_row and y_row elements apart */                  \
     FUNCTION(void, transpose_f32,                                                                            \
              (int64_t rows, int64_t columns, const float *x, int64_t x_row, float *y, int64_t y_row))        \
-    /* Ops element by element; y may be x, dx may be dy */                                                   \
+    /* Ops element by element, in float32 and in bfloat16 (computed as float32); y may be x, dx may be dy */ \
     FUNCTION(void, unary_f32, (iso_unary_kind kind, float alpha, int64_t n, const float *x, float *y))       \
+    FUNCTION(void, unary_bf16,                                                                               \
+             (iso_unary_kind kind, float alpha, int64_t n, const uint16_t *x, uint16_t *y))                  \
     FUNCTION(void, unary_gradient_f32,                                                                       \
              (iso_unary_kind kind, float alpha, int64_t n, const float *s, const float *dy, float *dx))      \
+    FUNCTION(                                                                                                \
+        void, unary_gradient_bf16,                                                                           \
+        (iso_unary_kind kind, float alpha, int64_t n, const uint16_t *s, const uint16_t *dy, uint16_t *dx))  \
     FUNCTION(void, affine_f32, (int64_t n, float scale, float shift, const float *x, float *y))              \
+    FUNCTION(void, affine_bf16, (int64_t n, float scale, float shift, const uint16_t *x, uint16_t *y))       \
     /* To bfloat16, rounded as by iso_bf16_of_float, and back */                                             \
     FUNCTION(void, bf16_of_f32, (int64_t n, const float *x, uint16_t *y))                                    \
     FUNCTION(void, f32_of_bf16, (int64_t n, const uint16_t *x, float *y))                                    \
@@ -72,6 +78,9 @@ typedef struct iso_row_moments {
     FUNCTION(                                                                                                \
         void, binary_f32,                                                                                    \
         (iso_cpu_binary kind, int64_t n, const float *a, int a_step, const float *b, int b_step, float *y))  \
+    FUNCTION(void, binary_bf16,                                                                              \
+             (iso_cpu_binary kind, int64_t n, const uint16_t *a, int a_step, const uint16_t *b, int b_step,  \
+              uint16_t *y))                                                                                  \
     /* Convolutions; x, y, kernel as in iso_conv. Scratch: bytes, aligned to 64. */                          \
     FUNCTION(size_t, conv_scratch, (const iso_conv *conv))                                                   \
     FUNCTION(void, conv,                                                                                     \

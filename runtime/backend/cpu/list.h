@@ -21,6 +21,7 @@ KERNEL(sparse_crossentropy) KERNEL(sparse_crossentropy_grad) KERNEL(crossentropy
 KERNEL(class_max) KERNEL(class_sum_exp) KERNEL(class_softmax) KERNEL(class_log_softmax)
 KERNEL(class_loss) KERNEL(class_grad) KERNEL(class_sparse_grad)
 KERNEL(layer_norm) KERNEL(layer_norm_grad) KERNEL(layer_norm_grad_sums)
+KERNEL(layer_norm_bf16) KERNEL(layer_norm_grad_bf16) KERNEL(layer_norm_grad_sums_bf16)
 KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_grad) KERNEL(layer_weight_sums)
 KERNEL(embedding) KERNEL(embedding_grad) KERNEL(embedding_grad_add)
 KERNEL(dropout) KERNEL(gaussian_noise)

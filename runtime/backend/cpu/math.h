@@ -142,7 +142,7 @@ INLINE vf vf_normal_tail(vf t, vf *bell)
     q = vf_fma(q, t, vf_set(1.676451325416565f));
     q = vf_fma(q, t, vf_set(1.0f));
     *bell = e;
-    return e * p / q;
+    return vf_quotient(e * p, q);
 }
 
 #endif

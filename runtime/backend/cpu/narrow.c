@@ -76,100 +76,6 @@ static void run_whole(const iso_kernel *kernel, const iso_kernel_call *call)
             round_off(&w.out[i], &call->out[i]);
 }
 
-/* ---- ops element by element: some rows at a time, which stay in the cache; plain kernels do without ---- */
-
-enum { BLOCK = 2048 /* elements */ };
-
-/* The output as [rows, columns]. Every input has its shape, or is a row that all rows have in common. */
-typedef struct rows_of {
-    int64_t rows, columns, step; /* step: rows of a block */
-    bool common[ISO_MAX_INPUTS];
-} rows_of;
-
-static bool is_elementwise(const char *op)
-{
-    static const char *const ops[] = {
-        "unary_gradient", "affine", "scale_by_count", "add",     "subtract",
-        "multiply",       "divide", "maximum",        "minimum",
-#define UNARY(name, KIND, gradient, linear) #name,
-#include "runtime/graph/ops/unary.h"
-    };
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (strcmp(ops[i], op) == 0)
-            return true;
-    return false;
-}
-
-static bool ends_with(const iso_array *array, const iso_array *end)
-{
-    size_t bytes = (size_t)end->rank * sizeof *end->dim;
-    return end->rank > 0 && end->rank <= array->rank &&
-           memcmp(array->dim + (array->rank - end->rank), end->dim, bytes) == 0;
-}
-
-static bool splits(const iso_kernel *kernel, const iso_kernel_call *call, rows_of *r)
-{
-    const iso_array *out = &call->out[0];
-    int64_t count = iso_array_count(out);
-    *r = (rows_of){.columns = 1};
-    if (!is_elementwise(kernel->op) || count == 0)
-        return false;
-    for (int i = 0; i < call->n_inputs; i++) {
-        int64_t own = iso_array_count(&call->in[i]);
-        r->common[i] = own != count;
-        if (!ends_with(out, &call->in[i]) || (r->common[i] && r->columns != 1 && r->columns != own))
-            return false;
-        r->columns = r->common[i] ? own : r->columns;
-    }
-    r->rows = count / r->columns;
-    r->step = r->columns < BLOCK ? BLOCK / r->columns : 1;
-    return true;
-}
-
-/* `rows` rows from `first` of an operand. */
-static iso_array rows_from(const iso_array *array, const rows_of *r, bool common, int64_t first, int64_t rows)
-{
-    iso_array part = *array;
-    part.rank = common || r->columns == 1 ? 1 : 2;
-    part.dim[0] = common ? r->columns : rows;
-    part.dim[1] = r->columns;
-    if (!common && part.data)
-        part.data = (char *)part.data + (size_t)(first * r->columns) * iso_dtype_size(array->dtype);
-    return part;
-}
-
-/* The call of the rows [first, first + step), in `in` and `out`. */
-static iso_kernel_call block_of(const iso_kernel_call *call, const rows_of *r, int64_t first, iso_array *in,
-                                iso_array *out)
-{
-    iso_kernel_call block = *call;
-    int64_t rows = r->rows - first < r->step ? r->rows - first : r->step;
-    for (int i = 0; i < call->n_inputs; i++)
-        in[i] = rows_from(&call->in[i], r, r->common[i], first, rows);
-    out[0] = rows_from(&call->out[0], r, false, first, rows);
-    block.in = in;
-    block.out = out;
-    return block;
-}
-
-static void run_blocks(const iso_kernel *kernel, const iso_kernel_call *call, const rows_of *r)
-{
-    iso_array in[ISO_MAX_INPUTS], out[1];
-    for (int64_t first = 0; first < r->rows; first += r->step) {
-        iso_kernel_call block = block_of(call, r, first, in, out);
-        run_whole(kernel, &block);
-    }
-}
-
-static void narrow_run(const iso_kernel *kernel, const iso_kernel_call *call)
-{
-    rows_of r;
-    if (splits(kernel, call, &r))
-        run_blocks(kernel, call, &r);
-    else
-        run_whole(kernel, call);
-}
-
 static size_t whole_scratch(const iso_kernel *kernel, const iso_kernel_call *call)
 {
     widened w;
@@ -177,26 +83,16 @@ static size_t whole_scratch(const iso_kernel *kernel, const iso_kernel_call *cal
     return w.bytes + (kernel->scratch ? kernel->scratch(&w.call) : 0);
 }
 
-static size_t narrow_scratch(const iso_kernel *kernel, const iso_kernel_call *call)
-{
-    rows_of r;
-    iso_array in[ISO_MAX_INPUTS], out[1];
-    if (!splits(kernel, call, &r))
-        return whole_scratch(kernel, call);
-    iso_kernel_call block = block_of(call, &r, 0, in, out);
-    return whole_scratch(kernel, &block);
-}
-
 /* ---- one function of each kind for each kernel: a kernel's functions are not given the kernel ---- */
 
 #define KERNEL(name)                                                                                         \
     static void run_cpu_##name(const iso_kernel_call *call)                                                  \
     {                                                                                                        \
-        narrow_run(&iso_cpu_##name, call);                                                                   \
+        run_whole(&iso_cpu_##name, call);                                                                    \
     }                                                                                                        \
     static size_t scratch_cpu_##name(const iso_kernel_call *call)                                            \
     {                                                                                                        \
-        return narrow_scratch(&iso_cpu_##name, call);                                                        \
+        return whole_scratch(&iso_cpu_##name, call);                                                         \
     }
 #include "runtime/backend/cpu/list.h"
 
@@ -244,8 +140,26 @@ static void fill_in(void)
 
 const iso_kernel *iso_narrow_own(const char *op, const iso_kernel_call *call)
 {
-    static const iso_kernel *const own[] = {&iso_cpu_cast, &iso_cpu_matmul_bf16, &iso_cpu_attention_bf16,
-                                            &iso_cpu_attention_grad_bf16};
+    static const iso_kernel *const own[] = {
+        &iso_cpu_cast,
+        &iso_cpu_add,
+        &iso_cpu_subtract,
+        &iso_cpu_multiply,
+        &iso_cpu_divide,
+        &iso_cpu_maximum,
+        &iso_cpu_minimum,
+        &iso_cpu_affine,
+        &iso_cpu_unary_gradient,
+        &iso_cpu_reduce_sum,
+        &iso_cpu_layer_norm_bf16,
+        &iso_cpu_layer_norm_grad_bf16,
+        &iso_cpu_layer_norm_grad_sums_bf16,
+        &iso_cpu_matmul_bf16,
+        &iso_cpu_attention_bf16,
+        &iso_cpu_attention_grad_bf16,
+#define UNARY(name, KIND, gradient, linear) &iso_cpu_##name,
+#include "runtime/graph/ops/unary.h"
+    };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i]->op, op) == 0 && own[i]->fits(call))
             return own[i];

@@ -1,5 +1,5 @@
-/* Kernels of sums over axes, from float32 to float32 or float64. Dimensions are merged until reduced and kept
- * ones alternate; sums are accumulated in double. */
+/* Kernels of sums over axes, from float32 or bfloat16 to float32 or float64. Dimensions are merged until reduced and
+ * kept ones alternate; sums are accumulated in double. */
 #include <string.h>
 
 #include "runtime/backend/cpu/channels.h"
@@ -38,15 +38,60 @@ static view view_of(const iso_kernel_call *call)
 static bool sum_fits(const iso_kernel_call *call)
 {
     view v = view_of(call);
-    iso_dtype to = call->out[0].dtype;
-    return call->in[0].dtype == ISO_F32 && (to == ISO_F32 || to == ISO_F64) && v.good;
+    iso_dtype from = call->in[0].dtype, to = call->out[0].dtype;
+    return (from == ISO_F32 || from == ISO_BF16) && (to == ISO_F32 || to == ISO_F64) && v.good;
 }
 
-/* Bytes of the lanes and the sums. */
+/* ---- bfloat16: a block of rows at a time is converted, and stays in the cache ---- */
+
+enum { BLOCK = 32768 /* elements */ };
+
+/* At least a row, and a multiple of the rows that are summed together (channels.h). */
+static int64_t reduce_block_rows(const view *v)
+{
+    int64_t step = iso_pattern(v->c) / v->c, rows = BLOCK / v->c / step * step;
+    rows = rows > step ? rows : step;
+    return rows < v->rows ? rows : v->rows;
+}
+
+/* Doubles of the lanes and the sums; of bfloat16 then the sums of a block, and its rows as floats. */
 static size_t reduce_sum_scratch(const iso_kernel_call *call)
 {
     view v = view_of(call);
-    return v.c > 0 ? (size_t)(2 * iso_pattern(v.c) + v.c) * sizeof(double) + 64 : 0;
+    if (v.c == 0)
+        return 0;
+    size_t bytes = (size_t)(2 * iso_pattern(v.c) + v.c) * sizeof(double) + 64;
+    if (call->in[0].dtype == ISO_BF16)
+        bytes += (size_t)v.c * sizeof(double) + (size_t)(reduce_block_rows(&v) * v.c) * sizeof(float) + 64;
+    return bytes;
+}
+
+static void sum_bf16(const view *v, const uint16_t *x, double *sums, double *lanes)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    const int64_t step = reduce_block_rows(v);
+    double *part = sums + v->c;
+    float *block = (float *)(part + v->c);
+    memset(sums, 0, (size_t)v->c * sizeof *sums);
+    for (int64_t row = 0; row < v->rows; row += step) {
+        int64_t rows = v->rows - row < step ? v->rows - row : step;
+        f->f32_of_bf16(rows * v->c, x + row * v->c, block);
+        f->channel_sums(rows, v->c, block, part, lanes);
+        for (int64_t i = 0; i < v->c; i++)
+            sums[i] += part[i];
+    }
+}
+
+/* ---- all ---- */
+
+/* Rows [first, ...) of x. */
+static void reduce_sum_rows(const iso_kernel_call *call, const view *v, int64_t first, double *sums)
+{
+    if (call->in[0].dtype == ISO_BF16)
+        sum_bf16(v, (const uint16_t *)call->in[0].data + first * v->c, sums, call->scratch);
+    else
+        iso_cpu_functions()->channel_sums(v->rows, v->c, (const float *)call->in[0].data + first * v->c, sums,
+                                          call->scratch);
 }
 
 static void reduce_run_sum(const iso_kernel_call *call)
@@ -56,9 +101,8 @@ static void reduce_run_sum(const iso_kernel_call *call)
     if (v.c == 0)
         return;
     double *sums = (double *)call->scratch + 2 * iso_pattern(v.c);
-    const float *x = call->in[0].data;
-    for (int64_t i = 0; i < v.outer; i++, x += v.rows * v.c) {
-        iso_cpu_functions()->channel_sums(v.rows, v.c, x, sums, call->scratch);
+    for (int64_t i = 0; i < v.outer; i++) {
+        reduce_sum_rows(call, &v, i * v.rows, sums);
         if (call->out[0].dtype == ISO_F32)
             for (int64_t j = 0; j < v.c; j++)
                 ((float *)call->out[0].data)[i * v.c + j] = (float)(sums[j] * attrs->scale);

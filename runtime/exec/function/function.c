@@ -71,10 +71,11 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
 {
     iso_status status = ISO_OK;
     iso_tensor *outputs[ISO_MAX_FUNCTION_OUTPUTS] = {0};
+    const iso_backend *backend = iso_context_backend(graph->ctx);
     iso_program_request request = {.training = options->training,
                                    .parts = options->parts,
                                    .keeps_all = keeps_all,
-                                   .rounds = iso_context_backend(graph->ctx)->rounds,
+                                   .casts = {backend->rounds, backend->normalizes},
                                    .inputs = options->inputs,
                                    .outputs = outputs};
     request.updates = options->updates;
