@@ -9,7 +9,7 @@
 /* Kernels that need instructions for bfloat16, and oneDNN or AMX. */
 static bool is_out_of_reach(const iso_kernel *kernel)
 {
-    if (strcmp(kernel->name, "blocks, AMX") == 0)
+    if (strstr(kernel->name, "AMX"))
         return iso_cpu_isa() < ISO_ISA_AMX;
     if (strcmp(kernel->name, "vector in bfloat16") == 0) /* test_layer_norm_bf16 */
         return true;

@@ -1,77 +1,20 @@
-/* Matrix products by AMX: see amx.h. The unit multiplies a tile of 16 rows and 32 columns of bfloat16 by one of 32
- * rows and 16 columns, whose rows stand in pairs, and adds to 16 x 16 sums in float32 (Intel 64 and IA-32
- * Architectures Software Developer's Manual, volume 1, chapter 18, and TDPBF16PS in volume 2). */
+/* Matrix products of attention by AMX: see amx.h. */
 #include "runtime/backend/cpu/amx.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <string.h>
 
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/tiles_amx.h"
 
-enum { SIDE = 16, DEPTH = 2 * SIDE, TILE = SIDE * DEPTH /* elements in bfloat16 */, ROW = 64 /* bytes */ };
 /* A block of a, [64, 256], and a panel of b, [256, 32], as tiles: they stay in the L2 cache. */
 enum { BLOCK_ROWS = 64, BLOCK_K = 256, PANEL = 2 * SIDE };
-
-/* GCC 12 does not know that the instructions for tiles read and write memory. What is written before this call is
- * in memory for the next one of them, and what they have written is read after it. */
-static void order_memory(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
-
-/* All eight tiles have 16 rows of 64 bytes. */
-static void configure(void)
-{
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } __attribute__((aligned(64))) tiles = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        tiles.row_bytes[i] = ROW;
-        tiles.rows[i] = SIDE;
-    }
-    order_memory();
-    _tile_loadconfig(&tiles);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The lanes [0, n) of a vector; n may be larger than 16, or negative. */
-static __mmask16 lanes(int64_t n)
-{
-    return (__mmask16)(n >= SIDE ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
-}
-
-/* 32 elements in bfloat16: those of `low` come first. */
-static __m512i rounded(__m512 low, __m512 high)
-{
-    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
-}
-
-/* Two rows of 16 elements as pairs: the even elements are of `low`. */
-static __m512i paired(__m512i rows)
-{
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, rows);
-}
 
 /* What rounding to bfloat16 has taken from x. */
 static __m512 rest(__m512 x)
 {
     __m512i near = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
     return _mm512_sub_ps(x, (__m512)_mm512_slli_epi32(near, 16));
-}
-
-/* The first n elements; the others are 0. */
-static __m512 get(const float *x, int64_t n)
-{
-    return _mm512_maskz_loadu_ps(lanes(n), n > 0 ? x : &(const float){0});
 }
 
 /* Rows [0, k) of x, `step` apart, of which n columns are real, as one tile of pairs, and what rounding takes as
@@ -136,34 +79,14 @@ static void pack_b(const operands *o, int64_t k, int64_t columns, uint16_t *tile
                        NULL);
 }
 
-/* Adds the products of the tiles in 4, 5 and in 6, 7. */
-static void multiply_tiles(void)
-{
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-}
-
 /* c [32, 32], rows `step` elements apart, = or += the product of two blocks of rows of a, whose tiles are a_next
  * elements apart, and two of columns of b. */
 static void multiply(int64_t depth, const uint16_t *a, int64_t a_next, const uint16_t *b, int64_t b_next,
                      bool add, float *c, int64_t step)
 {
-    float *const below = c + SIDE * step;
     const int64_t bytes = step * (int64_t)sizeof *c;
     order_memory();
-    if (add) {
-        _tile_loadd(0, c, bytes);
-        _tile_loadd(1, c + SIDE, bytes);
-        _tile_loadd(2, below, bytes);
-        _tile_loadd(3, below + SIDE, bytes);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    }
+    begin_sums(add, c, bytes);
     for (int64_t i = 0; i < depth; i++, a += 2 * TILE, b += TILE) {
         _tile_loadd(6, b, ROW);
         _tile_loadd(7, b + b_next, ROW);
@@ -174,10 +97,7 @@ static void multiply(int64_t depth, const uint16_t *a, int64_t a_next, const uin
         _tile_loadd(5, a + a_next, ROW);
         multiply_tiles();
     }
-    _tile_stored(0, c, bytes);
-    _tile_stored(1, c + SIDE, bytes);
-    _tile_stored(2, below, bytes);
-    _tile_stored(3, below + SIDE, bytes);
+    end_sums(c, bytes);
     order_memory();
 }
 

@@ -1,6 +1,7 @@
 /* Kernels of "matmul": each product is one library call or computed by our own tiles. */
 #include <string.h>
 
+#include "runtime/backend/cpu/amx.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/product.h"
@@ -61,6 +62,14 @@ static void matmul_empty(const iso_kernel_call *call)
     memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
 }
 
+static void onednn_product(const iso_kernel_call *call, const iso_product *p, const float *a, const float *b,
+                           float *c)
+{
+    if (!iso_onednn_sgemm(p, a, b, c))
+        iso_fault_raise(call->fault, "oneDNN failed on a product of %lld x %lld x %lld", (long long)p->m,
+                        (long long)p->n, (long long)p->k);
+}
+
 static void run_onednn(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
@@ -68,9 +77,7 @@ static void run_onednn(const iso_kernel_call *call)
     float *c = call->out[0].data;
     for (int64_t i = 0; i < l.count;
          i++, a += l.product.m * l.product.k, b += l.product.k * l.product.n, c += l.product.m * l.product.n)
-        if (!iso_onednn_sgemm(&l.product, a, b, c))
-            iso_fault_raise(call->fault, "oneDNN failed on a product of %lld x %lld x %lld",
-                            (long long)l.product.m, (long long)l.product.n, (long long)l.product.k);
+        onednn_product(call, &l.product, a, b, c);
 }
 
 static bool blas_fits(const iso_kernel_call *call)
@@ -87,6 +94,64 @@ static void run_blas(const iso_kernel_call *call)
                            (const float *)call->in[1].data + i * p->k * p->n,
                            (float *)call->out[0].data + i * p->m * p->n);
 }
+
+/* ---- AMX ---- */
+
+/* Smaller products do not fill its tiles, or are over before the tiles are packed. */
+static bool fills_tiles(const iso_product *p, int64_t least)
+{
+    return iso_cpu_isa() >= ISO_ISA_AMX && p->m >= least && p->n >= least && p->k >= least;
+}
+
+static bool amx_f32_fits(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    return has_library(call) && goes(call, ISO_PRODUCT_LIBRARY, true) && fills_tiles(&l.product, 64);
+}
+
+static size_t amx_scratch(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    return iso_amx_product_scratch(&l.product, call->in[0].dtype, call->out[0].dtype);
+}
+
+/* Infinite elements are left to the library. */
+static void run_amx_f32(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    float *c = call->out[0].data;
+    for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += p->m * p->n) {
+        if (iso_amx_product(p, ISO_F32, a, b, ISO_F32, c, call->scratch))
+            continue;
+        if (ISO_WITH_DNNL)
+            onednn_product(call, p, a, b, c);
+        else
+            iso_openblas_sgemm(p, a, b, c);
+    }
+}
+
+static bool amx_bf16_fits(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    iso_dtype to = call->out[0].dtype;
+    return call->in[0].dtype == ISO_BF16 && call->in[1].dtype == ISO_BF16 &&
+           (to == ISO_F32 || to == ISO_BF16) && fills_tiles(&l.product, 16);
+}
+
+static void run_amx_bf16(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    const uint16_t *a = call->in[0].data, *b = call->in[1].data;
+    char *c = call->out[0].data;
+    const size_t bytes = (size_t)(p->m * p->n) * iso_dtype_size(call->out[0].dtype);
+    for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += bytes)
+        iso_amx_product(p, ISO_BF16, a, b, call->out[0].dtype, c, call->scratch);
+}
+
+/* ---- own kernels ---- */
 
 static bool tiles_fit(const iso_kernel_call *call)
 {
@@ -264,6 +329,10 @@ static void run_double(const iso_kernel_call *call)
                            (double *)call->out[0].data + i * p->m * p->n);
 }
 
+const iso_kernel iso_cpu_matmul_amx = {
+    .op = "matmul", .name = "AMX, bf16_x6", .fits = amx_f32_fits, .scratch = amx_scratch, .run = run_amx_f32};
+const iso_kernel iso_cpu_matmul_amx_bf16 = {
+    .op = "matmul", .name = "AMX", .fits = amx_bf16_fits, .scratch = amx_scratch, .run = run_amx_bf16};
 const iso_kernel iso_cpu_matmul_bf16 = {
     .op = "matmul", .name = "dnnl_matmul", .fits = bf16_fits, .scratch = bf16_scratch, .run = run_bf16};
 const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
