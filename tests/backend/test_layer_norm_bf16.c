@@ -1,5 +1,5 @@
-/* Layer normalisation that reads and writes bfloat16, against the casts, additions and kernels of float32 that it stands
- * for: the same bits, for each instruction set of this machine. Ranks: 1 */
+/* Layer normalisation that reads and writes bfloat16, against the casts, additions and kernels of float32 that it
+ * stands for: the same bits, for each instruction set of this machine. Ranks: 1 */
 #include "tests/backend/cases.h"
 #include "tests/support/run_tests.h"
 

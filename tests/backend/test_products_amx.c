@@ -1,5 +1,5 @@
-/* Products by AMX: of float32 as near to exact ones as an ordinary product in float32, of bfloat16 with sums in float32,
- * at sizes that fill tiles and that do not. Skipped where the processor has no AMX. Ranks: 1 */
+/* Products by AMX: of float32 as near to exact ones as an ordinary product in float32, of bfloat16 with sums in
+ * float32, at sizes that fill tiles and that do not. Skipped where the processor has no AMX. Ranks: 1 */
 #include "runtime/backend/cpu/amx.h"
 #include "tests/backend/harness.h"
 #include "tests/support/run_tests.h"
@@ -86,8 +86,8 @@ static double exact(const matrices *x, int64_t i, int64_t j, double *sizes)
     return sum;
 }
 
-/* Every so many elements. The bound of a sum of k terms in any order is about k/2 units in the last place of the sum of
- * their sizes (Higham 2002, section 3.1); rounding errors cancel, so that a few units are enough at every k. */
+/* Every so many elements. The bound of a sum of k terms in any order is about k/2 units in the last place of the sum
+ * of their sizes (Higham 2002, section 3.1); rounding errors cancel, so that a few units are enough at every k. */
 static void check_elements(const matrices *x, double units)
 {
     const iso_product *p = &x->shape;
@@ -163,8 +163,8 @@ START_TEST(ends_of_the_range)
 }
 END_TEST
 
-/* The kernel of matmul leaves infinite elements to a library: inf where one number of the row is, elsewhere the bits of
- * an ordinary product. */
+/* The kernel of matmul leaves infinite elements to a library: inf where one number of the row is, elsewhere the bits
+ * of an ordinary product. */
 START_TEST(infinite_elements)
 {
     if (!has_amx())

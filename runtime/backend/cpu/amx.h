@@ -11,12 +11,12 @@
 void iso_amx_gemm(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_k,
                   const float *b, int64_t b_k, bool add, float *c);
 
-/* c [m, n] = op(a) op(b) of elements `of`, float32 or bfloat16, to `to`, float32 or bfloat16 (rounded once). m, n, k > 0.
- * Sums are in float32, in an order that depends on k alone. A float is taken as the sum of three numbers of bfloat16,
- * and of the nine products of two floats the six largest are added: the others are below 2^-24 of the product, so the
- * result is as near to the exact one as that of an ordinary product in float32 (numbers below 2^-126 count as 0, and
- * those below 2^-102 lose bits). False: some element of float32 is infinite or NaN, and c has no meaning. scratch: its
- * bytes, aligned to 64. Only with ISO_ISA_AMX. */
+/* c [m, n] = op(a) op(b) of elements `of`, float32 or bfloat16, to `to`, float32 or bfloat16 (rounded once). m, n, k
+ * > 0. Sums are in float32, in an order that depends on k alone. A float is taken as the sum of three numbers of
+ * bfloat16, and of the nine products of two floats the six largest are added: the others are below 2^-24 of the
+ * product, so the result is as near to the exact one as that of an ordinary product in float32 (numbers below 2^-126
+ * count as 0, and those below 2^-102 lose bits). False: some element of float32 is infinite or NaN, and c has no
+ * meaning. scratch: its bytes, aligned to 64. Only with ISO_ISA_AMX. */
 size_t iso_amx_product_scratch(const iso_product *product, iso_dtype of, iso_dtype to);
 bool iso_amx_product(const iso_product *product, iso_dtype of, const void *a, const void *b, iso_dtype to,
                      void *c, void *scratch);

@@ -1,6 +1,10 @@
 /* Kernels of elementwise ops, in float32 and bfloat16. */
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/cpu/tables.h"
+
+/* Elements from which on a table pays: it may not be in the cache. */
+enum { LEAST_LOOKED_UP = 4096 };
 
 static void run_unary(const iso_kernel_call *call)
 {
@@ -10,7 +14,11 @@ static void run_unary(const iso_kernel_call *call)
     float alpha = (float)attrs->alpha;
     const void *x = call->in[0].data;
     void *y = call->out[0].data;
-    if (call->out[0].dtype == ISO_BF16)
+    const bool narrow = call->out[0].dtype == ISO_BF16;
+    const uint16_t *table = narrow && n >= LEAST_LOOKED_UP ? iso_table_of_function(attrs->kind) : NULL;
+    if (table)
+        f->look_up_bf16(n, table, x, y);
+    else if (narrow)
         f->unary_bf16(attrs->kind, alpha, n, x, y);
     else
         f->unary_f32(attrs->kind, alpha, n, x, y);
@@ -24,7 +32,11 @@ static void run_unary_gradient(const iso_kernel_call *call)
     float alpha = (float)attrs->alpha;
     const void *s = call->in[0].data, *dy = call->in[1].data;
     void *dx = call->out[0].data;
-    if (call->out[0].dtype == ISO_BF16)
+    const bool narrow = call->out[0].dtype == ISO_BF16;
+    const float *table = narrow && n >= LEAST_LOOKED_UP ? iso_table_of_slope(attrs->kind) : NULL;
+    if (table)
+        f->look_up_gradient_bf16(n, table, s, dy, dx);
+    else if (narrow)
         f->unary_gradient_bf16(attrs->kind, alpha, n, s, dy, dx);
     else
         f->unary_gradient_f32(attrs->kind, alpha, n, s, dy, dx);

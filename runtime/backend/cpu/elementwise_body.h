@@ -84,3 +84,37 @@ void ISO_SIMD(f32_of_bf16)(int64_t n, const uint16_t *x, float *y)
     if (i < n)
         vf_store_n(y + i, vf_load_bf16_n(x + i, n - i), n - i);
 }
+
+/* ---- tables ---- */
+
+#if defined(__AVX512F__)
+INLINE __m512i numbers_of(const uint16_t *x)
+{
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)x));
+}
+#endif
+
+void ISO_SIMD(look_up_bf16)(int64_t n, const uint16_t *table, const uint16_t *x, uint16_t *y)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__) /* two numbers at a time are read, of which the lower one is meant */
+    for (; i + VL <= n; i += VL) {
+        vh found = (vh)_mm512_cvtepi32_epi16(_mm512_i32gather_epi32(numbers_of(x + i), table, 2));
+        memcpy(y + i, &found, sizeof found);
+    }
+#endif
+    for (; i < n; i++)
+        y[i] = table[x[i]];
+}
+
+void ISO_SIMD(look_up_gradient_bf16)(int64_t n, const float *table, const uint16_t *x, const uint16_t *dy,
+                                     uint16_t *dx)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + VL <= n; i += VL)
+        vf_store_bf16(dx + i, vf_load_bf16(dy + i) * _mm512_i32gather_ps(numbers_of(x + i), table, 4));
+#endif
+    for (; i < n; i++)
+        dx[i] = iso_bf16_of_float(iso_bf16_to_float(dy[i]) * table[x[i]]);
+}

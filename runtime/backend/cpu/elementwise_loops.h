@@ -1,5 +1,6 @@
-/* The loops of elementwise ops for one type of elements, which elementwise_body.h defines: ELEMENT; LOAD, STORE, LOAD_N
- * and STORE_N, between memory and vectors of floats; FLOAT, one element as a float; NAME, a function's name. */
+/* The loops of elementwise ops for one type of elements, which elementwise_body.h defines: ELEMENT; LOAD, STORE,
+ * LOAD_N and STORE_N, between memory and vectors of floats; FLOAT, one element as a float; NAME, a function's
+ * name. */
 
 /* y[i] = EXPRESSION of v = x[i]: whole vectors, then a partial one. */
 #define MAP(EXPRESSION)                                                                                      \

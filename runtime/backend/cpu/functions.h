@@ -71,6 +71,10 @@ typedef struct iso_row_moments {
         (iso_unary_kind kind, float alpha, int64_t n, const uint16_t *s, const uint16_t *dy, uint16_t *dx))  \
     FUNCTION(void, affine_f32, (int64_t n, float scale, float shift, const float *x, float *y))              \
     FUNCTION(void, affine_bf16, (int64_t n, float scale, float shift, const uint16_t *x, uint16_t *y))       \
+    /* y[i] = table[x[i]], dx[i] = dy[i] table[x[i]]: tables.h; y may be x, dx may be dy */                  \
+    FUNCTION(void, look_up_bf16, (int64_t n, const uint16_t *table, const uint16_t *x, uint16_t *y))         \
+    FUNCTION(void, look_up_gradient_bf16,                                                                    \
+             (int64_t n, const float *table, const uint16_t *x, const uint16_t *dy, uint16_t *dx))           \
     /* To bfloat16, rounded as by iso_bf16_of_float, and back */                                             \
     FUNCTION(void, bf16_of_f32, (int64_t n, const float *x, uint16_t *y))                                    \
     FUNCTION(void, f32_of_bf16, (int64_t n, const uint16_t *x, float *y))                                    \

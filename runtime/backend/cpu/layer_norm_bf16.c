@@ -1,6 +1,6 @@
-/* Kernels of layer normalisation that read bfloat16, and write bfloat16 or float32: some rows at a time are converted to
- * float32, and stay in the cache. gamma, beta and the sums of gradients are in float32. The bits are those of the casts,
- * additions in bfloat16 and normalisation in float32 that the op stands for. */
+/* Kernels of layer normalisation that read bfloat16, and write bfloat16 or float32: some rows at a time are converted
+ * to float32, and stay in the cache. gamma, beta and the sums of gradients are in float32. The bits are those of the
+ * casts, additions in bfloat16 and normalisation in float32 that the op stands for. */
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"

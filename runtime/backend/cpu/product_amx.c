@@ -1,5 +1,5 @@
-/* Matrix products of float32 and of bfloat16 by AMX: see amx.h. Blocks of a and b are packed into tiles (Goto and van de
- * Geijn 2008, Anatomy of High-Performance Matrix Multiplication). */
+/* Matrix products of float32 and of bfloat16 by AMX: see amx.h. Blocks of a and b are packed into tiles (Goto and van
+ * de Geijn 2008, Anatomy of High-Performance Matrix Multiplication). */
 #include "runtime/backend/cpu/amx.h"
 
 #if defined(__x86_64__)
@@ -269,8 +269,8 @@ typedef struct turn {
     int64_t depth, first_column;
 } turn;
 
-/* A part of c. sums: where its sums are, in rows that are `step` elements apart; NULL: in no memory, since there is one
- * block of k and c is bfloat16. rounded: c, if it is bfloat16 and this is the last block of k. */
+/* A part of c. sums: where its sums are, in rows that are `step` elements apart; NULL: in no memory, since there is
+ * one block of k and c is bfloat16. rounded: c, if it is bfloat16 and this is the last block of k. */
 typedef struct part {
     int64_t rows, columns, step, c_step;
     float *sums;
@@ -309,8 +309,8 @@ static void put_tile(const part *to, bool add, int64_t row, int64_t column, cons
     }
 }
 
-/* The tiles 0, 1, 2, 3 to a part. Through memory tile by tile: if it were larger, loads of the next product would wait
- * for stores that have the same lower bits of addresses. */
+/* The tiles 0, 1, 2, 3 to a part. Through memory tile by tile: if it were larger, loads of the next product would
+ * wait for stores that have the same lower bits of addresses. */
 static void put_tiles(const part *to, bool add)
 {
     _Alignas(64) float tile[SIDE * SIDE];

@@ -1,6 +1,6 @@
-/* Tiles of AMX, for the files that multiply by it. The unit multiplies a tile of 16 rows and 32 columns of bfloat16 by
- * one of 32 rows and 16 columns, whose rows stand in pairs, and adds to 16 x 16 sums in float32 (Intel 64 and IA-32
- * Architectures Software Developer's Manual, volume 1, chapter 18, and TDPBF16PS in volume 2). */
+/* Tiles of AMX, for the files that multiply by it. The unit multiplies a tile of 16 rows and 32 columns of bfloat16
+ * by one of 32 rows and 16 columns, whose rows stand in pairs, and adds to 16 x 16 sums in float32 (Intel 64 and
+ * IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and TDPBF16PS in volume 2). */
 #ifndef ISO_CPU_TILES_AMX_H
 #define ISO_CPU_TILES_AMX_H
 
@@ -63,8 +63,8 @@ static inline __m512 get(const float *x, int64_t n)
     return _mm512_maskz_loadu_ps(lanes(n), n > 0 ? x : &(const float){0});
 }
 
-/* Transposes 16 x 16 words of 32 bits in their place, by quarters: of pairs of rows, then of rows that stand 2, 4 and 8
- * apart. */
+/* Transposes 16 x 16 words of 32 bits in their place, by quarters: of pairs of rows, then of rows that stand 2, 4 and
+ * 8 apart. */
 static inline void transpose_words(void *words)
 {
     __m512i a[SIDE], b[SIDE];
