@@ -136,6 +136,9 @@ typedef struct iso_backend {
     /* After `load`, before the first plan. NULL: there is nothing to choose. */
     void (*set)(const iso_backend_settings *settings);
     const iso_backend_tuning *tuning; /* NULL: rules choose everything */
+    /* ISO_INVALID: a variable of the environment, by which users choose kernels, has a wrong value. NULL: there is no
+     * such variable. */
+    iso_status (*check)(void);
     /* Kernels of different levels (instruction sets) give different bits, so all ranks use the lowest level that
      * one of them has. NULL: there is one level. */
     int (*level)(void);

@@ -325,6 +325,7 @@ iso_status iso_agree_backend(iso_context *ctx, const iso_backend **backend)
     ISO_TRY(iso_agree(ctx, find_backend(ctx, backend)));
     ISO_TRY(take_common(ctx, backend));
     ISO_TRY(iso_agree_same_text(ctx, "the backend", (*backend)->name));
+    ISO_TRY(iso_agree(ctx, (*backend)->check ? (*backend)->check() : ISO_OK));
     int64_t level = (*backend)->level ? (*backend)->level() : 0;
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_MIN, ISO_I64, &level, 1));
     if ((*backend)->limit)

@@ -34,6 +34,7 @@ extern "C" {
  * Environment:
  *   ISOGRID_THREADS=n         as --threads
  *   ISOGRID_BACKEND=name      as --backend
+ *   ISOGRID_MAX_CPU_ISA=name  the highest instruction set of the CPU backend: base, avx2, avx512, avx512_bf16, amx
  *   ISOGRID_MPI=0 or 1        whether to initialise MPI, with or without a launcher
  *   ISOGRID_RANKS_PER_HOST=k  every k ranks of a machine count as a host, to test messages between hosts
  *   ISOGRID_SLOTS_PER_DOMAIN=k  every k slots of a host count as a memory domain, to test messages within a host

@@ -1,5 +1,5 @@
-/* Functions of bfloat16 that are looked up: for every bfloat16 the bits of the loop that computes them, by kernels that
- * several threads run at first. Ranks: 1 */
+/* Functions of bfloat16 that are looked up: for every bfloat16 the bits of the loop that computes them, by kernels
+ * that several threads run at first. Ranks: 1 */
 #include <pthread.h>
 
 #include "runtime/backend/cpu/functions.h"

@@ -142,6 +142,7 @@ const iso_backend *iso_backend_cpu(void)
         .name = "cpu",
         .description = cpu_description,
         .load = cpu_load,
+        .check = iso_cpu_check_isa,
         .level = cpu_level,
         .limit = cpu_limit,
         .kernels = cpu_kernels,

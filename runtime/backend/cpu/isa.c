@@ -1,5 +1,7 @@
-/* The instruction set: what the processor has, and what all ranks agreed to use. */
+/* The instruction set: what the processor has, what the user allows, and what all ranks agreed to use. */
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <strings.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -37,6 +39,38 @@ static iso_isa detect(void)
     return ISO_ISA_BASE;
 }
 
+static const char VARIABLE[] = "ISOGRID_MAX_CPU_ISA";
+static const char *const stated_names[] = {"base", "avx2", "avx512", "avx512_bf16", "amx"};
+
+/* The most that the environment allows; false: it names no instruction set. */
+static bool find_stated(iso_isa *most)
+{
+    const char *text = getenv(VARIABLE);
+    *most = ISO_ISA_AMX;
+    if (!text || !*text)
+        return true;
+    for (int isa = 0; isa <= ISO_ISA_AMX; isa++)
+        if (strcasecmp(text, stated_names[isa]) == 0) {
+            *most = (iso_isa)isa;
+            return true;
+        }
+    return false;
+}
+
+iso_status iso_cpu_check_isa(void)
+{
+    iso_isa most;
+    return find_stated(&most) ? ISO_OK
+                              : iso_error(ISO_INVALID,
+                                          "%s is '%s': it must be base, avx2, avx512, avx512_bf16 or amx",
+                                          VARIABLE, getenv(VARIABLE));
+}
+
+static iso_isa lower(iso_isa a, iso_isa b)
+{
+    return a < b ? a : b;
+}
+
 /* 0: not detected yet; else the instruction set + 1. Threads that detect it at the same time find the
  * same. */
 static atomic_int current;
@@ -45,7 +79,9 @@ iso_isa iso_cpu_isa(void)
 {
     int known = atomic_load_explicit(&current, memory_order_relaxed);
     if (known == 0) {
-        known = (int)detect() + 1;
+        iso_isa most;
+        find_stated(&most);
+        known = (int)lower(detect(), most) + 1;
         atomic_store_explicit(&current, known, memory_order_relaxed);
     }
     return (iso_isa)(known - 1);
@@ -54,8 +90,9 @@ iso_isa iso_cpu_isa(void)
 void iso_cpu_limit_isa(iso_isa isa)
 {
     iso_isa most = detect();
-    iso_onednn_limit_isa(isa);
-    atomic_store_explicit(&current, (int)(isa < most ? isa : most) + 1, memory_order_relaxed);
+    if (isa < most)
+        iso_onednn_limit_isa(isa);
+    atomic_store_explicit(&current, (int)lower(isa, most) + 1, memory_order_relaxed);
 }
 
 const char *iso_isa_name(iso_isa isa)

@@ -132,12 +132,72 @@ static void run_amx_f32(const iso_kernel_call *call)
     }
 }
 
+/* Few contracted rows, but enough to fill tiles. */
+static bool amx_few_fit(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    return goes(call, ISO_PRODUCT_PARTS, has_library(call)) && fills_tiles(&l.product, 64);
+}
+
+/* Strips of whole rows, in panels of 32. */
+static int64_t amx_part_rows(const iso_kernel_call *call)
+{
+    enum { PANEL = 32 };
+    layout l = layout_of(call);
+    int64_t rows = iso_product_block_rows(&l.product) / PANEL * PANEL;
+    return rows > PANEL ? rows : PANEL;
+}
+
+static size_t amx_few_scratch(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    return iso_amx_parts_scratch(&l.product, call->in[0].dtype, amx_part_rows(call));
+}
+
+static void prepare_amx_few(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    iso_amx_parts_begin(&l.product, call->in[0].dtype, amx_part_rows(call), call->in[0].data,
+                        call->in[1].data, call->scratch);
+}
+
+/* If some element is infinite, all parts are computed by tiles. */
+static void run_amx_few_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent,
+                             bool add, void *part)
+{
+    layout l = layout_of(call);
+    const iso_product *p = &l.product;
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    if (iso_amx_parts_good(call->scratch))
+        iso_amx_part(p, call->in[0].dtype, amx_part_rows(call), a, offset, extent, add, part, call->scratch);
+    else
+        iso_cpu_functions()->gemm_f32(extent[0], extent[1], p->k, a + offset[0], 1, p->m, b + offset[1], p->n,
+                                      add, part);
+}
+
+static void run_amx_few(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    const int64_t offset[] = {0, 0}, extent[] = {l.product.m, l.product.n};
+    prepare_amx_few(call);
+    run_amx_few_part(call, offset, extent, false, call->out[0].data);
+}
+
 static bool amx_bf16_fits(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
     iso_dtype to = call->out[0].dtype;
     return call->in[0].dtype == ISO_BF16 && call->in[1].dtype == ISO_BF16 &&
            (to == ISO_F32 || to == ISO_BF16) && fills_tiles(&l.product, 16);
+}
+
+/* As few_fit, of bfloat16. */
+static bool amx_few_bf16_fits(const iso_kernel_call *call)
+{
+    layout l = layout_of(call);
+    bool single = l.count == 1 && call->out[0].rank == 2;
+    return amx_bf16_fits(call) && call->out[0].dtype == ISO_F32 &&
+           iso_product_choose(&l.product, single, true) == ISO_PRODUCT_PARTS;
 }
 
 static void run_amx_bf16(const iso_kernel_call *call)
@@ -331,6 +391,22 @@ static void run_double(const iso_kernel_call *call)
 
 const iso_kernel iso_cpu_matmul_amx = {
     .op = "matmul", .name = "AMX, bf16_x6", .fits = amx_f32_fits, .scratch = amx_scratch, .run = run_amx_f32};
+const iso_kernel iso_cpu_matmul_amx_few = {.op = "matmul",
+                                           .name = "AMX, bf16_x6, parts",
+                                           .fits = amx_few_fit,
+                                           .scratch = amx_few_scratch,
+                                           .run = run_amx_few,
+                                           .part_rows = amx_part_rows,
+                                           .prepare_parts = prepare_amx_few,
+                                           .run_part = run_amx_few_part};
+const iso_kernel iso_cpu_matmul_amx_few_bf16 = {.op = "matmul",
+                                                .name = "AMX, parts",
+                                                .fits = amx_few_bf16_fits,
+                                                .scratch = amx_few_scratch,
+                                                .run = run_amx_few,
+                                                .part_rows = amx_part_rows,
+                                                .prepare_parts = prepare_amx_few,
+                                                .run_part = run_amx_few_part};
 const iso_kernel iso_cpu_matmul_amx_bf16 = {
     .op = "matmul", .name = "AMX", .fits = amx_bf16_fits, .scratch = amx_scratch, .run = run_amx_bf16};
 const iso_kernel iso_cpu_matmul_bf16 = {

@@ -58,8 +58,7 @@ void iso_onednn_limit_isa(iso_isa isa)
                                           [ISO_ISA_AVX2] = dnnl_cpu_isa_avx2,
                                           [ISO_ISA_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
                                           [ISO_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16};
-    if (isa < iso_cpu_isa())
-        dnnl_set_max_cpu_isa(most[isa]);
+    dnnl_set_max_cpu_isa(most[isa]);
 }
 
 void iso_onednn_find(iso_libraries *libraries)

@@ -32,7 +32,7 @@ void iso_openblas_dgemm(const iso_product *product, const double *a, const doubl
  * transposed. add: c += op(a) b. */
 void iso_openblas_dgemm_part(const iso_product *product, const double *a, int64_t a_row, const double *b,
                              int64_t b_row, bool add, double *c);
-/* Limits the libraries to an instruction set; no effect on a library that is already in use. */
+/* Limits oneDNN to an instruction set below AMX; no effect if it is already in use. */
 void iso_onednn_limit_isa(iso_isa isa);
 /* Fills in the versions, and OpenBLAS's kernels. */
 void iso_onednn_find(iso_libraries *libraries);

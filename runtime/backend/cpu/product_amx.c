@@ -16,6 +16,7 @@ enum {
     A_BYTES = 384 << 10,    /* a block of a, which stays in the L2 cache */
     B_BYTES = 8 << 20,      /* a block of b, whose panels go through the L2 cache one after the other */
     B_ONCE_BYTES = 1 << 20, /* the same if a has one block: it then stays in the L2 cache too */
+    SUMMED_ROWS = 2048,     /* of c at a time, if sums of several blocks of k are kept beside it */
 };
 
 /* a or b, as tiles are made of it: `count` vectors of k elements, which are the rows of a or the columns of b. */
@@ -216,7 +217,9 @@ typedef struct product {
     void *c;
     int64_t block_m, block_n, block_k; /* multiples of 32 */
     uint16_t *a_tiles, *b_tiles;
-    float *sums; /* [m, block_n], if c is bfloat16 and there are several blocks of k */
+    bool summed; /* c is bfloat16, and there are several blocks of k */
+    float *sums; /* then [rows_at_once, block_n] */
+    int64_t rows_at_once;
 } product;
 
 static int64_t multiple(int64_t x, int64_t of)
@@ -240,6 +243,8 @@ static product product_of(const iso_product *shape, iso_dtype of, iso_dtype to)
         .along_k = shape->transpose_b, .step = shape->transpose_b ? p.k : p.n, .pairs = true, .parts = parts};
     const int64_t most_k = parts == 1 ? MOST_K : MOST_K / 2, blocks = (p.k + most_k - 1) / most_k;
     p.block_k = multiple((p.k + blocks - 1) / blocks, DEPTH);
+    p.summed = to == ISO_BF16 && p.k > p.block_k;
+    p.rows_at_once = p.summed ? least(p.m, SUMMED_ROWS) : p.m;
     p.block_m = block_of(p.m, p.block_k, parts, A_BYTES);
     p.block_n = block_of(p.n, p.block_k, parts, p.m > p.block_m ? B_BYTES : B_ONCE_BYTES);
     return p;
@@ -254,19 +259,19 @@ static size_t tile_bytes(int64_t count, const product *p)
 static size_t place(product *p, char *scratch)
 {
     const size_t of_a = tile_bytes(p->block_m, p), of_b = tile_bytes(p->block_n, p);
-    const bool summed = p->to == ISO_BF16 && p->k > p->block_k;
     if (scratch) {
         p->a_tiles = (uint16_t *)scratch;
         p->b_tiles = (uint16_t *)(scratch + of_a);
-        p->sums = summed ? (float *)(scratch + of_a + of_b) : NULL;
+        p->sums = p->summed ? (float *)(scratch + of_a + of_b) : NULL;
     }
-    return of_a + of_b + (summed ? (size_t)(p->m * p->block_n) * sizeof(float) : 0);
+    return of_a + of_b + (p->summed ? (size_t)(p->rows_at_once * p->block_n) * sizeof(float) : 0);
 }
 
-/* One block of k, in the products of a block of columns: sums are added to earlier ones, or no others follow. */
+/* One block of k, in the products of some rows and a block of columns: sums are added to earlier ones, or no others
+ * follow. */
 typedef struct turn {
     bool add, last;
-    int64_t depth, first_column;
+    int64_t depth, first_row, first_column;
 } turn;
 
 /* A part of c. sums: where its sums are, in rows that are `step` elements apart; NULL: in no memory, since there is
@@ -285,7 +290,7 @@ static part part_of(const product *p, const turn *t, int64_t row, int64_t column
     if (p->to == ISO_F32)
         of.sums = (float *)p->c + row * p->n + column;
     else if (p->sums)
-        of.sums = p->sums + row * p->block_n + (column - t->first_column);
+        of.sums = p->sums + (row - t->first_row) * p->block_n + (column - t->first_column);
     if (p->to == ISO_BF16 && t->last)
         of.rounded = (uint16_t *)p->c + row * p->n + column;
     return of;
@@ -347,22 +352,31 @@ static void multiply_block(const product *p, const turn *t, int64_t row, int64_t
         }
 }
 
+/* Rows [row, end) and a block of columns of c. */
+static void multiply_columns(product *p, int64_t row, int64_t end, int64_t column)
+{
+    const int64_t columns = least(p->n - column, p->block_n);
+    for (int64_t l = 0; l < p->k; l += p->block_k) {
+        const int64_t k = least(p->k - l, p->block_k);
+        const turn t = {.add = l > 0,
+                        .last = l + p->block_k >= p->k,
+                        .depth = (k + DEPTH - 1) / DEPTH,
+                        .first_row = row,
+                        .first_column = column};
+        pack(&p->b, column, columns, l, k, p->b_tiles);
+        for (int64_t i = row; i < end; i += p->block_m) {
+            const int64_t rows = least(end - i, p->block_m);
+            pack(&p->a, i, rows, l, k, p->a_tiles);
+            multiply_block(p, &t, i, rows, columns);
+        }
+    }
+}
+
 static void multiply_all(product *p)
 {
-    for (int64_t j = 0; j < p->n; j += p->block_n)
-        for (int64_t l = 0; l < p->k; l += p->block_k) {
-            const int64_t columns = least(p->n - j, p->block_n), k = least(p->k - l, p->block_k);
-            const turn t = {.add = l > 0,
-                            .last = l + p->block_k >= p->k,
-                            .depth = (k + DEPTH - 1) / DEPTH,
-                            .first_column = j};
-            pack(&p->b, j, columns, l, k, p->b_tiles);
-            for (int64_t i = 0; i < p->m; i += p->block_m) {
-                const int64_t rows = least(p->m - i, p->block_m);
-                pack(&p->a, i, rows, l, k, p->a_tiles);
-                multiply_block(p, &t, i, rows, columns);
-            }
-        }
+    for (int64_t row = 0; row < p->m; row += p->rows_at_once)
+        for (int64_t column = 0; column < p->n; column += p->block_n)
+            multiply_columns(p, row, least(p->m, row + p->rows_at_once), column);
 }
 
 size_t iso_amx_product_scratch(const iso_product *shape, iso_dtype of, iso_dtype to)
@@ -384,6 +398,95 @@ bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, cons
     _tile_release(); /* the system need not save the tiles of this thread */
     return !p.a.bad && !p.b.bad;
 }
+
+/* ---- parts of a product: b is packed once ---- */
+
+/* Before the tiles: whether all elements can be packed. */
+typedef struct parts_head {
+    _Alignas(64) bool good;
+} parts_head;
+
+static product parts_of(const iso_product *shape, iso_dtype of, int64_t rows, char *scratch)
+{
+    product p = product_of(shape, of, ISO_F32);
+    p.block_k = multiple(p.k, DEPTH);
+    p.block_n = multiple(p.n, PANEL);
+    p.block_m = multiple(rows, PANEL);
+    place(&p, scratch ? scratch + sizeof(parts_head) : NULL);
+    return p;
+}
+
+size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t rows)
+{
+    product p = parts_of(shape, of, rows, NULL);
+    return sizeof(parts_head) + place(&p, NULL);
+}
+
+static bool all_can_be_packed(const float *x, int64_t n)
+{
+    __mmask16 bad = 0;
+    for (int64_t i = 0; i < n; i += SIDE)
+        rests_of(get(x + i, n - i), &bad);
+    return !bad;
+}
+
+bool iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
+                         void *scratch)
+{
+    product p = parts_of(shape, of, rows, scratch);
+    p.b.data = b;
+    pack(&p.b, 0, p.n, 0, p.k, p.b_tiles);
+    bool good = of != ISO_F32 || (!p.b.bad && all_can_be_packed(a, p.m * p.k));
+    ((parts_head *)scratch)->good = good;
+    return good;
+}
+
+bool iso_amx_parts_good(const void *scratch)
+{
+    return ((const parts_head *)scratch)->good;
+}
+
+/* The columns [first, first + columns) of a panel that are needed, through memory. */
+static void put_columns(const part *to, int64_t first, bool add)
+{
+    _Alignas(64) float whole[PANEL * PANEL];
+    end_sums(whole, PANEL * sizeof *whole);
+    order_memory();
+    for (int64_t i = 0; i < to->rows; i++)
+        for (int64_t j = 0; j < to->columns; j++) {
+            float *sum = to->sums + i * to->step + j;
+            *sum = add ? *sum + whole[i * PANEL + first + j] : whole[i * PANEL + first + j];
+        }
+}
+
+void iso_amx_part(const iso_product *shape, iso_dtype of, int64_t most_rows, const void *a,
+                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *scratch)
+{
+    product p = parts_of(shape, of, most_rows, scratch);
+    const int parts = p.a.parts;
+    const int64_t depth = p.block_k / DEPTH, end = offset[1] + extent[1];
+    p.a.data = a;
+    configure();
+    for (int64_t i = 0; i < extent[0]; i += p.block_m) {
+        const int64_t rows = least(extent[0] - i, p.block_m);
+        pack(&p.a, offset[0] + i, rows, 0, p.k, p.a_tiles);
+        for (int64_t j = offset[1] / PANEL * PANEL; j < end; j += PANEL)
+            for (int64_t row = 0; row < rows; row += PANEL) {
+                const int64_t from = j > offset[1] ? j : offset[1];
+                const part to = {.rows = least(rows - row, PANEL),
+                                 .columns = least(j + PANEL, end) - from,
+                                 .step = extent[1],
+                                 .sums = c + (i + row) * extent[1] + (from - offset[1])};
+                multiply(parts, depth, p.a_tiles + tile_at(row, 0, depth, parts),
+                         p.b_tiles + tile_at(j, 0, depth, parts));
+                if (from == j)
+                    put_tiles(&to, add);
+                else
+                    put_columns(&to, from - j, add);
+            }
+    }
+    _tile_release();
+}
 #else
 size_t iso_amx_product_scratch(const iso_product *shape, iso_dtype of, iso_dtype to)
 {
@@ -396,5 +499,31 @@ bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, cons
 {
     (void)shape, (void)of, (void)a, (void)b, (void)to, (void)c, (void)scratch;
     return false;
+}
+
+size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t rows)
+{
+    (void)shape, (void)of, (void)rows;
+    return 0;
+}
+
+bool iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
+                         void *scratch)
+{
+    (void)shape, (void)of, (void)rows, (void)a, (void)b, (void)scratch;
+    return false;
+}
+
+bool iso_amx_parts_good(const void *scratch)
+{
+    (void)scratch;
+    return false;
+}
+
+void iso_amx_part(const iso_product *shape, iso_dtype of, int64_t most_rows, const void *a,
+                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *scratch)
+{
+    (void)shape, (void)of, (void)most_rows, (void)a, (void)offset, (void)extent, (void)add, (void)c,
+        (void)scratch;
 }
 #endif

@@ -165,16 +165,18 @@ iso_tensor *iso_cast(iso_tensor *x, iso_dtype dtype)
     return iso_tensor_good(x) && x->dtype == attrs.dtype ? x : iso_op_1(&iso_op_cast, x, &attrs);
 }
 
-/* The cast of a float32 sum that follows its op; NULL: x is no such sum. */
+/* The cast of a float32 sum, one of those that follow its op; NULL: x is no such sum. */
 static iso_tensor *rounded(const iso_tensor *x)
 {
     const iso_op *op = x->producer;
-    if (!op || !(op->widened & 1u << x->output) || op->n_outputs != 1 || op->id + 1 >= x->graph->n_ops)
+    if (!op || !(op->widened & 1u << x->output))
         return NULL;
-    const iso_op *next = x->graph->ops[op->id + 1];
-    return next->type == &iso_op_cast && next->inputs[0] == x && next->outputs[0]->dtype == ISO_BF16
-               ? next->outputs[0]
-               : NULL;
+    for (int id = op->id + 1; id <= op->id + op->n_outputs && id < x->graph->n_ops; id++) {
+        const iso_op *next = x->graph->ops[id];
+        if (next->type == &iso_op_cast && next->inputs[0] == x && next->outputs[0]->dtype == ISO_BF16)
+            return next->outputs[0];
+    }
+    return NULL;
 }
 
 iso_tensor *iso_cast_back(iso_tensor *x, iso_dtype dtype)
