@@ -146,7 +146,7 @@ static const struct {
 
 static bool reduce_sum(trial *t, int index)
 {
-    int which = index / 2;
+    int which = index / 4;
     if (which == sizeof reductions / sizeof *reductions)
         return false;
     int64_t kept[4];
@@ -155,7 +155,7 @@ static bool reduce_sum(trial *t, int index)
         if (!(reductions[which].axes >> i & 1))
             kept[rank++] = reductions[which].dim[i];
     iso_dtype to = index % 2 ? ISO_F64 : ISO_F32;
-    t->attrs.reduce = (iso_reduce_attrs){reductions[which].axes, false, 0.25, to};
+    t->attrs.reduce = (iso_reduce_attrs){reductions[which].axes, false, index / 2 % 2, 0.25, to};
     input(t, ISO_F32, -1, 2, reductions[which].rank, reductions[which].dim);
     output(t, to, rank, kept);
     return true;

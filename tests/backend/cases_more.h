@@ -104,16 +104,17 @@ enum { REDUCTIONS = sizeof reductions / sizeof *reductions };
 
 static bool reduce_any(trial *t, int index)
 {
-    if (index == REDUCTIONS * NUMBER_TYPES)
-        return false;
-    int which = index / NUMBER_TYPES, rank = 0;
-    iso_dtype dtype = number_types[index % NUMBER_TYPES];
     bool sum = is_op(t, "reduce_sum");
+    if (index == REDUCTIONS * NUMBER_TYPES * (sum ? 2 : 1))
+        return false;
+    int which = index / NUMBER_TYPES % REDUCTIONS, rank = 0;
+    iso_dtype dtype = number_types[index % NUMBER_TYPES];
+    bool square = index >= REDUCTIONS * NUMBER_TYPES && iso_dtype_is_float(dtype);
     int64_t kept[4];
     for (int i = 0; i < reductions[which].rank; i++)
         if (!(reductions[which].axes >> i & 1))
             kept[rank++] = reductions[which].dim[i];
-    t->attrs.reduce = (iso_reduce_attrs){reductions[which].axes, false, sum ? 0.25 : 1, dtype};
+    t->attrs.reduce = (iso_reduce_attrs){reductions[which].axes, false, square, sum ? 0.25 : 1, dtype};
     input(t, dtype, dtype == ISO_U8 ? 0 : -50, 50, reductions[which].rank, reductions[which].dim);
     output(t, sum && dtype == ISO_U8 ? ISO_I64 : dtype, rank, kept);
     return true;

@@ -1,4 +1,4 @@
-/* Kernels of sums over axes, from float32 or bfloat16 to float32 or float64. Dimensions are merged until reduced and
+/* Kernels of sums of elements or of their squares over axes, from float32 or bfloat16 to float32 or float64. Dimensions are merged until reduced and
  * kept ones alternate; sums are accumulated in double. */
 #include <string.h>
 
@@ -54,61 +54,76 @@ static int64_t reduce_block_rows(const view *v)
     return rows < v->rows ? rows : v->rows;
 }
 
-/* Doubles of the lanes and the sums; of bfloat16 then the sums of a block, and its rows as floats. */
+/* Where the arrays of doubles are in the scratch memory: lanes; sums; the other sums, if squares are summed; of bfloat16
+ * also the sums of a block, and then its rows as floats. */
+typedef struct places {
+    double *lanes, *sums, *others, *part;
+    float *block;
+} places;
+
+static size_t place_sums(const iso_kernel_call *call, const view *v, places *at)
+{
+    double *memory = call->scratch, *end = memory + 2 * iso_pattern(v->c) + 3 * v->c;
+    *at = (places){.lanes = memory, .sums = memory + 2 * iso_pattern(v->c)};
+    at->others = at->sums + v->c;
+    at->part = at->others + v->c;
+    at->block = (float *)end;
+    size_t doubles = (size_t)(2 * iso_pattern(v->c) + 3 * v->c);
+    size_t floats = call->in[0].dtype == ISO_BF16 ? (size_t)(reduce_block_rows(v) * v->c) : 0;
+    return doubles * sizeof(double) + floats * sizeof(float) + 64;
+}
+
 static size_t reduce_sum_scratch(const iso_kernel_call *call)
 {
     view v = view_of(call);
-    if (v.c == 0)
-        return 0;
-    size_t bytes = (size_t)(2 * iso_pattern(v.c) + v.c) * sizeof(double) + 64;
-    if (call->in[0].dtype == ISO_BF16)
-        bytes += (size_t)v.c * sizeof(double) + (size_t)(reduce_block_rows(&v) * v.c) * sizeof(float) + 64;
-    return bytes;
+    places at;
+    return v.c > 0 ? place_sums(call, &v, &at) : 0;
 }
 
-static void sum_bf16(const view *v, const uint16_t *x, double *sums, double *lanes)
+static void sum_rows(bool square, int64_t rows, int64_t c, const float *x, double *sums, const places *at)
 {
     const iso_cpu_functions_table *f = iso_cpu_functions();
+    if (square)
+        f->channel_moments(rows, c, x, at->others, sums, at->lanes);
+    else
+        f->channel_sums(rows, c, x, sums, at->lanes);
+}
+
+static void sum_bf16(bool square, const view *v, const uint16_t *x, const places *at)
+{
     const int64_t step = reduce_block_rows(v);
-    double *part = sums + v->c;
-    float *block = (float *)(part + v->c);
-    memset(sums, 0, (size_t)v->c * sizeof *sums);
+    memset(at->sums, 0, (size_t)v->c * sizeof *at->sums);
     for (int64_t row = 0; row < v->rows; row += step) {
         int64_t rows = v->rows - row < step ? v->rows - row : step;
-        f->f32_of_bf16(rows * v->c, x + row * v->c, block);
-        f->channel_sums(rows, v->c, block, part, lanes);
+        iso_cpu_functions()->f32_of_bf16(rows * v->c, x + row * v->c, at->block);
+        sum_rows(square, rows, v->c, at->block, at->part, at);
         for (int64_t i = 0; i < v->c; i++)
-            sums[i] += part[i];
+            at->sums[i] += at->part[i];
     }
 }
 
 /* ---- all ---- */
 
-/* Rows [first, ...) of x. */
-static void reduce_sum_rows(const iso_kernel_call *call, const view *v, int64_t first, double *sums)
-{
-    if (call->in[0].dtype == ISO_BF16)
-        sum_bf16(v, (const uint16_t *)call->in[0].data + first * v->c, sums, call->scratch);
-    else
-        iso_cpu_functions()->channel_sums(v->rows, v->c, (const float *)call->in[0].data + first * v->c, sums,
-                                          call->scratch);
-}
-
 static void reduce_run_sum(const iso_kernel_call *call)
 {
     const iso_reduce_attrs *attrs = call->attrs;
     view v = view_of(call);
+    places at;
     if (v.c == 0)
         return;
-    double *sums = (double *)call->scratch + 2 * iso_pattern(v.c);
+    place_sums(call, &v, &at);
     for (int64_t i = 0; i < v.outer; i++) {
-        reduce_sum_rows(call, &v, i * v.rows, sums);
+        const int64_t first = i * v.rows * v.c;
+        if (call->in[0].dtype == ISO_BF16)
+            sum_bf16(attrs->square, &v, (const uint16_t *)call->in[0].data + first, &at);
+        else
+            sum_rows(attrs->square, v.rows, v.c, (const float *)call->in[0].data + first, at.sums, &at);
         if (call->out[0].dtype == ISO_F32)
             for (int64_t j = 0; j < v.c; j++)
-                ((float *)call->out[0].data)[i * v.c + j] = (float)(sums[j] * attrs->scale);
+                ((float *)call->out[0].data)[i * v.c + j] = (float)(at.sums[j] * attrs->scale);
         else
             for (int64_t j = 0; j < v.c; j++)
-                ((double *)call->out[0].data)[i * v.c + j] = sums[j] * attrs->scale;
+                ((double *)call->out[0].data)[i * v.c + j] = at.sums[j] * attrs->scale;
     }
 }
 

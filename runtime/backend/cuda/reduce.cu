@@ -73,6 +73,15 @@ template <class T> struct reals_of_type {
         return wide(x[i]);
     }
 };
+template <class T> struct squares_of_type {
+    typedef double A;
+    const T *x;
+    __device__ double get(int64_t i) const
+    {
+        const double value = wide(x[i]);
+        return value * value;
+    }
+};
 struct any_reals {
     typedef double A;
     reals x;
@@ -206,8 +215,12 @@ void run_sum(const iso_kernel_call *call)
         reduce(call, integers{x.data, x.dtype}, sum_of(), 0, 1);
     with_float(x.dtype, [=](auto zero) {
         typedef decltype(zero) T;
-        reduce(call, reals_of_type<T>{static_cast<const T *>(call->in[0].data)}, sum_of(), 0,
-               static_cast<const iso_reduce_attrs *>(call->attrs)->scale);
+        const iso_reduce_attrs *attrs = static_cast<const iso_reduce_attrs *>(call->attrs);
+        const T *data = static_cast<const T *>(call->in[0].data);
+        if (attrs->square)
+            reduce(call, squares_of_type<T>{data}, sum_of(), 0, attrs->scale);
+        else
+            reduce(call, reals_of_type<T>{data}, sum_of(), 0, attrs->scale);
     });
 }
 

@@ -28,12 +28,12 @@ typedef struct iso_count_attrs {
     bool batch;
 } iso_count_attrs;
 
-/* "reduce_sum", "reduce_max", "reduce_min" over the dimensions whose bit is set in axes. A sum is finally
- * multiplied by `scale` (a mean over fixed dimensions). The output's type is the type of the result:
- * float32 may be summed to float64. */
+/* "reduce_sum", "reduce_max", "reduce_min" over the dimensions whose bit is set in axes. A sum is of the elements, or
+ * of their squares (of floating-point elements), and is finally multiplied by `scale` (a mean over fixed dimensions).
+ * The output's type is the type of the result: float32 may be summed to float64. */
 typedef struct iso_reduce_attrs {
     uint32_t axes;
-    bool keep;
+    bool keep, square;
     double scale;
     iso_dtype dtype;
 } iso_reduce_attrs;

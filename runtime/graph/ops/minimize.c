@@ -154,8 +154,9 @@ static iso_update *accumulate(minimizer *m, iso_update *update)
 /* The sum of squares of a gradient, a float64 scalar that counts each element once however it is sharded. */
 static iso_tensor *squared_norm(iso_tensor *gradient)
 {
-    iso_reduce_attrs all = {.axes = (1u << gradient->shape.rank) - 1, .scale = 1, .dtype = ISO_F64};
-    return iso_op_1(&iso_op_reduce_sum, iso_square(gradient), &all);
+    iso_reduce_attrs all = {
+        .axes = (1u << gradient->shape.rank) - 1, .square = true, .scale = 1, .dtype = ISO_F64};
+    return iso_op_1(&iso_op_reduce_sum, gradient, &all);
 }
 
 /* limit / max(norm, limit) */

@@ -53,8 +53,9 @@ static void reduce_factors(const iso_op *op, iso_rule *rule, bool contract)
 
 static void sum_rule(const iso_op *op, iso_rule *rule)
 {
+    const iso_reduce_attrs *attrs = op->attrs;
     reduce_factors(op, rule, true);
-    rule->linear = 1;
+    rule->linear = !attrs->square;
 }
 
 static void max_rule(const iso_op *op, iso_rule *rule)
@@ -102,7 +103,8 @@ static void sum_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
         return;
     iso_tensor *d = attrs->scale == 1 ? dy[0] : iso_affine(dy[0], attrs->scale, 0);
     d = with_ones(op, iso_cast(d, op->inputs[0]->dtype));
-    dx[0] = iso_broadcast_to(d, op->inputs[0]->shape);
+    dx[0] = attrs->square ? iso_multiply(iso_affine(op->inputs[0], 2, 0), d)
+                          : iso_broadcast_to(d, op->inputs[0]->shape);
 }
 
 /* Equal extremes share the gradient evenly, as in TensorFlow. */
@@ -117,12 +119,12 @@ static void extreme_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
     dx[0] = iso_multiply(hit, with_ones(op, iso_divide(dy[0], hits)));
 }
 
-/* One addition, or comparison, for each element that is read. */
+/* One addition, or comparison, for each element that is read; and its square. */
 static double reduce_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
-    (void)op;
+    const iso_reduce_attrs *attrs = op->attrs;
     (void)outputs;
-    return (double)iso_box_count(&inputs[0]);
+    return (double)iso_box_count(&inputs[0]) * (1 + attrs->square);
 }
 
 const iso_op_type iso_op_reduce_sum = {

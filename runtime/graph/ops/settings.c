@@ -23,7 +23,7 @@ const iso_setting iso_affine_settings[] = {REAL(scale), REAL(shift), {0}};
 const iso_setting iso_count_settings[] = {REAL(count), FLAG(batch), {0}};
 #undef ATTRS
 #define ATTRS iso_reduce_attrs
-const iso_setting iso_reduce_settings[] = {INT(axes), FLAG(keep), REAL(scale), INT(dtype), {0}};
+const iso_setting iso_reduce_settings[] = {INT(axes), FLAG(keep), FLAG(square), REAL(scale), INT(dtype), {0}};
 #undef ATTRS
 #define ATTRS iso_axis_attrs
 const iso_setting iso_axis_settings[] = {INT(axis), {0}};

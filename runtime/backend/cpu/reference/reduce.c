@@ -24,7 +24,7 @@ static void walk_reduction(const iso_kernel_call *call, iso_walk *walk)
 }
 
 /* ---- sums ---- */
-#define ADD_RUN(NAME, T, SUM)                                                                                \
+#define ADD_RUN(NAME, T, SUM, TERM)                                                                          \
     static void NAME(const iso_walk *walk, const void *data, void *sums)                                     \
     {                                                                                                        \
         const T *x = (const T *)data + walk->at[0];                                                          \
@@ -32,18 +32,22 @@ static void walk_reduction(const iso_kernel_call *call, iso_walk *walk)
         if (walk->step[1] == 0) {                                                                            \
             SUM sum = 0;                                                                                     \
             for (int64_t i = 0; i < walk->length; i++)                                                       \
-                sum += (SUM)x[i];                                                                            \
+                sum += TERM((SUM)x[i]);                                                                      \
             y[0] += sum;                                                                                     \
         } else                                                                                               \
             for (int64_t i = 0; i < walk->length; i++)                                                       \
-                y[i] += (SUM)x[i];                                                                           \
+                y[i] += TERM((SUM)x[i]);                                                                     \
     }
 
-ADD_RUN(add_f32, float, double)
-ADD_RUN(add_f64, double, double)
-ADD_RUN(add_i32, int32_t, int64_t)
-ADD_RUN(add_i64, int64_t, int64_t)
-ADD_RUN(add_u8, uint8_t, int64_t)
+#define ITSELF(x) (x)
+#define SQUARE(x) ((x) * (x))
+ADD_RUN(add_f32, float, double, ITSELF)
+ADD_RUN(add_f64, double, double, ITSELF)
+ADD_RUN(add_i32, int32_t, int64_t, ITSELF)
+ADD_RUN(add_i64, int64_t, int64_t, ITSELF)
+ADD_RUN(add_u8, uint8_t, int64_t, ITSELF)
+ADD_RUN(add_squares_f32, float, double, SQUARE)
+ADD_RUN(add_squares_f64, double, double, SQUARE)
 
 #define STORE(T, SUM, SCALE)                                                                                 \
     {                                                                                                        \
@@ -79,14 +83,17 @@ static void ref_reduce_run_sum(const iso_kernel_call *call)
         [ISO_F32] = add_f32, [ISO_F64] = add_f64, [ISO_I32] = add_i32,
         [ISO_I64] = add_i64, [ISO_U8] = add_u8,   [ISO_BOOL] = add_u8,
     };
+    static void (*const add_squares[])(const iso_walk *, const void *,
+                                       void *) = {[ISO_F32] = add_squares_f32, [ISO_F64] = add_squares_f64};
     const iso_reduce_attrs *attrs = call->attrs;
+    const iso_dtype from = call->in[0].dtype;
     int64_t n = iso_array_count(&call->out[0]);
     if (n > 0) /* else there is no scratch memory */
         memset(call->scratch, 0, (size_t)n * sizeof(double));
     iso_walk walk;
     walk_reduction(call, &walk);
     for (int64_t r = 0; r < walk.n_runs; r++, iso_walk_next(&walk))
-        add[call->in[0].dtype](&walk, call->in[0].data, call->scratch);
+        (attrs->square ? add_squares[from] : add[from])(&walk, call->in[0].data, call->scratch);
     store_sums(&call->out[0], n, call->scratch, attrs->scale);
 }
 
