@@ -137,30 +137,79 @@ START_TEST(all_bits_of_floats)
 }
 END_TEST
 
-/* Infinite and NaN elements, and those that are too large to be rounded, are reported. Others give right results from
- * 2^-102 up. */
+static bool multiply_scaled(float a, float b, int64_t k, bool of_a, float special)
+{
+    matrices x = make((iso_product){70, 65, k, false, false}, ISO_F32, ISO_F32);
+    for (int64_t i = 0; i < 70 * k; i++)
+        ((float *)x.a)[i] *= a;
+    for (int64_t i = 0; i < 65 * k; i++)
+        ((float *)x.b)[i] *= b;
+    if (special != 0)
+        ((float *)(of_a ? x.a : x.b))[65 * k - 1] = special;
+    bool good = multiply(&x);
+    if (good)
+        check_elements(&x, 4);
+    give_back(&x);
+    return good;
+}
+
+/* Infinite and NaN elements are refused, and products whose sums might become infinite or lose what is small. Others
+ * give right results. */
 START_TEST(ends_of_the_range)
 {
     if (!has_amx())
         return;
-    const float refused[] = {INFINITY, -INFINITY, NAN, -NAN, 0x1.fffffep127f, -0x1.fffp127f};
-    for (size_t i = 0; i < 2 * sizeof refused / sizeof *refused; i++) {
-        matrices x = make((iso_product){70, 65, 67, i & 1, i & 2}, ISO_F32, ISO_F32);
-        ck_assert(multiply(&x));
-        ((float *)(i % 2 ? x.a : x.b))[4000] = refused[i / 2];
-        ck_assert(!multiply(&x));
-        give_back(&x);
-    }
-    for (int exponent = -100; exponent <= 126; exponent += 2) {
-        matrices x = make((iso_product){20, 20, 40, false, false}, ISO_F32, ISO_F32);
-        for (int64_t i = 0; i < 800; i++) {
-            ((float *)x.a)[i] = ldexpf(((float *)x.a)[i], exponent);
-            ((float *)x.b)[i] = ldexpf(((float *)x.b)[i], exponent < 0 ? 0 : exponent < 98 ? -exponent : -98);
+    const float refused[] = {INFINITY, -INFINITY, NAN, -NAN, 0x1.fffffep127f, -0x1.fffp127f, 0x1p122f};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        for (int of_a = 0; of_a < 2; of_a++)
+            ck_assert(!multiply_scaled(1, 1, 67, of_a, refused[i]));
+    for (int exponent = -37; exponent <= 59; exponent++)
+        ck_assert(multiply_scaled(ldexpf(1, exponent), ldexpf(1, exponent), 67, false, 0));
+    for (int exponent = -70; exponent <= 110; exponent += 5)
+        ck_assert(multiply_scaled(ldexpf(1, exponent), 1, 67, false, 0));
+    for (int exponent = -60; exponent <= -40; exponent++)
+        ck_assert(!multiply_scaled(ldexpf(1, exponent), ldexpf(1, exponent), 67, false, 0));
+    for (int exponent = 61; exponent <= 120; exponent++)
+        ck_assert(!multiply_scaled(ldexpf(1, exponent), ldexpf(1, exponent), 67, false, 0));
+    ck_assert(multiply_scaled(0, 1, 67, false, 0));
+    ck_assert(multiply_scaled(1, 0, 67, false, 0));
+    ck_assert(multiply_scaled(0x1p-20f, 0x1p-20f, 600, false, 0x1p100f));
+}
+END_TEST
+
+/* What sgemm makes of finite elements whose products are infinite, in whole products and in those that are computed
+ * part by part; and its results just below infinity, and those that are small. */
+START_TEST(results_at_the_ends)
+{
+    if (!has_amx())
+        return;
+    static const float scales[][2] = {
+        {0x1p100f, 0x1p100f}, {0x1p63f, 0x1p63f}, {0x1p-60f, 0x1p-60f}, {0x1p-70f, 0x1p-5f}};
+    for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
+        for (int form = 0; form < 2; form++) {
+            const int64_t k = 80, m = 96, n = 70;
+            trial t = {.op = "matmul"};
+            void *owner[MOST_ARRAYS];
+            t.attrs.matmul.contract = form;
+            input(&t, ISO_F32, 1, 2, 2, form ? (int64_t[]){k, m} : (int64_t[]){m, k});
+            input(&t, ISO_F32, 1, 2, DIMS(k, n));
+            output(&t, ISO_F32, DIMS(m, n));
+            place_inputs(&t, 0, NULL, owner);
+            for (int i = 0; i < 2; i++)
+                for (int64_t e = 0; e < iso_array_count(&t.in[i]); e++)
+                    ((float *)t.in[i].data)[e] *= scales[s][i];
+            result r = run_trial(&t, iso_backend_cpu(), 0);
+            ck_assert_str_eq(r.kernel, form ? "AMX, bf16_x6, parts" : "AMX, bf16_x6");
+            result want = run_trial(&t, iso_backend_reference(), 0);
+            for (int64_t e = 0; e < m * n; e++) {
+                float a = ((float *)r.out[0].data)[e], b = ((float *)want.out[0].data)[e];
+                CHECK(a == b || fabsf(a - b) <= 1e-6f * fabsf(b), "scales %g, %g: element %lld is %g, not %g",
+                      scales[s][0], scales[s][1], (long long)e, a, b);
+            }
+            free_result(&t, &r);
+            free_result(&t, &want);
+            free_all(owner, t.inputs);
         }
-        ck_assert(multiply(&x));
-        check_elements(&x, 4);
-        give_back(&x);
-    }
 }
 END_TEST
 
@@ -202,6 +251,7 @@ int main(void)
     tcase_add_loop_test(tests, near_the_exact_product, 0, sizeof sizes / sizeof *sizes);
     tcase_add_test(tests, all_bits_of_floats);
     tcase_add_test(tests, ends_of_the_range);
+    tcase_add_test(tests, results_at_the_ends);
     tcase_add_test(tests, infinite_elements);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

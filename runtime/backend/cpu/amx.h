@@ -13,17 +13,19 @@ void iso_amx_gemm(int64_t rows, int64_t columns, int64_t k, const float *a, int6
 
 /* c [m, n] = op(a) op(b) of elements `of`, float32 or bfloat16, to `to`, float32 or bfloat16 (rounded once). m, n, k
  * > 0. Sums are in float32, in an order that depends on k alone. A float is taken as the sum of three numbers of
- * bfloat16, and of the nine products of two floats the six largest are added: the others are below 2^-24 of the
- * product, so the result is as near to the exact one as that of an ordinary product in float32 (numbers below 2^-126
- * count as 0, and those below 2^-102 lose bits). False: some element of float32 is infinite or NaN, and c has no
- * meaning. scratch: its bytes, aligned to 64. Only with ISO_ISA_AMX. */
+ * bfloat16, and of the nine products of their parts the six largest are added: each of the others is below 2^-24 of
+ * the product of the floats. False: a or b has an infinite element or NaN, or the product of their largest elements
+ * is so large that sums could become infinite, or so small (below 2^-76) that much of it would count as 0, as all
+ * numbers below 2^-126 do; then c has no meaning. Of bfloat16 always true. scratch: its bytes, aligned to 64. Only
+ * with ISO_ISA_AMX. */
 size_t iso_amx_product_scratch(const iso_product *product, iso_dtype of, iso_dtype to);
 bool iso_amx_product(const iso_product *product, iso_dtype of, const void *a, const void *b, iso_dtype to,
                      void *c, void *scratch);
 
-/* The same to float32, part by part: `begin` packs b, for parts of up to `rows` rows at a time, and iso_amx_part writes or
- * adds the part [offset, offset + extent) to c, which is dense. The bits are those of any other division into parts.
- * good: what begin returned; false: as iso_amx_product, for all of a and b. Then there are no parts. k up to 512. */
+/* The same to float32, part by part: `begin` packs b, for parts of up to `rows` rows at a time, and iso_amx_part
+ * writes or adds the part [offset, offset + extent) to c, which is dense. The bits are those of any other division
+ * into parts. good: what begin returned; false: as iso_amx_product, for all of a and b. Then there are no parts. k up
+ * to 512. */
 size_t iso_amx_parts_scratch(const iso_product *product, iso_dtype of, int64_t rows);
 bool iso_amx_parts_begin(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const void *b,
                          void *scratch);

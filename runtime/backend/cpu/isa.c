@@ -1,7 +1,7 @@
 /* The instruction set: what the processor has, what the user allows, and what all ranks agreed to use. */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -50,7 +50,7 @@ static bool find_stated(iso_isa *most)
     if (!text || !*text)
         return true;
     for (int isa = 0; isa <= ISO_ISA_AMX; isa++)
-        if (strcasecmp(text, stated_names[isa]) == 0) {
+        if (strcmp(text, stated_names[isa]) == 0) {
             *most = (iso_isa)isa;
             return true;
         }
@@ -60,10 +60,10 @@ static bool find_stated(iso_isa *most)
 iso_status iso_cpu_check_isa(void)
 {
     iso_isa most;
-    return find_stated(&most) ? ISO_OK
-                              : iso_error(ISO_INVALID,
-                                          "%s is '%s': it must be base, avx2, avx512, avx512_bf16 or amx",
-                                          VARIABLE, getenv(VARIABLE));
+    return find_stated(&most)
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "%s is '%s': it must be base, avx2, avx512, avx512_bf16 or amx",
+                           VARIABLE, getenv(VARIABLE));
 }
 
 static iso_isa lower(iso_isa a, iso_isa b)

@@ -115,7 +115,7 @@ static size_t amx_scratch(const iso_kernel_call *call)
     return iso_amx_product_scratch(&l.product, call->in[0].dtype, call->out[0].dtype);
 }
 
-/* Infinite elements are left to the library. */
+/* What is out of its range is left to the library. */
 static void run_amx_f32(const iso_kernel_call *call)
 {
     layout l = layout_of(call);
@@ -161,7 +161,7 @@ static void prepare_amx_few(const iso_kernel_call *call)
                         call->in[1].data, call->scratch);
 }
 
-/* If some element is infinite, all parts are computed by tiles. */
+/* All parts of a product that is out of range are computed by tiles. */
 static void run_amx_few_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent,
                              bool add, void *part)
 {

@@ -3,6 +3,7 @@
 #include "runtime/backend/cpu/amx.h"
 
 #if defined(__x86_64__)
+#include <math.h>
 #include <string.h>
 
 #include "runtime/backend/cpu/functions.h"
@@ -22,11 +23,11 @@ enum {
 /* a or b, as tiles are made of it: `count` vectors of k elements, which are the rows of a or the columns of b. */
 typedef struct operand {
     const void *data;
-    bool along_k;  /* the elements of a vector are neighbours in memory; else those of one k are */
-    int64_t step;  /* elements between vectors, or between two k */
-    bool pairs;    /* its tiles have pairs of one vector side by side: b */
-    int parts;     /* 1: bfloat16 */
-    __mmask16 bad; /* not 0: some element is infinite or NaN; of float32 alone */
+    bool along_k; /* the elements of a vector are neighbours in memory; else those of one k are */
+    int64_t step; /* elements between vectors, or between two k */
+    bool pairs;   /* its tiles have pairs of one vector side by side: b */
+    int parts;    /* 1: bfloat16 */
+    __m512i most; /* of float32: the largest absolute values that were packed, lane by lane, as integers */
 } operand;
 
 /* ---- packing ---- */
@@ -36,13 +37,30 @@ typedef struct rests {
     __m512i bits;
 } rests;
 
-static rests rests_of(__m512 x, __mmask16 *bad)
+static rests rests_of(__m512 x, __m512i *most)
 {
-    /* Larger ones would be rounded to infinity. */
-    const __m512i most = _mm512_set1_epi32(0x7f7f7fff), magnitude = _mm512_set1_epi32(0x7fffffff);
     rests r = {_mm512_castps_si512(x)};
-    *bad |= _mm512_cmpgt_epu32_mask(_mm512_and_si512(r.bits, magnitude), most);
+    *most = _mm512_max_epu32(*most, _mm512_and_si512(r.bits, _mm512_set1_epi32(0x7fffffff)));
     return r;
+}
+
+/* The largest absolute value; infinite also for NaN, and for what would be rounded to infinity. */
+static double largest_of(__m512i most)
+{
+    const uint32_t bits = _mm512_reduce_max_epu32(most), last = 0x7f7f7fff;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return bits > last ? (double)INFINITY : (double)value;
+}
+
+/* Whether no sum of products, and no part of one, can become infinite, and the largest products are so far above the
+ * smallest normal number that what counts as 0 does not matter beside them. */
+static bool is_in_range(__m512i a, __m512i b, int64_t k)
+{
+    const double of_a = largest_of(a), of_b = largest_of(b), product = of_a * of_b;
+    if (isinf(of_a) || isinf(of_b))
+        return false;
+    return product == 0 || (product >= 0x1p-76 && product * (double)k <= 0x1p126);
 }
 
 /* The nearest numbers of bfloat16, as floats; what they lack stays, exactly. */
@@ -89,8 +107,8 @@ static void pack_vector(operand *x, int64_t at, int64_t k, uint16_t *to)
             continue;
         }
         const float *from = (const float *)x->data + at;
-        rests first = rests_of(get(from, k - i), &x->bad);
-        rests second = rests_of(get(from + SIDE, k - i - SIDE), &x->bad);
+        rests first = rests_of(get(from, k - i), &x->most);
+        rests second = rests_of(get(from + SIDE, k - i - SIDE), &x->most);
         for (int p = 0; p < PARTS; p++) {
             __m512i a = take_part(&first), b = take_part(&second);
             _mm512_store_si512(to + p * TILE, in_row(a, b));
@@ -101,7 +119,7 @@ static void pack_vector(operand *x, int64_t at, int64_t k, uint16_t *to)
 /* A pair of elements of 16 vectors in float32: a row of the tiles of their parts. */
 static void put_pair(operand *x, __m512 even, __m512 odd, uint16_t *to)
 {
-    rests first = rests_of(even, &x->bad), second = rests_of(odd, &x->bad);
+    rests first = rests_of(even, &x->most), second = rests_of(odd, &x->most);
     for (int p = 0; p < PARTS; p++) {
         __m512i a = take_part(&first), b = take_part(&second);
         _mm512_store_si512(to + p * TILE, in_pairs(a, b));
@@ -396,12 +414,12 @@ bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, cons
     configure();
     multiply_all(&p);
     _tile_release(); /* the system need not save the tiles of this thread */
-    return !p.a.bad && !p.b.bad;
+    return of != ISO_F32 || is_in_range(p.a.most, p.b.most, p.k);
 }
 
 /* ---- parts of a product: b is packed once ---- */
 
-/* Before the tiles: whether all elements can be packed. */
+/* Before the tiles: what begin returned. */
 typedef struct parts_head {
     _Alignas(64) bool good;
 } parts_head;
@@ -422,12 +440,12 @@ size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t row
     return sizeof(parts_head) + place(&p, NULL);
 }
 
-static bool all_can_be_packed(const float *x, int64_t n)
+static __m512i most_of(const float *x, int64_t n)
 {
-    __mmask16 bad = 0;
+    __m512i most = _mm512_setzero_si512();
     for (int64_t i = 0; i < n; i += SIDE)
-        rests_of(get(x + i, n - i), &bad);
-    return !bad;
+        rests_of(get(x + i, n - i), &most);
+    return most;
 }
 
 bool iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
@@ -436,7 +454,7 @@ bool iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, c
     product p = parts_of(shape, of, rows, scratch);
     p.b.data = b;
     pack(&p.b, 0, p.n, 0, p.k, p.b_tiles);
-    bool good = of != ISO_F32 || (!p.b.bad && all_can_be_packed(a, p.m * p.k));
+    bool good = of != ISO_F32 || is_in_range(most_of(a, p.m * p.k), p.b.most, p.k);
     ((parts_head *)scratch)->good = good;
     return good;
 }
