@@ -30,7 +30,7 @@ size_t iso_amx_parts_scratch(const iso_product *product, iso_dtype of, int64_t r
 bool iso_amx_parts_begin(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const void *b,
                          void *scratch);
 bool iso_amx_parts_good(const void *scratch);
-void iso_amx_part(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const int64_t *offset,
-                  const int64_t *extent, bool add, float *c, void *scratch);
+void iso_amx_part(const iso_product *product, iso_dtype of, int64_t rows, const void *a,
+                  const int64_t *offset, const int64_t *extent, bool add, float *c, void *scratch);
 
 #endif

@@ -273,8 +273,8 @@ static size_t tile_bytes(int64_t count, const product *p)
     return (size_t)(count * p->block_k * p->a.parts) * sizeof(uint16_t);
 }
 
-/* Places the arrays in the scratch memory (NULL: only counts); returns its bytes. */
-static size_t place(product *p, char *scratch)
+/* Lays out the scratch memory (NULL: only counts); returns its bytes. */
+static size_t lay_out(product *p, char *scratch)
 {
     const size_t of_a = tile_bytes(p->block_m, p), of_b = tile_bytes(p->block_n, p);
     if (scratch) {
@@ -400,14 +400,14 @@ static void multiply_all(product *p)
 size_t iso_amx_product_scratch(const iso_product *shape, iso_dtype of, iso_dtype to)
 {
     product p = product_of(shape, of, to);
-    return place(&p, NULL);
+    return lay_out(&p, NULL);
 }
 
 bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, const void *b, iso_dtype to,
                      void *c, void *scratch)
 {
     product p = product_of(shape, of, to);
-    place(&p, scratch);
+    lay_out(&p, scratch);
     p.a.data = a;
     p.b.data = b;
     p.c = c;
@@ -430,14 +430,14 @@ static product parts_of(const iso_product *shape, iso_dtype of, int64_t rows, ch
     p.block_k = multiple(p.k, DEPTH);
     p.block_n = multiple(p.n, PANEL);
     p.block_m = multiple(rows, PANEL);
-    place(&p, scratch ? scratch + sizeof(parts_head) : NULL);
+    lay_out(&p, scratch ? scratch + sizeof(parts_head) : NULL);
     return p;
 }
 
 size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t rows)
 {
     product p = parts_of(shape, of, rows, NULL);
-    return sizeof(parts_head) + place(&p, NULL);
+    return sizeof(parts_head) + lay_out(&p, NULL);
 }
 
 static __m512i most_of(const float *x, int64_t n)

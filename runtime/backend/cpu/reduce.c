@@ -1,5 +1,5 @@
-/* Kernels of sums of elements or of their squares over axes, from float32 or bfloat16 to float32 or float64. Dimensions are merged until reduced and
- * kept ones alternate; sums are accumulated in double. */
+/* Kernels of sums of elements or of their squares over axes, from float32 or bfloat16 to float32 or float64.
+ * Dimensions are merged until reduced and kept ones alternate; sums are accumulated in double. */
 #include <string.h>
 
 #include "runtime/backend/cpu/channels.h"
@@ -54,33 +54,34 @@ static int64_t reduce_block_rows(const view *v)
     return rows < v->rows ? rows : v->rows;
 }
 
-/* Where the arrays of doubles are in the scratch memory: lanes; sums; the other sums, if squares are summed; of bfloat16
- * also the sums of a block, and then its rows as floats. */
-typedef struct places {
+/* Where the arrays of doubles are in the scratch memory: lanes; sums; the other sums, if squares are summed; of
+ * bfloat16 also the sums of a block, and then its rows as floats. */
+typedef struct scratch_layout {
     double *lanes, *sums, *others, *part;
     float *block;
-} places;
+} scratch_layout;
 
-static size_t place_sums(const iso_kernel_call *call, const view *v, places *at)
+static scratch_layout lay_out_sums(const iso_kernel_call *call, const view *v)
 {
-    double *memory = call->scratch, *end = memory + 2 * iso_pattern(v->c) + 3 * v->c;
-    *at = (places){.lanes = memory, .sums = memory + 2 * iso_pattern(v->c)};
-    at->others = at->sums + v->c;
-    at->part = at->others + v->c;
-    at->block = (float *)end;
-    size_t doubles = (size_t)(2 * iso_pattern(v->c) + 3 * v->c);
-    size_t floats = call->in[0].dtype == ISO_BF16 ? (size_t)(reduce_block_rows(v) * v->c) : 0;
-    return doubles * sizeof(double) + floats * sizeof(float) + 64;
+    scratch_layout at = {.lanes = call->scratch};
+    at.sums = at.lanes + 2 * iso_pattern(v->c);
+    at.others = at.sums + v->c;
+    at.part = at.others + v->c;
+    at.block = (float *)(at.part + v->c);
+    return at;
 }
 
 static size_t reduce_sum_scratch(const iso_kernel_call *call)
 {
     view v = view_of(call);
-    places at;
-    return v.c > 0 ? place_sums(call, &v, &at) : 0;
+    if (v.c == 0)
+        return 0;
+    size_t floats = call->in[0].dtype == ISO_BF16 ? (size_t)(reduce_block_rows(&v) * v.c) : 0;
+    return (size_t)(2 * iso_pattern(v.c) + 3 * v.c) * sizeof(double) + floats * sizeof(float) + 64;
 }
 
-static void sum_rows(bool square, int64_t rows, int64_t c, const float *x, double *sums, const places *at)
+static void sum_rows(bool square, int64_t rows, int64_t c, const float *x, double *sums,
+                     const scratch_layout *at)
 {
     const iso_cpu_functions_table *f = iso_cpu_functions();
     if (square)
@@ -89,7 +90,7 @@ static void sum_rows(bool square, int64_t rows, int64_t c, const float *x, doubl
         f->channel_sums(rows, c, x, sums, at->lanes);
 }
 
-static void sum_bf16(bool square, const view *v, const uint16_t *x, const places *at)
+static void sum_bf16(bool square, const view *v, const uint16_t *x, const scratch_layout *at)
 {
     const int64_t step = reduce_block_rows(v);
     memset(at->sums, 0, (size_t)v->c * sizeof *at->sums);
@@ -108,10 +109,9 @@ static void reduce_run_sum(const iso_kernel_call *call)
 {
     const iso_reduce_attrs *attrs = call->attrs;
     view v = view_of(call);
-    places at;
     if (v.c == 0)
         return;
-    place_sums(call, &v, &at);
+    const scratch_layout at = lay_out_sums(call, &v);
     for (int64_t i = 0; i < v.outer; i++) {
         const int64_t first = i * v.rows * v.c;
         if (call->in[0].dtype == ISO_BF16)
