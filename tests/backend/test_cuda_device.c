@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "runtime/graph/optimizer.h"
-#include "tests/backend/faults.h"
 #include "tests/backend/cases_more.h"
+#include "tests/backend/faults.h"
 #include "tests/backend/other_types.h"
 #include "tests/backend/updates.h"
 #include "tests/support/cuda_library.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "runtime/backend/cuda/kernels.h"
-#include "tests/backend/faults.h"
 #include "tests/backend/cases_more.h"
+#include "tests/backend/faults.h"
 #include "tests/backend/other_types.h"
 #include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"
