@@ -17,8 +17,6 @@
 
 typedef iso_fusion fusion;
 
-enum { X, DY }; /* inputs of the gradients */
-
 static bool is(const iso_program_step *step, const iso_op_type *type)
 {
     return step->op && step->op->type == type;
@@ -74,11 +72,6 @@ bool iso_fusion_one_layout(const fusion *f, int a, int b)
     return iso_layout_equal(&f->program->values[a].layout, &f->program->values[b].layout);
 }
 
-static bool one_layout(const fusion *f, int a, int b)
-{
-    return iso_fusion_one_layout(f, a, b);
-}
-
 iso_status iso_fusion_replace(fusion *f, iso_program_step *step, const void *attrs, size_t size)
 {
     iso_program *program = f->program;
@@ -96,17 +89,12 @@ iso_status iso_fusion_replace(fusion *f, iso_program_step *step, const void *att
     return ISO_OK;
 }
 
-static iso_status replace(fusion *f, iso_program_step *step, const void *attrs, size_t size)
-{
-    return iso_fusion_replace(f, step, attrs, size);
-}
-
 /* Replaces a step's op by a copy with the activation. */
 static iso_status activate(fusion *f, iso_program_step *step)
 {
     iso_batch_norm_attrs attrs = *(const iso_batch_norm_attrs *)step->op->attrs;
     attrs.activation = ISO_FUSED_RELU;
-    return replace(f, step, &attrs, sizeof attrs);
+    return iso_fusion_replace(f, step, &attrs, sizeof attrs);
 }
 
 void iso_fusion_set_input(const fusion *f, iso_program_step *step, int k, int value)
@@ -182,7 +170,7 @@ static iso_status fuse_backward(fusion *f, const iso_program_step *norm, int y)
         int number = f->reader[i];
         const iso_program_step *slope = &f->program->steps[number];
         if (!f->dead[number] && is_relu(slope) && is(slope, &iso_op_unary_gradient) && slope->input[0] == y &&
-            one_layout(f, slope->input[1], slope->output[0]))
+            iso_fusion_one_layout(f, slope->input[1], slope->output[0]))
             ISO_TRY(fuse_slope(f, norm, number));
     }
 done:
@@ -195,7 +183,8 @@ static iso_status fuse_relu(fusion *f, int relu_index)
     iso_program *program = f->program;
     iso_program_step *relu = &program->steps[relu_index];
     int x = relu->input[0], y = relu->output[0], made = program->values[x].step;
-    if (made < 0 || !is(&program->steps[made], &iso_op_batch_norm) || f->uses[x] != 1 || !one_layout(f, x, y))
+    if (made < 0 || !is(&program->steps[made], &iso_op_batch_norm) || f->uses[x] != 1 ||
+        !iso_fusion_one_layout(f, x, y))
         return ISO_OK;
     iso_program_step *norm = &program->steps[made];
     iso_status status = activate(f, norm);
@@ -218,8 +207,8 @@ static bool adds_rows(const fusion *f, const iso_program_step *sum, int k)
     int rows = sum->input[k], other = sum->input[1 - k], made = program->values[rows].step;
     const iso_tensor *tensor = program->values[rows].tensor;
     return made >= 0 && !f->dead[made] && is(&program->steps[made], &iso_op_embedding_grad) &&
-           f->uses[rows] == 1 && tensor->dtype != ISO_BF16 && one_layout(f, rows, other) &&
-           one_layout(f, rows, sum->output[0]) &&
+           f->uses[rows] == 1 && tensor->dtype != ISO_BF16 && iso_fusion_one_layout(f, rows, other) &&
+           iso_fusion_one_layout(f, rows, sum->output[0]) &&
            iso_shape_equal(&tensor->shape, &program->values[other].tensor->shape);
 }
 
@@ -227,7 +216,7 @@ static iso_status fuse_rows(fusion *f, iso_program_step *sum, int k)
 {
     int rows = f->program->values[sum->input[k]].step, base = sum->input[1 - k];
     const iso_program_step *gradient = &f->program->steps[rows];
-    iso_status status = replace(f, sum, gradient->op->attrs, gradient->op->type->attr_size);
+    iso_status status = iso_fusion_replace(f, sum, gradient->op->attrs, gradient->op->type->attr_size);
     if (status != ISO_OK)
         return status;
     sum->op->type = &iso_op_embedding_grad_add;
@@ -245,7 +234,7 @@ static iso_status fuse_rows(fusion *f, iso_program_step *sum, int k)
 static bool alike(const fusion *f, int a, int b)
 {
     const iso_tensor *x = f->program->values[a].tensor, *y = f->program->values[b].tensor;
-    return x->dtype == y->dtype && iso_shape_equal(&x->shape, &y->shape) && one_layout(f, a, b);
+    return x->dtype == y->dtype && iso_shape_equal(&x->shape, &y->shape) && iso_fusion_one_layout(f, a, b);
 }
 
 /* Whether a step adds two values that are like the sum. */
@@ -270,7 +259,7 @@ static iso_status take_residual(fusion *f, iso_program_step *norm, int residual)
 {
     iso_layer_norm_attrs attrs = *(const iso_layer_norm_attrs *)norm->op->attrs;
     attrs.residual = true;
-    iso_status status = replace(f, norm, &attrs, sizeof attrs);
+    iso_status status = iso_fusion_replace(f, norm, &attrs, sizeof attrs);
     if (status == ISO_OK)
         iso_fusion_set_input(f, norm, norm->op->n_inputs++, residual);
     return status;

@@ -7,8 +7,6 @@
 #include "runtime/graph/ops/network.h"
 #include "runtime/spmd/fuse_impl.h"
 
-enum { X, DY }; /* inputs of the gradients */
-
 static bool is_normalisation(const iso_op *op)
 {
     return op && (op->type == &iso_op_layer_norm || op->type == &iso_op_layer_norm_grad ||

@@ -4,6 +4,8 @@
 
 #include "runtime/spmd/program.h"
 
+enum { X, DY }; /* inputs of the gradients of normalisations */
+
 typedef struct iso_fusion {
     iso_program *program;
     int *uses;       /* [values] */

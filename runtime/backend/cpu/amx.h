@@ -24,10 +24,10 @@ bool iso_amx_product(const iso_product *product, iso_dtype of, const void *a, co
 
 /* The same to float32, part by part: `begin` packs b, for parts of up to `rows` rows at a time, and iso_amx_part
  * writes or adds the part [offset, offset + extent) to c, which is dense. The bits are those of any other division
- * into parts. good: what begin returned; false: as iso_amx_product, for all of a and b. Then there are no parts. k up
- * to 512. */
+ * into parts. good, after begin: false as iso_amx_product returns it, for all of a and b; then there are no parts. k
+ * up to 512. */
 size_t iso_amx_parts_scratch(const iso_product *product, iso_dtype of, int64_t rows);
-bool iso_amx_parts_begin(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const void *b,
+void iso_amx_parts_begin(const iso_product *product, iso_dtype of, int64_t rows, const void *a, const void *b,
                          void *scratch);
 bool iso_amx_parts_good(const void *scratch);
 void iso_amx_part(const iso_product *product, iso_dtype of, int64_t rows, const void *a,

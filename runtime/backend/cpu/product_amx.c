@@ -419,7 +419,7 @@ bool iso_amx_product(const iso_product *shape, iso_dtype of, const void *a, cons
 
 /* ---- parts of a product: b is packed once ---- */
 
-/* Before the tiles: what begin returned. */
+/* Before the tiles: what iso_amx_parts_good returns. */
 typedef struct parts_head {
     _Alignas(64) bool good;
 } parts_head;
@@ -448,15 +448,13 @@ static __m512i most_of(const float *x, int64_t n)
     return most;
 }
 
-bool iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
+void iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
                          void *scratch)
 {
     product p = parts_of(shape, of, rows, scratch);
     p.b.data = b;
     pack(&p.b, 0, p.n, 0, p.k, p.b_tiles);
-    bool good = of != ISO_F32 || is_in_range(most_of(a, p.m * p.k), p.b.most, p.k);
-    ((parts_head *)scratch)->good = good;
-    return good;
+    ((parts_head *)scratch)->good = of != ISO_F32 || is_in_range(most_of(a, p.m * p.k), p.b.most, p.k);
 }
 
 bool iso_amx_parts_good(const void *scratch)
@@ -525,11 +523,10 @@ size_t iso_amx_parts_scratch(const iso_product *shape, iso_dtype of, int64_t row
     return 0;
 }
 
-bool iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
+void iso_amx_parts_begin(const iso_product *shape, iso_dtype of, int64_t rows, const void *a, const void *b,
                          void *scratch)
 {
     (void)shape, (void)of, (void)rows, (void)a, (void)b, (void)scratch;
-    return false;
 }
 
 bool iso_amx_parts_good(const void *scratch)

@@ -16,7 +16,7 @@ enum {
 #include "runtime/graph/ops/unary.h"
 };
 
-/* NULL: not made yet. Of threads that make one at the same time, the first one's is kept. */
+/* NULL: not made yet. */
 static _Atomic(void *) functions[ISO_ISA_AMX + 1][KINDS], slopes[ISO_ISA_AMX + 1][KINDS];
 
 /* Functions that take an exponential; those with a parameter have no table. */
@@ -32,15 +32,6 @@ static bool has_slopes(iso_unary_kind kind)
 {
     return kind == ISO_UNARY_GELU || kind == ISO_UNARY_GELU_APPROXIMATE || kind == ISO_UNARY_SILU ||
            kind == ISO_UNARY_SOFTPLUS;
-}
-
-static void *keep(_Atomic(void *) *table, void *made)
-{
-    void *earlier = NULL;
-    if (atomic_compare_exchange_strong(table, &earlier, made))
-        return made;
-    free(made);
-    return earlier;
 }
 
 static void *make_function(iso_unary_kind kind)
@@ -71,24 +62,22 @@ static void *make_slopes(iso_unary_kind kind)
     return NULL;
 }
 
+/* Of threads that make a table at the same time, the first one's is kept. */
+static void *table_of(_Atomic(void *) *table, void *(*make)(iso_unary_kind kind), iso_unary_kind kind)
+{
+    void *kept = atomic_load(table), *made = kept ? NULL : make(kind);
+    if (!made || atomic_compare_exchange_strong(table, &kept, made))
+        return made ? made : kept;
+    free(made);
+    return kept;
+}
+
 const uint16_t *iso_table_of_function(iso_unary_kind kind)
 {
-    if (!has_table(kind))
-        return NULL;
-    _Atomic(void *) *table = &functions[iso_cpu_isa()][kind];
-    void *made = atomic_load(table);
-    if (!made && (made = make_function(kind)))
-        made = keep(table, made);
-    return made;
+    return has_table(kind) ? table_of(&functions[iso_cpu_isa()][kind], make_function, kind) : NULL;
 }
 
 const float *iso_table_of_slope(iso_unary_kind kind)
 {
-    if (!has_slopes(kind))
-        return NULL;
-    _Atomic(void *) *table = &slopes[iso_cpu_isa()][kind];
-    void *made = atomic_load(table);
-    if (!made && (made = make_slopes(kind)))
-        made = keep(table, made);
-    return made;
+    return has_slopes(kind) ? table_of(&slopes[iso_cpu_isa()][kind], make_slopes, kind) : NULL;
 }
