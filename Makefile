@@ -45,6 +45,7 @@ $(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a $(KEEP_MODULES)
 # Kernels that are written once in vector types and compiled for each instruction set.
 AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(BUILD)/%_avx512.o: CFLAGS += $(AVX512) -mfma -mprefer-vector-width=512
+$(BUILD)/%_avx512bf16.o: CFLAGS += $(AVX512) -mavx512bf16
 $(BUILD)/%_amx.o: CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 

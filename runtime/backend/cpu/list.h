@@ -29,7 +29,8 @@ KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average
 KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_im2col)
 KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_depthwise) KERNEL(conv2d_grad_input_im2col)
 KERNEL(conv2d_grad_kernel) KERNEL(conv2d_grad_kernel_depthwise) KERNEL(conv2d_grad_kernel_im2col)
-KERNEL(matmul_amx) KERNEL(matmul_amx_few) KERNEL(matmul_amx_few_bf16) KERNEL(matmul_amx_bf16) KERNEL(matmul_bf16)
+KERNEL(matmul_amx) KERNEL(matmul_amx_few) KERNEL(matmul_amx_few_bf16) KERNEL(matmul_amx_bf16)
+KERNEL(matmul_few_bf16) KERNEL(matmul_bf16)
 KERNEL(matmul_few) KERNEL(matmul_transposed) KERNEL(matmul_onednn) KERNEL(matmul_blas) KERNEL(matmul_tiles) KERNEL(matmul_double)
 
 // clang-format on

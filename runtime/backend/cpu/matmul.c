@@ -1,23 +1,16 @@
-/* Kernels of "matmul": each product is one library call or computed by our own tiles. */
+/* Kernels of "matmul" in float32 and float64: each product is one library call or computed by our own tiles. */
 #include <string.h>
 
-#include "runtime/backend/cpu/amx.h"
 #include "runtime/backend/cpu/cpu.h"
 #include "runtime/backend/cpu/functions.h"
-#include "runtime/backend/cpu/product.h"
+#include "runtime/backend/cpu/matmul_impl.h"
 #include "runtime/graph/ops/attrs.h"
 
-/* The product, and the number of consecutive ones. */
-typedef struct layout {
-    iso_product product;
-    int64_t count;
-} layout;
-
-static layout layout_of(const iso_kernel_call *call)
+iso_matmul_layout iso_matmul_layout_of(const iso_kernel_call *call)
 {
     const iso_matmul_attrs *attrs = call->attrs;
     const iso_array *a = &call->in[0], *b = &call->in[1];
-    layout l = {.count = 1};
+    iso_matmul_layout l = {.count = 1};
     iso_product *p = &l.product;
     p->transpose_a = attrs->transpose_a || attrs->contract;
     p->transpose_b = attrs->transpose_b;
@@ -38,32 +31,31 @@ static layout layout_of(const iso_kernel_call *call)
     return l;
 }
 
-static bool goes(const iso_kernel_call *call, iso_product_way way, bool library)
+bool iso_matmul_goes(const iso_kernel_call *call, iso_product_way way, bool library)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     bool single = l.count == 1 && call->out[0].rank == 2;
     return iso_cpu_has_type(call, ISO_F32) && iso_product_choose(&l.product, single, library) == way;
 }
 
-/* Whether a library can compute the product: oneDNN, else OpenBLAS. */
-static bool has_library(const iso_kernel_call *call)
+bool iso_matmul_has_library(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     return ISO_WITH_DNNL || iso_openblas_takes(&l.product);
 }
 
 static bool onednn_fits(const iso_kernel_call *call)
 {
-    return ISO_WITH_DNNL && goes(call, ISO_PRODUCT_LIBRARY, true);
+    return ISO_WITH_DNNL && iso_matmul_goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
-static void matmul_empty(const iso_kernel_call *call)
+void iso_matmul_empty(const iso_kernel_call *call)
 {
     memset(call->out[0].data, 0, (size_t)iso_array_count(&call->out[0]) * iso_dtype_size(call->out[0].dtype));
 }
 
-static void onednn_product(const iso_kernel_call *call, const iso_product *p, const float *a, const float *b,
-                           float *c)
+void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *p, const float *a, const float *b,
+                       float *c)
 {
     if (!iso_onednn_sgemm(p, a, b, c))
         iso_fault_raise(call->fault, "oneDNN failed on a product of %lld x %lld x %lld", (long long)p->m,
@@ -72,143 +64,27 @@ static void onednn_product(const iso_kernel_call *call, const iso_product *p, co
 
 static void run_onednn(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const float *a = call->in[0].data, *b = call->in[1].data;
     float *c = call->out[0].data;
     for (int64_t i = 0; i < l.count;
          i++, a += l.product.m * l.product.k, b += l.product.k * l.product.n, c += l.product.m * l.product.n)
-        onednn_product(call, &l.product, a, b, c);
+        iso_matmul_onednn(call, &l.product, a, b, c);
 }
 
 static bool blas_fits(const iso_kernel_call *call)
 {
-    return !ISO_WITH_DNNL && has_library(call) && goes(call, ISO_PRODUCT_LIBRARY, true);
+    return !ISO_WITH_DNNL && iso_matmul_has_library(call) && iso_matmul_goes(call, ISO_PRODUCT_LIBRARY, true);
 }
 
 static void run_blas(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     for (int64_t i = 0; i < l.count; i++)
         iso_openblas_sgemm(p, (const float *)call->in[0].data + i * p->m * p->k,
                            (const float *)call->in[1].data + i * p->k * p->n,
                            (float *)call->out[0].data + i * p->m * p->n);
-}
-
-/* ---- AMX ---- */
-
-/* Smaller products do not fill its tiles, or are over before the tiles are packed. */
-static bool fills_tiles(const iso_product *p, int64_t least)
-{
-    return iso_cpu_isa() >= ISO_ISA_AMX && p->m >= least && p->n >= least && p->k >= least;
-}
-
-static bool amx_f32_fits(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    return has_library(call) && goes(call, ISO_PRODUCT_LIBRARY, true) && fills_tiles(&l.product, 64);
-}
-
-static size_t amx_scratch(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    return iso_amx_product_scratch(&l.product, call->in[0].dtype, call->out[0].dtype);
-}
-
-/* What is out of its range is left to the library. */
-static void run_amx_f32(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    const iso_product *p = &l.product;
-    const float *a = call->in[0].data, *b = call->in[1].data;
-    float *c = call->out[0].data;
-    for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += p->m * p->n) {
-        if (iso_amx_product(p, ISO_F32, a, b, ISO_F32, c, call->scratch))
-            continue;
-        if (ISO_WITH_DNNL)
-            onednn_product(call, p, a, b, c);
-        else
-            iso_openblas_sgemm(p, a, b, c);
-    }
-}
-
-/* Few contracted rows, but enough to fill tiles. */
-static bool amx_few_fit(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    return goes(call, ISO_PRODUCT_PARTS, has_library(call)) && fills_tiles(&l.product, 64);
-}
-
-/* Strips of whole rows, in panels of 32. */
-static int64_t amx_part_rows(const iso_kernel_call *call)
-{
-    enum { PANEL = 32 };
-    layout l = layout_of(call);
-    int64_t rows = iso_product_block_rows(&l.product) / PANEL * PANEL;
-    return rows > PANEL ? rows : PANEL;
-}
-
-static size_t amx_few_scratch(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    return iso_amx_parts_scratch(&l.product, call->in[0].dtype, amx_part_rows(call));
-}
-
-static void prepare_amx_few(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    iso_amx_parts_begin(&l.product, call->in[0].dtype, amx_part_rows(call), call->in[0].data,
-                        call->in[1].data, call->scratch);
-}
-
-/* All parts of a product that is out of range are computed by tiles. */
-static void run_amx_few_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent,
-                             bool add, void *part)
-{
-    layout l = layout_of(call);
-    const iso_product *p = &l.product;
-    const float *a = call->in[0].data, *b = call->in[1].data;
-    if (iso_amx_parts_good(call->scratch))
-        iso_amx_part(p, call->in[0].dtype, amx_part_rows(call), a, offset, extent, add, part, call->scratch);
-    else
-        iso_cpu_functions()->gemm_f32(extent[0], extent[1], p->k, a + offset[0], 1, p->m, b + offset[1], p->n,
-                                      add, part);
-}
-
-static void run_amx_few(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    const int64_t offset[] = {0, 0}, extent[] = {l.product.m, l.product.n};
-    prepare_amx_few(call);
-    run_amx_few_part(call, offset, extent, false, call->out[0].data);
-}
-
-static bool amx_bf16_fits(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    iso_dtype to = call->out[0].dtype;
-    return call->in[0].dtype == ISO_BF16 && call->in[1].dtype == ISO_BF16 &&
-           (to == ISO_F32 || to == ISO_BF16) && fills_tiles(&l.product, 16);
-}
-
-/* As few_fit, of bfloat16. */
-static bool amx_few_bf16_fits(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    bool single = l.count == 1 && call->out[0].rank == 2;
-    return amx_bf16_fits(call) && call->out[0].dtype == ISO_F32 &&
-           iso_product_choose(&l.product, single, true) == ISO_PRODUCT_PARTS;
-}
-
-static void run_amx_bf16(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    const iso_product *p = &l.product;
-    const uint16_t *a = call->in[0].data, *b = call->in[1].data;
-    char *c = call->out[0].data;
-    const size_t bytes = (size_t)(p->m * p->n) * iso_dtype_size(call->out[0].dtype);
-    for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += bytes)
-        iso_amx_product(p, ISO_BF16, a, b, call->out[0].dtype, c, call->scratch);
 }
 
 /* ---- own kernels ---- */
@@ -221,17 +97,17 @@ static bool tiles_fit(const iso_kernel_call *call)
 /* A transposed b is first transposed back. */
 static size_t tiles_scratch(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     return l.product.transpose_b ? (size_t)(l.product.n * l.product.k) * sizeof(float) + 64 : 0;
 }
 
 static void run_tiles(const iso_kernel_call *call)
 {
     const iso_cpu_functions_table *f = iso_cpu_functions();
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     if (p->k == 0)
-        matmul_empty(call);
+        iso_matmul_empty(call);
     for (int64_t i = 0; i < l.count && p->k > 0; i++) {
         const float *a = (const float *)call->in[0].data + i * p->m * p->k;
         const float *b = (const float *)call->in[1].data + i * p->k * p->n;
@@ -248,19 +124,19 @@ static void run_tiles(const iso_kernel_call *call)
  * so any part of the product has the bits of the whole. */
 static bool few_fit(const iso_kernel_call *call)
 {
-    return goes(call, ISO_PRODUCT_PARTS, has_library(call));
+    return iso_matmul_goes(call, ISO_PRODUCT_PARTS, iso_matmul_has_library(call));
 }
 
 static int64_t few_part_rows(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     return iso_product_block_rows(&l.product);
 }
 
 /* The packed b, then the strip of a: tiles of the last rows may not fill it. */
 static size_t few_scratch(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     const iso_cpu_functions_table *f = iso_cpu_functions();
     int64_t strip = (iso_product_block_rows(p) + f->gemm_strip_rows()) * p->k;
@@ -269,7 +145,7 @@ static size_t few_scratch(const iso_kernel_call *call)
 
 static void prepare_few(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     if (iso_product_is_packed(p))
         iso_cpu_functions()->gemm_pack_f32(p->n, p->k, call->in[1].data, p->n, call->scratch);
@@ -278,7 +154,7 @@ static void prepare_few(const iso_kernel_call *call)
 static void run_few_part(const iso_kernel_call *call, const int64_t *offset, const int64_t *extent, bool add,
                          void *part)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     const iso_cpu_functions_table *f = iso_cpu_functions();
     const float *a = (const float *)call->in[0].data + offset[0];
@@ -297,7 +173,7 @@ static void run_few_part(const iso_kernel_call *call, const int64_t *offset, con
 
 static void run_few(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     int64_t step = iso_product_is_packed(p) ? iso_product_block_rows(p) : p->m;
     prepare_few(call);
@@ -310,20 +186,20 @@ static void run_few(const iso_kernel_call *call)
 /* A product with the transpose of b for few rows of a, as in the gradient of a layer's input. */
 static bool transposed_fits(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     return iso_cpu_has_type(call, ISO_F32) &&
-           iso_product_choose(&l.product, false, has_library(call)) == ISO_PRODUCT_TRANSPOSED;
+           iso_product_choose(&l.product, false, iso_matmul_has_library(call)) == ISO_PRODUCT_TRANSPOSED;
 }
 
 static size_t transposed_scratch(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     return iso_cpu_functions()->gemm_transposed_scratch(l.product.m, l.product.n, l.product.k);
 }
 
 static void run_transposed(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     for (int64_t i = 0; i < l.count; i++)
         iso_cpu_functions()->gemm_transposed_f32(p->m, p->n, p->k,
@@ -332,55 +208,20 @@ static void run_transposed(const iso_kernel_call *call)
                                                  (float *)call->out[0].data + i * p->m * p->n, call->scratch);
 }
 
-/* ---- bfloat16 ---- */
-
-static bool bf16_fits(const iso_kernel_call *call)
-{
-    iso_dtype to = call->out[0].dtype;
-    return call->in[0].dtype == ISO_BF16 && call->in[1].dtype == ISO_BF16 &&
-           (to == ISO_F32 || to == ISO_BF16) && iso_onednn_has_bf16();
-}
-
-static bool matmul_is_empty(const layout *l)
-{
-    return l->count == 0 || l->product.m == 0 || l->product.n == 0 || l->product.k == 0;
-}
-
-static size_t bf16_scratch(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    return matmul_is_empty(&l) ? 0 : iso_onednn_bf16_scratch(&l.product, call->out[0].dtype);
-}
-
-static void run_bf16(const iso_kernel_call *call)
-{
-    layout l = layout_of(call);
-    const iso_product *p = &l.product;
-    const uint16_t *a = call->in[0].data, *b = call->in[1].data;
-    char *c = call->out[0].data;
-    if (matmul_is_empty(&l)) {
-        matmul_empty(call);
-        return;
-    }
-    size_t bytes = (size_t)(p->m * p->n) * iso_dtype_size(call->out[0].dtype);
-    for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += bytes)
-        if (!iso_onednn_bf16_gemm(p, a, b, call->out[0].dtype, c, call->scratch))
-            iso_fault_raise(call->fault, "oneDNN failed on a product in bfloat16 of %lld x %lld x %lld",
-                            (long long)p->m, (long long)p->n, (long long)p->k);
-}
+/* ---- float64 ---- */
 
 static bool double_fits(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     return iso_cpu_has_type(call, ISO_F64) && iso_openblas_takes(&l.product);
 }
 
 static void run_double(const iso_kernel_call *call)
 {
-    layout l = layout_of(call);
+    iso_matmul_layout l = iso_matmul_layout_of(call);
     const iso_product *p = &l.product;
     if (p->k == 0 || p->m == 0 || p->n == 0) {
-        matmul_empty(call);
+        iso_matmul_empty(call);
         return;
     }
     for (int64_t i = 0; i < l.count; i++)
@@ -389,28 +230,6 @@ static void run_double(const iso_kernel_call *call)
                            (double *)call->out[0].data + i * p->m * p->n);
 }
 
-const iso_kernel iso_cpu_matmul_amx = {
-    .op = "matmul", .name = "AMX, bf16_x6", .fits = amx_f32_fits, .scratch = amx_scratch, .run = run_amx_f32};
-const iso_kernel iso_cpu_matmul_amx_few = {.op = "matmul",
-                                           .name = "AMX, bf16_x6, parts",
-                                           .fits = amx_few_fit,
-                                           .scratch = amx_few_scratch,
-                                           .run = run_amx_few,
-                                           .part_rows = amx_part_rows,
-                                           .prepare_parts = prepare_amx_few,
-                                           .run_part = run_amx_few_part};
-const iso_kernel iso_cpu_matmul_amx_few_bf16 = {.op = "matmul",
-                                                .name = "AMX, parts",
-                                                .fits = amx_few_bf16_fits,
-                                                .scratch = amx_few_scratch,
-                                                .run = run_amx_few,
-                                                .part_rows = amx_part_rows,
-                                                .prepare_parts = prepare_amx_few,
-                                                .run_part = run_amx_few_part};
-const iso_kernel iso_cpu_matmul_amx_bf16 = {
-    .op = "matmul", .name = "AMX", .fits = amx_bf16_fits, .scratch = amx_scratch, .run = run_amx_bf16};
-const iso_kernel iso_cpu_matmul_bf16 = {
-    .op = "matmul", .name = "dnnl_matmul", .fits = bf16_fits, .scratch = bf16_scratch, .run = run_bf16};
 const iso_kernel iso_cpu_matmul_few = {.op = "matmul",
                                        .name = "tiles",
                                        .fits = few_fit,

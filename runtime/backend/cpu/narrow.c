@@ -156,6 +156,7 @@ const iso_kernel *iso_narrow_own(const char *op, const iso_kernel_call *call)
         &iso_cpu_layer_norm_grad_sums_bf16,
         &iso_cpu_matmul_amx_few_bf16,
         &iso_cpu_matmul_amx_bf16,
+        &iso_cpu_matmul_few_bf16,
         &iso_cpu_matmul_bf16,
         &iso_cpu_attention_bf16,
         &iso_cpu_attention_grad_bf16,

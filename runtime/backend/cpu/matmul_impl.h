@@ -1,0 +1,25 @@
+/* What the files of the kernels of "matmul" share. */
+#ifndef ISO_CPU_MATMUL_IMPL_H
+#define ISO_CPU_MATMUL_IMPL_H
+
+#include "runtime/backend/cpu/cpu.h"
+#include "runtime/backend/cpu/product.h"
+
+/* A call's product, and the number of consecutive ones. */
+typedef struct iso_matmul_layout {
+    iso_product product;
+    int64_t count;
+} iso_matmul_layout;
+
+iso_matmul_layout iso_matmul_layout_of(const iso_kernel_call *call);
+/* Whether a call of float32 is computed in this way; library: whether there is one for it. */
+bool iso_matmul_goes(const iso_kernel_call *call, iso_product_way way, bool library);
+/* Whether a library can compute a product in float32: oneDNN, else OpenBLAS. */
+bool iso_matmul_has_library(const iso_kernel_call *call);
+/* Sets the output to 0: there are no elements to sum. */
+void iso_matmul_empty(const iso_kernel_call *call);
+/* One product by dnnl_sgemm; its failure is a fault of the call. */
+void iso_matmul_onednn(const iso_kernel_call *call, const iso_product *product, const float *a,
+                       const float *b, float *c);
+
+#endif
