@@ -31,11 +31,15 @@ iso_matmul_layout iso_matmul_layout_of(const iso_kernel_call *call)
     return l;
 }
 
-bool iso_matmul_goes(const iso_kernel_call *call, iso_product_way way, bool library)
+iso_product_way iso_matmul_way(const iso_kernel_call *call, bool library)
 {
     iso_matmul_layout l = iso_matmul_layout_of(call);
-    bool single = l.count == 1 && call->out[0].rank == 2;
-    return iso_cpu_has_type(call, ISO_F32) && iso_product_choose(&l.product, single, library) == way;
+    return iso_product_choose(&l.product, l.count == 1 && call->out[0].rank == 2, library);
+}
+
+bool iso_matmul_goes(const iso_kernel_call *call, iso_product_way way, bool library)
+{
+    return iso_cpu_has_type(call, ISO_F32) && iso_matmul_way(call, library) == way;
 }
 
 bool iso_matmul_has_library(const iso_kernel_call *call)

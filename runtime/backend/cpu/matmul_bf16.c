@@ -14,10 +14,8 @@ static bool is_of_bf16(const iso_kernel_call *call)
 /* A gradient of few rows in float32, which can be computed part by part. */
 static bool has_parts_of_bf16(const iso_kernel_call *call)
 {
-    iso_matmul_layout l = iso_matmul_layout_of(call);
-    bool single = l.count == 1 && call->out[0].rank == 2;
     return is_of_bf16(call) && call->out[0].dtype == ISO_F32 &&
-           iso_product_choose(&l.product, single, true) == ISO_PRODUCT_PARTS;
+           iso_matmul_way(call, true) == ISO_PRODUCT_PARTS;
 }
 
 /* ---- AMX ---- */

@@ -12,7 +12,9 @@ typedef struct iso_matmul_layout {
 } iso_matmul_layout;
 
 iso_matmul_layout iso_matmul_layout_of(const iso_kernel_call *call);
-/* Whether a call of float32 is computed in this way; library: whether there is one for it. */
+/* The rule of product.h for a call of any type; library: whether there is one for it. */
+iso_product_way iso_matmul_way(const iso_kernel_call *call, bool library);
+/* Whether a call of float32 is computed in this way. */
 bool iso_matmul_goes(const iso_kernel_call *call, iso_product_way way, bool library);
 /* Whether a library can compute a product in float32: oneDNN, else OpenBLAS. */
 bool iso_matmul_has_library(const iso_kernel_call *call);

@@ -2,21 +2,11 @@
 #include "runtime/backend/cpu/bf16_parts.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "runtime/backend/cpu/avx512.h"
 
 /* A block of sums: 6 rows of 4 vectors leave registers for 4 vectors of b and one element of a. A panel of b, and the
  * strip of a, stay in the L1 cache if k is small. */
 enum { LANES = 16, VECTORS = 4, PANEL = LANES * VECTORS, ROWS = 6 };
-
-static int64_t multiple(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of * of;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Words of a packed operand of so many columns: a word holds an element of row 2i, and below it one of row 2i + 1. */
 static int64_t words_of(int64_t k, int64_t columns)
@@ -34,12 +24,6 @@ size_t iso_bf16_parts_scratch(const iso_product *p, int64_t rows)
 {
     return (size_t)(words_of(p->k, multiple(p->n, PANEL)) + words_of(p->k, strip_columns(rows))) *
            sizeof(uint32_t);
-}
-
-/* The lanes [0, n) of a vector; n may be larger than 16, or negative. */
-static __mmask16 lanes(int64_t n)
-{
-    return (__mmask16)(n >= LANES ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
 }
 
 /* Packs x [k, columns], whose rows are `step` apart, into words of `width` columns; the other columns are 0. */

@@ -240,11 +240,6 @@ typedef struct product {
     int64_t rows_at_once;
 } product;
 
-static int64_t multiple(int64_t x, int64_t of)
-{
-    return (x + of - 1) / of * of;
-}
-
 /* The largest multiple of 32 vectors of k elements that take up to `bytes`. */
 static int64_t block_of(int64_t count, int64_t k, int parts, int64_t bytes)
 {

@@ -4,8 +4,7 @@
 #ifndef ISO_CPU_TILES_AMX_H
 #define ISO_CPU_TILES_AMX_H
 
-#include <immintrin.h>
-#include <stdint.h>
+#include "runtime/backend/cpu/avx512.h"
 
 enum { SIDE = 16, DEPTH = 2 * SIDE, TILE = SIDE * DEPTH /* elements in bfloat16 */, ROW = 64 /* bytes */ };
 
@@ -30,17 +29,6 @@ static inline void configure(void)
     }
     order_memory();
     _tile_loadconfig(&tiles);
-}
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The lanes [0, n) of a vector; n may be larger than 16, or negative. */
-static inline __mmask16 lanes(int64_t n)
-{
-    return (__mmask16)(n >= SIDE ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
 }
 
 /* 32 elements in bfloat16: those of `low` come first. */
