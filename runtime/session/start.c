@@ -7,7 +7,11 @@
  * end with exit code 74; then the launcher ends the ranks of the other hosts. On one of several hosts all ranks may
  * be stopped while the job waits for them: there the first has a process beside it, its guard, which reports that if
  * no rank of the host is left. A rank that takes long is named in a warning. What happens on other hosts is not known
- * before the watchdog starts: their own ranks tell it. */
+ * before the watchdog starts: their own ranks tell it.
+ *
+ * Open MPI's daemon sends SIGTERM to the ranks that survive a rank's death, after some seconds. On a machine that is
+ * overloaded, or a virtual one that was paused, these may not have looked at the other ranks in that time. So SIGTERM
+ * ends a rank that starts only after as long as they need to find a loss. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -37,6 +41,8 @@ enum {
 };
 /* Seconds. The launcher may end all ranks of a job within a second or so, one after the other. */
 static const double dead_after = 2, stopped_after = 5;
+/* From SIGTERM to the end. SIGKILL follows after odls_base_sigkill_timeout, which launch/mpirun sets to 4. */
+static const double ends_after = 3;
 
 static const char *const stage_names[] = {
     [ISO_START_MPI] = "MPI_Init",
@@ -56,6 +62,7 @@ typedef struct start_entry {
 typedef struct start_board {
     atomic_int claimed;  /* some rank prints the report, or has printed it */
     atomic_int reported; /* it is printed: all ranks of the host end */
+    atomic_int ended;    /* some rank has told that SIGTERM ends the start */
     start_entry entry[MOST_RANKS];
 } start_board;
 
@@ -67,7 +74,9 @@ struct iso_start {
     bool aborts;
     char host[ISO_HOST_NAME];
     double gone[MOST_RANKS], stopped[MOST_RANKS]; /* seconds */
-    double clock, age, warned;
+    double clock, age, warned, terminated;        /* terminated: since SIGTERM */
+    bool catches;                                 /* SIGTERM: on_terminate handles it */
+    struct sigaction before;                      /* what it did before */
     pthread_t thread;
     int wake; /* eventfd */
     atomic_bool over;
@@ -242,6 +251,50 @@ static void name_late(iso_start *s)
     iso_text_free(&text);
 }
 
+/* ---- SIGTERM ---- */
+
+static volatile sig_atomic_t got_terminate; /* of the process: one start at a time catches it */
+
+static void on_terminate(int signal_number)
+{
+    (void)signal_number;
+    got_terminate = 1;
+}
+
+/* Not if the program handles it. */
+static void catch_terminate(iso_start *s)
+{
+    struct sigaction action = {.sa_handler = on_terminate, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    got_terminate = 0;
+    s->catches = !sigaction(SIGTERM, NULL, &s->before) && s->before.sa_handler == SIG_DFL &&
+                 !sigaction(SIGTERM, &action, NULL);
+}
+
+/* Ends the process by SIGTERM if it has come. One rank of the host tells what ranks were waiting for. */
+static void end_if_terminated(iso_start *s)
+{
+    iso_text text = {0};
+    if (!s->catches || !got_terminate)
+        return;
+    if (!atomic_exchange(&s->board->ended, 1)) {
+        iso_text_add(&text, "isogrid: error: SIGTERM has come while the job starts; the ranks on %s end\n",
+                     s->host);
+        add_entries(&text, s, false, ISO_START_OVER, "isogrid:   ", "\n");
+        iso_file_write(STDERR_FILENO, iso_text_get(&text), text.length);
+        iso_text_free(&text);
+    }
+    sigaction(SIGTERM, &s->before, NULL);
+    kill(getpid(), SIGTERM);
+}
+
+static void release_terminate(iso_start *s)
+{
+    end_if_terminated(s);
+    if (s->catches)
+        sigaction(SIGTERM, &s->before, NULL);
+}
+
 /* ---- the thread ---- */
 
 static void start_look(iso_start *s)
@@ -249,6 +302,7 @@ static void start_look(iso_start *s)
     double now = iso_clock(), passed = now - s->clock < 1 ? now - s->clock : 1;
     s->clock = now;
     s->age += passed;
+    s->terminated += got_terminate ? passed : 0;
     if (!atomic_load(&s->board->reported) && look_around(s, passed)) {
         int announced, lost = start_count_lost(s, &announced);
         if (lost > 0)
@@ -273,6 +327,8 @@ static void *start_run(void *arg)
     while (!atomic_load(&s->over)) {
         start_look(s);
         end_if_reported(s);
+        if (s->terminated >= ends_after)
+            end_if_terminated(s);
         poll(&wake, 1, TICK);
     }
     end_if_reported(s);
@@ -403,11 +459,13 @@ iso_start *iso_start_begin(const iso_launcher_location *location, double timeout
     iso_host_name(s->host);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     announce(s, location->rank);
+    catch_terminate(s);
     guard_begin(s);
     if (s->wake >= 0 && !iso_thread_start(&s->thread, start_run, s))
         return s;
     guard_finish(s);
     iso_start_enter(s, ISO_START_OVER);
+    release_terminate(s);
     munmap(s->board, sizeof *s->board);
     if (s->wake >= 0)
         close(s->wake);
@@ -433,6 +491,7 @@ void iso_start_end(iso_start **start)
     eventfd_write(s->wake, 1);
     pthread_join(s->thread, NULL);
     guard_finish(s);
+    release_terminate(s);
     munmap(s->board, sizeof *s->board);
     close(s->wake);
     iso_free(s);

@@ -38,7 +38,7 @@ processes() {
 process_of() { processes | sed -n "s/ $1\$//p" | head -n 1; } # RANK
 
 end_all() { # of a job that has gone wrong
-    [ -z "${job:-}" ] || gone && return
+    [ -z "${job:-}" ] || gone && return 0 # else it is the code before the end, and the shell leaves the folder
     processes | cut -d' ' -f 1 | xargs -r kill -KILL 2>/dev/null || true # some may have ended
     sleep 1
 }
