@@ -79,6 +79,15 @@ iso_status iso_argument_shape(const char *what, const char *text, double low, in
     return ISO_OK;
 }
 
+enum { FEW_CHOICES = 4 }; /* all are named, not those that are near */
+
+/* "it must be a, b or c" */
+static void command_line_add_all(iso_text *text, const char *const *choices, int count)
+{
+    for (int i = 0; i < count; i++)
+        iso_text_add(text, "%s%s", i == 0 ? "it must be " : i == count - 1 ? " or " : ", ", choices[i]);
+}
+
 static iso_status command_line_choose(const char *option, const iso_argument *row, const char *text,
                                       const char **value)
 {
@@ -89,10 +98,15 @@ static iso_status command_line_choose(const char *option, const iso_argument *ro
             return ISO_OK;
         }
     }
-    iso_text near = {0};
-    iso_text_add_nearest(&near, text, row->choices, count);
-    iso_status status = iso_error(ISO_INVALID, "%s '%s': unknown%s", option, text, iso_text_get(&near));
-    iso_text_free(&near);
+    iso_text words = {0};
+    if (count <= FEW_CHOICES)
+        command_line_add_all(&words, row->choices, count);
+    else {
+        iso_text_add(&words, "unknown");
+        iso_text_add_nearest(&words, text, row->choices, count);
+    }
+    iso_status status = iso_error(ISO_INVALID, "%s '%s': %s", option, text, iso_text_get(&words));
+    iso_text_free(&words);
     return status;
 }
 

@@ -130,7 +130,7 @@ static const struct wrong {
     {"--learning-rate 1e10", "--learning-rate '1e10'", "between 0 and 1000000000"},
     {"--model=", "--model", "empty"},
     {"--optimizer adan", "--optimizer 'adan'", "adam"},
-    {"--precision mixed_float16", "--precision 'mixed_float16'", "mixed_bfloat16"},
+    {"--precision bfloat17", "--precision 'bfloat17'", "it must be float32, float64 or mixed_bfloat16"},
     {"--backend=", "--backend", "empty"},
     {"--timeout soon", "--timeout 'soon'", "from 1 to 1000000"},
     {"--roles worker", "'--roles'", "unknown option"},
