@@ -91,7 +91,7 @@ done:
 
 static iso_status describe_machine(iso_context *ctx, iso_calibration *calibration)
 {
-    char model[ISO_CALIBRATION_TEXT], date[32];
+    char model[ISO_CALIBRATION_TEXT], build[ISO_CALIBRATION_TEXT], date[32];
     time_t now = time(NULL);
     struct tm parts;
     iso_processor_model(model, sizeof model);
@@ -105,10 +105,18 @@ static iso_status describe_machine(iso_context *ctx, iso_calibration *calibratio
             "name another file with --out",
             calibration->processor, calibration->cores, calibration->cores == 1 ? "" : "s",
             calibration->backend, model, cores, backend);
+    iso_calibration_name_build(build);
+    if (calibration->n_ops && strcmp(calibration->build, build))
+        return iso_error(
+            ISO_INVALID,
+            "the file holds measurements of %s%s; this one is %s, whose kernels may take other times: name "
+            "another file with --out",
+            calibration->build[0] ? "Isogrid " : "an earlier build of Isogrid", calibration->build, build);
     strftime(date, sizeof date, "%Y-%m-%d", localtime_r(&now, &parts));
     snprintf(calibration->processor, sizeof calibration->processor, "%s", model);
     snprintf(calibration->backend, sizeof calibration->backend, "%s", backend);
     snprintf(calibration->date, sizeof calibration->date, "%s", date);
+    snprintf(calibration->build, sizeof calibration->build, "%s", build);
     calibration->cores = cores;
     return ISO_OK;
 }

@@ -209,7 +209,7 @@ static void print_found(const found *f, bool timed)
         fprintf(stderr, "mesh %s: a step takes %.3g ms\n", mesh, 1e3 * s->cost);
 }
 
-/* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'"; the same of the backend */
+/* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'"; the same of the backend and the build */
 static void add_foreign(iso_text *text, const iso_time_model *time, const char *before, const char *after)
 {
     if (iso_time_model_is_foreign(time))
@@ -218,6 +218,9 @@ static void add_foreign(iso_text *text, const iso_time_model *time, const char *
     if (iso_time_model_has_other_backend(time))
         iso_text_add(text, "%stimes of another backend: '%s', this one is '%s'%s", before,
                      time->calibration->backend, time->backend, after);
+    if (iso_time_model_has_other_build(time))
+        iso_text_add(text, "%stimes of another build of Isogrid: %s%s", before, time->calibration->build,
+                     after);
 }
 
 /* Prints the suggestion on the chief. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/build.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/json.h"
 #include "runtime/base/list.h"
@@ -38,6 +39,11 @@ const iso_calibrated_op *iso_calibration_find(const iso_calibration *calibration
 {
     int number = find_op(calibration, key);
     return number < 0 ? NULL : &calibration->op[number];
+}
+
+void iso_calibration_name_build(char text[ISO_CALIBRATION_TEXT])
+{
+    snprintf(text, ISO_CALIBRATION_TEXT, "%s (build %s)", iso_version(), iso_build_id());
 }
 
 iso_calibration *iso_calibration_create(void)
@@ -254,6 +260,8 @@ static iso_status read_machine(const reader *top, iso_calibration *c)
     ISO_TRY(short_text(&r, "processor", c->processor));
     ISO_TRY(short_text(&r, "backend", c->backend));
     ISO_TRY(short_text(&r, "date", c->date));
+    if (json_object_get(r.object, "build"))
+        ISO_TRY(short_text(&r, "build", c->build));
     ISO_TRY(whole_number(&r, "cores", 1 << 20, &c->cores));
 done:
     return status;
@@ -350,6 +358,8 @@ void iso_calibration_print(const iso_calibration *c, iso_text *text)
     iso_json_put_text(text, "backend", c->backend);
     iso_json_put(text, "cores", "%d", c->cores);
     iso_json_put_text(text, "date", c->date);
+    if (c->build[0])
+        iso_json_put_text(text, "build", c->build);
     iso_text_add(text, "},\n\"rates\": {");
     iso_json_put(text, "flops", "%.6g", c->rates.flops);
     iso_json_put(text, "bytes_one", "%.6g", c->rates.bytes_one);

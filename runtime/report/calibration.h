@@ -45,7 +45,9 @@ typedef struct iso_network {
 
 typedef struct iso_calibration {
     char processor[ISO_CALIBRATION_TEXT], backend[ISO_CALIBRATION_TEXT], date[ISO_CALIBRATION_TEXT];
-    int cores; /* threads that the slots of a host share */
+    char build
+        [ISO_CALIBRATION_TEXT]; /* of Isogrid, as iso_calibration_name_build; "": an earlier one, which did not say */
+    int cores;                  /* threads that the slots of a host share */
     iso_machine_rates rates;
     iso_network network; /* between the hosts that it was measured on, if these were several */
     int n_ops;
@@ -61,6 +63,8 @@ iso_status iso_network_parse(const char *file, const char *text, size_t size, is
 /* Empty, without any rates. NULL: no memory. */
 iso_calibration *iso_calibration_create(void);
 void iso_calibration_destroy(iso_calibration *calibration);
+/* "0.1.0 (build 4b1240d47977f107)": this program's. */
+void iso_calibration_name_build(char text[ISO_CALIBRATION_TEXT]);
 /* Adds a measured op, in place of an earlier one of the same key. The texts are copied. */
 iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated_op *op);
 /* NULL: there is none. */

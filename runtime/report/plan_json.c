@@ -110,13 +110,14 @@ static json_t *op_times(const iso_report_time *t)
 static json_t *time_of(const iso_plan_report *r)
 {
     const iso_report_time *t = r->time;
-    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so so so so so}", "step", t->step, "rows_per_second",
-                     (double)r->rows / t->step, "computation", t->computation, "update", t->update, "here",
-                     t->here, "waits", t->waits, "travels", t->in_flight, "hidden", t->hidden, "measured",
-                     t->measured, "machine", t->machine, "this_processor", text_or_null(t->processor),
-                     "this_backend", text_or_null(t->backend), "measured_backend",
-                     text_or_null(t->measured_backend), "network", text_or_null(t->network), "ops",
-                     op_times(t), "works", op_times(t));
+    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so so so so so so so}", "step", t->step,
+                     "rows_per_second", (double)r->rows / t->step, "computation", t->computation, "update",
+                     t->update, "here", t->here, "waits", t->waits, "travels", t->in_flight, "hidden",
+                     t->hidden, "measured", t->measured, "machine", t->machine, "this_processor",
+                     text_or_null(t->processor), "this_backend", text_or_null(t->backend), "measured_backend",
+                     text_or_null(t->measured_backend), "this_build", text_or_null(t->build),
+                     "measured_build", text_or_null(t->measured_build), "network", text_or_null(t->network),
+                     "ops", op_times(t), "works", op_times(t));
 }
 
 static json_t *ranks(const iso_plan_report *r)

@@ -102,6 +102,8 @@ typedef struct iso_report_time {
     char processor[ISO_REPORT_TEXT]; /* this machine's, if another one was measured; else "" */
     /* The plan's backend and the measured one, if they differ; else "". */
     char backend[ISO_REPORT_TEXT], measured_backend[ISO_REPORT_TEXT];
+    /* This build of Isogrid and the one that measured, if they differ; else "". */
+    char build[ISO_REPORT_TEXT], measured_build[ISO_REPORT_TEXT];
 } iso_report_time;
 
 /* Bytes by use. */

@@ -377,6 +377,14 @@ bool iso_time_model_has_other_backend(const iso_time_model *model)
            strcmp(model->backend, model->calibration->backend) != 0;
 }
 
+bool iso_time_model_has_other_build(const iso_time_model *model)
+{
+    char build[ISO_CALIBRATION_TEXT];
+    iso_calibration_name_build(build);
+    return model->calibration && model->calibration->build[0] &&
+           strcmp(model->calibration->build, build) != 0;
+}
+
 static void name_sources(const timer *t, const iso_network *network)
 {
     const iso_calibration *c = t->model->calibration;
@@ -387,6 +395,10 @@ static void name_sources(const timer *t, const iso_network *network)
     if (iso_time_model_has_other_backend(t->model)) {
         snprintf(t->time->backend, sizeof t->time->backend, "%s", t->model->backend);
         snprintf(t->time->measured_backend, sizeof t->time->measured_backend, "%s", c->backend);
+    }
+    if (iso_time_model_has_other_build(t->model)) {
+        iso_calibration_name_build(t->time->build);
+        snprintf(t->time->measured_build, sizeof t->time->measured_build, "%s", c->build);
     }
     if (t->report->n_hosts > 1)
         snprintf(t->time->network, sizeof t->time->network, "%s: %.3g us, %.3g Gbit/s", network->name,

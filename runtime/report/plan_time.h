@@ -19,6 +19,8 @@ typedef struct iso_time_model {
 bool iso_time_model_is_foreign(const iso_time_model *model);
 /* The calibration was measured with another backend (kernels, libraries) than the plan's. */
 bool iso_time_model_has_other_backend(const iso_time_model *model);
+/* The calibration was measured by another build of Isogrid, which it names. */
+bool iso_time_model_has_other_build(const iso_time_model *model);
 
 /* ISO_INVALID: the plan is for several hosts, and no network is known. The caller frees *time with iso_free. */
 iso_status iso_plan_time_create(const struct iso_plan *plan, const iso_plan_report *report,

@@ -45,6 +45,9 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
     if (t->backend[0])
         iso_text_add(text, "  of another backend: '%s'; this plan is for '%s'\n", t->measured_backend,
                      t->backend);
+    if (t->build[0])
+        iso_text_add(text, "  by another build of Isogrid: %s; this one is %s\n", t->measured_build,
+                     t->build);
     if (t->network[0])
         iso_text_add(text, "  network: %s\n", t->network);
     print_line(t, "computation", t->computation, "", text);
