@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/printable.h"
+
 static const char *name_of(double value)
 {
     return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -94,6 +96,9 @@ iso_status iso_json_parse(const char *name, const char *text, size_t size, json_
 {
     json_error_t error;
     json_t *parsed = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    char *quoted = parsed ? NULL : strstr(error.text, " near '");
+    if (quoted && !iso_text_is_printable(quoted))
+        *quoted = 0; /* control characters of the file would reach a terminal */
     if (!parsed)
         return iso_error(json_error_code(&error) == json_error_out_of_memory ? ISO_NO_MEMORY : ISO_INVALID,
                          "%s, line %d, column %d: %s", name, error.line, error.column, error.text);

@@ -295,6 +295,8 @@ START_TEST(wrong_networks_are_refused)
          "net.json: 'name' should be a text without control characters, and is \"n\\u009B\""},
         {"{\"\\u001b\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1}",
          "net.json: a network has no member whose name has control characters"},
+        {"{\"name\": red", "net.json, line 1, column 12: invalid token near 'red'"},
+        {"{\"name\": \033[31mred", "net.json, line 1, column 10: invalid token"},
         {"{\"latency_us\": 1, \"gbit_per_second\": 1}",
          "net.json: 'name' should be a text that is not empty, and is missing"},
         {"{\"name\": \"\", \"latency_us\": 1, \"gbit_per_second\": 1}",
@@ -303,6 +305,7 @@ START_TEST(wrong_networks_are_refused)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         iso_network network = {0};
         check_refused(iso_network_parse("net.json", wrong[i][0], strlen(wrong[i][0]), &network), wrong[i][1]);
+        ck_assert_ptr_null(strchr(iso_error_message(), '\033'));
         ck_assert(!network.known);
     }
 }
