@@ -1,5 +1,6 @@
 /* isogrid plan --suggest, and `isogrid train --layout auto`: layouts for a mesh, or for the best mesh of a number of
  * slots. The chief searches. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -192,9 +193,19 @@ static iso_status print_file(const iso_suggestion *suggestion)
     return failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout file") : ISO_OK;
 }
 
+/* " (3% of it measured, the rest is estimated)"; "" where all was measured */
+static const char *suggest_share(const iso_suggestion *s, char text[64])
+{
+    double percent = floor(100 * s->measured + 0.005);
+    text[0] = 0;
+    if (percent < 100)
+        snprintf(text, 64, " (%.0f%% of it measured, the rest is estimated)", percent);
+    return text;
+}
+
 static void print_found(const found *f, bool timed)
 {
-    char flops[32], bytes[32], slot[32], host[32];
+    char share[64], flops[32], bytes[32], slot[32], host[32];
     const iso_suggestion *s = f->suggestion;
     const char *mesh = iso_mesh_text(f->mesh);
     fprintf(stderr,
@@ -206,7 +217,7 @@ static void print_found(const found *f, bool timed)
             iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
             s->tried);
     if (timed)
-        fprintf(stderr, "mesh %s: a step takes %.3g ms\n", mesh, 1e3 * s->cost);
+        fprintf(stderr, "mesh %s: a step takes %.3g ms%s\n", mesh, 1e3 * s->cost, suggest_share(s, share));
 }
 
 /* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'"; the same of the backend and the build */
@@ -258,9 +269,10 @@ static void add_gain(iso_text *text, const searched *all, const found *best, boo
 {
     double cost = best->suggestion->cost, plain = all->list[0].suggestion->data_parallel;
     const char *mesh = iso_mesh_text(all->list[0].mesh);
+    char share[64];
     if (timed)
-        iso_text_add(text, "a step is predicted to take %.3g ms, with data parallel on %s %.3g ms",
-                     1e3 * cost, mesh, 1e3 * plain);
+        iso_text_add(text, "a step is predicted to take %.3g ms%s, with data parallel on %s %.3g ms",
+                     1e3 * cost, suggest_share(best->suggestion, share), mesh, 1e3 * plain);
     else
         iso_text_add(text, "a step costs a slot an estimated %.0f%% less than data parallel on %s",
                      100 * (1 - cost / plain), mesh);
@@ -269,6 +281,7 @@ static void add_gain(iso_text *text, const searched *all, const found *best, boo
 static void add_reason(iso_text *text, const searched *all, const found *best, const iso_time_model *time)
 {
     int plans = 0;
+    char share[64];
     bool timed = time->calibration != NULL;
     for (int i = 0; i < all->count; i++)
         plans += all->list[i].suggestion->tried;
@@ -277,8 +290,9 @@ static void add_reason(iso_text *text, const searched *all, const found *best, c
     if (!plain)
         add_gain(text, all, best, timed);
     else if (timed)
-        iso_text_add(text, "a step is predicted to take %.3g ms, and no other layouts to save a tenth of it",
-                     1e3 * best->suggestion->cost);
+        iso_text_add(text,
+                     "a step is predicted to take %.3g ms%s, and no other layouts to save a tenth of it",
+                     1e3 * best->suggestion->cost, suggest_share(best->suggestion, share));
     else
         iso_text_add(text, "no other layouts save an estimated tenth of a step");
     iso_text_add(text, " (%d plan%s of %d mesh%s", plans, plans > 1 ? "s" : "", all->count,

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/build.h"
@@ -64,6 +65,37 @@ void iso_calibration_destroy(iso_calibration *c)
     iso_free(c);
 }
 
+static int compare_words(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+void iso_key_words_find(const char *key, iso_key_words *words)
+{
+    static const char separators[] = " ,[]@=";
+    words->count = 0;
+    for (key += strspn(key, separators); *key && words->count < ISO_KEY_WORDS;
+         key += strspn(key, separators)) {
+        size_t length = strcspn(key, separators);
+        words->word[words->count++] = (uint32_t)iso_hash_bytes(0, key, length);
+        key += length;
+    }
+    qsort(words->word, (size_t)words->count, sizeof *words->word, compare_words);
+}
+
+int iso_key_words_differ(const iso_key_words *a, const iso_key_words *b)
+{
+    int i = 0, j = 0, common = 0;
+    while (i < a->count && j < b->count) {
+        common += a->word[i] == b->word[j];
+        uint32_t least = a->word[i] < b->word[j] ? a->word[i] : b->word[j];
+        i += a->word[i] == least;
+        j += b->word[j] == least;
+    }
+    return a->count + b->count - 2 * common;
+}
+
 iso_status iso_calibration_put(iso_calibration *c, const iso_calibrated_op *op)
 {
     static const char what[] = "the ops of a calibration";
@@ -73,6 +105,7 @@ iso_status iso_calibration_put(iso_calibration *c, const iso_calibrated_op *op)
     if (known >= 0) {
         copy.key = c->op[known].key;
         copy.type = c->op[known].type;
+        copy.words = c->op[known].words;
         c->op[known] = copy;
         return ISO_OK;
     }
@@ -80,6 +113,7 @@ iso_status iso_calibration_put(iso_calibration *c, const iso_calibrated_op *op)
     copy.type = iso_strdup(op->type);
     if (!copy.key || !copy.type)
         ISO_TRY(iso_no_memory(what));
+    iso_key_words_find(copy.key, &copy.words);
     ISO_TRY(iso_list_add(c->op, c->n_ops, copy, what));
     return iso_table_add(&c->by_key, hash_of(copy.key), c->n_ops - 1, what);
 done:

@@ -7,7 +7,17 @@
 #include "runtime/base/text.h"
 #include "runtime/base/types.h"
 
-enum { ISO_CALIBRATION_VERSION = 1, ISO_CALIBRATION_TEXT = 160 };
+enum {
+    ISO_CALIBRATION_VERSION = 1,
+    ISO_CALIBRATION_TEXT = 160,
+    ISO_KEY_WORDS = 64 /* that are compared; the longest keys, of several products, have more */
+};
+
+/* The words and extents of a key, without their order. */
+typedef struct iso_key_words {
+    int count;
+    uint32_t word[ISO_KEY_WORDS]; /* hashes, in increasing order */
+} iso_key_words;
 
 /* The time of one op of a slot: a kernel on parts of known shapes, a copy, an update. */
 typedef struct iso_calibrated_op {
@@ -16,6 +26,7 @@ typedef struct iso_calibrated_op {
     int busy;            /* threads of the host that worked at the same time */
     double flops, bytes; /* operations, and bytes of all inputs and outputs */
     double seconds;
+    iso_key_words words; /* of the key, made by iso_calibration_put */
 } iso_calibrated_op;
 
 typedef struct iso_machine_rates {
@@ -69,6 +80,9 @@ void iso_calibration_name_build(char text[ISO_CALIBRATION_TEXT]);
 iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated_op *op);
 /* NULL: there is none. */
 const iso_calibrated_op *iso_calibration_find(const iso_calibration *calibration, const char *key);
+void iso_key_words_find(const char *key, iso_key_words *words);
+/* How many words one key has and the other has not; an extent that differs counts twice. */
+int iso_key_words_differ(const iso_key_words *a, const iso_key_words *b);
 /* The text of the file. */
 void iso_calibration_print(const iso_calibration *calibration, iso_text *text);
 

@@ -162,42 +162,30 @@ static double by_rates(const iso_calibration *c, const iso_calibrated_op *op)
     return call + op->flops / c->rates.flops + op->bytes / bytes;
 }
 
-static const char SEPARATORS[] = " ,[]@=";
-
-/* The words and extents in which two keys differ. */
-static int differences(const char *a, const char *b)
-{
-    int count = 0;
-    while (*a || *b) {
-        size_t n = strcspn(a, SEPARATORS), m = strcspn(b, SEPARATORS);
-        count += n != m || strncmp(a, b, n) != 0;
-        a += n + (a[n] != 0);
-        b += m + (b[m] != 0);
-    }
-    return count;
-}
-
 static double log_ratio(double a, double b)
 {
     return fabs(log((a + 1) / (b + 1)));
 }
 
-/* Extents that differ count more than sizes: with other rows and the same weights, a kernel is much the same. */
-static const double FAR = 10;
+/* Words and extents that differ count more than sizes: with other rows and the same weights, a kernel is much the
+ * same. */
+static const double FAR = 5;
 
 double iso_time_of_op(const iso_calibration *c, const iso_calibrated_op *op, bool *measured)
 {
     const iso_calibrated_op *found = iso_calibration_find(c, op->key);
+    iso_key_words words;
     double nearest = INFINITY;
     *measured = found != NULL;
     if (found)
         return found->seconds;
+    iso_key_words_find(op->key, &words);
     for (int i = 0; i < c->n_ops; i++) {
         const iso_calibrated_op *other = &c->op[i];
         if (strcmp(other->type, op->type) != 0)
             continue;
         double distance = log_ratio(other->flops, op->flops) + log_ratio(other->bytes, op->bytes) +
-                          FAR * differences(other->key, op->key);
+                          FAR * iso_key_words_differ(&other->words, &words);
         if (distance >= nearest)
             continue;
         nearest = distance;

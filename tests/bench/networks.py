@@ -53,6 +53,9 @@ ROWS = {
     "convnet-256": ("convnet-256", "float32", 2.5, 0, None),
     "dense-16": ("dense-16", "float32", 2.0, 1.0, None),
 }
+# --isa: variables that keep Isogrid, its libraries and the peers to instructions that other processors have
+ISAS = {"avx2": {"ISOGRID_MAX_CPU_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
+                 "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}}
 JOBS = {"job-mlp": ("mlp", 32), "job-convnet": ("convnet", 64)}  # 3 epochs and the evaluation, from start to exit
 JOB = 2.5
 
@@ -205,7 +208,7 @@ def judge_job(row, options):
     return not peers or compare.ratio(f"{row}: seconds of the whole job, the fastest peer's to ours", peers / ours, JOB)
 
 
-def describe(prefix):
+def describe(prefix, isa):
     """The machine, and its limit."""
     cpu = subprocess.run(["lscpu"], text=True, capture_output=True, check=True).stdout
     name = next(line.split(":")[1].strip() for line in cpu.splitlines() if line.startswith("Model name"))
@@ -213,7 +216,7 @@ def describe(prefix):
     done = subprocess.run(prefix + [str(compare.ROOT / "build/tests/bench/limit")], text=True, capture_output=True, check=True,
                           env=dict(os.environ, OMP_NUM_THREADS="1"))
     machine = json.loads(done.stdout)
-    print(f"{name}, {os.cpu_count()} cores, {' '.join(made)}, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}: "
+    print(f"{name}, {os.cpu_count()} cores, {f'{isa} alone of ' if isa else ''}{' '.join(made)}, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}: "
           f"{machine['gflops']:.0f} GFLOP/s in products of 2048 ({machine['half_gflops']:.0f} in bfloat16), triad {machine['triad']:.0f} GB/s", flush=True)
     return machine
 
@@ -227,8 +230,10 @@ def main():
     parser.add_argument("--folder", help="of the networks' files; those that it has are kept")
     parser.add_argument("--program", default=str(compare.ROOT / "build/isogrid"))
     parser.add_argument("--prefix", default="", help="goes before every command, such as 'nice -n -20'")
+    parser.add_argument("--isa", choices=list(ISAS), help="the highest instruction set of Isogrid and its peers; default: the processor's")
     parser.add_argument("--peers", default="jax,pytorch", help="words with commas: peers whose names have one of them; none: no peers")
     options = parser.parse_args()
+    os.environ.update(ISAS.get(options.isa, {}))
     rows = options.networks.split(",")
     unknown = [row for row in rows if row not in ROWS and row not in JOBS]
     if unknown:
@@ -240,7 +245,7 @@ def main():
         absent = [name for name in sorted(names) if not any(os.path.exists(f"{options.folder}/{name}.{end}") for end in ("h5", "bin"))]
         if absent:
             subprocess.run(PYTHON + [str(compare.HERE / "peers/networks.py"), options.folder] + absent, check=True)
-        machine = describe(options.prefix.split())
+        machine = describe(options.prefix.split(), options.isa)
         met = [judge(row, measure(row, options), limit_of(row, machine, options)) if row in ROWS else judge_job(row, options) for row in rows]
     print(f"\n{sum(met)} of {len(met)} rows met")
     return 0 if all(met) else 1

@@ -186,6 +186,20 @@ START_TEST(ops_are_estimated_from_the_nearest)
     /* no other op of this type: the rates */
     ck_assert_double_eq_tol(seconds_of(c, "softmax", "k9", 5e9, false), 5 + call, 1e-12);
     iso_calibration_destroy(c);
+    /* a product within an update is like the product, not like another update that has words in the same places */
+    c = read_good(HEAD
+                  ", \"ops\": ["
+                  "{\"key\": \"update sgd 100 of 2 x conv2d float64[1]\", \"op\": \"matmul\", \"busy\": 1, "
+                  "\"flops\": 2e9, \"bytes\": 0, \"seconds\": 9},"
+                  "{\"key\": \"matmul tiles float32[32,784] float32[32,256] > float32[784,256] @2\", \"op\": "
+                  "\"matmul\", \"busy\": 1, \"flops\": 1e9, \"bytes\": 0, \"seconds\": 0.5}]}");
+    ck_assert_double_eq_tol(
+        seconds_of(
+            c, "matmul",
+            "update adam 100 of 2 x matmul tiles float32[64,784] float32[64,256] > float32[784,256] @2", 2e9,
+            false),
+        0.5 * (2 + call) / (1 + call), 1e-9);
+    iso_calibration_destroy(c);
 }
 END_TEST
 

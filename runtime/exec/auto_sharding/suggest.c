@@ -35,7 +35,7 @@ typedef struct item {
 } item;
 
 typedef struct outcome {
-    double excess, cost, flops, bytes;
+    double excess, cost, measured, flops, bytes;
     int64_t slot_bytes, host_bytes;
 } outcome;
 
@@ -334,6 +334,7 @@ static void suggest_weigh(const search *s, const iso_plan_report *r, outcome *ou
 {
     const iso_suggest_options *o = s->options;
     *out = (outcome){.cost = r->time ? r->time->step : iso_suggest_cost(r),
+                     .measured = r->time ? r->time->measured : 0,
                      .flops = r->flops / r->n_slots,
                      .bytes = r->bytes / r->n_slots,
                      .slot_bytes = r->slot.total,
@@ -630,6 +631,7 @@ static iso_status make_suggestion(const search *s, const outcome *best, double d
     made->flops = best->flops;
     made->bytes = best->bytes;
     made->cost = best->cost;
+    made->measured = best->measured;
     made->data_parallel = data_parallel;
     made->slot_bytes = best->slot_bytes;
     made->host_bytes = best->host_bytes;

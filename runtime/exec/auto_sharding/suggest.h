@@ -41,6 +41,7 @@ typedef struct iso_suggestion {
     int64_t slot_bytes, host_bytes; /* of memory */
     double cost;                    /* iso_suggest_cost, or with a time model the seconds of a step */
     double data_parallel;           /* the same for data parallel on this mesh */
+    double measured; /* with a time model, the part of computation and update that was measured, in [0, 1] */
 } iso_suggestion;
 
 /* The estimated cost of a step for a slot, in operations of a product at full speed. It sums the operations

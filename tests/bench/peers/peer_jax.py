@@ -6,7 +6,7 @@ import os
 import job
 
 args = job.options(devices=(1, 2))
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={args.devices}"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={args.devices} " + os.environ.get("XLA_FLAGS", "")
 if args.devices > 1:
     os.environ["NPROC"] = "4"  # with a pool of two threads for two devices, JAX's collectives may wait for ever
 

@@ -6,7 +6,8 @@ import os
 import job
 
 args = job.options(devices=(1, 2), parallel=("data", "model"))
-os.environ.update(KERAS_BACKEND="jax", XLA_FLAGS=f"--xla_force_host_platform_device_count={args.devices}")
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={args.devices} " + os.environ.get("XLA_FLAGS", "")
 if args.devices > 1:
     os.environ["NPROC"] = "4"  # see peer_jax.py
 
