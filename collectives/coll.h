@@ -228,9 +228,10 @@ iso_status iso_fabric_failure(const iso_fabric *fabric);
 /* Tells the slots of all ranks of this host whether a device of this rank has failed, which the exchange itself
  * cannot report. It takes effect at the next start of an exchange in which slots wait for each other. Thread-safe. */
 void iso_fabric_set_device_failed(iso_fabric *fabric, bool failed);
-/* Whether any rank of this host has reported such a fault. All ranks get the same answer between the start and the
- * end of such an exchange. */
-bool iso_fabric_device_failed(const iso_fabric *fabric);
+/* Whether a rank of this host had reported such a fault when the exchange was started last. All ranks of the host get
+ * the same answer between its start and its end. What it sent to other hosts through memory of the host is then
+ * replaced: read as float64, each number is 32.5. So a sum of counts of faults is not 0 there either. */
+bool iso_exchange_device_failed(const iso_exchange *exchange);
 /* Gets the times at which this rank's messages of the last run were sent, and at which the rank found that all had
  * been sent and received, in nanoseconds of iso_clock_ns(). Returns false if there were no messages, or none were
  * waited for. For thread 0. */

@@ -132,11 +132,14 @@ struct iso_exchange {
     bool fetches;                         /* slots pull for others of their domain */
     bool shared;                          /* its messages are in the fabric's buffers, at these offsets */
     iso_message_bytes offsets;
+    bool device_failed;    /* iso_exchange_device_failed */
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
     iso_exchange *next;    /* in the fabric's list */
     iso_exchange *next_under_way;
 };
 
+/* Whether a rank of this host reports a failed device now. */
+bool iso_fabric_device_failed(const iso_fabric *fabric);
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
 iso_memory_location iso_fabric_location_of_slot(const iso_fabric *fabric, int slot);
 /* domains.c: numbers the slots of each domain, and lists those in which this rank takes part. Local. */

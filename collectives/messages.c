@@ -224,6 +224,17 @@ void iso_messages_free(iso_messages *messages, const iso_device *device)
 
 /* ---- a run ---- */
 
+/* As float64 32.5: not 0, and small enough for a sum of counts. */
+enum { DEVICE_FAILED = 0x40 };
+
+void iso_messages_replace(const iso_messages *messages, char *data, size_t bytes, bool copied)
+{
+    if (messages->device_failed)
+        memset(data, DEVICE_FAILED, bytes);
+    else if (!copied)
+        memset(data, 0, bytes);
+}
+
 iso_status iso_messages_start_receiving(iso_messages *messages)
 {
     int count;

@@ -56,6 +56,7 @@ struct iso_messages {
     iso_window incoming;            /* receive buffer of the host; {0} if exchanges share buffers */
     char *outgoing;                 /* send buffer of this rank, likewise */
     size_t bytes;                   /* of this rank's buffers that belong to the exchange alone */
+    bool device_failed;             /* of this host: what is sent says so (iso_messages_replace) */
     bool uses[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
     void *transfers[ISO_MOST_TRANSPORTS]; /* the transports'; NULL: none */
 };
@@ -83,6 +84,10 @@ void iso_messages_free(iso_messages *messages, const iso_device *device);
 /* Whether this rank sends or receives messages that need progress. */
 bool iso_messages_need_progress(const iso_messages *messages);
 
+/* Before `data` is sent: replaces it if a device of this host was known to have failed when the exchange was started,
+ * so that other hosts see a fault, and by zeros if it could not be copied: then a fault that not all hosts would see
+ * is hidden, and the next step tells it. */
+void iso_messages_replace(const iso_messages *messages, char *data, size_t bytes, bool copied);
 /* One thread calls start_receiving, then start_sending for each of its messages after it has been packed, then
  * finish. In between it may call progress at any time. After an error the other functions must still be called, and
  * the received data must not be used. */

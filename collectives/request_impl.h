@@ -47,7 +47,8 @@ iso_hash_key iso_request_key(const iso_request *request);
  * its domains may be needed. The pack runs when the sources have been written. */
 iso_status iso_request_pack(const iso_request *request, int reader, const iso_source *sources, int count,
                             iso_pack fresh, iso_pack_list *list);
-void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list);
+/* Runs the packs and waits for them. False: a device has failed. */
+bool iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list);
 void iso_packs_free(iso_pack_list *list);
 /* Computes again the addresses of what a gather reads and writes, except `out`. */
 void iso_exchange_resolve_gather(const iso_exchange *exchange, iso_gather *gather);

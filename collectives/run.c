@@ -298,11 +298,21 @@ static void run_pack(const iso_fabric *fabric, const iso_pack *pack)
     fabric->gather_kernels->run(&pack->gather, stream);
 }
 
-/* Waits until what was packed can be sent, or read by other slots. */
-static void finish_packs(iso_fabric *fabric)
+bool iso_exchange_device_failed(const iso_exchange *exchange)
 {
-    for (int i = 0; fabric->pack_streams && i < fabric->n_local_slots; i++)
-        run_check(fabric, fabric->topology.device->wait(fabric->pack_streams[i]));
+    return exchange->device_failed;
+}
+
+/* Waits until what was packed can be sent, or read by other slots. False: it could not be packed. */
+static bool finish_packs(iso_fabric *fabric)
+{
+    bool good = true;
+    for (int i = 0; fabric->pack_streams && i < fabric->n_local_slots; i++) {
+        iso_status status = fabric->topology.device->wait(fabric->pack_streams[i]);
+        run_check(fabric, status);
+        good &= status == ISO_OK;
+    }
+    return good;
 }
 
 /* Ends the packing of a message: it can be sent, or its endpoint waits for the packs. */
@@ -311,7 +321,8 @@ static void end_packs(iso_exchange *exchange, const iso_message *message)
     if (message->endpoint)
         run_check(exchange->fabric, iso_endpoints_packed(exchange->fabric, message));
     else
-        finish_packs(exchange->fabric);
+        iso_messages_replace(&exchange->messages, message->data, message->bytes,
+                             finish_packs(exchange->fabric));
 }
 
 /* Packs and sends, message by message. */
@@ -338,11 +349,11 @@ static bool has_arrivals(const iso_exchange *exchange)
            exchange->uses_components;
 }
 
-void iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
+bool iso_packs_run(const iso_exchange *exchange, const iso_pack_list *list)
 {
     for (int i = 0; i < list->count; i++)
         run_pack(exchange->fabric, &list->packs[i]);
-    finish_packs(exchange->fabric);
+    return finish_packs(exchange->fabric);
 }
 
 static void start_components(iso_exchange *exchange)
@@ -433,12 +444,14 @@ static void run_start(iso_exchange *exchange, int thread)
     iso_fabric *fabric = exchange->fabric;
     if (thread == 0) /* on every rank, so that all count alike */
         iso_watchdog_enter_exchange(fabric->channel.watchdog, &exchange->name);
+    if (exchange->active && thread == 0 && exchange->overwrites)
+        run_check(fabric, iso_order_wait_read(fabric));
+    if (exchange->active && (!exchange->constant || exchange->overwrites))
+        timed_barrier(fabric, thread);
+    if (thread == 0)
+        exchange->device_failed = exchange->messages.device_failed = iso_fabric_device_failed(fabric);
     if (!exchange->active)
         return;
-    if (thread == 0 && exchange->overwrites)
-        run_check(fabric, iso_order_wait_read(fabric));
-    if (!exchange->constant || exchange->overwrites)
-        timed_barrier(fabric, thread);
     if (thread == 0 && !exchange->pulls_only)
         order_streams(exchange);
     if (thread == 0 && exchange->intra_host_packs.count > 0)

@@ -23,6 +23,7 @@ typedef struct transfer {
 } transfer;
 
 typedef struct transfers {
+    const iso_messages *messages;
     const iso_endpoints *endpoints; /* of the fabric */
     transfer *transfers;
     int n_transfers;
@@ -166,6 +167,7 @@ static iso_status create_transfers(const iso_messages *messages, int number, con
     if (!all)
         return iso_no_memory(CHUNKS);
     size_t most = (size_t)messages->in.n_messages + (size_t)messages->out.n_messages;
+    all->messages = messages;
     all->endpoints = messages->endpoints;
     all->transfers = iso_new((most + 1) * sizeof *all->transfers);
     all->number = iso_new(((size_t)messages->out.n_messages + 1) * sizeof *all->number);
@@ -244,13 +246,27 @@ static iso_status queue_copies(transfer *t)
     return stream->device->check(stream);
 }
 
+/* Whether the copy of the next chunk is done; one that failed is replaced. An event may not have been recorded after a
+ * failure, so the stream is asked too. */
+static bool is_copied(transfers *all, const transfer *t, iso_status *status)
+{
+    const iso_device_event *event = t->event[t->started % t->buffers];
+    iso_stream *stream = t->message->endpoint->out;
+    if (!has_passed(all, event, status))
+        return false;
+    if (is_staged(t))
+        iso_messages_replace(all->messages, mpi_buffer(t, t->started), bytes_of(t, t->started),
+                             event->device->wait_event(event) == ISO_OK &&
+                                 stream->device->check(stream) == ISO_OK);
+    return true;
+}
+
 static iso_status progress_send(transfers *all, transfer *t)
 {
     iso_status status = ISO_OK;
     if (!t->packed)
         return ISO_OK;
-    while (t->started < t->queued && has_turn(all, t) &&
-           has_passed(all, t->event[t->started % t->buffers], &status) && start_next(t, &status))
+    while (t->started < t->queued && has_turn(all, t) && is_copied(all, t, &status) && start_next(t, &status))
         ;
     while (is_finished(t, &status))
         t->done++;

@@ -370,7 +370,8 @@ static iso_status start(const iso_exchange *exchange, const void *module, void *
     const leaders *l = module;
     reductions *r = schedule;
     iso_status status = ISO_OK;
-    iso_packs_run(exchange, &r->packs);
+    bool packed = iso_packs_run(exchange, &r->packs);
+    iso_messages_replace(&exchange->messages, r->contribution, r->contribution_bytes, packed);
     for (int i = 0; i < r->n_calls; i++) {
         const reduction_call *call = &r->calls[i];
         char *from = r->contribution + call->offset, *to = r->results.base + call->result;

@@ -462,7 +462,8 @@ static iso_status tell_idle_ranks(iso_runtime *runtime, double *total, double *r
 static iso_status conclude(iso_function *function, const iso_step_results *o, double *results, int count)
 {
     iso_runtime *runtime = function->runtime;
-    double total = o->memory->total;
+    bool unknown = o->lost && !runtime->device->host_access; /* what came has not reached the device */
+    double total = unknown ? 0 : o->memory->total;
     iso_status status = ISO_OK;
     total += (o->fault_known || o->device_failed) && iso_step_faults(total) == 0;
     if (runtime->idle_ranks) {

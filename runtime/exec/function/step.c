@@ -266,6 +266,8 @@ static void prepare_end(const step *s, int local)
     if (slot->stream->device->wait(slot->stream) != ISO_OK)
         step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
     slot->fault_known = !slot->lost;
+    if (slot->lost)
+        iso_fabric_set_device_failed(s->runtime->fabric, true);
 }
 
 static void finish_queued(const step *s, const iso_exchange *exchange, int first, int end)
@@ -325,13 +327,13 @@ static void await_readers(const step *s, const iso_exchange *exchange, bool orde
 }
 
 /* Failed messages are a fault of the step on all ranks, and so is a device that failed in an earlier one: this one
- * can count nothing. Called by thread 0. */
+ * can count nothing, or what it counts does not leave it. Called by thread 0. */
 static void tell_failures(const step *s)
 {
     iso_runtime *runtime = s->runtime;
-    if (runtime->device_failed && runtime->site.one_host)
-        iso_fabric_set_device_failed(runtime->fabric, true);
     runtime->failures_reported = iso_fabric_failures(runtime->fabric);
+    if (runtime->device_failed || (runtime->failures_reported > 0 && !runtime->device->host_access))
+        iso_fabric_set_device_failed(runtime->fabric, true);
     if (runtime->failures_reported > 0)
         step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
 }
@@ -440,7 +442,7 @@ static void run_end(const step *s, int thread, int first, int end)
     wait_for_buckets(s, thread, first, end);
     iso_exchange_wait(plan->epilogue, thread);
     if (thread == 0)
-        s->results->device_failed = iso_fabric_device_failed(s->runtime->fabric);
+        s->results->device_failed = iso_exchange_device_failed(plan->faults ? plan->faults : plan->epilogue);
     note_flight(s, plan->epilogue, thread, -1);
     end_all(s, first, end);
     for (int l = first; l < end; l++) {
