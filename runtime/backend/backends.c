@@ -52,13 +52,15 @@ static const char *why_not(const iso_backend *backend)
     return backend->unavailable ? backend->unavailable() : NULL;
 }
 
-/* "cpu, reference, cuda (not here: there is no driver)"; without the reason of the one that was named. */
+/* "cpu, reference, cuda (not here: there is no driver)"; without the one that was named. */
 static void add_all(const iso_backend *named, iso_text *text)
 {
     const iso_backend *backend;
     for (int i = 0; (backend = backend_at(i)); i++) {
         const char *reason = backend == named ? NULL : why_not(backend);
-        iso_text_add(text, "%s%s", i ? ", " : "", backend->name);
+        if (backend == named)
+            continue;
+        iso_text_add(text, "%s%s", text->length ? ", " : "", backend->name);
         if (reason)
             iso_text_add(text, " (not here: %s)", reason);
     }
@@ -69,7 +71,7 @@ static iso_status refuse(const char *name, const iso_backend *named)
     iso_text all = {0};
     add_all(named, &all);
     iso_status status =
-        named ? iso_error(ISO_INVALID, "the backend '%s' cannot be used here: %s; the backends are %s", name,
+        named ? iso_error(ISO_INVALID, "the backend '%s' cannot be used here: %s; others are %s", name,
                           why_not(named), iso_text_get(&all))
               : iso_error(ISO_INVALID, "there is no backend '%s'; the backends are %s", name,
                           iso_text_get(&all));

@@ -62,7 +62,7 @@ typedef struct start_entry {
 typedef struct start_board {
     atomic_int claimed;  /* some rank prints the report, or has printed it */
     atomic_int reported; /* it is printed: all ranks of the host end */
-    atomic_int ended;    /* some rank has told that SIGTERM ends the start */
+    atomic_int ended;    /* some rank has told that SIGTERM ends the start: all ranks of the host end by it */
     start_entry entry[MOST_RANKS];
 } start_board;
 
@@ -271,19 +271,23 @@ static void catch_terminate(iso_start *s)
                  !sigaction(SIGTERM, &action, NULL);
 }
 
-/* Ends the process by SIGTERM if it has come. One rank of the host tells what ranks were waiting for. */
+/* Ends the process by SIGTERM if it has come to it, or to another rank of the host, which has ended of it. One rank tells
+ * what ranks were waiting for. */
 static void end_if_terminated(iso_start *s)
 {
     iso_text text = {0};
-    if (!s->catches || !got_terminate)
+    bool others = atomic_load(&s->board->ended);
+    if (!others && (!s->catches || !got_terminate))
         return;
-    if (!atomic_exchange(&s->board->ended, 1)) {
+    if (!others && !atomic_exchange(&s->board->ended, 1)) {
         iso_text_add(&text, "isogrid: error: SIGTERM has come while the job starts; the ranks on %s end\n",
                      s->host);
         add_entries(&text, s, false, ISO_START_OVER, "isogrid:   ", "\n");
         iso_file_write(STDERR_FILENO, iso_text_get(&text), text.length);
         iso_text_free(&text);
     }
+    if (!s->catches)
+        _exit(128 + SIGTERM);
     sigaction(SIGTERM, &s->before, NULL);
     kill(getpid(), SIGTERM);
 }
@@ -303,7 +307,7 @@ static void start_look(iso_start *s)
     s->clock = now;
     s->age += passed;
     s->terminated += got_terminate ? passed : 0;
-    if (!atomic_load(&s->board->reported) && look_around(s, passed)) {
+    if (!atomic_load(&s->board->reported) && !atomic_load(&s->board->ended) && look_around(s, passed)) {
         int announced, lost = start_count_lost(s, &announced);
         if (lost > 0)
             start_report(s, lost, announced);
@@ -327,7 +331,7 @@ static void *start_run(void *arg)
     while (!atomic_load(&s->over)) {
         start_look(s);
         end_if_reported(s);
-        if (s->terminated >= ends_after)
+        if (s->terminated >= ends_after || atomic_load(&s->board->ended))
             end_if_terminated(s);
         poll(&wake, 1, TICK);
     }
@@ -368,7 +372,7 @@ static void guard_run(iso_start *s, int end)
         for (int i = 0; i < s->count; i++)
             start_look_at(s, i, passed);
     }
-    if (none_is_left(s))
+    if (none_is_left(s) && !atomic_load(&s->board->ended))
         guard_report(s);
 }
 

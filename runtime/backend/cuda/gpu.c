@@ -72,11 +72,11 @@ static _Thread_local int entered = -1;
 cudaError_t iso_cuda_enter(int gpu)
 {
     cudaError_t error = cudaSetDevice(gpu);
-    entered = error == cudaSuccess ? gpu : -1;
+    entered = gpu; /* also if an earlier error is told here */
     return error;
 }
 
-static const char *name_of_entered(void)
+const char *iso_cuda_entered_name(void)
 {
     look();
     return seen.name[entered >= 0 && entered < seen.visible ? entered : 0];
@@ -87,7 +87,7 @@ iso_status iso_cuda_status(cudaError_t error, const char *what)
     if (error == cudaSuccess)
         return ISO_OK;
     cudaGetLastError(); /* it is reported here */
-    return iso_error(ISO_FAILED, "%s: %s: %s (CUDA error %d)", name_of_entered(), what,
+    return iso_error(ISO_FAILED, "%s: %s: %s (CUDA error %d)", iso_cuda_entered_name(), what,
                      cudaGetErrorString(error), (int)error);
 }
 
@@ -98,7 +98,8 @@ iso_status iso_cuda_no_memory(size_t bytes, const char *what)
     cudaGetLastError();
     cudaMemGetInfo(&free_bytes, &total);
     return iso_error(ISO_NO_MEMORY, "%s: no memory for %s: %s are needed (%zu bytes), %s of %s are free",
-                     name_of_entered(), what, iso_text_scaled((double)bytes, "B", planned, sizeof planned),
-                     bytes, iso_text_scaled((double)free_bytes, "B", unused, sizeof unused),
+                     iso_cuda_entered_name(), what,
+                     iso_text_scaled((double)bytes, "B", planned, sizeof planned), bytes,
+                     iso_text_scaled((double)free_bytes, "B", unused, sizeof unused),
                      iso_text_scaled((double)total, "B", all, sizeof all));
 }

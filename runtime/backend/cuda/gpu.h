@@ -24,8 +24,11 @@ cudaError_t iso_cuda_uuid(int gpu, cudaUUID_t *uuid);
 /* Makes it the GPU of the calling thread, as every call of CUDA expects. */
 cudaError_t iso_cuda_enter(int gpu);
 
+/* "GPU 0 (NVIDIA H200)": that which the thread has entered last. Constant. */
+const char *iso_cuda_entered_name(void);
+
 /* ISO_OK, or ISO_FAILED: "GPU 0 (NVIDIA H200): <what>: <CUDA's text> (CUDA error 719)". The GPU is that which the
- * thread has entered last. */
+ * thread has entered last: CUDA also tells it what failed on another one. */
 iso_status iso_cuda_status(cudaError_t error, const char *what);
 /* ISO_NO_MEMORY, with the bytes that were asked for and those that are free there. */
 iso_status iso_cuda_no_memory(size_t bytes, const char *what);

@@ -73,7 +73,7 @@ static void fuse(iso_sequence *sequence)
 static iso_status op_error(const iso_sequence *sequence, int at, const char *error)
 {
     const iso_thunk *w = &sequence->thunks[at];
-    return iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_gpu_names(),
+    return iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_entered_name(),
                      w->kernel ? w->kernel->op : "copy", w->layer ? w->layer : "", error);
 }
 
@@ -203,7 +203,7 @@ iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *str
     fuse(sequence);
     const char *error = iso_cuda_refusal(); /* since kernels were looked for */
     if (error) {
-        status = iso_error(ISO_FAILED, "%s: %s", iso_cuda_gpu_names(), error);
+        status = iso_error(ISO_FAILED, "%s: %s", iso_cuda_entered_name(), error);
         iso_cuda_discard(sequence);
         return status;
     }

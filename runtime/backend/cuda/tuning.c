@@ -103,7 +103,8 @@ static iso_status choose(const char *text, const char *choice)
         return iso_no_memory("the choices of --tune");
     if (noted && !chosen && !iso_cuda_product_choose(text, choice) &&
         !iso_cuda_convolution_choose(text, choice))
-        return iso_error(ISO_FAILED, "%s: '%s' cannot be done by '%s'", iso_cuda_gpu_names(), text, choice);
+        return iso_error(ISO_FAILED, "%s: '%s' cannot be done by '%s'", iso_cuda_entered_name(), text,
+                         choice);
     return ISO_OK;
 }
 
@@ -226,7 +227,7 @@ static iso_status measure(const char *text, iso_stream *stream, iso_tuning_resul
                                 : iso_cuda_convolution_measure(text, stream, tuned);
     const char *refusal = iso_cuda_refusal();
     if (status == ISO_OK && tuned->candidates == 0)
-        status = iso_error(ISO_FAILED, "%s: no algorithm does the op '%s'%s%s", iso_cuda_gpu_names(), text,
+        status = iso_error(ISO_FAILED, "%s: no algorithm does the op '%s'%s%s", iso_cuda_entered_name(), text,
                            refusal ? ": " : "", refusal ? refusal : "");
     return status;
 }

@@ -429,10 +429,12 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     iso_status status = ISO_OK;
     if (o->refused != ISO_OK)
         status = iso_error(o->refused, "%s", o->message);
+    else if (
+        o->failed !=
+        ISO_OK) /* before what failed because of it: CUDA tells an error to later calls too, of any GPU */
+        status = iso_error(o->failed, "%s", o->message);
     else
         status = iso_fabric_failure(runtime->fabric);
-    if (status == ISO_OK && o->failed != ISO_OK)
-        status = iso_error(o->failed, "%s", o->message);
     if (status == ISO_OK)
         status = iso_results_kernel_fault(runtime, o);
     iso_status agreed = iso_agree(runtime->ctx, status);
