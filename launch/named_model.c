@@ -17,6 +17,8 @@ static bool is_file(const char *name)
 
 static iso_dtype precision_of(const iso_train_options *options)
 {
+    if (!options->precision)
+        return ISO_F32;
     if (strcmp(options->precision, "mixed_bfloat16") == 0)
         return ISO_BF16;
     return strcmp(options->precision, "float64") == 0 ? ISO_F64 : ISO_F32;
@@ -86,7 +88,8 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     if (status != ISO_OK)
         return status;
     status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
-                            .quiet = named->quiet, .compile = &named->compile);
+                            .quiet = named->quiet, .compile = &named->compile,
+                            .no_policies = options->precision && !strcmp(options->precision, "float32"));
     if (status != ISO_OK)
         return status;
     named->weights = iso_file_name_ends(options->model, ".keras");

@@ -124,7 +124,8 @@ static const iso_argument table[] = {
     NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
     NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,
-           "default float32; with mixed_bfloat16 layers compute in bfloat16, and variables, losses "
+           "default float32, or the policies of a .keras file's layers; with mixed_bfloat16 layers compute "
+           "in bfloat16, and variables, losses "
            "and metrics are float32"),
     FLAG(check_data, "check-data", "an error if the data contains a NaN or an infinity"),
     SESSION(seed),
@@ -379,7 +380,6 @@ iso_train_options iso_train_options_default(void)
                                .verbose = 1,
                                .timeout = ISO_DEFAULT_TIMEOUT,
                                .zero = 1,
-                               .precision = "float32",
                                .checkpoint_io = "direct",
                                .checkpoint_errors = "warn"};
 }

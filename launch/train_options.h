@@ -33,10 +33,10 @@ typedef struct iso_train_options {
     bool drop_remainder;
     const char *optimizer, *schedule, *loss, *metrics;
     double learning_rate, weight_decay, clip_norm, global_clip_norm,
-        clip_value;     /* rate, decay -1: not given */
-    int64_t accumulate; /* 0: not given */
-    iso_schedule decay; /* from `schedule`, which names its kind; .initial is not filled */
-    const char *precision;
+        clip_value;        /* rate, decay -1: not given */
+    int64_t accumulate;    /* 0: not given */
+    iso_schedule decay;    /* from `schedule`, which names its kind; .initial is not filled */
+    const char *precision; /* NULL: float32, or what a .keras file says */
     bool check_data;
     uint64_t seed, threads, verbose, timeout, timeout_abort, tf32,
         cuda_aware; /* the session reads them too */

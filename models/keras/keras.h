@@ -17,7 +17,8 @@ typedef struct iso_keras_load_options {
      * are omitted with a warning; iso_compile_with refuses a model whose optimizer or loss was omitted, unless
      * the caller has set another. */
     iso_compile_options *compile;
-    bool quiet; /* no warnings of what is left out */
+    bool quiet;       /* no warnings of what is left out */
+    bool no_policies; /* layers compute in `precision` also where their policy is mixed_bfloat16 */
 } iso_keras_load_options;
 
 /* Builds the model of a .keras file, or of a config.json (by the name's ending: .json), in a graph seeded by

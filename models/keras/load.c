@@ -69,7 +69,8 @@ static iso_status make_model(iso_graph *graph, const iso_keras_list *inputs, con
 iso_status iso_keras_parse(iso_context *ctx, const char *name, const char *text, size_t bytes,
                            const iso_keras_load_options *options)
 {
-    iso_keras_reader reader = {.ctx = ctx, .file = name, .quiet = options->quiet};
+    iso_keras_reader reader = {
+        .ctx = ctx, .file = name, .quiet = options->quiet, .no_policies = options->no_policies};
     iso_keras_list inputs = {0}, outputs = {0};
     json_t *root = NULL;
     iso_graph *graph = iso_graph_create(ctx);

@@ -447,7 +447,7 @@ iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, c
             reader, "the model is of the class %.100s; Functional and Sequential are supported", type);
     if (name)
         iso_graph_set_name(graph, name);
-    reader->policies = iso_keras_names_mixed(config);
+    reader->policies = !reader->no_policies && iso_keras_names_mixed(config);
     iso_name_scope_note(graph, !iso_keras_is_model(type), NULL, 0, -1);
     iso_status status = build_model(reader, graph, type, config, NULL, inputs, outputs);
     return status == ISO_OK ? iso_graph_error(graph) : status;

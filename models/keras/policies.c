@@ -84,7 +84,7 @@ static iso_status find_type(const iso_keras_network *net, const json_t *config, 
         return ISO_OK;
     const char *policy = name_of(dtype);
     if (policy && !strcmp(policy, mixed))
-        *type = ISO_BF16;
+        *type = net->reader->no_policies ? *type : ISO_BF16;
     else if (policy && !strcmp(policy, "float32"))
         *type = net->reader->policies ? ISO_F32 : *type;
     else if (!policy || strcmp(policy, "float64") != 0 || iso_graph_precision(net->graph) != ISO_F64)

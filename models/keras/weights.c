@@ -46,6 +46,7 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     memcpy(unpacked, own.path, sizeof unpacked);
     ISO_TRY(iso_broadcast_in_hosts(ctx, unpacked, sizeof unpacked));
     options.path = unpacked;
+    options.name = options.name ? options.name : path;
     status = iso_model_load_weights_with(model, &options, sizeof options);
     if (status != ISO_OK)
         rename_in_message(status, unpacked, path);

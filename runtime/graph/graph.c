@@ -220,7 +220,7 @@ const char *iso_graph_precision_name(const iso_graph *graph)
     if (ISO_ANY_NULL(graph))
         return "none";
     if (graph->several_policies)
-        return "policies of layers";
+        return ISO_PRECISION_OF_LAYERS;
     return graph->compute == ISO_BF16 ? "mixed_bfloat16" : iso_dtype_name(graph->precision);
 }
 

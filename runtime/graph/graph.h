@@ -42,7 +42,8 @@ ISO_API void iso_graph_set_precision(iso_graph *graph, iso_dtype dtype);
 ISO_API iso_dtype iso_graph_precision(const iso_graph *graph);
 /* The type in which layers compute, here in the open scopes: that of variables, or ISO_BF16. */
 ISO_API iso_dtype iso_graph_compute_type(const iso_graph *graph);
-/* "float32", "float64" or "mixed_bfloat16"; "policies of layers" if some have their own; constant. */
+#define ISO_PRECISION_OF_LAYERS "policies of layers"
+/* "float32", "float64" or "mixed_bfloat16"; ISO_PRECISION_OF_LAYERS if some have their own; constant. */
 ISO_API const char *iso_graph_precision_name(const iso_graph *graph);
 /* The seed for initial weights and dropout: the context's (ISO_DEFAULT_SEED without one) unless set before
  * the first layer. */

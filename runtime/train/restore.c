@@ -18,14 +18,14 @@ static iso_status check_compiled(const iso_model *model, const char *use)
 }
 
 /* The chief tells of weights that were trained in another precision. */
-static iso_status compare_precision(const iso_model *model, const iso_saved_file *file)
+static iso_status compare_precision(const iso_model *model, const iso_saved_file *file, const char *name)
 {
     json_t *state = NULL;
     if (!iso_is_chief(iso_graph_context(model->graph)))
         return ISO_OK;
     iso_status status = iso_state_parse(file, &state);
     if (status == ISO_OK && state)
-        iso_state_warn_of_precision(iso_saved_file_path(file), state, model->graph);
+        iso_state_warn_of_precision(name ? name : iso_saved_file_path(file), state, model->graph);
     json_decref(state);
     return status;
 }
@@ -49,7 +49,7 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     model->initial = NULL;
     ISO_TRY(iso_model_read_tensors(model, file,
                                    options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));
-    ISO_TRY(iso_agree(ctx, compare_precision(model, file)));
+    ISO_TRY(iso_agree(ctx, compare_precision(model, file, options.name)));
 done:
     iso_saved_file_close(file);
     return status;

@@ -43,12 +43,17 @@ static void compare_machines(const char *path, const json_t *state, const iso_gr
 
 bool iso_state_warn_of_precision(const char *path, const json_t *state, const iso_graph *graph)
 {
+    static const char mixed[] = "mixed_bfloat16";
     const char *theirs = text_of(state, "precision"), *ours = iso_graph_precision_name(graph);
-    if (!*theirs || strcmp(theirs, ours) == 0)
+    bool own = strcmp(theirs, ISO_PRECISION_OF_LAYERS) == 0, same = strcmp(theirs, ours) == 0;
+    /* A model that is saved in mixed_bfloat16 has a policy in each layer, and computes the same. */
+    same |=
+        (own && !strcmp(ours, mixed)) || (!strcmp(theirs, mixed) && !strcmp(ours, ISO_PRECISION_OF_LAYERS));
+    if (!*theirs || same)
         return false;
-    iso_warn("%s was written by a run in %s, this one computes in %s: numbers agree to rounding only "
-             "(--precision %s computes as that run did)",
-             path, theirs, ours, theirs);
+    iso_warn("%s was written by a run in %s, this one computes in %s: numbers agree to rounding only%s%s%s",
+             path, theirs, ours, own ? "" : " (--precision ", own ? "" : theirs,
+             own ? "" : " computes as that run did)");
     return true;
 }
 

@@ -34,7 +34,7 @@ START_TEST(test_defaults)
     ck_assert_int_eq(options.epochs, 1);
     ck_assert_int_eq(options.seed, 1337);
     ck_assert_int_eq(options.shuffle_rows, 0);
-    ck_assert_str_eq(options.precision, "float32");
+    ck_assert_ptr_null(options.precision);
     ck_assert_ptr_null(options.mesh);
     ck_assert(options.learning_rate < 0 && !options.drop_remainder);
 }
