@@ -63,11 +63,12 @@ static iso_tensor *gpt(iso_tensor *x, int outputs, const void *settings)
     return iso_gpt_with(&options, sizeof options); /* logits: [batch, t, outputs] */
 }
 
-/* The optimizer of nanoGPT: AdamW with weight decay on matrices alone, and gradients clipped by their norm. */
+/* The optimizer of nanoGPT: AdamW with weight decay on matrices alone, embeddings too, and gradients clipped by their
+ * norm. */
 static iso_optimizer gpt_adamw(void)
 {
     return iso_adamw(6e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
-                     .no_decay = "bias,gamma,beta,embeddings", .global_clip_norm = 1);
+                     .no_decay = "bias,gamma,beta", .global_clip_norm = 1);
 }
 
 static iso_optimizer adam(void)

@@ -91,8 +91,8 @@ def logits(w, x):
 
 def train():
     w = variables()
-    decayed = [p for path, p in w.items() if path.endswith("kernel")]
-    others = [p for path, p in w.items() if not path.endswith("kernel")]
+    decayed = [p for path, p in w.items() if path.endswith(("kernel", "embeddings"))]
+    others = [p for path, p in w.items() if not path.endswith(("kernel", "embeddings"))]
     optimizer = torch.optim.AdamW([dict(params=decayed, weight_decay=DECAY), dict(params=others, weight_decay=0)],
                                   lr=RATE, betas=(0.9, 0.95), eps=1e-8)
     text = torch.tensor(tokens())
