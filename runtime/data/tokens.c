@@ -65,9 +65,16 @@ static uint32_t little_endian(const uint8_t *bytes, int count)
 static iso_status find_tokens(const char *path, const uint8_t *bytes, size_t size, size_t *begin,
                               size_t *count)
 {
-    bool header = size >= HEADER_BYTES && little_endian(bytes, 4) == HEADER_MAGIC;
+    uint32_t magic = size >= 4 ? little_endian(bytes, 4) : 0;
+    bool header = magic == HEADER_MAGIC;
+    if ((header || magic == WIDE_MAGIC) && size < HEADER_BYTES)
+        return iso_error(
+            ISO_INVALID,
+            "'%s' is truncated: it begins as llm.c's files of tokens do, and has %zu of the %d bytes of "
+            "their header",
+            path, size, HEADER_BYTES);
     uint32_t version = header ? little_endian(bytes + 4, 4) : HEADER_VERSION;
-    if (size >= HEADER_BYTES && little_endian(bytes, 4) == WIDE_MAGIC)
+    if (magic == WIDE_MAGIC)
         return iso_error(ISO_INVALID,
                          "'%s' holds 32-bit tokens, as llm.c writes them for Llama 3; supported: "
                          "16-bit tokens",
@@ -134,9 +141,14 @@ static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, 
     return iso_memory_node(path, &spec, &spans, memory, node);
 }
 
+static bool is_wide(const char *path)
+{
+    return iso_file_name_ends(path, ".bin") || iso_file_name_ends(path, ".bin.gz");
+}
+
 bool iso_is_token_file(const char *path, int64_t context)
 {
-    bool named = iso_file_name_ends(path, ".bin") || iso_file_name_ends(path, ".txt");
+    bool named = is_wide(path) || iso_file_name_ends(path, ".txt") || iso_file_name_ends(path, ".txt.gz");
     bool array = iso_file_name_ends(path, ".h5") || iso_file_name_ends(path, ".hdf5");
     return named || (context > 0 && !array && !iso_is_hdf5(path));
 }
@@ -240,13 +252,14 @@ static bool stays_in_file(iso_token_file *from, size_t limit, uint8_t *head)
 iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, bool checked,
                            iso_node **node)
 {
-    const bool wide = iso_file_name_ends(path, ".bin");
+    const bool wide = is_wide(path);
     uint8_t head[HEADER_BYTES] = {0};
     if (options->context < 1)
-        return iso_error(ISO_INVALID,
-                         "'%s' holds text or tokens, for a model that takes rows of them: a data set of it "
-                         "needs the number of tokens of a row (context), %" PRId64 " is none",
-                         path, options->context);
+        return iso_error(
+            ISO_INVALID,
+            "'%s' holds text or tokens, for models that take rows of tokens, such as gpt; this data "
+            "set is for another model (a context of %" PRId64 " tokens)",
+            path, options->context);
     if (options->vocabulary < 0)
         return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
                          path, options->vocabulary);

@@ -231,6 +231,11 @@ START_TEST(rows_of_text_and_tokens)
     check_rows(write_file("text.txt", "abcdefg\xfc", 8), 7, 1, letters);
     check_rows(write_file("nano.bin", tokens, sizeof tokens), 2, 2, numbers);
     check_rows(write_file("llm.bin", with_header, sizeof with_header), 4, 1, numbers);
+    static const uint8_t
+        gzipped[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xff, 0x63,
+                     0x64, 0x60, 0x62, 0xfc, 0xff, 0x9f, 0x85, 0x81, 0x81, 0x01, 0x00,
+                     0x96, 0xf4, 0xd8, 0x49, 0x0a, 0x00, 0x00, 0x00}; /* `tokens`, by Python's gzip */
+    check_rows(write_file("nano.bin.gz", gzipped, sizeof gzipped), 2, 2, numbers);
 }
 END_TEST
 
@@ -246,9 +251,10 @@ START_TEST(what_is_refused)
     const uint32_t words[] = {20240520, 1, 4}, later[] = {20240520, 7, 3}, wide[] = {20240801, 7, 1};
     check_no_data(write_file("short.txt", "abc", 3), 3, "has 3 tokens; a row of 3");
     check_no_data(write_file("none.txt", "", 0), 3, "has 0 tokens");
-    check_no_data(write_file("some.txt", "abcdef", 6), 0, "needs the number of tokens of a row");
+    check_no_data(write_file("some.txt", "abcdef", 6), 0, "for models that take rows of tokens, such as gpt");
     check_no_data(write_file("odd.bin", "abc", 3), 1, "no whole number of 16-bit tokens");
     memcpy(header, words, sizeof words);
+    check_no_data(write_file("begun.bin", header, 500), 1, "has 500 of the 1024 bytes of their header");
     check_no_data(write_file("cut.bin", header, sizeof header), 1, "its header says 4 tokens, it has 3");
     memcpy(header, later, sizeof later);
     check_no_data(write_file("later.bin", header, sizeof header), 1, "version 7");
