@@ -168,7 +168,7 @@ static const int64_t product_sizes[][3] = {/* m, n, k */
                                            {5, 7, 3},      {33, 65, 129}, {0, 5, 3},      {4, 0, 3},
                                            {4, 5, 0},      {64, 64, 64},  {17, 40, 1000}, {170, 700, 40},
                                            {60, 1029, 9},  {1, 200, 600}, {9, 200, 300},  {130, 80, 270},
-                                           {200, 130, 100}};
+                                           {200, 130, 100}, {2, 512, 130}};
 enum { PRODUCTS = sizeof product_sizes / sizeof *product_sizes };
 
 static bool matmul(trial *t, int index)

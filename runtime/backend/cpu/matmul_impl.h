@@ -18,6 +18,8 @@ iso_product_way iso_matmul_way(const iso_kernel_call *call, bool library);
 bool iso_matmul_goes(const iso_kernel_call *call, iso_product_way way, bool library);
 /* Whether a library can compute a product in float32: oneDNN, else OpenBLAS. */
 bool iso_matmul_has_library(const iso_kernel_call *call);
+/* Whether the library for a product is OpenBLAS. */
+bool iso_matmul_uses_openblas(const iso_product *product);
 /* Sets the output to 0: there are no elements to sum. */
 void iso_matmul_empty(const iso_kernel_call *call);
 /* One product by dnnl_sgemm; its failure is a fault of the call. */
