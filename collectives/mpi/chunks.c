@@ -246,8 +246,8 @@ static iso_status queue_copies(transfer *t)
     return stream->device->check(stream);
 }
 
-/* Whether the copy of the next chunk is done; one that failed is replaced. An event may not have been recorded after a
- * failure, so the stream is asked too. */
+/* Whether the copy of the next chunk is done; one that failed is replaced. An event may not have been recorded
+ * after a failure, so the stream is asked too. */
 static bool is_copied(transfers *all, const transfer *t, iso_status *status)
 {
     const iso_device_event *event = t->event[t->started % t->buffers];

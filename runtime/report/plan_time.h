@@ -55,8 +55,8 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
                              const iso_network *network, iso_report_time *time);
 
 /* The seconds of an op. One that was not measured: those of the measured op of the same type whose key differs in
- * the fewest words and extents, then the nearest by operations and bytes, in proportion; if there is none, from the rates of
- * the machine. *measured: it was. */
+ * the fewest words and extents, then the nearest by operations and bytes, in proportion; if there is none, from the
+ * rates of the machine. *measured: it was. */
 double iso_time_of_op(const iso_calibration *calibration, const iso_calibrated_op *op, bool *measured);
 
 #endif

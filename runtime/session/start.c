@@ -271,8 +271,8 @@ static void catch_terminate(iso_start *s)
                  !sigaction(SIGTERM, &action, NULL);
 }
 
-/* Ends the process by SIGTERM if it has come to it, or to another rank of the host, which has ended of it. One rank tells
- * what ranks were waiting for. */
+/* Ends the process by SIGTERM if it has come to it, or to another rank of the host, which has ended of it. One rank
+ * tells what ranks were waiting for. */
 static void end_if_terminated(iso_start *s)
 {
     iso_text text = {0};

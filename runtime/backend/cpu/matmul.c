@@ -48,9 +48,9 @@ bool iso_matmul_has_library(const iso_kernel_call *call)
     return ISO_WITH_DNNL || iso_openblas_takes(&l.product);
 }
 
-/* Where one side is short, oneDNN's sgemm for AVX2 reads the matrices where they are. If their rows are a multiple of
- * 2 KiB apart, these fall on few lines of the cache: it has 0.45 to 0.8 times the speed of OpenBLAS, which copies them.
- * Elsewhere it is up to a tenth faster (AMD EPYC (Zen 4), oneDNN 2.6, OpenBLAS 0.3.21). */
+/* Where one side is short, oneDNN's sgemm for AVX2 reads the matrices where they are. If their rows are a
+ * multiple of 2 KiB apart, these fall on few lines of the cache: it has 0.45 to 0.8 times the speed of OpenBLAS,
+ * which copies them. Elsewhere it is up to a tenth faster (AMD EPYC (Zen 4), oneDNN 2.6, OpenBLAS 0.3.21). */
 static bool conflicts(const iso_product *p)
 {
     enum { ROW = 512 };                    /* elements */
