@@ -421,17 +421,15 @@ static void take_back_steps(iso_function *function)
         function->runtime->steps -= steps->step[(steps->first + i) % ISO_ASYNC_STEPS].counted;
 }
 
-/* Records the error of this rank's batch or of its first slot that met a fault, if any. Then the ranks
- * agree. */
+/* Records the error of this rank's batch or of its first slot that met a fault, if any, before that of a message: CUDA
+ * tells what failed in a slot to later calls too, of any GPU. Then the ranks agree. */
 static iso_status agree_on_fault(iso_function *function, const iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
     iso_status status = ISO_OK;
     if (o->refused != ISO_OK)
         status = iso_error(o->refused, "%s", o->message);
-    else if (
-        o->failed !=
-        ISO_OK) /* before what failed because of it: CUDA tells an error to later calls too, of any GPU */
+    else if (o->failed != ISO_OK)
         status = iso_error(o->failed, "%s", o->message);
     else
         status = iso_fabric_failure(runtime->fabric);
