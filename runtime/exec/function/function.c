@@ -421,8 +421,8 @@ static void take_back_steps(iso_function *function)
         function->runtime->steps -= steps->step[(steps->first + i) % ISO_ASYNC_STEPS].counted;
 }
 
-/* Records the error of this rank's batch or of its first slot that met a fault, if any, before that of a message: CUDA
- * tells what failed in a slot to later calls too, of any GPU. Then the ranks agree. */
+/* Records the error of this rank's batch or of its first slot that met a fault, if any, before that of a message:
+ * CUDA tells what failed in a slot to later calls too, of any GPU. Then the ranks agree. */
 static iso_status agree_on_fault(iso_function *function, const iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
