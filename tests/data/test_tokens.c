@@ -251,6 +251,10 @@ START_TEST(bad_files)
     write_words(path, header, HEADER, 0);
     FAILS(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .memory_limit = 1),
           "its header says 20002 tokens, it has 20001");
+    at_first_rank(truncate, path, 1000);
+    FAILS(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .memory_limit = 1),
+          "has 1000 of the 1024 bytes of their header");
+    write_words(path, NULL, 0, 0);
     at_first_rank(truncate, path, 1001);
     FAILS(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .memory_limit = 1),
           "has 1001 bytes, which are no whole number of 16-bit tokens");
