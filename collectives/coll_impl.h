@@ -132,7 +132,6 @@ struct iso_exchange {
     bool fetches;                         /* slots pull for others of their domain */
     bool shared;                          /* its messages are in the fabric's buffers, at these offsets */
     iso_message_bytes offsets;
-    bool device_failed;    /* iso_exchange_device_failed */
     int64_t sent, arrived; /* times of this rank's messages in the last run; arrived 0: not yet */
     iso_exchange *next;    /* in the fabric's list */
     iso_exchange *next_under_way;

@@ -300,7 +300,7 @@ static void run_pack(const iso_fabric *fabric, const iso_pack *pack)
 
 bool iso_exchange_device_failed(const iso_exchange *exchange)
 {
-    return exchange->device_failed;
+    return exchange->messages.device_failed;
 }
 
 /* Waits until what was packed can be sent, or read by other slots. False: it could not be packed. */
@@ -449,7 +449,7 @@ static void run_start(iso_exchange *exchange, int thread)
     if (exchange->active && (!exchange->constant || exchange->overwrites))
         timed_barrier(fabric, thread);
     if (thread == 0)
-        exchange->device_failed = exchange->messages.device_failed = iso_fabric_device_failed(fabric);
+        exchange->messages.device_failed = iso_fabric_device_failed(fabric);
     if (!exchange->active)
         return;
     if (thread == 0 && !exchange->pulls_only)

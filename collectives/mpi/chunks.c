@@ -24,7 +24,6 @@ typedef struct transfer {
 
 typedef struct transfers {
     const iso_messages *messages;
-    const iso_endpoints *endpoints; /* of the fabric */
     transfer *transfers;
     int n_transfers;
     int *number;   /* [out.n_messages] the transfer of each message that is sent */
@@ -168,7 +167,6 @@ static iso_status create_transfers(const iso_messages *messages, int number, con
         return iso_no_memory(CHUNKS);
     size_t most = (size_t)messages->in.n_messages + (size_t)messages->out.n_messages;
     all->messages = messages;
-    all->endpoints = messages->endpoints;
     all->transfers = iso_new((most + 1) * sizeof *all->transfers);
     all->number = iso_new(((size_t)messages->out.n_messages + 1) * sizeof *all->number);
     iso_status status = all->transfers && all->number
@@ -252,12 +250,15 @@ static bool is_copied(transfers *all, const transfer *t, iso_status *status)
 {
     const iso_device_event *event = t->event[t->started % t->buffers];
     iso_stream *stream = t->message->endpoint->out;
-    if (!has_passed(all, event, status))
+    if (!event->device->passed(event))
         return false;
+    iso_status copied = event->device->wait_event(event);
+    if (copied == ISO_OK)
+        copied = stream->device->check(stream);
+    keep_first(status, report(all, copied));
     if (is_staged(t))
         iso_messages_replace(all->messages, mpi_buffer(t, t->started), bytes_of(t, t->started),
-                             event->device->wait_event(event) == ISO_OK &&
-                                 stream->device->check(stream) == ISO_OK);
+                             copied == ISO_OK);
     return true;
 }
 
@@ -280,8 +281,8 @@ static iso_status progress_send(transfers *all, transfer *t)
  * this one are, for other devices of this rank. */
 static bool have_earlier_left(transfers *all, iso_status *status)
 {
-    for (int i = 0; i < all->endpoints->count; i++) {
-        const iso_device_event *received = all->endpoints->endpoint[i].received;
+    for (int i = 0; i < all->messages->endpoints->count; i++) {
+        const iso_device_event *received = all->messages->endpoints->endpoint[i].received;
         if (received && !has_passed(all, received, status))
             return false;
     }

@@ -49,10 +49,10 @@ static void run_amx_f32(const iso_kernel_call *call)
     for (int64_t i = 0; i < l.count; i++, a += p->m * p->k, b += p->k * p->n, c += p->m * p->n) {
         if (iso_amx_product(p, ISO_F32, a, b, ISO_F32, c, call->scratch))
             continue;
-        if (ISO_WITH_DNNL)
-            iso_matmul_onednn(call, p, a, b, c);
-        else
+        if (iso_matmul_uses_openblas(p))
             iso_openblas_sgemm(p, a, b, c);
+        else
+            iso_matmul_onednn(call, p, a, b, c);
     }
 }
 
