@@ -35,7 +35,7 @@ static iso_status parse_stopping(const char *text, iso_run_callback_options *out
                                   {.name = "patience", .count = &patience},
                                   {.name = "min_delta", .real = &stopping->min_delta},
                                   {.name = "mode", .text = mode},
-                                  {.name = "baseline", .real = &stopping->baseline},
+                                  {.name = "baseline", .real = &stopping->baseline, .any_number = true},
                                   {.name = "restore_best_weights", .flag = &stopping->restore_best_weights},
                                   {.name = "start_from_epoch", .count = &start}};
     iso_status status = ISO_OK;

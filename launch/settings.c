@@ -1,5 +1,6 @@
 #include "launch/settings.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,12 +36,14 @@ static iso_status set(const char *option, iso_named_value *setting, const char *
         snprintf(setting->text, ISO_LONGEST_SETTING, "%s", value);
         return *value ? ISO_OK : iso_error(ISO_INVALID, "%s is empty", what);
     }
+    bool any = setting->any_number;
     if (setting->real)
-        return iso_argument_real(what, value, 0, 1e9, setting->real);
-    if (setting->count)
-        return iso_argument_count(what, value, setting->range.least,
-                                  setting->range.most ? setting->range.most : (int64_t)1 << 40,
+        return iso_argument_real(what, value, any ? -DBL_MAX : 0, any ? DBL_MAX : 1e9, setting->real);
+    if (setting->count && setting->range.most)
+        return iso_argument_count(what, value, (double)setting->range.least, (double)setting->range.most,
                                   setting->count);
+    if (setting->count)
+        return iso_argument_count(what, value, any ? -0x1p40 : 0, 0x1p40, setting->count);
     iso_status status = iso_argument_count(what, value, 0, 1, &number);
     *setting->flag = number != 0;
     return status;
@@ -91,6 +94,7 @@ iso_status iso_settings_read_rows(const char *option, const char *whole, const c
         read[count].flag = rows[count].kind == ISO_SETTING_FLAG ? member : NULL;
         read[count].count = rows[count].kind == ISO_SETTING_COUNT ? member : NULL;
         read[count].range = counts;
+        read[count].any_number = true;
         read[count].real = read[count].flag || read[count].count ? NULL : member;
     }
     return iso_settings_read(option, whole, rest, read, count, needed);

@@ -12,12 +12,13 @@ typedef struct iso_count_range {
     int64_t least, most;
 } iso_count_range;
 
-/* A name and the destination of its value (one of the four). Numbers are 0 or more. */
+/* A name and the destination of its value (one of the four). */
 typedef struct iso_named_value {
     const char *name;
-    double *real;
-    int64_t *count;
-    iso_count_range range; /* of `count`; most 0: any */
+    double *real;          /* from 0 to 1e9 */
+    int64_t *count;        /* from 0 to 2^40 */
+    iso_count_range range; /* of `count`, if `most` is not 0 */
+    bool any_number;       /* the caller checks `real`, and `count` if it has no range */
     bool *flag;            /* 0 or 1 */
     char *text;            /* [ISO_LONGEST_SETTING] */
     bool given;
@@ -28,7 +29,7 @@ typedef struct iso_named_value {
 iso_status iso_settings_read(const char *option, const char *whole, const char *rest,
                              iso_named_value *settings, int count, int needed);
 /* The same for numbers that are members of the struct `values`, as `rows` describes them; NULL: none. counts: the
- * range of all whole numbers. */
+ * range of all whole numbers; most 0: the caller checks them, as it does the other numbers. */
 iso_status iso_settings_read_rows(const char *option, const char *whole, const char *rest,
                                   const iso_setting *rows, iso_count_range counts, int needed, void *values);
 /* Removes "name=value" from the front of *rest, for lists with unknown names. name and value have

@@ -39,6 +39,8 @@ static iso_status check(const iso_schedule *s)
     if (status == ISO_OK && !(isfinite(s->warmup_target) && s->warmup_target >= 0))
         return iso_error(ISO_INVALID, "schedule: warmup_target is %g, it must be finite and not negative",
                          s->warmup_target);
+    if (status == ISO_OK && !(isfinite(s->alpha) && s->alpha >= 0))
+        return iso_error(ISO_INVALID, "schedule: alpha is %g, it must be finite and not negative", s->alpha);
     return status;
 }
 
