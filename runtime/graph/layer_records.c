@@ -57,16 +57,19 @@ const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
     return index >= 0 && index < graph->n_layers ? graph->layers[index] : NULL;
 }
 
-/* Layers are built one after another: an op belongs to the first layer whose output is computed by it or
- * by a later op. */
+/* Layers are recorded one after another: an op belongs to the first layer that was recorded after it. */
 const char *iso_op_layer(const iso_graph *graph, const iso_op *op)
 {
+    int first = 0, count = graph->n_layers;
     while (op->backward_of)
         op = op->backward_of;
-    for (int i = 0; i < graph->n_layers; i++)
-        if (graph->layers[i]->output->producer->id >= op->id)
-            return graph->layers[i]->name;
-    return "";
+    while (count > 0) {
+        int half = count / 2;
+        bool before = graph->layers[first + half]->n_ops <= op->id;
+        first += before ? half + 1 : 0;
+        count = before ? count - half - 1 : half;
+    }
+    return first < graph->n_layers ? graph->layers[first]->name : "";
 }
 
 /* ---- blocks ---- */
