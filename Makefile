@@ -34,7 +34,7 @@ PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 all: $(BUILD)/libisogrid.a $(BUILD)/isogrid cuda-missing
 
 include runtime/backend/cuda/cuda.mk
-all: $(CUDA_LIBRARY)
+all: $(or $(CUDA_LIBRARY),without-cuda-library)
 
 $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -30,6 +30,20 @@ done:
     return status;
 }
 
+/* Keras ignores warmup_steps without a target. */
+static iso_status schedule_check(const char *whole, const iso_schedule *schedule)
+{
+    iso_status status = iso_schedule_check(schedule);
+    if (status != ISO_OK)
+        return iso_error_prefix(status, "--schedule '%s': ", whole);
+    if (schedule->warmup_steps > 0 && schedule->warmup_target == 0)
+        return iso_error(ISO_INVALID,
+                         "--schedule '%s': warmup_steps needs warmup_target, the learning rate after the "
+                         "warm-up",
+                         whole);
+    return ISO_OK;
+}
+
 iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
 {
     iso_schedule read = {0};
@@ -49,6 +63,8 @@ iso_status iso_schedule_parse(const char *text, iso_schedule *schedule)
     else /* all settings but the first, which is the optimizer's learning rate */
         status = iso_settings_read_rows(option, text, rest, rule->row.setting ? rule->row.setting + 1 : NULL,
                                         (iso_count_range){0}, rule->needed, &read);
+    if (status == ISO_OK)
+        status = schedule_check(text, &read);
     if (status == ISO_OK)
         *schedule = read;
     return status;

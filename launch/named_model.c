@@ -89,7 +89,7 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
         return status;
     status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
                             .quiet = named->quiet, .compile = &named->compile,
-                            .no_policies = options->precision && !strcmp(options->precision, "float32"));
+                            .no_policies = options->precision != NULL);
     if (status != ISO_OK)
         return status;
     named->weights = iso_file_name_ends(options->model, ".keras");

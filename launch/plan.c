@@ -38,7 +38,7 @@ static const iso_argument own[] = {
      "with --backend cuda: how the GPUs of a host exchange, which may take memory: by NCCL (default), by "
      "each other's memory, or through memory of the host",
      0, 0, gpu_exchanges},
-    {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE or SIZE/slot or SIZE/gpu",
+    {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE[/host|/slot|/gpu]",
      "memory of a host (or of a slot, or of a GPU): 64GiB, 16GB/slot, 80GB/gpu; a plan that needs more is an "
      "error",
      0, 0, NULL},
@@ -108,7 +108,8 @@ static iso_status read_memory(const char *text, iso_plan_options *options)
     if (known && options->limit >= 1 && options->limit < 0x1p60)
         return ISO_OK;
     return iso_error(ISO_INVALID,
-                     "--memory '%s': should be a size such as 64GiB, 500MB, 16GiB/slot or 80GB/gpu", text);
+                     "--memory '%s': should be a size such as 64GiB, 500MB/host, 16GiB/slot or 80GB/gpu",
+                     text);
 }
 
 static iso_status check_suggest(const iso_plan_options *options)
@@ -237,11 +238,13 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
                      iso_text_scaled((double)w->bytes, "B", bytes, sizeof bytes),
                      w->variable ? " with gradient and optimizer state" : "");
     }
+    bool beside_gpus = of == &report->host && report->gpu.total > 0;
     iso_status status = iso_error(
-        ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; on each slot the largest are %s",
+        ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; %s%s",
         iso_text_scaled(needed, "B", need, sizeof need), where,
         iso_text_scaled(needed - options->limit, "B", over, sizeof over), options->memory,
-        iso_text_get(&text));
+        beside_gpus ? "these are batches, tables and pinned memory" : "on each slot the largest are ",
+        beside_gpus ? "" : iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }

@@ -230,8 +230,8 @@ static void add_foreign(iso_text *text, const iso_time_model *time, const char *
         iso_text_add(text, "%stimes of another backend: '%s', this one is '%s'%s", before,
                      time->calibration->backend, time->backend, after);
     if (iso_time_model_has_other_build(time))
-        iso_text_add(text, "%stimes of another build of Isogrid: %s%s", before, time->calibration->build,
-                     after);
+        iso_text_add(text, "%stimes of another build of Isogrid: %s%s", before,
+                     time->calibration->build[0] ? time->calibration->build : "an earlier one", after);
 }
 
 /* Prints the suggestion on the chief. */

@@ -101,7 +101,10 @@ static void abort_module(void *module)
 
 iso_status iso_nccl_check_device(const iso_device *device)
 {
-    if (device->gather && device->comms)
+    bool there = device->gather && device->comms;
+    if (there && !device->comms->adds)
+        return iso_error_prefix(device->comms->open(), "--collectives nccl: ");
+    if (there)
         return ISO_OK;
     return iso_error(ISO_INVALID,
                      "--collectives nccl needs --backend cuda: NCCL adds between GPUs, but this job computes "

@@ -2,12 +2,14 @@
 #include "runtime/backend/cuda_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/backend/backend.h"
@@ -87,6 +89,40 @@ static void take(void *handle, const char *path)
     }
 }
 
+/* The bytes that a shared library must have: where the last segment ends that is loaded. 0: it is none. */
+static uint64_t library_bytes(int file)
+{
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part;
+    uint64_t end = 0;
+    if (pread(file, &head, sizeof head, 0) != sizeof head || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_phentsize != sizeof part)
+        return 0;
+    for (int i = 0; i < head.e_phnum; i++) {
+        off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof part);
+        if (pread(file, &part, sizeof part, at) != sizeof part)
+            return 0;
+        if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > end)
+            end = part.p_offset + part.p_filesz;
+    }
+    return end;
+}
+
+/* The loader maps a file that was cut off by an interrupted copy, and then dies of SIGBUS. */
+static bool is_cut_off(const char *path)
+{
+    struct stat facts;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t needed = file >= 0 && fstat(file, &facts) == 0 ? library_bytes(file) : 0;
+    bool cut = needed > 0 && (uint64_t)facts.st_size < needed;
+    if (cut)
+        refuse(ISO_CUDA_WRONG_LIBRARY, "%s is cut off: it has %lld of at least %llu bytes", path,
+               (long long)facts.st_size, (unsigned long long)needed);
+    if (file >= 0)
+        close(file);
+    return cut;
+}
+
 /* Tries a path. Adds it to those that were tried if there is no file; true if there is. */
 static bool try_path(const char *path, iso_text *tried)
 {
@@ -94,6 +130,8 @@ static bool try_path(const char *path, iso_text *tried)
         iso_text_add(tried, "%s%s", tried->length ? ", " : "", path);
         return false;
     }
+    if (is_cut_off(path))
+        return true;
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle)
         take(handle, path);

@@ -369,8 +369,7 @@ bool iso_time_model_has_other_build(const iso_time_model *model)
 {
     char build[ISO_CALIBRATION_TEXT];
     iso_calibration_name_build(build);
-    return model->calibration && model->calibration->build[0] &&
-           strcmp(model->calibration->build, build) != 0;
+    return model->calibration && strcmp(model->calibration->build, build) != 0;
 }
 
 static void name_sources(const timer *t, const iso_network *network)
@@ -386,7 +385,8 @@ static void name_sources(const timer *t, const iso_network *network)
     }
     if (iso_time_model_has_other_build(t->model)) {
         iso_calibration_name_build(t->time->build);
-        snprintf(t->time->measured_build, sizeof t->time->measured_build, "%s", c->build);
+        snprintf(t->time->measured_build, sizeof t->time->measured_build, "%s",
+                 c->build[0] ? c->build : "an earlier one");
     }
     if (t->report->n_hosts > 1)
         snprintf(t->time->network, sizeof t->time->network, "%s: %.3g us, %.3g Gbit/s", network->name,

@@ -54,7 +54,8 @@ static const iso_session_option options[] = {
      "loops, with which the tests compare the others",
      "the name of a backend", NULL},
     {"tf32", true, true, true, 1, 1, NULL,
-     "on GPUs, matrix products of float32 multiply as TF32: faster, and with errors of 1e-3 instead of 1e-7. "
+     "on GPUs, products and convolutions of float32 multiply as TF32: faster, and with errors of 1e-3 "
+     "instead of 1e-7. "
      "Elsewhere it changes nothing",
      "given without a value", NULL},
     {"cuda-aware", true, true, true, 1, 1, NULL,
@@ -233,9 +234,10 @@ void iso_options_describe(const iso_context *ctx, char *text, size_t size)
     text[0] = 0;
     for (int i = 0; i < OPTIONS; i++) {
         const char *value = options[i].same ? iso_option(ctx, options[i].name, NULL) : NULL;
+        bool flag = options[i].flag;
         if (value && length < size)
-            length += (size_t)snprintf(text + length, size - length, "%s--%s %s", length ? " " : "",
-                                       options[i].name, value);
+            length += (size_t)snprintf(text + length, size - length, "%s--%s%s%s", length ? " " : "",
+                                       options[i].name, flag ? "" : " ", flag ? "" : value);
     }
 }
 

@@ -65,8 +65,10 @@ static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
     if (*begin == '*') {
         size = REST;
         after = (char *)begin + 1;
-    } else if (after == begin || size < 1 || size > INT_MAX)
+    } else if (after == begin || size < 1)
         return bad_spec(spec, begin, "no positive size");
+    else if (size > INT_MAX)
+        return bad_spec(spec, begin, "a size above 2147483647");
     mesh->size[mesh->n_axes++] = (int)size;
     *at = skip_space(after);
     return ISO_OK;

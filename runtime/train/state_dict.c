@@ -290,8 +290,9 @@ static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const is
     if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
         return true;
     if (in_file > 2 && iso_is_chief(ctx))
-        iso_warn("%s: the state of its optimizer '%s' (%d variables) is ignored: the model's is '%s' (%d)",
-                 file_name(file), theirs ? theirs : "without a name", in_file, ours, in_model);
+        iso_warn("%s: the state of its optimizer '%s' (%d variables) is ignored: the model's is '%s' (%d)%s",
+                 file_name(file), theirs ? theirs : "without a name", in_file, ours, in_model,
+                 theirs && names_agree(theirs, ours) ? "; --accumulate or --schedule may differ" : "");
     return false;
 }
 

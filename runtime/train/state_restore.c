@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/backend/backend.h"
+#include "runtime/graph/schedules/list.h"
 #include "runtime/train/state_impl.h"
 
 iso_status iso_state_parse(const iso_saved_file *file, json_t **root)
@@ -47,19 +48,50 @@ static iso_status check_accumulation(const json_t *state, const iso_model *model
                      theirs, ours > 1 ? ours : 1, theirs);
 }
 
-static iso_status check_model(const json_t *state, const iso_model *model)
+/* The lists of variables of optimizers differ; with a schedule, the learning rate is none of them. */
+static iso_status check_optimizer(const json_t *state, const iso_model *model)
 {
-    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
-    iso_status status = iso_model_hash(model, &ours);
-    if (status != ISO_OK || theirs == ours)
-        return status;
-    status = check_accumulation(state, model);
-    if (status != ISO_OK)
-        return status;
+    const json_t *theirs = json_object_get(state, "optimizer");
+    const char *rule = json_string_value(json_object_get(theirs, "rule")), *ours = model->optimizer.rule;
+    const char *kind = json_string_value(json_object_get(json_object_get(theirs, "schedule"), "kind"));
+    const char *schedule = iso_schedule_rule_of(&model->optimizer.schedule)->row.name;
+    const char *constant = iso_schedule_constant.row.name;
+    bool other = rule && strcmp(rule, ours) != 0;
+    if (!other && (!kind || !strcmp(kind, constant) == !strcmp(schedule, constant)))
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "it was written by a run with the %s '%s', this one has '%s': resume with '%s', or begin "
+        "another run with --weights",
+        other ? "optimizer" : "schedule", other ? rule : kind, other ? ours : schedule, other ? rule : kind);
+}
+
+static iso_status other_model(const json_t *state, const iso_model *model, uint64_t theirs, uint64_t ours)
+{
+    const char *rule = json_string_value(json_object_get(json_object_get(state, "optimizer"), "rule"));
+    if (rule && strcmp(rule, model->optimizer.rule) != 0)
+        return iso_error(
+            ISO_INVALID,
+            "it was written by another model: its optimizer is '%s', this one's '%s', and layers, "
+            "their settings or variables may differ too",
+            rule, model->optimizer.rule);
     return iso_error(ISO_INVALID,
                      "it was written by another model: layers, their settings or variables differ (its "
                      "fingerprint is %016" PRIx64 ", this model's %016" PRIx64 ")",
                      theirs, ours);
+}
+
+static iso_status check_model(const json_t *state, const iso_model *model)
+{
+    uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
+    iso_status status;
+    ISO_TRY(iso_model_hash(model, &ours));
+    if (theirs == ours)
+        return check_optimizer(state, model);
+    ISO_TRY(check_accumulation(state, model));
+    status = other_model(state, model, theirs, ours);
+done:
+    return status;
 }
 
 /* The position of the next step. In the middle of an epoch the batches must be the same. */

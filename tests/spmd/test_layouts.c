@@ -73,7 +73,7 @@ START_TEST(wrong_meshes_are_named)
         {"=2", "no axis name at position 1"},
         {"data=2,data=3", "an axis name for the second time at position 8"},
         {"a=1,b=1,c=1,d=1,e=1,f=1,g=1", "7 axes, at most 6 are possible"},
-        {"data=99999999999", "no positive size"},
+        {"data=99999999999", "a size above 2147483647 at position 6"},
         {"data=65536,model=65536", "more than 16777216 slots"},
         {"an_axis_with_a_name_of_33_letters=2", "an axis name of 33 characters, at most 31 are possible"},
     };

@@ -22,8 +22,8 @@ CUDA_NOT_COMPILER := $(if $(CUDA_HOME),$(if $(CUDA_IS_COMPILER),,NVCC=$(NVCC) is
 CUDA_NO_TOOLKIT := $(or $(CUDA_NOT_COMPILER),the CUDA toolkit is missing (nvcc, found by PATH or NVCC=; include/cuda_runtime_api.h and cublasLt.h beside it))
 CUDA_NO_NCCL := nccl.h is missing (NCCL_HOME=)
 CUDA_NO_CUDNN := cudnn.h is missing (CUDNN_HOME=)
-CUDA_MISSING := $(if $(filter 0,$(CUDA_HAS_TOOLKIT)),$(CUDA_NO_TOOLKIT)) $(if $(filter 0,$(CUDA_HAS_NCCL)),$(CUDA_NO_NCCL)) \
-	$(if $(filter 0,$(CUDA_HAS_CUDNN)),$(CUDA_NO_CUDNN))
+CUDA_NO_LIBRARY := $(if $(filter 0,$(CUDA_HAS_NCCL)),$(CUDA_NO_NCCL)$(if $(filter 0,$(CUDA_HAS_CUDNN)),; ))$(if $(filter 0,$(CUDA_HAS_CUDNN)),$(CUDA_NO_CUDNN))
+CUDA_MISSING := $(if $(filter 0,$(CUDA_HAS_TOOLKIT)),$(CUDA_NO_TOOLKIT)$(if $(CUDA_NO_LIBRARY),; ))$(CUDA_NO_LIBRARY)
 ifneq ($(filter-out 0 1,$(CUDA)),)
 $(error CUDA=$(CUDA): it must be 0 or 1)
 endif
@@ -65,3 +65,8 @@ $(BUILD)/libisogrid_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARED) $(BUILD)/build_id.o 
 	$(Q)g++ -shared -Wl,-soname,libisogrid_cuda.so -Wl,--version-script=runtime/backend/cuda/exported -Wl,-z,defs $(LDFLAGS) \
 		-o $@ $(filter %.o,$^) -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lpthread
 CUDA_LIBRARY := $(if $(filter 1,$(WITH_CUDA)),$(BUILD)/libisogrid_cuda.so)
+
+# A library of an earlier build would still be opened.
+without-cuda-library:
+	@rm -f $(BUILD)/libisogrid_cuda.so $(BUILD)/tests/standin/libisogrid_cuda.so
+.PHONY: without-cuda-library

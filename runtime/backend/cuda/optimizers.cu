@@ -197,6 +197,19 @@ template <class T> unsigned fill_table(const iso_optimizer_call *calls, int n_ca
     return blocks;
 }
 
+/* Copies a table to the device. One that the stream has not taken is forgotten, so the next step sends it again. */
+bool send_table(iso_stream *stream, entry *there, entry *sent, size_t bytes)
+{
+    if (!stream)
+        return true;
+    stream->device->copy(stream, there, sent, bytes);
+    bool taken = stream->device->check(stream) == ISO_OK;
+    if (!taken)
+        memset(sent, 0, bytes);
+    return taken;
+}
+
+/* Without its table a kernel would read addresses that are none. */
 template <class T>
 void queue_table(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table, iso_stream *stream,
                  size_t *used)
@@ -209,8 +222,8 @@ void queue_table(const iso_optimizer_call *calls, int n_calls, iso_optimizer_tab
     size_t bytes = static_cast<size_t>(count) * sizeof(entry);
     if (count > 0 && memcmp(sent, fresh, bytes) != 0) {
         memcpy(sent, fresh, bytes);
-        if (stream)
-            stream->device->copy(stream, there, sent, bytes);
+        if (!send_table(stream, there, sent, bytes))
+            return;
     }
     launch(update_kernel<T>, blocks, BLOCK, 0, iso_cuda_stream_of(stream), stream ? there : sent, count);
 }

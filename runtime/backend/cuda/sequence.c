@@ -73,8 +73,11 @@ static void fuse(iso_sequence *sequence)
 static iso_status op_error(const iso_sequence *sequence, int at, const char *error)
 {
     const iso_thunk *w = &sequence->thunks[at];
-    return iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_entered_name(),
-                     w->kernel ? w->kernel->op : "copy", w->layer ? w->layer : "", error);
+    const char *op = w->kernel ? w->kernel->op : "copy";
+    if (!w->layer || !*w->layer) /* of the loss, the optimizer or an exchange */
+        return iso_error(ISO_FAILED, "%s: the op %s: %s", iso_cuda_entered_name(), op, error);
+    return iso_error(ISO_FAILED, "%s: the op %s of layer '%s': %s", iso_cuda_entered_name(), op, w->layer,
+                     error);
 }
 
 /* The refusal of a library as a status. */
