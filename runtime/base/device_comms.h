@@ -34,8 +34,8 @@ typedef struct iso_device_operation {
 } iso_device_operation;
 
 typedef struct iso_device_comms {
-    /* Opens the library: ISO_FAILED with the reason if it cannot be used. The others are called after ISO_OK; they are
-     * NULL in a build without the library. */
+    /* Opens the library: ISO_FAILED with the reason if it cannot be used. The others are called after ISO_OK; they
+     * are NULL in a build without the library. */
     iso_status (*open)(void);
     const char *(*description)(void); /* "NCCL 2.28.9 (libnccl.so.2)"; constant */
     bool (*adds)(iso_dtype dtype);    /* whether it has sums of this type */
