@@ -75,7 +75,8 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
  * of them, so their bits depend on the number of hosts; within a host sums follow the tree. ISO_INVALID: there is no
  * such component. Collective. */
 iso_status iso_fabric_use(iso_fabric *fabric, const char *collectives);
-/* Returns ISO_INVALID with the reason if "nccl" cannot be used on this device. Local. */
+/* Returns ISO_INVALID with the reason if "nccl" cannot be used on this device, ISO_FAILED in a build without NCCL.
+ * Local. */
 iso_status iso_nccl_check_device(const iso_device *device);
 /* Frees a fabric whose exchanges have been destroyed. Does nothing with NULL. Local, so that a rank that fails
  * alone can clean up. */

@@ -229,8 +229,11 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
     double needed = (double)of->total;
     if (!options->memory || needed <= options->limit)
         return ISO_OK;
+    bool beside_gpus = of == &report->host && report->gpu.total > 0;
     iso_text text = {0};
-    for (int i = 0; i < report->heaviest; i++) {
+    iso_text_add(&text, beside_gpus ? "these are batches, tables and pinned memory"
+                                    : "on each slot the largest are ");
+    for (int i = 0; i < report->heaviest && !beside_gpus; i++) {
         const iso_report_weight *w = &report->heavy[i];
         bool named = w->variable || !w->from.op || strcmp(w->name, w->from.op) != 0;
         iso_text_add(&text, "%s%s%s%s%s (%s%s)", i ? ", " : "", w->name, named ? "" : " of ",
@@ -238,13 +241,10 @@ static iso_status check_memory(const iso_plan_options *options, const iso_plan_r
                      iso_text_scaled((double)w->bytes, "B", bytes, sizeof bytes),
                      w->variable ? " with gradient and optimizer state" : "");
     }
-    bool beside_gpus = of == &report->host && report->gpu.total > 0;
-    iso_status status = iso_error(
-        ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; %s%s",
-        iso_text_scaled(needed, "B", need, sizeof need), where,
-        iso_text_scaled(needed - options->limit, "B", over, sizeof over), options->memory,
-        beside_gpus ? "these are batches, tables and pinned memory" : "on each slot the largest are ",
-        beside_gpus ? "" : iso_text_get(&text));
+    iso_status status = iso_error(ISO_INVALID, "the plan needs %s on a %s, %s more than --memory %s; %s",
+                                  iso_text_scaled(needed, "B", need, sizeof need), where,
+                                  iso_text_scaled(needed - options->limit, "B", over, sizeof over),
+                                  options->memory, iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }

@@ -231,7 +231,7 @@ static void add_foreign(iso_text *text, const iso_time_model *time, const char *
                      time->calibration->backend, time->backend, after);
     if (iso_time_model_has_other_build(time))
         iso_text_add(text, "%stimes of another build of Isogrid: %s%s", before,
-                     time->calibration->build[0] ? time->calibration->build : "an earlier one", after);
+                     iso_calibration_measured_by(time->calibration), after);
 }
 
 /* Prints the suggestion on the chief. */

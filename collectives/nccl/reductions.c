@@ -101,15 +101,13 @@ static void abort_module(void *module)
 
 iso_status iso_nccl_check_device(const iso_device *device)
 {
-    bool there = device->gather && device->comms;
-    if (there && !device->comms->adds)
-        return iso_error_prefix(device->comms->open(), "--collectives nccl: ");
-    if (there)
-        return ISO_OK;
-    return iso_error(ISO_INVALID,
-                     "--collectives nccl needs --backend cuda: NCCL adds between GPUs, but this job computes "
-                     "on the device '%s'",
-                     device->name);
+    if (!device->gather || !device->comms)
+        return iso_error(
+            ISO_INVALID,
+            "--collectives nccl needs --backend cuda: NCCL adds between GPUs, but this job computes "
+            "on the device '%s'",
+            device->name);
+    return device->comms->adds ? ISO_OK : iso_error_prefix(device->comms->open(), "--collectives nccl: ");
 }
 
 static iso_status open_module(iso_fabric *fabric, void **module)

@@ -18,7 +18,7 @@ typedef struct iso_keras_load_options {
      * the caller has set another. */
     iso_compile_options *compile;
     bool quiet;       /* no warnings of what is left out */
-    bool no_policies; /* layers compute in `precision` also where their policy is mixed_bfloat16 */
+    bool no_policies; /* layers compute in `precision`, whatever their policies are */
 } iso_keras_load_options;
 
 /* Builds the model of a .keras file, or of a config.json (by the name's ending: .json), in a graph seeded by

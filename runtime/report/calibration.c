@@ -47,6 +47,11 @@ void iso_calibration_name_build(char text[ISO_CALIBRATION_TEXT])
     snprintf(text, ISO_CALIBRATION_TEXT, "%s (build %s)", iso_version(), iso_build_id());
 }
 
+const char *iso_calibration_measured_by(const iso_calibration *calibration)
+{
+    return calibration->build[0] ? calibration->build : "an earlier one";
+}
+
 iso_calibration *iso_calibration_create(void)
 {
     return iso_new(sizeof(iso_calibration));

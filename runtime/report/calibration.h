@@ -76,6 +76,8 @@ iso_calibration *iso_calibration_create(void);
 void iso_calibration_destroy(iso_calibration *calibration);
 /* "0.1.0 (build 4b1240d47977f107)": this program's. */
 void iso_calibration_name_build(char text[ISO_CALIBRATION_TEXT]);
+/* The build that measured, for messages: "an earlier one" if it is not known. Lent. */
+const char *iso_calibration_measured_by(const iso_calibration *calibration);
 /* Adds a measured op, in place of an earlier one of the same key. The texts are copied. */
 iso_status iso_calibration_put(iso_calibration *calibration, const iso_calibrated_op *op);
 /* NULL: there is none. */

@@ -386,7 +386,7 @@ static void name_sources(const timer *t, const iso_network *network)
     if (iso_time_model_has_other_build(t->model)) {
         iso_calibration_name_build(t->time->build);
         snprintf(t->time->measured_build, sizeof t->time->measured_build, "%s",
-                 c->build[0] ? c->build : "an earlier one");
+                 iso_calibration_measured_by(c));
     }
     if (t->report->n_hosts > 1)
         snprintf(t->time->network, sizeof t->time->network, "%s: %.3g us, %.3g Gbit/s", network->name,

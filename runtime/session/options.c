@@ -55,8 +55,7 @@ static const iso_session_option options[] = {
      "the name of a backend", NULL},
     {"tf32", true, true, true, 1, 1, NULL,
      "on GPUs, products and convolutions of float32 multiply as TF32: faster, and with errors of 1e-3 "
-     "instead of 1e-7. "
-     "Elsewhere it changes nothing",
+     "instead of 1e-7. Elsewhere it changes nothing",
      "given without a value", NULL},
     {"cuda-aware", true, true, true, 1, 1, NULL,
      "for messages between hosts, passes addresses of GPU memory to MPI; without it, messages go through "

@@ -152,46 +152,17 @@ static iso_status read_at_start(const char *path, char **text, size_t *size)
     return status == ISO_OK && *size == 0 ? check_folder(path) : status;
 }
 
-/* Adds the lines that say something else of `name` than this rank, with this rank's before them. */
-static void add_others(const char *lines, const char *name, const char *own, iso_text *others)
-{
-    size_t length = strlen(name), after;
-    int found = 0;
-    for (const char *line = lines; *line; line += after + (line[after] != 0)) {
-        after = strcspn(line, "\n");
-        bool other = strncmp(line, name, length) == 0 && line[length] == ' ' &&
-                     (after - length - 1 != strlen(own) || strncmp(line + length + 1, own, strlen(own)) != 0);
-        if (other && !found++)
-            iso_text_add(others, "%s%s '%s'", others->length ? "; " : "", name, own);
-        if (other)
-            iso_text_add(others, ", '%.*s'", (int)(after - length - 1), line + length + 1);
-    }
-}
-
-/* A file has the choices of one kind of device. Collective. */
+/* A file has the choices of one kind of device and libraries. Collective. */
 static iso_status check_alike(iso_context *ctx, const char *path, const iso_backend_tuning *tuning)
 {
-    iso_text own = {0}, all = {0}, others = {0};
     const char *name;
-    char value[VALUE];
-    iso_status status;
-    for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++)
-        iso_text_add(&own, "%s %s\n", name, value);
-    ISO_TRY(iso_union_of_lines(ctx, "the devices of --tune", &own, &all));
-    for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++)
-        add_others(all.data, name, value, &others);
-    if (others.length)
-        status =
-            iso_error(ISO_INVALID,
-                      "--tune '%s': the ranks have different devices or libraries (%s), and a file is for "
-                      "one: start the job on hosts that are alike, or without --tune",
-                      path, iso_text_get(&others));
-    ISO_TRY(iso_agree(ctx, status));
-done:
-    iso_text_free(&own);
-    iso_text_free(&all);
-    iso_text_free(&others);
-    return status;
+    char value[VALUE], what[64];
+    iso_status status = ISO_OK;
+    for (int i = 0; status == ISO_OK && tuning->machine(i, &name, value, sizeof value); i++) {
+        snprintf(what, sizeof what, "the %s, and a file is for one", name);
+        status = iso_agree_same_text(ctx, what, value);
+    }
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "--tune '%s': ", path);
 }
 
 iso_status iso_tuning_read(iso_context *ctx, const iso_backend *backend)
