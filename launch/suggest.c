@@ -205,7 +205,7 @@ static const char *suggest_share(const iso_suggestion *s, char text[64])
 
 static void print_found(const found *f, bool timed)
 {
-    char share[64], flops[32], bytes[32], slot[32], host[32];
+    char share[64], flops[32], bytes[32], slot[32], host[32], step[32];
     const iso_suggestion *s = f->suggestion;
     const char *mesh = iso_mesh_text(f->mesh);
     fprintf(stderr,
@@ -217,7 +217,8 @@ static void print_found(const found *f, bool timed)
             iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
             s->tried);
     if (timed)
-        fprintf(stderr, "mesh %s: a step takes %.3g ms%s\n", mesh, 1e3 * s->cost, suggest_share(s, share));
+        fprintf(stderr, "mesh %s: a step takes %s%s\n", mesh, iso_text_seconds(s->cost, step, sizeof step),
+                suggest_share(s, share));
 }
 
 /* "times of another processor: 'AMD EPYC', this one is 'Intel Xeon'"; the same of the backend and the build */
@@ -269,10 +270,11 @@ static void add_gain(iso_text *text, const searched *all, const found *best, boo
 {
     double cost = best->suggestion->cost, plain = all->list[0].suggestion->data_parallel;
     const char *mesh = iso_mesh_text(all->list[0].mesh);
-    char share[64];
+    char share[64], step[32], slower[32];
     if (timed)
-        iso_text_add(text, "a step is predicted to take %.3g ms%s, with data parallel on %s %.3g ms",
-                     1e3 * cost, suggest_share(best->suggestion, share), mesh, 1e3 * plain);
+        iso_text_add(text, "a step is predicted to take %s%s, with data parallel on %s %s",
+                     iso_text_seconds(cost, step, sizeof step), suggest_share(best->suggestion, share), mesh,
+                     iso_text_seconds(plain, slower, sizeof slower));
     else
         iso_text_add(text, "a step costs a slot an estimated %.0f%% less than data parallel on %s",
                      100 * (1 - cost / plain), mesh);
@@ -281,7 +283,7 @@ static void add_gain(iso_text *text, const searched *all, const found *best, boo
 static void add_reason(iso_text *text, const searched *all, const found *best, const iso_time_model *time)
 {
     int plans = 0;
-    char share[64];
+    char share[64], step[32];
     bool timed = time->calibration != NULL;
     for (int i = 0; i < all->count; i++)
         plans += all->list[i].suggestion->tried;
@@ -290,9 +292,9 @@ static void add_reason(iso_text *text, const searched *all, const found *best, c
     if (!plain)
         add_gain(text, all, best, timed);
     else if (timed)
-        iso_text_add(text,
-                     "a step is predicted to take %.3g ms%s, and no other layouts to save a tenth of it",
-                     1e3 * best->suggestion->cost, suggest_share(best->suggestion, share));
+        iso_text_add(text, "a step is predicted to take %s%s, and no other layouts to save a tenth of it",
+                     iso_text_seconds(best->suggestion->cost, step, sizeof step),
+                     suggest_share(best->suggestion, share));
     else
         iso_text_add(text, "no other layouts save an estimated tenth of a step");
     iso_text_add(text, " (%d plan%s of %d mesh%s", plans, plans > 1 ? "s" : "", all->count,

@@ -139,6 +139,18 @@ char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
     return text;
 }
 
+char *iso_text_seconds(double seconds, char *text, size_t size)
+{
+    static const char *const unit[] = {"s", "ms", "us"};
+    if (ISO_ANY_NULL(text))
+        return NULL;
+    int i = 0;
+    for (; seconds < 0.9995 && i < 2; i++)
+        seconds *= 1000;
+    snprintf(text, size, seconds < 999.5 ? "%.3g %s" : "%.0f %s", seconds, unit[i]);
+    return text;
+}
+
 void iso_text_snake_case(const char *name, char *text, size_t size)
 {
     if (ISO_ANY_NULL(name, text))

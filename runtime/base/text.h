@@ -34,6 +34,8 @@ ISO_API const char *iso_text_get(const iso_text *text);
 
 /* Writes "1.50 GB" and the like into text, for bytes and operations; returns the caller's own text. */
 ISO_API char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
+/* Writes "12.3 ms" and the like into text, in s, ms or us; returns the caller's own text. */
+ISO_API char *iso_text_seconds(double seconds, char *text, size_t size);
 
 /* "GlobalAveragePooling2D" -> "global_average_pooling2d": a class's name in Keras's snake case
  * (to_snake_case of keras/src/utils/naming.py), truncated to `size`. */

@@ -375,6 +375,7 @@ bool iso_time_model_has_other_build(const iso_time_model *model)
 static void name_sources(const timer *t, const iso_network *network)
 {
     const iso_calibration *c = t->model->calibration;
+    char latency[32];
     snprintf(t->time->machine, sizeof t->time->machine, "%s, %d core%s, %s", c->processor, c->cores,
              c->cores == 1 ? "" : "s", c->date);
     if (iso_time_model_is_foreign(t->model))
@@ -389,8 +390,8 @@ static void name_sources(const timer *t, const iso_network *network)
                  iso_calibration_measured_by(c));
     }
     if (t->report->n_hosts > 1)
-        snprintf(t->time->network, sizeof t->time->network, "%s: %.3g us, %.3g Gbit/s", network->name,
-                 network->latency * 1e6, network->bandwidth * 8e-9);
+        snprintf(t->time->network, sizeof t->time->network, "%s: %s, %.3g Gbit/s", network->name,
+                 iso_text_seconds(network->latency, latency, sizeof latency), network->bandwidth * 8e-9);
 }
 
 static iso_status make_time(timer *t)

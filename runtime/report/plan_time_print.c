@@ -3,22 +3,11 @@
 
 #include "runtime/report/plan_time.h"
 
-/* "12.3 ms" */
-static const char *seconds_text(double seconds, char text[32])
-{
-    static const char *const unit[] = {"s", "ms", "us"};
-    int i = 0;
-    for (; seconds < 0.9995 && i < 2; i++)
-        seconds *= 1000;
-    snprintf(text, 32, "%.3g %s", seconds, unit[i]);
-    return text;
-}
-
 static void print_line(const iso_report_time *t, const char *name, double seconds, const char *more,
                        iso_text *text)
 {
     char scaled[32];
-    iso_text_add(text, "  %-24s  %9s  %5.1f%%%s\n", name, seconds_text(seconds, scaled),
+    iso_text_add(text, "  %-24s  %9s  %5.1f%%%s\n", name, iso_text_seconds(seconds, scaled, sizeof scaled),
                  100 * seconds / t->step, more);
 }
 
@@ -26,9 +15,10 @@ static void print_op(const iso_report_time *t, const iso_report_op_time *op, iso
 {
     char scaled[32];
     const char *layer = op->origin.layer && op->origin.layer[0] ? op->origin.layer : NULL;
-    iso_text_add(text, "  %9s  %5.1f%%  %5d  %s%s%s%s%s\n", seconds_text(op->seconds, scaled),
-                 100 * op->seconds / t->step, op->count, op->type, layer ? " of " : "", layer ? layer : "",
-                 op->origin.backward ? ", backward" : "", op->measured ? "" : " (estimated)");
+    iso_text_add(text, "  %9s  %5.1f%%  %5d  %s%s%s%s%s\n",
+                 iso_text_seconds(op->seconds, scaled, sizeof scaled), 100 * op->seconds / t->step, op->count,
+                 op->type, layer ? " of " : "", layer ? layer : "", op->origin.backward ? ", backward" : "",
+                 op->measured ? "" : " (estimated)");
 }
 
 void iso_report_time_print(const iso_plan_report *report, iso_text *text)
@@ -38,7 +28,8 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
     iso_text_add(text,
                  "\nstep %s, %.0f rows a second; %.0f%% of computation and update were measured, the rest is "
                  "estimated\n  kernels: %s",
-                 seconds_text(t->step, step), (double)report->rows / t->step, 100 * t->measured, t->machine);
+                 iso_text_seconds(t->step, step, sizeof step), (double)report->rows / t->step,
+                 100 * t->measured, t->machine);
     if (t->processor[0])
         iso_text_add(text, "; another processor: this one is '%s'", t->processor);
     iso_text_add(text, "\n");
@@ -53,7 +44,8 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
     print_line(t, "computation", t->computation, "", text);
     print_line(t, "update", t->update, "", text);
     print_line(t, "exchanges within a host", t->here, "", text);
-    snprintf(hidden, sizeof hidden, "; and %s hidden by work", seconds_text(t->hidden, scaled));
+    snprintf(hidden, sizeof hidden, "; and %s hidden by work",
+             iso_text_seconds(t->hidden, scaled, sizeof scaled));
     print_line(t, "waits for other hosts", t->waits, t->network[0] ? hidden : "", text);
     iso_text_add(text, "\n  %9s  %6s  %5s  largest ops\n", "a step", "", "times");
     for (int i = 0; i < t->n_ops; i++)

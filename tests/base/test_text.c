@@ -111,6 +111,19 @@ START_TEST(sizes_have_three_digits)
 }
 END_TEST
 
+START_TEST(times_have_three_digits)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{0, "0 us"},          {1.234e-7, "0.123 us"}, {9.994e-4, "999 us"}, {9.996e-4, "1 ms"},
+                 {0.01234, "12.3 ms"}, {0.9996, "1 s"},        {1169.6, "1170 s"},   {1e6, "1000000 s"}};
+    char text[40];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_str_eq(iso_text_seconds(cases[i].seconds, text, sizeof text), cases[i].text);
+}
+END_TEST
+
 /* Of keras/src/utils/naming.py: to_snake_case. */
 START_TEST(names_are_in_snake_case)
 {
@@ -153,5 +166,6 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("text", 0, texts_come_back_from_json, values_come_back_from_json, parts_make_a_document,
-                     sizes_have_three_digits, names_are_in_snake_case, the_nearest_names_come_first);
+                     sizes_have_three_digits, times_have_three_digits, names_are_in_snake_case,
+                     the_nearest_names_come_first);
 }
