@@ -16,7 +16,10 @@ const iso_setting iso_gpt_settings[] = {ISO_SETTING(iso_gpt_options, COUNT, laye
                                         ISO_SETTING(iso_gpt_options, FLAG, recompute, 0),
                                         {0}};
 
-enum { WIDER = 4 }; /* the perceptron's hidden features, times width */
+enum {
+    WIDER = 4,          /* the perceptron's hidden features, times width */
+    MOST_LAYERS = 10000 /* a plan takes half a megabyte for each */
+};
 
 static iso_initializer normal(double deviation)
 {
@@ -69,20 +72,21 @@ static iso_tensor *gpt_embed(const iso_gpt_options *o)
     return gpt_dropout(o, iso_add(h, positions));
 }
 
-static bool gpt_count_fits(iso_graph *graph, const char *name, int64_t count)
+static bool gpt_count_fits(iso_graph *graph, const char *name, int64_t count, int most)
 {
-    bool fits = count >= ISO_BUILTIN_LEAST && count <= ISO_BUILTIN_MOST;
+    bool fits = count >= ISO_BUILTIN_LEAST && count <= most;
     if (!fits)
-        iso_graph_fail(graph, "gpt: %s is %lld; it must be from 1 to %d", name, (long long)count,
-                       ISO_BUILTIN_MOST);
+        iso_graph_fail(graph, "gpt: %s is %lld; it must be from 1 to %d", name, (long long)count, most);
     return fits;
 }
 
 static bool gpt_numbers_fit(const iso_gpt_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
-    if (!gpt_count_fits(graph, "layers", o->layers) || !gpt_count_fits(graph, "heads", o->heads) ||
-        !gpt_count_fits(graph, "width", o->width) || !gpt_count_fits(graph, "context", o->context))
+    if (!gpt_count_fits(graph, "layers", o->layers, MOST_LAYERS) ||
+        !gpt_count_fits(graph, "heads", o->heads, ISO_BUILTIN_MOST) ||
+        !gpt_count_fits(graph, "width", o->width, ISO_BUILTIN_MOST) ||
+        !gpt_count_fits(graph, "context", o->context, ISO_BUILTIN_MOST))
         return false;
     bool divides = o->width % o->heads == 0, drops = o->dropout >= 0 && o->dropout < 1;
     if (!divides)

@@ -19,7 +19,7 @@ typedef struct iso_gpt_options {
     char begin_;
     iso_tensor *x;
     int64_t vocabulary;
-    int64_t layers;  /* 12 */
+    int64_t layers;  /* 12; at most 10000 */
     int64_t heads;   /* 12 */
     int64_t width;   /* 768 */
     int64_t context; /* positions that there are vectors for; 1024 */
