@@ -11,13 +11,16 @@ export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
 BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(findstring clang,$(OMPI_CC)),-clang)
 VERSION := $(shell sed -n 's/^\#define ISO_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' runtime/base/build.h | paste -s -d .)
 
+# Asked for once: += would ask pkg-config again for each object.
 PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
-CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(strip $(shell pkg-config --cflags $(PACKAGES))) $(shell pkg-config --cflags openblas) -DISO_WITH_DNNL=$(DNNL)
+PACKAGE_FLAGS := $(strip $(shell pkg-config --cflags $(PACKAGES))) $(shell pkg-config --cflags openblas)
+PACKAGE_LIBS := $(shell pkg-config --libs $(PACKAGES))
+CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(PACKAGE_FLAGS) -DISO_WITH_DNNL=$(DNNL)
 CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 # clang also warns of designated initializers that leave out members of what they hold.
 CFLAGS += $(if $(findstring clang,$(OMPI_CC)),-Wno-missing-field-initializers)
-LDLIBS += $(shell pkg-config --libs $(PACKAGES)) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
+LDLIBS += $(PACKAGE_LIBS) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
 ifdef SANITIZE
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 LDFLAGS += -fsanitize=address,undefined
