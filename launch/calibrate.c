@@ -173,9 +173,9 @@ static iso_status calibrate(iso_context *ctx, const calibrate_options *options, 
         status = iso_error(ISO_INVALID, "calibrate runs as one process on each host, and this one has %d",
                            iso_host_ranks(ctx));
     ISO_TRY(iso_agree(ctx, status));
-    if ((status = describe_machine(ctx, calibration)) != ISO_OK)
-        status = iso_error_prefix(status, "--out '%s': ", options->out);
-    ISO_TRY(iso_agree(ctx, status));
+    status = describe_machine(ctx, calibration);
+    ISO_TRY(
+        iso_agree(ctx, status == ISO_OK ? ISO_OK : iso_error_prefix(status, "--out '%s': ", options->out)));
     if (!options->plan.train.model || calibration->rates.flops == 0 || iso_hosts(ctx) > 1)
         ISO_TRY(iso_machine_measure(ctx, iso_threads(ctx), calibration));
     if (options->plan.train.model)

@@ -88,7 +88,8 @@ ISO_API iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, con
  * FOLDER/best: *found is the caller's (iso_free); NULL: path is a file itself. use: for messages ("--resume").
  * ISO_INVALID if there is no such checkpoint, or the file may not be read; ISO_IO; ISO_NO_MEMORY. Collective. */
 ISO_API iso_status iso_checkpoint_resolve(iso_context *ctx, const char *use, const char *path, char **found);
-/* Opens the file of a checkpoint that is named so, as iso_saved_file_open does, which has the errors. Collective. */
+/* Opens the file of a checkpoint that is named so, as iso_saved_file_open does, which has the errors; messages
+ * begin with `use`. Collective. */
 ISO_API iso_status iso_checkpoint_open(iso_context *ctx, const char *use, const char *path,
                                        iso_saved_file **file);
 /* Reads the name in the pointer file ("latest", "best") of a folder: *name is the caller's (iso_free), NULL

@@ -315,7 +315,8 @@ START_TEST(models_that_cannot_be)
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 5},
                    "width 768 is not a multiple of its 5 heads");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = -1}, "layers is -1; it must be from 1 to 10000");
-    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 10001}, "layers is 10001; it must be from 1 to");
+    check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 10001},
+                   "layers is 10001; it must be from 1 to 10000");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .dropout = 1},
                    "dropout 1; it must be from 0 to below 1");
     check_no_model(ISO_SHAPE(8), (iso_gpt_options){.layers = 1, .heads = 1, .width = 1 << 21},

@@ -91,8 +91,10 @@ iso_status iso_checkpoint_open(iso_context *ctx, const char *use, const char *pa
     char *found = NULL;
     ISO_NEED_AGREED(ctx, use, path, file);
     iso_status status = iso_checkpoint_resolve(ctx, use, path, &found);
-    if (status == ISO_OK && (status = iso_saved_file_open(ctx, found ? found : path, file)) != ISO_OK)
-        status = iso_error_prefix(status, "%s: ", use);
+    if (status == ISO_OK) {
+        status = iso_saved_file_open(ctx, found ? found : path, file);
+        status = status == ISO_OK ? ISO_OK : iso_error_prefix(status, "%s: ", use);
+    }
     iso_free(found);
     return status;
 }
