@@ -2,14 +2,15 @@
 machine, and on simulated hosts of one slot each whose links are limited (tests/support/host rate). Each network is calibrated, then trained on noise.
 The time of a step in the middle of an epoch is the difference between epochs of few and of many steps (medians), over the steps that they differ by.
 
-The cores of a virtual machine may be threads of one core at times: a measurement waits until all cores together do at least 0.95 of the arithmetic that
-they do one by one (build/tests/bench/cores), and is made again if they no longer do when it ends.
+The cores of a virtual machine may be threads of one core at times: a measurement waits until all cores together do at least 0.95 (--free) of the arithmetic
+that they do one by one (build/tests/bench/cores), and is made again if they no longer do when it ends.
 
 Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--repeat N] [--keep FOLDER [--part PART]] [NETWORK...]
 --folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'nice -n -20' (not
 'chrt -f 20': the kernel takes the cores from real-time threads for 50 ms in each second, kernel.sched_rt_runtime_us); --hosts: instead of one and two
 slots, so many hosts; --seconds: about how long the measured steps of a network take in all; --rounds: of a calibration; --repeat: how often a cell is
-calibrated and trained in turn, of which the medians are printed, since the speed of a virtual machine varies; --keep: a folder that gets the
+calibrated and trained in turn, of which the medians are printed, since the speed of a virtual machine varies; --free 0: whatever the cores do, where
+they are never free for long, with --repeat; --keep: a folder that gets the
 calibrations; --part: 'calibrate' or 'train' (with the calibrations that --keep has), where the machine is not free for long enough for both; NETWORK:
 rows of networks.py, default all."""
 
@@ -84,7 +85,7 @@ def epoch(arguments, start, job, batch, steps, epochs, folder):
 
 def cores_are_free(arguments):
     least, _, cores = run(arguments, ["build/tests/bench/cores", "10"]).split()
-    return float(least) >= 0.95 * int(cores)
+    return float(least) >= arguments.free * int(cores)
 
 
 def calibrate(arguments, start, job, place, path):
@@ -112,7 +113,7 @@ def measure_once(row, slots, arguments, folder):
     if arguments.part == "calibrate":
         return None
     plan = predict(arguments, job, place, path)
-    few = max(int(arguments.seconds / plan["step"] / EPOCHS / 5), 1)
+    few = max(int(arguments.seconds / plan["step"] / EPOCHS / 5), 2 if plan["step"] < 1 else 1)  # the difference of 4 and 1 steps is too rough
     epochs = min(max(int(arguments.seconds / plan["step"] / few / 5), 2), EPOCHS)
     short, long = (epoch(arguments, start, job, batch, steps, epochs, folder) for steps in (few, 4 * few))
     return plan, (long - short) / (3 * few)
@@ -128,7 +129,7 @@ def measure_undisturbed(row, slots, arguments, folder):
         if cores_are_free(arguments):
             return found
         print(f"{row}: disturbed, measured again", file=sys.stderr, flush=True)
-    return sys.exit(f"{row}: the cores together do less than 0.95 of what they do one by one, in {TRIES} tries")
+    return sys.exit(f"{row}: the cores together do less than {arguments.free} of what they do one by one, in {TRIES} tries")
 
 
 def measure(row, slots, arguments, folder):
@@ -149,6 +150,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--free", type=float, default=0.95)
     parser.add_argument("--part", choices=("both", "calibrate", "train"), default="both")
     parser.add_argument("--slots", default="1,2")
     parser.add_argument("--hosts", type=int, default=0)
