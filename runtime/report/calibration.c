@@ -222,11 +222,12 @@ static iso_status object(const reader *r, const char *name, const char *in, read
 /* The members of a network; unknown ones are errors, because a misspelt one would be left out. */
 static iso_status read_network(const reader *r, iso_network *out)
 {
-    static const char *const names[] = {"name",    "latency_us",   "gbit_per_second", "message_us",
-                                        "byte_ns", "window_bytes", "burst_bytes",     "core_share"};
+    static const char *const names[] = {"name",        "latency_us", "gbit_per_second",
+                                        "message_us",  "byte_ns",    "window_bytes",
+                                        "burst_bytes", "core_share", "skew_us"};
     enum { NAMES = sizeof names / sizeof names[0] };
     iso_network network = {.known = true};
-    double microseconds = 0, gigabits = 0, each = 0, nanoseconds = 0;
+    double microseconds = 0, gigabits = 0, each = 0, nanoseconds = 0, skew = 0;
     iso_status status = ISO_OK;
     const char *name;
     json_t *value;
@@ -255,10 +256,12 @@ static iso_status read_network(const reader *r, iso_network *out)
     ISO_TRY(optional_number(r, "window_bytes", 0, MOST, &network.window));
     ISO_TRY(optional_number(r, "burst_bytes", 0, MOST, &network.burst));
     ISO_TRY(optional_number(r, "core_share", LEAST_SHARE, 1, &network.core));
+    ISO_TRY(optional_number(r, "skew_us", 0, MOST_SECONDS, &skew));
     network.latency = microseconds * 1e-6;
     network.bandwidth = gigabits * 1e9 / 8;
     network.message = each * 1e-6;
     network.byte = nanoseconds * 1e-9;
+    network.skew = skew * 1e-6;
     *out = network;
 done:
     return status;
@@ -387,6 +390,7 @@ static void print_network(const iso_network *network, iso_text *text)
     iso_json_put(text, "burst_bytes", "%.6g", network->burst);
     if (network->core > 0)
         iso_json_put(text, "core_share", "%.6g", network->core);
+    iso_json_put(text, "skew_us", "%.6g", network->skew * 1e6);
     iso_text_add(text, "}");
 }
 

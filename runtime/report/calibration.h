@@ -37,11 +37,17 @@ typedef struct iso_machine_rates {
     double pull;      /* bytes that a slot takes from another one of its host in a second */
 } iso_machine_rates;
 
+/* After so many seconds of computation, hosts are as far out of step as they get. Of a core: where hosts share one, a
+ * slot takes longer. */
+#define ISO_SKEW_SECONDS 3e-3
+
 /* The network between hosts. A message of n bytes takes `message` of the sender's time, then n / bandwidth on the
  * link of the host, and arrives `latency` later (LogGP: Alexandrov et al., SPAA 1995). Messages move on when slots
  * call MPI, which they do between two ops: during an op the link carries at most `window` bytes. Each byte takes
  * `byte` of the slots' time, of the cores that they compute on. A link that was free may carry `burst` bytes at once
- * (a token bucket). Hosts that are simulated on one machine share its cores. */
+ * (a token bucket). Hosts that are simulated on one machine share its cores. Hosts that compute do not stay in step:
+ * a message arrives `skew` later if the slots have computed for ISO_SKEW_SECONDS since they last waited for each
+ * other, a part of it later if for less. */
 typedef struct iso_network {
     bool known;
     char name[ISO_CALIBRATION_TEXT];
@@ -52,6 +58,7 @@ typedef struct iso_network {
     double window;    /* bytes; 0: without a limit */
     double burst; /* bytes that a link may carry at once after a pause in which it could have carried them */
     double core;  /* the part of a core that a slot has while all hosts compute; 0: a whole one */
+    double skew;  /* seconds */
 } iso_network;
 
 typedef struct iso_calibration {

@@ -15,16 +15,25 @@
 
 typedef struct transfer {
     double left;    /* bytes that the link has not carried */
+    double latency; /* from then on until they have arrived */
     double arrives; /* when they have arrived, once none is left */
 } transfer;
 
 typedef struct clock {
-    double now; /* seconds */
+    double now, met; /* seconds; when the slots last waited for each other */
     transfer *transfers;
     int *queue, first, last; /* [events of two steps] numbers of transfers, in the order of the link */
     double free, saved;      /* since when the link is free, and the bytes that it could carry at once then */
     const iso_network *network;
 } clock;
+
+/* How much later a message arrives because the hosts have not stayed in step. */
+static double skew(const clock *c)
+{
+    const iso_network *n = c->network;
+    double worked = (c->now - c->met) * (n->core > 0 ? n->core : 1);
+    return worked < ISO_SKEW_SECONDS ? n->skew * worked / ISO_SKEW_SECONDS : n->skew;
+}
 
 /* The slots work for `seconds` of their own, while the link carries up to a window of bytes. Returns what these
  * take of the slots' time. */
@@ -45,7 +54,7 @@ static double pass(clock *c, double seconds)
         t->left -= bytes;
         if (t->left > 0)
             continue;
-        t->arrives = c->now + n->latency;
+        t->arrives = c->now + t->latency;
         c->free = c->now;
         c->first++;
     }
@@ -64,7 +73,7 @@ static double carry(clock *c, double from, double until)
         return until;
     }
     t->left = 0;
-    t->arrives = end + c->network->latency;
+    t->arrives = end + t->latency;
     c->free = end;
     c->first++;
     return end;
@@ -77,7 +86,7 @@ static double await(clock *c, int number)
     while (c->transfers[number].left > 0)
         link = carry(c, link, INFINITY);
     if (c->transfers[number].arrives > c->now)
-        c->now = c->transfers[number].arrives;
+        c->now = c->met = c->transfers[number].arrives;
     while (c->first < c->last && link < c->now)
         link = carry(c, link, c->now);
     return c->now - begin;
@@ -102,12 +111,13 @@ static void start(clock *c, const iso_time_event *e, iso_report_time *t)
     if (e->messages == 0)
         return;
     t->waits += sending + pass(c, sending);
-    *fresh = (transfer){.left = e->bytes, .arrives = c->now + c->network->latency};
+    double latency = c->network->latency + skew(c);
+    *fresh = (transfer){.left = e->bytes, .latency = latency, .arrives = c->now + latency};
     if (c->first == c->last)
         fresh->left -= carry_burst(c, e->bytes);
     if (fresh->left > 0)
         c->queue[c->last++] = e->transfer;
-    t->in_flight += e->bytes / c->network->bandwidth + c->network->latency;
+    t->in_flight += e->bytes / c->network->bandwidth + latency;
 }
 
 /* The time that messages take from an op counts as waiting for them. */

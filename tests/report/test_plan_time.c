@@ -120,6 +120,24 @@ START_TEST(bytes_take_time_of_the_slots)
 }
 END_TEST
 
+/* Hosts that compute do not stay in step. */
+START_TEST(hosts_are_not_in_step_after_work)
+{
+    const iso_network apart = {.known = true, .latency = 0.5, .bandwidth = 1, .skew = 0.25};
+    /* sent at 1, on the link until 2, there at 2.75 */
+    EXPECT(&apart, TIMES(2.75, 1, 0, 0, 1.75, 1.75, 0), compute(1), start(0, 1), wait_for(0));
+    /* half of it after half of ISO_SKEW_SECONDS */
+    EXPECT(&apart, TIMES(1.6265, 0.0015, 0, 0, 1.625, 1.625, 0), compute(0.0015), start(0, 1), wait_for(0));
+    /* in step after a wait */
+    EXPECT(&apart, TIMES(3, 0, 0, 0, 3, 3, 0), start(0, 1), wait_for(0), start(1, 1), wait_for(1));
+    /* not after a wait for what has arrived already */
+    EXPECT(&apart, TIMES(1, 1, 0, 0, 0, 0.85, 0.85), start(0, 0.1), compute(1), wait_for(0));
+    /* the time of a core counts */
+    const iso_network half = {.known = true, .latency = 0.5, .bandwidth = 1, .skew = 0.25, .core = 0.5};
+    EXPECT(&half, TIMES(1.628, 0.003, 0, 0, 1.625, 1.625, 0), compute(0.003), start(0, 1), wait_for(0));
+}
+END_TEST
+
 /* A token bucket: a free link saves up to 2 bytes, and carries them at once. */
 START_TEST(a_pause_saves_a_burst)
 {
@@ -209,7 +227,8 @@ START_TEST(files_are_read_as_written)
     iso_calibration *c = read_good(
         HEAD
         ", \"network\": {\"name\": \"n\", \"latency_us\": 25, \"gbit_per_second\": 8, "
-        "\"byte_ns\": 2, \"window_bytes\": 4096, \"burst_bytes\": 512, \"core_share\": 0.25}, \"ops\": ["
+        "\"byte_ns\": 2, \"window_bytes\": 4096, \"burst_bytes\": 512, \"core_share\": 0.25, "
+        "\"skew_us\": 64}, \"ops\": ["
         "{\"key\": \"k1\", \"op\": \"matmul\", \"busy\": 3, \"flops\": 5, \"bytes\": 6, \"seconds\": 7}]}");
     ck_assert_double_eq_tol(c->network.latency, 25e-6, 1e-12);
     ck_assert_double_eq_tol(c->network.bandwidth, 1e9, 1); /* 8 Gbit/s are 10^9 bytes a second */
@@ -226,6 +245,7 @@ START_TEST(files_are_read_as_written)
     ck_assert_double_eq(c->network.window, 4096);
     ck_assert_double_eq(c->network.burst, 512);
     ck_assert_double_eq(c->network.core, 0.25);
+    ck_assert_double_eq_tol(c->network.skew, 64e-6, 1e-16);
     iso_calibration_destroy(c);
 }
 END_TEST
@@ -330,6 +350,7 @@ int main(void)
     return RUN_TESTS("plan time", 0, ops_add_up, work_hides_messages,
                      the_link_takes_one_transfer_after_the_other, the_second_step_counts,
                      messages_take_time_of_the_sender, an_op_lets_a_window_through,
-                     bytes_take_time_of_the_slots, a_pause_saves_a_burst, ops_are_estimated_from_the_nearest,
-                     files_are_read_as_written, wrong_calibrations_are_refused, wrong_networks_are_refused);
+                     bytes_take_time_of_the_slots, a_pause_saves_a_burst, hosts_are_not_in_step_after_work,
+                     ops_are_estimated_from_the_nearest, files_are_read_as_written,
+                     wrong_calibrations_are_refused, wrong_networks_are_refused);
 }

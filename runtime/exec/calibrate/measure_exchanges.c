@@ -308,6 +308,14 @@ static void measure_latency(const pulls *r, iso_network *network)
     network->latency = found > network->latency ? found : network->latency;
 }
 
+/* Hosts that have computed for long are less in step than after the short ops of measure_latency: most of all those
+ * that share cores, of which one computes while the other waits for its share. */
+static void measure_skew(const pulls *r, iso_network *network)
+{
+    double found = added_to_ops(r, (int)(ISO_SKEW_SECONDS / (2 * SHORT)), 20);
+    network->skew = found > network->latency ? found - network->latency : 0;
+}
+
 /* Between the exchanges are ops during which the link could carry as much, as in a step. After a pause in which the
  * hosts sleep they would begin at different times, and who begins late finds messages there. */
 static void measure_burst(const pulls *r, iso_network *network)
@@ -347,6 +355,7 @@ static iso_status measure_links(iso_context *ctx, pulls *r, bool takes_part, iso
         .known = true, .latency = latency, .bandwidth = transfer_time > 0 ? MANY / transfer_time : 1};
     snprintf(network->name, sizeof network->name, "measured on %d hosts", r->slots);
     ISO_TRY(with_pulls(ctx, r, FEW, takes_part, measure_latency, network));
+    ISO_TRY(with_pulls(ctx, r, FEW, takes_part, measure_skew, network));
     ISO_TRY(with_pulls(ctx, r, SOME, takes_part, measure_burst, network));
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_MAX, ISO_F64, &transfer_time, 1));
     r->tries = transfer_time * MOST_TRIES < LONG_ENOUGH ? MOST_TRIES : TRIES;
@@ -396,13 +405,18 @@ done:
 static iso_status average(iso_context *ctx, bool takes_part, iso_network *network)
 {
     double part = takes_part;
-    double sum[] = {part, part * network->latency, part * network->bandwidth, part * network->byte,
-                    part * network->burst};
+    double sum[] = {part,
+                    part * network->latency,
+                    part * network->bandwidth,
+                    part * network->byte,
+                    part * network->burst,
+                    part * network->skew};
     iso_status status;
     ISO_TRY(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F64, sum, sizeof sum / sizeof sum[0]));
     network->latency = sum[1] / sum[0];
     network->bandwidth = sum[2] / sum[0];
     network->byte = sum[3] / sum[0];
+    network->skew = sum[5] / sum[0];
     network->burst = sum[4] / sum[0] < SOME / 16 ? 0 : sum[4] / sum[0] < SOME ? sum[4] / sum[0] : SOME;
 done:
     return status;
