@@ -49,9 +49,9 @@ iso_status iso_argument_real(const char *what, const char *text, double low, dou
 {
     char *end = NULL;
     double number = strtod(text, &end);
-    if (end == text || *end || !isfinite(number))
+    if (end == text || *end || isnan(number))
         return iso_error(ISO_INVALID, "%s '%s': not a number", what, text);
-    if (number < low || number > high)
+    if (isinf(number) || number < low || number > high)
         return out_of_range(what, text, number > high, low, high);
     *value = number;
     return ISO_OK;

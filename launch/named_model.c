@@ -151,10 +151,13 @@ iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_option
     char *found = NULL;
     iso_status status = iso_checkpoint_resolve(ctx, "--weights", options->weights, &found);
     const char *path = found ? found : options->weights;
-    if (status == ISO_OK)
+    if (status == ISO_OK) {
         status = iso_file_name_ends(path, ".keras")
                      ? iso_keras_load_weights(named->model, path, .no_optimizer = alone)
                      : iso_model_load_weights(named->model, path, .no_optimizer = alone);
+        if (status != ISO_OK)
+            iso_error_prefix(status, "--weights: ");
+    }
     iso_free(found);
     return status;
 }

@@ -138,6 +138,7 @@ static const struct wrong {
     {"--zero 4", "--zero '4'", "1 and 3"},
     {"--learning-rate fast", "--learning-rate 'fast'", "not a number"},
     {"--learning-rate nan", "--learning-rate 'nan'", "not a number"},
+    {"--learning-rate inf", "--learning-rate 'inf'", "between 0 and 1000000000"},
     {"--learning-rate -1", "--learning-rate '-1'", "between 0 and"},
     {"--validation-split 1", "--validation-split '1'", "between 0 and 0.999999"},
     {"--shuffle some", "--shuffle 'some'", "all, none or"},
