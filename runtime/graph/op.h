@@ -110,9 +110,10 @@ struct iso_op_type {
     /* NULL, or a decomposition that does not need a dimension whole that the rule holds whole: it builds
      * the outputs from ops whose rules let that dimension be sharded, on tensors `in` that stand for
      * op->inputs in a graph of their own. The partitioner calls it if, and only if, such a dimension of an
-     * input is sharded; a single slot keeps the op. `shared` ops that several decompositions have in
-     * common are computed once. */
+     * input is sharded (see divided_by_first); a single slot keeps the op. `shared` ops that several
+     * decompositions have in common are computed once. */
     void (*decompose)(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
+    bool divided_by_first; /* axes that may shard dimensions of input 0, and do, divide its work as it is */
     bool shared;    /* used in decompositions, with attrs without padding: equal ops have equal bytes */
     bool random;    /* depends on the step's counter: two equal ops give different results */
     bool no_second; /* a gradient without a gradient: a derivative through it is an error, not a zero */

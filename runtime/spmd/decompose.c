@@ -6,10 +6,27 @@
 #include "runtime/base/memory.h"
 #include "runtime/spmd/partition_impl.h"
 
-static bool shared_out(const iso_mesh *mesh, const iso_sharding *sharding)
+/* True if the op's rule lets `axis` shard a dimension of its first input, and it does: the slots along the axis then
+ * divide the work of the op as it is, and the decomposed ops would need the other inputs whole too. */
+static bool divides_first(const iso_partitioner *p, const iso_op *op, const iso_rule *rule, int axis)
+{
+    const iso_tensor *x = p->resolved[op->inputs[0]->id];
+    for (int d = 0; d < x->shape.rank; d++) {
+        const iso_sharding *sharding = &iso_partition_layout(p, x)->dim[d];
+        for (int i = 0; rule->input[0][d] != ISO_WHOLE && i < sharding->count; i++)
+            if (sharding->axis[i] == axis)
+                return true;
+    }
+    return false;
+}
+
+/* True if slots hold parts of a dimension that the rule of the op holds whole. */
+static bool is_sharded(const iso_partitioner *p, const iso_op *op, const iso_rule *rule,
+                       const iso_sharding *sharding)
 {
     for (int i = 0; i < sharding->count; i++)
-        if (mesh->size[sharding->axis[i]] > 1)
+        if (p->mesh->size[sharding->axis[i]] > 1 &&
+            !(op->type->divided_by_first && divides_first(p, op, rule, sharding->axis[i])))
             return true;
     return false;
 }
@@ -23,7 +40,8 @@ bool iso_partition_wants_decomposition(const iso_partitioner *p, const iso_op *o
     for (int i = 0; i < op->n_inputs; i++) {
         const iso_tensor *x = p->resolved[op->inputs[i]->id];
         for (int d = 0; d < x->shape.rank; d++)
-            if (rule.input[i][d] == ISO_WHOLE && shared_out(p->mesh, &iso_partition_layout(p, x)->dim[d]))
+            if (rule.input[i][d] == ISO_WHOLE &&
+                is_sharded(p, op, &rule, &iso_partition_layout(p, x)->dim[d]))
                 return true;
     }
     return false;

@@ -44,12 +44,44 @@ static bool hinted(const chooser *c, int factor, int axis)
     return false;
 }
 
+static bool has_factor(const int8_t *dims, int rank, int factor)
+{
+    for (int d = 0; d < rank; d++)
+        if (dims[d] == factor)
+            return true;
+    return false;
+}
+
+/* Whether the op sums over a dimension of an input, as products do: its work is more than that of reading it. */
+static bool contracts(const chooser *c)
+{
+    for (int f = 0; f < c->rule.n_factors; f++)
+        if (!has_factor(c->rule.output[0], c->op->outputs[0]->shape.rank, f))
+            return true;
+    return false;
+}
+
+/* Whether partial sums, the only inputs that differ along an axis, can be reduce-scattered over the factor. */
+static bool can_scatter(const chooser *c, int factor, int axis)
+{
+    bool scatters = false;
+    for (int i = 0; i < c->op->n_inputs; i++) {
+        const iso_layout *layout = iso_partition_layout(c->p, c->in[i]);
+        if (iso_layout_sharded_axes(layout) & 1u << axis)
+            return false;
+        scatters |= (layout->partial & 1u << axis) && has_factor(c->rule.input[i], layout->rank, factor);
+    }
+    return scatters;
+}
+
 /* A factor may be sharded along an axis if an input is sharded so, if it is the batch of an output that no
- * input has, or if it is the hint of an output and no input is sharded otherwise. */
+ * input has, or if it is the hint of an output and no input is sharded otherwise. With inputs of partial sums, a
+ * hint counts for products alone: the result of other linear ops is no larger, and is reduced once. */
 static bool offered(const chooser *c, int factor, int axis)
 {
     bool in_inputs = false;
-    if (all_have_inputs(c, axis) && hinted(c, factor, axis))
+    if ((all_have_inputs(c, axis) || (contracts(c) && can_scatter(c, factor, axis))) &&
+        hinted(c, factor, axis))
         return true;
     for (int i = 0; i < c->op->n_inputs; i++)
         for (int d = 0; d < c->in[i]->shape.rank; d++) {
@@ -150,14 +182,6 @@ static void lay_out(const chooser *c, const iso_sharding *by_factor, const int8_
         if (windows & 1u << d)
             set_window(c, dims[d], shape->dim[d], addends, &layout->dim[d]);
     }
-}
-
-static bool has_factor(const int8_t *dims, int rank, int factor)
-{
-    for (int d = 0; d < rank; d++)
-        if (dims[d] == factor)
-            return true;
-    return false;
 }
 
 /* The layouts that follow from a strategy; false if a sum and a maximum would be mixed. */

@@ -243,6 +243,14 @@ static void heads(net *n)
     classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
 }
 
+/* Attention whose keys may be sharded by an axis that does not shard its queries: it is decomposed. */
+static void keys(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(3, 4)), *memory = numbers(n, "memory", ISO_SHAPE(5, 4));
+    x = iso_multi_head_attention(x, memory, 2, 3, .causal = true, .name = "cross");
+    classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
+}
+
 /* ---- the built-in models, on small images ---- */
 
 static void builtin(net *n, const char *name)
@@ -291,6 +299,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"mobile", mobile},
                               {"sequence", sequence},
                               {"heads", heads},
+                              {"keys", keys},
                               {"built-in mlp", builtin_mlp},
                               {"built-in convnet", builtin_convnet},
                               {"built-in dense", builtin_dense},

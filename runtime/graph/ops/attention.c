@@ -153,7 +153,7 @@ static double attention_flops(const iso_op *op, const iso_box *inputs, const iso
     return groups * pairs * (is_gradient(op) ? 6 * k + 4 * n + 10 : 2 * k + 2 * n + 5);
 }
 
-/* ---- with sharded keys: the same from products, a softmax and transpositions ---- */
+/* ---- with keys sharded by an axis that does not shard queries: products, a softmax and transpositions ---- */
 
 /* Converts [..., n, heads, k] to [..., heads, n, k], or back. */
 static iso_tensor *attention_swap(iso_tensor *x)
@@ -233,6 +233,7 @@ const iso_op_type iso_op_attention = {
     .rule_of = attention_rule_of,
     .flops = attention_flops,
     .decompose = attention_decompose,
+    .divided_by_first = true,
     .random = true,
 };
 
@@ -244,6 +245,7 @@ const iso_op_type iso_op_attention_grad = {
     .rule_of = attention_rule_of,
     .flops = attention_flops,
     .decompose = attention_decompose_gradient,
+    .divided_by_first = true,
     .random = true,
     .no_second = true,
 };
