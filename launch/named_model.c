@@ -134,28 +134,27 @@ iso_status iso_named_model_compile(const iso_named_model *named, const iso_datas
 }
 
 /* Keeps the state of the file's optimizer unless options replace the optimizer. */
-static iso_status load_own(const iso_train_options *options, bool alone, iso_named_model *named)
+static iso_status load(const iso_train_options *options, const char *path, bool alone, iso_model *model)
 {
     bool other = alone || options->optimizer || options->schedule;
-    iso_status status = iso_keras_load_weights(named->model, options->model, .no_optimizer = other);
+    iso_status status = iso_file_name_ends(path, ".keras")
+                            ? iso_keras_load_weights(model, path, .no_optimizer = other)
+                            : iso_model_load_weights(model, path, .no_optimizer = other);
     if (status != ISO_OK || options->learning_rate < 0 || other)
         return status;
-    return iso_model_set_learning_rate(named->model, options->learning_rate);
+    return iso_model_set_learning_rate(model, options->learning_rate);
 }
 
 iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
                                         iso_named_model *named)
 {
     if (!options->weights)
-        return named->weights ? load_own(options, alone, named) : ISO_OK;
+        return named->weights ? load(options, options->model, alone, named->model) : ISO_OK;
     char *found = NULL;
     iso_status status = iso_checkpoint_resolve(ctx, "--weights", options->weights, &found);
-    const char *path = found ? found : options->weights;
     if (status == ISO_OK) {
-        status = iso_file_name_ends(path, ".keras")
-                     ? iso_keras_load_weights(named->model, path, .no_optimizer = alone)
-                     : iso_model_load_weights(named->model, path, .no_optimizer = alone);
-        if (status != ISO_OK)
+        status = load(options, found ? found : options->weights, alone, named->model);
+        if (status != ISO_OK && status != ISO_NO_MEMORY) /* it allocates the model's memory */
             iso_error_prefix(status, "--weights: ");
     }
     iso_free(found);

@@ -159,7 +159,8 @@ static const iso_argument table[] = {
          "removed when training is complete and the file of --save is written"),
     TEXT(weights, "weights", "FILE or DIR",
          "begin with the weights of a checkpoint, of the newest complete one in a folder (DIR or "
-         "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras"),
+         "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras; "
+         "the state of its optimizer too, unless --optimizer or --schedule is given"),
     TEXT(save, "save", "FILE",
          "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights "
          "and the optimizer's state as a .weights.h5 file"),
