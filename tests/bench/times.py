@@ -5,7 +5,9 @@ The time of a step in the middle of an epoch is the difference between epochs of
 The cores of a virtual machine may be threads of one core at times: a measurement waits until all cores together do at least 0.95 (--free) of the arithmetic
 that they do one by one (build/tests/bench/cores), and is made again if they no longer do when it ends.
 
-Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--hosts N --rate RATE] [--repeat N] [--keep FOLDER [--part PART]] [NETWORK...]
+Needs build/isogrid and build/tests/bench/cores (make build/tests/bench/cores).
+
+Usage: tests/bench/times.py --folder FOLDER [--isogrid FILE] [--prefix COMMAND] [--slots N,... | --hosts N --rate RATE] [--repeat N] [--keep FOLDER [--part PART]] [NETWORK...]
 --folder: of the networks' files (peers/networks.py writes them); --prefix: what comes before each measured command, such as 'nice -n -20' (not
 'chrt -f 20': the kernel takes the cores from real-time threads for 50 ms in each second, kernel.sched_rt_runtime_us); --hosts: instead of one and two
 slots, so many hosts; --seconds: about how long the measured steps of a network take in all; --rounds: of a calibration; --repeat: how often a cell is
@@ -162,6 +164,11 @@ def main():
         sys.exit(f"--part {arguments.part} needs --keep: the folder of the calibrations")
     if "OPENBLAS_CORETYPE" in os.environ:
         sys.exit("OPENBLAS_CORETYPE is set, and changes how fast products are: unset it")
+    unknown = [row for row in arguments.networks if row not in networks.ROWS]
+    if unknown:
+        sys.exit(f"no network {unknown[0]}; there are {', '.join(networks.ROWS)}")
+    if arguments.repeat < 1 or not 0 <= arguments.free <= 1:
+        sys.exit("--repeat is at least 1, --free from 0 to 1")
     if arguments.hosts and not arguments.inside:
         sys.exit(subprocess.run(["tests/support/with_hosts", str(arguments.hosts), sys.executable, __file__, "--inside", *sys.argv[1:]], check=False).returncode)
     for i in range(arguments.hosts):
