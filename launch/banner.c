@@ -230,6 +230,20 @@ iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
     return status == ISO_OK ? compare_hosts(ctx, setup->mesh) : status;
 }
 
+void iso_banner_print_data(iso_context *ctx, const iso_train_options *options, const iso_sources *sources)
+{
+    char shape[128];
+    if (!iso_is_chief(ctx) || options->verbose == 0)
+        return;
+    printf("data %s: %lld rows", options->data, (long long)iso_dataset_rows(sources->training));
+    for (int i = 0; i < iso_dataset_components(sources->training); i++)
+        printf("%s %s %s", i ? "," : " of", iso_dtype_name(iso_dataset_dtype(sources->training, i)),
+               iso_shape_text(iso_dataset_shape(sources->training, i), shape, sizeof shape));
+    if (sources->validation)
+        printf("; validation: %lld rows", (long long)iso_dataset_rows(sources->validation));
+    printf("\n");
+}
+
 /* On the chief. */
 static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64_t rows)
 {

@@ -9,6 +9,7 @@
 #include "launch/plan_impl.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/file.h"
+#include "runtime/base/memory.h"
 #include "runtime/session/facts.h"
 
 /* ---- options ---- */
@@ -65,6 +66,10 @@ static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_
     ISO_TRY(iso_train_options_check(&read.plan.train));
     if (read.plan.shape)
         ISO_TRY(iso_argument_shape("--shape", read.plan.shape, 1, ISO_MAX_RANK - 1, &read.plan.row));
+    if (!read.plan.train.model && read.plan.train.mesh)
+        ISO_TRY(iso_error(ISO_INVALID,
+                          "--mesh needs --model: without a model the machine's rates are measured, "
+                          "which depend on no mesh"));
     if (!read.out)
         ISO_TRY(iso_error(ISO_INVALID, "--out is missing: the file for the measurements"));
     ISO_TRY(iso_output_path_check("--out ", read.out, ISO_TARGET_REPLACED));
@@ -166,6 +171,32 @@ done:
     return status;
 }
 
+/* Large models have large buckets of gradients, which are not divided. */
+static iso_status explain_memory(iso_status status)
+{
+    char *message = status == ISO_NO_MEMORY ? iso_strdup(iso_error_message()) : NULL;
+    if (message)
+        iso_error(status,
+                  "%s; a model of fewer layers measures the same ops, unless it is too wide for this machine",
+                  message);
+    iso_free(message);
+    return status;
+}
+
+/* On the chief. Figures that were disturbed by other work show here. */
+static void print_calibration(iso_context *ctx, const char *path, const iso_calibration *calibration)
+{
+    const iso_network *network = &calibration->network;
+    printf("%s: %d ops on %s, %d core%s\n", path, calibration->n_ops, calibration->processor,
+           calibration->cores, calibration->cores == 1 ? "" : "s");
+    if (iso_hosts(ctx) > 1)
+        printf(
+            "network of %d hosts: latency %.3g us, %.3g Gbit/s, %.3g ns of a core for each byte; a slot has "
+            "%.2f of a core while all hosts compute\n",
+            iso_hosts(ctx), network->latency * 1e6, network->bandwidth * 8e-9, network->byte * 1e9,
+            network->core > 0 ? network->core : 1);
+}
+
 static iso_status calibrate(iso_context *ctx, const calibrate_options *options, iso_calibration *calibration)
 {
     iso_status status = ISO_OK;
@@ -179,13 +210,12 @@ static iso_status calibrate(iso_context *ctx, const calibrate_options *options, 
     if (!options->plan.train.model || calibration->rates.flops == 0 || iso_hosts(ctx) > 1)
         ISO_TRY(iso_machine_measure(ctx, iso_threads(ctx), calibration));
     if (options->plan.train.model)
-        ISO_TRY(benchmark_step(ctx, options, calibration));
+        ISO_TRY(explain_memory(benchmark_step(ctx, options, calibration)));
     if (iso_is_chief(ctx))
         status = write_file(options->out, calibration);
     ISO_TRY(iso_agree(ctx, status));
     if (iso_is_chief(ctx))
-        printf("%s: %d ops on %s, %d core%s\n", options->out, calibration->n_ops, calibration->processor,
-               calibration->cores, calibration->cores == 1 ? "" : "s");
+        print_calibration(ctx, options->out, calibration);
 done:
     return status;
 }

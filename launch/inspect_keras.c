@@ -41,6 +41,33 @@ static json_t *list_layers(const json_t *config)
     return names;
 }
 
+/* The name of a layer's policy, which Keras writes as a name or as an object; NULL: it has none of its own. */
+static const char *policy_of(const json_t *layer)
+{
+    const char *class = json_string_value(json_object_get(layer, "class_name"));
+    const json_t *dtype = json_object_get(json_object_get(layer, "config"), "dtype");
+    if (class && strcmp(class, "InputLayer") == 0) /* it has a type */
+        return NULL;
+    return json_string_value(json_is_object(dtype) ? json_object_get(json_object_get(dtype, "config"), "name")
+                                                   : dtype);
+}
+
+/* Adds to {"mixed_bfloat16": 3, ...}, how many layers have each policy, those of models within the model too. */
+static void count_policies(const json_t *config, json_t *counts)
+{
+    json_t *layer;
+    size_t i;
+    json_array_foreach(json_object_get(config, "layers"), i, layer)
+    {
+        const json_t *own = json_object_get(layer, "config");
+        const char *policy = json_object_get(own, "layers") ? NULL : policy_of(layer);
+        if (policy)
+            json_object_set_new(counts, policy,
+                                json_integer(json_integer_value(json_object_get(counts, policy)) + 1));
+        count_policies(own, counts);
+    }
+}
+
 /* Used instead of a checkpoint's state. */
 static iso_status inspect_keras_describe(const char *path, json_t **state)
 {
@@ -53,6 +80,8 @@ static iso_status inspect_keras_describe(const char *path, json_t **state)
     json_object_set(made, "class", json_object_get(config, "class_name"));
     json_object_set(made, "name", json_object_get(inner, "name"));
     json_object_set_new(made, "layers", list_layers(inner));
+    json_object_set_new(made, "policies", json_object());
+    count_policies(inner, json_object_get(made, "policies"));
     *state = json_incref(made);
 done:
     json_decref(made);

@@ -140,6 +140,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(setup(ctx, &placed, &run));
     ISO_TRY(iso_banner_print(ctx, options, &run.setup));
     ISO_TRY(open_data(ctx, options, &run));
+    iso_banner_print_data(ctx, options, &run.sources);
     ISO_TRY(train_build(ctx, options, &run));
     if (saves_model(options)) /* fails before training if the model cannot be saved */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));

@@ -131,6 +131,8 @@ void iso_distribution_setup_free(iso_distribution_setup *setup);
  * chief prints; collective. */
 iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
                             const iso_distribution_setup *setup);
+/* Rows of the parts of the data, and the shapes and stored types of a row's components. Local. */
+void iso_banner_print_data(iso_context *ctx, const iso_train_options *options, const iso_sources *sources);
 iso_status iso_banner_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole);
 
 /* A callback that writes one JSON line for each epoch, with its seconds, and in the first the seconds from

@@ -34,13 +34,16 @@ static bool check_numbers(const attention *a)
     for (int i = 0; i < o->output_shape.rank; i++)
         if (!is_positive(a->layer, "a dimension of output_shape", o->output_shape.dim[i]))
             return false;
-    if (!(o->dropout >= 0 && o->dropout < 1) || o->sliding_window < 0 || o->output_shape.rank < 0) {
-        iso_layer_fail(a->layer,
-                       "dropout is %g (from 0 to below 1), sliding_window %lld (0: none; else positive)",
-                       o->dropout, (long long)o->sliding_window);
-        return false;
-    }
-    return true;
+    if (!(o->dropout >= 0 && o->dropout < 1))
+        iso_layer_fail(a->layer, "dropout is %g; it must be from 0 to below 1", o->dropout);
+    else if (o->sliding_window < 0)
+        iso_layer_fail(a->layer, "sliding_window is %lld; it must not be negative (0: none)",
+                       (long long)o->sliding_window);
+    else if (o->output_shape.rank < 0)
+        iso_layer_fail(a->layer, "output_shape has %d dimensions", o->output_shape.rank);
+    else
+        return true;
+    return false;
 }
 
 /* Finds the dimensions that are attended to: all between batch and features, or the last of them. */

@@ -1,12 +1,15 @@
-/* Files of tokens for language models: text, each byte of which is a token, and .bin files of 16-bit tokens, as
- * nanoGPT and llm.c write them. Row r has the tokens [r * context, (r + 1) * context), and its targets are those one
- * further on. */
+/* Files of tokens for language models: text, each byte of which is a token, and files of 16-bit tokens as nanoGPT
+ * (.bin) and llm.c (with a header) write them. Row r has the tokens [r * context, (r + 1) * context), and its
+ * targets are those one further on. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/open_impl.h"
 #include "runtime/data/stream_impl.h"
@@ -141,14 +144,27 @@ static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, 
     return iso_memory_node(path, &spec, &spans, memory, node);
 }
 
-static bool is_wide(const char *path)
+static bool has_extension(const char *path, const char *extension)
 {
-    return iso_file_name_ends(path, ".bin") || iso_file_name_ends(path, ".bin.gz");
+    size_t length = strlen(path), tail = strlen(extension);
+    return length > tail && strcasecmp(path + length - tail, extension) == 0;
+}
+
+static bool is_named_wide(const char *path)
+{
+    return has_extension(path, ".bin") || has_extension(path, ".bin.gz");
+}
+
+/* head: the file's first HEADER_BYTES, or all of them and zeros. */
+static bool is_wide(const char *path, const uint8_t *head)
+{
+    uint32_t magic = little_endian(head, 4);
+    return is_named_wide(path) || magic == HEADER_MAGIC || magic == WIDE_MAGIC;
 }
 
 bool iso_is_token_file(const char *path, int64_t context)
 {
-    bool named = is_wide(path) || iso_file_name_ends(path, ".txt") || iso_file_name_ends(path, ".txt.gz");
+    bool named = is_named_wide(path) || has_extension(path, ".txt") || has_extension(path, ".txt.gz");
     bool array = iso_file_name_ends(path, ".h5") || iso_file_name_ends(path, ".hdf5");
     return named || (context > 0 && !array && !iso_is_hdf5(path));
 }
@@ -219,7 +235,6 @@ done:
     return status;
 }
 
-/* head: the file's first bytes. */
 static iso_status open_rows(iso_token_file *from, const iso_dataset_open_options *options,
                             const uint8_t *head, bool checked, iso_node **node)
 {
@@ -238,33 +253,56 @@ done:
     return status;
 }
 
+/* Reads the file's first bytes. *got: how many of HEADER_BYTES. */
+static void read_head(const iso_token_file *from, uint8_t *head, size_t *got)
+{
+    ssize_t count = from->file >= 0 ? pread(from->file, head, HEADER_BYTES, 0) : 0;
+    *got = count > 0 ? (size_t)count : 0;
+}
+
+static bool is_gzip(const uint8_t *head)
+{
+    return head[0] == 0x1f && head[1] == 0x8b;
+}
+
 /* Whether rows are read when they are needed: the file is large, and not compressed. */
-static bool stays_in_file(iso_token_file *from, size_t limit, uint8_t *head)
+static bool stays_in_file(iso_token_file *from, size_t limit, const uint8_t *head)
 {
     struct stat about = {0};
-    bool found = from->file >= 0 && fstat(from->file, &about) == 0, large;
+    bool found = from->file >= 0 && fstat(from->file, &about) == 0;
     from->size = (size_t)about.st_size;
-    large = found && from->size > limit;
-    bool begun = large && pread(from->file, head, HEADER_BYTES, 0) >= TOKEN_BYTES;
-    return begun && !(head[0] == 0x1f && head[1] == 0x8b); /* gzip's */
+    return found && from->size > limit && from->size >= TOKEN_BYTES && !is_gzip(head);
+}
+
+/* On the rank that opens the file. */
+static void warn_of_zeros(const char *path, const uint8_t *head, size_t count)
+{
+    if (!is_gzip(head) && memchr(head, 0, count))
+        iso_warn("'%s' is read as text, each byte as a token, and has bytes of 0 near its beginning; 16-bit "
+                 "tokens are read from files named .bin, or with llm.c's header",
+                 path);
 }
 
 iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, bool checked,
                            iso_node **node)
 {
-    const bool wide = is_wide(path);
     uint8_t head[HEADER_BYTES] = {0};
+    size_t got;
     if (options->context < 1)
         return iso_error(
             ISO_INVALID,
-            "'%s' holds text or tokens, for models that take rows of tokens, such as gpt; this data "
-            "set is for another model (a context of %" PRId64 " tokens)",
+            "'%s' holds text or tokens, for models that take rows of tokens, such as gpt; this model takes "
+            "other inputs (context %" PRId64 ")",
             path, options->context);
     if (options->vocabulary < 0)
         return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
                          path, options->vocabulary);
-    iso_token_file from = {
-        .file = open(path, O_RDONLY | O_CLOEXEC), .path = path, .width = wide ? TOKEN_BYTES : 1};
+    iso_token_file from = {.file = open(path, O_RDONLY | O_CLOEXEC), .path = path};
+    read_head(&from, head, &got);
+    const bool wide = is_wide(path, head);
+    from.width = wide ? TOKEN_BYTES : 1;
+    if (!wide)
+        warn_of_zeros(path, head, got);
     bool stays = stays_in_file(&from, options->memory_limit ? options->memory_limit : MEMORY_LIMIT, head);
     iso_status status =
         stays ? open_rows(&from, options, head, checked, node) : open_in_memory(path, options, wide, node);

@@ -41,6 +41,12 @@ static void compare_machines(const char *path, const json_t *state, const iso_gr
     json_decref(layouts);
 }
 
+static const char *precision_in_words(const char *precision)
+{
+    return strcmp(precision, ISO_PRECISION_OF_LAYERS) == 0 ? "the precisions of its layers' policies"
+                                                           : precision;
+}
+
 bool iso_state_warn_of_precision(const char *path, const json_t *state, const iso_graph *graph)
 {
     static const char mixed[] = "mixed_bfloat16";
@@ -52,8 +58,8 @@ bool iso_state_warn_of_precision(const char *path, const json_t *state, const is
     if (!*theirs || same)
         return false;
     iso_warn("%s was written by a run in %s, this one computes in %s: numbers agree to rounding only%s%s%s",
-             path, theirs, ours, own ? "" : " (--precision ", own ? "" : theirs,
-             own ? "" : " computes as that run did)");
+             path, precision_in_words(theirs), precision_in_words(ours), own ? "" : " (--precision ",
+             own ? "" : theirs, own ? "" : " computes as that run did)");
     return true;
 }
 

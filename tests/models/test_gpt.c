@@ -9,6 +9,7 @@
 
 #include "collectives/control/control.h"
 #include "models/models.h"
+#include "runtime/base/log.h"
 #include "runtime/data/data.h"
 #include "runtime/session/session.h"
 #include "runtime/train/train.h"
@@ -230,12 +231,33 @@ START_TEST(rows_of_text_and_tokens)
     check_rows(write_file("text.md", "abcdefg\xfc", 8), 3, 2, letters);
     check_rows(write_file("text.txt", "abcdefg\xfc", 8), 7, 1, letters);
     check_rows(write_file("nano.bin", tokens, sizeof tokens), 2, 2, numbers);
+    check_rows(write_file("nano.BIN", tokens, sizeof tokens), 2, 2, numbers);
     check_rows(write_file("llm.bin", with_header, sizeof with_header), 4, 1, numbers);
+    check_rows(write_file("llm.tokens", with_header, sizeof with_header), 4, 1, numbers);
     static const uint8_t
         gzipped[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xff, 0x63,
                      0x64, 0x60, 0x62, 0xfc, 0xff, 0x9f, 0x85, 0x81, 0x81, 0x01, 0x00,
                      0x96, 0xf4, 0xd8, 0x49, 0x0a, 0x00, 0x00, 0x00}; /* `tokens`, by Python's gzip */
     check_rows(write_file("nano.bin.gz", gzipped, sizeof gzipped), 2, 2, numbers);
+}
+END_TEST
+
+static int warnings;
+
+static void take_warning(void *user, const char *text)
+{
+    (void)user;
+    warnings += strstr(text, "/words' is read as text, each byte as a token, and has bytes of 0") != NULL;
+}
+
+/* Of the first rank of each host, which opens the file. */
+START_TEST(tokens_read_as_text_are_warned_of)
+{
+    static const int32_t bytes[] = {1, 0, 2, 1, 5};
+    iso_set_warning_handler(take_warning, NULL);
+    check_rows(write_file("words", "\1\0\2\1\5", 5), 4, 1, bytes);
+    iso_set_warning_handler(NULL, NULL);
+    ck_assert_int_eq(warnings, iso_is_chief(ctx));
 }
 END_TEST
 
@@ -344,9 +366,10 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code = RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch,
-                              layouts_change_no_loss, rows_of_text_and_tokens,
-                              tokens_outside_of_the_vocabulary, what_is_refused, models_that_cannot_be);
+    int code =
+        RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch, layouts_change_no_loss,
+                       rows_of_text_and_tokens, tokens_read_as_text_are_warned_of,
+                       tokens_outside_of_the_vocabulary, what_is_refused, models_that_cannot_be);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -277,7 +277,10 @@ START_TEST(errors_name_the_layer)
     check_refused("'multi_head_attention'", "num_heads is 0");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
     iso_multi_head_attention(query, query, 2, 3, .dropout = 1);
-    check_refused("dropout is 1", "sliding_window");
+    check_refused("dropout is 1", "it must be from 0 to below 1");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_multi_head_attention(query, query, 2, 3, .sliding_window = -3);
+    check_refused("sliding_window is -3", "multi_head_attention");
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
     iso_multi_head_attention(query, iso_input(graph, "v", ISO_F32, ISO_SHAPE(4)), 2, 3);
     check_refused("query [batch, 4, 3]", "value [batch, 4]");
