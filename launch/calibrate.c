@@ -56,6 +56,30 @@ static void calibrate_print_help(iso_text *text)
     iso_arguments_help(rows, SHARED + OWN, text);
 }
 
+/* Without a model only the machine's rates are measured. */
+static iso_status calibrate_check_model(const calibrate_options *read)
+{
+    const iso_train_options *train = &read->plan.train, none = iso_train_options_default();
+    const struct {
+        const char *name;
+        bool given;
+    } options[] = {{"mesh", train->mesh},
+                   {"layout", train->layouts.count > 0},
+                   {"layout-file", train->layout_file},
+                   {"zero", train->zero != none.zero},
+                   {"batch-size", train->batch_size != none.batch_size},
+                   {"precision", train->precision},
+                   {"optimizer", train->optimizer},
+                   {"classes", train->classes != none.classes},
+                   {"shape", read->plan.shape}};
+    for (size_t i = 0; !train->model && i < sizeof options / sizeof options[0]; i++)
+        if (options[i].given)
+            return iso_error(ISO_INVALID,
+                             "--%s needs --model: without a model only the machine's rates are measured",
+                             options[i].name);
+    return ISO_OK;
+}
+
 static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_options *options)
 {
     iso_argument rows[SHARED + OWN];
@@ -66,10 +90,7 @@ static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_
     ISO_TRY(iso_train_options_check(&read.plan.train));
     if (read.plan.shape)
         ISO_TRY(iso_argument_shape("--shape", read.plan.shape, 1, ISO_MAX_RANK - 1, &read.plan.row));
-    if (!read.plan.train.model && read.plan.train.mesh)
-        ISO_TRY(iso_error(ISO_INVALID,
-                          "--mesh needs --model: without a model the machine's rates are measured, "
-                          "which depend on no mesh"));
+    ISO_TRY(calibrate_check_model(&read));
     if (!read.out)
         ISO_TRY(iso_error(ISO_INVALID, "--out is missing: the file for the measurements"));
     ISO_TRY(iso_output_path_check("--out ", read.out, ISO_TARGET_REPLACED));
@@ -102,6 +123,12 @@ static iso_status describe_machine(iso_context *ctx, iso_calibration *calibratio
     iso_processor_model(model, sizeof model);
     const char *backend = iso_context_backend(ctx)->description();
     int cores = iso_threads(ctx) * iso_host_ranks(ctx);
+    if (calibration->n_ops && calibration->cores != cores && !strcmp(calibration->processor, model))
+        return iso_error(
+            ISO_INVALID,
+            "the file holds measurements with %d thread%s, and this run has %d (--threads): name "
+            "another file with --out",
+            calibration->cores, calibration->cores == 1 ? "" : "s", cores);
     if (calibration->n_ops && (strcmp(calibration->processor, model) || calibration->cores != cores ||
                                strcmp(calibration->backend, backend)))
         return iso_error(
@@ -171,14 +198,12 @@ done:
     return status;
 }
 
-/* Large models have large buckets of gradients, which are not divided. */
+/* The largest tensors, and gradients that are summed together, are not divided. */
 static iso_status explain_memory(iso_status status)
 {
     char *message = status == ISO_NO_MEMORY ? iso_strdup(iso_error_message()) : NULL;
     if (message)
-        iso_error(status,
-                  "%s; a model of fewer layers measures the same ops, unless it is too wide for this machine",
-                  message);
+        iso_error(status, "%s: a smaller --batch-size, or a model of fewer layers, needs less", message);
     iso_free(message);
     return status;
 }
@@ -187,14 +212,14 @@ static iso_status explain_memory(iso_status status)
 static void print_calibration(iso_context *ctx, const char *path, const iso_calibration *calibration)
 {
     const iso_network *network = &calibration->network;
+    char latency[32];
     printf("%s: %d ops on %s, %d core%s\n", path, calibration->n_ops, calibration->processor,
            calibration->cores, calibration->cores == 1 ? "" : "s");
     if (iso_hosts(ctx) > 1)
-        printf(
-            "network of %d hosts: latency %.3g us, %.3g Gbit/s, %.3g ns of a core for each byte; a slot has "
-            "%.2f of a core while all hosts compute\n",
-            iso_hosts(ctx), network->latency * 1e6, network->bandwidth * 8e-9, network->byte * 1e9,
-            network->core > 0 ? network->core : 1);
+        printf("network of %d hosts: latency %s, %.3g Gbit/s, %.3g ns of a core for each byte; a slot has "
+               "%.2f of a core while all hosts compute\n",
+               iso_hosts(ctx), iso_text_seconds(network->latency, latency, sizeof latency),
+               network->bandwidth * 8e-9, network->byte * 1e9, network->core > 0 ? network->core : 1);
 }
 
 static iso_status calibrate(iso_context *ctx, const calibrate_options *options, iso_calibration *calibration)

@@ -71,7 +71,7 @@ static void count_policies(const json_t *config, json_t *counts)
 /* Used instead of a checkpoint's state. */
 static iso_status inspect_keras_describe(const char *path, json_t **state)
 {
-    json_t *metadata = NULL, *config = NULL, *made = json_object();
+    json_t *metadata = NULL, *config = NULL, *made = json_object(), *policies = json_object();
     iso_status status = ISO_OK;
     ISO_TRY(read_member(path, "metadata.json", &metadata));
     ISO_TRY(read_member(path, "config.json", &config));
@@ -80,11 +80,13 @@ static iso_status inspect_keras_describe(const char *path, json_t **state)
     json_object_set(made, "class", json_object_get(config, "class_name"));
     json_object_set(made, "name", json_object_get(inner, "name"));
     json_object_set_new(made, "layers", list_layers(inner));
-    json_object_set_new(made, "policies", json_object());
-    count_policies(inner, json_object_get(made, "policies"));
+    count_policies(inner, policies);
+    if (json_object_size(policies))
+        json_object_set(made, "policies", policies);
     *state = json_incref(made);
 done:
     json_decref(made);
+    json_decref(policies);
     json_decref(metadata);
     json_decref(config);
     return status;

@@ -121,8 +121,9 @@ static iso_status open_source(const char *name, zip_source_t *source, zip_error_
     else if (!source || !(a->zip = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, error)))
         status = zip_error_code_zip(error) == ZIP_ER_EXISTS
                      ? iso_error(ISO_INVALID, "%s: holds one name twice", name)
-                     : iso_error(ISO_INVALID, "%s: is not a zip file, which models of Keras are: %s", name,
-                                 zip_error_strerror(error));
+                     : iso_error(ISO_INVALID,
+                                 "%s: is not a zip file, which models of Keras are, or is truncated: %s",
+                                 name, zip_error_strerror(error));
     else
         status = list_members(a);
     if (status == ISO_OK) {

@@ -36,6 +36,7 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     ISO_NEED(model);
     iso_load_weights_options options = {0};
     iso_keras_unpacked own = {.file = -1};
+    iso_text name = {0};
     char unpacked[PATH_ROOM] = "";
     iso_status status;
     iso_context *ctx = iso_graph_context(iso_model_graph(model));
@@ -46,11 +47,14 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     memcpy(unpacked, own.path, sizeof unpacked);
     ISO_TRY(iso_broadcast_in_hosts(ctx, unpacked, sizeof unpacked));
     options.path = unpacked;
-    options.name = options.name ? options.name : path;
+    iso_text_add(&name, "%s: " ISO_KERAS_WEIGHTS, path);
+    ISO_TRY(iso_agree(ctx, name.failed ? iso_no_memory("the name of a file") : ISO_OK));
+    options.name = options.name ? options.name : iso_text_get(&name);
     status = iso_model_load_weights_with(model, &options, sizeof options);
     if (status != ISO_OK)
         rename_in_message(status, unpacked, path);
 done:
+    iso_text_free(&name);
     iso_keras_unpacked_remove(&own);
     return status;
 }

@@ -46,7 +46,10 @@ ISO_API iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_s
 ISO_API void iso_saved_file_close(iso_saved_file *file);
 /* Whether the file has a commit record; *number is the record's. */
 ISO_API bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
+/* What messages call the file: its path, or the name that it was given. Lent. */
 ISO_API const char *iso_saved_file_path(const iso_saved_file *file);
+/* Names the archive that the file was unpacked from. ISO_NO_MEMORY. Local. */
+ISO_API iso_status iso_saved_file_set_path(iso_saved_file *file, const char *path);
 /* The JSON text of /isogrid/state; NULL: the file has none. Lent. */
 ISO_API const char *iso_saved_file_state(const iso_saved_file *file);
 /* The tensors of a file, and below its groups: their number, and each by index; NULL outside [0, count). Lent. */

@@ -155,11 +155,24 @@ static bool is_named_wide(const char *path)
     return has_extension(path, ".bin") || has_extension(path, ".bin.gz");
 }
 
-/* head: the file's first HEADER_BYTES, or all of them and zeros. */
-static bool is_wide(const char *path, const uint8_t *head)
+/* head: the file's first `count` bytes, inflated. */
+static bool is_wide(const char *path, const uint8_t *head, size_t count)
 {
-    uint32_t magic = little_endian(head, 4);
+    uint32_t magic = count >= 4 ? little_endian(head, 4) : 0;
     return is_named_wide(path) || magic == HEADER_MAGIC || magic == WIDE_MAGIC;
+}
+
+/* Warns of a file that is read as text and may not be one. On one rank of each host. */
+static void doubt_text(const char *path, int64_t vocabulary, const uint8_t *head, size_t count)
+{
+    static const char hint[] = "16-bit tokens are read from files named .bin, or with llm.c's header";
+    if (memchr(head, 0, count < HEADER_BYTES ? count : HEADER_BYTES))
+        iso_warn("'%s' is read as text, each byte as a token, and has bytes of 0 near its beginning; %s",
+                 path, hint);
+    else if (vocabulary > UINT8_MAX + 1)
+        iso_warn("'%s' is read as text, each byte as a token, and the vocabulary has %" PRId64
+                 " tokens (--classes); %s",
+                 path, vocabulary, hint);
 }
 
 bool iso_is_token_file(const char *path, int64_t context)
@@ -195,15 +208,17 @@ static iso_status check_tokens(const char *path, int64_t vocabulary, const void 
                      path, (int)token_at(tokens, dtype, at), first + at, vocabulary);
 }
 
-static iso_status open_in_memory(const char *path, const iso_dataset_open_options *options, bool wide,
-                                 iso_node **node)
+static iso_status open_in_memory(const char *path, const iso_dataset_open_options *options, iso_node **node)
 {
-    iso_dtype dtype = wide ? ISO_I32 : ISO_U8;
     uint8_t *bytes = NULL;
     size_t count = 0;
     iso_status status = read_bytes(path, &bytes, &count);
-    if (status == ISO_OK && wide)
+    const bool wide = status == ISO_OK && is_wide(path, bytes, count);
+    const iso_dtype dtype = wide ? ISO_I32 : ISO_U8;
+    if (wide)
         status = widen(path, &bytes, &count);
+    else if (status == ISO_OK)
+        doubt_text(path, options->vocabulary, bytes, count);
     if (status == ISO_OK)
         status =
             check_tokens(path, options->vocabulary, bytes, dtype, 0, tokens_used(options->context, count));
@@ -235,6 +250,7 @@ done:
     return status;
 }
 
+/* head: the file's first bytes; checked: by another rank of the host. */
 static iso_status open_rows(iso_token_file *from, const iso_dataset_open_options *options,
                             const uint8_t *head, bool checked, iso_node **node)
 {
@@ -242,8 +258,11 @@ static iso_status open_rows(iso_token_file *from, const iso_dataset_open_options
     int64_t rows;
     iso_spec spec;
     iso_status status = ISO_OK;
+    from->width = is_wide(from->path, head, count) ? TOKEN_BYTES : 1;
     if (from->width == TOKEN_BYTES)
         ISO_TRY(find_tokens(from->path, head, from->size, &from->begin, &count));
+    else if (!checked)
+        doubt_text(from->path, options->vocabulary, head, count);
     ISO_TRY(
         make_spec(from->path, options->context, from->width == 1 ? ISO_U8 : ISO_I32, count, &spec, &rows));
     if (!checked)
@@ -253,59 +272,36 @@ done:
     return status;
 }
 
-/* Reads the file's first bytes. *got: how many of HEADER_BYTES. */
-static void read_head(const iso_token_file *from, uint8_t *head, size_t *got)
-{
-    ssize_t count = from->file >= 0 ? pread(from->file, head, HEADER_BYTES, 0) : 0;
-    *got = count > 0 ? (size_t)count : 0;
-}
-
-static bool is_gzip(const uint8_t *head)
-{
-    return head[0] == 0x1f && head[1] == 0x8b;
-}
-
-/* Whether rows are read when they are needed: the file is large, and not compressed. */
-static bool stays_in_file(iso_token_file *from, size_t limit, const uint8_t *head)
+/* Whether rows are read when they are needed: the file is large, and not compressed. head: gets its first bytes. */
+static bool stays_in_file(iso_token_file *from, size_t limit, uint8_t *head)
 {
     struct stat about = {0};
-    bool found = from->file >= 0 && fstat(from->file, &about) == 0;
+    bool found = from->file >= 0 && fstat(from->file, &about) == 0, large;
     from->size = (size_t)about.st_size;
-    return found && from->size > limit && from->size >= TOKEN_BYTES && !is_gzip(head);
-}
-
-/* On the rank that opens the file. */
-static void warn_of_zeros(const char *path, const uint8_t *head, size_t count)
-{
-    if (!is_gzip(head) && memchr(head, 0, count))
-        iso_warn("'%s' is read as text, each byte as a token, and has bytes of 0 near its beginning; 16-bit "
-                 "tokens are read from files named .bin, or with llm.c's header",
-                 path);
+    large = found && from->size > limit;
+    bool begun = large && pread(from->file, head, HEADER_BYTES, 0) >= TOKEN_BYTES;
+    return begun && !(head[0] == 0x1f && head[1] == 0x8b); /* gzip's */
 }
 
 iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, bool checked,
                            iso_node **node)
 {
     uint8_t head[HEADER_BYTES] = {0};
-    size_t got;
-    if (options->context < 1)
-        return iso_error(
-            ISO_INVALID,
-            "'%s' holds text or tokens, for models that take rows of tokens, such as gpt; this model takes "
-            "other inputs (context %" PRId64 ")",
-            path, options->context);
+    if (options->context == 0)
+        return iso_error(ISO_INVALID,
+                         "'%s' holds text or tokens, for models that take rows of tokens, such as gpt; this "
+                         "model takes other inputs",
+                         path);
+    if (options->context < 0)
+        return iso_error(ISO_INVALID, "'%s': a context of %" PRId64 " tokens; it must be at least 1", path,
+                         options->context);
     if (options->vocabulary < 0)
         return iso_error(ISO_INVALID, "'%s': a vocabulary of %" PRId64 " tokens; it must not be negative",
                          path, options->vocabulary);
     iso_token_file from = {.file = open(path, O_RDONLY | O_CLOEXEC), .path = path};
-    read_head(&from, head, &got);
-    const bool wide = is_wide(path, head);
-    from.width = wide ? TOKEN_BYTES : 1;
-    if (!wide)
-        warn_of_zeros(path, head, got);
     bool stays = stays_in_file(&from, options->memory_limit ? options->memory_limit : MEMORY_LIMIT, head);
     iso_status status =
-        stays ? open_rows(&from, options, head, checked, node) : open_in_memory(path, options, wide, node);
+        stays ? open_rows(&from, options, head, checked, node) : open_in_memory(path, options, node);
     if (from.file >= 0 && !(stays && status == ISO_OK))
         close(from.file);
     if (status == ISO_OK)

@@ -18,7 +18,7 @@ typedef struct iso_load_weights_options {
     const char *path; /* positional. A file, or a checkpoint as DIR or DIR/latest (the newest), or DIR/best */
     bool no_optimizer; /* does not change the optimizer's state */
     const char
-        *name; /* what warnings call the file, such as the archive that it comes from; NULL: its path */
+        *name; /* what messages call the file, such as the archive that it comes from; NULL: its path */
 } iso_load_weights_options;
 /* Reads the weights of a model (compiled, or to be used by iso_predict) from a checkpoint or a .weights.h5 of
  * Keras, on any mesh, and the optimizer's state if the file has it. Checksums, if the file has them, are

@@ -18,14 +18,14 @@ static iso_status check_compiled(const iso_model *model, const char *use)
 }
 
 /* The chief tells of weights that were trained in another precision. */
-static iso_status compare_precision(const iso_model *model, const iso_saved_file *file, const char *name)
+static iso_status compare_precision(const iso_model *model, const iso_saved_file *file)
 {
     json_t *state = NULL;
     if (!iso_is_chief(iso_graph_context(model->graph)))
         return ISO_OK;
     iso_status status = iso_state_parse(file, &state);
     if (status == ISO_OK && state)
-        iso_state_warn_of_precision(name ? name : iso_saved_file_path(file), state, model->graph);
+        iso_state_warn_of_precision(iso_saved_file_path(file), state, model->graph);
     json_decref(state);
     return status;
 }
@@ -45,11 +45,13 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     if (!model->compiled)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_checkpoint_open(ctx, "load_weights", options.path, &file));
+    if (options.name)
+        ISO_TRY(iso_agree(ctx, iso_saved_file_set_path(file, options.name)));
     iso_saved_file_close(model->initial); /* compiling must no longer read the optimizer's state from it */
     model->initial = NULL;
     ISO_TRY(iso_model_read_tensors(model, file,
                                    options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));
-    ISO_TRY(iso_agree(ctx, compare_precision(model, file, options.name)));
+    ISO_TRY(iso_agree(ctx, compare_precision(model, file)));
 done:
     iso_saved_file_close(file);
     return status;

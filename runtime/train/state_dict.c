@@ -270,30 +270,45 @@ static bool names_agree(const char *theirs, const char *ours)
     return strcmp(name, ours) == 0 || !is_class(name);
 }
 
-/* Whether the file has the state of an optimizer like the model's: of that name (older Keras 3 wrote none)
- * and, as Keras requires (load_own_variables in keras/src/optimizers/base_optimizer.py), with the same number
- * of variables. If the file has more than an iteration and a learning rate, which even an unused optimizer
- * has, the chief warns that they are ignored. */
-static bool has_optimizer(iso_context *ctx, const iso_saved_file *file, const iso_weight_paths *paths)
+/* The optimizers of a file and of a model: their names, NULL if they have none, and numbers of variables. */
+typedef struct both_optimizers {
+    const char *theirs, *ours;
+    int in_file, in_model;
+} both_optimizers;
+
+static both_optimizers find_optimizers(const iso_saved_file *file, const iso_weight_paths *paths)
 {
-    const char *theirs = iso_saved_file_name(file, "/optimizer/vars"), *ours = NULL;
-    int in_file = 0, in_model = 0;
+    both_optimizers both = {.theirs = iso_saved_file_name(file, "/optimizer/vars")};
     for (int i = 0; i < iso_saved_file_tensors(file); i++)
-        in_file += is_optimizers(iso_saved_file_tensor(file, i)->h5_path);
+        both.in_file += is_optimizers(iso_saved_file_tensor(file, i)->h5_path);
     for (int i = 0; i < paths->n_tensors; i++)
-        in_model += is_optimizers(paths->tensors[i].h5_path);
+        both.in_model += is_optimizers(paths->tensors[i].h5_path);
     for (int i = 0; i < paths->n_groups; i++)
         if (strcmp(paths->groups[i].h5_path, "/optimizer/vars") == 0)
-            ours = paths->groups[i].name;
-    if (in_file == 0 || !ours)
-        return false;
-    if (in_file == in_model && (!theirs || names_agree(theirs, ours)))
-        return true;
-    if (in_file > 2 && iso_is_chief(ctx))
+            both.ours = paths->groups[i].name;
+    return both;
+}
+
+/* Whether the file has the state of an optimizer like the model's: of that name (older Keras 3 wrote none)
+ * and, as Keras requires (load_own_variables in keras/src/optimizers/base_optimizer.py), with the same number
+ * of variables. */
+static bool agree(const both_optimizers *both)
+{
+    return both->in_file > 0 && both->ours && both->in_file == both->in_model &&
+           (!both->theirs || names_agree(both->theirs, both->ours));
+}
+
+/* If the file has more than an iteration and a learning rate, which even an unused optimizer has, the chief warns
+ * that they are ignored. */
+static void warn_of_ignored(iso_context *ctx, const iso_saved_file *file, const both_optimizers *both)
+{
+    if (both->in_file > 2 && both->ours && !agree(both) && iso_is_chief(ctx))
         iso_warn("%s: the state of its optimizer '%s' (%d variables) is ignored: the model's is '%s' (%d)%s",
-                 file_name(file), theirs ? theirs : "without a name", in_file, ours, in_model,
-                 theirs && names_agree(theirs, ours) ? "; --accumulate or --schedule may differ" : "");
-    return false;
+                 file_name(file), both->theirs ? both->theirs : "without a name", both->in_file, both->ours,
+                 both->in_model,
+                 both->theirs && names_agree(both->theirs, both->ours)
+                     ? "; one of them has a schedule or accumulates gradients"
+                     : "");
 }
 
 /* State that Keras does not have may be missing from Keras's own files. */
@@ -346,13 +361,17 @@ iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_op
     iso_weight_paths paths = {0};
     iso_context *ctx = iso_graph_context(model->graph);
     iso_status status = iso_weight_paths_create(model, &paths);
-    bool there = status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT && has_optimizer(ctx, file, &paths);
+    both_optimizers both = {0};
+    if (status == ISO_OK && optimizer != ISO_OPTIMIZER_LEFT)
+        both = find_optimizers(file, &paths);
+    const bool there = agree(&both);
     if (status == ISO_OK && optimizer == ISO_OPTIMIZER_NEEDED && !there)
         status = iso_error(ISO_INVALID, "%s has no state of the optimizer '%s'", file_name(file),
                            model->optimizer.rule);
     if (status == ISO_OK)
         status = check_file(file, &paths, there);
     ISO_TRY(iso_agree(ctx, status));
+    warn_of_ignored(ctx, file, &both);
     ISO_TRY(iso_saved_file_verify(file));
     ISO_TRY(iso_agree(ctx, read_shards(model, file, &paths, optimizer != ISO_OPTIMIZER_ALONE, there)));
 done:

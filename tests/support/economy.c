@@ -64,8 +64,8 @@ static bool all_shard(const own_layouts *own, int dim, int axis)
     return own->count || iso_layout_dimension_of(own->made, axis) == dim;
 }
 
-/* Whether the axis divides the work of the step: inputs, as they are read, or outputs are sharded along it, or outputs
- * are partial sums and inputs are not. */
+/* Whether the axis divides the work of the step: inputs, as they are read, or outputs are sharded along it, or
+ * outputs are partial sums and inputs are not. */
 static bool is_used(const iso_program *program, const iso_program_step *step, int axis)
 {
     for (int i = 0; i < step->op->n_inputs; i++) /* rows that are added to partial sums: embedding_grad_add */

@@ -268,6 +268,17 @@ const char *iso_saved_file_path(const iso_saved_file *f)
     return f->path;
 }
 
+iso_status iso_saved_file_set_path(iso_saved_file *f, const char *path)
+{
+    ISO_NEED_AS("file, path", f, path);
+    char *copy = iso_strdup(path);
+    if (!copy)
+        return iso_no_memory("the name of '%s'", path);
+    iso_free(f->path);
+    f->path = copy;
+    return ISO_OK;
+}
+
 const char *iso_saved_file_state(const iso_saved_file *f)
 {
     if (ISO_ANY_NULL_AS("file", f))
