@@ -153,24 +153,35 @@ static void describe_gradients(iso_reporter *r, int number)
 
 /* ---- gradients that the optimizer computes ---- */
 
+/* What one slot reads for its part of a gradient. */
+typedef struct product_reads {
+    const iso_reporter *reporter;
+    const iso_fused_update *fused;
+    int slot;
+    double bytes;
+} product_reads;
+
+/* Each run is a product of its own, which reads its inputs from each other slot. */
+static iso_status add_reads(void *arg, const iso_bucket_run *run)
+{
+    product_reads *reads = arg;
+    const iso_plan *plan = reads->reporter->plan;
+    const iso_bucket *bucket = &plan->buckets->buckets[reads->fused->bucket];
+    for (int i = 0; run->count > 0 && i < bucket->group; i++) {
+        int other = iso_group_slot(reads->reporter->mesh, bucket->axes, reads->slot, i);
+        if (other != reads->slot)
+            reads->bytes += iso_plan_fused_bytes(plan, reads->fused, other, run->first, run->count);
+    }
+    return ISO_OK;
+}
+
 /* Bytes of the other slots' inputs that a slot reads for its part of the gradient. */
 static double read_by(const iso_reporter *r, const iso_fused_update *fused, int slot)
 {
     const iso_bucket *bucket = &r->plan->buckets->buckets[fused->bucket];
-    const iso_bucket_member *member = &bucket->members[fused->member];
-    iso_box box = iso_plan_box(r->plan, r->program->steps[fused->term[0]].output[0], slot);
-    int64_t begin, part, end = member->offset + iso_box_count(&box);
-    iso_bucket_part(bucket, r->mesh, slot, &begin, &part);
-    int64_t first = member->offset > begin ? member->offset : begin,
-            last = end < begin + part ? end : begin + part;
-    double bytes = 0;
-    for (int i = 0; first < last && i < bucket->group; i++) {
-        int other = iso_group_slot(r->mesh, bucket->axes, slot, i);
-        bytes += other == slot
-                     ? 0
-                     : iso_plan_fused_bytes(r->plan, fused, other, first - member->offset, last - first);
-    }
-    return bytes;
+    product_reads reads = {.reporter = r, .fused = fused, .slot = slot};
+    iso_bucket_visit_runs(bucket, &bucket->members[fused->member], r->mesh, slot, add_reads, &reads);
+    return reads.bytes;
 }
 
 static void describe_product(iso_reporter *r, const iso_fused_update *fused)

@@ -247,7 +247,9 @@ static void heads(net *n)
 static void keys(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(3, 4)), *memory = numbers(n, "memory", ISO_SHAPE(5, 4));
-    x = iso_multi_head_attention(x, memory, 2, 3, .causal = true, .name = "cross");
+    iso_tensor *queries = iso_dense(x, 4, .name = "queries"),
+               *values = iso_dense(memory, 4, .name = "values");
+    x = iso_multi_head_attention(queries, values, 2, 3, .causal = true, .name = "cross");
     classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
 }
 
