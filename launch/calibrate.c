@@ -129,8 +129,8 @@ static iso_status describe_machine(iso_context *ctx, iso_calibration *calibratio
             "the file holds measurements with %d thread%s, and this run has %d (--threads): name "
             "another file with --out",
             calibration->cores, calibration->cores == 1 ? "" : "s", cores);
-    if (calibration->n_ops && (strcmp(calibration->processor, model) || calibration->cores != cores ||
-                               strcmp(calibration->backend, backend)))
+    if (calibration->n_ops &&
+        (strcmp(calibration->processor, model) || strcmp(calibration->backend, backend)))
         return iso_error(
             ISO_INVALID,
             "the file holds measurements of another machine ('%s', %d core%s, %s; here '%s', %d, %s): "

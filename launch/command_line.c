@@ -51,7 +51,7 @@ iso_status iso_argument_real(const char *what, const char *text, double low, dou
     double number = strtod(text, &end);
     if (end == text || *end || isnan(number))
         return iso_error(ISO_INVALID, "%s '%s': not a number", what, text);
-    if (isinf(number) || number < low || number > high)
+    if (number < low || number > high) /* so are infinite ones */
         return out_of_range(what, text, number > high, low, high);
     *value = number;
     return ISO_OK;

@@ -12,14 +12,14 @@
 
 enum { PATH_ROOM = sizeof((iso_keras_unpacked *)0)->path };
 
-/* Messages name the file that the user gave. */
-static iso_status rename_in_message(iso_status status, const char *unpacked, const char *path)
+/* Messages name the file that the user gave, and its member. */
+static iso_status rename_in_message(iso_status status, const char *unpacked, const char *name)
 {
     iso_text text = {0};
     const char *at = iso_error_message();
     char *message = iso_strdup(at), *rest = message, *found;
     while (rest && (found = strstr(rest, unpacked))) {
-        iso_text_add(&text, "%.*s%s: " ISO_KERAS_WEIGHTS, (int)(found - rest), rest, path);
+        iso_text_add(&text, "%.*s%s", (int)(found - rest), rest, name);
         rest = found + strlen(unpacked);
     }
     if (rest)
@@ -52,7 +52,7 @@ iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_
     options.name = options.name ? options.name : iso_text_get(&name);
     status = iso_model_load_weights_with(model, &options, sizeof options);
     if (status != ISO_OK)
-        rename_in_message(status, unpacked, path);
+        rename_in_message(status, unpacked, iso_text_get(&name));
 done:
     iso_text_free(&name);
     iso_keras_unpacked_remove(&own);

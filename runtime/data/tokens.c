@@ -146,8 +146,9 @@ static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, 
 
 static bool has_extension(const char *path, const char *extension)
 {
-    size_t length = strlen(path), tail = strlen(extension);
-    return length > tail && strcasecmp(path + length - tail, extension) == 0;
+    const char *name = iso_file_name(path);
+    size_t length = strlen(name), tail = strlen(extension);
+    return length > tail && strcasecmp(name + length - tail, extension) == 0;
 }
 
 static bool is_named_wide(const char *path)

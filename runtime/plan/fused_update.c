@@ -82,12 +82,25 @@ static double term_bytes(const iso_plan *plan, int step, int slot, int64_t first
     return k * (double)(rows + columns) * (double)iso_dtype_size(a->dtype);
 }
 
-double iso_plan_fused_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
-                            int64_t count)
+/* Bytes of a slot's inputs that any slot reads to compute elements [first, first + count) of its gradient. */
+static double input_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
+                          int64_t count)
 {
     double bytes = 0;
     for (int i = 0; i < fused->n_terms; i++)
         bytes += term_bytes(plan, fused->term[i], slot, first, count);
+    return bytes;
+}
+
+double iso_plan_fused_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
+                            int64_t count)
+{
+    const iso_bucket *bucket = &plan->buckets->buckets[fused->bucket];
+    double bytes = 0;
+    for (int i = 0; i < bucket->group; i++) {
+        int other = iso_group_slot(plan->program->mesh, bucket->axes, slot, i);
+        bytes += other == slot ? 0 : input_bytes(plan, fused, other, first, count);
+    }
     return bytes;
 }
 
@@ -105,8 +118,8 @@ static bool reads_less(const iso_plan *plan, const iso_fused_update *fused, int 
     term_call t;
     iso_plan_call(plan, fused->term[0], 0, t.in, t.out, &t.call);
     int64_t part = t.out[0].dim[0] * t.out[0].dim[1] / group;
-    return group == 1 || iso_plan_fused_bytes(plan, fused, 0, 0, part) <
-                             (double)part * (double)iso_dtype_size(t.out[0].dtype);
+    return group == 1 ||
+           input_bytes(plan, fused, 0, 0, part) < (double)part * (double)iso_dtype_size(t.out[0].dtype);
 }
 
 /* The number of blocks needed at once while the gradients of this many slots are added in the order of

@@ -191,7 +191,7 @@ int iso_plan_fused_of(const iso_plan *plan, int bucket, int member);
 bool iso_plan_reads_term(const iso_plan *plan, int value);
 /* Floating-point operations of a slot's share of it. */
 double iso_plan_fused_flops(const iso_plan *plan, const iso_fused_update *fused, int slot);
-/* Bytes of a slot's inputs that another slot reads to compute elements [first, first + count) of its gradient. */
+/* Bytes of the other slots' inputs that a slot reads to compute elements [first, first + count) of its gradient. */
 double iso_plan_fused_bytes(const iso_plan *plan, const iso_fused_update *fused, int slot, int64_t first,
                             int64_t count);
 /* Makes the exchanges, after the fabric has room for the plan's shared_bytes. Collective. */

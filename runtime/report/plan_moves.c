@@ -155,7 +155,7 @@ static void describe_gradients(iso_reporter *r, int number)
 
 /* What one slot reads for its part of a gradient. */
 typedef struct product_reads {
-    const iso_reporter *reporter;
+    const iso_plan *plan;
     const iso_fused_update *fused;
     int slot;
     double bytes;
@@ -165,13 +165,8 @@ typedef struct product_reads {
 static iso_status add_reads(void *arg, const iso_bucket_run *run)
 {
     product_reads *reads = arg;
-    const iso_plan *plan = reads->reporter->plan;
-    const iso_bucket *bucket = &plan->buckets->buckets[reads->fused->bucket];
-    for (int i = 0; run->count > 0 && i < bucket->group; i++) {
-        int other = iso_group_slot(reads->reporter->mesh, bucket->axes, reads->slot, i);
-        if (other != reads->slot)
-            reads->bytes += iso_plan_fused_bytes(plan, reads->fused, other, run->first, run->count);
-    }
+    if (run->count > 0)
+        reads->bytes += iso_plan_fused_bytes(reads->plan, reads->fused, reads->slot, run->first, run->count);
     return ISO_OK;
 }
 
@@ -179,7 +174,7 @@ static iso_status add_reads(void *arg, const iso_bucket_run *run)
 static double read_by(const iso_reporter *r, const iso_fused_update *fused, int slot)
 {
     const iso_bucket *bucket = &r->plan->buckets->buckets[fused->bucket];
-    product_reads reads = {.reporter = r, .fused = fused, .slot = slot};
+    product_reads reads = {.plan = r->plan, .fused = fused, .slot = slot};
     iso_bucket_visit_runs(bucket, &bucket->members[fused->member], r->mesh, slot, add_reads, &reads);
     return reads.bytes;
 }

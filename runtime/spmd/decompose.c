@@ -10,14 +10,8 @@
  * divide the work of the op as it is, and the decomposed ops would need the other inputs whole too. */
 static bool divides_first(const iso_partitioner *p, const iso_op *op, const iso_rule *rule, int axis)
 {
-    const iso_tensor *x = p->resolved[op->inputs[0]->id];
-    for (int d = 0; d < x->shape.rank; d++) {
-        const iso_sharding *sharding = &iso_partition_layout(p, x)->dim[d];
-        for (int i = 0; rule->input[0][d] != ISO_WHOLE && i < sharding->count; i++)
-            if (sharding->axis[i] == axis)
-                return true;
-    }
-    return false;
+    int d = iso_layout_dimension_of(iso_partition_layout(p, p->resolved[op->inputs[0]->id]), axis);
+    return d >= 0 && rule->input[0][d] != ISO_WHOLE;
 }
 
 /* True if slots hold parts of a dimension that the rule of the op holds whole. */

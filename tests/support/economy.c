@@ -68,12 +68,14 @@ static bool all_shard(const own_layouts *own, int dim, int axis)
  * outputs are partial sums and inputs are not. */
 static bool is_used(const iso_program *program, const iso_program_step *step, int axis)
 {
-    for (int i = 0; i < step->op->n_inputs; i++) /* rows that are added to partial sums: embedding_grad_add */
-        if (iso_layout_sharded_axes(&program->values[step->input[i]].layout) >> axis & 1)
-            return true;
-    for (int i = 0; i < step->op->n_inputs; i++)
-        if (program->values[step->input[i]].layout.partial >> axis & 1)
-            return false;
+    uint32_t sharded = 0, partial = 0; /* both: rows that are added to partial sums, embedding_grad_add */
+    for (int i = 0; i < step->op->n_inputs; i++) {
+        const iso_layout *layout = &program->values[step->input[i]].layout;
+        sharded |= iso_layout_sharded_axes(layout);
+        partial |= layout->partial;
+    }
+    if ((sharded | partial) >> axis & 1)
+        return sharded >> axis & 1;
     for (int o = 0; o < step->op->n_outputs; o++) {
         const iso_layout *layout = &program->values[step->output[o]].layout;
         if ((iso_layout_sharded_axes(layout) | layout->partial) >> axis & 1)

@@ -108,9 +108,8 @@ static void count_product(const iso_runtime *runtime, const iso_plan *plan, cons
         const iso_array *out = product->term[0].call[i].out;
         double whole = (double)(out->dim[0] * out->dim[1]);
         run->flops += iso_plan_fused_flops(plan, fused, slot) / whole * (double)run->count;
-        if (slot != sp->local->slot)
-            run->taken += iso_plan_fused_bytes(plan, fused, slot, run->first, run->count);
     }
+    run->taken = iso_plan_fused_bytes(plan, fused, sp->local->slot, run->first, run->count);
 }
 
 /* ---- runs of weights ---- */
