@@ -124,9 +124,9 @@ static iso_status make_spec(const char *path, int64_t context, iso_dtype dtype, 
         .n_components = 2, .shape = {ISO_SHAPE(context), ISO_SHAPE(context)}, .dtype = {dtype, dtype}};
     if (*rows == 0)
         return iso_error(ISO_INVALID,
-                         "'%s' has %zu tokens; a row of %" PRId64
+                         "'%s' has %zu token%s; a row of %" PRId64
                          " and the target of its last one need %" PRId64,
-                         path, count, context, context + 1);
+                         path, count, count == 1 ? "" : "s", context, context + 1);
     return iso_spec_finish(spec, *rows, path);
 }
 

@@ -25,11 +25,12 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
 {
     const iso_report_time *t = report->time;
     char step[32], hidden[64], scaled[32];
+    double rate = (double)report->rows / t->step;
     iso_text_add(text,
-                 "\nstep %s, %.0f rows a second; %.0f%% of computation and update were measured, the rest is "
+                 "\nstep %s, %.*f rows a second; %.0f%% of computation and update were measured, the rest is "
                  "estimated\n  kernels: %s",
-                 iso_text_seconds(t->step, step, sizeof step), (double)report->rows / t->step,
-                 100 * t->measured, t->machine);
+                 iso_text_seconds(t->step, step, sizeof step), rate < 10 ? 3 : 0, rate, 100 * t->measured,
+                 t->machine);
     if (t->processor[0])
         iso_text_add(text, "; another processor: this one is '%s'", t->processor);
     iso_text_add(text, "\n");

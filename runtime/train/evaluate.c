@@ -73,7 +73,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     double values[ISO_MAX_VALUES];
     iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
     iso_options_copy(&options, sizeof options, given, size);
-    iso_status status = iso_model_check_data(model, data, "evaluate");
+    iso_status status = iso_model_check_data(model, data, "evaluate", false);
     if (status == ISO_OK)
         status = iso_progress_create(ctx, &progress, .verbose = options.verbose);
     ISO_TRY(iso_agree(ctx, status));

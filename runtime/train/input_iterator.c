@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/convert.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/pending.h"
 #include "runtime/train/model_impl.h"
@@ -89,13 +90,13 @@ static iso_status wrong_components(const iso_model *model, const iso_dataset *da
     return status;
 }
 
-/* Maps the first `parts` parts of the model to components of the data. */
+/* Maps the parts of the model to components of the data. */
 static void map_components(const iso_model *model, const iso_dataset *data, int *component)
 {
     int before = model->n_inputs + model->n_targets;
     int weights = iso_dataset_components(data) - before;
     for (int i = 0; i < model->n_parts; i++)
-        component[i] = i < before || weights > 1 ? i : before;
+        component[i] = i < before || weights > 1 ? i : weights == 1 ? before : ISO_WEIGHTS_OF_ONE;
 }
 
 iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use)
@@ -113,7 +114,15 @@ done:
     return status;
 }
 
-iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use)
+/* Whether the data have as many sample weights as the model takes. */
+static bool weights_fit(const iso_model *model, int weights, bool trains)
+{
+    if (!model->weighted)
+        return weights == 0;
+    return weights == 1 || weights == model->n_targets || (weights == 0 && !trains);
+}
+
+iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use, bool trains)
 {
     int component[ISO_MAX_COMPONENTS];
     iso_status status = iso_graph_take_error(model->graph);
@@ -125,13 +134,13 @@ iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char 
         return iso_error(ISO_INVALID, "iso_%s: data is NULL", use);
     int targets = iso_dataset_targets(data),
         weights = iso_dataset_components(data) - iso_dataset_inputs(data) - targets;
-    bool weights_fit =
-        model->weighted ? weights == 1 || (weights > 0 && weights == model->n_targets) : weights == 0;
-    if (iso_dataset_inputs(data) != model->n_inputs || targets != model->n_targets || !weights_fit)
+    if (iso_dataset_inputs(data) != model->n_inputs || targets != model->n_targets ||
+        !weights_fit(model, weights, trains))
         return wrong_components(model, data, model->n_targets, model->weighted);
     map_components(model, data, component);
     for (int i = 0; i < model->n_parts; i++)
-        ISO_TRY(check_component(data, component[i], model, i));
+        if (component[i] != ISO_WEIGHTS_OF_ONE)
+            ISO_TRY(check_component(data, component[i], model, i));
     if (!iso_dataset_batched(data))
         ISO_TRY(iso_dataset_batch(data, 32));
 done:
@@ -175,12 +184,22 @@ static void fail(iso_input_iterator *iterator, iso_status status)
     iterator->failed.source_row = NULL;
 }
 
+static iso_status read_ones(int64_t count, iso_dtype dtype, void *out)
+{
+    const float one = 1;
+    for (int64_t i = 0; i < count; i++)
+        iso_convert(ISO_F32, &one, dtype, (char *)out + (size_t)i * iso_dtype_size(dtype), 1);
+    return ISO_OK;
+}
+
 /* Reads from the lent batch; its rows have the same number of elements. */
 static iso_status read_lent(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             iso_dtype dtype, void *out)
 {
     const iso_input_iterator *iterator = batch->impl;
     const iso_batch *lent = iterator->lent;
+    if (iterator->component[component] == ISO_WEIGHTS_OF_ONE)
+        return read_ones(count, dtype, out);
     return lent->read(lent, iterator->component[component], begin, count, dtype, out);
 }
 
@@ -207,6 +226,8 @@ static iso_status read_part_of_lent(const iso_batch *batch, int component, int64
     const iso_input_iterator *iterator = batch->impl;
     const iso_batch *lent = iterator->lent;
     int theirs = iterator->component[component];
+    if (theirs == ISO_WEIGHTS_OF_ONE)
+        return read_ones(count * iso_box_count(part), dtype, out);
     iso_box box = part_of_lent(&batch->shape[component], part, &lent->shape[theirs]);
     if (iso_box_count(part) == 0)
         return ISO_OK;
@@ -235,7 +256,8 @@ static void begin_parts(iso_input_iterator *iterator, const iso_model *model, in
     for (int i = 0; i < parts; i++) {
         int theirs = iterator->component[i];
         iterator->reshaped.shape[i] = row_shape(model->parts[i]);
-        iterator->reshaped.dtype[i] = iso_dataset_dtype(data, theirs);
+        bool ones = theirs == ISO_WEIGHTS_OF_ONE;
+        iterator->reshaped.dtype[i] = ones ? ISO_F32 : iso_dataset_dtype(data, theirs);
         if (theirs != i || !iso_shape_equal(&iterator->reshaped.shape[i], iso_dataset_shape(data, theirs)))
             iterator->differs = true;
     }

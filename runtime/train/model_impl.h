@@ -60,9 +60,10 @@ void iso_totals_add(iso_totals *totals, const iso_model *model, const double *re
 /* values[i] = last(sum / weight), with 0 / 0 = 0, as in Keras. */
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values);
 
-/* ISO_INVALID if the model is not compiled or the data set's components do not fit it. Batches a data set
- * that has no batch stage. Not collective. */
-iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use);
+/* ISO_INVALID if the model is not compiled or the data set's components do not fit it. Where the data are not
+ * trained on, sample weights may be missing: all are 1, as in Keras. Batches a data set that has no batch
+ * stage. Not collective. */
+iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use, bool trains);
 /* The same for the inputs only; the model need not be compiled. */
 iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use);
 /* ISO_INVALID if the loss of a compiled model depends on no trainable variable, or if it has no training function.
@@ -88,10 +89,11 @@ iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **func
 
 /* Iterates over batches for a function. If a data set fails on one rank only, that rank takes part in the
  * following steps with batches that cannot be read, so that every rank gets the error. */
+enum { ISO_WEIGHTS_OF_ONE = -1 }; /* instead of a component: the data have no sample weights */
 typedef struct iso_input_iterator {
     iso_dataset *data;
     bool differs; /* the data's components do not match the model's one by one: rows have extra dimensions of
-                     1, or one component of weights serves all outputs */
+                     1, one component of weights serves all outputs, or there is none */
     int component[ISO_MAX_COMPONENTS]; /* the data's component for each of the model's */
     iso_batch reshaped;                /* wraps the data set's batch in the model's shapes */
     const iso_batch *lent;
