@@ -87,8 +87,8 @@ static void warn_of_unequal_hosts(iso_context *ctx, const iso_mesh *mesh, const 
     }
     if (unequal)
         iso_warn(
-            "the hosts have different numbers of slots (%s%s). The numbers stay the same; that all hosts are "
-            "busy is no longer promised: each step takes as long as the host with the most slots needs",
+            "the hosts have different numbers of slots (%s%s). The results do not change, but each step "
+            "waits for the host with the most slots; a mesh whose slots the hosts share equally is faster",
             iso_text_get(&text), hosts > SHOWN ? ", ..." : "");
     iso_text_free(&text);
     iso_free(slots);

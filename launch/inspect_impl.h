@@ -12,7 +12,7 @@ typedef struct iso_inspection {
     iso_saved_file *file;
     bool keras;    /* a .keras file: `file` is that of its weights, `state` has its metadata and config */
     json_t *state; /* NULL: the file has none */
-    const char *problem; /* which checksum is wrong; NULL: all are right */
+    const char *problem; /* which checksum is wrong; NULL: all match */
 } iso_inspection;
 
 /* The tree as text. */

@@ -241,9 +241,9 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     if (inspection->problem)
         iso_text_add(text, "checksums: WRONG: %s\n", inspection->problem);
     else if (inspection->keras)
-        iso_text_add(text, "checksums: those of the container are right\n");
+        iso_text_add(text, "checksums: those of the archive match\n");
     else
-        iso_text_add(text, committed ? "checksums: all are right\n"
+        iso_text_add(text, committed ? "checksums: all match\n"
                                      : "checksums: none, the file has no commit record\n");
     iso_free(nodes);
     return ISO_OK;

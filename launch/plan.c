@@ -35,8 +35,8 @@ static const iso_argument own[] = {
      "slot",
      1, 0x1p31 - 1, NULL},
     {"gpu-exchange", ISO_ARGUMENT_CHOICE, offsetof(iso_plan_options, gpu_exchange), "HOW",
-     "with --backend cuda: how the GPUs of a host exchange, which may take memory: by NCCL (default), by "
-     "each other's memory, or through memory of the host",
+     "with --backend cuda: how the GPUs of a host exchange data, which decides on the buffers in the plan: "
+     "by NCCL (default), by access to each other's memory, or through memory of the host",
      0, 0, gpu_exchanges},
     {"memory", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, memory), "SIZE[/host|/slot|/gpu]",
      "memory of a host (or of a slot, or of a GPU): 64GiB, 16GB/slot, 80GB/gpu; a plan that needs more is an "
@@ -49,7 +49,7 @@ static const iso_argument own[] = {
     {"slots", ISO_ARGUMENT_COUNT, offsetof(iso_plan_options, slots), "N",
      "with --suggest, instead of --mesh: also searches for the best mesh of N slots", 1, 0x1p24, NULL},
     {"time", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, train.time), "FILE",
-     "predicts the time of a step from this file of `isogrid calibrate`; --suggest then compares predicted "
+     "predicts the time of a step from a file of `isogrid calibrate`; --suggest then compares predicted "
      "times",
      0, 0, NULL},
     {"network", ISO_ARGUMENT_TEXT, offsetof(iso_plan_options, train.network), "FILE",

@@ -52,7 +52,7 @@ iso_status iso_plan_suggest(iso_context *ctx, const iso_plan_options *options, i
 /* The same without printing, for a run of the training options: *choice is that of an iso_distribution_setup, the
  * same on all ranks. The caller's. Collective. */
 iso_status iso_layouts_choose(iso_context *ctx, const iso_plan_options *options, json_t **choice);
-/* Compares data parallel on a mesh with the common patterns of sharded kernels. If one of these is estimated to
+/* Compares data parallel on a mesh with the common patterns of tensor parallelism. If one of these is estimated to
  * cost at least a tenth less, adds to `hint`, on the chief, that it does. Collective. */
 iso_status iso_layouts_hint(iso_context *ctx, const iso_plan_options *options, const char *mesh,
                             iso_text *hint);

@@ -84,7 +84,7 @@ static iso_status only_weights(iso_context *ctx, const iso_train_options *option
         return iso_error(ISO_INVALID, "--resume: %s holds no training state; load weights with --weights",
                          iso_saved_file_path(from->file));
     if (iso_is_chief(ctx))
-        iso_warn("--resume auto passes over\n'%s' holds weights but no training state",
+        iso_warn("--resume auto skips\n'%s' holds weights but no training state",
                  iso_saved_file_path(from->file));
     iso_resumption_free(from);
     *from = (iso_resumption){.file = NULL};

@@ -288,15 +288,15 @@ static void add_reason(iso_text *text, const searched *all, const found *best, c
     for (int i = 0; i < all->count; i++)
         plans += all->list[i].suggestion->tried;
     bool plain = best->suggestion->cost >= all->list[0].suggestion->data_parallel;
-    iso_text_add(text, "%s; ", plain ? "data parallel" : "sharded weights or rows");
+    iso_text_add(text, "%s; ", plain ? "data parallel" : "tensor or mixed parallelism");
     if (!plain)
         add_gain(text, all, best, timed);
     else if (timed)
-        iso_text_add(text, "a step is predicted to take %s%s, and no other layouts to save a tenth of it",
+        iso_text_add(text, "a step is predicted to take %s%s, and no other layout to save 10%% of it",
                      iso_text_seconds(best->suggestion->cost, step, sizeof step),
                      suggest_share(best->suggestion, share));
     else
-        iso_text_add(text, "no other layouts save an estimated tenth of a step");
+        iso_text_add(text, "no other layout is estimated to save 10%% of a step");
     iso_text_add(text, " (%d plan%s of %d mesh%s", plans, plans > 1 ? "s" : "", all->count,
                  all->count > 1 ? "es" : "");
     add_foreign(text, time, "; ", "");
@@ -359,10 +359,9 @@ static iso_status compare_with_patterns(const iso_plan_options *options, const i
         return status;
     double cost = one.suggestion->cost, plain = one.suggestion->data_parallel;
     if (one.suggestion->n_layouts > 0 && cost < plain * (1 - CLEARLY))
-        iso_text_add(hint,
-                     "sharded kernels are estimated to cost a slot %.0f%% less in a step: --layout auto "
-                     "chooses layouts",
-                     100 * (1 - cost / plain));
+        iso_text_add(
+            hint, "tensor parallelism is estimated to cost a slot %.0f%% less in a step: use --layout auto",
+            100 * (1 - cost / plain));
     iso_suggestion_destroy(one.suggestion);
     return ISO_OK;
 }

@@ -115,7 +115,7 @@ typedef struct iso_distribution_setup {
 iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_options *options,
                                          const iso_shape *row, const iso_resumption *from,
                                          iso_distribution_setup *setup);
-/* Prints on the chief whether sharded kernels are estimated to be clearly faster, for a data parallel run without
+/* Prints on the chief whether tensor parallelism is estimated to be clearly faster, for a data parallel run without
  * layout options on the CPU of one host. row: the shape of a built-in model's input. Collective. */
 iso_status iso_layouts_print_hint(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
                                   const iso_resumption *from, const iso_mesh *mesh);

@@ -91,25 +91,27 @@ static const iso_argument table[] = {
     LIST(layouts, "layout", "KEY=LAYOUT", HELP_OF_LAYOUT),
     TEXT(layout_file, "layout-file", "FILE",
          "keys and layouts from a JSON file: {\"dense/kernel\": [null, \"model\"]}"),
-    TEXT(time, "time", "FILE",
-         "with --layout auto: chooses the layouts with the shortest predicted step, by this file of "
-         "`isogrid calibrate`"),
+    TEXT(
+        time, "time", "FILE",
+        "with --layout auto: a file of `isogrid calibrate`, by which the layouts with the shortest predicted "
+        "step are chosen"),
     TEXT(network, "network", "FILE",
          "with --time: a file that describes the network between hosts (docs/plan.md); default: the network "
          "that `isogrid calibrate` measured"),
     FLAG(strict_layouts, "strict-layouts", "a key that matches nothing is an error instead of a warning"),
     COUNT(zero, "zero", "1|2|3", 1, 3,
-          "1 (the default) splits the update of replicated weights; 2 also shards the slots of the "
-          "optimizer over the batch axis; 3 also shards the weights, which are gathered for each use"),
+          "1 (the default) splits the update of replicated weights; 2 also shards the optimizer's state "
+          "over the batch axis; 3 also shards the weights, which are gathered for each use"),
     COUNT(batch_size, "batch-size", "N", 1, many, "rows of the global batch; default 32"),
-    COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "default 1"),
-    COUNT(steps_per_epoch, "steps-per-epoch", "N", 1, many, "default: the whole data set"),
+    COUNT(epochs, "epochs", "N", 1, 0x1p31 - 1, "number of epochs; default 1"),
+    COUNT(steps_per_epoch, "steps-per-epoch", "N", 1, many,
+          "number of steps of an epoch; default: all batches of the data set"),
     TEXT(
         shuffle, "shuffle", "all or none or N",
         "the order of rows: a permutation of all (the default), as stored, or drawn from a buffer of N rows"),
     FLAG(drop_remainder, "drop-remainder", "omit a last batch that is not full"),
-    CHOICE(optimizer, "optimizer", "NAME", optimizers, "default: the model's own"),
-    REAL(learning_rate, "learning-rate", "R", 0, 1e9, "default: the optimizer's own"),
+    CHOICE(optimizer, "optimizer", "NAME", optimizers, "the optimizer; default: the model's own"),
+    REAL(learning_rate, "learning-rate", "R", 0, 1e9, "the learning rate; default: the optimizer's own"),
     TEXT(schedule, "schedule", "SCHEDULE", schedules + 2),
     REAL(weight_decay, "weight-decay", "R", 0, 1e9,
          "decoupled, for any optimizer; default: the optimizer's own"),
@@ -121,13 +123,14 @@ static const iso_argument table[] = {
         accumulate, "accumulate", "N", 1, 0x1p31 - 1,
         "the weights change every N steps, by the mean of their gradients; schedules count all steps, as in "
         "Keras; default: the optimizer's own"),
-    NAMES(loss, "loss", "NAME", losses, "default: the model's own"),
-    NAMES(metrics, "metrics", "NAME,...", metrics, "default: the model's own; none: no metrics"),
+    NAMES(loss, "loss", "NAME", losses, "the loss that is minimized; default: the model's own"),
+    NAMES(metrics, "metrics", "NAME,...", metrics,
+          "the metrics that are reported; default: the model's own; none: no metrics"),
     CHOICE(precision, "precision", "TYPE", precisions,
            "default float32, or the policies of a .keras file's layers; with mixed_bfloat16 layers compute "
            "in bfloat16, and variables, losses "
            "and metrics are float32"),
-    FLAG(check_data, "check-data", "an error if the data contains a NaN or an infinity"),
+    FLAG(check_data, "check-data", "reads all data first; a NaN or an infinity in them is an error"),
     SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
          "writes checkpoints, from which --resume continues; the name may contain values: "
@@ -178,8 +181,8 @@ static const iso_argument table[] = {
         profile_step, "profile-step", "N", 1, many,
         "the step of this run for --profile; default: in the middle of the second epoch, or of the only one"),
     FLAG(profile_launches, "profile-launches",
-         "on a GPU, --profile records one event for each launch (of a CUDA graph) instead of one for each "
-         "instruction, which does not make the step slower"),
+         "on a GPU, --profile records one event for each launch of a CUDA graph instead of one for each op; "
+         "the recorded step is then as fast as others"),
     TEXT(early_stopping, "early-stopping", "NAME=VALUE,...",
          "ends training when a value stops improving: monitor=val_loss,patience=3,min_delta=0.001,"
          "mode=min,baseline=0.5,restore_best_weights=1,start_from_epoch=5"),

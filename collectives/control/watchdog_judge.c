@@ -161,7 +161,7 @@ void iso_watchdog_add_slow(const iso_watchdog *w, iso_text *text)
         iso_text_add(text, " and %d more", count - MOST_NAMED);
     if (progress_of(w, waiting) == least)
         return;
-    iso_text_add(text, ". Others wait for that: ");
+    iso_text_add(text, ". Waiting for it: ");
     iso_watchdog_add_rank(text, w, waiting);
 }
 
@@ -196,7 +196,7 @@ static void add_times(const iso_watchdog *w, int rank, iso_text *text)
              wait = atomic_load(&record->wait_time);
     double count = (double)(steps - last->steps);
     if (steps > last->steps)
-        iso_text_add(text, "; rank %d %.3f, %.3f", w->identity[rank].group_rank,
+        iso_text_add(text, "; rank %d %.3f ms, waits %.3f ms", w->identity[rank].group_rank,
                      1e-6 * (double)(step - last->step_time) / count,
                      1e-6 * (double)(wait - last->wait_time) / count);
     last->steps = steps;
@@ -213,7 +213,7 @@ void iso_watchdog_print_times(const iso_watchdog *w)
     for (int rank = 0; rank < w->n_ranks; rank++)
         if (iso_watchdog_in_group(w, rank))
             add_times(w, rank, &text);
-    printf("%llu steps, ms of each and of its waits for other ranks%s\n", (unsigned long long)steps,
+    printf("mean of %llu steps, and of the waits for other ranks in it%s\n", (unsigned long long)steps,
            iso_text_get(&text));
     fflush(stdout);
     iso_text_free(&text);

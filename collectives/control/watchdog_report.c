@@ -56,9 +56,9 @@ static void add_health(iso_text *report, const iso_watchdog *w, int rank)
     } texts[] = {
         [ISO_WATCHDOG_ALIVE] = {"is alive", false, ""},
         [ISO_WATCHDOG_SUSPECT] = {"is silent", true, ""},
-        [ISO_WATCHDOG_DEAD] = {"has ended without iso_finish", false, ""},
+        [ISO_WATCHDOG_DEAD] = {"has ended unexpectedly", false, ""},
         [ISO_WATCHDOG_STOPPED] = {"is stopped (by SIGSTOP or SIGTSTP)", false, ""},
-        [ISO_WATCHDOG_SILENT] = {"gives no sign of life", true, ""},
+        [ISO_WATCHDOG_SILENT] = {"does not respond", true, ""},
         [ISO_WATCHDOG_CUT] = {"cannot be reached", true,
                               ": its host or the network has failed, or all ranks there are stopped"},
     };

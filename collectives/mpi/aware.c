@@ -42,10 +42,10 @@ static iso_status refuse(void)
         length = 0;
     name[length] = 0;
     name[strcspn(name, ",\n")] = 0;
-    return iso_error(ISO_INVALID,
-                     "--cuda-aware: MPI shall take addresses of GPUs, but this one (%s) cannot: its "
-                     "MPIX_Query_cuda_support() says 0. %s",
-                     name, instead);
+    return iso_error(
+        ISO_INVALID,
+        "--cuda-aware: this MPI (%s) is not CUDA-aware: its MPIX_Query_cuda_support() says 0. %s", name,
+        instead);
 }
 
 /* ---- what it does ---- */
@@ -71,8 +71,8 @@ static iso_status compare(const ring *r, size_t bytes)
         if (r->come[i] != byte_of(r->before, i))
             return iso_error(
                 ISO_FAILED,
-                "--cuda-aware: MPI shall take addresses of GPUs, but of %zu bytes that rank %d sent to "
-                "rank %d from its GPU's memory, byte %zu came as %d, not %d. %s",
+                "--cuda-aware: this MPI changes messages from the memory of GPUs: of %zu bytes that rank %d "
+                "sent to rank %d, byte %zu came as %d, not %d. %s",
                 bytes, r->before, r->rank, i, r->come[i], byte_of(r->before, i), instead);
     return ISO_OK;
 }

@@ -280,7 +280,7 @@ int main(int argc, char **argv)
           *y = malloc((size_t)h.rows * N * sizeof *y + 1);
 
     ISO_TRY(iso_init_on(world, &argc, &argv, &ctx));
-    iso_set_loss_handler(ctx, end_all, NULL);
+    iso_set_failure_handler(ctx, end_all, NULL);
     ISO_TRY(simulate(ctx, &h, x, y));
 done:
     code = iso_finish(ctx, status);

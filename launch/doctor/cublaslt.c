@@ -3,9 +3,9 @@
 
 static const iso_doctor_outcome outcomes[] = {
     [ISO_DOCTOR_PART_FOUND] = {"found", ISO_DOCTOR_OK, NULL},
-    [ISO_DOCTOR_PART_MISSING] =
-        {"missing", ISO_DOCTOR_WARNING,
-         "matrix products take Isogrid's own kernels, which are slower: install cuBLAS"},
+    [ISO_DOCTOR_PART_MISSING] = {"missing", ISO_DOCTOR_WARNING,
+                                 "--backend cuda fails without it: install cuBLAS, or name its file in "
+                                 "ISOGRID_CUBLASLT_LIBRARY (none there: slower kernels)"},
 };
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)

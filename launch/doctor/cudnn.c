@@ -5,8 +5,8 @@ static const iso_doctor_outcome outcomes[] = {
     [ISO_DOCTOR_PART_FOUND] = {"found", ISO_DOCTOR_OK, NULL},
     [ISO_DOCTOR_PART_MISSING] =
         {"missing", ISO_DOCTOR_WARNING,
-         "convolutions are im2col and products of cuBLASLt's, small ones Isogrid's own "
-         "kernels, which is slower: install cuDNN, and build Isogrid with its headers"},
+         "convolutions use im2col with cuBLASLt, small ones Isogrid's own kernels; both are slower: install "
+         "cuDNN, and build Isogrid with its headers"},
 };
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)

@@ -66,8 +66,10 @@ static iso_status check_member(const iso_keras_archive *a, const zip_stat_t *sta
         return iso_error(ISO_INVALID, "%s: %s has %llu bytes, at most %llu are possible", a->name, name,
                          (unsigned long long)stat->size, (unsigned long long)members[member].most);
     if (stat->size / DEFLATE_MOST > stat->comp_size)
-        return iso_error(ISO_INVALID, "%s: %s is said to have %llu bytes out of %llu, which cannot be",
-                         a->name, name, (unsigned long long)stat->size, (unsigned long long)stat->comp_size);
+        return iso_error(
+            ISO_INVALID,
+            "%s: the archive says that %s has %llu bytes, more than its %llu compressed bytes can hold",
+            a->name, name, (unsigned long long)stat->size, (unsigned long long)stat->comp_size);
     return ISO_OK;
 }
 
@@ -187,7 +189,7 @@ static iso_status read_blocks(iso_keras_archive *a, zip_file_t *file, int member
         if (got <= 0 || (zip_uint64_t)got > left) {
             status = iso_error(ISO_INVALID, "%s: %s is damaged: %s", a->name, members[member].name,
                                got < 0 ? zip_file_strerror(file)
-                               : got   ? "there is more of it than is said"
+                               : got   ? "it is longer than the archive says"
                                        : "its end is missing");
             goto done;
         }

@@ -252,8 +252,9 @@ static iso_status set_settings(iso_keras_reader *reader, const iso_shape *predic
             iso_metric other = iso_metric_for_loss(output->metrics[i], output->loss, prediction);
             if (has_setting(iso_metric_type_of(other), setting) &&
                 value != iso_setting_option(setting, output))
-                return iso_keras_refuse(reader, "the metric %s has another %s than one before",
-                                        iso_metric_name(metric), setting->name);
+                return iso_keras_refuse(
+                    reader, "the metric %s has another %s than a metric before it, of the same output",
+                    iso_metric_name(metric), setting->name);
         }
         iso_setting_set(setting, output, explicit_zero(value));
     }
@@ -282,7 +283,8 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
         return iso_keras_refuse(reader, "the metric %s is not Keras's own",
                                 iso_keras_value(value, shown, sizeof shown));
     if (type && strcmp(type, "Accuracy") == 0) /* the class compares for equality; the name chooses a class */
-        return iso_keras_refuse(reader, "the metric Accuracy, of equal values, is not supported");
+        return iso_keras_refuse(reader, "the metric of class Accuracy (values that are equal) is not "
+                                        "supported; the name \"accuracy\" is");
     iso_status status = iso_metric_find(name, &metric);
     if (status != ISO_OK)
         return status;

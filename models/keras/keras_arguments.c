@@ -141,7 +141,7 @@ static const char *text(const iso_layer_config *config, const char *key)
 {
     const json_t *value = look_up(config, key);
     if (value && !json_is_string(value) && !json_is_object(value))
-        refuse(config, key, "a text");
+        refuse(config, key, "a string");
     return json_string_value(value);
 }
 

@@ -351,8 +351,10 @@ static iso_status call_layers(iso_keras_network *net)
     }
     for (int i = 0; i < net->n_layers && left > 0; i++)
         if (net->layers[i].node < net->layers[i].n_nodes)
-            return iso_keras_refuse(net->reader, "layers[%d] ('%.80s') waits for its own output, or for none",
-                                    i, net->layers[i].name);
+            return iso_keras_refuse(
+                net->reader,
+                "layers[%d] ('%.80s'): its inputs form a cycle, or name an output that no layer has", i,
+                net->layers[i].name);
 done:
     return status;
 }
@@ -408,7 +410,7 @@ static iso_status check_members(const iso_keras_network *net)
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
             found = found || strcmp(key, known[i]) == 0;
         if (!found)
-            return iso_keras_refuse(net->reader, "%.60s is %s; supported: nothing", key,
+            return iso_keras_refuse(net->reader, "the config has %.60s = %s, which is not supported", key,
                                     iso_keras_value(value, text, sizeof text));
     }
     return iso_keras_policy_check(net);

@@ -83,7 +83,7 @@ ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
  * `passed_over` (may be NULL). ISO_INVALID, ISO_IO: the folder cannot be listed. Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
-/* The same as iso_checkpoint_find, but the chief warns of the skipped files: "<what> passes over", and a line on
+/* The same as iso_checkpoint_find, but the chief warns of the skipped files: "<what> skips", and a line on
  * each. Collective. */
 ISO_API iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder,
                                          const char *pattern, iso_saved_file **file);

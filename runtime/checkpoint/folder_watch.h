@@ -37,7 +37,7 @@ void iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *on
 /* Warns of files without a commit record that it has not warned of: all, or those that have not changed for some
  * seconds. */
 void iso_folder_watch_warn_torn(iso_folder_watch *watch, bool all);
-/* Whether checkpoints may have appeared and gone between two looks. Rotation removes the oldest first, except the
+/* Whether checkpoints may have appeared and gone between two polls. Rotation removes the oldest first, except the
  * best: so none has where the newer look still finds one, not the best, that the older look found. Before the first
  * look that found any, none has if a later look found more at a time. */
 bool iso_folder_watch_may_have_missed(const iso_folder_watch *watch);

@@ -44,7 +44,8 @@ static iso_status check_rows(const iso_generator *g, int64_t rows)
 {
     int64_t given = g->batch.rows;
     if (given < 0 || given > rows)
-        return iso_error(ISO_INVALID, "%" PRId64 " rows; at most %" PRId64, given, rows);
+        return iso_error(ISO_INVALID, "the function gave %" PRId64 " rows; it must give 0 to %" PRId64, given,
+                         rows);
     if (!iso_generator_knows_rows(g))
         return given == 0 && g->number == 0 ? iso_error(ISO_INVALID, "the epoch has no batch") : ISO_OK;
     if (given == 0)
@@ -196,10 +197,11 @@ static iso_status check_options(iso_dataset_generator_options *o)
     if (o->batch_size == 0)
         o->batch_size = 32;
     if (o->batch_size < 0 || o->batch_size > most)
-        return iso_error(ISO_INVALID, "generator: batches of %" PRId64 " rows; 1 to %" PRId64, o->batch_size,
-                         most);
+        return iso_error(ISO_INVALID, "generator: batches of %" PRId64 " rows; they must have 1 to %" PRId64,
+                         o->batch_size, most);
     if (o->rows < 0 || o->batches < 0 || o->batches >= epoch || o->rows / o->batch_size >= epoch)
-        return iso_error(ISO_INVALID, "generator: epochs of %" PRId64 " rows, or %" PRId64 " batches",
+        return iso_error(ISO_INVALID,
+                         "generator: epochs of %" PRId64 " rows and %" PRId64 " batches are not possible",
                          o->rows, o->batches);
     if (o->rows && o->batches)
         return iso_error(ISO_INVALID,

@@ -9,12 +9,15 @@ static iso_status check_range(const iso_batch *batch, int component, int64_t beg
                               iso_dtype dtype)
 {
     if (component < 0 || component >= batch->n_components)
-        return iso_error(ISO_INVALID, "component %d of a batch that has %d", component, batch->n_components);
+        return iso_error(ISO_INVALID, "there is no component %d: the batch has %d", component,
+                         batch->n_components);
     if (begin < 0 || count < 0 || begin > batch->rows || count > batch->rows - begin)
-        return iso_error(ISO_INVALID, "rows [%" PRId64 ", %" PRId64 " + %" PRId64 ") of a batch of %" PRId64,
+        return iso_error(ISO_INVALID,
+                         "rows [%" PRId64 ", %" PRId64 " + %" PRId64 ") are not in a batch of %" PRId64
+                         " rows",
                          begin, begin, count, batch->rows);
     if (iso_dtype_size(dtype) == 0)
-        return iso_error(ISO_INVALID, "a batch read as type %d", dtype);
+        return iso_error(ISO_INVALID, "a batch cannot be read as type %d, which does not exist", dtype);
     return ISO_OK;
 }
 
@@ -210,7 +213,8 @@ iso_status iso_dataset_rewind(iso_dataset *ds, int64_t epoch)
 {
     ISO_NEED_AS("dataset", ds);
     if (epoch < 0)
-        return iso_error(ISO_INVALID, "%s: rewind to epoch %" PRId64, ds->top->name, epoch);
+        return iso_error(ISO_INVALID, "%s: rewind to epoch %" PRId64 "; it must not be negative",
+                         ds->top->name, epoch);
     return go_to(ds, epoch, 0);
 }
 
@@ -272,6 +276,7 @@ iso_status iso_dataset_seek(iso_dataset *ds, int64_t position)
     ISO_NEED_AS("dataset", ds);
     int64_t batches = iso_dataset_batches(ds);
     if (position < 0)
-        return iso_error(ISO_INVALID, "%s: seek to position %" PRId64, ds->top->name, position);
+        return iso_error(ISO_INVALID, "%s: seek to position %" PRId64 "; it must not be negative",
+                         ds->top->name, position);
     return go_to(ds, position / batches, position % batches);
 }

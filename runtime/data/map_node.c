@@ -181,7 +181,8 @@ iso_status iso_map_node(iso_node *up, iso_order *in, const iso_dataset_map_optio
     if (!options->function)
         return iso_error(ISO_INVALID, "iso_dataset_map: function is NULL");
     if (options->threads < 0)
-        return iso_error(ISO_INVALID, "map: %d threads", options->threads);
+        return iso_error(ISO_INVALID, "map: %d threads; there must be at least 1, or 0 for the default",
+                         options->threads);
     iso_status status = output_spec(up, in, options, &spec);
     if (status != ISO_OK)
         return status;

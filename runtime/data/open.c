@@ -67,9 +67,9 @@ static iso_status open_source(const void *arguments, bool checked, iso_node **no
 static iso_status check_request(const request *r)
 {
     if (!r->name || !*r->name)
-        return iso_error(ISO_INVALID, "a data set without a name");
+        return iso_error(ISO_INVALID, "the name of the data set is missing");
     if (r->part != ISO_TRAIN && r->part != ISO_TEST)
-        return iso_error(ISO_INVALID, "data set '%s': part %d", r->name, r->part);
+        return iso_error(ISO_INVALID, "data set '%s': there is no part %d", r->name, r->part);
     return ISO_OK;
 }
 

@@ -71,7 +71,8 @@ static iso_status check_op(const iso_order *order, const iso_order_op *op)
     switch (op->kind) {
     case ISO_ORDER_SHUFFLE:
         if (op->n < 0)
-            return iso_error(ISO_INVALID, "shuffle: a buffer of %" PRId64 " elements", op->n);
+            return iso_error(ISO_INVALID, "shuffle: a buffer of %" PRId64 " rows; it must not be negative",
+                             op->n);
         break;
     case ISO_ORDER_BATCH:
         if (spans->batch)

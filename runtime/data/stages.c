@@ -116,7 +116,8 @@ iso_status iso_dataset_prefetch(iso_dataset *ds, int64_t n)
     if (status != ISO_OK)
         return status;
     if (n < 0)
-        return iso_dataset_keep(ds, iso_error(ISO_INVALID, "prefetch of %" PRId64 " batches", n));
+        return iso_dataset_keep(
+            ds, iso_error(ISO_INVALID, "prefetch: n is %" PRId64 ", it must not be negative", n));
     if (n > ds->prefetch)
         ds->prefetch = n;
     return ISO_OK;

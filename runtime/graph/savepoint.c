@@ -151,7 +151,7 @@ iso_status iso_savepoint_check(const iso_savepoint *point)
     lists_of(point->graph, lists);
     for (int i = LISTS - 1; i >= 0; i--)
         if (*lists[i].count != point->end[i])
-            return iso_error(ISO_INVALID, "%d %s were added to the graph since",
+            return iso_error(ISO_INVALID, "%d %s were added after it was compiled",
                              *lists[i].count - point->end[i], things[i]);
     return ISO_OK;
 }

@@ -192,9 +192,9 @@ static iso_status string(const reader *r, const char *name, const char **out)
 {
     const json_t *value = json_object_get(r->object, name);
     if (!json_is_string(value) || !json_string_value(value)[0])
-        return wrong(r, name, "a text that is not empty", value);
+        return wrong(r, name, "a string that is not empty", value);
     if (!iso_text_is_printable(json_string_value(value)))
-        return wrong(r, name, "a text without control characters", value);
+        return wrong(r, name, "a string without control characters", value);
     *out = json_string_value(value);
     return ISO_OK;
 }
@@ -204,7 +204,7 @@ static iso_status short_text(const reader *r, const char *name, char out[ISO_CAL
     const char *text = "";
     iso_status status = string(r, name, &text);
     if (status == ISO_OK && strlen(text) >= ISO_CALIBRATION_TEXT)
-        status = wrong(r, name, "a text of at most 159 bytes", json_object_get(r->object, name));
+        status = wrong(r, name, "a string of at most 159 bytes", json_object_get(r->object, name));
     if (status == ISO_OK)
         snprintf(out, ISO_CALIBRATION_TEXT, "%s", text);
     return status;

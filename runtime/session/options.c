@@ -26,7 +26,7 @@ static const iso_session_option options[] = {
      "0-3,0-3, or 0x4,1x4; default: contiguous blocks. It changes no result",
      "the rank of each slot of the mesh, as in 0,1,2,3 or 0-3,0-3 or 0x4,1x4", NULL},
     {"seed", true, true, false, 0, UINT64_MAX, "N",
-     "of initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
+     "seed of initial weights, shuffling and dropout; default " ISO_TEXT_OF(ISO_DEFAULT_SEED),
      "an integer from 0 to 18446744073709551615", NULL},
     {"role", false, false, false, 0, 0, "auto|worker|evaluator",
      "an evaluator follows the checkpoints and never slows the workers; auto (the default): what TF_CONFIG "
@@ -46,8 +46,8 @@ static const iso_session_option options[] = {
      "ends the job with exit code 74 where --timeout would warn", "given without a value", NULL},
     {"collectives", true, false, false, 0, 0, "auto|mpi|nccl",
      "the library that reduces between hosts and between GPUs; auto (the default): Isogrid, in a fixed "
-     "order, so that the bits do not depend on hosts and GPUs; mpi: MPI, between hosts; nccl: NCCL, between "
-     "GPUs. MPI and NCCL add in orders of their own",
+     "order, so that results are the same to the bit on any number of hosts and GPUs; mpi: MPI, between "
+     "hosts; nccl: NCCL, between GPUs. MPI and NCCL add in orders of their own",
      "auto, mpi or nccl", collectives},
     {"backend", true, false, false, 0, 0, backends,
      "the kernels to use; auto (the default): cpu, even if there are GPUs; cuda: GPUs; reference: plain "

@@ -76,8 +76,8 @@ static void warn(const char *kind, const unit *all, int ranks)
         add_hosts(&text, all, ranks, rank);
     }
     iso_warn(
-        "the ranks have different %s: %s. It is no longer promised that this run has the bits of a run on "
-        "other ranks or hosts",
+        "the ranks have different %s: %s. Results may differ in the last bits from those of a run on hosts "
+        "of one kind",
         kind, iso_text_get(&text));
     iso_text_free(&text);
 }

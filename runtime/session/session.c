@@ -259,7 +259,7 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
         return status;
     MPI_Initialized(&running);
     if (!running)
-        return iso_error(ISO_INVALID, "iso_init_on: MPI is not running");
+        return iso_error(ISO_INVALID, "iso_init_on: MPI is not initialized; call MPI_Init_thread first");
     if (iso_mpi_ended())
         return iso_error(ISO_INVALID, "iso_init_on: MPI has been finalized");
     iso_status allowed = check_thread();
@@ -286,7 +286,7 @@ iso_watchdog *iso_context_watchdog(const iso_context *ctx)
     return ctx ? ctx->channel.watchdog : NULL;
 }
 
-void iso_set_loss_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user)
+void iso_set_failure_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user)
 {
     if (!ISO_ANY_NULL(ctx))
         iso_watchdog_set_callback(ctx->channel.watchdog, take, user);
@@ -514,7 +514,8 @@ iso_status iso_all_reduce(iso_context *ctx, iso_reduction how, iso_dtype dtype, 
     if (count > 0)
         ISO_NEED_AGREED(ctx, values);
     if ((unsigned)how > ISO_REDUCE_OR || !(integers || (dtype == ISO_F64 && how != ISO_REDUCE_OR)))
-        return iso_error(ISO_INVALID, "iso_all_reduce: reduction %d of %s", (int)how, iso_dtype_name(dtype));
+        return iso_error(ISO_INVALID, "iso_all_reduce: there is no reduction %d of %s", (int)how,
+                         iso_dtype_name(dtype));
     if (iso_ranks(ctx) == 1)
         return ISO_OK;
     MPI_Datatype type = !integers ? MPI_DOUBLE : wraps ? MPI_UINT64_T : MPI_INT64_T;

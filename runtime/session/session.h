@@ -50,19 +50,20 @@ extern "C" {
  *
  * The ranks of the job are divided by role (iso_role). Each role has its own ranks, counted from 0: all other
  * functions know only the ranks of this rank's role. Ranks of different roles never wait for each other before
- * iso_finish, but the loss of any rank ends the job. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or
+ * iso_finish, but the failure of any rank ends the job. ISO_INVALID on every rank if --role or TF_CONFIG is wrong or
  * the ranks contradict each other. */
 ISO_API iso_status iso_init(int *argc, char ***argv, iso_context **ctx);
-/* Registers a function for the loss of a rank. NULL: none. Does nothing with one rank. Local.
+/* Registers a function for the failure of a rank. NULL: none. Does nothing with one rank. Local.
  *
  * The watchdog of a context of several ranks finds a rank that has died, was stopped or cannot be reached, and
  * prints a report (docs/failures.md). If iso_init began MPI, the process then ends with exit code 74. In another
  * program, calls of Isogrid on this context, also those that already wait for the lost rank, return ISO_FAILED with
  * the report's first line as message, and iso_finish returns 74; calls of MPI itself and of HDF5 may wait for ever.
  *
- * When a rank is lost, a thread of the watchdog calls take(user, text) once, with this line; after an earlier loss
- * it does so at once. take may end the program, with MPI_Abort or _exit; it must not call Isogrid. */
-ISO_API void iso_set_loss_handler(iso_context *ctx, void (*take)(void *user, const char *text), void *user);
+ * When a rank is lost, a thread of the watchdog calls take(user, text) once, with this line; after an earlier
+ * failure it does so at once. take may end the program, with MPI_Abort or _exit; it must not call Isogrid. */
+ISO_API void iso_set_failure_handler(iso_context *ctx, void (*take)(void *user, const char *text),
+                                     void *user);
 /* Ends a context: prints the error once, naming its rank, and frees ctx. Returns the exit code. Ends MPI if iso_init
  * began it, and aborts the job if only this rank fails. In a job with both roles, the ranks of each role wait here
  * for those of the other. ctx may be NULL. Objects that were made with ctx may be destroyed after it, but not used.

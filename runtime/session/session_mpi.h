@@ -22,7 +22,7 @@ extern "C" {
  * MPI_THREAD_FUNNELED if slots run on threads. The communicator keeps its error handler; Isogrid's own
  * communicators have MPI_ERRORS_RETURN, and an MPI error becomes ISO_FAILED with MPI's text. iso_finish leaves MPI
  * running and never aborts the job. If a rank is lost, the watchdog prints its report (docs/failures.md), and calls
- * of Isogrid, also those that wait for the lost rank, return ISO_FAILED (iso_set_loss_handler, session.h). The
+ * of Isogrid, also those that wait for the lost rank, return ISO_FAILED (iso_set_failure_handler, session.h). The
  * watchdog's thread calls no MPI function, so it exists at every thread level.
  *
  * ISO_INVALID on a thread that may not call MPI: below MPI_THREAD_SERIALIZED, any but the one that started it. In

@@ -141,7 +141,7 @@ static void add_entry(iso_text *text, const iso_start *s, int i)
 {
     const start_entry *entry = &s->board->entry[i];
     const char *health = s->stopped[i] > 0 ? "is stopped (by SIGSTOP or SIGTSTP)"
-                         : s->gone[i] > 0  ? "has ended without iso_finish"
+                         : s->gone[i] > 0  ? "has ended unexpectedly"
                                            : "is alive";
     iso_text_add(text, "rank %d on %s (process %d) %s, in %s", (int)entry->rank, s->host, (int)entry->pid,
                  health, stage_names[stage_of(s, i)]);
@@ -280,7 +280,7 @@ static void end_if_terminated(iso_start *s)
     if (!others && (!s->catches || !got_terminate))
         return;
     if (!others && !atomic_exchange(&s->board->ended, 1)) {
-        iso_text_add(&text, "isogrid: error: SIGTERM has come while the job starts; the ranks on %s end\n",
+        iso_text_add(&text, "isogrid: error: received SIGTERM during the start; the ranks on %s end\n",
                      s->host);
         add_entries(&text, s, false, ISO_START_OVER, "isogrid:   ", "\n");
         iso_file_write(STDERR_FILENO, iso_text_get(&text), text.length);

@@ -30,7 +30,7 @@ static iso_status check_addresses(const char *key, const json_t *list)
         return iso_error(ISO_INVALID, "TF_CONFIG: \"%.40s\" of the cluster must be a list of addresses", key);
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!json_is_string(json_array_get(list, i)))
-            return iso_error(ISO_INVALID, "TF_CONFIG: address %zu of \"%.40s\" must be a text", i, key);
+            return iso_error(ISO_INVALID, "TF_CONFIG: address %zu of \"%.40s\" must be a string", i, key);
     return ISO_OK;
 }
 

@@ -34,8 +34,7 @@ static iso_status not_of_tune(const char *path, iso_status status)
 {
     return iso_error_prefix(
         status,
-        "--tune '%s' is no file that --tune has written. It is left as it is; name one of "
-        "--tune, or one that does not exist, which is then written: ",
+        "--tune '%s' was not written by --tune, and is left as it is. Name a file of --tune, or a new one: ",
         path);
 }
 

@@ -70,10 +70,10 @@ static iso_status check_own(const iso_backend_tuning *tuning, const char *op, co
     const char *own = tuning->choice(op, &found);
     if (!found || strcmp(own ? own : "", choice) == 0)
         return ISO_OK;
-    return iso_error(
-        ISO_INVALID,
-        "%s are not those of the other ranks: '%s' is done by '%s' here, and by '%s' on a lower rank", WHAT,
-        op, said(own ? own : ""), said(choice));
+    return iso_error(ISO_INVALID,
+                     "%s are not those of the other ranks: '%s' is done by '%s' here, and by '%s' on a lower "
+                     "rank; give all ranks the same file",
+                     WHAT, op, said(own ? own : ""), said(choice));
 }
 
 /* Warns on rank 0, once for each op. */

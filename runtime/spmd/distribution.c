@@ -82,7 +82,8 @@ iso_status iso_auto_parallel_create_with(iso_mesh *mesh, iso_distribution **dist
     iso_auto_parallel_options own;
     iso_options_copy(&own, sizeof own, options, size);
     if (own.rows < 0)
-        return iso_error(ISO_INVALID, "layouts for batches of %lld rows", (long long)own.rows);
+        return iso_error(ISO_INVALID, "layouts for batches of %lld rows; .rows must not be negative",
+                         (long long)own.rows);
     return distribution_create(
         (iso_distribution){.mesh = mesh, .batch_axis = 0, .search_rows = own.rows ? own.rows : 32},
         distribution);

@@ -44,7 +44,7 @@ static const char *kind_of(const json_t *value)
     case JSON_ARRAY:
         return "a list";
     case JSON_STRING:
-        return "a text";
+        return "a string";
     case JSON_INTEGER:
     case JSON_REAL:
         return "a number";
@@ -118,10 +118,11 @@ static iso_status add_key(reader *r, const char *key, const json_t *value)
     } else if (json_is_string(value)) {
         iso_text_add(&layout, "%s", json_string_value(value));
     } else {
-        ISO_TRY(at(r, begin,
-                   iso_error(ISO_INVALID,
-                             "%s; expected a list such as [null, \"model\"], or a text such as \"-, model\"",
-                             kind_of(value))));
+        ISO_TRY(
+            at(r, begin,
+               iso_error(ISO_INVALID,
+                         "%s; expected a list such as [null, \"model\"], or a string such as \"-, model\"",
+                         kind_of(value))));
     }
     if (layout.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the layout key '%s'", key));

@@ -142,7 +142,9 @@ static iso_status place_in_blocks(iso_mesh *mesh)
 {
     int ranks = iso_ranks(mesh->ctx);
     if (mesh->n_slots < ranks)
-        return iso_error(ISO_INVALID, "mesh '%s' has %d slot%s, fewer than the %d ranks of this job",
+        return iso_error(ISO_INVALID,
+                         "mesh '%s' has %d slot%s, fewer than the %d ranks of this job: start fewer ranks, "
+                         "or give a larger mesh",
                          mesh->text, mesh->n_slots, mesh->n_slots == 1 ? "" : "s", ranks);
     for (int r = 0; r < ranks; r++)
         for (int64_t s = (int64_t)r * mesh->n_slots / ranks; s < (int64_t)(r + 1) * mesh->n_slots / ranks;

@@ -51,9 +51,7 @@ static iso_status check_model(const iso_model *model)
     if (model->compiled)
         status = iso_savepoint_check(model->point);
     if (status != ISO_OK)
-        return iso_error_prefix(status,
-                                "the model was compiled, and to be compiled again its graph must be as "
-                                "it was then: ");
+        return iso_error_prefix(status, "the model cannot be compiled again, since its graph has changed: ");
 done:
     return status;
 }

@@ -294,7 +294,7 @@ static void say_end(const follower *f)
 {
     bool exact = !iso_is_chief(f->ctx) || !iso_folder_watch_may_have_missed(f->watch);
     say(f, "the training in '%s' has ended: %d evaluated, %d skipped%s", f->folder, f->n_evaluated,
-        f->n_skipped, exact ? "" : " (others may have been removed between two looks)");
+        f->n_skipped, exact ? "" : " (others may have been removed between two polls)");
 }
 
 static iso_status follow(follower *f)

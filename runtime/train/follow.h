@@ -21,7 +21,7 @@ typedef struct iso_follow_options {
                                  not count; also ends when a checkpoint of so many epochs is evaluated. 0: any
                                  end counts */
     double timeout;      /* seconds without a new checkpoint after which ISO_FAILED is returned; 0: waits */
-    double period;       /* seconds between two looks; 1 */
+    double period;       /* seconds between two polls; 1 */
     int verbose;         /* 1 (default): prints a line for each checkpoint; ISO_ZERO: nothing */
 } iso_follow_options;
 

@@ -11,7 +11,7 @@ static iso_status read_optimizer(iso_model *model, const char *path, double *val
 {
     iso_variable *variable = iso_graph_find_variable(model->graph, path);
     if (!model->compiled || !variable)
-        return iso_error(ISO_INVALID, "a model has a learning rate once it is compiled");
+        return iso_error(ISO_INVALID, "the model has no learning rate before it is compiled (iso_compile)");
     return iso_variable_read(variable, value, 1);
 }
 
@@ -38,7 +38,7 @@ iso_status iso_model_check_learning_rate(const iso_model *model, const char *who
 static iso_status check_rate(const iso_model *model, const iso_variable *variable, double rate)
 {
     if (!model->compiled || !variable)
-        return iso_error(ISO_INVALID, "a model has a learning rate once it is compiled");
+        return iso_error(ISO_INVALID, "the model has no learning rate before it is compiled (iso_compile)");
     if (!isfinite(rate) || rate < 0)
         return iso_error(ISO_INVALID, "a learning rate of %g: it must be a number of at least 0", rate);
     return iso_model_check_learning_rate(model, "iso_model_set_learning_rate");

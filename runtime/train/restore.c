@@ -106,11 +106,10 @@ static iso_status check_state(const iso_training *t, const iso_saved_file *file,
     if (status == ISO_OK && *state && !iso_saved_file_committed(file, NULL))
         return iso_error(ISO_INVALID,
                          "%s has no commit record: it was cut off, or another program has written to it; its "
-                         "weights may be loaded, but no training goes on from it",
+                         "weights may be loaded, but no training can resume from it",
                          iso_saved_file_path(file));
     if (status == ISO_OK && (!*state || !json_object_get(*state, "step")))
-        status = iso_error(ISO_INVALID, "%s holds no state of a training, weights alone",
-                           iso_saved_file_path(file));
+        status = iso_error(ISO_INVALID, "%s holds weights, but no training state", iso_saved_file_path(file));
     return status == ISO_OK ? iso_state_check(file, *state, t, cursor) : status;
 }
 

@@ -136,7 +136,7 @@ SPECIAL = {
 MAY_BE_NULL = {
     ("iso_attention_op", "mask"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
-    ("iso_set_loss_handler", "take"), ("iso_set_loss_handler", "user"),
+    ("iso_set_failure_handler", "take"), ("iso_set_failure_handler", "user"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
     ("iso_option", "fallback"), ("iso_stopped", "saved"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
     ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_auto_parallel_create_with", "mesh"), ("iso_graph_distribute", "distribution"),

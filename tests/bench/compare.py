@@ -38,8 +38,8 @@ MPIRUN = [str(ROOT / "launch/mpirun"), "-np", "2"]
 OURS = {
     "Isogrid, two slots in one process": ([], DATA_PARALLEL, ("mlp", "convnet")),
     "Isogrid, two ranks": (MPIRUN, DATA_PARALLEL, ("mlp", "convnet")),
-    "Isogrid, two slots, sharded kernels": ([], MODEL_PARALLEL, ("mlp",)),
-    "Isogrid, two ranks, sharded kernels": (MPIRUN, MODEL_PARALLEL, ("mlp",)),
+    "Isogrid, two slots, tensor parallel": ([], MODEL_PARALLEL, ("mlp",)),
+    "Isogrid, two ranks, tensor parallel": (MPIRUN, MODEL_PARALLEL, ("mlp",)),
     "Isogrid, two slots, images cut in two": ([], SPATIAL, ("convnet",)),
 }
 

@@ -69,7 +69,7 @@ def ours_of(network):
         layouts += ["--layout", f"d{i}/kernel=model, -" if i % 2 else f"d{i}/kernel=-, model"]
         if i % 2 == 0 and network.kind == "mlp":
             layouts += ["--layout", f"d{i}/bias=model"]
-    return OURS | {"two slots, sharded kernels": ([], layouts), "two ranks, sharded kernels": (MPIRUN, layouts)}
+    return OURS | {"two slots, tensor parallel": ([], layouts), "two ranks, tensor parallel": (MPIRUN, layouts)}
 
 
 def job_of(name, precision, folder):

@@ -317,7 +317,7 @@ START_TEST(test_names)
     int fashion = 0;
     FAILS(iso_dataset_open(NULL, "fashion-mnits", ISO_TRAIN, &ds), "did you mean 'fashion-mnist'");
     FAILS(iso_dataset_open(NULL, "/nowhere/at/all", ISO_TRAIN, &ds), "/nowhere/at/all");
-    FAILS(iso_dataset_open(NULL, "", ISO_TRAIN, &ds), "without a name");
+    FAILS(iso_dataset_open(NULL, "", ISO_TRAIN, &ds), "the name of the data set is missing");
     FAILS(iso_dataset_open(NULL, "/dev/null", ISO_TRAIN, &ds), "neither a folder nor a file");
     ck_assert_ptr_null(ds);
     ck_assert_int_gt(iso_dataset_count(), 0);

@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     iso_status status = iso_init_on(MPI_COMM_WORLD, NULL, NULL, &ctx);
     if (!strcmp(argv[4], "handler"))
-        iso_set_loss_handler(ctx, on_loss, &rank);
+        iso_set_failure_handler(ctx, on_loss, &rank);
     if (status == ISO_OK)
         status = do_call();
     if (status != ISO_OK)

@@ -20,7 +20,7 @@ jobs=0
 
 # What a report says of a rank that got a signal.
 STOP='is stopped \(by SIGSTOP or SIGTSTP\)'
-KILL='has ended without iso_finish'
+KILL='has ended unexpectedly'
 export STOP SEGV=$KILL
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }

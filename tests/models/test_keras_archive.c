@@ -142,7 +142,7 @@ START_TEST(sizes_that_deflate_cannot_make)
             (local && memcmp(data + at + 30, "config.json", 11) == 0))
             memcpy(data + at + (central ? 24 : 22), "\0\0\0\1", 4); /* 16 MiB */
     }
-    check_refused(read_config(data, bytes, &text), "config.json is said to have 16777216 bytes out of");
+    check_refused(read_config(data, bytes, &text), "the archive says that config.json has 16777216 bytes");
     free(data);
 }
 END_TEST

@@ -61,7 +61,7 @@ START_TEST(arguments)
          "\"channels_last\""},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"padding\": \"causal\"")),
          "padding is \"causal\"; supported: 'valid', 'same'"},
-        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"padding\": 3")), "padding is 3; supported: a text"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"padding\": 3")), "padding is 3; supported: a string"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": \"four\", \"kernel_size\": 3")),
          "filters is \"four\"; supported: numbers"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4.5, \"kernel_size\": 3")),
@@ -242,7 +242,7 @@ START_TEST(networks)
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("b", "0", "0"), "")) ", " DENSE(
                         "b", NODE(TENSOR("a", "0", "0"), "")),
                     "[\"a\", 0, 0]"),
-         "layers[1] ('a') waits for its own output, or for none"},
+         "layers[1] ('a'): its inputs form a cycle"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("c", "0", "0"), "")), "[\"a\", 0, 0]"),
          "layers[1] (Dense 'a'): there is no layer 'c'"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE(TENSOR("x", "1", "0"), "")), "[\"a\", 0, 0]"),

@@ -261,7 +261,7 @@ START_TEST(wrong_calibrations_are_refused)
         {"{\"version\": 2}", "and is 2"},
         {"{\"version\": 1}", "cal.json: 'machine' should be an object, and is missing"},
         {"{\"version\": 1, \"machine\": {\"processor\": 7}}",
-         "'machine.processor' should be a text that is not empty, and is 7"},
+         "'machine.processor' should be a string that is not empty, and is 7"},
         {"{\"version\": 1, \"machine\": {\"processor\": \"p\", \"backend\": \"b\", \"cores\": 0, \"date\": "
          "\"d\"}}",
          "'machine.cores' should be a whole number from 1 to 1048576, and is 0"},
@@ -270,7 +270,7 @@ START_TEST(wrong_calibrations_are_refused)
          "\"rates\": {\"flops\": -1}}",
          "cal.json: 'rates.flops' should be a number from 1 to 1e+30, and is -1"},
         {"{\"version\": 1, \"machine\": {\"processor\": \"\\u001b[2J\"}}",
-         "'machine.processor' should be a text without control characters, and is \"\\u001B[2J\""},
+         "'machine.processor' should be a string without control characters, and is \"\\u001B[2J\""},
         {HEAD ", \"ops\": [{\"key\": \"k\", \"op\": \"o\", \"busy\": 1, \"flops\": 2e30, \"bytes\": 0, "
               "\"seconds\": 1}]}",
          "cal.json: 'ops[0].flops' should be a number from 0 to 1e+30, and is 2e30"},
@@ -326,15 +326,15 @@ START_TEST(wrong_networks_are_refused)
         {"{\"name\": \"n\", \"latency_us\": 1e308, \"gbit_per_second\": 1}",
          "net.json: 'latency_us' should be a number from 0 to 1e+09, and is 1e308"},
         {"{\"name\": \"n\\u009b\", \"latency_us\": 1, \"gbit_per_second\": 1}",
-         "net.json: 'name' should be a text without control characters, and is \"n\\u009B\""},
+         "net.json: 'name' should be a string without control characters, and is \"n\\u009B\""},
         {"{\"\\u001b\": \"n\", \"latency_us\": 1, \"gbit_per_second\": 1}",
          "net.json: a network has no member whose name has control characters"},
         {"{\"name\": red", "net.json, line 1, column 12: invalid token near 'red'"},
         {"{\"name\": \033[31mred", "net.json, line 1, column 10: invalid token"},
         {"{\"latency_us\": 1, \"gbit_per_second\": 1}",
-         "net.json: 'name' should be a text that is not empty, and is missing"},
+         "net.json: 'name' should be a string that is not empty, and is missing"},
         {"{\"name\": \"\", \"latency_us\": 1, \"gbit_per_second\": 1}",
-         "net.json: 'name' should be a text that is not empty, and is \"\""},
+         "net.json: 'name' should be a string that is not empty, and is \"\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         iso_network network = {0};

@@ -109,7 +109,7 @@ START_TEST(a_missing_value_is_told_once)
     check_ok(fit_and_hear(model, 4, (iso_callback *[]){iso_early_stopping(.patience = 1), NULL}, text,
                           sizeof text));
     ck_assert_str_eq(text, iso_is_chief(ctx)
-                               ? "isogrid: warning: early stopping watches 'val_loss', but there are no "
+                               ? "isogrid: warning: early stopping monitors 'val_loss', but there are no "
                                  "validation data (--validation-data, --validation-split; iso_fit's "
                                  ".validation)\n"
                                : "");

@@ -471,7 +471,7 @@ START_TEST(test_generators_in_trouble)
                        "batch 2: component 0 is uint8 [6, 7] a row; the data set was made with uint8 [6, 6]");
         expect_trouble(OTHER_TYPE, rank, true, "batch 2: component 1 is float32");
         expect_trouble(NO_READ, rank, false, "batch 2: the batch has no `read`");
-        expect_trouble(TOO_MANY_ROWS, rank, true, "batch 2: 8 rows; at most 7");
+        expect_trouble(TOO_MANY_ROWS, rank, true, "batch 2: the function gave 8 rows; it must give 0 to 7");
         expect_trouble(FEWER_ROWS, rank, false, "batch 2: 3 rows instead of 7");
         expect_trouble(EARLY_END, rank, false, "batch 2: the epoch ends here, and should have 37 rows");
     }

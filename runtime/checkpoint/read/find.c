@@ -98,7 +98,7 @@ iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char 
     ISO_NEED_AGREED(ctx, what, folder, file);
     iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
     if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
-        iso_warn("%s passes over\n%.*s", what, (int)passed_over.length - 1, iso_text_get(&passed_over));
+        iso_warn("%s skips\n%.*s", what, (int)passed_over.length - 1, iso_text_get(&passed_over));
     iso_text_free(&passed_over);
     return status;
 }

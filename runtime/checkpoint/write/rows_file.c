@@ -116,7 +116,9 @@ static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso
     iso_hdf5_unlock();
     file->at.bytes = memory->bytes;
     return good ? ISO_OK
-                : iso_error(ISO_INVALID, "'%s': HDF5 cannot lay out its arrays; are their names names?",
+                : iso_error(ISO_INVALID,
+                            "'%s': HDF5 cannot create its datasets: the name of an output is no name of HDF5 "
+                            "(it must not be empty or have a '/'), or memory is short",
                             file->path.whole);
 }
 

@@ -132,7 +132,7 @@ static iso_status benchmark_try(benchmark *r, iso_thread_pool *pool)
         if (!fault)
             return ISO_OK;
         if ((fault->code != ISO_FAULT_INTEGER && fault->code != ISO_FAULT_REAL) || fault->count < 1)
-            return iso_error(ISO_FAILED, "a kernel refuses made-up values: %s", fault->text);
+            return iso_error(ISO_FAILED, "a kernel refuses synthetic values: %s", fault->text);
         r->whole |= fault->code == ISO_FAULT_REAL;
         iso_benchmark_set_bound(r, fault->count < r->bound ? fault->count : r->bound / 2);
     }

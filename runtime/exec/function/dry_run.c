@@ -56,11 +56,16 @@ static iso_status dry_run_check(const iso_graph *graph, int64_t rows, int slots_
 {
     const iso_distribution *distribution = graph->distribution;
     if (rows < 1)
-        return iso_error(ISO_INVALID, "a plan for %" PRId64 " rows", rows);
+        return iso_error(ISO_INVALID, "a plan for %" PRId64 " rows; there must be at least 1", rows);
     if (slots_per_host < 0)
-        return iso_error(ISO_INVALID, "a plan with %d slots on a host", slots_per_host);
+        return iso_error(ISO_INVALID,
+                         "a plan with %d slots on a host; there must be at least 1, or 0 for one host",
+                         slots_per_host);
     if (gpus_per_host < 0)
-        return iso_error(ISO_INVALID, "a plan with %d GPUs on a host", gpus_per_host);
+        return iso_error(
+            ISO_INVALID,
+            "a plan with %d GPUs on a host; there must be at least 1, or 0 for one for each slot",
+            gpus_per_host);
     if (!distribution || !distribution->mesh)
         return iso_error(ISO_INVALID, "a plan needs a distribution with a mesh");
     return iso_graph_error(graph);

@@ -292,7 +292,7 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     iso_plan *plan = NULL;
     iso_executable *executable = NULL;
     if (rows < 0)
-        status = iso_error(ISO_INVALID, "a batch of %" PRId64 " rows", rows);
+        status = iso_error(ISO_INVALID, "a batch of %" PRId64 " rows; it must not be negative", rows);
     else
         status = iso_plan_create(function->program, &function->buckets, &runtime->site, rows, &plan);
     ISO_TRY(iso_agree(runtime->ctx, status)); /* a rank that refused its batch waits here (function_run) */
@@ -381,8 +381,8 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     for (int i = 0; i < program->n_inputs; i++)
         has_rows |= iso_input_has_batch(program->inputs[i]);
     if (batch->rows < has_rows)
-        return iso_error(ISO_INVALID, "function '%s' was given a batch of %" PRId64 " rows", function->name,
-                         batch->rows);
+        return iso_error(ISO_INVALID, "function '%s' was given a batch of %" PRId64 " rows; it needs rows",
+                         function->name, batch->rows);
     if (!batch->read)
         return iso_error(ISO_INVALID, "function '%s' was given a batch whose `read` is NULL", function->name);
     if (batch->n_components < program->n_inputs)

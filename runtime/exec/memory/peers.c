@@ -124,7 +124,7 @@ static iso_status offer(const peers *p, int slot, bool *good)
         return status;
     *good = device->export_memory(device, p->memory[slot], (unsigned char *)p->handle[slot]) == ISO_OK;
     if (!*good)
-        iso_warn("%s. GPUs of this host exchange in another way", iso_error_message());
+        iso_warn("%s. GPUs of this host exchange by NCCL or through the host's memory", iso_error_message());
     return ISO_OK;
 }
 
@@ -158,10 +158,11 @@ static iso_status try_pair(const peers *p, int slot, int other, bool *good)
         *good = false, reason = iso_error_message();
     iso_status status = *good ? read_offered(p, slot, other, good) : ISO_OK;
     if (status != ISO_OK)
-        return iso_error_prefix(status, "a trial of access between GPUs (ISOGRID_PEERS=none omits it): ");
+        return iso_error_prefix(status,
+                                "the test of access between GPUs failed (ISOGRID_PEERS=none skips it): ");
     if (!*good)
         iso_warn("the GPU of slot %d cannot read the memory of that of slot %d, though its driver allows "
-                 "it: %s. GPUs of this host exchange in another way",
+                 "it: %s. GPUs of this host exchange by NCCL or through the host's memory",
                  slot, other, reason);
     return ISO_OK;
 }

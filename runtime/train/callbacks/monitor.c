@@ -68,7 +68,7 @@ static iso_status no_such_value(const iso_monitor *monitor, const iso_logs *logs
     iso_text near = {0};
     if (!iso_text_add_near(&near, monitor->name, all->name, all->count))
         iso_text_add_nearest(&near, monitor->name, logs->name, logs->count);
-    iso_status status = iso_error(ISO_INVALID, "%s watches '%s': there is no such value%s", monitor->who,
+    iso_status status = iso_error(ISO_INVALID, "%s monitors '%s': there is no such value%s", monitor->who,
                                   monitor->name, iso_text_get(&near));
     iso_text_free(&near);
     return status;
@@ -86,11 +86,11 @@ static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, b
         return no_such_value(monitor, &logs, &all);
     if (needed)
         return iso_error(ISO_INVALID,
-                         "%s watches '%s', which needs validation data: without them nothing is ever the "
+                         "%s monitors '%s', which needs validation data: without them nothing is ever the "
                          "best (--validation-data, --validation-split; iso_fit's .validation)",
                          monitor->who, monitor->name);
     if (iso_fit_is_chief(state))
-        iso_warn("%s watches '%s', but there are no validation data (--validation-data, --validation-split; "
+        iso_warn("%s monitors '%s', but there are no validation data (--validation-data, --validation-split; "
                  "iso_fit's .validation)",
                  monitor->who, monitor->name);
     monitor->warned = true;
@@ -112,7 +112,7 @@ iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state, b
         monitor->mode = mode_of(monitor->name);
     if (monitor->mode == ISO_MODE_AUTO)
         return iso_error(ISO_INVALID,
-                         "%s watches '%s', whose name does not tell whether more or less of it is better: "
+                         "%s monitors '%s', whose name does not say whether it should increase or decrease: "
                          "give the mode min or max",
                          monitor->who, monitor->name);
     return ISO_OK;
@@ -140,7 +140,7 @@ static void warn_of_missing(const iso_monitor *monitor, const iso_logs *logs)
     iso_text names = {0};
     for (int i = 0; i < logs->count; i++)
         iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
-    iso_warn("%s watches '%s', which is not among the logs; there are: %s", monitor->who, monitor->name,
+    iso_warn("%s monitors '%s', which is not among the logs; there are: %s", monitor->who, monitor->name,
              iso_text_get(&names));
     iso_text_free(&names);
 }
