@@ -50,7 +50,7 @@ static iso_status check_format(const char *path, const json_t *root)
     if (!json_is_object(root))
         return not_of_tune(path, iso_error(ISO_INVALID, "it is no JSON object"));
     if (!found)
-        return not_of_tune(path, iso_error(ISO_INVALID, "it has no text 'format'"));
+        return not_of_tune(path, iso_error(ISO_INVALID, "it has no string 'format'"));
     if (strcmp(found, format) != 0)
         return not_of_tune(path, iso_error(ISO_INVALID, "it is of the format '%s', not '%s'", found, format));
     return ISO_OK;
@@ -67,7 +67,7 @@ static iso_status check_machine(const char *path, const iso_backend_tuning *tuni
     for (int i = 0; tuning->machine(i, &name, value, sizeof value); i++) {
         const char *of_file = json_string_value(json_object_get(root, name));
         if (!of_file)
-            return not_of_tune(path, iso_error(ISO_INVALID, "it has no text '%s'", name));
+            return not_of_tune(path, iso_error(ISO_INVALID, "it has no string '%s'", name));
         if (strcmp(of_file, value) != 0)
             return iso_error(
                 ISO_INVALID,

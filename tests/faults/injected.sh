@@ -12,6 +12,11 @@ mkdir "$work/mpi"
 export OMPI_MCA_orte_tmpdir_base=$work/mpi OMPI_MCA_btl_vader_backing_directory=$work/mpi OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
 # A job whose rank is killed ends at once, not after seconds.
 export OMPI_MCA_odls_base_sigkill_timeout=0
+# Its end by a signal, or by the watchdog of the other ranks where that is faster than mpirun, which is slow on a busy machine.
+export ISOGRID_REPORTS=$work/mpi
+was_killed() { # CODE OUTPUT
+    [ "$1" -eq 137 ] || { [ "$1" -eq 74 ] && grep -q 'is lost; the job ends' "$2"; }
+}
 # shellcheck disable=SC2034  # for those who source this
 long=${ISOGRID_TEST_LONG:-}
 

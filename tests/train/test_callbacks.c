@@ -178,7 +178,7 @@ START_TEST(names_tell_what_is_better)
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
         ck_assert_int_eq(epochs_of(more[i]), 6);
     ck_assert_int_eq(epochs_of("glossy"), -1);
-    check_refused(ISO_INVALID, "'glossy', whose name does not tell");
+    check_refused(ISO_INVALID, "'glossy', whose name does not say");
 }
 END_TEST
 
