@@ -88,7 +88,7 @@ static iso_status use_choices(const char *path, const iso_backend_tuning *tuning
     {
         const char *choice = json_string_value(json_object_get(entry, "choice"));
         if (!choice)
-            return not_of_tune(path, iso_error(ISO_INVALID, "'%s' in its 'ops' has no text 'choice'", op));
+            return not_of_tune(path, iso_error(ISO_INVALID, "'%s' in its 'ops' has no string 'choice'", op));
         iso_status status = tuning->choose(op, choice);
         if (status != ISO_OK)
             return status;
