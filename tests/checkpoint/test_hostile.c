@@ -1,7 +1,7 @@
 /* Files made to break HDF5. None ends the job: each is refused with a message that names it, on all ranks
  * alike, or reads to its end. tests/checkpoint/hostile are small ones of our own (make_hostile.py); where
  * ISOGRID_HDF5_ATTACKS names a folder, such as that of HDF5's own collection (github.com/HDFGroup/cve_hdf5),
- * its files too. Ranks: 1, 3 Timeout: 600 */
+ * its files too. Ranks: 1, 3 */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Calls of MPI that fail: this program stands between Isogrid and MPI (it defines MPI_Bcast and the others,
  * which call PMPI_Bcast) and fails the k-th call of each function in turn, from iso_init_on to iso_finish of
  * a training with rows in shares and checkpoints. Every rank gets a status with MPI's text, nothing hangs,
- * nothing is left behind, and the caller's error handler is as it was. Ranks: 1, 3   Timeout: 900 */
+ * nothing is left behind, and the caller's error handler is as it was. Ranks: 1, 3 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
