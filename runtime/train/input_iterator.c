@@ -119,7 +119,7 @@ static bool weights_fit(const iso_model *model, int weights, bool trains)
 {
     if (!model->weighted)
         return weights == 0;
-    return weights == 1 || weights == model->n_targets || (weights == 0 && !trains);
+    return weights == 0 ? !trains : weights == 1 || weights == model->n_targets;
 }
 
 iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use, bool trains)
