@@ -558,7 +558,7 @@ START_TEST(functions_made_before)
     iso_free(text);
     fit_more(model, data);
     iso_mean(iso_model_output(model));
-    check_refused(compile_with(model, iso_sgd(0.1), ISO_LOSS_MAE), "were added to the graph");
+    check_refused(compile_with(model, iso_sgd(0.1), ISO_LOSS_MAE), "were added after it was compiled");
     fit_more(model, data);
     iso_function_destroy(output);
     end(model, data);

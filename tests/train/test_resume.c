@@ -437,7 +437,7 @@ START_TEST(refuses_what_is_not_its_own)
     check_refused(iso_model_load_weights(model, NULL), "is NULL");
     const char *weights = path_of("only.weights.h5");
     check_ok(iso_model_save_weights(model, weights));
-    expect_refusal(model, data, weights, "no state of a training");
+    expect_refusal(model, data, weights, "holds weights, but no training state");
     iso_model_destroy(model);
     iso_model_destroy(stranger);
     iso_dataset_destroy(data);
