@@ -103,10 +103,10 @@ int iso_fabric_domains(const iso_fabric *fabric);
 /* Returns how the devices of this rank's host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory" or
  * "memory of the host"; NULL if the slots share the memory of one device, or of the host. Valid as long as the
  * fabric. */
-const char *iso_fabric_between_devices(const iso_fabric *fabric);
+const char *iso_fabric_describe_exchange(const iso_fabric *fabric);
 
 /* How the devices of this rank's host exchange, if they gather. */
-iso_between_devices iso_fabric_between(const iso_fabric *fabric);
+iso_device_exchange iso_fabric_device_exchange(const iso_fabric *fabric);
 
 /* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
  * and acquire. */

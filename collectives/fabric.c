@@ -314,19 +314,21 @@ static bool some_reach(const iso_fabric *fabric)
     return false;
 }
 
-iso_between_devices iso_fabric_between(const iso_fabric *fabric)
+iso_device_exchange iso_fabric_device_exchange(const iso_fabric *fabric)
 {
-    return fabric->links ? ISO_BETWEEN_LINKS : some_reach(fabric) ? ISO_BETWEEN_PEERS : ISO_BETWEEN_HOST;
+    return fabric->links        ? ISO_DEVICE_EXCHANGE_LINKS
+           : some_reach(fabric) ? ISO_DEVICE_EXCHANGE_PEERS
+                                : ISO_DEVICE_EXCHANGE_HOST;
 }
 
-const char *iso_fabric_between_devices(const iso_fabric *fabric)
+const char *iso_fabric_describe_exchange(const iso_fabric *fabric)
 {
     if (!fabric->topology.device->gather || fabric->n_host_domains < 2)
         return NULL;
-    switch (iso_fabric_between(fabric)) {
-    case ISO_BETWEEN_LINKS:
+    switch (iso_fabric_device_exchange(fabric)) {
+    case ISO_DEVICE_EXCHANGE_LINKS:
         return fabric->links->comms->description();
-    case ISO_BETWEEN_PEERS:
+    case ISO_DEVICE_EXCHANGE_PEERS:
         return "each other's memory";
     default:
         return "memory of the host";

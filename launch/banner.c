@@ -260,8 +260,8 @@ static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64
     if (on_gpus(ctx) && facts->slots > facts->domains)
         printf("%d slots share %d GPU%s: slots of one GPU wait for each other\n", facts->slots,
                facts->domains, facts->domains == 1 ? "" : "s");
-    if (facts->between_gpus)
-        printf("GPUs of this host exchange by %s\n", facts->between_gpus);
+    if (facts->gpu_exchange)
+        printf("GPUs of this host exchange by %s\n", facts->gpu_exchange);
 }
 
 static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
@@ -275,7 +275,7 @@ static iso_status print_facts(iso_context *ctx, iso_model *model, int64_t rows)
     if (!on_gpus(ctx))
         return ISO_OK;
     return print_other_hosts(ctx, "exchange between the GPUs of other hosts",
-                             facts.between_gpus ? facts.between_gpus : "none, on one GPU");
+                             facts.gpu_exchange ? facts.gpu_exchange : "none, on one GPU");
 }
 
 iso_status iso_banner_print_plan(iso_context *ctx, iso_model *model, int64_t rows, bool whole)

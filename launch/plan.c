@@ -21,7 +21,7 @@ static const char *const shared[] = {
     "tf32",        "collectives",
 };
 
-/* By iso_between_devices. */
+/* By iso_device_exchange. */
 static const char *const gpu_exchanges[] = {"nccl", "peers", "host", NULL};
 
 static const iso_argument own[] = {
@@ -176,12 +176,12 @@ done:
 
 /* ---- the plan ---- */
 
-static iso_between_devices between_gpus(const char *name)
+static iso_device_exchange gpu_exchange(const char *name)
 {
     int number = 0;
     while (name && gpu_exchanges[number] && strcmp(gpu_exchanges[number], name) != 0)
         number++;
-    return (iso_between_devices)number;
+    return (iso_device_exchange)number;
 }
 
 /* Builds in the model's graph all that training needs. Local. */
@@ -192,7 +192,7 @@ static iso_status plan_build(iso_context *ctx, const iso_plan_options *options, 
     compile.distribution = p->setup.distribution;
     iso_status status = iso_model_describe_with(p->named.model, &compile, sizeof compile, &p->training);
     p->training.gpus_per_host = (int)options->gpus_per_host;
-    p->training.between_gpus = between_gpus(options->gpu_exchange);
+    p->training.gpu_exchange = gpu_exchange(options->gpu_exchange);
     return status;
 }
 

@@ -40,7 +40,7 @@ def table(rows, model, kind):
             elif not row["fits"]:
                 cells.append(f"needs {row['memory'] / 2**30:.0f} GiB")
             else:
-                cells.append(f"{'~' if row['measured'] < 0.5 else ''}{seconds(row['step'])}, {100 * efficiency(rows, row):.0f}%, waits {100 * row['waits'] / row['step']:.0f}%")
+                cells.append(f"{'~' if row['measured'] < 0.5 else ''}{seconds(row['step'])}, {100 * efficiency(rows, row):.0f}%, waits {100 * row['exposed'] / row['step']:.0f}%")
         lines.append(f"| {hosts} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

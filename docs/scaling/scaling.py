@@ -57,7 +57,7 @@ def predict(arguments, path, network, layout, hosts, rows):
         return None
     plan = json.loads(subprocess.run([arguments.isogrid, "plan", "--json", "--model", network[1], *network[3], "--batch-size", str(rows), "--slots-per-host", str(SLOTS),
                                       *where, "--time", path, "--network", NETWORK], check=True, capture_output=True, text=True).stdout)
-    kept = ("step", "rows_per_second", "computation", "update", "here", "waits", "travels", "hidden", "measured", "machine", "network")
+    kept = ("step", "rows_per_second", "computation", "update", "intra_host", "exposed", "inter_host", "hidden", "measured", "machine", "network")
     return {**{key: plan["time"][key] for key in kept}, "memory": plan["host_memory"]["total"], "fits": plan["host_memory"]["total"] <= MEMORY}
 
 

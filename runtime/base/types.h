@@ -27,11 +27,11 @@ typedef enum iso_dtype {
 
 /* How devices of one host, such as its GPUs, exchange: by a library's messages from the memory of one to that of
  * another (NCCL); by reading each other's memory; or through memory of the host. */
-typedef enum iso_between_devices {
-    ISO_BETWEEN_LINKS,
-    ISO_BETWEEN_PEERS,
-    ISO_BETWEEN_HOST
-} iso_between_devices;
+typedef enum iso_device_exchange {
+    ISO_DEVICE_EXCHANGE_LINKS,
+    ISO_DEVICE_EXCHANGE_PEERS,
+    ISO_DEVICE_EXCHANGE_HOST
+} iso_device_exchange;
 
 /* Bytes of one element; 0 for ISO_DTYPE_NONE and invalid values. */
 ISO_API size_t iso_dtype_size(iso_dtype dtype);

@@ -273,7 +273,7 @@ ISO_API iso_status iso_dataset_rewind(iso_dataset *dataset, int64_t epoch);
 /* Sends the other ranks the rows of this rank that they ask for, once. A rank whose data set has failed calls it
  * when the other ranks, which have a batch, call prepare. Does nothing unless the source has .local rows.
  * ISO_FAILED. Collective. */
-ISO_API iso_status iso_dataset_take_part(iso_dataset *dataset);
+ISO_API iso_status iso_dataset_serve(iso_dataset *dataset);
 
 /* The next batch of the epoch, lent until the next call on the data set; NULL after the last. A data set
  * without batch gives single rows. If the source has .local rows, call batch->prepare on every rank before

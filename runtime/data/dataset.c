@@ -230,7 +230,7 @@ iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)
     return status;
 }
 
-iso_status iso_dataset_take_part(iso_dataset *ds)
+iso_status iso_dataset_serve(iso_dataset *ds)
 {
     ISO_NEED_AS("dataset", ds);
     iso_node *source = iso_local_rows_below(ds->top);

@@ -94,7 +94,7 @@ typedef struct iso_site {
     const int *host_of_slot, *domain_of_slot; /* [n_slots] */
     bool one_host, one_domain;                /* all slots are on one host, in one memory domain */
     /* Where slots are on GPUs: how those of a host exchange, and iso_topology.chunk_bytes. */
-    iso_between_devices between_devices;
+    iso_device_exchange device_exchange;
     size_t chunk_bytes;
     bool nccl_adds; /* --collectives nccl */
     /* Bytes that the executor needs for each slot to run a plan, in addition to what the plan places;

@@ -31,13 +31,13 @@ static json_t *origin(const iso_report_origin *o)
     if (!o->op)
         return json_null();
     return json_pack("{ss so sb sb}", "op", o->op, "layer", text_or_null(o->layer), "backward", o->backward,
-                     "again", o->again);
+                     "recomputed", o->again);
 }
 
 static json_t *op(const iso_report_op *o)
 {
     static const char *const kinds[] = {
-        [ISO_REPORT_READ] = "read",  [ISO_REPORT_OP] = "op",       [ISO_REPORT_PRODUCT] = "product",
+        [ISO_REPORT_READ] = "read",  [ISO_REPORT_OP] = "op",       [ISO_REPORT_PRODUCT] = "fused_gradient",
         [ISO_REPORT_COPY] = "slice", [ISO_REPORT_BEGIN] = "begin", [ISO_REPORT_EXCHANGE] = "exchange",
         [ISO_REPORT_END] = "end"};
     json_t *object = json_pack("{ss so so}", "kind", kinds[o->kind], "from", origin(&o->origin), "tensor",
@@ -106,18 +106,17 @@ static json_t *op_times(const iso_report_time *t)
     return list;
 }
 
-/* "works" is the former name of "ops". */
 static json_t *time_of(const iso_plan_report *r)
 {
     const iso_report_time *t = r->time;
-    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so so so so so so so}", "step", t->step,
+    return json_pack("{sf sf sf sf sf sf sf sf sf ss so so so so so so so}", "step", t->step,
                      "rows_per_second", (double)r->rows / t->step, "computation", t->computation, "update",
-                     t->update, "here", t->here, "waits", t->waits, "travels", t->in_flight, "hidden",
-                     t->hidden, "measured", t->measured, "machine", t->machine, "this_processor",
-                     text_or_null(t->processor), "this_backend", text_or_null(t->backend), "measured_backend",
-                     text_or_null(t->measured_backend), "this_build", text_or_null(t->build),
-                     "measured_build", text_or_null(t->measured_build), "network", text_or_null(t->network),
-                     "ops", op_times(t), "works", op_times(t));
+                     t->update, "intra_host", t->intra_host, "exposed", t->exposed, "inter_host",
+                     t->in_flight, "hidden", t->hidden, "measured", t->measured, "machine", t->machine,
+                     "this_processor", text_or_null(t->processor), "this_backend", text_or_null(t->backend),
+                     "measured_backend", text_or_null(t->measured_backend), "this_build",
+                     text_or_null(t->build), "measured_build", text_or_null(t->measured_build), "network",
+                     text_or_null(t->network), "ops", op_times(t));
 }
 
 static json_t *ranks(const iso_plan_report *r)
@@ -131,7 +130,7 @@ static json_t *ranks(const iso_plan_report *r)
 static json_t *whole(const iso_plan_report *r)
 {
     json_t *object =
-        json_pack("{si ss ss si si si si sI ss sI so so so so so so}", "version", 1, "function",
+        json_pack("{si ss ss si si si si sI ss sI so so so so so so}", "version", 2, "function",
                   r->training ? "training" : "inference", "mesh", r->mesh, "slots", r->n_slots, "hosts",
                   r->n_hosts, "slots_per_host", r->n_host_slots, "domains", r->n_domains, "rows",
                   (json_int_t)r->rows, "backend", r->backend, "parameters", (json_int_t)r->parameters,
@@ -150,7 +149,7 @@ static json_t *whole(const iso_plan_report *r)
                             json_pack("{si sI}", "sets", r->nccl_sets, "bytes", (json_int_t)r->nccl_sums));
     }
     if (object && r->flops_again > 0)
-        json_object_set_new(object, "again",
+        json_object_set_new(object, "recomputation",
                             json_pack("{so sI}", "flops", json_real(r->flops_again), "activations_kept",
                                       (json_int_t)r->activations_kept));
     if (object && r->time)

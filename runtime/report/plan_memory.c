@@ -217,7 +217,7 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
 static void count_nccl(const iso_reporter *r, int domain)
 {
     iso_plan_report *report = r->report;
-    if (r->plan->site->between_devices != ISO_BETWEEN_LINKS)
+    if (r->plan->site->device_exchange != ISO_DEVICE_EXCHANGE_LINKS)
         return;
     for (int d = 0; d < r->n_domains; d++)
         report->nccl_peers += d != domain && r->domain_host[d] == r->domain_host[domain];

@@ -47,7 +47,7 @@ typedef struct messages {
     int *slots, n_slots;         /* of the host, in the mesh's order */
     bool few;                    /* pulls: those of all domains are counted */
     bool gpus, into_gpus;        /* messages from other hosts are received in the memory of GPUs */
-    iso_between_devices between;
+    iso_device_exchange exchange;
     int *source;                   /* [slots] room: of a pull */
     iso_memory_location *location; /* [slots] where they are */
     iso_tree_node *nodes;          /* [2 * slots] room: of a pull, and of what is combined for another host */
@@ -74,7 +74,7 @@ static iso_memory_location location_of(const messages *m, int slot)
 {
     const iso_site *site = m->r->plan->site;
     return (iso_memory_location){site->host_of_slot[slot],
-                                 m->between == ISO_BETWEEN_PEERS ? 0 : site->domain_of_slot[slot]};
+                                 m->exchange == ISO_DEVICE_EXCHANGE_PEERS ? 0 : site->domain_of_slot[slot]};
 }
 
 static uint64_t hash_operand(const messages *m, const iso_box *region, const int *source, int count)
@@ -113,12 +113,12 @@ static device_area *area_of(const messages *m, int domain)
 static void pass_within(messages *m, uint64_t key, double bytes, iso_memory_location from,
                         iso_memory_location to)
 {
-    int reader = m->between == ISO_BETWEEN_LINKS ? to.domain : to.host;
+    int reader = m->exchange == ISO_DEVICE_EXCHANGE_LINKS ? to.domain : to.host;
     if ((to.host != m->host && m->few) || !is_fresh(m, ~key, reader))
         return;
     m->found.intra_host += bytes;
     m->found.intra_host_in += to.domain == m->domain ? bytes : 0;
-    if (m->between != ISO_BETWEEN_LINKS)
+    if (m->exchange != ISO_DEVICE_EXCHANGE_LINKS)
         return;
     if (to.host == m->host) {
         area_of(m, from.domain)->linked += bytes;
@@ -169,7 +169,7 @@ static void leave(messages *m, int from, int to, double bytes)
         return;
     while (first > 0 && r->domain_host[first - 1] == r->domain_host[other])
         first--;
-    if (m->between != ISO_BETWEEN_PEERS)
+    if (m->exchange != ISO_DEVICE_EXCHANGE_PEERS)
         other = first;
     m->routes.out[(size_t)(domain[from] - m->first_domain) * (size_t)r->n_domains + (size_t)other] += bytes;
 }
@@ -407,8 +407,8 @@ static void add_to_blocks(const messages *m, const traffic *t, const blocks *b, 
 {
     double incoming = t->inter_host_in + t->intra_host, outgoing = t->inter_host_out;
     if (m->gpus) {
-        incoming =
-            (m->into_gpus ? 0 : t->inter_host_in) + (m->between == ISO_BETWEEN_HOST ? t->intra_host : 0);
+        incoming = (m->into_gpus ? 0 : t->inter_host_in) +
+                   (m->exchange == ISO_DEVICE_EXCHANGE_HOST ? t->intra_host : 0);
         outgoing = m->routes.count ? staged_routes(m)
                                    : staged_bytes(m, t->inter_host_out) +
                                          (m->into_gpus ? staged_bytes(m, t->inter_host_in) : 0);
@@ -528,11 +528,11 @@ static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
     double on_host =
         part * m->n_domains / (s->host_domains + 1); /* a slot's part of each such copy of the host */
     double inter_host_in = on_host * (s->all - s->on_host);
-    if (m->between != ISO_BETWEEN_PEERS && s->host_domains > 0) {
+    if (m->exchange != ISO_DEVICE_EXCHANGE_PEERS && s->host_domains > 0) {
         t->intra_host_in += part * (s->on_host - s->in_domain);
         t->intra_host += on_host * s->on_host;
     }
-    if (m->between == ISO_BETWEEN_LINKS)
+    if (m->exchange == ISO_DEVICE_EXCHANGE_LINKS)
         t->area += part * (s->on_host - s->in_domain + s->in_domain * s->host_domains);
     t->inter_host_in += inter_host_in;
     t->inter_host_out += on_host * s->on_host * s->hosts;
@@ -670,7 +670,7 @@ static iso_status look_at_host(messages *m)
 {
     const iso_reporter *r = m->r;
     m->gpus = iso_report_is_on_gpus(r);
-    m->between = m->gpus ? r->plan->site->between_devices : ISO_BETWEEN_HOST;
+    m->exchange = m->gpus ? r->plan->site->device_exchange : ISO_DEVICE_EXCHANGE_HOST;
     m->first_domain = r->n_domains;
     for (int d = r->n_domains - 1; d >= 0; d--)
         if (r->domain_host[d] == m->host) {
@@ -680,7 +680,7 @@ static iso_status look_at_host(messages *m)
     for (int s = 0; s < r->mesh->n_slots; s++)
         if (r->plan->site->host_of_slot[s] == m->host)
             m->slots[m->n_slots++] = s;
-    m->into_gpus = m->n_domains == 1 || m->between == ISO_BETWEEN_PEERS;
+    m->into_gpus = m->n_domains == 1 || m->exchange == ISO_DEVICE_EXCHANGE_PEERS;
     if (m->gpus && m->few && r->report->n_hosts > 1) {
         size_t count = (size_t)m->n_domains * (size_t)r->n_domains;
         m->routes.out = iso_new(4 * count * sizeof *m->routes.out);

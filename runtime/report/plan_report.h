@@ -86,13 +86,13 @@ typedef struct iso_report_op_time {
 
 enum { ISO_REPORT_LARGEST = 10 };
 
-/* The parts of the time of a step, in seconds. step = computation + update + here + waits. */
+/* The parts of the time of a step, in seconds. step = computation + update + intra_host + exposed. */
 typedef struct iso_report_time {
     double step;
     double computation; /* of kernels and copies */
     double update;      /* of the optimizers, with the sums of gradients */
-    double here;        /* exchanges within a host: waiting for each other, and taking what others hold */
-    double waits;       /* for messages of other hosts */
+    double intra_host;  /* exchanges within a host: waiting for each other, and taking what others hold */
+    double exposed;     /* waits for messages of other hosts, and sending them */
     double in_flight;   /* messages of the host are on their way; hidden is what is not waited for */
     double hidden;
     double measured; /* the part of computation and update that was measured on the same shapes, in [0, 1] */

@@ -110,7 +110,7 @@ static void start(clock *c, const iso_time_event *e, iso_report_time *t)
     fresh->arrives = c->now;
     if (e->messages == 0)
         return;
-    t->waits += sending + pass(c, sending);
+    t->exposed += sending + pass(c, sending);
     double latency = c->network->latency + skew(c);
     *fresh = (transfer){.left = e->bytes, .latency = latency, .arrives = c->now + latency};
     if (c->first == c->last)
@@ -128,18 +128,18 @@ static void simulate_event(clock *c, const iso_time_event *e, iso_report_time *t
         start(c, e, t);
         return;
     case ISO_TIME_WAIT:
-        t->waits += await(c, e->transfer);
+        t->exposed += await(c, e->transfer);
         return;
     case ISO_TIME_UPDATE:
         t->update += e->seconds;
         break;
     case ISO_TIME_HERE:
-        t->here += e->seconds;
+        t->intra_host += e->seconds;
         break;
     case ISO_TIME_COMPUTE:
         t->computation += e->seconds;
     }
-    t->waits += pass(c, e->seconds);
+    t->exposed += pass(c, e->seconds);
 }
 
 iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
@@ -151,12 +151,12 @@ iso_status iso_time_simulate(const iso_time_event *events, int count, int transf
     bool room = c.transfers && c.queue;
     for (int step = 0; step < 2 && room; step++) {
         double begin = c.now;
-        time->computation = time->update = time->here = time->waits = time->in_flight = 0;
+        time->computation = time->update = time->intra_host = time->exposed = time->in_flight = 0;
         for (int i = 0; i < count; i++)
             simulate_event(&c, &events[i], time);
         time->step = c.now - begin;
     }
-    time->hidden = time->in_flight > time->waits ? time->in_flight - time->waits : 0;
+    time->hidden = time->in_flight > time->exposed ? time->in_flight - time->exposed : 0;
     iso_free(c.transfers);
     iso_free(c.queue);
     return room ? ISO_OK : iso_no_memory("the time of %d transfers", transfers);

@@ -50,7 +50,7 @@ typedef struct iso_time_event {
  * message in `network->message`; then a transfer takes the host's link for bytes / bandwidth, after all that began
  * before it, and arrives `latency` later. While slots do something else than waiting, the link carries at most
  * `window` bytes until it ends, and each takes `byte` of their time. transfers: their number. Sets step,
- * computation, update, here, waits, in_flight and hidden. ISO_NO_MEMORY. */
+ * computation, update, intra_host, exposed, in_flight and hidden. ISO_NO_MEMORY. */
 iso_status iso_time_simulate(const iso_time_event *events, int count, int transfers,
                              const iso_network *network, iso_report_time *time);
 

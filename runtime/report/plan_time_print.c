@@ -44,10 +44,10 @@ void iso_report_time_print(const iso_plan_report *report, iso_text *text)
         iso_text_add(text, "  network: %s\n", t->network);
     print_line(t, "computation", t->computation, "", text);
     print_line(t, "update", t->update, "", text);
-    print_line(t, "exchanges within a host", t->here, "", text);
+    print_line(t, "exchanges within a host", t->intra_host, "", text);
     snprintf(hidden, sizeof hidden, "; and %s hidden by work",
              iso_text_seconds(t->hidden, scaled, sizeof scaled));
-    print_line(t, "waits for other hosts", t->waits, t->network[0] ? hidden : "", text);
+    print_line(t, "waits for other hosts", t->exposed, t->network[0] ? hidden : "", text);
     iso_text_add(text, "\n  %9s  %6s  %5s  largest ops\n", "a step", "", "times");
     for (int i = 0; i < t->n_ops; i++)
         print_op(t, &t->ops[i], text);

@@ -167,7 +167,7 @@ static iso_status prepare_failed(const iso_batch *batch, const iso_row_range *ra
 {
     iso_input_iterator *iterator = batch->impl;
     (void)ranges, (void)count;
-    iso_dataset_take_part(iterator->data);
+    iso_dataset_serve(iterator->data);
     return iso_input_iterator_status(iterator);
 }
 

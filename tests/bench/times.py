@@ -173,7 +173,7 @@ def main():
         sys.exit(subprocess.run(["tests/support/with_hosts", str(arguments.hosts), sys.executable, __file__, "--inside", *sys.argv[1:]], check=False).returncode)
     for i in range(arguments.hosts):
         limit(i + 1, arguments.rate)
-    print("| network | slots | predicted | measured | off | computation | update | here | waits |\n|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("| network | slots | predicted | measured | off | computation | update | within hosts | exposed |\n|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for row in arguments.networks or networks.ROWS:
             for slots in [arguments.hosts] if arguments.hosts else [int(n) for n in arguments.slots.split(",")]:
@@ -181,7 +181,7 @@ def main():
                 if not found:
                     continue
                 t, measured = found
-                parts = " | ".join(f"{100 * t[part] / t['step']:.0f}%" for part in ("computation", "update", "here", "waits"))
+                parts = " | ".join(f"{100 * t[part] / t['step']:.0f}%" for part in ("computation", "update", "intra_host", "exposed"))
                 print(f"| {row} | {slots} | {1e3 * t['step']:.3g} ms | {1e3 * measured:.3g} ms | {100 * (t['step'] / measured - 1):+.0f}% | {parts} |", flush=True)
 
 

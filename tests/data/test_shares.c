@@ -372,7 +372,7 @@ START_TEST(test_taking_part)
     iso_dataset *ds = local(ON_RANK_0, false);
     OK(iso_dataset_batch(ds, ROWS));
     if (iso_rank(ctx) == 0) {
-        OK(iso_dataset_take_part(ds));
+        OK(iso_dataset_serve(ds));
     } else {
         OK(iso_dataset_next(ds, &batch));
         OK(batch->prepare(batch, &(iso_row_range){0, ROWS}, 1));

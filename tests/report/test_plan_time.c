@@ -38,7 +38,7 @@ static void expect(const iso_time_event *events, int count, const iso_network *n
 {
     iso_report_time t = {0};
     check_ok(iso_time_simulate(events, count, 2, network, &t));
-    const double found[7] = {t.step, t.computation, t.update, t.here, t.waits, t.in_flight, t.hidden};
+    const double found[7] = {t.step, t.computation, t.update, t.intra_host, t.exposed, t.in_flight, t.hidden};
     check_near("step, computation, update, here, waits, travels, hidden", found, expected, 7, 1e-12);
 }
 #define EXPECT(network, expected, ...)                                                                       \

@@ -23,7 +23,7 @@ template <class T, int N> __device__ __forceinline__ pack<compute<T>, N> widened
 /* Elements begin to begin + LENGTH - 1 of a row, in packs of N; this thread's packs, of the L threads of the row. */
 template <class T, int L, int N> struct strip {
     typedef compute<T> C;
-    enum { KEPT = N == 1 || sizeof(C) == 8 ? 16 : 32, PACKS = KEPT / N, LENGTH = L * KEPT };
+    enum { KEPT = N == 1 ? 4 : sizeof(C) == 8 ? 16 : 32, PACKS = KEPT / N, LENGTH = L * KEPT };
     pack<C, N> own[PACKS];
     int64_t begin = -1;
 

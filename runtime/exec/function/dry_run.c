@@ -42,7 +42,7 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
     *site = (iso_site){.backend = backend,
                        .host_of_slot = *hosts,
                        .domain_of_slot = domains,
-                       .between_devices = options->between_gpus,
+                       .device_exchange = options->gpu_exchange,
                        .chunk_bytes = chunk_bytes,
                        .nccl_adds = iso_collectives_are(graph->ctx, "nccl"),
                        .slot_tables = iso_executable_table_bytes,

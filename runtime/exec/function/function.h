@@ -31,7 +31,7 @@ typedef struct iso_function_options {
     const char *name;  /* for messages and the printed plan; NULL: "training" or "inference" */
     int gpus_per_host; /* for iso_function_plan, where slots compute on GPUs: those of a host, which its slots
                           take in turn; 0: each slot has its own */
-    iso_between_devices between_gpus; /* and how those of a host exchange */
+    iso_device_exchange gpu_exchange; /* and how those of a host exchange */
 } iso_function_options;
 
 /* Makes a function of a graph. The first function fixes the graph's distribution (iso_graph_distribute, or
@@ -117,7 +117,7 @@ typedef struct iso_plan_facts {
     int instructions, exchanges; /* of one slot's plan */
     /* How the GPUs of this host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the
      * host"; NULL: they do not. Valid as long as the graph. */
-    const char *between_gpus;
+    const char *gpu_exchange;
 } iso_plan_facts;
 /* The facts of the plan for `rows` rows, which is made if there is none yet. Errors as iso_function_prepare.
  * Collective. */

@@ -106,7 +106,7 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         .exchanged_bytes = bytes,
         .instructions = executable->plan->n_instructions,
         .exchanges = exchanges,
-        .between_gpus = iso_fabric_between_devices(runtime->fabric)};
+        .gpu_exchange = iso_fabric_describe_exchange(runtime->fabric)};
 done:
     return status;
 }

@@ -259,11 +259,11 @@ done:
 
 /* Hosts with one device have nothing to tell. If the others differ, plans are made for the first of the kinds.
  * Collective. */
-static iso_status find_between_devices(iso_runtime *runtime)
+static iso_status find_device_exchange(iso_runtime *runtime)
 {
     const iso_fabric *fabric = runtime->fabric;
-    int64_t found = iso_fabric_between_devices(fabric) ? 1 << iso_fabric_between(fabric) : 0;
-    iso_between_devices *first = &runtime->site.between_devices;
+    int64_t found = iso_fabric_describe_exchange(fabric) ? 1 << iso_fabric_device_exchange(fabric) : 0;
+    iso_device_exchange *first = &runtime->site.device_exchange;
     iso_status status = iso_all_reduce(runtime->ctx, ISO_REDUCE_OR, ISO_I64, &found, 1);
     while (found && !(found >> *first & 1))
         ++*first;
@@ -286,7 +286,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
                                .nccl_adds = iso_collectives_are(runtime->ctx, "nccl"),
                                .variable_offset = variable_offset,
                                .arg = runtime};
-    ISO_TRY(find_between_devices(runtime));
+    ISO_TRY(find_device_exchange(runtime));
     ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));
     runtime->domain_bytes = iso_new((size_t)runtime->domains.count * sizeof *runtime->domain_bytes);
     ISO_TRY(iso_agree(runtime->ctx, runtime->domain_bytes
