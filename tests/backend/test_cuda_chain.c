@@ -1,6 +1,6 @@
 /* Chains of elementwise instructions of the CUDA backend, run by the emulator: the bits of their own kernels, in
  * order, backward and in random orders, in float32, float64 and bfloat16, in place and with memory that is used
- * again; a chain ends where threads would meet each other's elements. Ranks: 1 Sanitize: 1 */
+ * again; a chain ends where threads would meet each other's elements. Ranks: 1 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

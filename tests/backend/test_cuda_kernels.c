@@ -1,6 +1,6 @@
 /* The kernels of the CUDA backend, run by the emulator, against the plain ones: over the shapes of the CPU's
  * kernels and more, in float32, float64 and bfloat16, with threads and blocks in order, backward and in
- * random orders. All orders give the same bits. Ranks: 1 Sanitize: 1 Timeout: 1800 */
+ * random orders. All orders give the same bits. Ranks: 1 */
 #include <malloc.h>
 #include <stdlib.h>
 

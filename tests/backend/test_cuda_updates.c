@@ -1,6 +1,6 @@
 /* What the CUDA backend does besides the kernels of ops, run by the emulator: updates of the optimizers and
  * sums and the gathers of exchanges have the bits of the reference, copies of boxes and of bytes those of the CPU, in
- * order, backward and in random orders. Ranks: 1 Sanitize: 1 */
+ * order, backward and in random orders. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>

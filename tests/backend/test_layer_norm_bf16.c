@@ -1,10 +1,16 @@
 /* Layer normalisation that reads and writes bfloat16, against the casts, additions and kernels of float32 that it
- * stands for: the same bits, for each instruction set of this machine. Ranks: 1 */
+ * stands for: the same bits, for each instruction set of this machine, and for the CUDA kernels, run by the emulator.
+ * Ranks: 1 */
+#include "runtime/backend/cuda/kernels.h"
 #include "tests/backend/cases.h"
+#include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"
 
 /* Numbers of a trial's operands. */
 enum { X = 0, DY = 1 };
+
+/* Whose kernels are tried. */
+static const iso_backend *backend;
 
 static iso_array copy_in(const iso_array *array, iso_dtype dtype, void **owner)
 {
@@ -56,7 +62,7 @@ static result run_wide(const trial *t, const iso_array *x)
     }
     wide.outputs = strcmp(t->op, "layer_norm_grad_sums") == 0 ? 2 : 1;
     wide.out[0].dtype = ISO_F32;
-    result r = run_trial(&wide, iso_backend_cpu(), 0);
+    result r = run_trial(&wide, backend, 0);
     free_all(owner, 2);
     return r;
 }
@@ -135,8 +141,9 @@ static bool check_case(const char *op, int index, int types)
         return false;
     set_types(&t, types);
     place_inputs(&t, 0, NULL, owner);
-    result got = run_trial(&t, iso_backend_cpu(), 0);
-    ck_assert_str_eq(got.kernel, "vector in bfloat16");
+    result got = run_trial(&t, backend, 0);
+    if (backend == iso_backend_cpu())
+        ck_assert_str_eq(got.kernel, "vector in bfloat16");
     if (strcmp(op, "layer_norm") == 0)
         check_norm(&t, &got);
     else if (strcmp(op, "layer_norm_grad") == 0)
@@ -150,16 +157,32 @@ static bool check_case(const char *op, int index, int types)
 
 static const char *const ops[] = {"layer_norm", "layer_norm_grad", "layer_norm_grad_sums"};
 
+static void check_cases(const char *op)
+{
+    for (int types = 0; types < 4; types++)
+        for (int index = 0; check_case(op, index, types); index++)
+            continue;
+}
+
 START_TEST(bits_of_the_casts)
 {
     iso_isa most = iso_cpu_isa();
+    backend = iso_backend_cpu();
     for (int isa = 0; isa <= (int)most; isa++) {
         iso_cpu_limit_isa((iso_isa)isa);
-        for (int types = 0; types < 4; types++)
-            for (int index = 0; check_case(ops[_i], index, types); index++)
-                continue;
+        check_cases(ops[_i]);
     }
     iso_cpu_limit_isa(most);
+}
+END_TEST
+
+START_TEST(bits_of_the_casts_on_a_gpu)
+{
+    static const iso_backend emulated = {.name = "cuda-emulated", .find = iso_cuda_kernel_find};
+    backend = &emulated;
+    emulator_set_order(EMULATOR_RANDOM, 1);
+    check_cases(ops[_i]);
+    ck_assert_ptr_null(emulator_error());
 }
 END_TEST
 
@@ -169,6 +192,7 @@ int main(void)
     TCase *tests = tcase_create("layer_norm_bf16");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, bits_of_the_casts, 0, sizeof ops / sizeof *ops);
+    tcase_add_loop_test(tests, bits_of_the_casts_on_a_gpu, 0, sizeof ops / sizeof *ops);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

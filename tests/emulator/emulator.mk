@@ -13,6 +13,6 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	$(Q)$(CXX_FOR_TESTS) $(CPPFLAGS) $(EMULATOR_FLAGS) -x c++ -MMD -MP -c -o $@ $<
 $(BUILD)/tests/emulator/test_emulator: $(EMULATOR) $(BUILD)/emulated/tests/emulator/samples.o
 $(BUILD)/tests/emulator/test_emulator: LDLIBS += -lstdc++
-EMULATED_TESTS := $(addprefix $(BUILD)/tests/backend/,test_cuda_kernels test_cuda_updates test_cuda_chain)
+EMULATED_TESTS := $(addprefix $(BUILD)/tests/backend/,test_cuda_kernels test_cuda_updates test_cuda_chain test_layer_norm_bf16)
 $(EMULATED_TESTS): $(EMULATOR) $(EMULATED_KERNELS) $(BUILD)/runtime/backend/cuda/kernels.o
 $(EMULATED_TESTS): LDLIBS += -lstdc++

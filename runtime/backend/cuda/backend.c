@@ -131,6 +131,7 @@ const iso_backend *iso_cuda_backend(void)
                                         .device = iso_cuda_device,
                                         .find = find,
                                         .rounds = true,
+                                        .normalizes = true,
                                         .sequence = iso_cuda_sequence,
                                         .capture = iso_cuda_capture,
                                         .launch = iso_cuda_launch,

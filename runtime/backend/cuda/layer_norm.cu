@@ -1,5 +1,7 @@
-/* Layer normalisation, row by row, whole or by a slot's part of the channels; see
- * runtime/graph/ops/network.h. Sums of packs are added in double; the variance of whole rows is computed around the mean. */
+/* Layer normalisation, row by row, whole or by a slot's part of the channels; see runtime/graph/ops/network.h. Sums of
+ * packs are added in double; the variance of whole rows is computed around the mean.
+ * Where x is bfloat16, dy and the result may be float32: the kernels stand for casts and additions of bfloat16 around
+ * those of float32, and have their bits. */
 #include "runtime/backend/cuda/columns.h"
 #include "runtime/backend/cuda/strips.h"
 #include "runtime/graph/ops/network.h"
@@ -90,6 +92,66 @@ template <class T, int N, class C> __device__ __forceinline__ pack<T, N> narrowe
     return all;
 }
 
+/* Numbers after they were stored as T. */
+template <class T, int N, class C> __device__ __forceinline__ pack<C, N> rounded(const pack<C, N> &x)
+{
+    return widened(narrowed<T>(x));
+}
+
+/* ---- arrays of T; where T is bfloat16, of bfloat16 or of float32 ---- */
+
+template <class T> struct stored {
+    T *data;
+    template <class STRIP>
+    __device__ __forceinline__ void move(STRIP &row, int64_t begin, line at, bool aligned) const
+    {
+        row.move(begin, at.count, data + at.begin, aligned);
+    }
+    template <int N>
+    __device__ __forceinline__ void put(int64_t i, const pack<compute<T>, N> &x, bool aligned) const
+    {
+        store_pack(data + i, narrowed<T>(x), aligned);
+    }
+    /* x + y; x is rounded before. y: of the same type. */
+    template <int N>
+    __device__ __forceinline__ void put_sum(int64_t i, const pack<compute<T>, N> &x, const void *y,
+                                            bool aligned) const
+    {
+        auto sum = rounded<T>(x);
+        const auto more = load_pack<N>(static_cast<const T *>(y) + i, aligned);
+        ISO_UNROLL()
+        for (int k = 0; k < N; k++)
+            sum.at[k] += wide(more.at[k]);
+        put(i, sum, aligned);
+    }
+};
+
+/* with(f) calls f with what is stored. */
+template <class T> struct numbers {
+    stored<T> all;
+    explicit numbers(const iso_array &x) : all{static_cast<T *>(x.data)}
+    {
+    }
+    template <class F> __device__ __forceinline__ auto with(F f) const
+    {
+        return f(all);
+    }
+};
+
+template <> struct numbers<bf16> {
+    stored<bf16> narrow; /* one of the two is NULL */
+    stored<float> full;
+    explicit numbers(const iso_array &x)
+        : narrow{x.dtype == ISO_BF16 ? static_cast<bf16 *>(x.data) : nullptr},
+          full{x.dtype == ISO_BF16 ? nullptr : static_cast<float *>(x.data)}
+    {
+    }
+    template <class F> __device__ __forceinline__ auto with(F f) const
+    {
+        return full.data ? f(full) : f(narrow);
+    }
+};
+
 /* xhat gamma + beta */
 template <int N, class C>
 __device__ __forceinline__ pack<C, N> scaled(const pack<C, N> &x, const row_scale<C> &m, const C *gamma,
@@ -154,7 +216,7 @@ template <class T, int N> struct addends {
         if (!residual)
             return row.move(k, at.count, a, aligned);
         const bool whole = aligned;
-        row.move(
+        row.read(
             k, at.count,
             [=](int64_t i) {
                 return both{load_pack<N>(a + i, whole), load_pack<N>(b + i, whole)};
@@ -164,7 +226,7 @@ template <class T, int N> struct addends {
                 ISO_UNROLL()
                 for (int i = 0; i < N; i++)
                     sum.at[i] = wide(of.x.at[i]) + wide(of.residual.at[i]);
-                return sum;
+                return rounded<T>(sum);
             });
     }
 };
@@ -204,7 +266,8 @@ template <class T, int N> struct whole {
     typedef compute<T> C;
     addends<T, N> x;
     const C *gamma, *beta;
-    T *sum, *y;
+    T *sum;
+    numbers<T> y;
     double epsilon;
     template <int L> __device__ void run(line at) const
     {
@@ -216,7 +279,7 @@ template <class T, int N> struct whole {
                 if (sum)
                     store_pack(sum + at.begin + k, narrowed<T>(row.own[p]), x.aligned);
                 const auto out = scaled(row.own[p], m, gamma, beta, k, x.aligned);
-                store_pack(y + at.begin + k, narrowed<T>(out), x.aligned);
+                y.with([&](auto to) { to.put(at.begin + k, out, x.aligned); });
             });
         }
     }
@@ -226,35 +289,36 @@ template <class T, int N> struct whole {
 template <class T, int N> struct whole_gradient {
     typedef compute<T> C;
     addends<T, N> x;
-    const T *dy, *residual;
+    numbers<T> dy, dx;
+    const void *residual; /* of the type of dx */
     const C *gamma;
-    T *dx;
     double epsilon;
     template <int L> __device__ void run(line at) const
     {
         strip<T, L, N> row, slopes;
         const double count = static_cast<double>(at.count);
         double sum = 0, products = 0;
-        slopes.move(0, at.count, dy + at.begin, x.aligned); /* under way early */
+        dy.with([&](auto from) { from.move(slopes, 0, at, x.aligned); }); /* under way early */
         const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
         for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
             x.move(row, begin, at);
-            slopes.move(begin, at.count, dy + at.begin, x.aligned);
+            dy.with([&](auto from) { from.move(slopes, begin, at, x.aligned); });
             add_slopes(row, slopes, m, gamma, at.count, x.aligned, sum, products);
         }
         const C mean = static_cast<C>(join<L, sum_of>(sum) / count),
                 mean_xhat = static_cast<C>(join<L, sum_of>(products) / count);
         for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
             x.move(row, begin, at);
-            slopes.move(begin, at.count, dy + at.begin, x.aligned);
+            dy.with([&](auto from) { from.move(slopes, begin, at, x.aligned); });
             row.each(at.count, [&](int64_t k, int p) {
-                auto out = row_gradient(row.own[p], slopes.own[p], m, gamma, k, x.aligned, mean, mean_xhat);
-                if (residual) {
-                    const auto more = load_pack<N>(residual + at.begin + k, x.aligned);
-                    for (int i = 0; i < N; i++)
-                        out.at[i] += wide(more.at[i]);
-                }
-                store_pack(dx + at.begin + k, narrowed<T>(out), x.aligned);
+                const auto out =
+                    row_gradient(row.own[p], slopes.own[p], m, gamma, k, x.aligned, mean, mean_xhat);
+                dx.with([&](auto to) {
+                    if (residual)
+                        to.put_sum(at.begin + k, out, residual, x.aligned);
+                    else
+                        to.put(at.begin + k, out, x.aligned);
+                });
             });
         }
     }
@@ -277,7 +341,8 @@ template <class T, int N> struct keep_scales {
 /* Sums over the rows of dy xhat and of dy. */
 template <class T> struct weight_sums {
     typedef two_sums state;
-    const T *x, *dy;
+    const T *x;
+    numbers<T> dy;
     const row_scale<compute<T>> *rows;
     int64_t channels;
     reals dgamma, dbeta;
@@ -287,7 +352,7 @@ template <class T> struct weight_sums {
     }
     __device__ void add(state &sum, int64_t row, int64_t channel) const
     {
-        const double slope = wide(dy[row * channels + channel]);
+        const double slope = dy.with([=](auto of) { return wide(of.data[row * channels + channel]); });
         sum.a += slope * rows[row].xhat(wide(x[row * channels + channel]));
         sum.b += slope;
     }
@@ -321,9 +386,9 @@ void run_whole(const iso_kernel_call *call)
         const T *x = data_of<T>(call, 0), *residual = residual_of<T>(call);
         const C *gamma = channels_of<C>(call, attrs->has_gamma, 1, 0),
                 *beta = channels_of<C>(call, attrs->has_beta, attrs->has_gamma ? 2 : 1, 1);
-        T *y = static_cast<T *>(call->out[0].data),
-          *sum = residual ? static_cast<T *>(call->out[1].data) : nullptr;
-        const bool all = aligned({x, residual, gamma, beta, y, sum});
+        T *sum = residual ? static_cast<T *>(call->out[1].data) : nullptr;
+        const bool all = aligned({x, residual, gamma, beta, call->out[0].data, sum});
+        const numbers<T> y(call->out[0]);
         for_rows<T>(call->stream, rows_of(call), [=](auto width) {
             return whole<T, width>{{x, residual, all}, gamma, beta, sum, y, attrs->epsilon};
         });
@@ -336,12 +401,13 @@ void run_whole_gradient(const iso_kernel_call *call)
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
         typedef compute<T> C;
-        const T *x = data_of<T>(call, 0), *dy = data_of<T>(call, 1), *residual = residual_of<T>(call);
+        const T *x = data_of<T>(call, 0);
+        const void *residual = residual_of<void>(call);
         const C *gamma = channels_of<C>(call, attrs->has_gamma, 2, 0);
-        T *dx = static_cast<T *>(call->out[0].data);
-        const bool all = aligned({x, dy, residual, gamma, dx});
+        const bool all = aligned({x, call->in[1].data, residual, gamma, call->out[0].data});
+        const numbers<T> dy(call->in[1]), dx(call->out[0]);
         for_rows<T>(call->stream, rows_of(call), [=](auto width) {
-            return whole_gradient<T, width>{{x, nullptr, all}, dy, residual, gamma, dx, attrs->epsilon};
+            return whole_gradient<T, width>{{x, nullptr, all}, dy, dx, residual, gamma, attrs->epsilon};
         });
     });
 }
@@ -366,7 +432,7 @@ template <class T> void add_weight_sums(const iso_kernel_call *call, const row_s
     iso_kernel_call rest = *call;
     rest.scratch = static_cast<char *>(call->scratch) + scales_bytes(call);
     for_columns(&rest, rows.outer, rows.count,
-                weight_sums<T>{data_of<T>(call, 0), data_of<T>(call, 1), scales, rows.count,
+                weight_sums<T>{data_of<T>(call, 0), numbers<T>(call->in[1]), scales, rows.count,
                                reals_of(call->out[0]), reals_of(call->out[1])});
 }
 

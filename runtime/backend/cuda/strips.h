@@ -35,25 +35,26 @@ template <class T, int L, int N> struct strip {
     /* Moves to `at`, in a row of `count`, and reads unless it is there: get(k) is pack k to k + N - 1, of which widen
      * makes the elements. All reads are under way before the first is used. */
     template <class Get, class Widen>
-    __device__ __forceinline__ void move(int64_t at, int64_t count, Get get, Widen widen)
+    __device__ __forceinline__ void read(int64_t at, int64_t count, Get get, Widen widen)
     {
         if (begin == at)
             return;
         begin = at;
-        decltype(get(at)) read[PACKS] = {};
+        decltype(get(at)) taken[PACKS] = {};
         ISO_UNROLL()
         for (int p = 0; p < PACKS; p++)
             if (element(p) < count)
-                read[p] = get(element(p));
+                taken[p] = get(element(p));
         ISO_UNROLL()
         for (int p = 0; p < PACKS; p++)
-            own[p] = widen(read[p]);
+            own[p] = widen(taken[p]);
     }
-    __device__ __forceinline__ void move(int64_t at, int64_t count, const T *row, bool aligned)
+    template <class U>
+    __device__ __forceinline__ void move(int64_t at, int64_t count, const U *row, bool aligned)
     {
-        move(
+        read(
             at, count, [=](int64_t k) { return load_pack<N>(row + k, aligned); },
-            [](const pack<T, N> &x) { return widened(x); });
+            [](const pack<U, N> &x) { return widened(x); });
     }
 
     /* f(k, p) for each pack own[p], which begins at element k, inside a row of `count`. */
@@ -67,7 +68,7 @@ template <class T, int L, int N> struct strip {
 };
 
 /* F<T, N> works on rows of elements of T in packs of N, with a function template run<L>(line). `make` makes it from a
- * constant N. */
+ * constant N, which depends on the type in which T is computed: bfloat16 is added in the order of float32. */
 template <class T, class Make> void for_rows(const iso_stream *stream, lines of, Make make)
 {
     auto launch_all = [&](auto width) {
@@ -77,7 +78,7 @@ template <class T, class Make> void for_rows(const iso_stream *stream, lines of,
         else
             launch_lines<BLOCK>(stream, of, f);
     };
-    const int width = 16 / sizeof(T);
+    const int width = 16 / sizeof(compute<T>);
     if (of.count % width == 0)
         launch_all(std::integral_constant<int, width>());
     else
