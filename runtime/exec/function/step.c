@@ -61,18 +61,6 @@ static void note_flight(const step *s, const iso_exchange *exchange, int thread,
 
 /* ---- instructions of one slot ---- */
 
-static iso_status step_read_part(const step *s, const iso_slot_instruction *bound, void *out)
-{
-    const iso_array *array = bound->array;
-    iso_box part = {.rank = array->rank - 1};
-    for (int d = 1; d < array->rank; d++) {
-        part.offset[d - 1] = array->offset[d];
-        part.extent[d - 1] = array->dim[d];
-    }
-    return s->batch->read_part(s->batch, bound->input, array->offset[0], array->dim[0], &part, array->dtype,
-                               out);
-}
-
 static iso_status step_clear(iso_stream *stream, const iso_array *array)
 {
     const char zero = 0;
@@ -89,23 +77,6 @@ static void step_raise(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
-/* Reads the slot's part of a batch into `out`. */
-static iso_status read_rows(const step *s, const iso_slot_instruction *bound, void *out)
-{
-    const iso_array *array = bound->array;
-    /* the first dimension is the rows; a scalar is one row */
-    int64_t begin = array->rank ? array->offset[0] : 0, rows = array->rank ? array->dim[0] : 1;
-    for (int d = 1; d < array->rank; d++)
-        if (array->dim[d] != array->global[d])
-            return step_read_part(s, bound, out);
-    char *rest = (char *)out + iso_array_bytes(array) / (size_t)rows * (size_t)bound->turn;
-    iso_status status =
-        s->batch->read(s->batch, bound->input, begin + bound->turn, rows - bound->turn, array->dtype, rest);
-    if (status != ISO_OK || bound->turn == 0)
-        return status;
-    return s->batch->read(s->batch, bound->input, begin, bound->turn, array->dtype, out);
-}
-
 /* Reads rows of the batch. If the host reads them into pinned memory, the recorded event is the copy from there. */
 static void run_read(const step *s, int local, int number)
 {
@@ -120,7 +91,7 @@ static void run_read(const step *s, int local, int number)
     if (any && refused) /* a refused batch is not read */
         status = step_clear(sp->local->stream, array);
     else if (any)
-        status = read_rows(s, bound, out);
+        status = iso_read_rows(s->runtime, sp->local->thread, s->batch, bound, out);
     if (staging)
         event_begin(s, local, ISO_EVENT_OP, number);
     if (staging && status == ISO_OK && any && !refused)

@@ -189,6 +189,7 @@ static void runtime_destroy(iso_runtime *runtime)
     if (!runtime)
         return;
     iso_thread_pool_destroy(runtime->pool);
+    iso_runtime_end_readers(runtime);
     if (runtime->device)
         iso_runtime_finish(runtime);
     if (runtime->functions)

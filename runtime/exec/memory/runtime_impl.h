@@ -86,6 +86,9 @@ typedef struct iso_runtime {
     const iso_device *device; /* of the first slot; all are of its kind */
     iso_site site;
     iso_thread_pool *pool;
+    iso_thread_pool *
+        *readers;  /* [n_threads] what reads large batches with each of them; NULL: nothing does */
+    int n_readers; /* threads of each, the caller's included */
     int n_threads;
     int n_locals;
     iso_local_slot *locals;
@@ -152,6 +155,11 @@ static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
 }
 /* Makes sure that slots have at least this much memory. Collective. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
+/* readers.c: makes the threads that read batches of at least ISO_LARGE_READ bytes, if this rank has cores for them
+ * and there are none yet. Local. */
+enum { ISO_LARGE_READ = 1 << 20, ISO_MOST_READERS = 8 };
+iso_status iso_runtime_start_readers(iso_runtime *runtime);
+void iso_runtime_end_readers(iso_runtime *runtime);
 /* Waits until all that was queued in the slots' memory is done. Local. */
 iso_status iso_runtime_finish(const iso_runtime *runtime);
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
