@@ -16,7 +16,7 @@ typedef struct step {
     iso_recorder *recorder;    /* NULL: this step is not recorded */
     bool stop;                 /* this rank was asked to stop */
     bool takes_weights;        /* the step before has left its new weights to this one */
-    int staging;               /* which of its buffers a read uses */
+    int buffer;                /* which of its buffers a read uses */
     const atomic_int *lost;    /* the watchdog's word; NULL without one */
     const iso_step_info *info; /* pinned */
     iso_step_results *results;
@@ -77,28 +77,91 @@ static void step_raise(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
-/* Reads rows of the batch. If the host reads them into pinned memory, the recorded event is the copy from there. */
+/* The host reads rows of the batch into the slot's memory. */
 static void run_read(const step *s, int local, int number)
 {
     const iso_slot_plan *sp = &s->executable->slot[local];
     const iso_slot_instruction *bound = &sp->instruction[number];
-    const iso_array *array = bound->array;
-    void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
-    const bool any = iso_array_count(array) > 0, refused = iso_fault_raised(&sp->local->fault);
+    const bool any = iso_array_count(bound->array) > 0, refused = iso_fault_raised(&sp->local->fault);
     iso_status status = ISO_OK;
-    if (!staging)
-        event_begin(s, local, ISO_EVENT_OP, number);
+    event_begin(s, local, ISO_EVENT_OP, number);
     if (any && refused) /* a refused batch is not read */
-        status = step_clear(sp->local->stream, array);
+        status = step_clear(sp->local->stream, bound->array);
     else if (any)
-        status = iso_read_rows(s->runtime, sp->local->thread, s->batch, bound, out);
-    if (staging)
-        event_begin(s, local, ISO_EVENT_OP, number);
-    if (staging && status == ISO_OK && any && !refused)
-        sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
+        status = iso_read_rows(s->runtime, sp->local->thread, s->batch, bound, bound->array->data);
     event_end(s, local);
     step_raise(sp->local, status);
 }
+
+/* ---- reads on a device whose memory the host cannot access ---- */
+
+/* Reads rows of the batch into pinned memory. *copy: from where a kernel takes them. If they are many, they go to the
+ * device before, on a stream of their own, beside the step before; `copied` is then recorded. What the buffers held
+ * was of the last step but one, which is concluded. Returns the number of copies: 1, or 0 if nothing is read. */
+static int fetch(const step *s, int local, int number, iso_bytes_copy *copy)
+{
+    const iso_slot_plan *sp = &s->executable->slot[local];
+    const iso_slot_instruction *bound = &sp->instruction[number];
+    iso_local_slot *slot = sp->local;
+    const size_t bytes = iso_array_bytes(bound->array);
+    void *staging = bound->staging[s->buffer], *buffer = bound->device_buffer[s->buffer];
+    const bool refused = iso_fault_raised(&slot->fault);
+    if (bytes == 0)
+        return 0;
+    iso_status status = refused ? step_clear(slot->stream, bound->array)
+                                : iso_read_rows(s->runtime, slot->thread, s->batch, bound, staging);
+    step_raise(slot, status);
+    if (refused || status != ISO_OK)
+        return 0;
+    if (buffer) {
+        slot->device->copy(slot->input, buffer, staging, bytes);
+        slot->device->record(slot->copied, slot->input);
+    }
+    *copy = (iso_bytes_copy){buffer ? buffer : staging, bound->array->data, bytes};
+    return 1;
+}
+
+/* Reads [from, end). The recorded event, of one read, is what the slot's stream does. */
+static void fetch_all(const step *s, int local, int from, int end)
+{
+    iso_local_slot *slot = &s->runtime->locals[local];
+    iso_bytes_copy list[ISO_MAX_FUNCTION_INPUTS];
+    int count = 0;
+    bool buffered = false;
+    for (int i = from; i < end; i++) {
+        buffered |= s->executable->slot[local].instruction[i].device_buffer[s->buffer] != NULL;
+        count += fetch(s, local, i, &list[count]);
+    }
+    event_begin(s, local, ISO_EVENT_OP, from);
+    if (buffered)
+        slot->device->await(slot->stream, slot->copied);
+    s->runtime->backend->copy_bytes(list, count, NULL, slot->stream);
+    event_end(s, local);
+}
+
+/* The end of the reads from `from` on that one kernel completes. */
+static int end_of_reads(const step *s, int local, int from, int stop)
+{
+    const iso_slot_instruction *instruction = s->executable->slot[local].instruction;
+    int most = s->recorder ? 1 : ISO_MAX_FUNCTION_INPUTS, end = from + 1;
+    while (end < stop && end < from + most && instruction[end].kind == ISO_READ)
+        end++;
+    return end;
+}
+
+/* Returns the number of instructions that were run: reads from `from` on. */
+static int run_reads(const step *s, int local, int from, int stop)
+{
+    if (s->runtime->device->host_access) {
+        run_read(s, local, from);
+        return 1;
+    }
+    int end = end_of_reads(s, local, from, stop);
+    fetch_all(s, local, from, end);
+    return end - from;
+}
+
+/* ---- launches ---- */
 
 static void launch(const step *s, int local, int instruction, int count)
 {
@@ -129,11 +192,12 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
     const iso_slot_plan *sp = &s->executable->slot[local];
     for (int k = from, count; k < stop; k += count) {
         const iso_slot_instruction *bound = &sp->instruction[k];
-        count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, progress);
-        if (bound->kind == ISO_READ)
-            run_read(s, local, k);
-        else
+        if (bound->kind == ISO_READ) {
+            count = run_reads(s, local, k, stop);
+        } else {
+            count = launched_count(s, bound, progress);
             launch(s, local, k, count);
+        }
         for (int i = 0; i < count; i++)
             sp->local->flops += bound[i].flops;
         if (progress)
@@ -197,7 +261,8 @@ static iso_status queued_status(const iso_local_slot *slot, bool wait)
 {
     const iso_device *device = slot->device;
     iso_status status = wait ? device->wait(slot->stream) : device->check(slot->stream);
-    return status == ISO_OK ? device->check(slot->side) : status;
+    status = status == ISO_OK ? device->check(slot->side) : status;
+    return status == ISO_OK ? device->check(slot->input) : status;
 }
 
 /* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
@@ -546,7 +611,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     results->memory->total = 0;
     s.results = results;
     s.info = &results->memory->info;
-    s.staging = results == &function->steps.step[0] ? 0 : 1;
+    s.buffer = results == &function->steps.step[0] ? 0 : 1;
     begin_faults(function, results);
     s.stop = iso_stop_wanted(runtime->ctx);
     iso_watchdog *watchdog = iso_context_watchdog(runtime->ctx);

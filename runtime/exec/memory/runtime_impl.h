@@ -32,9 +32,11 @@ typedef struct iso_local_slot {
     int slot;
     int thread;
     const iso_device *device;
-    void *arena;        /* large enough for the largest plan */
-    iso_stream *stream; /* its work in steps, and the host's copies and fills of its memory */
-    iso_stream *side;   /* the rates of a step, which the host computes while the step goes on */
+    void *arena;              /* large enough for the largest plan */
+    iso_stream *stream;       /* its work in steps, and the host's copies and fills of its memory */
+    iso_stream *side;         /* the rates of a step, which the host computes while the step goes on */
+    iso_stream *input;        /* copies of batches to the device, beside the step before */
+    iso_device_event *copied; /* the last of them */
     iso_device_event *begun, *prepared; /* of the running step: `stream` has begun it, `side` has its rates */
     double flops;
     double taken;            /* bytes that it read from other slots for fused products */
