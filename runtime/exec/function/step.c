@@ -19,6 +19,7 @@ typedef struct step {
     int buffer;                /* which of its buffers a read uses */
     const atomic_int *lost;    /* the watchdog's word; NULL without one */
     const iso_step_info *info; /* pinned */
+    bool knows_rates;          /* the host has computed results->rates */
     iso_step_results *results;
     bool end_is_ordered; /* by events */
 } step;
@@ -121,12 +122,34 @@ static int fetch(const step *s, int local, int number, iso_bytes_copy *copy)
     return 1;
 }
 
+enum { MOST_BEGINNING = 2 };
+
+/* Lists the copies of what a slot's kernels know of the step. Returns their number. */
+static int list_beginning(const step *s, int local, iso_bytes_copy *list)
+{
+    const iso_slot_plan *sp = &s->executable->slot[local];
+    int count = 0, kinds = s->executable->plan->buckets->kinds;
+    list[count++] = (iso_bytes_copy){s->info, sp->local->info, sizeof *s->info};
+    if (s->knows_rates && kinds > 0)
+        list[count++] =
+            (iso_bytes_copy){s->results->rates, sp->rates, (size_t)kinds * sizeof *s->results->rates};
+    return count;
+}
+
+/* Whether the slot's first instruction reads the batch by a kernel, which then does these copies too. */
+static bool begins_with_reads(const step *s, int local)
+{
+    const iso_plan *plan = s->executable->plan;
+    return !s->runtime->device->host_access && !s->recorder && plan->n_instructions > 0 &&
+           s->executable->slot[local].instruction[0].kind == ISO_READ;
+}
+
 /* Reads [from, end). The recorded event, of one read, is what the slot's stream does. */
 static void fetch_all(const step *s, int local, int from, int end)
 {
     iso_local_slot *slot = &s->runtime->locals[local];
-    iso_bytes_copy list[ISO_MAX_FUNCTION_INPUTS];
-    int count = 0;
+    iso_bytes_copy list[MOST_BEGINNING + ISO_MAX_FUNCTION_INPUTS];
+    int count = from == 0 && begins_with_reads(s, local) ? list_beginning(s, local, list) : 0;
     bool buffered = false;
     for (int i = from; i < end; i++) {
         buffered |= s->executable->slot[local].instruction[i].device_buffer[s->buffer] != NULL;
@@ -207,7 +230,8 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
 
 /* ---- the begin and end of a step ---- */
 
-/* The rates depend on variables alone. On a GPU the host computes them, while the slot's instructions go on. */
+/* The rates depend on variables alone. If a step computes these on a device, the host computes the rates from them
+ * while the slot's instructions go on. */
 static void begin_rates(const step *s, int local)
 {
     const iso_plan *plan = s->executable->plan;
@@ -222,9 +246,12 @@ static void begin_rates(const step *s, int local)
 
 static void begin_slot(const step *s, int local)
 {
-    iso_local_slot *slot = &s->runtime->locals[local];
-    slot->stream->device->copy(slot->stream, slot->info, s->info, sizeof *s->info);
-    begin_rates(s, local);
+    iso_bytes_copy list[MOST_BEGINNING];
+    if (!begins_with_reads(s, local))
+        s->runtime->backend->copy_bytes(list, list_beginning(s, local, list), NULL,
+                                        s->runtime->locals[local].stream);
+    if (!s->knows_rates)
+        begin_rates(s, local);
 }
 
 /* After the faults are counted, an error is reported when the ranks agree next. */
@@ -285,7 +312,8 @@ static void prepare_end(const step *s, int local)
     const iso_slot_plan *sp = &s->executable->slot[local];
     iso_local_slot *slot = sp->local;
     backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
-    slot->device->await(slot->stream, slot->prepared);
+    if (!s->knows_rates)
+        slot->device->await(slot->stream, slot->prepared);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
     if ((s->end_is_ordered && s->runtime->site.one_host) || !waits_for_queued(s, plan->epilogue)) {
@@ -593,6 +621,16 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
     }
 }
 
+/* An error is of what the first slot has queued before. */
+static void compute_rates(step *s)
+{
+    iso_status status = iso_rates_compute(s->function, s->results, &s->knows_rates);
+    if (status == ISO_OK)
+        return;
+    step_raise(&s->runtime->locals[0], status);
+    iso_fabric_set_device_failed(s->runtime->fabric, true);
+}
+
 /* Before the second run: the first one has loaded all kernels. */
 static void capture_instructions(const step *s)
 {
@@ -621,6 +659,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     if (runtime->n_locals == 0 || entered != ISO_OK)
         return;
     int64_t begun = iso_watchdog_time(watchdog);
+    compute_rates(&s);
     if (executable->runs == 1)
         capture_instructions(&s);
     executable->runs = executable->runs < 2 ? executable->runs + 1 : 2;

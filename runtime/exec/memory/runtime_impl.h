@@ -70,6 +70,17 @@ typedef struct iso_update_state {
     iso_bucket_state *state; /* [n_buckets] */
 } iso_update_state;
 
+/* A variable of 8 bytes whose value, after all steps that have begun, the host knows (function/rates.c). */
+typedef struct iso_known_scalar {
+    const iso_variable *variable;
+    bool computed; /* by a step: then the host does not know it */
+    union {
+        int64_t count;
+        double number;
+    } value;
+} iso_known_scalar;
+enum { ISO_MOST_KNOWN = 8 };
+
 /* The shards that the replica check compares. */
 typedef struct iso_replicas {
     bool listed;
@@ -110,6 +121,8 @@ typedef struct iso_runtime {
     bool idle_ranks;       /* some rank hosts no slot */
     bool device_failed;    /* after the faults of a step were counted: the next step tells the other ranks */
     iso_update_state *updates;
+    int n_known;
+    iso_known_scalar known[ISO_MOST_KNOWN];
     struct iso_function *functions;                 /* list of all functions */
     void (*detach)(struct iso_function *functions); /* called before the runtime is destroyed */
     struct iso_executable *deferred;                /* whose new weights the next step sends; NULL: none */
@@ -164,6 +177,12 @@ iso_status iso_runtime_start_readers(iso_runtime *runtime);
 void iso_runtime_end_readers(iso_runtime *runtime);
 /* Waits until all that was queued in the slots' memory is done. Local. */
 iso_status iso_runtime_finish(const iso_runtime *runtime);
+/* To be called before the host changes variables, and after steps that have changed nothing: the host reads what it
+ * must know of them again. Local. */
+static inline void iso_runtime_forget_known(iso_runtime *runtime)
+{
+    runtime->n_known = 0;
+}
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
 iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
                                     const iso_bucket_list *buckets, iso_update_state **state);
