@@ -209,6 +209,13 @@ iso_shape iso_plan_shape(const iso_plan *plan, int value);
 iso_box iso_plan_box(const iso_plan *plan, int value, int slot);
 /* A slot's part of a value, without data. */
 iso_array iso_plan_array(const iso_plan *plan, int value, int slot);
+/* Whether a device whose memory the host cannot access has buffers for the slot's part of an input, which takes so
+ * many bytes. Kernels read less than that in pinned memory. */
+static inline bool iso_plan_buffers_input(size_t bytes)
+{
+    enum { READ_BY_KERNELS = 1 << 14 };
+    return bytes > READ_BY_KERNELS;
+}
 /* The call of a step's op for a slot, without data. in and out have room for ISO_MAX_INPUTS and
  * ISO_MAX_OUTPUTS. */
 void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_array *out,

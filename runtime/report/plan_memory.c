@@ -117,22 +117,29 @@ static int64_t sums_of_slot(const iso_reporter *r)
     return bytes;
 }
 
-/* The bytes in pinned memory of the host: the summed gradients, unless the device gathers, and two copies of the
- * rows of a batch that the slot reads. */
-static int64_t pinned_of_slot(const iso_reporter *r)
+/* The bytes of two copies of the rows of a batch that the slot reads, where the host cannot use the device's memory:
+ * those in pinned memory of the host, or those in the device's. */
+static int64_t inputs_of_slot(const iso_reporter *r, bool on_device)
 {
-    int64_t bytes = device_of(r)->gather ? 0 : sums_of_slot(r);
+    int64_t bytes = 0;
     for (int i = 0; i < r->plan->n_instructions && !device_of(r)->host_access; i++) {
         int input = r->plan->instructions[i].input;
         if (r->plan->instructions[i].kind != ISO_READ)
             continue;
         iso_array array = iso_plan_array(r->plan, r->program->input_value[input], 0);
-        bytes += 2 * (int64_t)iso_array_bytes(&array);
+        if (!on_device || iso_plan_buffers_input(iso_array_bytes(&array)))
+            bytes += 2 * (int64_t)iso_array_bytes(&array);
     }
     return bytes;
 }
 
-/* Scratch memory of kernels, constants, and sums. */
+/* The bytes in pinned memory of the host: the summed gradients, unless the device gathers, and inputs. */
+static int64_t pinned_of_slot(const iso_reporter *r)
+{
+    return (device_of(r)->gather ? 0 : sums_of_slot(r)) + inputs_of_slot(r, false);
+}
+
+/* Scratch memory of kernels, constants, sums, and inputs. */
 static int64_t workspace_of_slot(const iso_reporter *r)
 {
     size_t most = 0;
@@ -144,7 +151,7 @@ static int64_t workspace_of_slot(const iso_reporter *r)
         size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], 0).bytes;
         most = bytes > most ? bytes : most;
     }
-    return (int64_t)(most + r->plan->constant_bytes) + sums_of_slot(r);
+    return (int64_t)(most + r->plan->constant_bytes) + sums_of_slot(r) + inputs_of_slot(r, true);
 }
 
 /* The bytes in memory of the host: tables of the plan and of exchanges, and pinned memory. */

@@ -551,7 +551,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     check_reach(stream, from);
     bool captured = stream && stream->graph;
     if (to_device != from_device && standin_number("STANDIN_COPIES", 0))
-        standin_note("cudaMemcpyAsync %s %zu", to_device ? "in" : "out", bytes);
+        standin_note("cudaMemcpyAsync %s %zu %s kernels", to_device ? "in" : "out", bytes,
+                     stream && stream->computes ? "among" : "beside");
     if (from_kind == STANDIN_PAGEABLE && !captured) {
         c.staged = malloc(bytes);
         if (!c.staged)

@@ -80,13 +80,23 @@ static int64_t bind_turn(const iso_plan *plan, int value, const iso_array *array
     return array->rank > 0 && plan->program->mesh->n_slots > 1 ? array->dim[0] * index / count : 0;
 }
 
-/* Allocates the pinned memory into which a batch is read, if the host cannot write a slot's memory. */
-static iso_status make_staging(const iso_device *device, const iso_array *array, iso_slot_instruction *bound)
+/* Allocates the buffers through which a batch goes, if the host cannot write a slot's memory, and starts the threads
+ * that read it. */
+static iso_status make_buffers(iso_runtime *runtime, const iso_local_slot *slot, const iso_array *array,
+                               iso_slot_instruction *bound)
 {
+    const size_t bytes = iso_array_bytes(array);
     iso_status status = ISO_OK;
-    for (int i = 0; i < ISO_ASYNC_STEPS && !device->host_access && status == ISO_OK; i++)
-        status =
-            device->allocate_pinned(device, iso_array_bytes(array), "a slot's input", &bound->staging[i]);
+    if (slot->device->host_access)
+        return ISO_OK;
+    for (int i = 0; i < ISO_ASYNC_STEPS; i++) {
+        ISO_TRY(iso_local_allocate_pinned(slot, bytes, "a slot's input", &bound->staging[i]));
+        if (iso_plan_buffers_input(bytes))
+            ISO_TRY(iso_local_allocate(slot, bytes, "a slot's input", &bound->device_buffer[i]));
+    }
+    if (bytes >= ISO_LARGE_READ)
+        status = iso_runtime_start_readers(runtime);
+done:
     return status;
 }
 
@@ -110,7 +120,7 @@ static iso_status bind_slot(iso_runtime *runtime, iso_executable *executable, is
             bound->input = instruction->input;
             *array = iso_plan_array(plan, value, sp->local->slot);
             bound->turn = bind_turn(plan, value, array, sp->local->slot);
-            ISO_TRY(make_staging(sp->local->device, array++, bound));
+            ISO_TRY(make_buffers(runtime, sp->local, array++, bound));
         } else if (instruction->kind == ISO_COPY) {
             bound->copy = copy++;
             ISO_TRY(iso_bind_copy(plan, sp->local->slot, instruction->step, bound->copy));
@@ -234,19 +244,21 @@ static void discard_sequences(const iso_runtime *runtime, iso_slot_plan *sp)
     sp->n_sequences = 0;
 }
 
-static void free_staging(const iso_device *device, const iso_slot_instruction *instruction,
+static void free_buffers(const iso_device *device, const iso_slot_instruction *instruction,
                          const iso_plan *plan)
 {
     for (int i = 0; instruction && plan && i < plan->n_instructions; i++)
-        for (int k = 0; k < ISO_ASYNC_STEPS; k++)
+        for (int k = 0; k < ISO_ASYNC_STEPS; k++) {
             device->release_pinned(device, instruction[i].staging[k]);
+            device->release(device, instruction[i].device_buffer[k]);
+        }
 }
 
 /* All but the plan. */
 static void executable_free(iso_runtime *runtime, iso_executable *executable)
 {
     for (int i = 0; i < runtime->n_locals; i++) {
-        free_staging(runtime->locals[i].device, executable->slot[i].instruction, executable->plan);
+        free_buffers(runtime->locals[i].device, executable->slot[i].instruction, executable->plan);
         iso_free(executable->slot[i].instruction);
         iso_free(executable->slot[i].arrays);
         iso_free(executable->slot[i].copies);

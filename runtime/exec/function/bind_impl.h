@@ -23,8 +23,9 @@ typedef struct iso_slot_instruction {
     int input;        /* READ: component of the batch */
     int64_t turn;     /* READ: the row of its part with which it begins */
     iso_array *array; /* KERNEL: inputs, then outputs; READ: the array that is written */
-    /* READ: pinned memory that the batch writes, for steps that go ahead; NULL: it writes the array itself */
-    void *staging[ISO_ASYNC_STEPS];
+    /* READ, for steps that go ahead: pinned memory that the batch writes; NULL: it writes the array. And memory of
+     * the device, to which large parts are copied before the step; NULL: kernels read the pinned memory. */
+    void *staging[ISO_ASYNC_STEPS], *device_buffer[ISO_ASYNC_STEPS];
     iso_box_copy *copy;
 } iso_slot_instruction;
 

@@ -156,6 +156,7 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     ISO_TRY(iso_agree(ctx, iso_graph_take_error(function->graph)));
     ISO_TRY(iso_runtime_get(function->graph, &function->runtime));
     function->runtime->site.slot_tables = iso_executable_table_bytes;
+    iso_runtime_forget_known(function->runtime); /* variables may be new */
     status = iso_function_program(function->graph, function->runtime->distribution, options, false,
                                   &function->program);
     if (status == ISO_OK)
@@ -168,7 +169,7 @@ static iso_status function_set_up(iso_function *function, const iso_function_opt
     status = iso_runtime_update_state(function->runtime, function->program, &function->buckets,
                                       &function->updates);
     if (status == ISO_OK)
-        status = iso_results_create(function->runtime, &function->steps);
+        status = iso_results_create(function->runtime, function->buckets.kinds, &function->steps);
     if (status == ISO_OK && function->parts)
         status = make_parts(function);
     ISO_TRY(iso_agree(ctx, status));
@@ -480,6 +481,7 @@ static iso_status conclude(iso_function *function, const iso_step_results *o, do
         return ISO_OK;
     runtime->steps -= o->counted;
     take_back_steps(function);
+    iso_runtime_forget_known(runtime);
     return agree_on_fault(function, o);
 }
 
@@ -546,6 +548,10 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
     /* If the step turns out to have met a fault, it is not counted. */
     o->counted = function->training && function->program->n_changes > 0 && !o->lost;
     runtime->steps += o->counted;
+    if (o->lost)
+        iso_runtime_forget_known(runtime);
+    else
+        iso_rates_note_step(runtime, function->program);
 done:
     return status;
 }

@@ -50,6 +50,16 @@ iso_status iso_function_take_step(iso_function *function, const iso_batch *batch
 iso_status iso_reads_prepare(const iso_runtime *runtime, iso_executable *executable, const iso_batch *batch,
                              bool refused);
 
+/* read_rows.c: reads a slot's part of a batch into memory of the host. thread: the slot's. Local. */
+iso_status iso_read_rows(const iso_runtime *runtime, int thread, const iso_batch *batch,
+                         const iso_slot_instruction *bound, void *out);
+
+/* rates.c: computes results->rates for a step that begins now, where a device runs its kernels. *computed: false if
+ * the host does not know what they depend on, or on an error, which is of earlier work of the first slot. Local. */
+iso_status iso_rates_compute(iso_function *function, const iso_step_results *results, bool *computed);
+/* Notes that a step of this program has begun. Local. */
+void iso_rates_note_step(iso_runtime *runtime, const iso_program *program);
+
 /* step.c: runs results->executable on one batch, on all threads of this rank, and queues its results. If
  * results->refused, the step runs on zeros and all slots of this rank raise a fault with results->message. */
 void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results);

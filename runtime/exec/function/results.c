@@ -10,7 +10,7 @@
 
 /* ---- memory ---- */
 
-static iso_status make_step(const iso_runtime *runtime, iso_step_results *step)
+static iso_status make_step(const iso_runtime *runtime, int kinds, iso_step_results *step)
 {
     const iso_device *device = runtime->device;
     iso_status status = ISO_OK;
@@ -21,6 +21,9 @@ static iso_status make_step(const iso_runtime *runtime, iso_step_results *step)
         ISO_TRY(device->allocate_pinned(device, (size_t)runtime->n_locals * sizeof *step->faults + 1,
                                         "the faults of a step", &memory));
         step->faults = memory;
+        ISO_TRY(device->allocate_pinned(device, (size_t)kinds * sizeof *step->rates + 1,
+                                        "the rates of a step", &memory));
+        step->rates = memory;
     }
     step->ended = iso_new(((size_t)runtime->n_locals + 1) * sizeof *step->ended);
     if (!step->ended)
@@ -31,11 +34,11 @@ done:
     return status;
 }
 
-iso_status iso_results_create(const iso_runtime *runtime, iso_async_steps *steps)
+iso_status iso_results_create(const iso_runtime *runtime, int kinds, iso_async_steps *steps)
 {
     iso_status status = ISO_OK;
     for (int i = 0; i < ISO_ASYNC_STEPS && status == ISO_OK; i++)
-        status = make_step(runtime, &steps->step[i]);
+        status = make_step(runtime, kinds, &steps->step[i]);
     return status;
 }
 
@@ -44,6 +47,7 @@ static void free_step(const iso_runtime *runtime, iso_step_results *step)
     for (int l = 0; step->ended && l < runtime->n_locals; l++)
         runtime->device->destroy_event(step->ended[l]);
     iso_free(step->ended);
+    runtime->device->release_pinned(runtime->device, step->rates);
     runtime->device->release_pinned(runtime->device, step->faults);
     runtime->device->release_pinned(runtime->device, step->memory);
 }
@@ -59,7 +63,8 @@ void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps)
 iso_step_results *iso_results_next(iso_async_steps *steps)
 {
     iso_step_results *next = &steps->step[(steps->first + steps->count) % ISO_ASYNC_STEPS];
-    *next = (iso_step_results){.memory = next->memory, .faults = next->faults, .ended = next->ended};
+    *next = (iso_step_results){
+        .memory = next->memory, .rates = next->rates, .faults = next->faults, .ended = next->ended};
     return next;
 }
 

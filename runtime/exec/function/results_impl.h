@@ -24,6 +24,7 @@ typedef struct iso_step_results {
     const iso_batch *batch;     /* that can name rows of the data set; NULL: there is none */
     int64_t position;           /* of the batch */
     iso_step_memory *memory;
+    iso_rates *rates; /* [kinds of buckets] if the host computes them, in pinned memory; NULL: slots do */
     iso_fault
         *faults; /* [n_locals], of the kernels, in pinned memory; NULL: the host reads those of the slots */
     iso_device_event **ended; /* [n_locals] */
@@ -35,7 +36,8 @@ typedef struct iso_async_steps {
     int first, count; /* those that are not concluded: a ring */
 } iso_async_steps;
 
-iso_status iso_results_create(const iso_runtime *runtime, iso_async_steps *steps);
+/* kinds: of buckets. */
+iso_status iso_results_create(const iso_runtime *runtime, int kinds, iso_async_steps *steps);
 /* Waits for all steps that have begun. */
 void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps);
 /* Returns the results of the step that begins next, empty. */

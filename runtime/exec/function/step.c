@@ -16,9 +16,10 @@ typedef struct step {
     iso_recorder *recorder;    /* NULL: this step is not recorded */
     bool stop;                 /* this rank was asked to stop */
     bool takes_weights;        /* the step before has left its new weights to this one */
-    int staging;               /* which of its buffers a read uses */
+    int buffer;                /* which of its buffers a read uses */
     const atomic_int *lost;    /* the watchdog's word; NULL without one */
     const iso_step_info *info; /* pinned */
+    bool knows_rates;          /* the host has computed results->rates */
     iso_step_results *results;
     bool end_is_ordered; /* by events */
 } step;
@@ -61,18 +62,6 @@ static void note_flight(const step *s, const iso_exchange *exchange, int thread,
 
 /* ---- instructions of one slot ---- */
 
-static iso_status step_read_part(const step *s, const iso_slot_instruction *bound, void *out)
-{
-    const iso_array *array = bound->array;
-    iso_box part = {.rank = array->rank - 1};
-    for (int d = 1; d < array->rank; d++) {
-        part.offset[d - 1] = array->offset[d];
-        part.extent[d - 1] = array->dim[d];
-    }
-    return s->batch->read_part(s->batch, bound->input, array->offset[0], array->dim[0], &part, array->dtype,
-                               out);
-}
-
 static iso_status step_clear(iso_stream *stream, const iso_array *array)
 {
     const char zero = 0;
@@ -89,45 +78,113 @@ static void step_raise(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
-/* Reads the slot's part of a batch into `out`. */
-static iso_status read_rows(const step *s, const iso_slot_instruction *bound, void *out)
-{
-    const iso_array *array = bound->array;
-    /* the first dimension is the rows; a scalar is one row */
-    int64_t begin = array->rank ? array->offset[0] : 0, rows = array->rank ? array->dim[0] : 1;
-    for (int d = 1; d < array->rank; d++)
-        if (array->dim[d] != array->global[d])
-            return step_read_part(s, bound, out);
-    char *rest = (char *)out + iso_array_bytes(array) / (size_t)rows * (size_t)bound->turn;
-    iso_status status =
-        s->batch->read(s->batch, bound->input, begin + bound->turn, rows - bound->turn, array->dtype, rest);
-    if (status != ISO_OK || bound->turn == 0)
-        return status;
-    return s->batch->read(s->batch, bound->input, begin, bound->turn, array->dtype, out);
-}
-
-/* Reads rows of the batch. If the host reads them into pinned memory, the recorded event is the copy from there. */
+/* The host reads rows of the batch into the slot's memory. */
 static void run_read(const step *s, int local, int number)
 {
     const iso_slot_plan *sp = &s->executable->slot[local];
     const iso_slot_instruction *bound = &sp->instruction[number];
-    const iso_array *array = bound->array;
-    void *staging = bound->staging[s->staging], *out = staging ? staging : array->data;
-    const bool any = iso_array_count(array) > 0, refused = iso_fault_raised(&sp->local->fault);
+    const bool any = iso_array_count(bound->array) > 0, refused = iso_fault_raised(&sp->local->fault);
     iso_status status = ISO_OK;
-    if (!staging)
-        event_begin(s, local, ISO_EVENT_OP, number);
+    event_begin(s, local, ISO_EVENT_OP, number);
     if (any && refused) /* a refused batch is not read */
-        status = step_clear(sp->local->stream, array);
+        status = step_clear(sp->local->stream, bound->array);
     else if (any)
-        status = read_rows(s, bound, out);
-    if (staging)
-        event_begin(s, local, ISO_EVENT_OP, number);
-    if (staging && status == ISO_OK && any && !refused)
-        sp->local->stream->device->copy(sp->local->stream, array->data, out, iso_array_bytes(array));
+        status = iso_read_rows(s->runtime, sp->local->thread, s->batch, bound, bound->array->data);
     event_end(s, local);
     step_raise(sp->local, status);
 }
+
+/* ---- reads on a device whose memory the host cannot access ---- */
+
+/* Reads rows of the batch into pinned memory. *copy: from where a kernel takes them. If they are many, they go to the
+ * device before, on a stream of their own, beside the step before; `copied` is then recorded. What the buffers held
+ * was of the last step but one, which is concluded. Returns the number of copies: 1, or 0 if nothing is read. */
+static int fetch(const step *s, int local, int number, iso_bytes_copy *copy)
+{
+    const iso_slot_plan *sp = &s->executable->slot[local];
+    const iso_slot_instruction *bound = &sp->instruction[number];
+    iso_local_slot *slot = sp->local;
+    const size_t bytes = iso_array_bytes(bound->array);
+    void *staging = bound->staging[s->buffer], *buffer = bound->device_buffer[s->buffer];
+    const bool refused = iso_fault_raised(&slot->fault);
+    if (bytes == 0)
+        return 0;
+    iso_status status = refused ? step_clear(slot->stream, bound->array)
+                                : iso_read_rows(s->runtime, slot->thread, s->batch, bound, staging);
+    step_raise(slot, status);
+    if (refused || status != ISO_OK)
+        return 0;
+    if (buffer) {
+        slot->device->copy(slot->input, buffer, staging, bytes);
+        slot->device->record(slot->copied, slot->input);
+    }
+    *copy = (iso_bytes_copy){buffer ? buffer : staging, bound->array->data, bytes};
+    return 1;
+}
+
+enum { MOST_BEGINNING = 2 };
+
+/* Lists the copies of what a slot's kernels know of the step. Returns their number. */
+static int list_beginning(const step *s, int local, iso_bytes_copy *list)
+{
+    const iso_slot_plan *sp = &s->executable->slot[local];
+    int count = 0, kinds = s->executable->plan->buckets->kinds;
+    list[count++] = (iso_bytes_copy){s->info, sp->local->info, sizeof *s->info};
+    if (s->knows_rates && kinds > 0)
+        list[count++] =
+            (iso_bytes_copy){s->results->rates, sp->rates, (size_t)kinds * sizeof *s->results->rates};
+    return count;
+}
+
+/* Whether the slot's first instruction reads the batch by a kernel, which then does these copies too. */
+static bool begins_with_reads(const step *s, int local)
+{
+    const iso_plan *plan = s->executable->plan;
+    return !s->runtime->device->host_access && !s->recorder && plan->n_instructions > 0 &&
+           s->executable->slot[local].instruction[0].kind == ISO_READ;
+}
+
+/* Reads [from, end). The recorded event, of one read, is what the slot's stream does. */
+static void fetch_all(const step *s, int local, int from, int end)
+{
+    iso_local_slot *slot = &s->runtime->locals[local];
+    iso_bytes_copy list[MOST_BEGINNING + ISO_MAX_FUNCTION_INPUTS];
+    int count = from == 0 && begins_with_reads(s, local) ? list_beginning(s, local, list) : 0;
+    bool buffered = false;
+    for (int i = from; i < end; i++) {
+        buffered |= s->executable->slot[local].instruction[i].device_buffer[s->buffer] != NULL;
+        count += fetch(s, local, i, &list[count]);
+    }
+    event_begin(s, local, ISO_EVENT_OP, from);
+    if (buffered)
+        slot->device->await(slot->stream, slot->copied);
+    s->runtime->backend->copy_bytes(list, count, NULL, slot->stream);
+    event_end(s, local);
+}
+
+/* The end of the reads from `from` on that one kernel completes. */
+static int end_of_reads(const step *s, int local, int from, int stop)
+{
+    const iso_slot_instruction *instruction = s->executable->slot[local].instruction;
+    int most = s->recorder ? 1 : ISO_MAX_FUNCTION_INPUTS, end = from + 1;
+    while (end < stop && end < from + most && instruction[end].kind == ISO_READ)
+        end++;
+    return end;
+}
+
+/* Returns the number of instructions that were run: reads from `from` on. */
+static int run_reads(const step *s, int local, int from, int stop)
+{
+    if (s->runtime->device->host_access) {
+        run_read(s, local, from);
+        return 1;
+    }
+    int end = end_of_reads(s, local, from, stop);
+    fetch_all(s, local, from, end);
+    return end - from;
+}
+
+/* ---- launches ---- */
 
 static void launch(const step *s, int local, int instruction, int count)
 {
@@ -158,11 +215,12 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
     const iso_slot_plan *sp = &s->executable->slot[local];
     for (int k = from, count; k < stop; k += count) {
         const iso_slot_instruction *bound = &sp->instruction[k];
-        count = bound->kind == ISO_READ ? 1 : launched_count(s, bound, progress);
-        if (bound->kind == ISO_READ)
-            run_read(s, local, k);
-        else
+        if (bound->kind == ISO_READ) {
+            count = run_reads(s, local, k, stop);
+        } else {
+            count = launched_count(s, bound, progress);
             launch(s, local, k, count);
+        }
         for (int i = 0; i < count; i++)
             sp->local->flops += bound[i].flops;
         if (progress)
@@ -172,7 +230,8 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
 
 /* ---- the begin and end of a step ---- */
 
-/* The rates depend on variables alone. On a GPU the host computes them, while the slot's instructions go on. */
+/* The rates depend on variables alone. If a step computes these on a device, the host computes the rates from them
+ * while the slot's instructions go on. */
 static void begin_rates(const step *s, int local)
 {
     const iso_plan *plan = s->executable->plan;
@@ -187,9 +246,12 @@ static void begin_rates(const step *s, int local)
 
 static void begin_slot(const step *s, int local)
 {
-    iso_local_slot *slot = &s->runtime->locals[local];
-    slot->stream->device->copy(slot->stream, slot->info, s->info, sizeof *s->info);
-    begin_rates(s, local);
+    iso_bytes_copy list[MOST_BEGINNING];
+    if (!begins_with_reads(s, local))
+        s->runtime->backend->copy_bytes(list, list_beginning(s, local, list), NULL,
+                                        s->runtime->locals[local].stream);
+    if (!s->knows_rates)
+        begin_rates(s, local);
 }
 
 /* After the faults are counted, an error is reported when the ranks agree next. */
@@ -226,7 +288,8 @@ static iso_status queued_status(const iso_local_slot *slot, bool wait)
 {
     const iso_device *device = slot->device;
     iso_status status = wait ? device->wait(slot->stream) : device->check(slot->stream);
-    return status == ISO_OK ? device->check(slot->side) : status;
+    status = status == ISO_OK ? device->check(slot->side) : status;
+    return status == ISO_OK ? device->check(slot->input) : status;
 }
 
 /* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
@@ -249,7 +312,8 @@ static void prepare_end(const step *s, int local)
     const iso_slot_plan *sp = &s->executable->slot[local];
     iso_local_slot *slot = sp->local;
     backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
-    slot->device->await(slot->stream, slot->prepared);
+    if (!s->knows_rates)
+        slot->device->await(slot->stream, slot->prepared);
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
     backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
     if ((s->end_is_ordered && s->runtime->site.one_host) || !waits_for_queued(s, plan->epilogue)) {
@@ -557,6 +621,16 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
     }
 }
 
+/* An error is of what the first slot has queued before. */
+static void compute_rates(step *s)
+{
+    iso_status status = iso_rates_compute(s->function, s->results, &s->knows_rates);
+    if (status == ISO_OK)
+        return;
+    step_raise(&s->runtime->locals[0], status);
+    iso_fabric_set_device_failed(s->runtime->fabric, true);
+}
+
 /* Before the second run: the first one has loaded all kernels. */
 static void capture_instructions(const step *s)
 {
@@ -575,7 +649,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     results->memory->total = 0;
     s.results = results;
     s.info = &results->memory->info;
-    s.staging = results == &function->steps.step[0] ? 0 : 1;
+    s.buffer = results == &function->steps.step[0] ? 0 : 1;
     begin_faults(function, results);
     s.stop = iso_stop_wanted(runtime->ctx);
     iso_watchdog *watchdog = iso_context_watchdog(runtime->ctx);
@@ -585,6 +659,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     if (runtime->n_locals == 0 || entered != ISO_OK)
         return;
     int64_t begun = iso_watchdog_time(watchdog);
+    compute_rates(&s);
     if (executable->runs == 1)
         capture_instructions(&s);
     executable->runs = executable->runs < 2 ? executable->runs + 1 : 2;

@@ -189,6 +189,7 @@ static void runtime_destroy(iso_runtime *runtime)
     if (!runtime)
         return;
     iso_thread_pool_destroy(runtime->pool);
+    iso_runtime_end_readers(runtime);
     if (runtime->device)
         iso_runtime_finish(runtime);
     if (runtime->functions)
@@ -209,8 +210,10 @@ static void runtime_destroy(iso_runtime *runtime)
         iso_local_release(slot, slot->arena);
         iso_local_release(slot, slot->info);
         iso_local_release(slot, slot->kernel_fault);
+        slot->device->destroy_event(slot->copied);
         slot->device->destroy_event(slot->begun);
         slot->device->destroy_event(slot->prepared);
+        slot->device->destroy_stream(slot->input);
         slot->device->destroy_stream(slot->side);
         slot->device->destroy_stream(slot->stream);
     }
@@ -245,6 +248,8 @@ static iso_status make_slots(iso_runtime *runtime)
         void *info, *fault;
         ISO_TRY(slot->device->create_stream(slot->device, &slot->stream));
         ISO_TRY(slot->device->create_stream(slot->device, &slot->side));
+        ISO_TRY(slot->device->create_stream(slot->device, &slot->input));
+        ISO_TRY(slot->device->create_event(slot->device, &slot->copied));
         ISO_TRY(slot->device->create_event(slot->device, &slot->begun));
         ISO_TRY(slot->device->create_event(slot->device, &slot->prepared));
         runtime->stream_of_slot[slot->slot] = slot->stream;
@@ -469,11 +474,13 @@ static iso_status runtime_grow(const iso_device *device, void **memory, size_t b
 iso_status iso_runtime_finish(const iso_runtime *runtime)
 {
     iso_status status = ISO_OK;
-    for (int i = 0; runtime->locals && i < 2 * runtime->n_locals; i++) {
-        const iso_local_slot *slot = &runtime->locals[i / 2];
-        iso_stream *stream = i % 2 ? slot->side : slot->stream;
-        iso_status one = stream ? runtime->device->wait(stream) : ISO_OK;
-        status = status == ISO_OK ? one : status;
+    for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
+        const iso_local_slot *slot = &runtime->locals[i];
+        iso_stream *const streams[] = {slot->stream, slot->side, slot->input};
+        for (int k = 0; k < 3; k++) {
+            iso_status one = streams[k] ? runtime->device->wait(streams[k]) : ISO_OK;
+            status = status == ISO_OK ? one : status;
+        }
     }
     return status;
 }

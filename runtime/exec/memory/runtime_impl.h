@@ -32,9 +32,11 @@ typedef struct iso_local_slot {
     int slot;
     int thread;
     const iso_device *device;
-    void *arena;        /* large enough for the largest plan */
-    iso_stream *stream; /* its work in steps, and the host's copies and fills of its memory */
-    iso_stream *side;   /* the rates of a step, which the host computes while the step goes on */
+    void *arena;              /* large enough for the largest plan */
+    iso_stream *stream;       /* its work in steps, and the host's copies and fills of its memory */
+    iso_stream *side;         /* the rates of a step, which the host computes while the step goes on */
+    iso_stream *input;        /* copies of batches to the device, beside the step before */
+    iso_device_event *copied; /* the last of them */
     iso_device_event *begun, *prepared; /* of the running step: `stream` has begun it, `side` has its rates */
     double flops;
     double taken;            /* bytes that it read from other slots for fused products */
@@ -68,6 +70,17 @@ typedef struct iso_update_state {
     iso_bucket_state *state; /* [n_buckets] */
 } iso_update_state;
 
+/* A variable of 8 bytes whose value, after all steps that have begun, the host knows (function/rates.c). */
+typedef struct iso_known_scalar {
+    const iso_variable *variable;
+    bool computed; /* by a step: then the host does not know it */
+    union {
+        int64_t count;
+        double number;
+    } value;
+} iso_known_scalar;
+enum { ISO_MOST_KNOWN = 8 };
+
 /* The shards that the replica check compares. */
 typedef struct iso_replicas {
     bool listed;
@@ -86,6 +99,9 @@ typedef struct iso_runtime {
     const iso_device *device; /* of the first slot; all are of its kind */
     iso_site site;
     iso_thread_pool *pool;
+    iso_thread_pool *
+        *readers;  /* [n_threads] what reads large batches with each of them; NULL: nothing does */
+    int n_readers; /* threads of each, the caller's included */
     int n_threads;
     int n_locals;
     iso_local_slot *locals;
@@ -105,6 +121,8 @@ typedef struct iso_runtime {
     bool idle_ranks;       /* some rank hosts no slot */
     bool device_failed;    /* after the faults of a step were counted: the next step tells the other ranks */
     iso_update_state *updates;
+    int n_known;
+    iso_known_scalar known[ISO_MOST_KNOWN];
     struct iso_function *functions;                 /* list of all functions */
     void (*detach)(struct iso_function *functions); /* called before the runtime is destroyed */
     struct iso_executable *deferred;                /* whose new weights the next step sends; NULL: none */
@@ -152,8 +170,19 @@ static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
 }
 /* Makes sure that slots have at least this much memory. Collective. */
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
+/* readers.c: makes the threads that read batches of at least ISO_LARGE_READ bytes, if this rank has cores for them
+ * and there are none yet. Local. */
+enum { ISO_LARGE_READ = 1 << 20, ISO_MOST_READERS = 8 };
+iso_status iso_runtime_start_readers(iso_runtime *runtime);
+void iso_runtime_end_readers(iso_runtime *runtime);
 /* Waits until all that was queued in the slots' memory is done. Local. */
 iso_status iso_runtime_finish(const iso_runtime *runtime);
+/* To be called before the host changes variables, and after steps that have changed nothing: the host reads what it
+ * must know of them again. Local. */
+static inline void iso_runtime_forget_known(iso_runtime *runtime)
+{
+    runtime->n_known = 0;
+}
 /* The state of a program's updates: an existing one over the same updates, or a new one. */
 iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *program,
                                     const iso_bucket_list *buckets, iso_update_state **state);

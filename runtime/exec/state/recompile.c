@@ -380,6 +380,7 @@ void iso_recompile_rollback(iso_recompile *recompile)
         free_recompile(recompile);
         return;
     }
+    iso_runtime_forget_known(runtime);
     free_updates(runtime, take_updates(runtime, recompile->first_op));
     for (int i = recompile->first_variable; i < runtime->n_variables; i++)
         add_free_block(runtime, recompile->graph->variables[i], &runtime->variables[i],
@@ -411,7 +412,9 @@ void iso_recompile_commit(iso_recompile *recompile)
                        recompile->taken[i]);
     for (int i = recompile->first_variable; runtime && i < runtime->n_variables; i++)
         runtime->variables[i].inherited = false;
-    if (runtime)
+    if (runtime) {
+        iso_runtime_forget_known(runtime);
         free_updates(runtime, recompile->updates);
+    }
     free_recompile(recompile);
 }

@@ -280,6 +280,7 @@ iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *out)
     iso_status status = ISO_OK;
     if (!runtime)
         return iso_error(ISO_INVALID, "a graph has no state before its first function is made");
+    iso_runtime_forget_known(runtime); /* the caller may write them */
     ISO_TRY(iso_runtime_add_variables(runtime, &shards));
     for (const iso_update_state *updates = runtime->updates; updates; updates = updates->next)
         ISO_TRY(iso_runtime_add_updates(runtime, updates, &shards));

@@ -119,6 +119,7 @@ iso_status iso_variable_assign(iso_variable *variable, const double *values, int
     if (status != ISO_OK)
         return status;
     iso_step_send_deferred_weights(runtime);
+    iso_runtime_forget_known(runtime);
     /* no rank runs a step before all have written */
     return iso_agree(runtime->ctx, take_own(runtime, variable, values));
 }
