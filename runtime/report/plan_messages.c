@@ -64,7 +64,7 @@ typedef struct messages {
     routes routes, routes_before; /* of the exchange, so far; room. Counted if `few` */
     iso_status status;
     int *met, *met_host;   /* [slots] the number of the exchange in which the domain, or host, was last met */
-    int exchange, senders; /* the number of this exchange, and the domains that it is pulled from */
+    int number, senders;   /* the number of this exchange, and the domains that it is pulled from */
 } messages;
 
 /* ---- pulls ---- */
@@ -99,8 +99,8 @@ static void meet(messages *m, int count)
 {
     for (int i = 0; i < count; i++) {
         int domain = m->r->plan->site->domain_of_slot[m->source[i]];
-        m->senders += domain != m->domain && m->met[domain] != m->exchange;
-        m->met[domain] = m->exchange;
+        m->senders += domain != m->domain && m->met[domain] != m->number;
+        m->met[domain] = m->number;
     }
 }
 
@@ -434,7 +434,7 @@ static void count_exchange(messages *m, int first, int count, int begins, const 
     m->found = (traffic){0};
     memset(m->area, 0, (size_t)m->n_domains * sizeof *m->area);
     m->senders = 0;
-    m->exchange++;
+    m->number++;
     for (int domain = 0; domain < r->n_domains && m->status == ISO_OK; domain++)
         if (m->few || r->domain_host[domain] == m->host)
             pull_all(m, domain, first, count, begins);
@@ -503,7 +503,7 @@ typedef struct sharers {
 static sharers find_sharers(messages *m, uint32_t axes, int slot)
 {
     const iso_site *site = m->r->plan->site;
-    int met = ++m->exchange;
+    int met = ++m->number;
     sharers found = {.all = iso_group_slots(m->r->mesh, axes, slot, m->source)};
     m->met[m->domain] = m->met_host[m->host] = met;
     for (int i = 0; i < found.all; i++) {
@@ -545,7 +545,7 @@ static void add_copy(messages *m, const sharers *s, double bytes, traffic *t)
 static void route_part(messages *m, uint32_t axes, int owner, double bytes, traffic *t)
 {
     const iso_site *site = m->r->plan->site;
-    int met = ++m->exchange, home = site->host_of_slot[owner];
+    int met = ++m->number, home = site->host_of_slot[owner];
     int count = iso_group_slots(m->r->mesh, axes, owner, m->source);
     m->met_host[home] = met;
     for (int i = 0; i < count; i++) {
