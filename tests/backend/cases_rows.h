@@ -111,23 +111,30 @@ static bool attention(trial *t, int index)
         {2, 5, 5, 3, 8, 8},   {1, 1, 1, 1, 1, 1},      {1, 130, 130, 2, 16, 16},
         {2, 33, 70, 1, 5, 7}, {1, 100, 700, 1, 32, 3}, {0, 4, 4, 2, 8, 8},
         {2, 0, 4, 2, 8, 8},   {1, 9, 2000, 1, 4, 64},  {1, 77, 40, 2, 64, 64}};
-    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 8 };
+    /* Of bfloat16: tiles of 64 queries or keys that are whole, not full, or left out, and more features than they
+     * have; with its form. */
+    static const int64_t tiles[][7] = {{2, 150, 136, 2, 64, 64, 1},  {1, 150, 65, 2, 64, 24, 2},
+                                       {1, 140, 130, 2, 24, 24, 4},  {1, 70, 132, 2, 64, 64, 7},
+                                       {1, 70, 65, 1, 24, 40, 6},    {1, 140, 132, 1, 96, 80, 1},
+                                       {1, 70, 130, 2, 128, 128, 5}, {1, 70, 68, 1, 128, 72, 6},
+                                       {1, 200, 200, 1, 64, 64, 8},  {1, 20, 30, 2, 136, 16, 5}};
+    enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 8, TILES = sizeof tiles / sizeof *tiles };
     enum { WIDE = 2 * SHAPES * FORMS, NARROW = 2 * SHAPES }; /* of bfloat16 two forms of each shape */
     const bool gradient = strstr(t->op, "grad"), narrow = index >= WIDE;
-    if (index == WIDE + (gradient ? 2 : 1) * NARROW)
+    const int tile = index - WIDE - (gradient ? 2 : 1) * NARROW;
+    if (tile == TILES)
         return false;
     const int shape = narrow ? (index - WIDE) / 2 % SHAPES : index / FORMS % SHAPES;
-    const int form = narrow ? (3 * shape + 4 * (index % 2)) % FORMS : index % FORMS;
+    const int64_t *n = tile >= 0 ? tiles[tile] : shapes[shape];
+    const int form = tile >= 0 ? (int)n[6] : narrow ? (3 * shape + 4 * (index % 2)) % FORMS : index % FORMS;
     const iso_dtype dtype = narrow ? ISO_BF16 : index < WIDE / 2 ? ISO_F32 : ISO_F64;
     /* Gradients that are not complete are float32. */
-    const iso_dtype to = index < WIDE + NARROW ? dtype : ISO_F32;
-    const int64_t *n = shapes[shape];
-    const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5;
-    t->attrs.attention =
-        (iso_attention_attrs){.scale = 0.3,
-                              .band = {-1e9, form == 2 || form == 6 ? 11 : 0, form == 1 || form == 4},
-                              .has_mask = mask,
-                              .zero_masked = form == 6};
+    const iso_dtype to = !gradient || index < WIDE + NARROW ? dtype : ISO_F32;
+    const bool mask = form == 3 || form == 4 || form == 6, dropout = form >= 5 && form < 8;
+    const int64_t causal = form == 1 || form == 4 || form == 8;
+    const int64_t window = form == 2 || form == 6 ? 11 : form == 8 ? 70 : 0;
+    t->attrs.attention = (iso_attention_attrs){
+        .scale = 0.3, .band = {-1e9, window, causal}, .has_mask = mask, .zero_masked = form == 6};
     if (dropout)
         t->attrs.attention.dropout =
             (iso_dropout_attrs){.key = 12345, .threshold = 1u << 22, .scale = 4.0 / 3};

@@ -233,7 +233,7 @@ typedef struct tolerance {
     double relative, absolute;
 } tolerance;
 
-static inline tolerance tolerance_of(const trial *t, int k)
+static inline tolerance tolerance_of(const trial *t, int k, const char *kernel)
 {
     const distance *row = distance_of(t->op, t->cancels);
     CHECK(row != NULL, "op %s has no row in tests/backend/distances.h", t->op);
@@ -250,7 +250,9 @@ static inline tolerance tolerance_of(const trial *t, int k)
     const double factor = narrow ? 1 : strtod(FLOAT64_FACTOR, NULL);
     near.relative *= factor, near.absolute *= factor;
     if (t->in[0].dtype == ISO_BF16 && strncmp(t->op, "attention", strlen("attention")) == 0)
-        near.absolute = strtod(BFLOAT16_ATTENTION_LARGEST, NULL);
+        near.absolute = strtod(strcmp(kernel, FUSED_ATTENTION) == 0 ? FUSED_ATTENTION_LARGEST
+                                                                    : BFLOAT16_ATTENTION_LARGEST,
+                               NULL);
     if (t->out[k].dtype == ISO_BF16)
         near.relative = ldexp(1, -BFLOAT16_BITS);
     return near;
@@ -259,7 +261,7 @@ static inline tolerance tolerance_of(const trial *t, int k)
 static inline void compare(const trial *t, const result *want, const result *got)
 {
     for (int k = 0; k < t->outputs; k++) {
-        const tolerance near_enough = tolerance_of(t, k);
+        const tolerance near_enough = tolerance_of(t, k, got->kernel);
         double largest = 0;
         int64_t n = iso_array_count(&t->out[k]);
         for (int64_t i = 0; i < n; i++)

@@ -307,7 +307,7 @@ static void add_epilogue(const iso_array *y, const iso_array *bias, device_call 
  * kernels, the product and the sum are rounded too. */
 static void check_epilogue(const trial *t, const result *product, const iso_array *bias, const iso_array *got)
 {
-    const tolerance near_enough = tolerance_of(t, 0);
+    const tolerance near_enough = tolerance_of(t, 0, "");
     double largest = 0;
     int64_t n = iso_array_count(got);
     for (int64_t i = 0; i < n; i++)

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <type_traits>
+#include <vector>
 
 /* ---- the language ---- */
 #define __global__
@@ -86,9 +87,17 @@ void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Waits for all threads of the block. Returns how many of them gave a predicate that is not 0. */
 int barrier(place at, int predicate);
 
-enum warp_operation { WARP_SYNC, WARP_SHUFFLE, WARP_VOTE };
+enum warp_operation { WARP_SYNC, WARP_SHUFFLE, WARP_VOTE, WARP_PRODUCT, WARP_MATRICES };
 /* Waits for the lanes of `mask`. Returns what each of them gave, by lane. */
 const uint64_t *meet(place at, unsigned mask, warp_operation operation, uint64_t value);
+
+/* A copy to shared memory that a thread has begun, and not waited for. from NULL: of zeros. */
+struct copy {
+    void *to;
+    const void *from;
+    int bytes;
+};
+std::vector<copy> &copies_of_thread();
 
 template <class T> uint64_t bits_of(T value)
 {

@@ -10,8 +10,8 @@
  * threads that wait for others that never come; barriers or warp operations in different places; a shuffle
  * from a lane that does not take part; a write behind the dynamic shared memory.
  *
- * Not emulated: inline PTX, tensor cores, asynchronous copies, cooperative groups, textures, launches from
- * kernels, and blocks that wait for each other.
+ * Tensor cores and asynchronous copies are those of tensor_cores.h. Not emulated: other inline PTX, cooperative
+ * groups, textures, launches from kernels, and blocks that wait for each other.
  *
  * Functions are local. Any thread may call them; the order is that of the whole process. */
 #ifndef ISO_TESTS_EMULATOR_EMULATOR_H

@@ -48,6 +48,7 @@ struct thread {
     fiber *stack; /* NULL: it has not begun */
     uint3 index;
     place at; /* where it met others last */
+    std::vector<copy> copies;
 };
 
 /* Lanes of a warp that name the same mask. */
@@ -187,7 +188,7 @@ void engine::begin_block(size_t bytes)
 {
     size_t count = threads.size();
     for (thread &t : threads)
-        t.state = READY, t.stack = nullptr, t.at = {nullptr, nullptr, 0};
+        t.state = READY, t.stack = nullptr, t.at = {nullptr, nullptr, 0}, t.copies.clear();
     for (warp &w : warps)
         w.count = 0;
     arrange(order, draw(2) ? static_cast<size_t>(WARP) : 1);
@@ -491,6 +492,11 @@ unsigned char *dynamic_shared()
 int lane()
 {
     return of_thread.current % WARP;
+}
+
+std::vector<copy> &copies_of_thread()
+{
+    return of_thread.now().copies;
 }
 
 int barrier(place at, int predicate)

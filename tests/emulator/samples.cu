@@ -1,6 +1,7 @@
 #include "tests/emulator/samples.h"
 
 #include "runtime/backend/cuda/launch.h"
+#include "runtime/backend/cuda/mma.h"
 
 namespace
 {
@@ -102,6 +103,68 @@ __global__ void votes(int *y, int *total, int *greatest)
         y[blockIdx.x] = -1;
 }
 
+/* ---- tensor cores ---- */
+
+struct fragment {
+    uint32_t a[4], left[2], right[2]; /* b's columns 0 to 7, and 8 to 15 */
+};
+
+__device__ uint32_t two_at(const uint16_t *x, int first, int step)
+{
+    return x[first] | static_cast<uint32_t>(x[first + step]) << 16;
+}
+
+/* From the formulas of the PTX manual, by word. */
+__device__ fragment by_element(const uint16_t *a, const uint16_t *b, const uint16_t *b_rows)
+{
+    const int g = static_cast<int>(threadIdx.x) >> 2, t = static_cast<int>(threadIdx.x) % 4;
+    fragment f;
+    for (int word = 0; word < 4; word++) {
+        const int row = word == 0 || word == 2 ? g : g + 8, column = word < 2 ? 2 * t : 2 * t + 8;
+        f.a[word] = two_at(a, row * 16 + column, 1);
+    }
+    for (int word = 0; word < 2; word++) {
+        const int row = word == 0 ? 2 * t : 2 * t + 8;
+        f.left[word] = two_at(b, row * 16 + g, 16);
+        f.right[word] = two_at(b_rows, g * 16 + row, 1);
+    }
+    return f;
+}
+
+/* a [16, 16] at x, b [16, 16] 512 bytes on, b_rows [8, 16] behind it. */
+__device__ fragment by_matrix(const uint16_t *x)
+{
+    const int lane = static_cast<int>(threadIdx.x), row = lane % 16, half = lane / 16 * 8;
+    uint32_t left[4], right[4];
+    fragment f;
+    iso_cuda::load_matrices(f.a, x + row * 16 + half);
+    iso_cuda::load_transposed(left, x + 256 + row * 16 + half);
+    iso_cuda::load_matrices(right, x + 512 + lane % 8 * 16 + lane / 8 % 2 * 8);
+    for (int word = 0; word < 2; word++)
+        f.left[word] = left[word], f.right[word] = right[word];
+    return f;
+}
+
+__global__ void fragments(int how, const uint16_t *a, const uint16_t *b, const uint16_t *b_rows, float *c)
+{
+    __shared__ uint4 shared[2 * 32 + 16 + 1];
+    const int lane = static_cast<int>(threadIdx.x), g = lane / 4, t = lane % 4;
+    const uint16_t *x = reinterpret_cast<const uint16_t *>(shared) + (how == SAMPLE_ODD_ADDRESS);
+    iso_cuda::copy_16(&shared[lane], a + lane * 8, true);
+    iso_cuda::copy_16(&shared[32 + lane], b + lane * 8, true);
+    iso_cuda::copy_16(&shared[64 + lane % 16], b_rows + lane % 16 * 8, true);
+    if (how != SAMPLE_TOO_EARLY)
+        iso_cuda::wait_for_copies();
+    __syncthreads();
+    const fragment f = how == SAMPLE_BY_ELEMENT ? by_element(a, b, b_rows) : by_matrix(x);
+    for (int half = 0; half < 2; half++) {
+        float *const first = c + g * 16 + half * 8 + 2 * t, *const second = first + 8 * 16;
+        float sums[4] = {first[0], first[1], second[0], second[1]};
+        iso_cuda::multiply_add(sums, f.a, half ? f.right[0] : f.left[0], half ? f.right[1] : f.left[1]);
+        first[0] = sums[0], first[1] = sums[1], second[0] = sums[2], second[1] = sums[3];
+    }
+}
+
 /* ---- faults ---- */
 
 __global__ void deadlock()
@@ -189,6 +252,11 @@ void sample_product(int missing, int m, int n, int k, const float *a, const floa
 void sample_votes(int blocks, int *y, int *total, int *greatest)
 {
     launch(votes, blocks, 64, 0, nullptr, y, total, greatest);
+}
+
+int sample_fragments(sample_loads how, const uint16_t *a, const uint16_t *b, const uint16_t *b_rows, float *c)
+{
+    return launch(fragments, 1, 32, 0, nullptr, static_cast<int>(how), a, b, b_rows, c);
 }
 
 int sample_run_fault(sample_fault fault)

@@ -27,6 +27,18 @@ void sample_product(int missing, int m, int n, int k, const float *a, const floa
  * number plus b; total: the sum of 1 to 64, and greatest: the largest number of a block */
 void sample_votes(int blocks, int *y, int *total, int *greatest);
 
+/* How the fragments of sample_fragments are loaded. */
+typedef enum sample_loads {
+    SAMPLE_BY_ELEMENT, /* as the PTX manual states the element of each word */
+    SAMPLE_BY_MATRIX,  /* a and the transposed b [8, 16] by load_matrices, b [16, 8] by load_transposed */
+    SAMPLE_TOO_EARLY,  /* the same without waiting for the copies to shared memory */
+    SAMPLE_ODD_ADDRESS /* of a row in shared memory */
+} sample_loads;
+/* c [16, 16] += a [16, 16] b [16, 16], numbers of bfloat16, by two "mma" of 8 columns each: the second one has b
+ * transposed in `b_rows` [8, 16], its columns from 8 on. Returns the error of the launch. */
+int sample_fragments(sample_loads how, const uint16_t *a, const uint16_t *b, const uint16_t *b_rows,
+                     float *c);
+
 /* What CUDA does not define. */
 typedef enum sample_fault {
     SAMPLE_DEADLOCK,       /* some threads wait at a barrier, others for lanes that wait at it */

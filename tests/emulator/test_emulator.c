@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/bf16.h"
 #include "tests/emulator/emulator.h"
 #include "tests/emulator/samples.h"
 #include "tests/support/run_tests.h"
@@ -129,6 +130,60 @@ START_TEST(votes_and_atomics)
 }
 END_TEST
 
+enum { SIZE = 16 };
+
+/* The operands of sample_fragments, and c = 1 + a b. */
+typedef struct fragments_case {
+    _Alignas(16) uint16_t a[SIZE * SIZE], b[SIZE * SIZE], b_rows[SIZE / 2 * SIZE];
+    float c[SIZE * SIZE];
+    double want[SIZE * SIZE];
+} fragments_case;
+
+static void begin_fragments(fragments_case *f)
+{
+    const float *x = numbers(2 * SIZE * SIZE, 3);
+    for (int i = 0; i < SIZE * SIZE; i++) {
+        f->a[i] = iso_bf16_of_float(x[i]);
+        f->b[i] = iso_bf16_of_float(x[SIZE * SIZE + i]);
+        f->c[i] = 1;
+    }
+    for (int i = 0; i < SIZE / 2 * SIZE; i++)
+        f->b_rows[i] = f->b[i % SIZE * SIZE + SIZE / 2 + i / SIZE];
+    for (int i = 0; i < SIZE * SIZE; i++) {
+        f->want[i] = 1;
+        for (int k = 0; k < SIZE; k++)
+            f->want[i] += (double)iso_bf16_to_float(f->a[i / SIZE * SIZE + k]) *
+                          iso_bf16_to_float(f->b[k * SIZE + i % SIZE]);
+    }
+}
+
+/* In each order, with fragments that the lanes load in different ways. */
+START_TEST(tensor_cores_multiply)
+{
+    for (int order = 0; order < 2 + SEEDS; order++)
+        for (int how = SAMPLE_BY_ELEMENT; how <= SAMPLE_TOO_EARLY; how++) {
+            fragments_case f;
+            set_order(order);
+            begin_fragments(&f);
+            ck_assert_int_eq(sample_fragments((sample_loads)how, f.a, f.b, f.b_rows, f.c), 0);
+            ck_assert_ptr_null(emulator_error());
+            bool right = largest_difference(SIZE * SIZE, f.c, f.want) < 1e-6;
+            ck_assert_msg(right == (how != SAMPLE_TOO_EARLY), "loads %d, order %d", how, order);
+        }
+}
+END_TEST
+
+START_TEST(matrices_at_odd_addresses_are_reported)
+{
+    fragments_case f;
+    begin_fragments(&f);
+    ck_assert_int_eq(sample_fragments(SAMPLE_ODD_ADDRESS, f.a, f.b, f.b_rows, f.c), 719);
+    const char *text = emulator_error();
+    ck_assert_ptr_nonnull(text);
+    ck_assert_msg(strstr(text, "no multiple of 16") != NULL, "%s", text);
+}
+END_TEST
+
 /* What the report of a fault says. */
 static const struct {
     const char *parts[4];
@@ -187,6 +242,7 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("emulator", 60, kernels_are_right_in_every_order,
-                     random_orders_find_each_missing_barrier, votes_and_atomics, faults_are_reported,
+                     random_orders_find_each_missing_barrier, votes_and_atomics, tensor_cores_multiply,
+                     matrices_at_odd_addresses_are_reported, faults_are_reported,
                      shared_memory_is_nan_at_first);
 }

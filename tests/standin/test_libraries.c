@@ -528,11 +528,10 @@ END_TEST
 /* ---- attention in blocks ---- */
 
 static trial make_attention(const char *op, iso_dtype dtype, int64_t heads, int64_t rows, int64_t keys,
-                            bool causal)
+                            bool causal, int64_t features)
 {
-    enum { FEATURES = 2 };
     trial t = {.op = op};
-    const int64_t q[] = {1, rows, heads, FEATURES}, k[] = {1, keys, heads, FEATURES};
+    const int64_t q[] = {1, rows, heads, features}, k[] = {1, keys, heads, features};
     t.attrs.attention = (iso_attention_attrs){.scale = 0.7, .band = {.fill = -1e9, .causal = causal}};
     input(&t, dtype, -2, 2, 4, q);
     input(&t, dtype, -2, 2, 4, k);
@@ -551,29 +550,32 @@ static trial make_attention(const char *op, iso_dtype dtype, int64_t heads, int6
 /* Keys that no query of a block attends to are left out. Weights of bfloat16 are the sum of two numbers. */
 START_TEST(causal_blocks_agree)
 {
-    check_noted(make_attention("attention", ISO_F32, 3, 300, 300, true), "cublaslt",
+    check_noted(make_attention("attention", ISO_F32, 3, 300, 300, true, 2), "cublaslt",
                 "product 192 x 192 x 2 of 3\nproduct 192 x 2 x 192 of 3\n"
                 "product 108 x 300 x 2 of 3\nproduct 108 x 2 x 300 of 3\n");
-    check_noted(make_attention("attention_grad", ISO_F64, 3, 300, 310, true), "cublaslt",
+    check_noted(make_attention("attention_grad", ISO_F64, 3, 300, 310, true, 2), "cublaslt",
                 TWICE("product 192 x 192 x 2 of 3\n") "product 192 x 2 x 192 of 3\n" TWICE(
                     "product 192 x 2 x 192 of 3\n")
                     TWICE("product 108 x 300 x 2 of 3\n") "product 108 x 2 x 300 of 3\n" TWICE(
                         "product 300 x 2 x 108 of 3\n"));
-    check_noted(make_attention("attention_grad", ISO_BF16, 1, 300, 310, true), "cublaslt",
-                TWICE("product 192 x 192 x 2 of 1\n") TWICE("product 192 x 2 x 192 of 1\n")
-                    TWICE(TWICE("product 192 x 2 x 192 of 1\n")) TWICE("product 108 x 300 x 2 of 1\n")
-                        TWICE("product 108 x 2 x 300 of 1\n") TWICE(TWICE("product 300 x 2 x 108 of 1\n")));
+    check_noted(make_attention("attention_grad", ISO_BF16, 1, 300, 310, true, 136), "cublaslt",
+                TWICE("product 192 x 192 x 136 of 1\n") TWICE("product 192 x 136 x 192 of 1\n")
+                    TWICE(TWICE("product 192 x 136 x 192 of 1\n")) TWICE("product 108 x 300 x 136 of 1\n")
+                        TWICE("product 108 x 136 x 300 of 1\n")
+                            TWICE(TWICE("product 300 x 136 x 108 of 1\n")));
+    check_noted(make_attention("attention_grad", ISO_BF16, 1, 300, 310, true, 128), "fused", "");
 }
 END_TEST
 
 /* Scores of more queries, or heads, than the scratch memory holds. */
 START_TEST(bounded_blocks_agree)
 {
-    check_noted(make_attention("attention_grad", ISO_BF16, 1, 72, 60000, false), "cublaslt",
-                TWICE("product 40 x 60000 x 2 of 1\n") TWICE("product 40 x 2 x 60000 of 1\n")
-                    TWICE(TWICE("product 60000 x 2 x 40 of 1\n")) TWICE("product 32 x 60000 x 2 of 1\n")
-                        TWICE("product 32 x 2 x 60000 of 1\n") TWICE(TWICE("product 60000 x 2 x 32 of 1\n")));
-    check_noted(make_attention("attention_grad", ISO_F64, 3, 24, 60000, false), "cublaslt",
+    check_noted(make_attention("attention_grad", ISO_F32, 1, 150, 60000, false, 2), "cublaslt",
+                TWICE("product 80 x 60000 x 2 of 1\n") "product 80 x 2 x 60000 of 1\n" TWICE(
+                    "product 60000 x 2 x 80 of 1\n")
+                    TWICE("product 70 x 60000 x 2 of 1\n") "product 70 x 2 x 60000 of 1\n" TWICE(
+                        "product 60000 x 2 x 70 of 1\n"));
+    check_noted(make_attention("attention_grad", ISO_F64, 3, 24, 60000, false, 2), "cublaslt",
                 TWICE("product 24 x 60000 x 2 of 2\n") "product 24 x 2 x 60000 of 2\n" TWICE(
                     "product 60000 x 2 x 24 of 2\n")
                     TWICE("product 24 x 60000 x 2 of 1\n") "product 24 x 2 x 60000 of 1\n" TWICE(

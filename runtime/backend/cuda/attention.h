@@ -1,6 +1,7 @@
-/* Attention and its gradient as products of matrices, with a softmax between them. A block at a time, of some heads
- * and queries, has its scores in scratch memory, whose size is bounded for any number of positions. The products are
- * the caller's affair: of cuBLASLt, or of own kernels.
+/* Attention and its gradient. Of bfloat16, with up to 128 features in a head, one kernel each computes the results and
+ * the gradients of queries, and one those of keys and values (attention_fused.cu). All else is products of matrices,
+ * with a softmax between them. A block at a time, of some heads and queries, has its scores in scratch memory, whose
+ * size is bounded for any number of positions. The products are the caller's affair: of cuBLASLt, or of own kernels.
  * Functions are local; any thread may call them. */
 #ifndef ISO_BACKEND_CUDA_ATTENTION_H
 #define ISO_BACKEND_CUDA_ATTENTION_H
@@ -23,8 +24,11 @@ bool iso_cuda_attention_walk(const iso_kernel_call *call, bool queue, iso_cuda_a
                              void *argument);
 size_t iso_cuda_attention_scratch(const iso_kernel_call *call);
 
-/* The kernel of "attention" or "attention_grad" by cuBLASLt, if it does all products of the call; otherwise NULL, as
- * for other ops. */
+/* The kernels in tiles; `fits` tells for which calls. */
+extern const iso_kernel iso_cuda_fused_attention, iso_cuda_fused_attention_grad;
+
+/* The kernel of "attention" or "attention_grad": the one in tiles, if it fits, or that by cuBLASLt, if it does all
+ * products of the call; otherwise NULL, as for other ops. */
 const iso_kernel *iso_cuda_attention_kernel(const char *op, const iso_kernel_call *call);
 
 #ifdef __cplusplus

@@ -64,12 +64,14 @@ ATTENTION(attention_grad)
     {                                                                                                        \
         .op = #OP, .name = "cublaslt", .fits = fits, .scratch = OP##_scratch, .run = OP##_run                \
     }
-static const iso_kernel kernels[] = {KERNEL_OF(attention), KERNEL_OF(attention_grad)};
+static const iso_kernel by_products[] = {KERNEL_OF(attention), KERNEL_OF(attention_grad)};
+static const iso_kernel *const kernels[] = {&iso_cuda_fused_attention, &iso_cuda_fused_attention_grad,
+                                            &by_products[0], &by_products[1]};
 
 const iso_kernel *iso_cuda_attention_kernel(const char *op, const iso_kernel_call *call)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].op, op) == 0 && kernels[i].fits(call))
-            return &kernels[i];
+        if (strcmp(kernels[i]->op, op) == 0 && kernels[i]->fits(call))
+            return kernels[i];
     return NULL;
 }

@@ -2,9 +2,12 @@
 
 #include <string.h>
 
+#include "runtime/backend/cuda/attention.h"
 #include "runtime/backend/cuda/list.h"
 
 static const iso_kernel *const kernels[] = {
+    &iso_cuda_fused_attention,
+    &iso_cuda_fused_attention_grad,
 #define KERNEL(name) &iso_cuda_##name,
 #include "runtime/backend/cuda/list.h"
     NULL,

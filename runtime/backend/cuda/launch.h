@@ -1,4 +1,4 @@
-/* Launches of kernels. This is the only way in which the kernel files differ from plain CUDA, so that the
+/* Launches of kernels. This and mma.h are the only ways in which the kernel files differ from plain CUDA, so that the
  * compiler of CUDA and the emulator of the tests compile the same files. */
 #ifndef ISO_BACKEND_CUDA_LAUNCH_H
 #define ISO_BACKEND_CUDA_LAUNCH_H
