@@ -29,11 +29,19 @@ static inline void check_as_reference(trial *t, const iso_backend *backend)
     free_all(owner, t->inputs);
 }
 
+/* A sum with a residual is rounded to bfloat16 before it is normalised. The reference for bfloat16 computes all in
+ * float32, and rounds results alone; test_layer_norm_bf16 has these cases. */
+static inline bool rounds_within(const trial *t, iso_dtype dtype)
+{
+    return dtype == ISO_BF16 && strncmp(t->op, "layer_norm", strlen("layer_norm")) == 0 &&
+           t->attrs.layer_norm.residual;
+}
+
 /* Compares a backend with the reference in this type, if the case has a form in it. */
 static inline void check_type(const trial *t, iso_dtype dtype, const iso_backend *backend)
 {
     trial other;
-    if (in_type(t, dtype, &other))
+    if (!rounds_within(t, dtype) && in_type(t, dtype, &other))
         check_as_reference(&other, backend);
 }
 
