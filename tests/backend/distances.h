@@ -55,8 +55,8 @@ enum { DISTANCES = sizeof distances / sizeof *distances };
 /* Of the largest element: attention of bfloat16, whose weights are sums of two numbers of bfloat16. */
 #define BFLOAT16_ATTENTION_LARGEST "1e-4"
 
-/* The same where the kernel FUSED_ATTENTION computes it: a weight, and the gradient of a score, is rounded to bfloat16,
- * by up to 2^-9 of it. */
+/* The same where the kernel FUSED_ATTENTION computes it: a weight, and the gradient of a score, is rounded to
+ * bfloat16, by up to 2^-9 of it. */
 #define FUSED_ATTENTION "fused"
 #define FUSED_ATTENTION_LARGEST "4e-3"
 

@@ -230,4 +230,7 @@ inline float rsqrtf(float x)
     return 1 / sqrtf(x);
 }
 
+/* ---- tensor cores and asynchronous copies ---- */
+#include "tests/emulator/tensor_cores.h"
+
 #endif

@@ -1,8 +1,9 @@
 /* Attention of bfloat16 in tiles, after FlashAttention-2 (Dao 2023, arXiv 2307.08691): scores and weights never leave
  * the registers of the warps, which multiply by their tensor cores (mma.h). A block has some queries of one head, and
- * goes over the keys, tile by tile, with a softmax around the largest score so far; or, for the gradients of keys and
- * values, some keys, and goes over the queries. No two blocks add to the same number, and the order of sums depends on
- * shapes only. Sums are float32; weights, and gradients of scores, are rounded to bfloat16 before they are multiplied.
+ * goes over the keys, tile by tile, with a softmax around the largest score so far; or, for the gradients of keys
+ * and values, some keys, and goes over the queries. No two blocks add to the same number, and the order of sums
+ * depends on shapes only. Sums are float32; weights, and gradients of scores, are rounded to bfloat16 before they are
+ * multiplied.
  *
  * The gradient is two kernels. The first one goes over the keys twice: for the statistics of its queries, which it
  * also leaves in scratch memory for the second kernel, and for the queries' gradients. */
@@ -461,8 +462,8 @@ __global__ void __launch_bounds__(THREADS) grad_keys_kernel(fused_call f)
 
 /* ---- on the host ---- */
 
-/* With more, no weight is left of a score that is masked, unless all scores are as low. */
-const double LOWEST_FILL = -1e6;
+/* A masked score that is no higher leaves a weight of 0, unless all scores of its query are as low. */
+const double MOST_FILL = -1e6;
 
 attention_form form_of(const iso_kernel_call *call, const iso_attention &a)
 {
@@ -475,7 +476,7 @@ attention_form form_of(const iso_kernel_call *call, const iso_attention &a)
     form.fill = static_cast<float>(band.fill * LOG2_E);
     form.slope_scale = static_cast<float>(a.attrs->scale);
     form.kept_scale = a.attrs->dropout.threshold > 0 ? static_cast<float>(a.attrs->dropout.scale) : 1;
-    form.leaves_out = !a.attrs->has_mask && (band.causal || band.window > 0) && band.fill <= LOWEST_FILL;
+    form.leaves_out = !a.attrs->has_mask && (band.causal || band.window > 0) && band.fill <= MOST_FILL;
     form.zero_masked = a.attrs->zero_masked;
     form.info = call->info;
     return form;

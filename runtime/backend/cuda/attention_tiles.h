@@ -221,7 +221,7 @@ __device__ __forceinline__ bool bit_of(unsigned bits, int n, int i)
     return bits >> (4 * n + i) & 1;
 }
 
-/* x: products of queries and keys, which become scores times LOG2_E. Beyond the last query or key they are -INFINITY. */
+/* x: products of queries and keys, which become scores times LOG2_E; -INFINITY beyond the last query or key. */
 template <bool BY_KEYS, int N>
 __device__ __forceinline__ void scores_of_tile(const attention_form &f, const tile_at<BY_KEYS> &at,
                                                unsigned seen, bool whole, float (&x)[N / 8][4])

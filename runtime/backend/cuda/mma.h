@@ -1,7 +1,7 @@
 /* What a warp does with the tensor cores of compute capability 8.0 and later: products of matrices of bfloat16 with
  * sums in float32, loads of their fragments from shared memory, and copies to it that do not wait. All 32 lanes take
- * part. Here alone kernels have inline PTX; the emulator of the tests has the same functions
- * (tests/emulator/tensor_cores.h).
+ * part. Here alone kernels have inline PTX; the emulator of the tests has the same functions (tests/emulator, whose
+ * cuda_runtime.h declares them).
  *
  * Fragments are those of "mma.m16n8k16" in the PTX manual. With g = lane / 4 and t = lane % 4, each of two elements
  * that are neighbours in their row (a, c) or their column (b), the first one in the lower half:
@@ -16,7 +16,6 @@
 #include "runtime/backend/cuda/launch.h"
 #ifndef __CUDACC__
 #include "runtime/base/bf16.h"
-#include "tests/emulator/tensor_cores.h"
 #endif
 
 namespace iso_cuda

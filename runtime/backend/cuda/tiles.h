@@ -98,7 +98,7 @@ template <int D> __device__ __forceinline__ void load_rows(uint32_t (&b)[4], uin
     load_matrices(b, pack_at<D>(tile, row + lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
 }
 
-/* b of two products, whose rows are those of the tile from `row` on, and whose columns the features of step `step`. */
+/* b of two products, whose rows are those of the tile from `row` on, and whose columns the features of a step. */
 template <int D>
 __device__ __forceinline__ void load_columns(uint32_t (&b)[4], uint4 *tile, int row, int step)
 {
