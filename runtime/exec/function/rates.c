@@ -2,9 +2,8 @@
  * learning rate. It reads both when they are first needed. From then on, each step adds 1 to the iteration. A step
  * with a fault does not, but the steps that have begun after it change nothing, and the host then reads both again.
  * If a step computes such a number otherwise, each step fetches the device's value (iso_updates_prepare). */
-#include <string.h>
-
 #include "runtime/exec/function/function_impl.h"
+#include "runtime/graph/ops/list.h"
 
 static iso_known_scalar *find(iso_runtime *runtime, const iso_variable *variable)
 {
@@ -77,15 +76,14 @@ iso_status iso_rates_compute(iso_function *function, const iso_step_results *res
 static bool is_one(const iso_tensor *tensor)
 {
     const iso_op *op = tensor->producer;
-    return op && strcmp(op->type->name, "constant") == 0 &&
-           ((const iso_constant_attrs *)op->attrs)->values[0] == 1;
+    return op && op->type == &iso_op_constant && ((const iso_constant_attrs *)op->attrs)->values[0] == 1;
 }
 
 /* Whether a change adds 1 to its variable, as iso_minimize does. */
 static bool counts(const iso_program *program, const iso_program_change *change)
 {
     const iso_op *op = program->values[change->value].tensor->producer;
-    return !change->apply && change->variable->dtype == ISO_I64 && op && strcmp(op->type->name, "add") == 0 &&
+    return !change->apply && change->variable->dtype == ISO_I64 && op && op->type == &iso_op_add &&
            op->inputs[0] == change->variable->value && is_one(op->inputs[1]);
 }
 
