@@ -205,7 +205,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_BACKEND", "test", 0); /* unless another is asked for */
-    setenv("ISOGRID_THREADS", "1", 1);    /* others that read are no slot's */
     first_thread = pthread_self();
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&

@@ -1,23 +1,11 @@
 /* Threads that read large batches, where a device computes the steps: the host's cores have nothing else to do. */
-#include <sched.h>
-#include <unistd.h>
-
 #include "runtime/base/memory.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
 
-/* The cores that this rank may use: those of its affinity, and of all cores its share among the ranks of the host. */
-static int cores_of_rank(const iso_runtime *runtime)
-{
-    cpu_set_t mask;
-    long share = sysconf(_SC_NPROCESSORS_ONLN) / iso_host_ranks(runtime->ctx);
-    int allowed = sched_getaffinity(0, sizeof mask, &mask) ? 1 : CPU_COUNT(&mask);
-    return share < allowed ? (int)share : allowed;
-}
-
 iso_status iso_runtime_start_readers(iso_runtime *runtime)
 {
-    int each = cores_of_rank(runtime) / runtime->n_threads;
+    int each = iso_threads(runtime->ctx) / runtime->n_threads;
     iso_status status = ISO_OK;
     if (each > ISO_MOST_READERS)
         each = ISO_MOST_READERS;
