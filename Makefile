@@ -16,13 +16,15 @@ PACKAGES := hdf5-openmpi libpcre2-8 jansson zlib libdeflate libzip libprotobuf-c
 PACKAGE_FLAGS := $(strip $(shell pkg-config --cflags $(PACKAGES))) $(shell pkg-config --cflags openblas)
 PACKAGE_LIBS := $(shell pkg-config --libs $(PACKAGES))
 CPPFLAGS += -DISO_BUILDING -I. -Iruntime -I$(BUILD) -D_GNU_SOURCE $(PACKAGE_FLAGS) -DISO_WITH_DNNL=$(DNNL)
-CFLAGS += -std=c11 -O$(if $(SANITIZE),1,3) -g -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
+CFLAGS += -std=c11 $(if $(SANITIZE),-Og -g1,-O3 -g) -fPIC -pthread -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden \
 	-Wall -Wextra -Werror -Wshadow -Wvla -Wno-psabi
 # clang also warns of designated initializers that leave out members of what they hold.
 CFLAGS += $(if $(findstring clang,$(OMPI_CC)),-Wno-missing-field-initializers)
 LDLIBS += $(PACKAGE_LIBS) $(if $(filter 1,$(DNNL)),-ldnnl) -lm -lpthread -ldl
 ifdef SANITIZE
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+# At -Og gcc suspects more than it can know.
+CFLAGS += $(if $(findstring clang,$(OMPI_CC)),,-Wno-maybe-uninitialized)
 LDFLAGS += -fsanitize=address,undefined
 KEEP_MODULES := $(BUILD)/tests/sanitize/keep_modules.o
 endif
@@ -54,7 +56,7 @@ $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 
 # Tests compile in half the time, and compute little themselves.
 $(BUILD)/tests/%.o: CFLAGS += -O1
-$(BUILD)/tests/bench/%.o $(BUILD)/tests/standin/%.o: CFLAGS += -O3
+$(if $(SANITIZE),,$(BUILD)/tests/bench/%.o $(BUILD)/tests/standin/%.o): CFLAGS += -O3
 
 # The compiler and its flags: objects that others have made are made again.
 FLAGS := $(OMPI_CC) $(CPPFLAGS) $(CFLAGS)

@@ -1,6 +1,6 @@
 /* The CUDA device on the stand-in: what goes wrong on a GPU is an error with the GPU's name and CUDA's number, out of
  * memory with the bytes that were asked for and those that are free; the slots of a host take GPUs in turn.
- * (tests/base/test_device.c has what it does as every device.) Ranks: 1   Sanitize: 1 */
+ * (tests/base/test_device.c has what it does as every device.) Ranks: 1 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

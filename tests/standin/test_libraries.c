@@ -2,8 +2,7 @@
  * float32, float64 and bfloat16 gives the numbers of the reference, at addresses that the libraries take and at
  * others; convolutions take the engines that the rules name, and own kernels where there is none; a bias and a relu
  * that follow a product in place are fused with it, and give the bits of three instructions; sums have one order; an
- * error names the op, its layer, the shapes and the library's number. Ranks: 1
- * Sanitize: 1 */
+ * error names the op, its layer, the shapes and the library's number. Ranks: 1 */
 #include <unistd.h>
 
 #include "runtime/base/device.h"

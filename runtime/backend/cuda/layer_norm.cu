@@ -238,17 +238,17 @@ __device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x
     typedef compute<T> C;
     const double count = static_cast<double>(at.count);
     double sum = 0, squares = 0;
-    for (int64_t k = 0; k < at.count; k += row.LENGTH) {
+    row.for_strips(at.count, [&](int64_t k) {
         x.move(row, k, at);
         row.each(at.count, [&](int64_t, int p) {
             ISO_UNROLL()
             for (int i = 0; i < N; i++)
                 sum += row.own[p].at[i];
         });
-    }
+    });
     const double mean = join<L, sum_of>(sum) / count;
     const row_scale<C> around = scale_of_row<C>(mean, 1);
-    for (int64_t k = 0; k < at.count; k += row.LENGTH) {
+    row.for_strips(at.count, [&](int64_t k) {
         x.move(row, k, at);
         row.each(at.count, [&](int64_t, int p) {
             C part = 0;
@@ -257,7 +257,7 @@ __device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x
                 part = fused(around.centred(row.own[p].at[i]), around.centred(row.own[p].at[i]), part);
             squares += part;
         });
-    }
+    });
     return scale_of_row<C>(mean, 1 / sqrt(join<L, sum_of>(squares) / count + epsilon));
 }
 
@@ -273,7 +273,7 @@ template <class T, int N> struct whole {
     {
         strip<T, L, N> row;
         const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             row.each(at.count, [&](int64_t k, int p) {
                 if (sum)
@@ -281,7 +281,7 @@ template <class T, int N> struct whole {
                 const auto out = scaled(row.own[p], m, gamma, beta, k, x.aligned);
                 y.with([&](auto to) { to.put(at.begin + k, out, x.aligned); });
             });
-        }
+        });
     }
 };
 
@@ -300,14 +300,14 @@ template <class T, int N> struct whole_gradient {
         double sum = 0, products = 0;
         dy.with([&](auto from) { from.move(slopes, 0, at, x.aligned); }); /* under way early */
         const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             dy.with([&](auto from) { from.move(slopes, begin, at, x.aligned); });
             add_slopes(row, slopes, m, gamma, at.count, x.aligned, sum, products);
-        }
+        });
         const C mean = static_cast<C>(join<L, sum_of>(sum) / count),
                 mean_xhat = static_cast<C>(join<L, sum_of>(products) / count);
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             dy.with([&](auto from) { from.move(slopes, begin, at, x.aligned); });
             row.each(at.count, [&](int64_t k, int p) {
@@ -320,7 +320,7 @@ template <class T, int N> struct whole_gradient {
                         to.put(at.begin + k, out, x.aligned);
                 });
             });
-        }
+        });
     }
 };
 
@@ -477,7 +477,7 @@ template <class T, int N> struct part_moments {
     {
         strip<T, L, N> row;
         double a = 0, b = 0;
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             row.each(at.count, [&](int64_t, int p) {
                 ISO_UNROLL()
@@ -487,7 +487,7 @@ template <class T, int N> struct part_moments {
                     b += value * value;
                 }
             });
-        }
+        });
         a = join<L, sum_of>(a);
         b = join<L, sum_of>(b);
         if (member<L>() == 0) {
@@ -507,13 +507,13 @@ template <class T, int N> struct part_scale {
     {
         strip<T, L, N> row;
         const row_scale<C> m = rows.template get<C>(at.row);
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             row.each(at.count, [&](int64_t k, int p) {
                 const auto out = scaled(row.own[p], m, gamma, beta, k, x.aligned);
                 store_pack(y + at.begin + k, narrowed<T>(out), x.aligned);
             });
-        }
+        });
     }
 };
 
@@ -529,11 +529,11 @@ template <class T, int N> struct part_grad_sums {
         strip<T, L, N> row, slopes;
         const row_scale<C> m = rows.template get<C>(at.row);
         double a = 0, b = 0;
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             slopes.move(begin, at.count, dy + at.begin, x.aligned);
             add_slopes(row, slopes, m, gamma, at.count, x.aligned, a, b);
-        }
+        });
         a = join<L, sum_of>(a);
         b = join<L, sum_of>(b);
         if (member<L>() == 0) {
@@ -557,7 +557,7 @@ template <class T, int N> struct part_grad {
         const row_scale<C> m = rows.template get<C>(at.row);
         const C mean = static_cast<C>(sum[at.row] / rows.count),
                 mean_xhat = static_cast<C>(products[at.row] / rows.count);
-        for (int64_t begin = 0; begin < at.count; begin += row.LENGTH) {
+        row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             slopes.move(begin, at.count, dy + at.begin, x.aligned);
             row.each(at.count, [&](int64_t k, int p) {
@@ -565,7 +565,7 @@ template <class T, int N> struct part_grad {
                     row_gradient(row.own[p], slopes.own[p], m, gamma, k, x.aligned, mean, mean_xhat);
                 store_pack(dx + at.begin + k, narrowed<T>(out), x.aligned);
             });
-        }
+        });
     }
 };
 

@@ -57,6 +57,16 @@ template <class T, int L, int N> struct strip {
             [](const pack<U, N> &x) { return widened(x); });
     }
 
+    /* f(begin) for each strip of a row of `count`. A row of a warp is one strip (for_rows), which stays in registers. */
+    template <class F> static __device__ __forceinline__ void for_strips(int64_t count, F f)
+    {
+        if constexpr (L == WARP)
+            f(0);
+        else
+            for (int64_t begin = 0; begin < count; begin += LENGTH)
+                f(begin);
+    }
+
     /* f(k, p) for each pack own[p], which begins at element k, inside a row of `count`. */
     template <class F> __device__ __forceinline__ void each(int64_t count, F f) const
     {
