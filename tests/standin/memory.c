@@ -172,7 +172,7 @@ static void map_twice(allocation *a, int file, size_t at, size_t bytes)
     size_t padded = padded_of(bytes);
     a->room = room_of(bytes);
     a->pages = mmap(NULL, a->room + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    a->data_pages = mmap(NULL, a->room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, (off_t)at);
+    a->data_pages = mmap(NULL, a->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)at);
     if (a->pages == MAP_FAILED || a->data_pages == MAP_FAILED ||
         mmap(a->pages, a->room, access_of(a), MAP_SHARED | MAP_FIXED, file, (off_t)at) == MAP_FAILED)
         standin_stop("no addresses for %zu bytes", a->room);
