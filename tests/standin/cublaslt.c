@@ -435,7 +435,7 @@ static void multiply(const work *w, int64_t batch)
 static void run(void *argument)
 {
     const work *w = argument;
-    standin_spend(100 * w->algorithm.splits);
+    standin_spend(100000 * w->algorithm.splits);
     if (w->algorithm.workspace > 0)
         memset(standin_reach(w->workspace, w->algorithm.workspace), 0xff, w->algorithm.workspace);
     for (int64_t batch = 0; batch < w->p.l[3].count; batch++)

@@ -144,7 +144,7 @@ typedef struct standin_work {
     void (*drop)(void *argument); /* when it will not be run again; may be NULL */
     const char *what;
 } standin_work;
-/* For STANDIN_CLOCK: what is done now takes so long. */
+/* For STANDIN_CLOCK: what is done now takes so long. Isogrid times what takes long a few times only. */
 void standin_spend(int64_t nanoseconds);
 /* Queues work with a copy of the argument, or adds it to the graph that the stream is captured into. */
 cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const void *argument, size_t size);

@@ -10,9 +10,8 @@
 #include "tests/standin/streams_impl.h"
 
 pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t standin_change = PTHREAD_COND_INITIALIZER;
 
-static cudaStream_t streams;
+static cudaStream_t streams, destroyed;
 
 int standin_stream_gpu(cudaStream_t stream)
 {
@@ -66,7 +65,7 @@ void standin_push(cudaStream_t stream, standin_item *item)
     *(stream->first ? &stream->last->next : &stream->first) = queued;
     stream->last = queued;
     stream->pushed++;
-    pthread_cond_broadcast(&standin_change);
+    pthread_cond_signal(&stream->queued);
 }
 
 cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const void *argument, size_t size)
@@ -87,7 +86,7 @@ cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const
 static void await(cudaStream_t stream, uint64_t position)
 {
     while (stream->finished < position)
-        pthread_cond_wait(&standin_change, &standin_lock);
+        pthread_cond_wait(&stream->done, &standin_lock);
 }
 
 /* ---- the thread of a stream ---- */
@@ -100,7 +99,6 @@ uint64_t standin_draw(cudaStream_t stream, uint64_t below)
     return below ? x % below : 0;
 }
 
-/* All streams are read without the lock that the caller of standin_close holds: they only grow. */
 static bool is_busy(void)
 {
     hold();
@@ -116,7 +114,7 @@ static void finish(cudaStream_t stream, standin_item *item)
     hold();
     standin_drop_item(item);
     stream->finished++;
-    pthread_cond_broadcast(&standin_change);
+    pthread_cond_broadcast(&stream->done);
     let_go();
     standin_close(is_busy);
 }
@@ -129,7 +127,7 @@ static void *serve(void *argument)
     for (;;) {
         hold();
         while (!stream->first && !stream->ended)
-            pthread_cond_wait(&standin_change, &standin_lock);
+            pthread_cond_wait(&stream->queued, &standin_lock);
         standin_queued *queued = stream->first;
         uint64_t delay = most && standin_draw(stream, 2) ? standin_draw(stream, most) : 0;
         if (stall && standin_draw(stream, 16) == 0)
@@ -157,6 +155,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
         return standin_error(cudaErrorMemoryAllocation);
     if (!(flags & cudaStreamNonBlocking))
         standin_stop("a stream that waits for the default stream");
+    pthread_cond_init(&fresh->queued, NULL);
+    pthread_cond_init(&fresh->done, NULL);
     hold();
     fresh->gpu = standin_gpu();
     fresh->random = (++created * 31 + (uint64_t)standin_number("STANDIN_SEED", 1)) * 0x9E3779B97F4A7C15u | 1;
@@ -175,7 +175,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     hold();
     await(stream, stream->pushed);
     stream->ended = true;
-    pthread_cond_broadcast(&standin_change);
+    cudaStream_t *at = &streams;
+    while (*at && *at != stream)
+        at = &(*at)->next;
+    if (!*at)
+        standin_stop("a stream is destroyed twice");
+    *at = stream->next;
+    stream->destroyed = destroyed;
+    destroyed = stream;
+    pthread_cond_signal(&stream->queued);
     let_go();
     pthread_join(stream->thread, NULL);
     return cudaSuccess;

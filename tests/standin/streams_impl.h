@@ -34,6 +34,7 @@ typedef struct standin_queued {
 
 struct CUstream_st {
     pthread_t thread;
+    pthread_cond_t queued, done; /* an item was queued, or the stream has ended; an item was finished */
     int gpu;
     uint64_t random;
     standin_queued *first, *last;
@@ -42,7 +43,8 @@ struct CUstream_st {
     cudaGraph_t graph;         /* NULL: not captured */
     int *tail;                 /* the nodes that what is captured next waits for */
     int n_tail;
-    cudaStream_t next; /* of all streams */
+    cudaStream_t next;      /* of all streams that were not destroyed */
+    cudaStream_t destroyed; /* one that was destroyed before */
 };
 
 /* What processes share of an event: how often it was recorded, and how often that moment has come. */
@@ -64,7 +66,6 @@ struct CUevent_st {
 };
 
 extern pthread_mutex_t standin_lock;
-extern pthread_cond_t standin_change; /* an item was queued or finished */
 
 /* With the lock held: */
 cudaStream_t standin_streams(void);
