@@ -30,8 +30,7 @@ print() { for file in "$@"; do echo "--- the end of $file" && tail -n 40 "$file"
 # The processes of a job: number and rank, which launch/mpirun and those of Open MPI have not.
 processes() {
     local environ
-    for environ in /proc/[0-9]*/environ; do
-        grep -qszx "ISOGRID_JOB=$job_name" "$environ" || continue
+    grep -lszx "ISOGRID_JOB=$job_name" /proc/[0-9]*/environ | while read -r environ; do
         echo "$(basename "$(dirname "$environ")") $(tr '\0' '\n' <"$environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')"
     done 2>/dev/null
 }

@@ -89,14 +89,19 @@ def write_idx(path, array):
         file.write(struct.pack(">BBBB", 0, 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
 
 
-def prepare(folder, data):
-    """What the pages take as given: a model of Keras with its rows, and the data set, of few images."""
+def prepare_data(data):
+    """The data set, of few images."""
     generator = np.random.default_rng(3)
     os.makedirs(f"{data}/fashion-mnist")
     for part, rows in (("train", 5200), ("t10k", 100)):
         images = np.repeat(generator.integers(0, 256, (rows, 28, 1)), 28, axis=2)
         write_idx(f"{data}/fashion-mnist/{part}-images-idx3-ubyte.gz", images.astype(np.uint8))
         write_idx(f"{data}/fashion-mnist/{part}-labels-idx1-ubyte.gz", generator.integers(0, 10, rows).astype(np.uint8))
+
+
+def prepare(folder):
+    """What the pages take as given beside it: a model of Keras with its rows."""
+    generator = np.random.default_rng(3)
     for name in ("tests", "launch", "docs", "build"):
         os.symlink(f"{ROOT}/{name}", f"{folder}/{name}")
     with open(f"{folder}/book.txt", "w", encoding="utf-8") as file:
@@ -149,10 +154,9 @@ def check(command, shown, folder, data):
     return ""
 
 
-def check_page(page, folder):
+def check_page(page, folder, data):
     failed, count = False, 0
-    data = f"{folder}/data-sets"
-    prepare(folder, data)
+    prepare(folder)
     for number, command, shown in commands(page):
         first = command.split()[0]
         if not COMMAND.match(command):
@@ -176,11 +180,13 @@ def check_page(page, folder):
 
 def main():
     failed, total = False, 0
-    for page in ["README.md", *sorted(glob.glob("docs/*.md"))]:
-        with tempfile.TemporaryDirectory() as folder:
-            page_failed, count = check_page(page, folder)
-        failed |= page_failed
-        total += count
+    with tempfile.TemporaryDirectory() as data:
+        prepare_data(data)
+        for page in ["README.md", *sorted(glob.glob("docs/*.md"))]:
+            with tempfile.TemporaryDirectory() as folder:
+                page_failed, count = check_page(page, folder, data)
+            failed |= page_failed
+            total += count
     if total < 40:
         print(f"only {total} commands were found")
         failed = True
