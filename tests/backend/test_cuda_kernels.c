@@ -11,7 +11,8 @@
 #include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"
 
-/* The first case of an op runs in every order and type, the others in these in turn; with ISOGRID_TEST_LONG all do. */
+/* The first case of an op runs in every order and type, the others in these in turn; with ISOGRID_TEST_LONG all
+ * do. */
 static bool runs_all(int index)
 {
     return index == 0 || getenv("ISOGRID_TEST_LONG");

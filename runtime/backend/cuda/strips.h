@@ -57,7 +57,8 @@ template <class T, int L, int N> struct strip {
             [](const pack<U, N> &x) { return widened(x); });
     }
 
-    /* f(begin) for each strip of a row of `count`. A row of a warp is one strip (for_rows), which stays in registers. */
+    /* f(begin) for each strip of a row of `count`. A row of a warp is one strip (for_rows), which stays in
+     * registers. */
     template <class F> static __device__ __forceinline__ void for_strips(int64_t count, F f)
     {
         if constexpr (L == WARP)
