@@ -55,8 +55,10 @@ $(BUILD)/%_amx.o: CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
 
 # Tests compile in half the time, and compute little themselves.
+ifndef SANITIZE
 $(BUILD)/tests/%.o: CFLAGS += -O1
-$(if $(SANITIZE),,$(BUILD)/tests/bench/%.o $(BUILD)/tests/standin/%.o): CFLAGS += -O3
+$(BUILD)/tests/bench/%.o $(BUILD)/tests/standin/%.o: CFLAGS += -O3
+endif
 
 # The compiler and its flags: objects that others have made are made again.
 FLAGS := $(OMPI_CC) $(CPPFLAGS) $(CFLAGS)

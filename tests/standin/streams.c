@@ -181,7 +181,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     if (!*at)
         standin_stop("a stream is destroyed twice");
     *at = stream->next;
-    stream->destroyed = destroyed;
+    stream->next = destroyed;
     destroyed = stream;
     pthread_cond_signal(&stream->queued);
     let_go();

@@ -43,8 +43,7 @@ struct CUstream_st {
     cudaGraph_t graph;         /* NULL: not captured */
     int *tail;                 /* the nodes that what is captured next waits for */
     int n_tail;
-    cudaStream_t next;      /* of all streams that were not destroyed */
-    cudaStream_t destroyed; /* one that was destroyed before */
+    cudaStream_t next; /* of all streams, or of those that were destroyed */
 };
 
 /* What processes share of an event: how often it was recorded, and how often that moment has come. */

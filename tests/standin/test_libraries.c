@@ -249,17 +249,22 @@ static bool in_all_types(void)
     return getenv("ISOGRID_TEST_LONG");
 }
 
+static int types_of(const char *op)
+{
+    return is_of(op, "conv2d") ? 4 : 3;
+}
+
 static bool takes_type(const char *op, int index, int type)
 {
     int shift = is_of(op, "conv2d_grad_input") ? 1 : is_of(op, "conv2d_grad_kernel") ? 2 : 0;
-    int types = is_of(op, "conv2d") ? 4 : 3;
+    int types = types_of(op);
     return in_all_types() || (index + index / types + shift) % types == type;
 }
 
 /* least: how many cases a library does, in all types. */
 static void check_op(const char *op, int least)
 {
-    least = in_all_types() ? least : (least + 4) / 5;
+    least = in_all_types() ? least : least / types_of(op);
     int by_library = 0;
     random_state = 1;
     for (int index = 0;; index++) {
