@@ -21,9 +21,25 @@ void standin_set_nodes(int **nodes, int *n_nodes, const int *from, int n_from)
     *n_nodes = n_from;
 }
 
-void standin_add_node(cudaStream_t stream, standin_item *item)
+/* Why a capture takes no more: it is broken, or STANDIN_FAIL=capture breaks it now. */
+static cudaError_t refusal(cudaGraph_t graph)
+{
+    if (graph->broken)
+        return cudaErrorStreamCaptureInvalidated;
+    cudaError_t error = standin_ordered("capture");
+    if (error != cudaSuccess)
+        graph->broken = cudaErrorStreamCaptureInvalidated;
+    return error;
+}
+
+cudaError_t standin_add_node(cudaStream_t stream, standin_item *item)
 {
     cudaGraph_t graph = stream->graph;
+    cudaError_t error = refusal(graph);
+    if (error != cudaSuccess) {
+        standin_drop_item(item);
+        return error;
+    }
     int number = graph->n_nodes++;
     graph->nodes = realloc(graph->nodes, (size_t)graph->n_nodes * sizeof *graph->nodes);
     if (!graph->nodes)
@@ -32,6 +48,7 @@ void standin_add_node(cudaStream_t stream, standin_item *item)
     standin_set_nodes(&graph->nodes[number].after, &graph->nodes[number].n_after, stream->tail,
                       stream->n_tail);
     standin_set_nodes(&stream->tail, &stream->n_tail, &number, 1);
+    return cudaSuccess;
 }
 
 cudaError_t standin_refuse_capture(void)

@@ -27,7 +27,8 @@
  *                          others come far ahead of its stream
  *   STANDIN_SEED=N         for delays and orders (1)
  *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
- *                          F may be `kernel`: kernel number N fails while it runs; `cudaEventInterprocess`:
+ *                          F may be `kernel`: kernel number N fails while it runs; `capture`: the work that is
+ *                          number N of those queued into captures breaks its capture; `cudaEventInterprocess`:
  *                          an event for several processes is made; `cudnnPlan`: a plan of cuDNN's is
  *                          finalized; `nccl`: from group number N on, what NCCL has queued never ends until it is
  *                          aborted, and its communicator has error E

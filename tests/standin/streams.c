@@ -73,13 +73,14 @@ cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const
     if (!stream)
         standin_stop("%s on the default stream, which Isogrid does not use", work->what);
     standin_item *item = standin_make_item(work, argument, size);
+    cudaError_t error = cudaSuccess;
     hold();
     if (stream->graph)
-        standin_add_node(stream, item);
+        error = standin_add_node(stream, item);
     else
         standin_push(stream, item);
     let_go();
-    return cudaSuccess;
+    return standin_error(error);
 }
 
 /* With the lock: waits until a stream has finished so many items. */

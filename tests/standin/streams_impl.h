@@ -70,7 +70,8 @@ extern pthread_mutex_t standin_lock;
 cudaStream_t standin_streams(void);
 void standin_push(cudaStream_t stream, standin_item *item);
 uint64_t standin_draw(cudaStream_t stream, uint64_t below);
-void standin_add_node(cudaStream_t stream, standin_item *item);
+/* Adds it to the graph that the stream is captured into. An error: the capture is broken, the item is dropped. */
+cudaError_t standin_add_node(cudaStream_t stream, standin_item *item);
 /* Whether a stream is captured: calls that may not be made then break the graphs, and give this error. */
 cudaError_t standin_refuse_capture(void);
 

@@ -117,15 +117,17 @@ static iso_status queue_captured(const iso_sequence *sequence)
     return status;
 }
 
-/* A capture that has begun ends in any case. */
-static iso_status capture(iso_sequence *sequence, cudaStream_t stream)
+/* A capture that has begun ends in any case. What only the capture refused is no error of the stream. */
+static iso_status capture(iso_sequence *sequence, iso_cuda_queue *stream)
 {
     cudaGraph_t graph = NULL;
-    cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    cudaError_t before = stream->error,
+                error = cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess)
         return iso_cuda_status(error, refused);
     iso_status queued = queue_captured(sequence);
-    error = cudaStreamEndCapture(stream, &graph);
+    stream->error = before;
+    error = cudaStreamEndCapture(stream->cuda, &graph);
     if (queued == ISO_OK && error == cudaSuccess)
         error = cudaGraphInstantiate(&sequence->graph, graph, 0);
     if (graph)
@@ -161,13 +163,13 @@ static void warn_once(void)
 
 iso_status iso_cuda_capture(iso_sequence *sequence)
 {
-    cudaStream_t stream = ((iso_cuda_queue *)sequence->stream)->cuda;
+    iso_cuda_queue *stream = (iso_cuda_queue *)sequence->stream;
     if (sequence->graph || sequence->one_by_one)
         return ISO_OK;
     iso_status status = iso_cuda_status(iso_cuda_enter_stream(sequence->stream), refused);
     if (status == ISO_OK)
         status = capture(sequence, stream);
-    if (status == ISO_OK || !is_usable(stream))
+    if (status == ISO_OK || !is_usable(stream->cuda))
         return status;
     sequence->one_by_one = true;
     warn_once();
