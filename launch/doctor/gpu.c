@@ -6,7 +6,7 @@
 #include "runtime/backend/cuda_library.h"
 #include "runtime/base/memory.h"
 
-enum { NONE, LIBRARY, NO_DRIVER, OLD_DRIVER, DRIVER_FAILS, NO_GPU, SHARED, FOUND };
+enum { NONE, LIBRARY, NO_DRIVER, OLD_DRIVER, DRIVER_FAILS, NO_GPU, OLD_GPU, SHARED, FOUND };
 static const iso_doctor_outcome outcomes[] = {
     [NONE] = {"none", ISO_DOCTOR_OK, NULL},
     [LIBRARY] = {"library", ISO_DOCTOR_WARNING,
@@ -18,17 +18,16 @@ static const iso_doctor_outcome outcomes[] = {
     [DRIVER_FAILS] = {"driver-fails", ISO_DOCTOR_WARNING,
                       "networks run on the CPU: see what nvidia-smi and the kernel's log say"},
     [NO_GPU] = {"no-gpu", ISO_DOCTOR_OK, NULL},
+    [OLD_GPU] = {"old-gpu", ISO_DOCTOR_WARNING,
+                 "networks run on the CPU: hide this GPU by CUDA_VISIBLE_DEVICES, or use a newer one"},
     [SHARED] = {"shared", ISO_DOCTOR_WARNING, "these ranks wait for each other: start one rank for each GPU"},
     [FOUND] = {"found", ISO_DOCTOR_OK, NULL},
 };
 
-static const int outcome_of[] = {[ISO_CUDA_NO_LIBRARY] = NONE,
-                                 [ISO_CUDA_WRONG_LIBRARY] = LIBRARY,
-                                 [ISO_CUDA_NO_DRIVER] = NO_DRIVER,
-                                 [ISO_CUDA_OLD_DRIVER] = OLD_DRIVER,
-                                 [ISO_CUDA_DRIVER_FAILS] = DRIVER_FAILS,
-                                 [ISO_CUDA_NO_GPU] = NO_GPU,
-                                 [ISO_CUDA_FOUND] = FOUND};
+static const int outcome_of[] = {[ISO_CUDA_NO_LIBRARY] = NONE,           [ISO_CUDA_WRONG_LIBRARY] = LIBRARY,
+                                 [ISO_CUDA_NO_DRIVER] = NO_DRIVER,       [ISO_CUDA_OLD_DRIVER] = OLD_DRIVER,
+                                 [ISO_CUDA_DRIVER_FAILS] = DRIVER_FAILS, [ISO_CUDA_NO_GPU] = NO_GPU,
+                                 [ISO_CUDA_OLD_GPU] = OLD_GPU,           [ISO_CUDA_FOUND] = FOUND};
 
 static bool alike(const iso_cuda_gpu *a, const iso_cuda_gpu *b)
 {

@@ -40,6 +40,7 @@ typedef enum iso_cuda_state {
     ISO_CUDA_OLD_DRIVER,   /* it is older than the CUDA that the library was compiled with */
     ISO_CUDA_DRIVER_FAILS, /* it gives another error */
     ISO_CUDA_NO_GPU,       /* no GPU is visible */
+    ISO_CUDA_OLD_GPU,      /* the library has no code for one of them */
     ISO_CUDA_FOUND,
 } iso_cuda_state;
 

@@ -56,6 +56,7 @@ enum { ISO_DEVICE_HANDLE = 64, ISO_DEVICE_IDENTITY = 16, ISO_MOST_GATHERED = 128
 /* A device: what it does. A machine may have several of a kind. */
 struct iso_device {
     const char *name;
+    const char *model; /* "NVIDIA H200"; NULL: a processor. The devices of one rank are of one model */
     bool host_access; /* the host may load and store the device's memory; copies and fills are done at once */
     /* Zeroed memory as from iso_alloc (memory.h), for which `release` is called. ISO_NO_MEMORY names `what` and
      * the bytes. `release` does nothing with NULL. */

@@ -213,17 +213,27 @@ cudaError_t cudaSetDevice(int gpu)
     return standin_context(gpu);
 }
 
+/* Of a list "A,B,...", of which the last entry is for all later GPUs too. */
+static void entry_of(const char *variable, const char *by_default, int gpu, char text[256])
+{
+    const char *at = getenv(variable) ? getenv(variable) : by_default;
+    for (int i = 0; i < standin_number_on_host(gpu) && strchr(at, ','); i++)
+        at = strchr(at, ',') + 1;
+    snprintf(text, 256, "%.*s", (int)strcspn(at, ","), at);
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu)
 {
+    char capability[256];
     STANDIN_ENTER();
     if (gpu < 0 || gpu >= standin_gpus())
         return standin_error(cudaErrorInvalidDevice);
     memset(properties, 0, sizeof *properties);
-    const char *model = getenv("STANDIN_MODEL");
-    snprintf(properties->name, sizeof properties->name, "%s", model ? model : "Stand-in");
+    entry_of("STANDIN_MODEL", "Stand-in", gpu, properties->name);
     standin_uuid(gpu, (unsigned char *)properties->uuid.bytes);
     properties->totalGlobalMem = standin_total_bytes();
-    properties->major = 9;
+    entry_of("STANDIN_CAPABILITY", "9.0", gpu, capability);
+    sscanf(capability, "%d.%d", &properties->major, &properties->minor);
     properties->multiProcessorCount = 1;
     return cudaSuccess;
 }

@@ -20,7 +20,8 @@
  *   STANDIN_EXCLUSIVE=D    the mode "exclusive process": a GPU takes the context of one process; D: a folder where
  *                          processes lock a file for each GPU
  *   STANDIN_MEGABYTES=N    the memory of each (256)
- *   STANDIN_MODEL=NAME     their model (Stand-in)
+ *   STANDIN_MODEL=NAME[,NAME...]  their models (Stand-in); the last is that of all others
+ *   STANDIN_CAPABILITY=N.M[,N.M...]  their compute capabilities (9.0), likewise
  *   STANDIN_DRIVER=N       the driver's version (13000); 0: there is no driver
  *   STANDIN_DELAY=N        the longest delay before a stream's work, in microseconds (0)
  *   STANDIN_STALL=N        one of 16 works, and each function of the host, begins so many microseconds late (0):

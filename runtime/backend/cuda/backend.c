@@ -71,6 +71,11 @@ static const char *libraries(void)
     return text;
 }
 
+static const char *model(void)
+{
+    return iso_cuda_model_name(0);
+}
+
 static void set(const iso_backend_settings *settings)
 {
     iso_cuda_allow_tf32(settings->tf32);
@@ -126,8 +131,8 @@ const iso_backend *iso_cuda_backend(void)
                                         .level = level,
                                         .limit = limit,
                                         .libraries = libraries,
-                                        .model = iso_cuda_model_name,
-                                        .kernels = iso_cuda_model_name,
+                                        .model = model,
+                                        .kernels = model,
                                         .device = iso_cuda_device,
                                         .find = find,
                                         .rounds = true,

@@ -462,6 +462,8 @@ static void make_devices(void)
 {
     for (int i = 0; i < ISO_CUDA_GPUS; i++)
         devices[i] = (gpu_device){.base = functions, .number = i};
+    for (int i = 0; i < iso_cuda_visible(); i++)
+        devices[i].base.model = iso_cuda_model_name(i);
 }
 
 const iso_device *iso_cuda_device(int turn)

@@ -7,6 +7,8 @@
 
 #include "runtime/base/text.h"
 
+enum { LEAST_MAJOR = 8 }; /* compute capability 8.0, as CUDA_TARGETS of cuda.mk says */
+
 /* "13.0" of 13000 */
 static const char *version_text(int version, char text[16])
 {
@@ -91,6 +93,24 @@ static void name_all(iso_cuda_facts *facts)
     iso_text_free(&names);
 }
 
+/* NULL: there is code for all. */
+static const iso_cuda_gpu *find_old(const iso_cuda_facts *facts)
+{
+    for (int i = 0; i < facts->n_gpus; i++)
+        if (facts->gpu[i].major < LEAST_MAJOR)
+            return &facts->gpu[i];
+    return NULL;
+}
+
+static void tell_old(const iso_cuda_gpu *gpu, iso_cuda_facts *facts)
+{
+    facts->state = ISO_CUDA_OLD_GPU;
+    snprintf(facts->text, sizeof facts->text,
+             "GPU %d (%s) has compute capability %d.%d, but Isogrid has code for %d.0 and later: "
+             "CUDA_VISIBLE_DEVICES can hide this GPU",
+             (int)(gpu - facts->gpu), gpu->name, gpu->major, gpu->minor, LEAST_MAJOR);
+}
+
 void iso_cuda_find_gpus(bool free_memory, iso_cuda_facts *facts)
 {
     int count = 0;
@@ -103,8 +123,11 @@ void iso_cuda_find_gpus(bool free_memory, iso_cuda_facts *facts)
         error = describe_all(free_memory, facts);
     }
     cudaGetLastError(); /* it is reported here */
+    const iso_cuda_gpu *old = find_old(facts);
     if (error != cudaSuccess || count == 0)
         explain(error, facts);
+    else if (old)
+        tell_old(old, facts);
     else {
         facts->state = ISO_CUDA_FOUND;
         name_all(facts);

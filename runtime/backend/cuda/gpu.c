@@ -53,10 +53,10 @@ const char *iso_cuda_gpu_names(void)
     return seen.all;
 }
 
-const char *iso_cuda_model_name(void)
+const char *iso_cuda_model_name(int gpu)
 {
     look();
-    return seen.model[0];
+    return seen.model[gpu];
 }
 
 cudaError_t iso_cuda_uuid(int gpu, cudaUUID_t *uuid)

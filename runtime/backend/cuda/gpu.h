@@ -17,8 +17,8 @@ static inline int iso_cuda_round_robin(int index, int visible)
 int iso_cuda_visible(void);
 /* "GPU 0 (NVIDIA H200)", "4 GPUs (NVIDIA H200)". Constant. */
 const char *iso_cuda_gpu_names(void);
-/* "NVIDIA H200": that of the first. Constant. */
-const char *iso_cuda_model_name(void);
+/* "NVIDIA H200": the model of one of them. Constant. */
+const char *iso_cuda_model_name(int gpu);
 /* The UUID of a GPU, or why it is not known. */
 cudaError_t iso_cuda_uuid(int gpu, cudaUUID_t *uuid);
 /* Makes it the GPU of the calling thread, as every call of CUDA expects. */

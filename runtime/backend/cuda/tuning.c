@@ -125,7 +125,7 @@ static bool machine(int member, const char **name, char *value, size_t size)
         return false;
     *name = names[member];
     if (member == 0)
-        snprintf(value, size, "%s", iso_cuda_model_name());
+        snprintf(value, size, "%s", iso_cuda_model_name(0));
     else if (member < 3) {
         if (member == 1)
             cudaDriverGetVersion(&version);

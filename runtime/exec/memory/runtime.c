@@ -47,6 +47,22 @@ static iso_status find_idle_ranks(iso_runtime *runtime)
     return ISO_OK;
 }
 
+/* Kernels of libraries, and the memory that they need, are found once for all slots of a rank. */
+static iso_status check_models(const iso_runtime *runtime)
+{
+    const iso_local_slot *first = runtime->locals;
+    for (const iso_local_slot *l = first; l < first + runtime->n_locals; l++)
+        if (l->device->model && strcmp(l->device->model, first->device->model) != 0)
+            return iso_error(ISO_INVALID,
+                             "rank %d: slot %d would use a GPU of model '%s', and slot %d one of model '%s': "
+                             "the GPUs of a "
+                             "rank must be of one model; start one rank for each GPU, or hide others by "
+                             "CUDA_VISIBLE_DEVICES",
+                             iso_rank(runtime->ctx), first->slot, first->device->model, l->slot,
+                             l->device->model);
+    return ISO_OK;
+}
+
 /* Local slots in the order of the mesh, in contiguous blocks on the threads. The slots of a host take devices in
  * turn. */
 static iso_status place_slots(iso_runtime *runtime)
@@ -74,7 +90,8 @@ static iso_status place_slots(iso_runtime *runtime)
     for (int t = 0; t < runtime->n_threads; t++)
         for (int i = runtime->first_local[t]; i < runtime->first_local[t + 1]; i++)
             runtime->locals[i].thread = t;
-    return find_idle_ranks(runtime);
+    iso_status status = check_models(runtime);
+    return status == ISO_OK ? find_idle_ranks(runtime) : status;
 }
 
 iso_status iso_chunk_bytes(const iso_context *ctx, size_t *bytes)
