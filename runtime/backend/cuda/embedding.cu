@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(BLOCK) make_long_lists(int64_t n, sort_memory 
     }
 }
 
-/* Adds the listed rows of dy in order, all of a group or the first `count`. All are read before the first is added. */
+/* Adds the listed rows of dy, a whole group or the first `count`, in order, after all have been read. */
 template <bool WHOLE, class T>
 __device__ __forceinline__ void add_group(compute<T> &sum, const int32_t *list, int count, const T *dy,
                                           int64_t columns)
@@ -306,8 +306,8 @@ sort_memory sort_indices(const iso_kernel_call *call, int input)
     return m;
 }
 
-/* A thread for each of n elements: F<T> of what the indices of input `input` name, with dy, the input after it. dtable
- * has dy's type, or is float32 where dy is bfloat16. */
+/* A thread for each of n elements: F<T> of what the indices of input `input` name, with dy, the input after it.
+ * dtable has dy's type, or is float32 where dy is bfloat16. */
 template <template <class T> class F> void add_by_row(const iso_kernel_call *call, int input, int64_t n)
 {
     const sort_memory m = sort_indices(call, input);
