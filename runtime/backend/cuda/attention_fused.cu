@@ -203,7 +203,7 @@ template <int D, int M> __global__ void __launch_bounds__(THREADS) forward_kerne
         __syncthreads();
         begin_tile<D, KEYS>(value_tile, v, key);
         if (has) {
-            multiply_by_rows<D, M, KEYS>(x, q, key_tile, f.q.features);
+            multiply_by_rows<D, M, KEYS>(x, q, key_tile);
             ISO_UNROLL()
             for (int m = 0; m < M; m++) {
                 const tile_at<false> tile = {row + m * STEP, key};
@@ -219,7 +219,7 @@ template <int D, int M> __global__ void __launch_bounds__(THREADS) forward_kerne
         if (key + KEYS < keys.end)
             begin_tile<D, KEYS>(key_tile, k, key + KEYS);
         if (has)
-            add_product<D, M, KEYS>(y, x, value_tile, f.v.features);
+            add_product<D, M, KEYS>(y, x, value_tile);
     }
     ISO_UNROLL()
     for (int m = 0; m < M; m++) {
@@ -312,14 +312,14 @@ template <int D> __global__ void __launch_bounds__(THREADS) grad_queries_kernel(
             __syncthreads();
             begin_tile<D, KEYS>(key_tile, k, key);
             if (has)
-                multiply_by_rows<D, 1, KEYS>(slopes, dy, value_tile, f.v.features);
+                multiply_by_rows<D, 1, KEYS>(slopes, dy, value_tile);
             wait_for_copies();
             __syncthreads();
             if (key + KEYS < keys.end)
                 begin_tile<D, KEYS>(value_tile, v, key + KEYS);
             if (!has)
                 continue;
-            multiply_by_rows<D, 1, KEYS>(x, q, key_tile, f.q.features);
+            multiply_by_rows<D, 1, KEYS>(x, q, key_tile);
             const tile_at<false> tile = {row, key};
             const bool whole = is_whole(f.form, head, {row, row + STEP, key, key + KEYS});
             const tile_bits bits = bits_of_tile<false, KEYS>(f.form, head, tile, whole);
@@ -329,7 +329,7 @@ template <int D> __global__ void __launch_bounds__(THREADS) grad_queries_kernel(
                 add_statistics(x[0], slopes[0], &s);
             } else {
                 slopes_of_scores(x[0], slopes[0], bits.seen, s);
-                add_product<D, 1, KEYS>(dq, x, key_tile, f.k.features);
+                add_product<D, 1, KEYS>(dq, x, key_tile);
             }
         }
         if (pass == 0)
@@ -435,21 +435,21 @@ __global__ void __launch_bounds__(THREADS) grad_keys_kernel(fused_call f)
         if (!has_weights(f.form, {row, row + ROWS, key, key + STEP}))
             continue;
         float x[1][ROWS / 8][4], slopes[1][ROWS / 8][4];
-        multiply_by_rows<D, 1, ROWS>(x, k, tile.q, f.k.features);
+        multiply_by_rows<D, 1, ROWS>(x, k, tile.q);
         const tile_at<true> tile_place = {row, key};
         const bool whole = is_whole(f.form, head, {row, row + ROWS, key, key + STEP});
         const tile_bits bits = bits_of_tile<true, ROWS>(f.form, head, tile_place, whole);
         scores_of_tile<true, ROWS>(f.form, tile_place, bits.seen, whole, x[0]);
         weights_by_keys<ROWS>(x[0], tile.statistics);
         if (of_keys) {
-            multiply_by_rows<D, 1, ROWS>(slopes, v, tile.dy, f.v.features);
+            multiply_by_rows<D, 1, ROWS>(slopes, v, tile.dy);
             keep_bits<ROWS>(slopes[0], bits.stays, f.form.kept_scale);
             slopes_by_keys<ROWS>(slopes[0], x[0], bits.seen, tile.statistics);
-            add_product<D, 1, ROWS>(sums[0], slopes, tile.q, f.k.features);
+            add_product<D, 1, ROWS>(sums[0], slopes, tile.q);
         }
         if (of_values) {
             keep_bits<ROWS>(x[0], bits.stays, 1);
-            add_product<D, 1, ROWS>(sums[BOTH ? 1 : 0], x, tile.dy, f.v.features);
+            add_product<D, 1, ROWS>(sums[BOTH ? 1 : 0], x, tile.dy);
         }
     }
     if (of_keys)
@@ -514,9 +514,11 @@ fused_call fused_call_of(const iso_kernel_call *call)
     return f;
 }
 
-bool is_narrow(const iso_attention &a)
+/* The D of the kernels: features that their tiles hold. */
+int width_of(const iso_attention &a)
 {
-    return a.k <= 64 && a.v <= 64;
+    const int64_t features = a.k > a.v ? a.k : a.v;
+    return features <= 32 ? 32 : features <= 64 ? 64 : MOST_FEATURES;
 }
 
 void launch_tiles(const iso_kernel_call *call, void (*kernel)(fused_call), int64_t n, int rows,
@@ -531,19 +533,27 @@ void launch_tiles(const iso_kernel_call *call, void (*kernel)(fused_call), int64
 void run(const iso_kernel_call *call)
 {
     const iso_attention a = iso_attention_of(call);
-    if (is_narrow(a))
-        launch_tiles(call, forward_kernel<64, 2>, a.rows, 2 * WARPS * STEP, 1);
-    else
+    switch (width_of(a)) {
+    case 32:
+        return launch_tiles(call, forward_kernel<32, 2>, a.rows, 2 * WARPS * STEP, 1);
+    case 64:
+        return launch_tiles(call, forward_kernel<64, 2>, a.rows, 2 * WARPS * STEP, 1);
+    default:
         launch_tiles(call, forward_kernel<128, 1>, a.rows, WARPS * STEP, 1);
+    }
 }
 
 void run_gradient(const iso_kernel_call *call)
 {
     const iso_attention a = iso_attention_of(call);
-    if (is_narrow(a)) {
+    switch (width_of(a)) {
+    case 32:
+        launch_tiles(call, grad_queries_kernel<32>, a.rows, WARPS * STEP, 1);
+        return launch_tiles(call, grad_keys_kernel<32, 64, true>, a.keys, KEYS, 1);
+    case 64:
         launch_tiles(call, grad_queries_kernel<64>, a.rows, WARPS * STEP, 1);
-        launch_tiles(call, grad_keys_kernel<64, 64, true>, a.keys, KEYS, 1);
-    } else {
+        return launch_tiles(call, grad_keys_kernel<64, 64, true>, a.keys, KEYS, 1);
+    default:
         launch_tiles(call, grad_queries_kernel<128>, a.rows, WARPS * STEP, 1);
         launch_tiles(call, grad_keys_kernel<128, 32, false>, a.keys, KEYS, 2);
     }

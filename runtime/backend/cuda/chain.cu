@@ -29,7 +29,7 @@ enum stage_op {
     STAGE_MINIMUM,
 };
 
-/* z = op(x, y). An argument of a kernel has up to 4096 bytes. */
+/* z = op(x, y). An argument of less than 4096 bytes has all stages. */
 struct stage {
     stage_op of;
     bool one_y; /* y is one number */

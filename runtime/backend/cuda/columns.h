@@ -16,7 +16,7 @@ struct column_parts {
 
 /* Blocks that are wanted: 108 multiprocessors (A100) run 5 each at a time, so there is one wave. */
 const int64_t BLOCKS_OF_COLUMNS = 512;
-enum { ROWS_AT_ONCE = 8 /* whose loads a thread begins together */ };
+enum { ROWS_AT_ONCE = 8 /* whose loads a thread begins together */, OWN_ROWS = 0 /* F does that itself */ };
 
 inline column_parts one_part(int64_t rows, int64_t columns, int most_width)
 {
@@ -36,7 +36,21 @@ inline column_parts parts_of_columns(int64_t rows, int64_t columns)
 }
 
 /* F has a type `state`, and functions: start() -> state; add(&state, row, column); join(&state, other state);
- * finish(column, state). The lanes of a column are joined in pairs. */
+ * finish(column, state). The lanes of a column are joined in pairs. With OWN_ROWS it has, in place of add,
+ * add_rows(&state, row, end, step, column). */
+template <class F, int AT_ONCE>
+__device__ __forceinline__ void add_rows(const F &f, typename F::state &sum, int64_t row, int64_t end,
+                                         int64_t step, int64_t column)
+{
+    if constexpr (AT_ONCE == OWN_ROWS) {
+        f.add_rows(sum, row, end, step, column);
+    } else {
+        ISO_UNROLL(AT_ONCE)
+        for (; row < end; row += step)
+            f.add(sum, row, column);
+    }
+}
+
 template <class F, int AT_ONCE>
 __global__ void __launch_bounds__(BLOCK, 5) columns_kernel(column_parts p, F f, typename F::state *partial)
 {
@@ -48,11 +62,8 @@ __global__ void __launch_bounds__(BLOCK, 5) columns_kernel(column_parts p, F f, 
     const int64_t begin = blockIdx.y * p.part_rows,
                   end = begin + p.part_rows < p.rows ? begin + p.part_rows : p.rows;
     state sum = f.start();
-    if (lane < p.lanes && column < p.columns) {
-        ISO_UNROLL(AT_ONCE)
-        for (int64_t row = begin + lane; row < end; row += p.lanes)
-            f.add(sum, row, column);
-    }
+    if (lane < p.lanes && column < p.columns)
+        add_rows<F, AT_ONCE>(f, sum, begin + lane, end, p.lanes, column);
     for (int left = p.lanes; left > 1; left = (left + 1) / 2) {
         shared[threadIdx.x] = sum;
         __syncthreads();
@@ -105,16 +116,20 @@ template <class state> size_t columns_scratch(int64_t rows, int64_t columns)
     return p.parts > 1 ? static_cast<size_t>(p.parts * columns) * sizeof(state) : 0;
 }
 
-/* AT_ONCE: see ROWS_AT_ONCE. */
-template <int AT_ONCE = ROWS_AT_ONCE, class F>
-void for_columns(const iso_kernel_call *call, int64_t rows, int64_t columns, F f)
+/* AT_ONCE: see ROWS_AT_ONCE. of_parts: as f, without add. Several f may have one type of it, compiled once. */
+template <int AT_ONCE = ROWS_AT_ONCE, class F, class P>
+void for_columns(const iso_kernel_call *call, int64_t rows, int64_t columns, F f, P of_parts)
 {
     const column_parts p = parts_of_columns(rows, columns);
     typename F::state *partial = static_cast<typename F::state *>(call->scratch);
     launch_columns<AT_ONCE>(call->stream, p, f, partial);
     if (p.parts > 1)
         launch_columns<ROWS_AT_ONCE>(call->stream, one_part(p.parts, columns, 8),
-                                     joined_parts<F>{f, columns, partial}, partial);
+                                     joined_parts<P>{of_parts, columns, partial}, partial);
+}
+template <class F> void for_columns(const iso_kernel_call *call, int64_t rows, int64_t columns, F f)
+{
+    for_columns(call, rows, columns, f, f);
 }
 
 /* The state of two sums. */

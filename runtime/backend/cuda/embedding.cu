@@ -39,7 +39,7 @@ void run_look_up(const iso_kernel_call *call)
  * indices. A thread sorts a short list; a block makes a long one in order. */
 
 enum { MOST_SORTED = 64 /* indices of a short list */, SCAN = 1024 /* threads */, ROWS_OF_A_THREAD = 4 };
-enum { INDICES_OF_A_THREAD = 8 };
+enum { INDICES_OF_A_THREAD = 8, AT_ONCE = 8 /* loads of a thread that adds */ };
 const int64_t MOST_LONG_BLOCKS = 1024;
 
 /* In scratch memory, for `rows` rows of the table and n indices. */
@@ -214,39 +214,62 @@ __global__ void __launch_bounds__(BLOCK) make_long_lists(int64_t n, sort_memory 
     }
 }
 
-template <class C>
-__device__ C sum_of_list(const sort_memory &m, int64_t row, const reals &dy, int64_t columns, int64_t column)
+/* Adds the listed rows of dy, a whole group or the first `count`, in order, after all have been read. */
+template <bool WHOLE, class T>
+__device__ __forceinline__ void add_group(compute<T> &sum, const int32_t *list, int count, const T *dy,
+                                          int64_t columns)
 {
-    C sum = 0;
-    ISO_UNROLL(8)
-    for (int32_t i = m.begin[row]; i < m.begin[row + 1]; i++)
-        sum += dy.get<C>(m.list[i] * columns + column);
+    T read[AT_ONCE];
+    ISO_UNROLL()
+    for (int j = 0; j < AT_ONCE; j++)
+        read[j] = dy[list[WHOLE || j < count ? j : 0] * columns];
+    ISO_UNROLL()
+    for (int j = 0; j < AT_ONCE; j++)
+        if (WHOLE || j < count)
+            sum += wide(read[j]);
+}
+
+/* dy: at the column. */
+template <class T>
+__device__ __forceinline__ compute<T> sum_of_list(const sort_memory &m, int64_t row, const T *dy,
+                                                  int64_t columns)
+{
+    const int32_t *list = m.list + m.begin[row];
+    int left = m.begin[row + 1] - m.begin[row];
+    compute<T> sum = 0;
+    ISO_UNROLL(1)
+    for (; left >= AT_ONCE; left -= AT_ONCE, list += AT_ONCE)
+        add_group<true>(sum, list, AT_ONCE, dy, columns);
+    if (left > 0)
+        add_group<false>(sum, list, left, dy, columns);
     return sum;
 }
 
-template <class C> struct add_rows {
+template <class T> struct add_rows {
     sort_memory m;
     int64_t columns;
-    reals dy, dtable;
+    const T *dy;
+    reals dtable;
     __device__ void operator()(int64_t number) const
     {
         int64_t row = number / columns, column = number - row * columns;
-        dtable.put(number, sum_of_list<C>(m, row, dy, columns, column));
+        dtable.put(number, sum_of_list(m, row, dy + column, columns));
     }
 };
 
 /* The same for the rows that are touched, by the first index of each. */
-template <class C> struct add_touched {
+template <class T> struct add_touched {
     sort_memory m;
     int64_t columns;
-    reals dy, dtable;
+    const T *dy;
+    reals dtable;
     __device__ void operator()(int64_t number) const
     {
         int64_t i = number / columns, column = number - i * columns, row = m.row[i];
         if (row < 0 || m.list[m.begin[row]] != static_cast<int32_t>(i))
             return;
         int64_t at = row * columns + column;
-        dtable.put(at, dtable.get<C>(at) + sum_of_list<C>(m, row, dy, columns, column));
+        dtable.put(at, dtable.get<compute<T>>(at) + sum_of_list(m, row, dy + column, columns));
     }
 };
 
@@ -283,28 +306,29 @@ sort_memory sort_indices(const iso_kernel_call *call, int input)
     return m;
 }
 
+/* A thread for each of n elements: F<T> of what the indices of input `input` name, with dy, the input after it.
+ * dtable has dy's type, or is float32 where dy is bfloat16. */
+template <template <class T> class F> void add_by_row(const iso_kernel_call *call, int input, int64_t n)
+{
+    const sort_memory m = sort_indices(call, input);
+    const iso_array &dy = call->in[input + 1], &dtable = call->out[0];
+    with_float(dy.dtype, [&](auto zero) {
+        typedef decltype(zero) T;
+        for_each(call->stream, n, F<T>{m, dtable.dim[1], static_cast<const T *>(dy.data), reals_of(dtable)});
+    });
+}
+
 void run_gradient(const iso_kernel_call *call)
 {
-    const iso_array &dtable = call->out[0];
-    const sort_memory m = sort_indices(call, 0);
-    with_compute(dtable.dtype, [=](auto zero) {
-        for_each(
-            call->stream, iso_array_count(&call->out[0]),
-            add_rows<decltype(zero)>{m, call->out[0].dim[1], reals_of(call->in[1]), reals_of(call->out[0])});
-    });
+    add_by_row<add_rows>(call, 0, iso_array_count(&call->out[0]));
 }
 
 void run_added_gradient(const iso_kernel_call *call)
 {
     const iso_array &base = call->in[0], &dtable = call->out[0];
-    const sort_memory m = sort_indices(call, 1);
     if (base.data != dtable.data)
         for_each(call->stream, iso_array_count(&dtable), copy{reals_of(base), reals_of(dtable)});
-    with_compute(dtable.dtype, [=](auto zero) {
-        for_each(call->stream, iso_array_count(&call->in[2]),
-                 add_touched<decltype(zero)>{m, call->out[0].dim[1], reals_of(call->in[2]),
-                                             reals_of(call->out[0])});
-    });
+    add_by_row<add_touched>(call, 1, iso_array_count(&call->in[2]));
 }
 
 } // namespace

@@ -8,6 +8,8 @@ namespace iso_cuda
 {
 
 enum { DEPTH = 24 /* of the tree, as on the CPU */, FEW = 8 };
+/* Bytes of a kernel's arguments, with CUDA 12.1 and a driver of release 530 or later ones (before, 4096). */
+enum { MOST_ARGUMENTS = 32764 };
 
 /* The tree over at most MOST operands: value(i) gives operand i, an element or a pack. */
 template <int MOST> struct tree {
@@ -117,6 +119,7 @@ template <class T, int MOST> void queue_run(const iso_stream *stream, const iso_
 
 template <class T, int MOST> void queue_nest(const iso_stream *stream, const iso_device_gather *gather)
 {
+    static_assert(sizeof(int64_t) + sizeof(nest_gatherer<T, MOST>) <= MOST_ARGUMENTS, "those of the kernel");
     nest_gatherer<T, MOST> f = {};
     int operands = gather->n_operands, size = sizeof(T);
     int64_t count = 1;

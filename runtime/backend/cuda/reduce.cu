@@ -30,31 +30,62 @@ reduction reduction_of(const iso_kernel_call *call)
     return of;
 }
 
-/* The place of an element: of several dimensions, or of one, which needs no division, so that a thread can begin many
- * loads together. */
+/* The places of AT_ONCE elements, whose loads a thread begins together: of row, row + step and so on. The first
+ * `count` exist; the place of another is that of the first. In several dimensions, or in one, without divisions. */
 struct many_dimensions {
-    enum { AT_ONCE = 1 };
+    enum { AT_ONCE = 4 /* more do not fit into the registers */ };
     walk<1> along;
-    __device__ int64_t place(int64_t i) const
+
+    struct places {
+        int64_t at[AT_ONCE];
+        __device__ __forceinline__ int64_t of(int j) const
+        {
+            return at[j];
+        }
+    };
+    template <class index> __device__ __forceinline__ places split(index row, index step, int count) const
     {
-        int64_t at[1];
-        along.find(i, at);
-        return at[0];
+        places p = {};
+        index i[AT_ONCE];
+        ISO_UNROLL()
+        for (int j = 0; j < AT_ONCE; j++)
+            i[j] = row + (j < count ? j * step : 0);
+        ISO_UNROLL(1)
+        for (int d = along.rank - 1; d >= 0; d--) {
+            const index extent = static_cast<index>(along.dim[d]);
+            ISO_UNROLL()
+            for (int j = 0; j < AT_ONCE; j++) {
+                const index outer = i[j] / extent;
+                p.at[j] += static_cast<int64_t>(i[j] - outer * extent) * along.stride[0][d];
+                i[j] = outer;
+            }
+        }
+        return p;
+    }
+    __device__ __forceinline__ places find(int64_t row, int64_t step, int count) const
+    {
+        if (along.count <= INT32_MAX) /* as in walk */
+            return split(static_cast<uint32_t>(row), static_cast<uint32_t>(step), count);
+        return split(row, step, count);
     }
 };
 struct one_dimension {
-    enum { AT_ONCE = ROWS_AT_ONCE };
-    int64_t step;
-    __device__ int64_t place(int64_t i) const
+    enum { AT_ONCE = 8 };
+    int64_t stride;
+
+    struct places {
+        int64_t first, step;
+        int count;
+        __device__ __forceinline__ int64_t of(int j) const
+        {
+            return first + (j < count ? j * step : 0);
+        }
+    };
+    __device__ __forceinline__ places find(int64_t row, int64_t step, int count) const
     {
-        return i * step;
+        return {row * stride, step * stride, count};
     }
 };
-
-one_dimension dimension_of(const walk<1> &along)
-{
-    return {along.rank > 0 ? along.stride[0][0] : 0};
-}
 
 /* Lines are done by a warp or a block each if there are enough of them or they are short; all else by
  * columns, whose rows are divided among blocks. */
@@ -63,47 +94,51 @@ bool by_lines(const reduction &of)
     return of.inner && (of.kept.count >= 1024 || of.reduced.count <= 4096);
 }
 
-/* ---- what is accumulated: double of floating-point elements, int64 of others ---- */
+/* ---- what is accumulated: double of floating-point elements, int64 of others ----
+ * The type of the elements is looked at once for the elements that are read together. */
 
-template <class T> struct reals_of_type {
-    typedef double A;
-    const T *x;
-    __device__ double get(int64_t i) const
-    {
-        return wide(x[i]);
-    }
-};
-template <class T> struct squares_of_type {
-    typedef double A;
-    const T *x;
-    __device__ double get(int64_t i) const
-    {
-        const double value = wide(x[i]);
-        return value * value;
-    }
-};
+template <class T, class A, int N, class P>
+__device__ __forceinline__ void read_as(const void *x, int64_t begin, const P &places, A (&to)[N])
+{
+    ISO_UNROLL()
+    for (int j = 0; j < N; j++)
+        to[j] = wide((static_cast<const T *>(x) + begin)[places.of(j)]);
+}
+
 struct any_reals {
     typedef double A;
-    reals x;
-    __device__ double get(int64_t i) const
+    const void *x;
+    iso_dtype dtype;
+    bool square;
+    template <int N, class P>
+    __device__ __forceinline__ void read(int64_t begin, const P &places, double (&to)[N]) const
     {
-        return x.get<double>(i);
+        if (dtype == ISO_F32)
+            read_as<float>(x, begin, places, to);
+        else if (dtype == ISO_F64)
+            read_as<double>(x, begin, places, to);
+        else
+            read_as<bf16>(x, begin, places, to);
+        if (!square)
+            return;
+        ISO_UNROLL()
+        for (int j = 0; j < N; j++)
+            to[j] *= to[j];
     }
 };
 struct integers {
     typedef int64_t A;
     const void *x;
     iso_dtype dtype;
-    __device__ int64_t get(int64_t i) const
+    template <int N, class P>
+    __device__ __forceinline__ void read(int64_t begin, const P &places, int64_t (&to)[N]) const
     {
-        switch (dtype) {
-        case ISO_I32:
-            return static_cast<const int32_t *>(x)[i];
-        case ISO_I64:
-            return static_cast<const int64_t *>(x)[i];
-        default:
-            return static_cast<const uint8_t *>(x)[i];
-        }
+        if (dtype == ISO_I32)
+            read_as<int32_t>(x, begin, places, to);
+        else if (dtype == ISO_I64)
+            read_as<int64_t>(x, begin, places, to);
+        else
+            read_as<uint8_t>(x, begin, places, to);
     }
 };
 
@@ -116,29 +151,24 @@ struct extreme {
     }
 };
 
-template <class X, class OP, class PLACES> struct accumulation {
-    typedef typename X::A state;
-    PLACES kept, reduced;
-    X x;
+/* Results of a reduction, from parts of it. */
+template <class A, class OP> struct totals {
+    typedef A state;
     OP op;
-    state first;
+    A first;
     void *y;
     iso_dtype dtype; /* of y */
     double scale;
 
-    __device__ state start() const
+    __device__ A start() const
     {
         return first;
     }
-    __device__ void add(state &value, int64_t row, int64_t column) const
-    {
-        value = op.join(value, x.get(kept.place(column) + reduced.place(row)));
-    }
-    __device__ void join(state &value, const state &later) const
+    __device__ void join(A &value, const A &later) const
     {
         value = op.join(value, later);
     }
-    __device__ void finish(int64_t column, const state &value) const
+    __device__ void finish(int64_t column, const A &value) const
     {
         switch (dtype) {
         case ISO_I32:
@@ -155,16 +185,48 @@ template <class X, class OP, class PLACES> struct accumulation {
             reals{y, dtype}.put(column, static_cast<double>(value) * scale);
         }
     }
-    template <int L> __device__ void run(line at) const
+};
+
+template <class X, class OP, class PLACES> struct accumulation : totals<typename X::A, OP> {
+    typedef typename X::A state;
+    walk<1> kept;
+    PLACES reduced;
+    X x;
+
+    /* Joins `count` of the elements row, row + step and so on, in order, after all have been read. */
+    __device__ __forceinline__ void join_group(state &value, int64_t begin, int64_t row, int64_t step,
+                                               int count) const
     {
-        state value = first;
-        const int64_t begin = kept.place(at.row);
-        ISO_UNROLL(PLACES::AT_ONCE)
-        for (int64_t r = member<L>(); r < at.count; r += L)
-            value = op.join(value, x.get(begin + reduced.place(r)));
-        value = iso_cuda::join<L>(value, op);
+        state read[PLACES::AT_ONCE];
+        x.read(begin, reduced.find(row, step, count), read);
+        ISO_UNROLL()
+        for (int j = 0; j < PLACES::AT_ONCE; j++)
+            if (j < count)
+                this->join(value, read[j]);
+    }
+    __device__ __forceinline__ void add_rows(state &value, int64_t row, int64_t end, int64_t step,
+                                             int64_t column) const
+    {
+        enum { N = PLACES::AT_ONCE };
+        int64_t begin[1];
+        kept.find(column, begin);
+        ISO_UNROLL(1)
+        for (; row + (N - 1) * step < end; row += N * step)
+            join_group(value, begin[0], row, step, N);
+        int left = 0;
+        ISO_UNROLL()
+        for (int j = 0; j < N - 1; j++)
+            left += row + j * step < end;
+        if (left > 0)
+            join_group(value, begin[0], row, step, left);
+    }
+    template <int L> __device__ void run(line of) const
+    {
+        state value = this->first;
+        add_rows(value, member<L>(), of.count, L, of.row);
+        value = iso_cuda::join<L>(value, this->op);
         if (member<L>() == 0)
-            finish(at.row, value);
+            this->finish(of.row, value);
     }
 };
 
@@ -191,7 +253,7 @@ void reduce_places(const iso_kernel_call *call, const reduction &of, const accum
     if (by_lines(of))
         reduce_lines(call, {of.kept.count, of.reduced.count, 1}, f);
     else
-        for_columns<PLACES::AT_ONCE>(call, of.reduced.count, of.kept.count, f);
+        for_columns<OWN_ROWS>(call, of.reduced.count, of.kept.count, f, totals<typename X::A, OP>(f));
 }
 
 template <class X, class OP>
@@ -199,29 +261,22 @@ void reduce(const iso_kernel_call *call, X x, OP op, typename X::A first, double
 {
     const reduction of = reduction_of(call);
     const iso_array &y = call->out[0];
-    if (of.kept.rank <= 1 && of.reduced.rank <= 1)
+    const totals<typename X::A, OP> all = {op, first, y.data, y.dtype, scale};
+    if (of.reduced.rank <= 1)
         reduce_places<X, OP, one_dimension>(
-            call, of,
-            {dimension_of(of.kept), dimension_of(of.reduced), x, op, first, y.data, y.dtype, scale});
+            call, of, {all, of.kept, {of.reduced.rank > 0 ? of.reduced.stride[0][0] : 0}, x});
     else
-        reduce_places<X, OP, many_dimensions>(
-            call, of, {{of.kept}, {of.reduced}, x, op, first, y.data, y.dtype, scale});
+        reduce_places<X, OP, many_dimensions>(call, of, {all, of.kept, {of.reduced}, x});
 }
 
 void run_sum(const iso_kernel_call *call)
 {
     const iso_array &x = call->in[0];
-    if (!iso_dtype_is_float(x.dtype))
+    const iso_reduce_attrs *attrs = static_cast<const iso_reduce_attrs *>(call->attrs);
+    if (iso_dtype_is_float(x.dtype))
+        reduce(call, any_reals{x.data, x.dtype, attrs->square}, sum_of(), 0, attrs->scale);
+    else
         reduce(call, integers{x.data, x.dtype}, sum_of(), 0, 1);
-    with_float(x.dtype, [=](auto zero) {
-        typedef decltype(zero) T;
-        const iso_reduce_attrs *attrs = static_cast<const iso_reduce_attrs *>(call->attrs);
-        const T *data = static_cast<const T *>(call->in[0].data);
-        if (attrs->square)
-            reduce(call, squares_of_type<T>{data}, sum_of(), 0, attrs->scale);
-        else
-            reduce(call, reals_of_type<T>{data}, sum_of(), 0, attrs->scale);
-    });
 }
 
 /* The least or the greatest value of a type of integers: of no elements. */
@@ -241,7 +296,7 @@ template <bool LARGEST> void run_extreme(const iso_kernel_call *call)
 {
     const iso_array &x = call->in[0];
     if (iso_dtype_is_float(x.dtype))
-        reduce(call, any_reals{reals_of(x)}, extreme{LARGEST}, LARGEST ? -INFINITY : INFINITY, 1);
+        reduce(call, any_reals{x.data, x.dtype, false}, extreme{LARGEST}, LARGEST ? -INFINITY : INFINITY, 1);
     else
         reduce(call, integers{x.data, x.dtype}, extreme{LARGEST}, limit_of(x.dtype, LARGEST), 1);
 }

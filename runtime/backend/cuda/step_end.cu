@@ -92,7 +92,7 @@ int64_t count_of(const iso_box *box)
     return count;
 }
 
-/* Several copies, each by blocks of its own. An argument of a kernel has up to 4096 bytes. */
+/* Several copies, each by blocks of its own, in an argument of less than 4096 bytes. */
 enum { MOST_COPIES = 96, COPIED_BY_BLOCK = 1 << 14 /* bytes */ };
 struct copies {
     const double *faults; /* NULL: there are none */

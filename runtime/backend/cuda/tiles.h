@@ -1,6 +1,7 @@
 /* Tiles of bfloat16 in shared memory, and products of their fragments (mma.h). A block has WARPS warps.
- * A row of a tile is D elements and 16 bytes more, so that the rows of a matrix [8, 8] lie in different banks. Of the
- * D features only the steps of 16 that hold any of `features` are multiplied. */
+ * A row of a tile is D elements and 16 bytes more, so that the rows of a matrix [8, 8] lie in different banks. All D
+ * features are multiplied, also those beyond a head's, which are zeros: a product without a test is one run of
+ * instructions, in which loads of fragments are under way beside the multiplications. */
 #ifndef ISO_BACKEND_CUDA_TILES_H
 #define ISO_BACKEND_CUDA_TILES_H
 
@@ -115,10 +116,10 @@ template <int D> __device__ void load_rows_of_a(uint32_t (&a)[D / STEP][4], uint
 
 /* ---- products ---- */
 
-/* x [M * 16, N] = a [M * 16, features] tile^T, of the tile's first N rows. */
+/* x [M * 16, N] = a [M * 16, D] tile^T, of the tile's first N rows. */
 template <int D, int M, int N>
 __device__ __forceinline__ void multiply_by_rows(float (&x)[M][N / 8][4], const uint32_t (&a)[M][D / STEP][4],
-                                                 uint4 *tile, int features)
+                                                 uint4 *tile)
 {
     ISO_UNROLL()
     for (int m = 0; m < M; m++)
@@ -127,8 +128,6 @@ __device__ __forceinline__ void multiply_by_rows(float (&x)[M][N / 8][4], const 
         x[m][n][0] = x[m][n][1] = x[m][n][2] = x[m][n][3] = 0;
     ISO_UNROLL()
     for (int step = 0; step < D / STEP; step++) {
-        if (step * STEP >= features)
-            break;
         ISO_UNROLL()
         for (int n = 0; n < N / 8; n += 2) {
             uint32_t b[4];
@@ -142,10 +141,10 @@ __device__ __forceinline__ void multiply_by_rows(float (&x)[M][N / 8][4], const 
     }
 }
 
-/* y [M * 16, features] += x [M * 16, N] tile, of the tile's first N rows; x is rounded to bfloat16. */
+/* y [M * 16, D] += x [M * 16, N] tile, of the tile's first N rows; x is rounded to bfloat16. */
 template <int D, int M, int N>
 __device__ __forceinline__ void add_product(float (&y)[M][D / 8][4], const float (&x)[M][N / 8][4],
-                                            uint4 *tile, int features)
+                                            uint4 *tile)
 {
     ISO_UNROLL()
     for (int n = 0; n < N / 8; n += 2) {
@@ -157,8 +156,6 @@ __device__ __forceinline__ void add_product(float (&y)[M][D / 8][4], const float
             a[m][i] = two_of(x[m][n + i / 2][i % 2 * 2], x[m][n + i / 2][i % 2 * 2 + 1]);
         ISO_UNROLL()
         for (int step = 0; step < D / STEP; step++) {
-            if (step * STEP >= features)
-                break;
             uint32_t b[4];
             load_columns<D>(b, tile, n * 8, step);
             ISO_UNROLL()
