@@ -117,6 +117,8 @@ static ncclResult_t check_ready(ncclComm_t comm, const char *call)
     if (!comm)
         return refuse(ncclInvalidArgument, "%s: comm argument is NULL", call);
     ncclResult_t state = (ncclResult_t)atomic_load(&comm->state);
+    if (comm->finalized)
+        return refuse(ncclInvalidArgument, "%s: the communicator was finalized", call);
     if (state == ncclInProgress)
         return refuse(ncclInvalidArgument,
                       "%s: attempt to use communicator before the previous operation returned ncclSuccess",
@@ -253,7 +255,8 @@ static void *run_join(void *argument)
 {
     ncclComm_t comm = argument;
     delay(comm);
-    end_progress(comm, join(comm));
+    int failed = (int)standin_ordered("ncclJob");
+    end_progress(comm, failed ? (ncclResult_t)failed : join(comm));
     return NULL;
 }
 
@@ -282,16 +285,93 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int count, ncclUniqueId id
     return begin_job(*comm, run_join, *comm);
 }
 
+/* ---- the end of communicators ---- */
+
+static atomic_int kernels[STANDIN_MOST_GPUS]; /* of all communicators that run on a GPU */
+static _Thread_local int depth;               /* of groups */
+static _Thread_local struct {
+    ncclComm_t *list;
+    int count;
+} ending; /* in a group */
+
+/* Frees memory of the GPU, for which all kernels there must have ended, also those of other communicators. */
+static void reclaim(ncclComm_t comm)
+{
+    while (atomic_load(&kernels[comm->gpu]) > 0)
+        usleep(50);
+    drop(comm);
+}
+
+static ncclResult_t reclaim_with_group(ncclComm_t comm)
+{
+    if (depth == 0) {
+        reclaim(comm);
+        return ncclSuccess;
+    }
+    ending.list = realloc(ending.list, (size_t)(ending.count + 1) * sizeof(ncclComm_t));
+    if (!ending.list)
+        standin_stop("no memory for a group");
+    ending.list[ending.count++] = comm;
+    return ncclSuccess;
+}
+
+static void reclaim_group(void)
+{
+    for (int i = 0; i < ending.count; i++)
+        reclaim(ending.list[i]);
+    free(ending.list);
+    ending.list = NULL;
+    ending.count = 0;
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
-    bool blocking = comm->blocking;
+    while (standin_number("STANDIN_ABORTS", 1) == 0)
+        usleep(1000);
     atomic_store(&comm->aborted, true);
     join_job(comm);
     standin_note("nccl abort rank %d of %d", comm->rank, comm->count);
-    drop(comm);
-    return blocking ? ncclSuccess : ncclInProgress;
+    return reclaim_with_group(comm);
+}
+
+/* Until what was queued has ended. */
+static void *run_finalize(void *argument)
+{
+    ncclComm_t comm = argument;
+    delay(comm);
+    for (bool used = true; used && !atomic_load(&comm->aborted); usleep(50)) {
+        pthread_mutex_lock(&standin_lock);
+        used = comm->users > 1;
+        pthread_mutex_unlock(&standin_lock);
+    }
+    end_progress(comm, atomic_load(&comm->aborted) ? ncclInternalError : ncclSuccess);
+    return NULL;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    ORDERED();
+    ncclResult_t ready = check_ready(comm, "ncclCommFinalize");
+    if (ready != ncclSuccess)
+        return ready;
+    comm->finalized = true;
+    return begin_job(comm, run_finalize, comm);
+}
+
+/* The library would finalize it here, and wait for that. */
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    ORDERED();
+    if (!comm)
+        return ncclSuccess;
+    ncclResult_t state = (ncclResult_t)atomic_load(&comm->state);
+    if (!comm->finalized || state != ncclSuccess)
+        return refuse(ncclInvalidArgument, "ncclCommDestroy: the communicator is not finalized");
+    join_job(comm);
+    standin_note("nccl destroy rank %d of %d", comm->rank, comm->count);
+    return reclaim_with_group(comm);
 }
 
 /* ---- splits ---- */
@@ -343,10 +423,15 @@ static void *run_split(void *argument)
     split *s = argument;
     ncclComm_t parent = s->parent, child = NULL;
     delay(parent);
-    parent->segment->rank[parent->rank].color = s->color;
-    parent->segment->rank[parent->rank].key = s->key;
-    atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
-    ncclResult_t result = wait_for_splits(parent) ? ncclSuccess : ncclInternalError;
+    ncclResult_t result = (ncclResult_t)standin_ordered("ncclJob");
+    if (result == ncclSuccess) {
+        parent->segment->rank[parent->rank].color = s->color;
+        parent->segment->rank[parent->rank].key = s->key;
+        atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
+        result = wait_for_splits(parent) ? ncclSuccess : ncclInternalError;
+    }
+    if (result != ncclSuccess && s->color == NCCL_SPLIT_NOCOLOR)
+        standin_stop("NCCL: a split fails on a member without a color, where NCCL 2.28 crashes");
     if (s->color != NCCL_SPLIT_NOCOLOR) {
         child = make_child(s);
         result = result == ncclSuccess ? join(child) : result;
@@ -399,14 +484,15 @@ typedef struct group {
     int count;
 } group;
 
-static _Thread_local int depth;
 static _Thread_local group under_way;
 static _Thread_local ncclResult_t group_error;
 
 static void run_batch(void *argument)
 {
     const batch *b = argument;
+    atomic_fetch_add(&kernels[b->comm->gpu], 1);
     standin_comm_run(b->comm, b->list, b->count);
+    atomic_fetch_sub(&kernels[b->comm->gpu], 1);
 }
 
 static void drop_batch(void *argument)
@@ -483,6 +569,7 @@ ncclResult_t ncclGroupEnd(void)
         return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call");
     if (--depth > 0)
         return ncclSuccess;
+    reclaim_group();
     ncclResult_t error = group_error;
     group_error = ncclSuccess;
     if (error == ncclSuccess)

@@ -39,6 +39,7 @@ struct ncclComm {
     size_t bytes;
     atomic_int state;    /* what ncclCommGetAsyncError gives */
     atomic_bool aborted; /* what runs must end */
+    bool finalized;      /* or about to be */
     ncclComm_t parent;   /* while a split of it makes this one: its abort ends that */
     pthread_t job;       /* what was begun last */
     bool has_job;
