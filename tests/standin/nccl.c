@@ -3,11 +3,13 @@
  * communicator that does not block only begins its work: it is refused while the one before is in progress. */
 #ifdef TESTS_HAVE_NCCL
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -187,6 +189,12 @@ static bool has_duplicates(const struct ncclComm *comm)
     return false;
 }
 
+static ino_t own_host(void)
+{
+    struct stat space;
+    return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+
 /* Until all ranks have joined. */
 static ncclResult_t join(ncclComm_t comm)
 {
@@ -194,6 +202,8 @@ static ncclResult_t join(ncclComm_t comm)
     if (!map_segment(comm) || cudaGetDeviceProperties(&properties, comm->gpu) != cudaSuccess)
         return ncclSystemError;
     memcpy(comm->segment->rank[comm->rank].gpu, &properties.uuid, sizeof comm->segment->rank[0].gpu);
+    comm->segment->rank[comm->rank].host = own_host();
+    atomic_store(&comm->segment->rank[comm->rank].process, (int)getpid());
     if (atomic_fetch_add(&comm->segment->joined, 1) + 1 == comm->count)
         remove_segment(comm);
     while (atomic_load(&comm->segment->joined) < comm->count) {
@@ -294,34 +304,56 @@ static _Thread_local struct {
     int count;
 } ending; /* in a group */
 
-/* Frees memory of the GPU, for which all kernels there must have ended, also those of other communicators. */
-static void reclaim(ncclComm_t comm)
+/* Ends connections and frees memory of the GPU, for which all kernels there must have ended, also those of other
+ * communicators. */
+static void close_rank(ncclComm_t comm)
 {
     while (atomic_load(&kernels[comm->gpu]) > 0)
         usleep(50);
-    drop(comm);
+    if (comm->segment)
+        atomic_store(&comm->segment->rank[comm->rank].closed, true);
 }
 
-static ncclResult_t reclaim_with_group(ncclComm_t comm)
+/* Whether a rank of this host is still connected: its process lives. */
+static bool is_open(const struct ncclComm *comm, int rank)
 {
-    if (depth == 0) {
-        reclaim(comm);
-        return ncclSuccess;
-    }
-    ending.list = realloc(ending.list, (size_t)(ending.count + 1) * sizeof(ncclComm_t));
-    if (!ending.list)
-        standin_stop("no memory for a group");
-    ending.list[ending.count++] = comm;
-    return ncclSuccess;
+    int process = atomic_load(&comm->segment->rank[rank].process);
+    return process && comm->segment->rank[rank].host == own_host() &&
+           !atomic_load(&comm->segment->rank[rank].closed) && kill(process, 0) == 0;
+}
+
+/* The last of a communicator's ranks in a process waits until the other processes of the host have closed theirs. */
+static void reclaim(ncclComm_t comm)
+{
+    bool last = comm->segment != NULL;
+    for (int r = 0; last && r < comm->count; r++)
+        last = !is_open(comm, r) || atomic_load(&comm->segment->rank[r].process) != (int)getpid();
+    for (int r = 0; last && r < comm->count; r++)
+        while (is_open(comm, r))
+            usleep(100);
+    drop(comm);
 }
 
 static void reclaim_group(void)
 {
     for (int i = 0; i < ending.count; i++)
+        close_rank(ending.list[i]);
+    for (int i = 0; i < ending.count; i++)
         reclaim(ending.list[i]);
     free(ending.list);
     ending.list = NULL;
     ending.count = 0;
+}
+
+static ncclResult_t reclaim_with_group(ncclComm_t comm)
+{
+    ending.list = realloc(ending.list, (size_t)(ending.count + 1) * sizeof(ncclComm_t));
+    if (!ending.list)
+        standin_stop("no memory for a group");
+    ending.list[ending.count++] = comm;
+    if (depth == 0)
+        reclaim_group();
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
@@ -346,6 +378,7 @@ static void *run_finalize(void *argument)
         used = comm->users > 1;
         pthread_mutex_unlock(&standin_lock);
     }
+    atomic_store(&comm->segment->rank[comm->rank].closed, true);
     end_progress(comm, atomic_load(&comm->aborted) ? ncclInternalError : ncclSuccess);
     return NULL;
 }
