@@ -56,9 +56,9 @@ typedef struct iso_device_comms {
     void (*destroy)(iso_device_comm *comm);
     /* Ends what is queued, with any result, and frees the member. Does nothing with NULL. */
     void (*abort)(iso_device_comm *comm);
-    /* The members that are destroyed or aborted between the two end together, until end_group returns. Both wait for
-     * what other communicators have queued on the device, so all that may never end are aborted in one group. Groups
-     * may contain groups. */
+    /* The members that are destroyed or aborted between the two end together, until end_group returns. Their end
+     * waits for what other communicators have queued on the device, so all that may never end are aborted in one
+     * group; and until the other processes of the host end their members. Groups may contain groups. */
     void (*begin_group)(void);
     void (*end_group)(void);
 } iso_device_comms;
