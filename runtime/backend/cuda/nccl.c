@@ -18,6 +18,7 @@ static iso_status open_library(void)
 struct iso_device_comm {
     ncclComm_t comm;         /* of a split: NULL until it is complete */
     iso_device_comm *parent; /* whose thread may still write `comm`; NULL: none */
+    ncclResult_t finalized;  /* an error: it cannot be */
     int gpu;
 };
 
@@ -96,8 +97,8 @@ static void abort_comm(iso_device_comm *comm)
 static iso_status finalize(iso_device_comm *comm)
 {
     iso_cuda_enter(comm->gpu);
-    return status_of(iso_cuda_call.ncclCommFinalize(comm->comm), comm->comm,
-                     "a communicator cannot be closed");
+    comm->finalized = iso_cuda_call.ncclCommFinalize(comm->comm);
+    return status_of(comm->finalized, comm->comm, "a communicator cannot be closed");
 }
 
 static void destroy(iso_device_comm *comm)
@@ -163,6 +164,8 @@ static iso_status test(iso_device_comm *comm, bool *begun)
     *begun = false;
     if (!comm->comm)
         return iso_error(ISO_FAILED, "NCCL: a communicator that was split is incomplete");
+    if (comm->finalized != ncclSuccess && comm->finalized != ncclInProgress)
+        return status_of(comm->finalized, comm->comm, "a communicator cannot be closed");
     ncclResult_t asked = iso_cuda_call.ncclCommGetAsyncError(comm->comm, &state);
     *begun = asked == ncclSuccess && state == ncclSuccess;
     if (*begun)
