@@ -27,8 +27,8 @@ iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, c
                              iso_link_run *run)
 {
     run->under_way = false;
-    if (links->failed)
-        return iso_error(ISO_FAILED, "%s: its communicator has failed before", links->comms->description());
+    if (iso_links_check(links) != ISO_OK)
+        return ISO_FAILED;
     for (int i = 0; i < links->n_own; i++)
         iso_order_await_slots(fabric, links->own[i].stream, links->first_slot[links->own[i].domain]);
     for (int i = 0; i < list->count; i++) {

@@ -1,4 +1,5 @@
 /* The communicator of the devices of a host. */
+#include <stdio.h>
 #include <string.h>
 
 #include "collectives/coll_impl.h"
@@ -8,10 +9,12 @@
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/remote_error.h"
 #include "runtime/base/wait.h"
 
-/* Seconds, at most: until all have joined, and until the watchdog has reported. */
-static const double joined_after = 300, reported_after = 60;
+/* Seconds, at most: until all have joined, until those that are closed are finalized, and until the watchdog has
+ * reported. */
+static const double joined_after = 300, closed_after = 30, reported_after = 60;
 
 /* ---- whether links are used ---- */
 
@@ -94,22 +97,63 @@ static iso_status find_distinct(const iso_fabric *fabric, const iso_links *links
 
 /* ---- joining ---- */
 
-iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
+/* Members that are waited for, one after another. */
+typedef struct wait_for_members {
+    iso_device_comm *const *list;
+    int count, at; /* at: the first that has not begun its work */
+    double begun, limit;
+} wait_for_members;
+
+/* Tests them without waiting. An error: of one of them, of a lost rank, or of time. */
+static iso_status test_members(const iso_fabric *fabric, wait_for_members *w)
 {
     const iso_device_comms *comms = fabric->topology.device->comms;
-    iso_backoff backoff = {0};
-    double begun = iso_clock();
-    for (;;) {
-        bool done = false;
-        iso_status status = comms->test(comm, &done);
-        if (status != ISO_OK || done)
-            return status;
+    iso_status status = ISO_OK;
+    bool done = true;
+    while (w->at < w->count && done) {
+        ISO_TRY(comms->test(w->list[w->at], &done));
+        w->at += done;
+    }
+    if (w->at < w->count)
         status = iso_watchdog_check(fabric->channel.watchdog);
-        if (status != ISO_OK)
-            return status;
-        if (iso_clock() - begun > joined_after)
-            return iso_error(ISO_FAILED, "%s: no answer of the other devices for %.0f seconds",
-                             comms->description(), joined_after);
+    if (w->at < w->count && status == ISO_OK && iso_clock() - w->begun > w->limit)
+        status = iso_error(ISO_FAILED, "%s: no answer of the other devices for %.0f seconds",
+                           comms->description(), w->limit);
+done:
+    return status;
+}
+
+static iso_status await_member(const iso_fabric *fabric, iso_device_comm *comm, double begun, double limit)
+{
+    wait_for_members w = {&comm, 1, 0, begun, limit};
+    iso_backoff backoff = {0};
+    iso_status status = test_members(fabric, &w);
+    while (status == ISO_OK && w.at < w.count) {
+        iso_backoff_wait(&backoff, fabric->host_barrier.crowded);
+        status = test_members(fabric, &w);
+    }
+    return status;
+}
+
+iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
+{
+    return await_member(fabric, comm, iso_clock(), joined_after);
+}
+
+/* The ranks agree again and again. What a library makes may fail on one rank alone: the others would wait for it, and
+ * its abort would wait for them. */
+iso_status iso_links_await_all(const iso_fabric *fabric, const iso_links *links, iso_device_comm *const *list,
+                               int count, bool *well)
+{
+    wait_for_members w = {list, count, 0, iso_clock(), joined_after};
+    iso_backoff backoff = {0};
+    for (;;) {
+        iso_status mine = test_members(fabric, &w);
+        uint64_t any[] = {mine != ISO_OK, w.at < w.count}; /* that have failed, that wait */
+        iso_status met = iso_comm_reduce(links->ranks, ISO_COMM_OR, ISO_COMM_U64, any, 2);
+        *well = met == ISO_OK && !any[0];
+        if (!*well || !any[1])
+            return mine != ISO_OK ? mine : met;
         iso_backoff_wait(&backoff, fabric->host_barrier.crowded);
     }
 }
@@ -137,30 +181,113 @@ done:
     return status;
 }
 
-static iso_status finish_joining(const iso_fabric *fabric, const iso_links *links)
-{
-    iso_status status = ISO_OK;
-    for (int i = 0; i < links->n_own; i++) {
-        iso_status joined = iso_links_await(fabric, links->own[i].comm);
-        status = status == ISO_OK ? joined : status;
-    }
-    return status;
-}
-
-/* The first rank makes the key. *joined: all members have. */
-static iso_status join(const iso_fabric *fabric, iso_links *links, bool *joined)
+/* The first rank makes the key. list: [own], room for the members. *joined: all have. */
+static iso_status join_all(const iso_fabric *fabric, iso_links *links, iso_device_comm **list, bool *joined)
 {
     unsigned char key[ISO_DEVICE_COMM_KEY] = {0};
-    iso_status status = iso_comm_rank(links->ranks) == 0 ? links->comms->make_key(key) : ISO_OK;
+    iso_status status = list ? ISO_OK : iso_no_memory("the devices of a job");
+    if (status == ISO_OK && iso_comm_rank(links->ranks) == 0)
+        status = links->comms->make_key(key);
     ISO_TRY(find_well(links, status, joined));
     if (!*joined)
         return ISO_OK;
     ISO_TRY(iso_comm_broadcast(links->ranks, 0, key, sizeof key));
     ISO_TRY(find_well(links, begin_to_join(fabric, links, key), joined));
-    if (*joined)
-        ISO_TRY(find_well(links, finish_joining(fabric, links), joined));
+    if (!*joined)
+        return ISO_OK;
+    for (int i = 0; i < links->n_own; i++)
+        list[i] = links->own[i].comm;
+    status = iso_links_await_all(fabric, links, list, links->n_own, joined);
 done:
     return status;
+}
+
+static iso_status join(const iso_fabric *fabric, iso_links *links, bool *joined)
+{
+    iso_device_comm **list = iso_new(((size_t)links->n_own + 1) * sizeof(iso_device_comm *));
+    iso_status status = join_all(fabric, links, list, joined);
+    iso_free(list);
+    return status;
+}
+
+/* ---- the end of members ---- */
+
+typedef struct kept_error {
+    char message[4096];
+    bool remote;
+} kept_error;
+
+/* The error for which a fabric may be closed. */
+static void keep_error(kept_error *kept)
+{
+    snprintf(kept->message, sizeof kept->message, "%s", iso_error_message());
+    kept->remote = iso_error_is_remote();
+}
+
+static void restore_error(const kept_error *kept)
+{
+    iso_error(ISO_FAILED, "%s", kept->message);
+    if (kept->remote)
+        iso_error_remote(ISO_FAILED);
+}
+
+void iso_links_begin_close(const iso_fabric *fabric, iso_device_comm *comm)
+{
+    kept_error kept;
+    if (!comm || fabric->failed.status != ISO_OK)
+        return;
+    keep_error(&kept);
+    fabric->topology.device->comms->finalize(comm); /* iso_links_end_close finds an error */
+    restore_error(&kept);
+}
+
+static bool is_finalized(const iso_fabric *fabric, iso_device_comm *comm, double begun)
+{
+    kept_error kept;
+    if (fabric->failed.status != ISO_OK)
+        return false;
+    keep_error(&kept);
+    bool good = await_member(fabric, comm, begun, closed_after) == ISO_OK;
+    restore_error(&kept);
+    return good;
+}
+
+void iso_links_end_close(const iso_fabric *fabric, iso_device_comm *comm, double begun)
+{
+    const iso_device_comms *comms = fabric->topology.device->comms;
+    if (comm && is_finalized(fabric, comm, begun))
+        comms->destroy(comm);
+    else
+        comms->abort(comm);
+}
+
+void iso_links_begin_close_members(const iso_fabric *fabric, const iso_links *links)
+{
+    for (int i = 0; i < links->n_own; i++)
+        iso_links_begin_close(fabric, links->own[i].comm);
+}
+
+void iso_links_end_close_members(const iso_fabric *fabric, iso_links *links, double begun)
+{
+    for (int i = 0; i < links->n_own; i++) {
+        iso_links_end_close(fabric, links->own[i].comm, begun);
+        links->own[i].comm = NULL;
+    }
+}
+
+static void abort_members(iso_links *links)
+{
+    bool any = false; /* else the library may not be there */
+    for (int i = 0; i < links->n_own; i++)
+        any |= links->own[i].comm != NULL;
+    if (any)
+        links->comms->begin_group();
+    for (int i = 0; i < links->n_own && any; i++) {
+        links->comms->abort(links->own[i].comm);
+        links->own[i].comm = NULL;
+    }
+    if (any)
+        links->comms->end_group();
 }
 
 /* ---- a fabric ---- */
@@ -169,12 +296,10 @@ void iso_links_free(iso_links *links)
 {
     if (!links)
         return;
-    for (int i = 0; i < links->n_own; i++) {
-        if (links->own[i].comm) /* else the library may not be there */
-            links->comms->abort(links->own[i].comm);
+    abort_members(links);
+    for (int i = 0; i < links->n_own; i++)
         if (links->own[i].stream && !links->own[i].lent)
             links->own[i].stream->device->destroy_stream(links->own[i].stream);
-    }
     iso_free(links->own);
     iso_free(links->member);
     iso_free(links->first_slot);
@@ -246,6 +371,13 @@ iso_status iso_links_open_all(iso_fabric *fabric, iso_links **out)
     return status;
 }
 
+iso_status iso_links_check(const iso_links *links)
+{
+    return links->failed
+               ? iso_error(ISO_FAILED, "%s: its communicator has failed before", links->comms->description())
+               : ISO_OK;
+}
+
 iso_link_member *iso_links_own(const iso_links *links, int domain)
 {
     for (int i = 0; i < links->n_own; i++)
@@ -256,22 +388,25 @@ iso_link_member *iso_links_own(const iso_links *links, int domain)
 
 void iso_links_abort_members(iso_links *links)
 {
-    for (int i = 0; links && i < links->n_own; i++) {
-        links->comms->abort(links->own[i].comm);
-        links->own[i].comm = NULL;
-    }
-    if (links)
-        links->failed = true;
+    if (!links)
+        return;
+    abort_members(links);
+    links->failed = true;
 }
 
 void iso_links_abort(const iso_fabric *fabric)
 {
     int count;
     const iso_coll_component *const *components = iso_coll_components(&count);
+    const iso_device_comms *comms = fabric->links ? fabric->links->comms : NULL;
+    if (comms)
+        comms->begin_group();
     iso_links_abort_members(fabric->links);
     for (int c = 0; c < count; c++)
         if (fabric->modules[c] && components[c]->abort)
             components[c]->abort(fabric->modules[c]);
+    if (comms)
+        comms->end_group();
 }
 
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
@@ -282,18 +417,26 @@ iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
     if (fabric->failed.status != ISO_OK || iso_watchdog_check(watchdog) != ISO_OK)
         return status;
     iso_first_error_keep(&fabric->failed, status);
-    iso_links_abort(fabric); /* what other parts wait for ends */
-    if (!watchdog)           /* this rank has all devices */
-        return status;
-    iso_warn("rank %d: %s", fabric->channel.rank, iso_error_message());
+    if (watchdog)
+        iso_warn("rank %d: %s", fabric->channel.rank, iso_error_message());
+    /* First, since the abort waits for the other devices of the host, whose ranks may hear of it only so. */
     iso_watchdog_devices_failed(watchdog);
-    while (iso_watchdog_check(watchdog) == ISO_OK && iso_clock() - begun < reported_after)
+    iso_links_abort(fabric); /* what other parts wait for ends */
+    while (watchdog && iso_watchdog_check(watchdog) == ISO_OK && iso_clock() - begun < reported_after)
         iso_backoff_wait(&backoff, fabric->host_barrier.crowded);
     return iso_first_error_get(&fabric->failed);
 }
 
 void iso_links_close(iso_fabric *fabric)
 {
-    iso_links_free(fabric->links);
+    iso_links *links = fabric->links;
+    double begun = iso_clock();
+    if (!links)
+        return;
+    iso_links_begin_close_members(fabric, links);
+    links->comms->begin_group();
+    iso_links_end_close_members(fabric, links, begun);
+    links->comms->end_group();
+    iso_links_free(links);
     fabric->links = NULL;
 }

@@ -43,16 +43,24 @@ typedef struct iso_device_comms {
     /* Begins to join the communicator of this key, which one process has made, as member `number` of `count`. */
     iso_status (*join)(const iso_device *device, const unsigned char key[ISO_DEVICE_COMM_KEY], int count,
                        int number, iso_device_comm **comm);
-    /* Begins to make the communicator of the members that give the same color, in the order of their numbers. A color
-     * below 0: of none; *made is then NULL. To be tested after `comm`, and aborted before it. */
+    /* Begins to make the communicator of the members that give the same color, in the order of their numbers. To be
+     * tested after `comm`, and aborted before it. */
     iso_status (*split)(iso_device_comm *comm, int color, iso_device_comm **made);
     /* *begun: what was asked for last has been done or is queued on its streams. ISO_FAILED, with the library's text:
      * the communicator has failed, and what is queued may never end before abort. */
     iso_status (*test)(iso_device_comm *comm, bool *begun);
     /* Queues operations as one, of communicators that have been tested. */
     iso_status (*run)(const iso_device_operation *list, int count);
+    /* Begins to end a member whose work is done. To be tested; then `destroy` frees it. */
+    iso_status (*finalize)(iso_device_comm *comm);
+    void (*destroy)(iso_device_comm *comm);
     /* Ends what is queued, with any result, and frees the member. Does nothing with NULL. */
     void (*abort)(iso_device_comm *comm);
+    /* The members that are destroyed or aborted between the two end together, until end_group returns. Their end
+     * waits for what other communicators have queued on the device, so all that may never end are aborted in one
+     * group; and until the other processes of the host end their members. Groups may contain groups. */
+    void (*begin_group)(void);
+    void (*end_group)(void);
 } iso_device_comms;
 
 #endif

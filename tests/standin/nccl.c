@@ -3,11 +3,13 @@
  * communicator that does not block only begins its work: it is refused while the one before is in progress. */
 #ifdef TESTS_HAVE_NCCL
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,6 +119,8 @@ static ncclResult_t check_ready(ncclComm_t comm, const char *call)
     if (!comm)
         return refuse(ncclInvalidArgument, "%s: comm argument is NULL", call);
     ncclResult_t state = (ncclResult_t)atomic_load(&comm->state);
+    if (comm->finalized)
+        return refuse(ncclInvalidArgument, "%s: the communicator was finalized", call);
     if (state == ncclInProgress)
         return refuse(ncclInvalidArgument,
                       "%s: attempt to use communicator before the previous operation returned ncclSuccess",
@@ -185,6 +189,12 @@ static bool has_duplicates(const struct ncclComm *comm)
     return false;
 }
 
+static ino_t own_host(void)
+{
+    struct stat space;
+    return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+
 /* Until all ranks have joined. */
 static ncclResult_t join(ncclComm_t comm)
 {
@@ -192,6 +202,8 @@ static ncclResult_t join(ncclComm_t comm)
     if (!map_segment(comm) || cudaGetDeviceProperties(&properties, comm->gpu) != cudaSuccess)
         return ncclSystemError;
     memcpy(comm->segment->rank[comm->rank].gpu, &properties.uuid, sizeof comm->segment->rank[0].gpu);
+    comm->segment->rank[comm->rank].host = own_host();
+    atomic_store(&comm->segment->rank[comm->rank].process, (int)getpid());
     if (atomic_fetch_add(&comm->segment->joined, 1) + 1 == comm->count)
         remove_segment(comm);
     while (atomic_load(&comm->segment->joined) < comm->count) {
@@ -253,7 +265,8 @@ static void *run_join(void *argument)
 {
     ncclComm_t comm = argument;
     delay(comm);
-    end_progress(comm, join(comm));
+    int failed = (int)standin_ordered("ncclJob");
+    end_progress(comm, failed ? (ncclResult_t)failed : join(comm));
     return NULL;
 }
 
@@ -282,16 +295,116 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int count, ncclUniqueId id
     return begin_job(*comm, run_join, *comm);
 }
 
+/* ---- the end of communicators ---- */
+
+static atomic_int kernels[STANDIN_MOST_GPUS]; /* of all communicators that run on a GPU */
+static _Thread_local int depth;               /* of groups */
+static _Thread_local struct {
+    ncclComm_t *list;
+    int count;
+} ending; /* in a group */
+
+/* Ends connections and frees memory of the GPU, for which all kernels there must have ended, also those of other
+ * communicators. */
+static void close_rank(ncclComm_t comm)
+{
+    while (atomic_load(&kernels[comm->gpu]) > 0)
+        usleep(50);
+    if (comm->segment)
+        atomic_store(&comm->segment->rank[comm->rank].closed, true);
+}
+
+/* Whether a rank of this host is still connected: its process lives. */
+static bool is_open(const struct ncclComm *comm, int rank)
+{
+    int process = atomic_load(&comm->segment->rank[rank].process);
+    return process && comm->segment->rank[rank].host == own_host() &&
+           !atomic_load(&comm->segment->rank[rank].closed) && kill(process, 0) == 0;
+}
+
+/* The last of a communicator's ranks in a process waits until the other processes of the host have closed theirs. */
+static void reclaim(ncclComm_t comm)
+{
+    bool last = comm->segment != NULL;
+    for (int r = 0; last && r < comm->count; r++)
+        last = !is_open(comm, r) || atomic_load(&comm->segment->rank[r].process) != (int)getpid();
+    for (int r = 0; last && r < comm->count; r++)
+        while (is_open(comm, r))
+            usleep(100);
+    drop(comm);
+}
+
+static void reclaim_group(void)
+{
+    for (int i = 0; i < ending.count; i++)
+        close_rank(ending.list[i]);
+    for (int i = 0; i < ending.count; i++)
+        reclaim(ending.list[i]);
+    free(ending.list);
+    ending.list = NULL;
+    ending.count = 0;
+}
+
+static ncclResult_t reclaim_with_group(ncclComm_t comm)
+{
+    ending.list = realloc(ending.list, (size_t)(ending.count + 1) * sizeof(ncclComm_t));
+    if (!ending.list)
+        standin_stop("no memory for a group");
+    ending.list[ending.count++] = comm;
+    if (depth == 0)
+        reclaim_group();
+    return ncclSuccess;
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
-    bool blocking = comm->blocking;
+    while (standin_number("STANDIN_ABORTS", 1) == 0)
+        usleep(1000);
     atomic_store(&comm->aborted, true);
     join_job(comm);
     standin_note("nccl abort rank %d of %d", comm->rank, comm->count);
-    drop(comm);
-    return blocking ? ncclSuccess : ncclInProgress;
+    return reclaim_with_group(comm);
+}
+
+/* Until what was queued has ended. */
+static void *run_finalize(void *argument)
+{
+    ncclComm_t comm = argument;
+    delay(comm);
+    for (bool used = true; used && !atomic_load(&comm->aborted); usleep(50)) {
+        pthread_mutex_lock(&standin_lock);
+        used = comm->users > 1;
+        pthread_mutex_unlock(&standin_lock);
+    }
+    atomic_store(&comm->segment->rank[comm->rank].closed, true);
+    end_progress(comm, atomic_load(&comm->aborted) ? ncclInternalError : ncclSuccess);
+    return NULL;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    ORDERED();
+    ncclResult_t ready = check_ready(comm, "ncclCommFinalize");
+    if (ready != ncclSuccess)
+        return ready;
+    comm->finalized = true;
+    return begin_job(comm, run_finalize, comm);
+}
+
+/* The library would finalize it here, and wait for that. */
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    ORDERED();
+    if (!comm)
+        return ncclSuccess;
+    ncclResult_t state = (ncclResult_t)atomic_load(&comm->state);
+    if (!comm->finalized || state != ncclSuccess)
+        return refuse(ncclInvalidArgument, "ncclCommDestroy: the communicator is not finalized");
+    join_job(comm);
+    standin_note("nccl destroy rank %d of %d", comm->rank, comm->count);
+    return reclaim_with_group(comm);
 }
 
 /* ---- splits ---- */
@@ -343,10 +456,15 @@ static void *run_split(void *argument)
     split *s = argument;
     ncclComm_t parent = s->parent, child = NULL;
     delay(parent);
-    parent->segment->rank[parent->rank].color = s->color;
-    parent->segment->rank[parent->rank].key = s->key;
-    atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
-    ncclResult_t result = wait_for_splits(parent) ? ncclSuccess : ncclInternalError;
+    ncclResult_t result = (ncclResult_t)standin_ordered("ncclJob");
+    if (result == ncclSuccess) {
+        parent->segment->rank[parent->rank].color = s->color;
+        parent->segment->rank[parent->rank].key = s->key;
+        atomic_store(&parent->segment->rank[parent->rank].splits, ++parent->splits);
+        result = wait_for_splits(parent) ? ncclSuccess : ncclInternalError;
+    }
+    if (result != ncclSuccess && s->color == NCCL_SPLIT_NOCOLOR)
+        standin_stop("NCCL: a split fails on a member without a color, where NCCL 2.28 crashes");
     if (s->color != NCCL_SPLIT_NOCOLOR) {
         child = make_child(s);
         result = result == ncclSuccess ? join(child) : result;
@@ -399,14 +517,15 @@ typedef struct group {
     int count;
 } group;
 
-static _Thread_local int depth;
 static _Thread_local group under_way;
 static _Thread_local ncclResult_t group_error;
 
 static void run_batch(void *argument)
 {
     const batch *b = argument;
+    atomic_fetch_add(&kernels[b->comm->gpu], 1);
     standin_comm_run(b->comm, b->list, b->count);
+    atomic_fetch_sub(&kernels[b->comm->gpu], 1);
 }
 
 static void drop_batch(void *argument)
@@ -483,6 +602,7 @@ ncclResult_t ncclGroupEnd(void)
         return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call");
     if (--depth > 0)
         return ncclSuccess;
+    reclaim_group();
     ncclResult_t error = group_error;
     group_error = ncclSuccess;
     if (error == ncclSuccess)

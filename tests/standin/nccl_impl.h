@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "tests/standin/standin.h"
 
@@ -24,6 +25,9 @@ typedef struct standin_segment {
     atomic_int joined; /* ranks that have written where they are */
     struct {
         char gpu[16];            /* its UUID */
+        atomic_int process;      /* 0: it has not joined */
+        ino_t host;              /* the namespace of its processes */
+        atomic_bool closed;      /* it has ended its connections */
         int color, key;          /* of its last split */
         _Atomic uint64_t splits; /* how many it has asked for */
     } rank[STANDIN_MOST_RANKS];
@@ -39,6 +43,7 @@ struct ncclComm {
     size_t bytes;
     atomic_int state;    /* what ncclCommGetAsyncError gives */
     atomic_bool aborted; /* what runs must end */
+    bool finalized;      /* or about to be */
     ncclComm_t parent;   /* while a split of it makes this one: its abort ends that */
     pthread_t job;       /* what was begun last */
     bool has_job;

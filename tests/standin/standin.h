@@ -32,7 +32,9 @@
  *                          number N of those queued into captures breaks its capture; `cudaEventInterprocess`:
  *                          an event for several processes is made; `cudnnPlan`: a plan of cuDNN's is
  *                          finalized; `nccl`: from group number N on, what NCCL has queued never ends until it is
- *                          aborted, and its communicator has error E
+ *                          aborted, and its communicator has error E; `ncclJob`: joining or splitting number N
+ *                          has begun, and fails then
+ *   STANDIN_ABORTS=0       ncclCommAbort does not return
  *   STANDIN_WAITS=0        streams do not wait for events: what depends on the waits then goes wrong
  *   STANDIN_CLOCK=1        events have the time that libraries say their work takes, the same in each run
  *   STANDIN_LIBRARIES=0    the libraries that stand-ins replace (substitutes.c) are looked for as without them

@@ -1,7 +1,7 @@
 /* The stand-in for NCCL does what it is for, between GPUs of one process and of several: messages, sums and splits
  * are right with every seed of delays, captured too; it refuses what the library refuses; where a caller does not
  * wait until a call has begun, some seeds give a wrong result; an error that is ordered holds the stream until the
- * communicator is aborted. Ranks: 1, 2, 3   Sanitize: 1 */
+ * communicator is aborted; one that is whole is finalized and destroyed. Ranks: 1, 2, 3   Sanitize: 1 */
 #include <stdio.h>
 
 #ifdef TESTS_HAVE_NCCL
@@ -377,6 +377,41 @@ START_TEST(a_lost_member_holds_the_stream_until_abort)
 }
 END_TEST
 
+START_TEST(a_split_may_fail_after_its_call)
+{
+    ncclComm_t made[MEMBERS];
+    begin(1);
+    setenv("STANDIN_FAIL", "ncclJob:2", 1);
+    for (int i = 0; i < own; i++)
+        ck_assert_int_eq(ncclCommSplit(all[i].comm, 0, 0, &made[i], NULL), ncclInProgress);
+    for (int i = 0; i < own; i++) {
+        ck_assert_int_eq(settle(all[i].comm), ncclSystemError);
+        ck_assert(is_good(ncclCommAbort(made[i])));
+    }
+    unsetenv("STANDIN_FAIL");
+    finish();
+}
+END_TEST
+
+START_TEST(a_finalized_communicator_is_destroyed)
+{
+    begin(1);
+    write_a(N);
+    reduce(ncclSum);
+    for (int i = 0; i < own; i++) {
+        ck_assert_int_eq(ncclCommDestroy(all[i].comm), ncclInvalidArgument);
+        ck_assert_int_eq(ncclCommFinalize(all[i].comm), ncclInProgress);
+        ck_assert_int_eq(ncclCommFinalize(all[i].comm), ncclInvalidArgument);
+        ck_assert_int_eq(settle(all[i].comm), ncclSuccess);
+        ck_assert_int_eq(cudaStreamQuery(all[i].stream), cudaSuccess);
+        ck_assert_int_eq(ncclCommDestroy(all[i].comm), ncclSuccess);
+        all[i].comm = NULL;
+    }
+    check_b(N, sum_of_all);
+    finish();
+}
+END_TEST
+
 /* Of a communicator that has one member and blocks. */
 static void wait_for_error(ncclComm_t comm, ncclResult_t error)
 {
@@ -404,8 +439,10 @@ START_TEST(an_error_that_comes_in_a_split_stays)
         ncclAllReduce(memory, memory, N, ncclFloat32, ncclSum, comm, stream);
         ncclCommSplit(comm, 0, 0, &part, NULL);
         wait_for_error(comm, ncclRemoteError);
+        ck_assert_int_eq(ncclGroupStart(), ncclSuccess); /* the end of `part` waits for that of `comm` */
         ck_assert_int_eq(ncclCommAbort(part), ncclSuccess);
         ck_assert_int_eq(ncclCommAbort(comm), ncclSuccess);
+        ck_assert_int_eq(ncclGroupEnd(), ncclSuccess);
         GOOD(cudaStreamDestroy(stream));
     }
     unsetenv("STANDIN_FAIL");
@@ -463,7 +500,8 @@ int main(int argc, char **argv)
         RUN_TESTS("NCCL", 300, other_counts_end_the_process, messages_of_a_group_arrive,
                   sums_are_those_of_all, a_split_has_the_members_of_a_color, a_captured_group_is_repeated,
                   a_caller_that_does_not_wait_shows, a_gpu_is_taken_once, wrong_calls_are_refused,
-                  a_lost_member_holds_the_stream_until_abort, an_error_that_comes_in_a_split_stays))
+                  a_lost_member_holds_the_stream_until_abort, a_split_may_fail_after_its_call,
+                  a_finalized_communicator_is_destroyed, an_error_that_comes_in_a_split_stays))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

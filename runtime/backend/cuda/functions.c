@@ -70,8 +70,8 @@ static version nccl_version(void)
 #define NCCL_FILE "libnccl.so." ISO_TEXT_OF(NCCL_MAJOR)
 #define NCCL_NEEDS                                                                                           \
     {                                                                                                        \
-        NCCL_MAJOR, 18, 0                                                                                    \
-    } /* ncclCommSplit */
+        NCCL_MAJOR, 22, 0                                                                                    \
+    } /* the first one whose communicators are aborted together */
 #else
 #define nccl_version NULL
 #define NCCL_FILE NULL

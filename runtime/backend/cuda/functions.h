@@ -32,8 +32,8 @@
 #if ISO_WITH_NCCL
 #define ISO_NCCL_FUNCTIONS(F) \
     F(ncclGetVersion) F(ncclGetErrorString) F(ncclGetLastError) F(ncclGetUniqueId) F(ncclCommInitRankConfig) \
-    F(ncclCommSplit) F(ncclCommAbort) F(ncclCommGetAsyncError) F(ncclGroupStart) F(ncclGroupEnd) \
-    F(ncclSend) F(ncclRecv) F(ncclReduceScatter) F(ncclAllReduce)
+    F(ncclCommSplit) F(ncclCommFinalize) F(ncclCommDestroy) F(ncclCommAbort) F(ncclCommGetAsyncError) \
+    F(ncclGroupStart) F(ncclGroupEnd) F(ncclSend) F(ncclRecv) F(ncclReduceScatter) F(ncclAllReduce)
 #else
 #define ISO_NCCL_FUNCTIONS(F)
 #endif

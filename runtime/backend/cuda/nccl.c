@@ -18,7 +18,7 @@ static iso_status open_library(void)
 struct iso_device_comm {
     ncclComm_t comm;         /* of a split: NULL until it is complete */
     iso_device_comm *parent; /* whose thread may still write `comm`; NULL: none */
-    ncclComm_t none;         /* what that thread writes for a split that makes no communicator here */
+    ncclResult_t finalized;  /* an error: it cannot be */
     int gpu;
 };
 
@@ -75,7 +75,7 @@ static iso_status make_key(unsigned char key[ISO_DEVICE_COMM_KEY])
     return status;
 }
 
-/* A split that is under way ends with its parent, which joins the thread that writes `comm`. */
+/* A split that is under way ends with its parent, which joins the thread that writes `comm`, also in a group. */
 static void end(iso_device_comm *comm)
 {
     if (comm->parent)
@@ -92,6 +92,32 @@ static void abort_comm(iso_device_comm *comm)
         return;
     end(comm);
     iso_free(comm);
+}
+
+static iso_status finalize(iso_device_comm *comm)
+{
+    iso_cuda_enter(comm->gpu);
+    comm->finalized = iso_cuda_call.ncclCommFinalize(comm->comm);
+    return status_of(comm->finalized, comm->comm, "a communicator cannot be closed");
+}
+
+static void destroy(iso_device_comm *comm)
+{
+    iso_cuda_enter(comm->gpu);
+    iso_cuda_call.ncclCommDestroy(comm->comm);
+    iso_free(comm);
+}
+
+/* ncclCommAbort tells the kernels of its communicator to end, and frees memory, which may wait for all kernels on the
+ * GPU. In a group, all communicators are told before memory of one is freed. */
+static void begin_group(void)
+{
+    iso_cuda_call.ncclGroupStart();
+}
+
+static void end_group(void)
+{
+    iso_cuda_call.ncclGroupEnd();
 }
 
 static iso_status join(const iso_device *device, const unsigned char key[ISO_DEVICE_COMM_KEY], int count,
@@ -118,16 +144,13 @@ static iso_status join(const iso_device *device, const unsigned char key[ISO_DEV
 
 static iso_status split(iso_device_comm *comm, int color, iso_device_comm **out)
 {
-    iso_device_comm *fresh = color < 0 ? NULL : iso_new(sizeof *fresh);
-    if (color >= 0 && !fresh)
+    iso_device_comm *fresh = iso_new(sizeof *fresh);
+    if (!fresh)
         return iso_no_memory("a communicator of GPUs");
-    if (fresh)
-        *fresh = (iso_device_comm){.parent = comm, .gpu = comm->gpu};
+    *fresh = (iso_device_comm){.parent = comm, .gpu = comm->gpu};
     iso_cuda_enter(comm->gpu);
-    iso_status status =
-        status_of(iso_cuda_call.ncclCommSplit(comm->comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, 0,
-                                              fresh ? &fresh->comm : &comm->none, NULL),
-                  comm->comm, "a communicator cannot be split");
+    iso_status status = status_of(iso_cuda_call.ncclCommSplit(comm->comm, color, 0, &fresh->comm, NULL),
+                                  comm->comm, "a communicator cannot be split");
     if (status == ISO_OK)
         *out = fresh;
     else
@@ -141,6 +164,8 @@ static iso_status test(iso_device_comm *comm, bool *begun)
     *begun = false;
     if (!comm->comm)
         return iso_error(ISO_FAILED, "NCCL: a communicator that was split is incomplete");
+    if (comm->finalized != ncclSuccess && comm->finalized != ncclInProgress)
+        return status_of(comm->finalized, comm->comm, "a communicator cannot be closed");
     ncclResult_t asked = iso_cuda_call.ncclCommGetAsyncError(comm->comm, &state);
     *begun = asked == ncclSuccess && state == ncclSuccess;
     if (*begun)
@@ -190,7 +215,11 @@ const iso_device_comms iso_cuda_comms = {.open = open_library,
                                          .split = split,
                                          .test = test,
                                          .run = run,
-                                         .abort = abort_comm};
+                                         .finalize = finalize,
+                                         .destroy = destroy,
+                                         .abort = abort_comm,
+                                         .begin_group = begin_group,
+                                         .end_group = end_group};
 #else
 const iso_device_comms iso_cuda_comms = {.open = open_library};
 #endif
