@@ -115,14 +115,21 @@ static void fit_metrics(iso_compile_options *compile)
     }
 }
 
+static void remove_metrics(iso_output_options *output)
+{
+    memset(output->metrics, 0, sizeof output->metrics);
+    memset(output->metric_names, 0, sizeof output->metric_names);
+    iso_metric_reset_settings(output);
+}
+
+/* These metrics for every output, without settings of other metrics. */
 static iso_status replace_metrics(const char *text, iso_compile_options *compile)
 {
-    memset(compile->metrics, 0, sizeof compile->metrics);
-    memset(compile->metric_names, 0, sizeof compile->metric_names);
-    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
-        memset(compile->outputs[i].metrics, 0, sizeof compile->outputs[i].metrics);
-        memset(compile->outputs[i].metric_names, 0, sizeof compile->outputs[i].metric_names);
-    }
+    iso_output_options common = iso_compile_common(compile);
+    remove_metrics(&common);
+    iso_compile_set_common(compile, &common);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        remove_metrics(&compile->outputs[i]);
     return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics, compile->metric_names);
 }
 
