@@ -99,7 +99,7 @@ iso_status iso_output_paths_check(const iso_train_options *options)
         {"--profile ", options->profile, ISO_TARGET_IN_PLACE},
         {"--timings ", options->timings, ISO_TARGET_IN_PLACE},
     };
-    iso_status status = ISO_OK;
+    iso_status status = iso_overwrites_check(options);
     for (size_t i = 0; i < sizeof targets / sizeof *targets && status == ISO_OK; i++)
         if (targets[i].path)
             status = check_named(targets[i].option, targets[i].path, targets[i].kind);
