@@ -1,6 +1,7 @@
 /* Reads the compile settings of a file: optimizer, losses, metrics. Unsupported ones are omitted with a warning;
  * options may replace them. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,18 +44,18 @@ static bool piecewise(const iso_layer_config *config, iso_schedule *schedule)
         return false;
     }
     for (int i = 0; i < count; i++)
-        whole[i] = boundary[i] > -0x1p53 && boundary[i] < 0x1p53 ? (int64_t)boundary[i] : 0;
+        whole[i] = boundary[i] > -0x1p53 && boundary[i] < 0x1p53 ? (int64_t)floor(boundary[i]) : 0;
     *schedule = iso_piecewise_constant(count, whole, value);
     return true;
 }
 
-/* A number of steps. */
+/* A number of steps. Keras computes with a fraction too, which iso_schedule cannot hold. */
 static int64_t steps(const iso_layer_config *config, const char *key)
 {
     double value = number(config, key, 0);
-    if (value >= 0 && value < 0x1p53)
+    if (value >= 0 && value < 0x1p53 && value == floor(value))
         return (int64_t)value;
-    config->refuse(config, key, "a number of steps");
+    config->refuse(config, key, "a whole number of steps");
     return 0;
 }
 
