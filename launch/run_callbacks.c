@@ -16,6 +16,7 @@ static iso_callback *backup(const iso_train_options *options)
 {
     return iso_backup_and_restore(options->backup, .save_freq = options->save_steps,
                                   .keep_backup = options->save != NULL,
+                                  .begins_anew = options->resume && !strcmp(options->resume, "never"),
                                   .mpio = !strcmp(options->checkpoint_io, "mpio"),
                                   .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
 }

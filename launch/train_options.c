@@ -156,10 +156,13 @@ static const iso_argument table[] = {
           "--backup"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
          "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
-         "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one"),
-    TEXT(backup, "backup", "DIR",
-         "keeps one checkpoint there, from which the same command continues after an interruption; it is "
-         "removed when training is complete and the file of --save is written"),
+         "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one; "
+         "never: from the beginning"),
+    TEXT(
+        backup, "backup", "DIR",
+        "keeps one checkpoint there, from which the same command continues after an interruption; it is "
+        "removed when training is complete and the file of --save is written; with --resume never an earlier "
+        "one is not used, and is replaced; with --resume FILE or DIR it cannot be given"),
     TEXT(weights, "weights", "FILE or DIR",
          "begin with the weights of a checkpoint, of the newest complete one in a folder (DIR or "
          "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras; "
@@ -282,6 +285,13 @@ static iso_status check_checkpoint(const iso_train_options *options)
         return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
     if (!path && options->resume && !strcmp(options->resume, "auto"))
         return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it searches");
+    if (options->backup && options->resume && strcmp(options->resume, "auto") != 0 &&
+        strcmp(options->resume, "never") != 0)
+        return iso_error(
+            ISO_INVALID,
+            "--resume '%s' and --backup '%s': the same command would continue from the one or from "
+            "the other; omit --resume, or use --checkpoint instead of --backup",
+            options->resume, options->backup);
     return ISO_OK;
 }
 
