@@ -143,13 +143,16 @@ iso_status iso_compile_options_check(const iso_train_options *options, const iso
 
 iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile)
 {
+    const char *rule = compile->optimizer.rule;
     iso_text names = {0};
-    if (!compile->optimizer.rule || iso_optimizer_rule_find(compile->optimizer.rule))
+    if (!rule || iso_optimizer_rule_find(rule))
         return ISO_OK;
+    if (rule[strlen(rule) - 1] == ')') /* it has a reason, which is not its class */
+        return iso_error(ISO_INVALID, "--optimizer is missing: the optimizer %s is not supported", rule);
     iso_descriptor_add_names(iso_optimizer_rows, false, &names);
     iso_status status =
         iso_error(ISO_INVALID, "--optimizer is missing: the optimizer %s is not supported; there are: %s",
-                  compile->optimizer.rule, iso_text_get(&names));
+                  rule, iso_text_get(&names));
     iso_text_free(&names);
     return status;
 }

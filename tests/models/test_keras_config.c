@@ -488,7 +488,7 @@ START_TEST(settings_that_are_left_out)
         built(text.data);
         ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
         check_refused(iso_compile_with(model, &compiled, sizeof compiled),
-                      i == 0 ? "'Ftrl of the model's file'" : "'Adam of the model's file'");
+                      i == 0 ? "'Ftrl of the model's file'" : "'Adam of the model's file (");
         iso_text_free(&text);
         done();
     }
