@@ -273,6 +273,20 @@ static iso_status check_shared(const iso_train_options *options)
     return ISO_OK;
 }
 
+/* Options that say how --checkpoint or --backup writes. */
+static iso_status check_saving(const iso_train_options *options)
+{
+    const struct {
+        const char *option, *value;
+    } given[] = {{"save-freq", options->save_freq},
+                 {"checkpoint-io", options->checkpoint_io},
+                 {"checkpoint-errors", options->checkpoint_errors}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].value && !options->checkpoint && !options->backup)
+            return iso_error(ISO_INVALID, "--%s needs --checkpoint or --backup", given[i].option);
+    return ISO_OK;
+}
+
 /* --resume auto searches one folder. */
 static iso_status check_checkpoint(const iso_train_options *options)
 {
@@ -393,9 +407,7 @@ iso_train_options iso_train_options_default(void)
                                .seed = ISO_DEFAULT_SEED,
                                .verbose = 1,
                                .timeout = ISO_DEFAULT_TIMEOUT,
-                               .zero = 1,
-                               .checkpoint_io = "direct",
-                               .checkpoint_errors = "warn"};
+                               .zero = 1};
 }
 
 iso_status iso_train_options_check(iso_train_options *options)
@@ -405,6 +417,7 @@ iso_status iso_train_options_check(iso_train_options *options)
     ISO_TRY(parse_save_freq(options));
     ISO_TRY(check_shared(options));
     ISO_TRY(check_checkpoint(options));
+    ISO_TRY(check_saving(options));
     ISO_TRY(check_save(options->save));
     ISO_TRY(iso_run_callback_options_parse(options, &options->callback_options));
     ISO_TRY(check_together(options));
