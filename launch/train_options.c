@@ -273,12 +273,14 @@ static iso_status check_shared(const iso_train_options *options)
     return ISO_OK;
 }
 
-/* Options that say how --checkpoint or --backup writes. */
+/* Options that say how --checkpoint or --backup writes, or that its files are not read. */
 static iso_status check_saving(const iso_train_options *options)
 {
+    bool never = options->resume && !strcmp(options->resume, "never");
     const struct {
         const char *option, *value;
-    } given[] = {{"save-freq", options->save_freq},
+    } given[] = {{"resume never", never ? options->resume : NULL},
+                 {"save-freq", options->save_freq},
                  {"checkpoint-io", options->checkpoint_io},
                  {"checkpoint-errors", options->checkpoint_errors}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)

@@ -146,6 +146,7 @@ static const struct wrong {
     {"--save-freq 5", "--save-freq needs", "--checkpoint or --backup"},
     {"--checkpoint-io direct", "--checkpoint-io needs", "--checkpoint or --backup"},
     {"--checkpoint-errors stop --csv t.csv", "--checkpoint-errors needs", "--checkpoint or --backup"},
+    {"--resume never", "--resume never needs", "--checkpoint or --backup"},
     {"--shuffle 0", "--shuffle '0'", "at least 1"},
     {"--clip-norm 1 --clip-value 2", "--clip-norm", "--clip-value"},
     {"--validation-rows 5 --validation-data test", "--validation-data", "--validation-rows"},
