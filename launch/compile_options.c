@@ -115,14 +115,21 @@ static void fit_metrics(iso_compile_options *compile)
     }
 }
 
+static void remove_metrics(iso_output_options *output)
+{
+    memset(output->metrics, 0, sizeof output->metrics);
+    memset(output->metric_names, 0, sizeof output->metric_names);
+    iso_metric_reset_settings(output);
+}
+
+/* These metrics for every output, without settings of other metrics. */
 static iso_status replace_metrics(const char *text, iso_compile_options *compile)
 {
-    memset(compile->metrics, 0, sizeof compile->metrics);
-    memset(compile->metric_names, 0, sizeof compile->metric_names);
-    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) {
-        memset(compile->outputs[i].metrics, 0, sizeof compile->outputs[i].metrics);
-        memset(compile->outputs[i].metric_names, 0, sizeof compile->outputs[i].metric_names);
-    }
+    iso_output_options common = iso_compile_common(compile);
+    remove_metrics(&common);
+    iso_compile_set_common(compile, &common);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
+        remove_metrics(&compile->outputs[i]);
     return strcmp(text, "none") == 0 ? ISO_OK : read_metrics(text, compile->metrics, compile->metric_names);
 }
 
@@ -136,13 +143,16 @@ iso_status iso_compile_options_check(const iso_train_options *options, const iso
 
 iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile)
 {
+    const char *rule = compile->optimizer.rule;
     iso_text names = {0};
-    if (!compile->optimizer.rule || iso_optimizer_rule_find(compile->optimizer.rule))
+    if (!rule || iso_optimizer_rule_find(rule))
         return ISO_OK;
+    if (rule[strlen(rule) - 1] == ')') /* it has a reason, which is not its class */
+        return iso_error(ISO_INVALID, "--optimizer is missing: the optimizer %s is not supported", rule);
     iso_descriptor_add_names(iso_optimizer_rows, false, &names);
     iso_status status =
         iso_error(ISO_INVALID, "--optimizer is missing: the optimizer %s is not supported; there are: %s",
-                  compile->optimizer.rule, iso_text_get(&names));
+                  rule, iso_text_get(&names));
     iso_text_free(&names);
     return status;
 }

@@ -31,7 +31,8 @@ static iso_status take_stored(const iso_train_options *options, const iso_resump
         return iso_error(
             ISO_INVALID,
             "--layout auto takes the layouts that are stored in the checkpoint, and %s, of an older "
-            "version, has none: give --layout or --layout-file as its run did, or --resume never",
+            "version, has none: give --layout or --layout-file as its run did, or begin anew (--resume "
+            "never, or without --checkpoint no --resume)",
             path);
     iso_text_add(&reason, "those of %s", path);
     iso_text_add(&name, "the layouts of %s, which --layout auto takes%s%s", path,

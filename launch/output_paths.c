@@ -1,6 +1,7 @@
 /* Checks that a run can write its files, before anything is read or trained. When training begins,
  * runtime/checkpoint checks that every rank can write a checkpoint. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,10 +41,27 @@ static iso_status check_folder(const char *option, const char *path, char *folde
     return iso_folder_is_writable(folder) ? ISO_OK : refused(option, path, folder);
 }
 
+enum { LONGEST_ADDED = 17 }; /* to a name while its file is written: ".", ".saving-" and eight digits */
+
+/* Whether the name is short enough. The values in a name of --checkpoint may be shorter than their places: its
+ * callback checks that name. */
+static iso_status check_length(const char *option, const char *path, bool replaces)
+{
+    const char *name = iso_file_name(path);
+    size_t length = strlen(name), most = NAME_MAX - (replaces ? LONGEST_ADDED : 0);
+    if (length <= most || (replaces && strchr(name, '{')))
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "%s'%s': the name has %zu characters, at most %zu are possible", option,
+                     path, length, most);
+}
+
 /* Whether a file can be written: in place, or (`replaces`) as a new file in its folder. */
 static iso_status check_file(const char *option, const char *path, char *folder, bool replaces, bool makes)
 {
     struct stat about;
+    iso_status length = check_length(option, path, replaces);
+    if (length != ISO_OK)
+        return length;
     bool there = stat(path, &about) == 0;
     if ((there && S_ISDIR(about.st_mode)) || replaces) {
         iso_status status = iso_file_check_name(path);
@@ -99,7 +117,7 @@ iso_status iso_output_paths_check(const iso_train_options *options)
         {"--profile ", options->profile, ISO_TARGET_IN_PLACE},
         {"--timings ", options->timings, ISO_TARGET_IN_PLACE},
     };
-    iso_status status = ISO_OK;
+    iso_status status = iso_overwrites_check(options);
     for (size_t i = 0; i < sizeof targets / sizeof *targets && status == ISO_OK; i++)
         if (targets[i].path)
             status = check_named(targets[i].option, targets[i].path, targets[i].kind);

@@ -1,7 +1,6 @@
 /* isogrid predict: writes the outputs of a model for all rows of a data set to a file. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
@@ -19,8 +18,6 @@ static const iso_load_command command = {.count = 1, .own = own};
 /* The predictions must not replace a file that is read. */
 static iso_status check_out(const iso_load_options *options)
 {
-    const char *const read[] = {options->train.data, options->train.weights, options->train.model};
-    struct stat out, in;
     if (!options->out)
         return iso_error(ISO_INVALID, "--out is missing: the HDF5 file for the outputs");
     if (strstr(options->out, "{rank}") || strstr(options->out, "{role}"))
@@ -29,14 +26,7 @@ static iso_status check_out(const iso_load_options *options)
             "--out '%s': {rank} and {role} are for files that one rank writes; all ranks write their "
             "parts of this one",
             options->out);
-    for (int i = 0; i < 3 && stat(options->out, &out) == 0; i++)
-        if (read[i] && stat(read[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return iso_error(ISO_INVALID, "--out '%s' is the file of --%s; it would be overwritten",
-                             options->out,
-                             i == 0   ? "data"
-                             : i == 1 ? "weights"
-                                      : "model");
-    return ISO_OK;
+    return iso_overwrite_check(&options->train, "--out", options->out);
 }
 
 static void print_written(const iso_load_options *options, iso_loaded_model *t)

@@ -30,14 +30,15 @@ static iso_status resume_find(iso_context *ctx, const iso_train_options *options
     iso_text backup = {0};
     iso_status status = ISO_OK;
     const char *how = options->resume;
-    if (how && strcmp(how, "auto") != 0 && strcmp(how, "never") != 0)
+    if (how && strcmp(how, "never") == 0)
+        return ISO_OK;
+    if (how && strcmp(how, "auto") != 0)
         return iso_checkpoint_open(ctx, "--resume", how, &from->file);
     if (options->backup) {
         iso_text_add(&backup, "%s/" ISO_BACKUP_NAME, options->backup);
         status = find_newest(ctx, iso_text_get(&backup), &from->file);
     }
-    bool never = how && strcmp(how, "never") == 0;
-    if (status == ISO_OK && !from->file && options->checkpoint && !never)
+    if (status == ISO_OK && !from->file && options->checkpoint)
         status = find_newest(ctx, options->checkpoint, &from->file);
     iso_text_free(&backup);
     return status;

@@ -3,21 +3,27 @@
 
 #include "launch/train_impl.h"
 
+/* value: NULL if the option is not given. */
+static bool is(const char *value, const char *word)
+{
+    return value && !strcmp(value, word);
+}
+
 static iso_callback *checkpoint(const iso_train_options *options)
 {
     return iso_model_checkpoint(options->checkpoint, .save_freq = options->save_steps,
                                 .keep = (int)options->keep, .best = options->save_best,
-                                .mpio = !strcmp(options->checkpoint_io, "mpio"),
-                                .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
+                                .mpio = is(options->checkpoint_io, "mpio"),
+                                .stop_on_error = is(options->checkpoint_errors, "stop"));
 }
 
 /* If the model is saved after training, the backup is kept until then (launch/train.c). */
 static iso_callback *backup(const iso_train_options *options)
 {
-    return iso_backup_and_restore(options->backup, .save_freq = options->save_steps,
-                                  .keep_backup = options->save != NULL,
-                                  .mpio = !strcmp(options->checkpoint_io, "mpio"),
-                                  .stop_on_error = !strcmp(options->checkpoint_errors, "stop"));
+    return iso_backup_and_restore(
+        options->backup, .save_freq = options->save_steps, .keep_backup = options->save != NULL,
+        .begins_anew = is(options->resume, "never"), .mpio = is(options->checkpoint_io, "mpio"),
+        .stop_on_error = is(options->checkpoint_errors, "stop"));
 }
 
 /* Uses the texts of callback_options, because the options may have been copied since they were parsed. */

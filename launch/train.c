@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/compile.h"
 
 /* The objects of a run. */
 typedef struct run_state {
@@ -83,6 +84,15 @@ static iso_status fit(iso_context *ctx, const iso_train_options *options, run_st
                    .verbose = options->verbose ? (int)options->verbose : ISO_ZERO);
 }
 
+/* The data of --test-data, which are used only after training. Local. */
+static iso_status check_test_data(const iso_train_options *options, run_state *run)
+{
+    if (!run->sources.test)
+        return ISO_OK;
+    iso_status status = iso_check_evaluation(run->named.model, run->sources.test);
+    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "--test-data %s: ", options->test_data);
+}
+
 static iso_status test(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     double values[ISO_MAX_VALUES] = {0};
@@ -142,6 +152,7 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     ISO_TRY(open_data(ctx, options, &run));
     iso_banner_print_data(ctx, options, &run.sources);
     ISO_TRY(train_build(ctx, options, &run));
+    ISO_TRY(iso_agree(ctx, check_test_data(options, &run)));
     if (saves_model(options)) /* fails before training if the model cannot be saved */
         ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
     if (!run.from.file)

@@ -20,9 +20,14 @@ typedef enum iso_target_kind {
 } iso_target_kind;
 /* ISO_INVALID if the output cannot be written, with path and reason. option: "--out ", or "". On one rank. */
 iso_status iso_output_path_check(const char *option, const char *path, iso_target_kind kind);
-/* Checks that the files and folders that options name can be written. ISO_INVALID names option, path and
- * reason. On one rank. */
+/* Checks that the files and folders that options name can be written, and that no file is overwritten
+ * (iso_overwrites_check). ISO_INVALID names option, path and reason. On one rank. */
 iso_status iso_output_paths_check(const iso_train_options *options);
+/* ISO_INVALID names both options if a file that the run writes is one that it reads, or another that it writes.
+ * --save and --checkpoint may replace the file of the model or its weights. On one rank. */
+iso_status iso_overwrites_check(const iso_train_options *options);
+/* The same for one more output, which may replace no input. Local. */
+iso_status iso_overwrite_check(const iso_train_options *options, const char *option, const char *path);
 
 /* Replaces a model's own optimizer, loss and metrics by those that options set. Local. */
 iso_status iso_compile_options_replace(const iso_train_options *options, iso_compile_options *compile);

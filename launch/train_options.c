@@ -156,10 +156,13 @@ static const iso_argument table[] = {
           "--backup"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
          "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
-         "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one"),
-    TEXT(backup, "backup", "DIR",
-         "keeps one checkpoint there, from which the same command continues after an interruption; it is "
-         "removed when training is complete and the file of --save is written"),
+         "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one; "
+         "never: from the beginning"),
+    TEXT(
+        backup, "backup", "DIR",
+        "keeps one checkpoint there, from which the same command continues after an interruption; it is "
+        "removed when training is complete and the file of --save is written; with --resume never an earlier "
+        "one is not used, and is replaced; with --resume FILE or DIR it cannot be given"),
     TEXT(weights, "weights", "FILE or DIR",
          "begin with the weights of a checkpoint, of the newest complete one in a folder (DIR or "
          "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras; "
@@ -270,6 +273,22 @@ static iso_status check_shared(const iso_train_options *options)
     return ISO_OK;
 }
 
+/* Options that say how --checkpoint or --backup writes, or that its files are not read. */
+static iso_status check_saving(const iso_train_options *options)
+{
+    bool never = options->resume && !strcmp(options->resume, "never");
+    const struct {
+        const char *option, *value;
+    } given[] = {{"resume never", never ? options->resume : NULL},
+                 {"save-freq", options->save_freq},
+                 {"checkpoint-io", options->checkpoint_io},
+                 {"checkpoint-errors", options->checkpoint_errors}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].value && !options->checkpoint && !options->backup)
+            return iso_error(ISO_INVALID, "--%s needs --checkpoint or --backup", given[i].option);
+    return ISO_OK;
+}
+
 /* --resume auto searches one folder. */
 static iso_status check_checkpoint(const iso_train_options *options)
 {
@@ -282,6 +301,13 @@ static iso_status check_checkpoint(const iso_train_options *options)
         return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
     if (!path && options->resume && !strcmp(options->resume, "auto"))
         return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it searches");
+    if (options->backup && options->resume && strcmp(options->resume, "auto") != 0 &&
+        strcmp(options->resume, "never") != 0)
+        return iso_error(
+            ISO_INVALID,
+            "--resume '%s' and --backup '%s': the same command would continue from the one or from "
+            "the other; omit --resume, or use --checkpoint instead of --backup",
+            options->resume, options->backup);
     return ISO_OK;
 }
 
@@ -383,9 +409,7 @@ iso_train_options iso_train_options_default(void)
                                .seed = ISO_DEFAULT_SEED,
                                .verbose = 1,
                                .timeout = ISO_DEFAULT_TIMEOUT,
-                               .zero = 1,
-                               .checkpoint_io = "direct",
-                               .checkpoint_errors = "warn"};
+                               .zero = 1};
 }
 
 iso_status iso_train_options_check(iso_train_options *options)
@@ -395,6 +419,7 @@ iso_status iso_train_options_check(iso_train_options *options)
     ISO_TRY(parse_save_freq(options));
     ISO_TRY(check_shared(options));
     ISO_TRY(check_checkpoint(options));
+    ISO_TRY(check_saving(options));
     ISO_TRY(check_save(options->save));
     ISO_TRY(iso_run_callback_options_parse(options, &options->callback_options));
     ISO_TRY(check_together(options));

@@ -1,6 +1,7 @@
 /* Reads the compile settings of a file: optimizer, losses, metrics. Unsupported ones are omitted with a warning;
  * options may replace them. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,18 +44,18 @@ static bool piecewise(const iso_layer_config *config, iso_schedule *schedule)
         return false;
     }
     for (int i = 0; i < count; i++)
-        whole[i] = boundary[i] > -0x1p53 && boundary[i] < 0x1p53 ? (int64_t)boundary[i] : 0;
+        whole[i] = boundary[i] > -0x1p53 && boundary[i] < 0x1p53 ? (int64_t)floor(boundary[i]) : 0;
     *schedule = iso_piecewise_constant(count, whole, value);
     return true;
 }
 
-/* A number of steps. */
+/* A number of steps. Keras computes with a fraction too, which iso_schedule cannot hold. */
 static int64_t steps(const iso_layer_config *config, const char *key)
 {
     double value = number(config, key, 0);
-    if (value >= 0 && value < 0x1p53)
+    if (value >= 0 && value < 0x1p53 && value == floor(value))
         return (int64_t)value;
-    config->refuse(config, key, "a number of steps");
+    config->refuse(config, key, "a whole number of steps");
     return 0;
 }
 
@@ -154,8 +155,8 @@ static iso_status read_optimizer(iso_keras_reader *reader, const json_t *value, 
 
 /* ---- omitted settings ---- */
 
-/* Warns with the message of the error, in which the position in the file is named once. */
-static void leave_out(const iso_keras_reader *reader, const char *what, const char *option)
+/* The message of the error without the position in the file. */
+static const char *reason(const iso_keras_reader *reader)
 {
     const char *message = iso_error_message();
     size_t file = strlen(reader->file), location = strlen(reader->location);
@@ -163,7 +164,13 @@ static void leave_out(const iso_keras_reader *reader, const char *what, const ch
         message += file + 2;
     if (strncmp(message, reader->location, location) == 0 && message[location] == ':')
         message += location + 2;
-    iso_keras_warn(reader, "%s is left out: %s%s%s", what, message,
+    return message;
+}
+
+/* Warns with the message of the error, in which the position in the file is named once. */
+static void leave_out(const iso_keras_reader *reader, const char *what, const char *option)
+{
+    iso_keras_warn(reader, "%s is left out: %s%s%s", what, reason(reader),
                    *option ? "; another one can be given: " : "", option);
 }
 
@@ -352,14 +359,17 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
     add_metrics(reader, weighted, prediction, read);
 }
 
-/* Stores the name of an unsupported optimizer: iso_compile refuses it, unless an option replaces it. */
-static const char *left_out_rule(iso_model *model, const json_t *optimizer)
+/* Stores the name of an unsupported optimizer, and in parentheses the reason if the class is not the reason:
+ * iso_compile refuses it, unless an option replaces it. */
+static const char *left_out_rule(const iso_keras_reader *reader, iso_model *model, const json_t *optimizer)
 {
     iso_text text = {0};
-    bool custom;
+    bool custom = false;
     const char *type =
         json_is_string(optimizer) ? json_string_value(optimizer) : iso_keras_class(optimizer, &custom);
     iso_text_add(&text, "%.80s of the model's file", type ? type : "?");
+    if (custom || (type && find_optimizer(type)))
+        iso_text_add(&text, " (%s)", reason(reader));
     const char *rule = iso_graph_keep_text(iso_model_graph(model), iso_text_get(&text));
     iso_text_free(&text);
     return rule;
@@ -374,8 +384,8 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
     const json_t *optimizer = json_object_get(compile, "optimizer");
     if (optimizer && !json_is_null(optimizer) &&
         read_optimizer(reader, optimizer, &read.optimizer) != ISO_OK) {
+        read.optimizer = (iso_optimizer){.rule = left_out_rule(reader, model, optimizer)};
         leave_out(reader, "the optimizer", "--optimizer");
-        read.optimizer = (iso_optimizer){.rule = left_out_rule(model, optimizer)};
     }
     for (int i = 0; i < outputs && i < ISO_MAX_MODEL_OUTPUTS; i++)
         read_output(reader, compile, model, i, &read.outputs[i]);

@@ -80,9 +80,10 @@ typedef struct iso_backup_and_restore_options {
     int64_t save_freq;               /* after this many batches; 0: after each epoch */
     bool keep_backup;                /* the backup stays after training ends */
     bool mpio, waits, stop_on_error; /* as in iso_model_checkpoint */
+    bool begins_anew; /* training does not resume from the folder's backup, which the first save replaces */
 } iso_backup_and_restore_options;
 /* Keeps one checkpoint of a training. If the folder has one when training begins, training resumes from it.
- * Removed when training ends without an error. */
+ * Removed when training ends without an error, unless it is of an earlier training (.begins_anew). */
 ISO_API iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
 #define iso_backup_and_restore(...)                                                                          \
     iso_backup_and_restore_with(ISO_OPTIONS_AFTER(iso_backup_and_restore_options, folder, __VA_ARGS__))

@@ -6,6 +6,7 @@
 #include "runtime/exec/function/async_steps.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
+#include "runtime/train/compile.h"
 #include "runtime/train/model_impl.h"
 
 /* One pass over a data set. */
@@ -64,6 +65,11 @@ iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *v
     return pass(&(evaluation){.model = model, .values = values, .whole = whole}, data);
 }
 
+iso_status iso_check_evaluation(iso_model *model, iso_dataset *data)
+{
+    return iso_model_check_data(model, data, "evaluate", false);
+}
+
 iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,
                              size_t size)
 {
@@ -73,7 +79,7 @@ iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_eval
     double values[ISO_MAX_VALUES];
     iso_context *ctx = model->graph ? iso_graph_context(model->graph) : NULL;
     iso_options_copy(&options, sizeof options, given, size);
-    iso_status status = iso_model_check_data(model, data, "evaluate", false);
+    iso_status status = iso_check_evaluation(model, data);
     if (status == ISO_OK)
         status = iso_progress_create(ctx, &progress, .verbose = options.verbose);
     ISO_TRY(iso_agree(ctx, status));

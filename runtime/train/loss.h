@@ -68,5 +68,7 @@ iso_output_options iso_compile_common(const iso_compile_options *options);
 void iso_compile_set_common(iso_compile_options *options, const iso_output_options *common);
 /* Sets the settings of all losses to their defaults. */
 void iso_loss_reset_settings(iso_output_options *output);
+/* The same for metrics. */
+void iso_metric_reset_settings(iso_output_options *output);
 
 #endif

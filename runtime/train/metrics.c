@@ -78,6 +78,15 @@ iso_metric iso_metric_for_loss(iso_metric metric, iso_loss loss, const iso_shape
     return type && type->choose ? type->choose(loss, prediction) : metric;
 }
 
+void iso_metric_reset_settings(iso_output_options *output)
+{
+    for (int i = 1; i < ISO_METRIC_COUNT; i++) {
+        const iso_setting *setting = types[i]->row.setting;
+        for (; setting && setting->name; setting++)
+            iso_setting_set(setting, output, 0);
+    }
+}
+
 /* ---- targets ---- */
 
 /* Whether the targets are integer labels, for predictions with one number per class. */

@@ -443,6 +443,34 @@ START_TEST(warnings_name_their_place_once)
 }
 END_TEST
 
+#define COSINE(more) OBJECT("CosineDecay", "\"initial_learning_rate\": 0.1, " more)
+#define WITH_RATE(schedule) COMPILED("\"optimizer\": " OBJECT("SGD", "\"learning_rate\": " schedule))
+
+/* Numbers of steps that are no whole numbers give other learning rates than Keras's if they are rounded. */
+START_TEST(fractions_of_steps)
+{
+    static const char *const cases[][2] = {
+        {WITH_RATE(COSINE("\"decay_steps\": 3.5")), "decay_steps is 3.5; supported: a whole number of steps"},
+        {WITH_RATE(COSINE("\"decay_steps\": 9, \"warmup_target\": 1, \"warmup_steps\": 0.9")),
+         "warmup_steps is 0.9"},
+        {WITH_RATE(OBJECT("ExponentialDecay", "\"initial_learning_rate\": 0.1, \"decay_rate\": 0.5, "
+                                              "\"decay_steps\": 2.25")),
+         "decay_steps is 2.25"},
+    };
+    char said[2000];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        warnings_of(cases[i][0], said, sizeof said);
+        ck_assert_msg(strstr(said, "the optimizer is left out: ") && strstr(said, cases[i][1]), "%s", said);
+    }
+    built(WITH_RATE(COSINE("\"decay_steps\": 9.0")));
+    ck_assert_int_eq(compiled.optimizer.schedule.decay_steps, 9);
+    done();
+    built(WITH_RATE(OBJECT("PiecewiseConstantDecay", "\"boundaries\": [2.5], \"values\": [1, 0.5]")));
+    ck_assert_int_eq(compiled.optimizer.schedule.boundaries[0], 2); /* up to step 2, as in Keras */
+    done();
+}
+END_TEST
+
 /* What is not supported is left out (the chief warns), and compiling says so unless it is replaced. */
 START_TEST(settings_that_are_left_out)
 {
@@ -460,7 +488,7 @@ START_TEST(settings_that_are_left_out)
         built(text.data);
         ck_assert_int_eq(compiled.loss, ISO_LOSS_MSE);
         check_refused(iso_compile_with(model, &compiled, sizeof compiled),
-                      i == 0 ? "'Ftrl of the model's file'" : "'Adam of the model's file'");
+                      i == 0 ? "'Ftrl of the model's file'" : "'Adam of the model's file (");
         iso_text_free(&text);
         done();
     }
@@ -485,6 +513,6 @@ int main(void)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
                            calls_in_any_order, networks, a_bomb_of_models, settings, metrics,
-                           settings_that_are_left_out, warnings_name_their_place_once);
+                           settings_that_are_left_out, warnings_name_their_place_once, fractions_of_steps);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -16,6 +16,7 @@ typedef struct backup {
     char *folder, *path;
     iso_checkpoint_writer *writer;
     int64_t seen; /* batches since the last save */
+    bool foreign; /* the folder's backup, if any, is not of this training */
 } backup;
 
 /* Training continues from the backup of an earlier run, even if fit was given something else to continue
@@ -24,6 +25,8 @@ typedef struct backup {
 static iso_status backup_find(const backup *b, iso_training *training)
 {
     iso_saved_file *file = training->options.resume_file;
+    if (b->options.begins_anew)
+        return ISO_OK;
     if (file && strcmp(iso_saved_file_path(file), b->path) == 0)
         return ISO_OK;
     iso_status status = iso_checkpoint_newest(training->ctx, "the backup", b->folder, ISO_BACKUP_NAME, &file);
@@ -50,6 +53,7 @@ static iso_status backup_begin(void *user, iso_fit_state *state)
                                                                           .waits = o->waits,
                                                                           .stop_on_error = o->stop_on_error},
                                          &b->writer));
+    b->foreign = o->begins_anew;
     ISO_TRY(backup_find(b, state->training));
     ISO_TRY(iso_checkpoint_writer_adopt(b->writer, "BackupAndRestore", b->path));
 done:
@@ -58,6 +62,7 @@ done:
 
 static iso_status backup_save(backup *b, iso_fit_state *state)
 {
+    b->foreign = false;
     return iso_checkpoint_writer_save(b->writer, state->training, b->path, false);
 }
 
@@ -103,7 +108,7 @@ static iso_status end(void *user, iso_fit_state *state)
     backup *b = user;
     iso_context *ctx = state->training->ctx;
     iso_status status = iso_checkpoint_writer_wait(b->writer);
-    if (status == ISO_OK && !b->options.keep_backup && iso_is_chief(ctx))
+    if (status == ISO_OK && !b->options.keep_backup && !b->foreign && iso_is_chief(ctx))
         iso_backup_remove(b->folder);
     return status;
 }
@@ -134,7 +139,7 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
         }
     }
     const iso_backup_and_restore_options *o = &b->options;
-    int64_t words[] = {o->save_freq, o->keep_backup, o->mpio, o->waits, o->stop_on_error};
+    int64_t words[] = {o->save_freq, o->keep_backup, o->mpio, o->waits, o->stop_on_error, o->begins_anew};
     iso_callback *callback = iso_callback_create(.train_begin = backup_begin, .train_end = end,
                                                  .epoch_end = after_epoch, .batch_end = after_batch,
                                                  .collective = true, .user = b, .destroy = backup_destroy);
