@@ -1,7 +1,9 @@
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "runtime/base/file.h"
@@ -70,26 +72,83 @@ iso_status iso_file_sync(int file, const char *name)
     return ISO_OK;
 }
 
+/* ---- names of files ---- */
+
+enum { LONGEST_NAME = 255 };
+
+/* reached.at[i]: the part of the pattern that has been read can match the first i characters of the name. */
+typedef struct reached {
+    bool at[LONGEST_NAME + 1];
+} reached;
+
+static size_t mark_digits(const char *name, size_t at, reached *next)
+{
+    while (isdigit((unsigned char)name[at]))
+        next->at[++at] = true;
+    return at;
+}
+
+/* Marks the ends of all numbers that begin here, as printf writes them for d or, if `real`, for e, f and g; spaces
+ * may fill them up on the left. */
+static void mark_numbers(const char *name, size_t at, bool real, reached *next)
+{
+    at += strspn(name + at, " ");
+    at += name[at] == '-';
+    if (real && (!strncasecmp(name + at, "nan", 3) || !strncasecmp(name + at, "inf", 3)))
+        next->at[at + 3] = true;
+    size_t end = mark_digits(name, at, next);
+    if (!real || end == at)
+        return;
+    if (name[end] == '.')
+        end = mark_digits(name, end + 1, next);
+    if ((name[end] == 'e' || name[end] == 'E') && (name[end + 1] == '-' || name[end + 1] == '+'))
+        mark_digits(name, end + 2, next);
+}
+
+/* Whether "epoch:02d" is a whole number: one of the two that are counted, without a format of real numbers. */
+static bool is_whole(const char *field, size_t length)
+{
+    size_t named = strcspn(field, ":}");
+    bool counted = named == 5 && (!strncmp(field, "epoch", 5) || !strncmp(field, "batch", 5));
+    return counted && (named == length || !strchr("efgEFG", field[length - 1]));
+}
+
+/* Matches a field "{...}"; `field` is what is between the braces. */
+static void match_field(const char *name, const char *field, size_t length, const reached *from, reached *to)
+{
+    bool any = false;
+    for (size_t i = 0, end = strlen(name); i <= end; i++) {
+        any |= from->at[i];
+        if (length == 0)
+            to->at[i] = any;
+        else if (from->at[i])
+            mark_numbers(name, i, !is_whole(field, length), to);
+    }
+}
+
+static void match_character(const char *name, char c, const reached *from, reached *to)
+{
+    for (size_t i = 0; name[i]; i++)
+        to->at[i + 1] = from->at[i] && name[i] == c;
+}
+
 bool iso_file_name_fits(const char *name, const char *pattern)
 {
-    const char *begin = pattern ? pattern : "{}.weights.h5";
-    const char *star = NULL, *from = NULL; /* star: after the last {...}; from: the rest of the name that
-                                              {...} has not matched yet */
-    if (*name == '.')
+    const char *p = pattern ? pattern : "{}.weights.h5";
+    size_t length = strlen(name);
+    reached from = {.at[0] = true};
+    if (*name == '.' || length > LONGEST_NAME)
         return false;
-    for (const char *p = begin; *name || *p;) {
-        const char *close = *p == '{' ? strchr(p, '}') : NULL;
-        if (close) {
-            star = p = close + 1;
-            from = name;
-        } else if (*name && *p == *name) {
-            p++;
-            name++;
-        } else if (star && *from) {
-            p = star;
-            name = ++from;
-        } else
-            return false;
+    while (*p) {
+        reached to = {0};
+        bool doubled = (*p == '{' || *p == '}') && p[1] == *p; /* stands for one brace */
+        const char *close = *p == '{' && !doubled ? strchr(p, '}') : NULL;
+        if (close)
+            match_field(name, p + 1, (size_t)(close - p - 1), &from, &to);
+        else
+            match_character(name, *p, &from, &to);
+        p = close ? close + 1 : p + 1 + doubled;
+        from = to;
     }
-    return true;
+    return from.at[length];
 }

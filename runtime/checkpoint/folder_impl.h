@@ -43,7 +43,7 @@ typedef struct iso_kept {
 /* Adds the newest checkpoint; if it is in the list already, it becomes the newest. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
 /* Adds the checkpoints that the folder has already: committed files whose names match the pattern, ordered by
- * number, then time. A folder that does not exist has none. ISO_IO, ISO_NO_MEMORY. */
+ * number, then time. Files with the number 0 hold weights, but no training; they are left alone. A folder that does not exist has none. ISO_IO, ISO_NO_MEMORY. */
 iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern);
 /* Removes the oldest until `keep` are left (0: removes none), except those that `best` or `latest` name.
  * ISO_IO: a file could not be removed, or the pointers could not be read; the next call tries again. */

@@ -58,8 +58,8 @@ const char *iso_saver_message(const iso_saver *saver);
 /* Checks that every rank can write a checkpoint of this name: its folder is made if it is missing, and each
  * rank writes a file there and removes it. ISO_INVALID names rank, folder and reason. Collective. */
 iso_status iso_saver_try(iso_saver *saver, const char *path);
-/* Counts existing checkpoints for `keep`: those in the folder whose names match the pattern, in which {...}
- * matches anything. Also removes the temporary files of killed savers. Collective. */
+/* Counts existing checkpoints for `keep`: those of trainings (with a number above 0) in the folder whose names
+ * match the pattern, in which {name} matches a number. Also removes the temporary files of killed savers. Collective. */
 iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
 
 #endif

@@ -328,21 +328,27 @@ START_TEST(test_adoption)
 {
     check_ok(iso_saver_create(ctx, &saver));
     state.contents.number = 20;
-    save("b-0.5.weights.h5", false);
+    save("2-0.5.weights.h5", false);
+    save("final-0.5.weights.h5", false);
+    save("2-best.weights.h5", false);
+    state.contents.number = 0; /* weights alone */
+    save("4-0.5.weights.h5", false);
     state.contents.number = 10;
-    save("c-0.5.weights.h5", false);
+    save("3-0.5.weights.h5", false);
     save("other.weights.h5", false);
     iso_saver_destroy(saver);
-    put_file("a-0.5.weights.h5", "Keras wrote this");
+    put_file("1-0.5.weights.h5", "Keras wrote this");
     put_file(".x.weights.h5.saving-0123abcd", "left behind");
     put_file(".x.weights.h5.saving-0123abc", "not ours");
     check_ok(iso_saver_create(ctx, &saver, .keep = 2));
     check_ok(iso_saver_adopt(saver, in_folder(folder, "{epoch}-{loss:.1f}.weights.h5")));
-    ck_assert_str_eq(names_in(folder), ".x.weights.h5.saving-0123abc a-0.5.weights.h5 b-0.5.weights.h5 "
-                                       "c-0.5.weights.h5 latest other.weights.h5");
-    save("d-0.5.weights.h5", false);
-    ck_assert_str_eq(names_in(folder), ".x.weights.h5.saving-0123abc a-0.5.weights.h5 b-0.5.weights.h5 "
-                                       "d-0.5.weights.h5 latest other.weights.h5");
+    ck_assert_str_eq(names_in(folder),
+                     ".x.weights.h5.saving-0123abc 1-0.5.weights.h5 2-0.5.weights.h5 2-best.weights.h5 "
+                     "3-0.5.weights.h5 4-0.5.weights.h5 final-0.5.weights.h5 latest other.weights.h5");
+    save("5-0.5.weights.h5", false);
+    ck_assert_str_eq(names_in(folder),
+                     ".x.weights.h5.saving-0123abc 1-0.5.weights.h5 2-0.5.weights.h5 2-best.weights.h5 "
+                     "4-0.5.weights.h5 5-0.5.weights.h5 final-0.5.weights.h5 latest other.weights.h5");
     check_ok(iso_saver_adopt(saver, in_folder(folder, "missing/{epoch}.weights.h5")));
 }
 END_TEST

@@ -61,7 +61,7 @@ iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *patter
     iso_listing list = {0};
     iso_status status = iso_listing_make(folder, pattern, &list, pass_over, NULL);
     for (int i = 0; i < list.count && status == ISO_OK; i++) {
-        if (is_link(list.items[i].path))
+        if (list.items[i].number == 0 || is_link(list.items[i].path))
             continue;
         status = iso_kept_add(kept, folder, strrchr(list.items[i].path, '/') + 1);
         if (list.items[i].number > kept->newest)
