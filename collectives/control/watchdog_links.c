@@ -64,6 +64,7 @@ struct iso_watchdog_link {
     int rank;        /* of the other end; -1: not known yet */
     bool connecting; /* the connection is not made yet */
     bool greeted;    /* the other end is a rank of this job */
+    bool failed;     /* it is freed when all links were served */
     double age;
     iso_watchdog_buffer in, out;
 };
@@ -248,7 +249,7 @@ static void take_report(iso_watchdog *w, const iso_watchdog_link *from, const ch
     iso_watchdog_store_report(w, data, bytes);
     atomic_store(&w->page->reported, 1);
     for (int i = 0; i < w->n_links; i++)
-        if (w->links[i] != from && w->links[i]->greeted) {
+        if (w->links[i] != from && w->links[i]->greeted && !w->links[i]->failed) {
             put_message(w->links[i], REPORT, data, bytes);
             send_some(w->links[i]);
         }
@@ -419,25 +420,34 @@ static void note_end(iso_watchdog *w, const iso_watchdog_link *link)
             w->peer[rank].ended = true;
 }
 
+static void free_failed_links(iso_watchdog *w)
+{
+    int kept = 0;
+    for (int i = 0; i < w->n_links; i++)
+        if (w->links[i]->failed)
+            free_link(w->links[i]);
+        else
+            w->links[kept++] = w->links[i];
+    w->n_links = kept;
+}
+
+/* Links that fail stay in the list until all were served: what one receives may be passed on to all others. */
 void iso_watchdog_links_serve(iso_watchdog *w, const struct pollfd *polled)
 {
     if (w->listener < 0)
         return;
-    int kept = 0, count = w->n_links;
+    int count = w->n_links;
     for (int i = 0; i < count; i++) {
         iso_watchdog_link *link = w->links[i];
         short happened = polled[i + 1].revents;
         bool good = finish_connecting(link, happened);
         if (good && !link->connecting && happened)
             good = receive_some(w, link) && send_some(link);
+        link->failed = !good;
         if (!good)
             note_end(w, link);
-        if (good)
-            w->links[kept++] = link;
-        else
-            free_link(link);
     }
-    w->n_links = kept;
+    free_failed_links(w);
     if (polled[0].revents)
         accept_all(w);
 }

@@ -63,6 +63,16 @@ static int create_memfd(size_t bytes, char path[PATH_BYTES])
     return file;
 }
 
+/* Returns 0, or the error. */
+static int allocate_space(int file, size_t bytes)
+{
+    int error;
+    do
+        error = posix_fallocate(file, 0, (off_t)bytes);
+    while (error == EINTR);
+    return error;
+}
+
 /* Space is allocated now: later a lack of space would end the process by a signal. */
 static int create_named(size_t bytes, char path[PATH_BYTES])
 {
@@ -74,7 +84,7 @@ static int create_named(size_t bytes, char path[PATH_BYTES])
     if (statvfs("/dev/shm", &room) || (uint64_t)room.f_bavail * room.f_frsize < bytes)
         return -1;
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file >= 0 && ftruncate(file, (off_t)bytes)) {
+    if (file >= 0 && allocate_space(file, bytes)) {
         unlink(path);
         close(file);
         return -1;

@@ -120,12 +120,13 @@ iso_launcher_location iso_launcher_find_location(void)
                                    .n_local = (int)launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1)};
 }
 
-/* Whether all ranks were started on one machine. */
+/* Whether all ranks were started on one machine. Slurm's variables count where mpirun's are not set: mpirun starts its
+ * daemons by steps of Slurm, whose number of nodes is not that of the job. */
 static bool on_one_machine(void)
 {
     long ranks = launcher_number_of("OMPI_COMM_WORLD_SIZE", 0);
-    return (ranks > 0 && launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks) ||
-           launcher_number_of("SLURM_STEP_NUM_NODES", 0) == 1;
+    return ranks > 0 ? launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks
+                     : launcher_number_of("SLURM_STEP_NUM_NODES", 0) == 1;
 }
 
 /* Whether this host has more ranks than cores. Open MPI knows the slots of a hostfile instead, which may be
