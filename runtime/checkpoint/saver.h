@@ -13,7 +13,7 @@ typedef struct iso_file_spec {
     const iso_saved_group *groups;
     const char *state; /* JSON */
     uint64_t number;   /* orders the checkpoints of a folder: the steps trained. Raised above the numbers of
-                          all files that the saver wrote or adopted */
+                          all files of the folder when the saver adopted it */
 } iso_file_spec;
 
 typedef struct iso_saver iso_saver;
@@ -59,7 +59,8 @@ const char *iso_saver_message(const iso_saver *saver);
  * rank writes a file there and removes it. ISO_INVALID names rank, folder and reason. Collective. */
 iso_status iso_saver_try(iso_saver *saver, const char *path);
 /* Counts existing checkpoints for `keep`: those of trainings (with a number above 0) in the folder whose names
- * match the pattern, in which {name} matches a number. Also removes the temporary files of killed savers. Collective. */
+ * match the pattern, in which {name} matches a number. Later saves get greater numbers than all files of the
+ * folder. Also removes the temporary files of killed savers. Collective. */
 iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
 
 #endif

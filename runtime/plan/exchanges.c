@@ -183,10 +183,12 @@ static iso_hash_key key_of(const adder *a, int slot)
     const iso_layout *from = &program->values[a->move->from].layout;
     const iso_shape shape = iso_plan_shape(a->plan, a->move->from);
     uint64_t domain = 1 + (uint64_t)iso_plan_domain_of(a->plan, slot);
+    /* SCATTER: each takes another chunk. GATHER: all of a group take the same. */
+    uint64_t taker =
+        (uint64_t)(a->move->kind == ISO_MOVE_GATHER ? iso_group_slot(program->mesh, summed_axes(a), slot, 0)
+                                                    : slot);
     iso_hash_key key = {
-        {(uint64_t)slot, iso_hash_mix((uint64_t)slot)}}; /* SCATTER: each takes another chunk */
-    if (a->move->kind == ISO_MOVE_GATHER)
-        key.word[0] = key.word[1] = (uint64_t)iso_group_slot(program->mesh, summed_axes(a), slot, 0);
+        {iso_hash_mix(taker), iso_hash_mix(~taker)}}; /* mixed: it meets the domain's number */
     if (a->move->kind == ISO_MOVE_BOXES)
         key = iso_reshard_key(program->mesh, from, &program->values[a->move->to].layout, &shape, slot);
     return (iso_hash_key){{iso_hash_mix(key.word[0] + domain), iso_hash_mix(key.word[1] ^ domain)}};

@@ -196,13 +196,15 @@ static iso_status skip(follower *f, const decision *what, iso_status why)
     return ISO_OK;
 }
 
-/* The training's position in a checkpoint; without one (weights alone) the epoch is -1. The first checkpoint of
- * another precision is reported. */
+/* The training's position in a checkpoint; without one (weights alone) the epoch is -1, and the step is the commit
+ * record's number. The first checkpoint of another precision is reported. */
 static iso_status read_position(follower *f, const iso_saved_file *file, iso_evaluation *out)
 {
     json_t *state = NULL;
     iso_status status = iso_state_parse(file, &state);
-    const json_t *epoch = json_object_get(state, "epoch");
+    const json_t *epoch = json_object_get(state, "epoch"), *step = json_object_get(state, "step");
+    if (json_is_integer(step)) /* the number is greater if the folder had newer checkpoints */
+        out->step = json_integer_value(step);
     out->epoch = json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1;
     out->batch = json_integer_value(json_object_get(state, "batch"));
     if (status == ISO_OK && iso_is_chief(f->ctx) && !f->told_precision)

@@ -323,6 +323,16 @@ static void put_file(const char *name, const char *text)
     check_ok(iso_agree(ctx, ISO_OK));
 }
 
+static void check_number(const char *name, uint64_t expected)
+{
+    iso_saved_file *file = NULL;
+    uint64_t number = 0;
+    check_ok(iso_saved_file_open(ctx, in_folder(folder, name), &file));
+    ck_assert(iso_saved_file_committed(file, &number));
+    ck_assert_uint_eq(number, expected);
+    iso_saved_file_close(file);
+}
+
 /* Checkpoints that were there before count; files of others, and those without a record, are not touched. */
 START_TEST(test_adoption)
 {
@@ -331,6 +341,8 @@ START_TEST(test_adoption)
     save("2-0.5.weights.h5", false);
     save("final-0.5.weights.h5", false);
     save("2-best.weights.h5", false);
+    state.contents.number = 30; /* of another run in the same folder */
+    save("run-7.weights.h5", false);
     state.contents.number = 0; /* weights alone */
     save("4-0.5.weights.h5", false);
     state.contents.number = 10;
@@ -342,13 +354,16 @@ START_TEST(test_adoption)
     put_file(".x.weights.h5.saving-0123abc", "not ours");
     check_ok(iso_saver_create(ctx, &saver, .keep = 2));
     check_ok(iso_saver_adopt(saver, in_folder(folder, "{epoch}-{loss:.1f}.weights.h5")));
-    ck_assert_str_eq(names_in(folder),
-                     ".x.weights.h5.saving-0123abc 1-0.5.weights.h5 2-0.5.weights.h5 2-best.weights.h5 "
-                     "3-0.5.weights.h5 4-0.5.weights.h5 final-0.5.weights.h5 latest other.weights.h5");
+    ck_assert_str_eq(
+        names_in(folder),
+        ".x.weights.h5.saving-0123abc 1-0.5.weights.h5 2-0.5.weights.h5 2-best.weights.h5 "
+        "3-0.5.weights.h5 4-0.5.weights.h5 final-0.5.weights.h5 latest other.weights.h5 run-7.weights.h5");
     save("5-0.5.weights.h5", false);
-    ck_assert_str_eq(names_in(folder),
-                     ".x.weights.h5.saving-0123abc 1-0.5.weights.h5 2-0.5.weights.h5 2-best.weights.h5 "
-                     "4-0.5.weights.h5 5-0.5.weights.h5 final-0.5.weights.h5 latest other.weights.h5");
+    ck_assert_str_eq(
+        names_in(folder),
+        ".x.weights.h5.saving-0123abc 1-0.5.weights.h5 2-0.5.weights.h5 2-best.weights.h5 "
+        "4-0.5.weights.h5 5-0.5.weights.h5 final-0.5.weights.h5 latest other.weights.h5 run-7.weights.h5");
+    check_number("5-0.5.weights.h5", 40);
     check_ok(iso_saver_adopt(saver, in_folder(folder, "missing/{epoch}.weights.h5")));
 }
 END_TEST

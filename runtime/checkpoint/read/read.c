@@ -189,11 +189,12 @@ typedef struct errand {
 static iso_status fetch(void *data, void **answer, size_t *bytes)
 {
     const errand *e = data;
-    const char *path = e->reader->file->path;
+    const iso_saved_file *f = e->reader->file;
+    const char *path = f->path;
     hid_t file = -1;
     iso_status status = ISO_OK;
     *bytes = (size_t)iso_box_count(&e->box) * e->reader->size;
-    ISO_TRY(iso_hdf5_open_to_read(path, &file));
+    ISO_TRY(iso_hdf5_open_to_read(f->opened ? f->opened : path, &file));
     *answer = iso_new(*bytes);
     if (!*answer)
         ISO_TRY(

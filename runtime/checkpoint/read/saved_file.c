@@ -247,6 +247,7 @@ void iso_saved_file_close(iso_saved_file *f)
     iso_commit_record_free(&f->record);
     iso_manifest_free(&f->manifest);
     iso_free(f->path);
+    iso_free(f->opened);
     iso_free(f);
 }
 
@@ -274,7 +275,10 @@ iso_status iso_saved_file_set_path(iso_saved_file *f, const char *path)
     char *copy = iso_strdup(path);
     if (!copy)
         return iso_no_memory("the name of '%s'", path);
-    iso_free(f->path);
+    if (f->opened)
+        iso_free(f->path);
+    else
+        f->opened = f->path;
     f->path = copy;
     return ISO_OK;
 }

@@ -10,8 +10,9 @@
 
 struct iso_saved_file {
     iso_context *ctx; /* NULL: the program has none */
-    char *path;
-    int file; /* this rank's descriptor */
+    char *path;       /* what messages call it */
+    char *opened;     /* the path that was opened, if it is another; otherwise NULL */
+    int file;         /* this rank's descriptor */
     iso_direct_io uncached;
     uint64_t asked; /* the kernel was asked to read up to here */
     uint64_t bytes; /* size of the file */

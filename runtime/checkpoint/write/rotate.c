@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/read/listing_impl.h"
 
@@ -56,16 +57,22 @@ static bool is_link(const char *path)
     return lstat(path, &about) != 0 || S_ISLNK(about.st_mode);
 }
 
+/* A checkpoint of a training, that may be removed, with a name that fits. */
+static bool is_counted(const iso_listed *one, const char *pattern)
+{
+    return one->number > 0 && iso_file_name_fits(iso_file_name(one->path), pattern) && !is_link(one->path);
+}
+
 iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern)
 {
     iso_listing list = {0};
-    iso_status status = iso_listing_make(folder, pattern, &list, pass_over, NULL);
+    iso_status status = iso_listing_make(folder, NULL, &list, pass_over, NULL);
     for (int i = 0; i < list.count && status == ISO_OK; i++) {
-        if (list.items[i].number == 0 || is_link(list.items[i].path))
-            continue;
-        status = iso_kept_add(kept, folder, strrchr(list.items[i].path, '/') + 1);
-        if (list.items[i].number > kept->newest)
-            kept->newest = list.items[i].number;
+        const iso_listed *one = &list.items[i];
+        if (is_counted(one, pattern))
+            status = iso_kept_add(kept, folder, iso_file_name(one->path));
+        if (one->number > kept->newest)
+            kept->newest = one->number;
     }
     iso_listing_free(&list);
     return status;

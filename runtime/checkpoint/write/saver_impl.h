@@ -46,8 +46,8 @@ struct iso_saver {
     iso_save_parts parts;
     iso_two_phase two_phase;
     iso_kept kept;     /* on the chief */
-    uint64_t numbered; /* added to the callers' numbers, so that they exceed those of all adopted
-                          checkpoints */
+    uint64_t numbered; /* added to the callers' numbers, so that they exceed those of the folder's
+                          files */
     void *copy;        /* of the parts' data */
     size_t copy_bytes;
 

@@ -60,32 +60,27 @@ static iso_status check_path(const model_checkpoint *c, const iso_fit_state *sta
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "ModelCheckpoint: ");
 }
 
-/* Whether the files of all epochs have one name, whatever the values are. */
-static bool has_one_name(const model_checkpoint *c, const iso_logs *logs)
+/* Whether two epochs with equal values have the same name. Rounded values often are equal. */
+static bool can_repeat(const model_checkpoint *c, const iso_logs *logs)
 {
-    double value[2][2 * ISO_MAX_VALUES];
     iso_text name[2] = {{0}, {0}};
-    for (int e = 0; e < 2; e++) {
-        for (int i = 0; i < logs->count; i++)
-            value[e][i] = 1 + 10 * e;
-        iso_logs other = {logs->count, logs->name, value[e]};
-        iso_path_template_format(c->path, 1 + e, 1, &other, &name[e]);
-    }
-    bool one = strcmp(iso_text_get(&name[0]), iso_text_get(&name[1])) == 0;
+    for (int e = 0; e < 2; e++)
+        iso_path_template_format(c->path, 1 + e, 1, logs, &name[e]);
+    bool same = strcmp(iso_text_get(&name[0]), iso_text_get(&name[1])) == 0;
     iso_text_free(&name[0]);
     iso_text_free(&name[1]);
-    return one;
+    return same;
 }
 
 /* The best checkpoint can be kept only if later ones have other names. */
 static iso_status check_best(const model_checkpoint *c, const iso_fit_state *state)
 {
-    if (!c->marked.name || !has_one_name(c, &state->logs))
+    if (!c->marked.name || !can_repeat(c, &state->logs))
         return ISO_OK;
     return iso_error(
         ISO_INVALID,
-        "ModelCheckpoint: '%s' is one name for all checkpoints, so the one with the best %s would be "
-        "replaced: put {epoch} into the name",
+        "ModelCheckpoint: '%s' can be the name of several checkpoints, so the one with the best %s "
+        "could be replaced by a worse one: put {epoch} into the name",
         c->path, c->marked.name);
 }
 
