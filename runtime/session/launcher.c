@@ -120,8 +120,8 @@ iso_launcher_location iso_launcher_find_location(void)
                                    .n_local = (int)launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1)};
 }
 
-/* Whether all ranks were started on one machine. Slurm's variables count where mpirun's are not set: mpirun starts its
- * daemons by steps of Slurm, whose number of nodes is not that of the job. */
+/* Whether all ranks were started on one machine. Slurm's variables count where mpirun's are not set: mpirun starts
+ * its daemons by steps of Slurm, whose number of nodes is not that of the job. */
 static bool on_one_machine(void)
 {
     long ranks = launcher_number_of("OMPI_COMM_WORLD_SIZE", 0);
