@@ -11,14 +11,38 @@ static int character(const unsigned char *c)
     return bytes;
 }
 
+/* Bytes of the character that begins here; 0 if it must not be shown. */
+static int shown(const unsigned char *c)
+{
+    int bytes = character(c);
+    bool control = *c < 32 || *c == 127 || (c[0] == 0xC2 && c[1] < 0xA0);
+    return control ? 0 : bytes;
+}
+
 bool iso_text_is_printable(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     while (*c) {
-        int bytes = character(c);
-        if (bytes == 0 || *c < 32 || *c == 127 || (c[0] == 0xC2 && c[1] < 0xA0))
+        int bytes = shown(c);
+        if (bytes == 0)
             return false;
         c += bytes;
     }
     return true;
+}
+
+const char *iso_text_printable(const char *text, char *out, size_t size)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t at = 0;
+    while (*c) {
+        int bytes = shown(c), length = bytes ? bytes : 1;
+        if (at + (size_t)length >= size)
+            break;
+        for (int i = 0; i < length; i++)
+            out[at++] = bytes ? (char)c[i] : '?';
+        c += length;
+    }
+    out[at] = 0;
+    return out;
 }

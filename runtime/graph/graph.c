@@ -5,6 +5,7 @@
 
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/initializers.h"
@@ -541,11 +542,20 @@ static bool check_initializer(iso_graph *graph, const char *path, iso_initialize
     return fits;
 }
 
+void iso_graph_check_name(iso_graph *graph, const char *what, const char *name)
+{
+    char text[160];
+    if (!iso_text_is_printable(name))
+        iso_graph_fail(graph, "%s '%s': the name is not UTF-8 without control characters", what,
+                       iso_text_printable(name, text, sizeof text));
+}
+
 static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, const iso_shape *shape)
 {
     int64_t count;
     char text[160];
     size_t most = (iso_path_below_optimizer(path) ? ISO_MAX_SLOT_PATH : ISO_MAX_PATH) - 1;
+    iso_graph_check_name(graph, "variable", path);
     if (strlen(path) > most)
         iso_graph_fail(graph, "a variable's path of %zu characters, at most %zu are possible: '%.60s...'",
                        strlen(path), most, path);

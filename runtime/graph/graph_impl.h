@@ -136,6 +136,9 @@ iso_op *iso_op_again(const iso_op *op, iso_tensor *const *inputs);
 /* The name of the layer to which an op, or the op of which it is a gradient, belongs; "": none, as ops of a loss. */
 const char *iso_op_layer(const iso_graph *graph, const iso_op *op);
 
+/* Fails the graph if the name could not be shown, nor read from a file of weights. what: "layer". */
+void iso_graph_check_name(iso_graph *graph, const char *what, const char *name);
+
 /* Whether the tensor, or the variable, is one of the graph's now. */
 bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor);
 bool iso_variable_within(const iso_graph *graph, const iso_variable *variable);

@@ -27,6 +27,7 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
 {
     if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, layer))
         return;
+    iso_graph_check_name(graph, "layer", layer->name);
     if (graph->status != ISO_OK)
         return;
     iso_layer_record *record = iso_graph_keep(graph, sizeof *record);
@@ -189,6 +190,8 @@ void iso_graph_set_name(iso_graph *graph, const char *name)
 {
     if (ISO_ANY_NULL(graph))
         return;
+    if (name)
+        iso_graph_check_name(graph, "model", name);
     if (graph->status == ISO_OK)
         graph->name = name ? iso_graph_keep_text(graph, name) : NULL;
 }

@@ -14,7 +14,7 @@ typedef struct iso_follow_options {
      * `evaluator` below its own, and iso_history_file names the file of JSON lines. The others are not called:
      * one list serves iso_fit and iso_follow */
     iso_callback **callbacks;
-    const char *pattern; /* of the names, in which {name} matches a number; default: all checkpoints */
+    const char *pattern; /* of the names: {name} matches a number, {} anything; default: all checkpoints */
     bool newest_only;    /* skips all but the newest one, as TensorFlow's SidecarEvaluator does;
                                  default: evaluates each one that is still there, oldest first */
     int epochs;          /* of the training, as iso_fit gets it: the end of a training of fewer epochs does

@@ -430,6 +430,8 @@ START_TEST(test_wrong_contents)
     expect_refused("a.weights.h5", "not an HDF5 path");
     state.tensor[0].h5_path = "/layers/../dense";
     expect_refused("a.weights.h5", "not an HDF5 path");
+    state.tensor[0].h5_path = "/layers/de\nnse";
+    expect_refused("a.weights.h5", "HDF5 path '/layers/de?nse': the name is not UTF-8");
     state.tensor[0].h5_path = "/isogrid/state";
     expect_refused("a.weights.h5", "are reserved");
     state.tensor[0].h5_path = state.tensor[1].h5_path;
@@ -447,6 +449,8 @@ START_TEST(test_wrong_contents)
     state.tensor[0].shape.dim[0] = 7;
     state.tensor[0].path = "dense/none";
     expect_refused("a.weights.h5", "the ranks write 0 of the 70 elements of 'dense/none'");
+    state.tensor[0].path = "dense/\xC2\x9Bno\xFF";
+    expect_refused("a.weights.h5", "tensor 'dense/??no?': the name is not UTF-8");
     state.tensor[0].path = "dense/bias";
     expect_refused("a.weights.h5", "'dense/bias' is to be saved under two HDF5 paths");
     state.tensor[0].path = NULL;

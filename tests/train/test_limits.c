@@ -337,6 +337,9 @@ START_TEST(paths_of_full_length)
     snprintf(message, sizeof message, "at most %d", ISO_MAX_PATH - 1);
     check_names(iso_compile(model, .loss = ISO_LOSS_MSE), "1024 characters", message);
     iso_model_destroy(model);
+    model = build_with_names("de\nnse"); /* no file of weights with it could be read */
+    check_names(iso_compile(model, .loss = ISO_LOSS_MSE), "de?nse", "control characters");
+    iso_model_destroy(model);
 }
 END_TEST
 

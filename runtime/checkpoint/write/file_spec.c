@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/printable.h"
 #include "runtime/checkpoint/saver.h"
 #include "runtime/checkpoint/write/file_layout_impl.h"
 
@@ -51,8 +52,21 @@ static bool is_h5_path(const char *h5_path)
     return true;
 }
 
+/* Files with other names are written, but no reader of this library accepts them. `of`: whose name it is. */
+static iso_status check_printable(const char *name, const char *of)
+{
+    char text[200];
+    if (!name || iso_text_is_printable(name))
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "%s '%s': the name is not UTF-8 without control characters", of,
+                     iso_text_printable(name, text, sizeof text));
+}
+
 static iso_status check_h5_path(const char *h5_path)
 {
+    iso_status status = check_printable(h5_path, "HDF5 path");
+    if (status != ISO_OK)
+        return status;
     if (!is_h5_path(h5_path))
         return iso_error(ISO_INVALID, "'%s' is not an HDF5 path like \"/layers/dense/vars/0\"",
                          h5_path ? h5_path : "");
@@ -66,6 +80,8 @@ static iso_status file_spec_check_tensor(const iso_file_spec *spec, int t)
     const iso_saved_tensor *tensor = &spec->tensors[t];
     int64_t count = 0, bytes;
     iso_status status = check_h5_path(tensor->h5_path);
+    if (status == ISO_OK)
+        status = check_printable(tensor->path, "tensor");
     if (status != ISO_OK)
         return status;
     if (iso_dtype_size(tensor->dtype) == 0)
@@ -89,8 +105,10 @@ iso_status iso_file_spec_check(const iso_file_spec *spec)
         return iso_error(ISO_INVALID, "a checkpoint's state is a JSON text, not NULL");
     for (int t = 0; t < spec->n_tensors; t++)
         ISO_TRY(file_spec_check_tensor(spec, t));
-    for (int g = 0; g < spec->n_groups; g++)
+    for (int g = 0; g < spec->n_groups; g++) {
         ISO_TRY(check_h5_path(spec->groups[g].h5_path));
+        ISO_TRY(check_printable(spec->groups[g].name, "group"));
+    }
 done:
     return status;
 }
