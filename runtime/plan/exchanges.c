@@ -187,11 +187,12 @@ static iso_hash_key key_of(const adder *a, int slot)
     uint64_t taker =
         (uint64_t)(a->move->kind == ISO_MOVE_GATHER ? iso_group_slot(program->mesh, summed_axes(a), slot, 0)
                                                     : slot);
-    iso_hash_key key = {
-        {iso_hash_mix(taker), iso_hash_mix(~taker)}}; /* mixed: it meets the domain's number */
+    iso_hash_key key = {{taker, ~taker}};
     if (a->move->kind == ISO_MOVE_BOXES)
         key = iso_reshard_key(program->mesh, from, &program->values[a->move->to].layout, &shape, slot);
-    return (iso_hash_key){{iso_hash_mix(key.word[0] + domain), iso_hash_mix(key.word[1] ^ domain)}};
+    /* Mixed before the domain joins: the sums of two slots and two domains can be equal. */
+    return (iso_hash_key){
+        {iso_hash_mix(iso_hash_mix(key.word[0]) + domain), iso_hash_mix(iso_hash_mix(key.word[1]) ^ domain)}};
 }
 
 /* Sets room->first[slot] to the first slot of its domain that takes the same; in one domain to -1. */

@@ -55,9 +55,8 @@ static iso_status check_models(const iso_runtime *runtime)
         if (l->device->model && strcmp(l->device->model, first->device->model) != 0)
             return iso_error(ISO_INVALID,
                              "rank %d: slot %d would use a GPU of model '%s', and slot %d one of model '%s': "
-                             "the GPUs of a "
-                             "rank must be of one model; start one rank for each GPU, or hide others by "
-                             "CUDA_VISIBLE_DEVICES",
+                             "the GPUs of a rank must be of one model; start one rank for each GPU, or hide "
+                             "others by CUDA_VISIBLE_DEVICES",
                              iso_rank(runtime->ctx), first->slot, first->device->model, l->slot,
                              l->device->model);
     return ISO_OK;
