@@ -75,8 +75,7 @@ static iso_status check_kind(const char *path)
 static iso_status check_different(const convert_options *options)
 {
     struct stat from, to;
-    if (stat(options->from, &from) == 0 && stat(options->to, &to) == 0 && from.st_dev == to.st_dev &&
-        from.st_ino == to.st_ino)
+    if (stat(options->from, &from) == 0 && stat(options->to, &to) == 0 && iso_file_is_same(&from, &to))
         return iso_error(ISO_INVALID, "'%s' and '%s' are the same file", options->from, options->to);
     return ISO_OK;
 }

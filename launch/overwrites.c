@@ -13,18 +13,14 @@ typedef struct named_file {
     bool in_place; /* an output: it does not replace the file when it is complete */
 } named_file;
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Two files that are missing: whether their folders and names are the same. */
 static bool is_same_new(const char *a, const char *b)
 {
     struct stat in_a, in_b;
     char *of_a = iso_file_folder(a), *of_b = iso_file_folder(b);
     bool there = of_a && of_b && stat(of_a, &in_a) == 0 && stat(of_b, &in_b) == 0;
-    bool same = there ? is_same(&in_a, &in_b) && !strcmp(iso_file_name(a), iso_file_name(b)) : !strcmp(a, b);
+    bool same =
+        there ? iso_file_is_same(&in_a, &in_b) && !strcmp(iso_file_name(a), iso_file_name(b)) : !strcmp(a, b);
     iso_free(of_a);
     iso_free(of_b);
     return same;
@@ -36,7 +32,7 @@ static bool is_same_file(const char *a, const char *b)
     struct stat of_a, of_b;
     bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
     if (has_a && has_b)
-        return S_ISREG(of_a.st_mode) && is_same(&of_a, &of_b);
+        return S_ISREG(of_a.st_mode) && iso_file_is_same(&of_a, &of_b);
     return !has_a && !has_b && is_same_new(a, b);
 }
 

@@ -46,6 +46,11 @@ bool iso_file_name_ends(const char *path, const char *end)
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
+bool iso_file_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 bool iso_file_write(int file, const void *data, size_t bytes)
 {
     const char *at = data;

@@ -29,6 +29,10 @@ char *iso_file_folder(const char *path);
  * that: "net.keras" ends in ".keras", "net/.keras" does not. */
 bool iso_file_name_ends(const char *path, const char *end);
 
+struct stat;
+/* Whether the two are of one file. */
+bool iso_file_is_same(const struct stat *a, const struct stat *b);
+
 /* Writes all bytes at the file's position, however many calls that takes. False: errno has the reason. */
 bool iso_file_write(int file, const void *data, size_t bytes);
 

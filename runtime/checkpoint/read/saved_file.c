@@ -1,5 +1,6 @@
 /* Opening: one rank walks the file and sends the list of its contents to the others. */
 #include "runtime/base/arguments.h"
+#include "runtime/base/file.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
 #include <errno.h>
@@ -110,8 +111,7 @@ static iso_status check_same(const iso_saved_file *f)
     bool there = stat(f->path, &by_name) == 0;
     if ((!there && errno != ENOENT) || fstat(f->file, &ours))
         return iso_error(ISO_IO, "'%s': its size and times cannot be read: %s", f->path, strerror(errno));
-    if (!there || by_name.st_dev != ours.st_dev || by_name.st_ino != ours.st_ino ||
-        (uint64_t)ours.st_size != f->bytes)
+    if (!there || !iso_file_is_same(&by_name, &ours) || (uint64_t)ours.st_size != f->bytes)
         return iso_error(ISO_IO, "'%s' was changed or replaced while it was opened", f->path);
     return ISO_OK;
 }
