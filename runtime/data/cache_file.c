@@ -57,7 +57,7 @@ static iso_status write_from_shares(iso_context *ctx, const request *w, iso_node
         iso_row_window_destroy(window);
         return status;
     }
-    iso_cache_rounds rounds = iso_cache_rounds_of(&w->layout, w->top, window);
+    iso_cache_rounds rounds = iso_cache_rounds_of(&w->layout, window);
     if (writes)
         status = iso_cache_file_write(w->path, &w->layout, w->top, w->order, &rounds);
     for (; rounds.left > 0; rounds.left--)

@@ -31,8 +31,7 @@ typedef struct iso_cache_rounds {
     int64_t elements; /* of a round */
     int64_t left;     /* rounds that the writer has not done: after an error its caller does them */
 } iso_cache_rounds;
-iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_node *top,
-                                     iso_row_window *window);
+iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, iso_row_window *window);
 iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_node *top,
                                 const iso_order *order, iso_cache_rounds *rounds);
 

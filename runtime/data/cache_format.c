@@ -17,7 +17,7 @@
 #include "runtime/base/text.h"
 #include "runtime/data/cache_file_impl.h"
 
-enum { HEADER = 4096, BLOCK_BYTES = 1 << 20 };
+enum { HEADER = 4096, BLOCK_BYTES = 1 << 20, ROUND_BLOCKS = 16 };
 static const char magic[8] = "isocache";
 
 typedef struct header {
@@ -203,11 +203,10 @@ static void cache_format_write_part(writer *w)
         pthread_join(thread[i], NULL);
 }
 
-iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, const iso_node *top,
-                                     iso_row_window *window)
+/* The number of rounds must be the same on all ranks; the number of threads need not be. */
+iso_cache_rounds iso_cache_rounds_of(const iso_cache_layout *layout, iso_row_window *window)
 {
-    int64_t threads = top->n_threads < 1 ? 1 : top->n_threads < MOST_THREADS ? top->n_threads : MOST_THREADS;
-    iso_cache_rounds rounds = {.window = window, .elements = threads * block_elements(layout)};
+    iso_cache_rounds rounds = {.window = window, .elements = ROUND_BLOCKS * block_elements(layout)};
     rounds.left = (layout->spans.elements + rounds.elements - 1) / rounds.elements;
     return rounds;
 }

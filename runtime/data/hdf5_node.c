@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/data/hdf5_impl.h"
 #include "runtime/data/open_impl.h"
@@ -17,6 +18,7 @@ typedef struct source {
     hid_t file;
     iso_hdf5_array array[ISO_MAX_COMPONENTS];
     int n_components, n_inputs, n_targets;
+    uint64_t names;                  /* a hash of the names of the components */
     char first[ISO_HDF5_NAME];       /* of component 0 */
     void *chunk[ISO_MAX_COMPONENTS]; /* buffer for rows in the stored type; used with the lock held */
     int64_t chunk_rows[ISO_MAX_COMPONENTS];
@@ -99,6 +101,7 @@ static iso_status open_array(source *s, const char *name, size_t limit)
     if (status != ISO_OK)
         return status;
     int64_t rows = array->rows;
+    s->names = iso_hash_text(s->names, name);
     if (s->n_components == 0)
         snprintf(s->first, sizeof s->first, "%s", name);
     if (rows == s->array[0].rows) {
@@ -240,7 +243,7 @@ static iso_status open_locked(const char *path, const iso_dataset_open_options *
     ISO_TRY(make_spec(s, &spec));
     kept = total_bytes(s) > limit;
     ISO_TRY(kept ? make_node(s, &spec, node) : load(s, &spec, node));
-    (*node)->identity = iso_file_identity(path, 0);
+    (*node)->identity = iso_file_identity(path, s->names);
 done:
     if (!kept || status != ISO_OK)
         source_free(s);

@@ -147,7 +147,8 @@ uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
 {
     for (int i = 0; i < order->n_ops; i++) {
         const iso_order_op *op = &order->ops[i];
-        uint64_t words[] = {op->kind, (uint64_t)op->n, (uint64_t)op->count, op->key, op->drop};
+        uint64_t flags = (op->drop ? 1 : 0) | (op->kind == ISO_ORDER_SHUFFLE && op->once ? 2 : 0);
+        uint64_t words[] = {op->kind, (uint64_t)op->n, (uint64_t)op->count, op->key, flags};
         hash = iso_hash_bytes(hash, words, sizeof words);
     }
     return hash;

@@ -164,6 +164,31 @@ START_TEST(test_cached_rows)
 }
 END_TEST
 
+/* A cache that was made of other datasets of the same file, of the same shapes, is made again. */
+START_TEST(test_cache_knows_its_names)
+{
+    double a[] = {1, 2, 3}, b[] = {4, 5, 6}, y[] = {0, 1, 0};
+    hid_t file = create_file(path);
+    put(file, "a", H5T_NATIVE_FLOAT, 1, (hsize_t[]){3}, 0, a);
+    put(file, "b", H5T_NATIVE_FLOAT, 1, (hsize_t[]){3}, 0, b);
+    put(file, "y", H5T_NATIVE_INT, 1, (hsize_t[]){3}, 0, y);
+    H5Fclose(file);
+    for (int round = 0; round < 4; round++) {
+        iso_dataset *ds = NULL;
+        const iso_batch *batch = NULL;
+        float got[3];
+        OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = round % 2 ? "b" : "a", .y = "y",
+                            .memory_limit = _i));
+        OK(iso_dataset_cache(ds, other));
+        OK(iso_dataset_batch(ds, 3));
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 0, 0, 3, ISO_F32, got));
+        ck_assert_msg(got[0] == (round % 2 ? 4 : 1), "round %d: %g", round, got[0]);
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
 START_TEST(test_types)
 {
     const struct {
@@ -487,6 +512,7 @@ int main(void)
     tcase_add_loop_test(cases, test_read, 0, 16);
     tcase_add_loop_test(cases, test_parts, 0, 8);
     tcase_add_loop_test(cases, test_cached_rows, 0, 2);
+    tcase_add_loop_test(cases, test_cache_knows_its_names, 0, 2);
     tcase_add_test(cases, test_types);
     tcase_add_test(cases, test_names);
     tcase_add_test(cases, test_several);

@@ -122,6 +122,18 @@ START_TEST(test_shuffle_seed_and_once)
 }
 END_TEST
 
+/* An order that is the same in each epoch is another one. */
+START_TEST(test_hash_knows_once)
+{
+    iso_dataset *ds = numbers(NULL, 10), *other = numbers(NULL, 10);
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_shuffle(other, 0, .once = true));
+    ck_assert(iso_dataset_order(ds) != iso_dataset_order(other));
+    iso_dataset_destroy(ds);
+    iso_dataset_destroy(other);
+}
+END_TEST
+
 /* tf.data's buffer, written down as its documentation says it: a list from which one at random leaves, and
  * the next element comes in its place; towards the end the last of the list takes it. */
 static void simulate_shuffle(uint64_t key, uint64_t epoch, int buffer, int n, int32_t *out)
@@ -406,8 +418,8 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("order", 0, test_batches_and_tail, test_drop_remainder, test_without_batch,
-                     test_end_and_rewind, test_shuffle_all, test_shuffle_seed_and_once, test_shuffle_buffer,
-                     test_shuffle_buffer_of_one, test_shuffle_behind_batch, test_shuffles_compose, test_split,
-                     test_split_then_shuffle, test_cache_keeps_order, test_cursor, test_parts_of_a_batch,
-                     test_stage_errors);
+                     test_end_and_rewind, test_shuffle_all, test_shuffle_seed_and_once, test_hash_knows_once,
+                     test_shuffle_buffer, test_shuffle_buffer_of_one, test_shuffle_behind_batch,
+                     test_shuffles_compose, test_split, test_split_then_shuffle, test_cache_keeps_order,
+                     test_cursor, test_parts_of_a_batch, test_stage_errors);
 }

@@ -84,6 +84,13 @@ static iso_status twice(const iso_element *in, void *const *out, void *user)
     return ISO_OK;
 }
 
+static iso_status copy_row(const iso_element *in, void *const *out, void *user)
+{
+    const int64_t *bytes = user;
+    memcpy(out[0], in->data[0], (size_t)(in->rows * *bytes));
+    return ISO_OK;
+}
+
 static char folder[64];
 
 static void stages(iso_dataset *ds, int kind)
@@ -416,13 +423,44 @@ static void tear_down(void)
     OK(remove_test_folder(ctx, folder));
 }
 
+/* Rows so long that a cache is written in several rounds, by ranks that map with different numbers of threads. */
+START_TEST(test_cache_of_long_rows)
+{
+    enum { LONG_ROWS = 24, LONG = 150000 };
+    int64_t begin = LONG_ROWS * iso_rank(ctx) / iso_ranks(ctx);
+    int64_t count = LONG_ROWS * (iso_rank(ctx) + 1) / iso_ranks(ctx) - begin;
+    float *rows = calloc((size_t)count * LONG, sizeof *rows), *row = malloc(LONG * sizeof *row);
+    iso_dataset *ds = NULL;
+    const iso_batch *batch = NULL;
+    int64_t bytes = LONG * sizeof *row;
+    char path[128];
+    ck_assert(rows && row);
+    for (int64_t i = 0; i < count * LONG; i++)
+        rows[i] = (float)(begin + i / LONG) + (float)(i % LONG) / LONG;
+    snprintf(path, sizeof path, "%s/long", folder);
+    OK(iso_dataset_arrays(ctx, &ds, .local = true, .x = {rows, ISO_F32, ISO_SHAPE(count, LONG)}));
+    OK(iso_dataset_map(ds, copy_row, .user = &bytes, .threads = iso_rank(ctx) + 1));
+    OK(iso_dataset_cache(ds, path));
+    OK(iso_dataset_batch(ds, 1));
+    for (int64_t i = 0; i < LONG_ROWS; i++) {
+        OK(iso_dataset_next(ds, &batch));
+        OK(batch->read(batch, 0, 0, 1, ISO_F32, row));
+        for (int64_t k = 0; k < LONG; k++)
+            ck_assert(row[k] == (float)i + (float)k / LONG);
+    }
+    iso_dataset_destroy(ds);
+    free(rows);
+    free(row);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS_WITH("shares", 120, set_up, tear_down, test_stages, test_cache_file_is_used_again,
-                              test_split, test_memory, test_shares_that_do_not_fit, test_reading_unprepared,
-                              test_taking_part, test_check);
+                              test_cache_of_long_rows, test_split, test_memory, test_shares_that_do_not_fit,
+                              test_reading_unprepared, test_taking_part, test_check);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }
