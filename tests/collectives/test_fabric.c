@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "collectives/coll.h"
@@ -136,6 +137,30 @@ START_TEST(files_in_dev_shm_serve_too)
     char pattern[80];
     snprintf(pattern, sizeof pattern, "/dev/shm/isogrid.%ld.*", (long)getpid());
     ck_assert_int_eq(glob(pattern, 0, NULL, &left), GLOB_NOMATCH);
+}
+END_TEST
+
+/* A second area that would not fit beside the first is an error, before either is written: a write would end the
+ * process by a signal. Needs a small /dev/shm, which test_small_shm makes. */
+START_TEST(what_dev_shm_cannot_hold_is_refused)
+{
+    struct statvfs room;
+    if (!getenv("ISOGRID_TEST_SMALL_SHM") || iso_ranks(ctx) == 1)
+        return;
+    iso_topology topology = topology_of(1, iso_ranks(ctx), 1);
+    iso_fabric *first = make(&topology), *second = make(&topology);
+    setenv("ISOGRID_SHM_FILES", "1", 1);
+    iso_agree(ctx, ISO_OK);
+    ck_assert(statvfs("/dev/shm", &room) == 0);
+    size_t bytes = room.f_bavail * room.f_frsize / 5 * 3 / (size_t)iso_ranks(ctx);
+    iso_agree(ctx, ISO_OK);
+    ck_assert(iso_fabric_reserve(first, bytes, NULL) == ISO_OK);
+    ck_assert_int_eq(iso_fabric_reserve(second, bytes, NULL), ISO_NO_MEMORY);
+    ck_assert_msg(strstr(iso_error_message(), "/dev/shm has too little room"), "%s", iso_error_message());
+    memset(iso_fabric_slot_area(first, topology.rank), 1, bytes);
+    unsetenv("ISOGRID_SHM_FILES");
+    iso_fabric_destroy(second);
+    iso_fabric_destroy(first);
 }
 END_TEST
 
@@ -553,10 +578,11 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("fabric", 0, devices_do_without_a_library, areas_are_shared_apart_and_grow,
-                  files_in_dev_shm_serve_too, threads_meet, copies_of_ones_own_need_nobody,
-                  a_host_sends_one_partial_sum, what_crosses_hosts_is_counted, large_messages_arrive_whole,
-                  exchanges_travel_together_in_shared_buffers, the_tree_splits_at_powers_of_two,
-                  wrong_topologies_are_refused, wrong_pulls_are_refused, nothing_is_left))
+                  files_in_dev_shm_serve_too, what_dev_shm_cannot_hold_is_refused, threads_meet,
+                  copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum, what_crosses_hosts_is_counted,
+                  large_messages_arrive_whole, exchanges_travel_together_in_shared_buffers,
+                  the_tree_splits_at_powers_of_two, wrong_topologies_are_refused, wrong_pulls_are_refused,
+                  nothing_is_left))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
