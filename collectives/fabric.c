@@ -1,8 +1,8 @@
-#include <sched.h>
 #include <string.h>
 
 #include "collectives/coll_impl.h"
 #include "collectives/components_impl.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
 
@@ -126,17 +126,16 @@ static int taking_part(const iso_fabric *fabric)
  * than cores that it may use. All ranks of a machine get the same result. */
 static iso_status find_crowded(const iso_fabric *fabric, bool *found)
 {
-    cpu_set_t cores;
+    iso_cores cores;
     iso_comm *machine = NULL;
     iso_status status = ISO_OK;
     int total = taking_part(fabric);
-    CPU_ZERO(&cores);
-    int crowded = sched_getaffinity(0, sizeof cores, &cores) || total > CPU_COUNT(&cores);
+    int crowded = !iso_cores_find(&cores) || total > iso_cores_count(&cores);
     ISO_TRY(iso_comm_split_shared(fabric->channel.communicator, 0, &machine));
     ISO_TRY(iso_comm_reduce(machine, ISO_COMM_SUM, ISO_COMM_INT, &total, 1));
     ISO_TRY(iso_comm_reduce(machine, ISO_COMM_OR, ISO_COMM_BYTE, &cores, (int)sizeof cores));
     ISO_TRY(iso_comm_reduce(machine, ISO_COMM_MAX, ISO_COMM_INT, &crowded, 1));
-    *found = crowded || total > CPU_COUNT(&cores);
+    *found = crowded || total > iso_cores_count(&cores);
 done:
     iso_comm_free(&machine);
     return status;

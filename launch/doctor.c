@@ -46,10 +46,9 @@ static void describe_rank(iso_doctor_rank_facts *mine)
     iso_doctor_read("/proc/sys/kernel/random/boot_id", mine->machine, sizeof mine->machine);
     mine->machine[strcspn(mine->machine, "\n")] = 0;
     mine->cores = cores > 0 ? (int)cores : 1;
-    CPU_ZERO(&mine->mask);
-    if (sched_getaffinity(0, sizeof mine->mask, &mine->mask))
-        for (int cpu = 0; cpu < mine->cores && cpu < CPU_SETSIZE; cpu++)
-            CPU_SET(cpu, &mine->mask);
+    if (!iso_cores_find(&mine->mask))
+        for (int cpu = 0; cpu < mine->cores && cpu < ISO_MAX_CORES; cpu++)
+            iso_cores_add(&mine->mask, cpu);
 }
 
 static void doctor_free(iso_doctor *doctor)

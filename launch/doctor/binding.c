@@ -14,15 +14,15 @@ static const iso_doctor_outcome outcomes[] = {
 static double share_of(const iso_doctor *doctor, int rank, const int *counts)
 {
     double share = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &doctor->facts[rank].mask))
+    for (int cpu = 0; cpu < ISO_MAX_CORES; cpu++)
+        if (iso_cores_have(&doctor->facts[rank].mask, cpu))
             share += 1.0 / counts[cpu];
     return share;
 }
 
 static double least_share(const iso_doctor *doctor, int host, const int *counts)
 {
-    double least = CPU_SETSIZE;
+    double least = ISO_MAX_CORES;
     for (int rank = 0; rank < iso_ranks(doctor->ctx); rank++) {
         double share = iso_host_of_rank(doctor->ctx, rank) == host ? share_of(doctor, rank, counts) : least;
         least = share < least ? share : least;
@@ -32,7 +32,7 @@ static double least_share(const iso_doctor *doctor, int host, const int *counts)
 
 static bool are_disjoint(const int *counts)
 {
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    for (int cpu = 0; cpu < ISO_MAX_CORES; cpu++)
         if (counts[cpu] > 1)
             return false;
     return true;
@@ -40,7 +40,7 @@ static bool are_disjoint(const int *counts)
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
-    int host = iso_doctor_host(doctor), ranks = iso_host_ranks(doctor->ctx), counts[CPU_SETSIZE];
+    int host = iso_doctor_host(doctor), ranks = iso_host_ranks(doctor->ctx), counts[ISO_MAX_CORES];
     int cores = iso_doctor_host_cores(doctor, host, counts),
         online = doctor->facts[iso_rank(doctor->ctx)].cores;
     double share = least_share(doctor, host, counts), fair = ranks < online ? 1 : (double)online / ranks;

@@ -44,7 +44,7 @@ static double find_quota(void)
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
-    int ranks = iso_host_ranks(doctor->ctx), counts[CPU_SETSIZE];
+    int ranks = iso_host_ranks(doctor->ctx), counts[ISO_MAX_CORES];
     int cores = iso_doctor_host_cores(doctor, iso_doctor_host(doctor), counts);
     double quota = find_quota();
     if (quota > 0 && quota < cores - 0.01)

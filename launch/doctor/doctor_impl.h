@@ -6,8 +6,7 @@
 #ifndef ISO_LAUNCH_DOCTOR_IMPL_H
 #define ISO_LAUNCH_DOCTOR_IMPL_H
 
-#include <sched.h>
-
+#include "runtime/base/cores.h"
 #include "runtime/base/host.h"
 #include "runtime/base/text.h"
 #include "runtime/session/facts.h"
@@ -34,7 +33,7 @@ typedef struct iso_doctor_rank_facts {
     char host[ISO_HOST_NAME]; /* the host's name */
     char machine[40]; /* the kernel's boot id: the same on all ranks of a machine, in containers too */
     int cores;        /* of the machine */
-    cpu_set_t mask;   /* the cores that the rank may use */
+    iso_cores mask;   /* the cores that the rank may use */
 } iso_doctor_rank_facts;
 
 typedef struct iso_doctor {
@@ -79,7 +78,7 @@ iso_status iso_doctor_find(iso_doctor_finding *finding, int outcome, double badn
 int iso_doctor_host(const iso_doctor *doctor);
 bool iso_doctor_is_lowest(const iso_doctor *doctor);
 const char *iso_doctor_host_name(const iso_doctor *doctor, int host);
-/* The number of cores that the ranks of a host may use, all together. counts[CPU_SETSIZE]: how many of the ranks
+/* The number of cores that the ranks of a host may use, all together. counts[ISO_MAX_CORES]: how many of the ranks
  * may use each core. */
 int iso_doctor_host_cores(const iso_doctor *doctor, int host, int *counts);
 /* The value of a variable of the environment that is set and not empty; NULL otherwise. */

@@ -26,11 +26,11 @@ const char *iso_doctor_host_name(const iso_doctor *doctor, int host)
 int iso_doctor_host_cores(const iso_doctor *doctor, int host, int *counts)
 {
     int cores = 0;
-    memset(counts, 0, CPU_SETSIZE * sizeof *counts);
+    memset(counts, 0, ISO_MAX_CORES * sizeof *counts);
     for (int rank = 0; rank < iso_ranks(doctor->ctx); rank++)
-        for (int cpu = 0; cpu < CPU_SETSIZE && iso_host_of_rank(doctor->ctx, rank) == host; cpu++)
-            counts[cpu] += CPU_ISSET(cpu, &doctor->facts[rank].mask) != 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        for (int cpu = 0; cpu < ISO_MAX_CORES && iso_host_of_rank(doctor->ctx, rank) == host; cpu++)
+            counts[cpu] += iso_cores_have(&doctor->facts[rank].mask, cpu);
+    for (int cpu = 0; cpu < ISO_MAX_CORES; cpu++)
         cores += counts[cpu] > 0;
     return cores > 0 ? cores : 1;
 }

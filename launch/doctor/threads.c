@@ -11,7 +11,7 @@ static const iso_doctor_outcome outcomes[] = {
 
 static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
 {
-    int threads = iso_threads(doctor->ctx), ranks = iso_host_ranks(doctor->ctx), counts[CPU_SETSIZE];
+    int threads = iso_threads(doctor->ctx), ranks = iso_host_ranks(doctor->ctx), counts[ISO_MAX_CORES];
     int cores = iso_doctor_host_cores(doctor, iso_doctor_host(doctor), counts);
     bool many = threads > 1 && threads * ranks > cores;
     return iso_doctor_find(

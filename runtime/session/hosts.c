@@ -2,10 +2,10 @@
  *
  * ISOGRID_RANKS_PER_HOST=k divides every machine into simulated hosts of k consecutive ranks. Messages
  * between them are sent as between machines, so one machine can test what many do. */
-#include <sched.h>
 #include <string.h>
 
 #include "collectives/mpi/call.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
@@ -19,22 +19,20 @@ static iso_status ranks_per_host(int *ranks)
  * At least 1. */
 static iso_status count_cores(MPI_Comm machine, int *cores)
 {
-    cpu_set_t mask;
-    unsigned char mine[CPU_SETSIZE] = {0};
-    int users[CPU_SETSIZE];
+    iso_cores mine;
+    int users[ISO_MAX_CORES];
     *cores = 1;
-    CPU_ZERO(&mask);
-    bool known = !sched_getaffinity(0, sizeof mask, &mask);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        users[cpu] = mine[cpu] = CPU_ISSET(cpu, &mask) != 0;
+    bool known = iso_cores_find(&mine);
+    for (int cpu = 0; cpu < ISO_MAX_CORES; cpu++)
+        users[cpu] = iso_cores_have(&mine, cpu);
     iso_status status = ISO_OK;
     if (machine != MPI_COMM_NULL)
-        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, machine));
+        status = ISO_MPI(MPI_Allreduce(MPI_IN_PLACE, users, ISO_MAX_CORES, MPI_INT, MPI_SUM, machine));
     if (status != ISO_OK || !known)
         return status;
     double share = 1e-6; /* rounding: three thirds are one */
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        share += mine[cpu] ? 1.0 / users[cpu] : 0;
+    for (int cpu = 0; cpu < ISO_MAX_CORES; cpu++)
+        share += iso_cores_have(&mine, cpu) ? 1.0 / users[cpu] : 0;
     *cores = share < 1 ? 1 : (int)share;
     return ISO_OK;
 }
