@@ -8,17 +8,17 @@
 #include "launch/doctor/doctor_impl.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 
 iso_status iso_doctor_find(iso_doctor_finding *finding, int outcome, double badness, const char *format, ...)
 {
+    char text[sizeof finding->text];
     va_list values;
     va_start(values, format);
-    vsnprintf(finding->text, sizeof finding->text, format, values);
+    vsnprintf(text, sizeof text, format, values);
     va_end(values);
     /* Names of folders and hosts must not control a terminal. */
-    for (char *c = finding->text; *c; c++)
-        if ((unsigned char)*c < 32 || *c == 127)
-            *c = '?';
+    iso_text_printable(text, finding->text, sizeof finding->text);
     finding->outcome = outcome;
     finding->badness = badness;
     return ISO_OK;
