@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "runtime/base/program_call.h"
 #include "runtime/base/remote_error.h"
 
 static _Thread_local char message[4096];
@@ -72,6 +73,24 @@ iso_status iso_error_prefix(iso_status code, const char *format, ...)
     return code;
 }
 
+void iso_error_forget(void)
+{
+    message[0] = '\0';
+    elsewhere = false;
+}
+
+iso_status iso_error_of_call(iso_status status, const char *format, ...)
+{
+    if (status == ISO_OK || message[0])
+        return status;
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return iso_error(status, "%s returned %s and recorded no message", what, iso_status_name(status));
+}
+
 iso_status iso_no_memory(const char *format, ...)
 {
     static const char begin[] = "no memory for ";
@@ -87,6 +106,13 @@ iso_status iso_no_memory(const char *format, ...)
 const char *iso_error_message(void)
 {
     return message;
+}
+
+const char *iso_status_name(iso_status status)
+{
+    static const char *const names[] = {"ISO_OK",     "ISO_INVALID",  "ISO_NO_MEMORY", "ISO_IO",
+                                        "ISO_FAILED", "ISO_DIVERGED", "ISO_STOPPED",   "ISO_INTERRUPTED"};
+    return (unsigned)status < sizeof names / sizeof names[0] ? names[status] : "no status";
 }
 
 int iso_status_exit_code(iso_status status)

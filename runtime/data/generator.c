@@ -8,6 +8,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/program_call.h"
 #include "runtime/data/dataset_impl.h"
 
 struct iso_generator {
@@ -82,7 +83,9 @@ static iso_status at_batch(const iso_generator *g, iso_status status)
 static iso_status ask(iso_generator *g, int64_t rows)
 {
     g->batch = empty_batch(g, rows);
-    iso_status status = g->options.next(g->options.user, g->epoch, g->number, &g->batch);
+    iso_error_forget();
+    iso_status status =
+        iso_error_of_call(g->options.next(g->options.user, g->epoch, g->number, &g->batch), "`next`");
     if (status == ISO_OK)
         status = check_rows(g, rows);
     if (status == ISO_OK && g->batch.rows > 0)
@@ -128,7 +131,9 @@ iso_status iso_generator_next(iso_generator *g, int64_t epoch, int64_t number, i
 /* Reads rows in the stored type. */
 static iso_status read_stored(const iso_generator *g, int component, int64_t begin, int64_t count, void *out)
 {
-    return at_batch(g, g->batch.read(&g->batch, component, begin, count, g->spec.dtype[component], out));
+    iso_error_forget();
+    iso_status status = g->batch.read(&g->batch, component, begin, count, g->spec.dtype[component], out);
+    return at_batch(g, iso_error_of_call(status, "`read`"));
 }
 
 static iso_status bad_value(const iso_generator *g, int component, int64_t row, const void *element,
@@ -173,8 +178,11 @@ iso_status iso_generator_read(const iso_generator *g, int component, int64_t beg
     bool stored = dtype == g->spec.dtype[component];
     if (stored && !part)
         return read_stored(g, component, begin, count, out);
-    if (stored && g->batch.read_part)
-        return at_batch(g, g->batch.read_part(&g->batch, component, begin, count, part->box, dtype, out));
+    if (stored && g->batch.read_part) {
+        iso_error_forget();
+        iso_status status = g->batch.read_part(&g->batch, component, begin, count, part->box, dtype, out);
+        return at_batch(g, iso_error_of_call(status, "`read_part`"));
+    }
     return read_converted(g, component, begin, count, part, dtype, out);
 }
 

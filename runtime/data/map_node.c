@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/program_call.h"
 #include "runtime/data/data.h"
 #include "runtime/data/node_impl.h"
 
@@ -110,7 +111,8 @@ static iso_status compute(iso_node *node, int64_t element, int64_t epoch, scratc
         if (status != ISO_OK)
             return status;
     }
-    iso_status status = m->function(&in, out, m->user);
+    iso_error_forget();
+    iso_status status = iso_error_of_call(m->function(&in, out, m->user), "the function");
     return status == ISO_OK
                ? ISO_OK
                : iso_error_prefix(status, "%s: map of element %" PRId64 ": ", node->name, element);

@@ -14,6 +14,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/program_call.h"
 #include "runtime/base/remote_error.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
@@ -200,13 +201,6 @@ static void free_context(iso_context *ctx)
     iso_free(ctx);
 }
 
-static const char *name_of(iso_status status)
-{
-    static const char *const names[] = {"ISO_OK",     "ISO_INVALID",  "ISO_NO_MEMORY", "ISO_IO",
-                                        "ISO_FAILED", "ISO_DIVERGED", "ISO_STOPPED",   "ISO_INTERRUPTED"};
-    return (unsigned)status < sizeof names / sizeof names[0] ? names[status] : "not a status";
-}
-
 /* Whether Isogrid began MPI and the job has other ranks, which may be waiting for this one. */
 static bool may_abort(const iso_context *ctx)
 {
@@ -237,7 +231,7 @@ int iso_finish(iso_context *ctx, iso_status status)
     bool began = ctx && ctx->began_mpi, joined = ctx && ctx->shutdown != MPI_COMM_NULL;
     if (status != ISO_OK && !*iso_error_message())
         iso_error(status, "the program ended with status %d (%s) and recorded no message", (int)status,
-                  name_of(status));
+                  iso_status_name(status));
     finish_barrier how = joined ? meet(ctx, &status) : end_alone(ctx, status);
     if (how != MET && joined && status != ISO_OK && !is_lost(ctx)) /* the report has told of a loss */
         print_end(ctx, status, rank_to_name(ctx, iso_error_message()), iso_error_message());

@@ -10,6 +10,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/program_call.h"
 #include "runtime/train/training_impl.h"
 
 iso_callback *iso_callback_no_memory(void)
@@ -102,12 +103,20 @@ static iso_callback_function function_of(const iso_callback *callback, iso_momen
     return NULL;
 }
 
+static const char *const moment_names[] = {
+    [ISO_TRAIN_BEGIN] = "train_begin", [ISO_TRAIN_END] = "train_end",     [ISO_EPOCH_BEGIN] = "epoch_begin",
+    [ISO_EPOCH_END] = "epoch_end",     [ISO_BATCH_BEGIN] = "batch_begin", [ISO_BATCH_END] = "batch_end"};
+
 static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_state *state)
 {
     iso_callback_function function = function_of(callback, moment);
     if (callback->status != ISO_OK)
         return moment == ISO_TRAIN_BEGIN ? iso_error(callback->status, "no memory for a callback") : ISO_OK;
-    return function ? function(callback->options.user, state) : ISO_OK;
+    if (!function)
+        return ISO_OK;
+    iso_error_forget();
+    return iso_error_of_call(function(callback->options.user, state), "%s of %s", moment_names[moment],
+                             callback->options.kind ? callback->options.kind : "a callback");
 }
 
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state)
