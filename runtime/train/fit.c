@@ -282,6 +282,9 @@ static iso_status run_batches(iso_training *t, iso_input_iterator *iterator)
         t->state.batch = t->cursor.batch + begun;
         if (t->batch_begin)
             call_between(t, ISO_BATCH_BEGIN);
+        batch = iso_input_iterator_again(iterator, batch);
+        if (!batch)
+            break;
         status = iso_function_begin_step(t->model->training, batch);
         if (status == ISO_INTERRUPTED && is_stopped(t)) /* --tune measured for it: it changed nothing */
             break;

@@ -291,11 +291,27 @@ static bool ends_here(const iso_input_iterator *iterator)
            iterator->end % iso_dataset_batches(iterator->data) == 0;
 }
 
+/* A callback may have evaluated the same data set, or trained another model on it. */
+static bool was_moved(const iso_input_iterator *iterator)
+{
+    return iterator->status == ISO_OK && iso_dataset_position(iterator->data) != iterator->position;
+}
+
+const iso_batch *iso_input_iterator_again(iso_input_iterator *iterator, const iso_batch *batch)
+{
+    if (!was_moved(iterator))
+        return batch;
+    iterator->position--;
+    return iso_input_iterator_next(iterator);
+}
+
 const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator)
 {
     const iso_batch *batch = NULL;
     if (iterator->position == iterator->end)
         return NULL;
+    if (was_moved(iterator))
+        fail(iterator, iso_dataset_seek(iterator->data, iterator->position));
     if (iterator->status == ISO_OK)
         fail(iterator, iso_dataset_next(iterator->data, &batch));
     if (iterator->status == ISO_OK && !batch && ends_here(iterator)) {

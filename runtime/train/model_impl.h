@@ -109,8 +109,10 @@ void iso_input_iterator_begin(iso_input_iterator *iterator, const iso_model *mod
 /* The same for the model's inputs only. */
 void iso_input_iterator_begin_inputs(iso_input_iterator *iterator, const iso_model *model, iso_dataset *data,
                                      int64_t begin, int64_t steps);
-/* The next batch, NULL after the last. */
+/* The next batch, NULL after the last. Others may have used the data set since the last call. */
 const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator);
+/* The last batch again, if others may have used the data set since. */
+const iso_batch *iso_input_iterator_again(iso_input_iterator *iterator, const iso_batch *batch);
 /* Records the iterator's own error again and returns it. */
 iso_status iso_input_iterator_status(const iso_input_iterator *iterator);
 

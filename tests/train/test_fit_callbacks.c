@@ -278,6 +278,117 @@ START_TEST(a_history_file_that_cannot_be_made)
 }
 END_TEST
 
+/* ---- a callback that uses the training's own data ---- */
+
+typedef struct evaluation {
+    iso_model *other; /* what is evaluated, or trained for two steps */
+    iso_dataset *data;
+    bool trains;
+    int64_t at; /* the batch before, or after, which it happens */
+} evaluation;
+
+static iso_status use_the_data(void *user, iso_fit_state *state)
+{
+    evaluation *e = user;
+    double loss;
+    if (state->batch != e->at)
+        return ISO_OK;
+    return e->trains ? iso_fit(e->other, e->data, .steps_per_epoch = 2, .verbose = ISO_ZERO)
+                     : iso_evaluate(e->other, e->data, .loss = &loss, .verbose = ISO_ZERO);
+}
+
+static iso_status add_nothing(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    memcpy(out[0], in->data[0], (size_t)in->rows * LINEAR_FEATURES * sizeof(double));
+    memcpy(out[1], in->data[1], (size_t)in->rows * sizeof(double));
+    return ISO_OK;
+}
+
+static iso_status read_linear(const iso_batch *batch, int component, int64_t begin, int64_t count,
+                              iso_dtype dtype, void *out)
+{
+    const int64_t *number = batch->impl;
+    int64_t width = component ? 1 : LINEAR_FEATURES;
+    const double *from = component ? linear_targets() : linear_inputs();
+    ck_assert_int_eq(dtype, ISO_F64);
+    memcpy(out, from + (*number * 8 + begin) * width, (size_t)(count * width) * sizeof *from);
+    return ISO_OK;
+}
+
+static iso_status next_linear(void *user, int64_t epoch, int64_t number, iso_batch *batch)
+{
+    (void)epoch;
+    *(int64_t *)user = number;
+    batch->read = read_linear;
+    batch->impl = user;
+    return ISO_OK;
+}
+
+enum { IN_MEMORY, PREFETCHED, IN_SHARES, GENERATED, SOURCES };
+
+static iso_dataset *data_of(int source)
+{
+    static int64_t number;
+    iso_dataset *data = NULL;
+    int64_t rows = 48, begin = rows * iso_rank(ctx) / iso_ranks(ctx),
+            count = rows * (iso_rank(ctx) + 1) / iso_ranks(ctx) - begin;
+    if (source == GENERATED) {
+        check_ok(iso_dataset_generator(ctx, &data, .next = next_linear, .user = &number, .batch_size = 8,
+                                       .batches = 6, .shape = {ISO_SHAPE(LINEAR_FEATURES), ISO_SHAPE(1)},
+                                       .dtype = {ISO_F64, ISO_F64}));
+        return data;
+    }
+    if (source != IN_SHARES)
+        data = linear_data(ctx, rows, NULL, NULL, 0);
+    else
+        check_ok(iso_dataset_arrays(
+            ctx, &data, .local = true,
+            .x = {linear_inputs() + begin * LINEAR_FEATURES, ISO_F64, ISO_SHAPE(count, LINEAR_FEATURES)},
+            .y = {linear_targets() + begin, ISO_F64, ISO_SHAPE(count)}));
+    check_ok(iso_dataset_shuffle(data, 0));
+    if (source == PREFETCHED)
+        check_ok(iso_dataset_map(data, add_nothing, .threads = 2));
+    check_ok(iso_dataset_batch(data, 8));
+    if (source == PREFETCHED)
+        check_ok(iso_dataset_prefetch(data, 2));
+    return data;
+}
+
+/* The loss after three epochs; how 0: no callback; else which function of a callback uses the data. */
+static double loss_of(int source, int how, bool trains)
+{
+    iso_model *model = linear_model_compiled(ctx, iso_sgd(0.1), distribution);
+    iso_model *other = linear_model_compiled(ctx, iso_sgd(0.1), distribution);
+    iso_dataset *data = data_of(source);
+    evaluation e = {.other = other, .data = data, .trains = trains, .at = 2};
+    double loss = 0;
+    iso_callback *callbacks[] = {iso_callback_create(.batch_begin = how == 1 ? use_the_data : NULL,
+                                                     .batch_end = how == 2 ? use_the_data : NULL,
+                                                     .collective = true, .user = &e),
+                                 NULL};
+    check_ok(iso_fit(model, data, .epochs = 3, .callbacks = callbacks, .verbose = ISO_ZERO));
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    iso_dataset_destroy(data);
+    iso_model_destroy(other);
+    iso_model_destroy(model);
+    return loss;
+}
+
+START_TEST(a_callback_may_use_the_same_data)
+{
+    for (int source = 0; source < SOURCES; source++) {
+        double loss = loss_of(source, 0, false);
+        for (int how = 1; how <= 2; how++)
+            for (int trains = 0; trains < 2; trains++) {
+                double same = loss_of(source, how, trains);
+                ck_assert_msg(same == loss, "source %d, how %d, trains %d: %.17g, not %.17g", source, how,
+                              trains, same, loss);
+            }
+    }
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
@@ -288,6 +399,6 @@ int main(void)
                       a_callback_that_fails_alone_fails_everywhere, a_callback_stops_training_within_an_epoch,
                       callbacks_that_fail_alike_need_no_agreement, callbacks_add_to_the_logs,
                       epochs_may_log_different_things, the_history_file_holds_every_digit,
-                      a_history_file_that_cannot_be_made);
+                      a_history_file_that_cannot_be_made, a_callback_may_use_the_same_data);
     return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }
