@@ -1,10 +1,13 @@
 /* Convolutions and pools over parts of height and width compute what one slot computes, exchange halos and
  * gather nothing. Ranks: 1, 2, 3, 5 */
 #include <check.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/models.h"
+#include "runtime/data/data.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/session/session.h"
 #include "tests/support/dice.h"
@@ -334,12 +337,92 @@ START_TEST(bytes_of_halos)
 }
 END_TEST
 
+/* ---- what lies outside of a slot's part ---- */
+
+enum { IMAGES = 3, SIDE = 8 };
+
+/* Outputs of an upsampling by two along one dimension, of images that are sharded along the other, and its gradient
+ * for the input: image 1 (of the gradient: image 0) has an infinity in its first (last) row. */
+static void enlarge(const char *spec, bool by_height, double *y, double *dx)
+{
+    float image[IMAGES * SIDE * SIDE], weight[2 * IMAGES * SIDE * SIDE];
+    iso_distribution *distribution;
+    iso_layout_map *map;
+    iso_dataset *data;
+    iso_function *function;
+    iso_mesh *mesh;
+    const iso_batch *batch;
+    iso_graph *graph = iso_graph_create(ctx);
+    int64_t tall = by_height ? 1 : 2, wide = by_height ? 2 : 1;
+    const char *layout = by_height ? "-, space, -, -" : "-, -, space, -";
+    iso_shape small = ISO_SHAPE(SIDE, SIDE, 1), large = ISO_SHAPE(tall * SIDE, wide * SIDE, 1);
+    for (int i = 0; i < IMAGES * SIDE * SIDE; i++)
+        image[i] = (float)(i % 13);
+    for (int i = 0; i < 2 * IMAGES * SIDE * SIDE; i++)
+        weight[i] = (float)(i % 11);
+    image[SIDE * SIDE] = INFINITY;
+    weight[2 * SIDE * SIDE - 1] = INFINITY;
+    check_ok(iso_mesh_create(ctx, spec, &mesh));
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "(image|weight)/output", layout));
+    check_ok(iso_model_parallel_create(map, &distribution));
+    iso_tensor *x = iso_input(graph, "image", ISO_F32, small),
+               *w = iso_input(graph, "weight", ISO_F32, large);
+    iso_tensor *twice = iso_affine(x, 2, 0), *gradient;
+    iso_tensor *between = iso_up_sampling2d(twice, .size_hw = {(int)tall, (int)wide}, .bilinear = true);
+    iso_gradients(iso_sum(iso_multiply(between, w)), &twice, 1, &gradient);
+    iso_graph_distribute(graph, distribution);
+    check_ok(iso_function_create(graph, &function, .inputs = {x, w}, .outputs = {between, gradient}));
+    check_ok(
+        iso_dataset_arrays(ctx, &data,
+                           .inputs = {{image, ISO_F32, ISO_SHAPE(IMAGES, SIDE, SIDE, 1)},
+                                      {weight, ISO_F32, ISO_SHAPE(IMAGES, tall * SIDE, wide * SIDE, 1)}}));
+    check_ok(iso_dataset_batch(data, IMAGES));
+    check_ok(iso_dataset_next(data, &batch));
+    check_ok(iso_function_evaluate(function, batch, (double *[]){y, dx}));
+    iso_dataset_destroy(data);
+    iso_function_destroy(function);
+    iso_graph_destroy(graph);
+    iso_distribution_destroy(distribution);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+
+static void compare_images(const double *one, const double *other, int each, int infinite)
+{
+    for (int i = 0; i < IMAGES * each; i++) {
+        bool same = one[i] == other[i] || (isnan(one[i]) && isnan(other[i]));
+        ck_assert_msg(same, "element %d: %g, of whole images %g", i, other[i], one[i]);
+        ck_assert_msg(i / each == infinite || isfinite(one[i]), "image %d has %g of another one", i / each,
+                      one[i]);
+    }
+}
+
+START_TEST(images_do_not_see_each_other)
+{
+    static double y[2][2 * IMAGES * SIDE * SIDE], dx[2][IMAGES * SIDE * SIDE];
+    int ranks = iso_ranks(ctx);
+    char spec[40];
+    for (int by_height = 0; by_height < 2; by_height++) {
+        snprintf(spec, sizeof spec, "data=%d,space=1", ranks);
+        enlarge(spec, by_height, y[0], dx[0]);
+        for (int slots = ranks > 2 ? ranks : 2; slots <= 5; slots++) {
+            snprintf(spec, sizeof spec, "data=1,space=%d", slots);
+            enlarge(spec, by_height, y[1], dx[1]);
+            compare_images(y[0], y[1], 2 * SIDE * SIDE, 1);
+            compare_images(dx[0], dx[1], SIDE * SIDE, 0);
+        }
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0); /* messages between ranks */
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("spatial", 0, as_on_one_slot, as_on_one_slot_in_float32,
-                                      ranks_do_not_matter, work_is_shared, bytes_of_halos))
+    if (status == ISO_OK &&
+        RUN_TESTS("spatial", 0, as_on_one_slot, as_on_one_slot_in_float32, ranks_do_not_matter,
+                  work_is_shared, bytes_of_halos, images_do_not_see_each_other))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

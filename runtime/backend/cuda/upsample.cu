@@ -64,11 +64,14 @@ struct mix {
         rest /= of.h.times * of.h.y_dim;
         between v = lies(of.v, rest / of.v.times % of.v.y_dim, rest % of.v.times);
         row = rest / (of.v.times * of.v.y_dim) * of.v.x_dim;
-        double low = (1 - h.share) * pixel(row + v.low, h.low, channel) +
-                     h.share * pixel(row + v.low, h.high, channel);
-        double high = (1 - h.share) * pixel(row + v.high, h.low, channel) +
-                      h.share * pixel(row + v.high, h.high, channel);
-        y.put(i, (1 - v.share) * low + v.share * high);
+        double low = in_row(row + v.low, h, channel);
+        y.put(i, v.share == 0 ? low : (1 - v.share) * low + v.share * in_row(row + v.high, h, channel));
+    }
+    /* An element whose share is 0 may lie outside of this part of x. */
+    __device__ double in_row(int64_t row, const between &h, int64_t channel) const
+    {
+        double low = pixel(row, h.low, channel);
+        return h.share == 0 ? low : (1 - h.share) * low + h.share * pixel(row, h.high, channel);
     }
     __device__ double pixel(int64_t row, int64_t column, int64_t channel) const
     {

@@ -29,7 +29,8 @@ static between lies(const iso_array *x, int d, const iso_array *y, int e, int64_
 typedef void visit(const iso_array *x, const iso_array *y, const int64_t from[4], const double share[4],
                    int64_t to);
 
-/* Calls `with` for each pixel of y, with the four elements of x (their first channels) around it. */
+/* Calls `with` for each pixel of y, with the four elements of x (their first channels) around it. One
+ * whose share is 0 may lie outside of this part of x. */
 static void for_pixels(const iso_array *x, const iso_array *y, visit *with)
 {
     int64_t to = 0, c = y->dim[5];
@@ -56,7 +57,7 @@ static void mix(const iso_array *x, const iso_array *y, const int64_t from[4], c
     for (int64_t k = 0; k < y->dim[5]; k++) {
         double sum = 0;
         for (int i = 0; i < 4; i++)
-            sum += share[i] * iso_get(x, from[i] + k);
+            sum += share[i] != 0 ? share[i] * iso_get(x, from[i] + k) : 0;
         iso_put(y, to + k, sum);
     }
 }
@@ -72,7 +73,8 @@ static void spread(const iso_array *x, const iso_array *y, const int64_t from[4]
 {
     for (int64_t k = 0; k < y->dim[5]; k++)
         for (int i = 0; i < 4; i++)
-            iso_put(x, from[i] + k, iso_get(x, from[i] + k) + share[i] * iso_get(y, to + k));
+            if (share[i] != 0)
+                iso_put(x, from[i] + k, iso_get(x, from[i] + k) + share[i] * iso_get(y, to + k));
 }
 
 static void ref_upsample_run_gradient(const iso_kernel_call *call)
