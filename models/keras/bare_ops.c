@@ -17,8 +17,8 @@ static const struct {
 /* Ops without a layer. */
 static const struct {
     const char *op, *operation;
-} operations[] = {{"abs", "Absolute"},  {"log", "Log"},         {"sqrt", "Sqrt"},
-                  {"square", "Square"}, {"negate", "Negative"}, {"divide", "Divide"}};
+} operations[] = {{"abs", "Absolute"},    {"log", "Log"},       {"sqrt", "Sqrt"},  {"square", "Square"},
+                  {"negate", "Negative"}, {"divide", "Divide"}, {"power", "Power"}};
 
 /* An op that is an activation, as the layer that has its setting, or as an Activation. NULL: it is not one. */
 static json_t *activation_layer(const iso_op *op, const char **type)

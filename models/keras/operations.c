@@ -30,7 +30,7 @@ static const struct {
     {"Exp", NULL, iso_exp},         {"Log", NULL, iso_log},           {"Sqrt", NULL, iso_sqrt},
     {"Square", NULL, iso_square},   {"Tanh", NULL, iso_tanh},         {"Relu", NULL, iso_relu},
     {"Sigmoid", NULL, iso_sigmoid}, {"Silu", NULL, iso_silu},         {"Softplus", NULL, iso_softplus},
-    {GELU, NULL, gelu_by_tanh},     {ISO_KERAS_CAST, NULL, NULL},
+    {GELU, NULL, gelu_by_tanh},     {ISO_KERAS_CAST, NULL, NULL},     {"Power", iso_power, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
@@ -132,7 +132,7 @@ static iso_status compute(const iso_keras_network *net, const iso_keras_layer *l
     binary two = operations[kind].two;
     if (strcmp(l->type, ISO_KERAS_CAST) == 0)
         return call_cast(net, l, a, y);
-    bool real = !two || two == iso_divide || numbers->real;
+    bool real = !two || two == iso_divide || two == iso_power || numbers->real;
     if (strcmp(l->type, GELU) == 0)
         *y = iso_gelu(promoted(a, NULL, real), !json_is_false(json_object_get(l->config, APPROXIMATE)));
     else if (!two)

@@ -418,6 +418,7 @@ def operations():
     """Functions of keras.ops that no layer does."""
     x = x_of((4,))
     y = L.Dense(3)(x)
+    y = 0.1 * y ** 2 - keras.ops.power(keras.ops.sigmoid(y), 2.5)
     z = keras.ops.sqrt(keras.ops.square(y) + 1.0) - keras.ops.absolute(y) / (2.0 + keras.ops.log(y * y + 1.5))
     return keras.Model(x, L.Dense(2)(keras.ops.maximum(-z, y)))
 
