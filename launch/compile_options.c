@@ -118,6 +118,7 @@ static void fit_metrics(iso_compile_options *compile)
 static void remove_metrics(iso_output_options *output)
 {
     memset(output->metrics, 0, sizeof output->metrics);
+    memset(output->weighted_metrics, 0, sizeof output->weighted_metrics);
     memset(output->metric_names, 0, sizeof output->metric_names);
     iso_metric_reset_settings(output);
 }
@@ -127,6 +128,7 @@ static iso_status replace_metrics(const char *text, iso_compile_options *compile
 {
     iso_output_options common = iso_compile_common(compile);
     remove_metrics(&common);
+    compile->sample_weights = false; /* the data may still have some */
     iso_compile_set_common(compile, &common);
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
         remove_metrics(&compile->outputs[i]);

@@ -155,6 +155,33 @@ static iso_status open_other(iso_context *ctx, const iso_train_options *options,
     return status;
 }
 
+/* Whether a data set has no datasets with names, as HDF5 files have; true for none. */
+static bool is_nameless(const char *data)
+{
+    struct stat about;
+    bool normal, known = !data || !strcmp(data, "test") || after_random(data, &normal);
+    for (int i = 0; !known && iso_dataset_name(i); i++)
+        known = !strcmp(data, iso_dataset_name(i));
+    return known || (stat(data, &about) == 0 && S_ISDIR(about.st_mode));
+}
+
+/* Refuses names of datasets where no data set of the command has any. Local. */
+static iso_status check_dataset_names(const iso_train_options *options)
+{
+    const char *option = options->x ? "x" : options->y ? "y" : "sample-weight";
+    const char *value = options->x ? options->x : options->y ? options->y : options->sample_weight;
+    if (!value || !is_nameless(options->data) || !is_nameless(options->validation_data) ||
+        !is_nameless(options->test_data))
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "--%s '%s': the data set '%s' has no datasets with names; HDF5 files have",
+                     option, value, options->data);
+}
+
+bool iso_data_weighted(const iso_dataset *data)
+{
+    return data && iso_dataset_components(data) > iso_dataset_inputs(data) + iso_dataset_targets(data);
+}
+
 static iso_status split(const iso_train_options *options, iso_sources *sources)
 {
     int64_t rows = iso_dataset_rows(sources->training), last = options->validation_rows;
@@ -186,6 +213,7 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
                             iso_sources *sources)
 {
     iso_status status;
+    ISO_TRY(iso_agree(ctx, check_dataset_names(options)));
     ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources->training));
     if (options->validation_data)
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
@@ -211,6 +239,7 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
                            const iso_named_model *named, bool no_targets, iso_dataset **dataset)
 {
     iso_status status;
+    ISO_TRY(iso_agree(ctx, check_dataset_names(options)));
     ISO_TRY(open_one(ctx, options, options->data, part, named, no_targets, dataset));
     ISO_TRY(sources_check(options, *dataset));
     ISO_TRY(batch(options, *dataset));
@@ -224,6 +253,7 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
 {
     iso_sources sources = {0};
     iso_status status;
+    ISO_TRY(iso_agree(ctx, check_dataset_names(options)));
     if (options->validation_data) {
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
                            &sources.validation));

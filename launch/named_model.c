@@ -126,8 +126,7 @@ iso_status iso_named_model_compile(const iso_named_model *named, const iso_datas
                                    iso_distribution *distribution)
 {
     iso_compile_options options = named->compile;
-    int known = iso_dataset_inputs(data) + iso_dataset_targets(data);
-    options.sample_weights = iso_dataset_components(data) > known;
+    options.sample_weights = options.sample_weights || iso_data_weighted(data);
     options.distribution = distribution;
     options.optimizer = iso_sgd(0.01); /* has no state and is not used */
     return iso_compile_evaluation(named->model, &options, sizeof options);

@@ -66,8 +66,9 @@ static iso_status train_build(iso_context *ctx, const iso_train_options *options
     iso_compile_options compile = run->named.compile;
     iso_named_model_make(ctx, options, iso_dataset_shape(run->sources.training, 0), &run->named);
     compile.distribution = run->setup.distribution;
-    int known = iso_dataset_inputs(run->sources.training) + iso_dataset_targets(run->sources.training);
-    compile.sample_weights = iso_dataset_components(run->sources.training) > known;
+    iso_dataset *const data[] = {run->sources.training, run->sources.validation, run->sources.test};
+    for (int i = 0; i < 3; i++)
+        compile.sample_weights = compile.sample_weights || iso_data_weighted(data[i]);
     return iso_compile_with(run->named.model, &compile, sizeof compile);
 }
 

@@ -71,9 +71,9 @@ static const iso_argument table[] = {
           "its tokens, default 256"),
     TEXT(x, "x", "NAME,...", "inputs in an HDF5 file, in the model's order; default x"),
     TEXT(y, "y", "NAME,...", "targets in an HDF5 file, in the order of the model's outputs; default y"),
-    TEXT(sample_weight, "sample-weight", "NAME,...",
+    TEXT(sample_weight, "sample-weight", "NAME,... or none",
          "weights of rows in an HDF5 file, one for all targets or one for each; default sample_weight, if "
-         "the file has it"),
+         "the file has it; none: no weights"),
     TEXT(validation_data, "validation-data", "NAME or PATH or test",
          "evaluated after each epoch; `test` is the test part of --data"),
     REAL(validation_split, "validation-split", "F", 0, 0.999999,

@@ -17,8 +17,8 @@ static const struct {
 /* Ops without a layer. */
 static const struct {
     const char *op, *operation;
-} operations[] = {{"abs", "Absolute"},  {"log", "Log"},         {"sqrt", "Sqrt"},
-                  {"square", "Square"}, {"negate", "Negative"}, {"divide", "Divide"}};
+} operations[] = {{"abs", "Absolute"},    {"log", "Log"},       {"sqrt", "Sqrt"},  {"square", "Square"},
+                  {"negate", "Negative"}, {"divide", "Divide"}, {"power", "Power"}};
 
 /* An op that is an activation, as the layer that has its setting, or as an Activation. NULL: it is not one. */
 static json_t *activation_layer(const iso_op *op, const char **type)
@@ -66,6 +66,12 @@ static bool is_rounding(const iso_op *op)
            iso_dtype_is_float(iso_tensor_dtype(op->outputs[0]));
 }
 
+/* A cast that no layer does: from or to integers. */
+static bool is_conversion(const iso_op *op)
+{
+    return strcmp(op->type->name, "cast") == 0 && !is_rounding(op);
+}
+
 static json_t *layer_of(const iso_op *op, const char **type)
 {
     const char *name = op->type->name;
@@ -111,20 +117,56 @@ static bool is_gelu_by_tanh(const iso_op *op)
            ((const iso_unary_attrs *)op->attrs)->kind == ISO_UNARY_GELU_APPROXIMATE;
 }
 
-iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config)
+/* Whether an operand is a number, which layers do not take. */
+static bool has_number(const iso_op *op)
 {
-    *module = "keras.layers";
-    *config = is_gelu_by_tanh(op) ? json_pack("{s: b}", "approximate", 1) : layer_of(op, type);
+    double value;
+    bool any = false;
+    for (int i = 0; i < op->n_inputs; i++)
+        any = any || iso_tensor_is_number(op->inputs[i], &value);
+    return any;
+}
+
+/* The operation of keras.ops that does the same as an op without settings; NULL: none. */
+static const char *operation_of(const iso_op *op)
+{
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (strcmp(op->type->name, operations[i].op) == 0)
+            return operations[i].operation;
+    for (size_t i = 0; has_number(op) && i < sizeof merges / sizeof *merges; i++)
+        if (strcmp(op->type->name, merges[i].op) == 0)
+            return merges[i].layer; /* they have the same names */
+    return NULL;
+}
+
+/* The same for those with settings: a module, a class and its config. NULL: none. */
+static json_t *operation_with_settings(const iso_op *op, const char **module, const char **type)
+{
     if (is_gelu_by_tanh(op)) { /* Keras has no name for this activation */
         *module = "keras.src.ops.nn";
         *type = "Gelu";
+        return json_pack("{s: b}", "approximate", 1);
     }
-    for (size_t i = 0; !*config && i < sizeof operations / sizeof *operations; i++)
-        if (strcmp(op->type->name, operations[i].op) == 0) {
-            *module = ISO_KERAS_OPERATIONS;
-            *type = operations[i].operation;
-            *config = json_object();
-        }
+    if (is_conversion(op)) {
+        *module = "keras.src.ops.core";
+        *type = ISO_KERAS_CAST;
+        return json_pack("{s: s}", "dtype", iso_dtype_name(iso_tensor_dtype(op->outputs[0])));
+    }
+    return NULL;
+}
+
+iso_status iso_keras_layer_of_op(const iso_op *op, const char **module, const char **type, json_t **config)
+{
+    const char *operation = operation_of(op);
+    *config = operation_with_settings(op, module, type);
+    if (operation) {
+        *module = ISO_KERAS_OPERATIONS;
+        *type = operation;
+        *config = json_object();
+    } else if (!*config) {
+        *module = "keras.layers";
+        *config = layer_of(op, type);
+    }
     return *config ? ISO_OK
                    : iso_error(ISO_INVALID,
                                "the network uses the op '%s' (its result is '%s') outside of layers, and no "

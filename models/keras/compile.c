@@ -59,6 +59,17 @@ static int64_t steps(const iso_layer_config *config, const char *key)
     return 0;
 }
 
+/* A number of a schedule. That an optional one is absent (null) is 0 in iso_schedule, so it cannot be 0. */
+static double schedule_number(const iso_layer_config *config, const iso_setting *setting)
+{
+    double value;
+    if (config->numbers(config, setting->name, &value, 1) != 1)
+        return setting->fallback;
+    if (value == 0 && setting->kind == ISO_SETTING_OPTIONAL)
+        config->refuse(config, setting->name, "null or a number that is not 0");
+    return value;
+}
+
 static bool read_schedule(const iso_layer_config *outer, const iso_layer_config *config,
                           iso_schedule *schedule)
 {
@@ -71,7 +82,7 @@ static bool read_schedule(const iso_layer_config *outer, const iso_layer_config 
     for (const iso_setting *s = rule ? row->setting : NULL; s && s->name; s++)
         iso_setting_set(s, schedule,
                         s->kind == ISO_SETTING_COUNT ? (double)steps(config, s->name)
-                                                     : number(config, s->name, s->fallback));
+                                                     : schedule_number(config, s));
     if (rule) {
         schedule->kind = rule->kind;
         return true;
@@ -248,6 +259,18 @@ static bool has_setting(const iso_metric_type *type, const iso_setting *setting)
     return own && own->name;
 }
 
+/* Whether one of these metrics has this setting. */
+static bool any_has(const iso_metric *metrics, const iso_output_options *output, const iso_shape *prediction,
+                    const iso_setting *setting)
+{
+    bool any = false;
+    for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++)
+        any =
+            any || has_setting(iso_metric_type_of(iso_metric_for_loss(metrics[i], output->loss, prediction)),
+                               setting);
+    return any;
+}
+
 /* All metrics of an output share their settings: those of another metric, in `read`, must be the same. */
 static iso_status set_settings(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric,
                                const iso_output_options *read, iso_output_options *output)
@@ -255,14 +278,12 @@ static iso_status set_settings(iso_keras_reader *reader, const iso_shape *predic
     const iso_metric_type *type = iso_metric_type_of(iso_metric_for_loss(metric, output->loss, prediction));
     for (const iso_setting *setting = type->row.setting; setting && setting->name; setting++) {
         double value = iso_setting_option(setting, read);
-        for (int i = 0; i < ISO_MAX_METRICS && output->metrics[i] != ISO_METRIC_NONE; i++) {
-            iso_metric other = iso_metric_for_loss(output->metrics[i], output->loss, prediction);
-            if (has_setting(iso_metric_type_of(other), setting) &&
-                value != iso_setting_option(setting, output))
-                return iso_keras_refuse(
-                    reader, "the metric %s has another %s than a metric before it, of the same output",
-                    iso_metric_name(metric), setting->name);
-        }
+        bool shared = any_has(output->metrics, output, prediction, setting) ||
+                      any_has(output->weighted_metrics, output, prediction, setting);
+        if (shared && value != iso_setting_option(setting, output))
+            return iso_keras_refuse(
+                reader, "the metric %s has another %s than a metric before it, of the same output",
+                iso_metric_name(metric), setting->name);
         iso_setting_set(setting, output, explicit_zero(value));
     }
     return ISO_OK;
@@ -277,9 +298,9 @@ static const char *title_of(const json_t *value)
                                     : iso_keras_text(config, "name");
 }
 
-/* Reads metric number `at` of an output. */
+/* Reads a metric of an output into the end of one of its lists. names NULL: the list has no names. */
 static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
-                              int index, iso_output_options *output)
+                              iso_metric *list_end, const char **names_end, iso_output_options *output)
 {
     char name[120], shown[160];
     iso_metric metric;
@@ -302,27 +323,35 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
         ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
     }
     ISO_TRY(set_settings(reader, iso_tensor_shape(prediction), metric, &read, output));
-    output->metrics[index] = metric;
-    if (title_of(value))
-        output->metric_names[index] = iso_graph_keep_text(iso_tensor_graph(prediction), title_of(value));
+    *list_end = metric;
+    const char *title = title_of(value);
+    if (title && names_end)
+        *names_end = iso_graph_keep_text(iso_tensor_graph(prediction), title);
+    else if (title && strcmp(title, iso_metric_title(metric)) != 0)
+        iso_keras_warn(
+            reader,
+            "the weighted metric '%.80s' is called %s: only metrics without weights have names of their own",
+            title, iso_metric_title(metric));
 done:
     return status;
 }
 
-/* Unknown metrics are omitted with a warning. */
-static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction,
+/* weighted: to those that use sample weights. Unknown metrics are omitted with a warning. */
+static void add_metrics(iso_keras_reader *reader, const json_t *value, iso_tensor *prediction, bool weighted,
                         iso_output_options *output)
 {
+    iso_metric *list = weighted ? output->weighted_metrics : output->metrics;
     int count = 0;
-    while (count < ISO_MAX_METRICS && output->metrics[count] != ISO_METRIC_NONE)
+    while (count < ISO_MAX_METRICS && list[count] != ISO_METRIC_NONE)
         count++;
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++)
-        add_metrics(reader, json_array_get(value, i), prediction, output);
+        add_metrics(reader, json_array_get(value, i), prediction, weighted, output);
     if (!json_is_string(value) && !json_is_object(value))
         return;
     if (count == ISO_MAX_METRICS)
         iso_keras_warn(reader, "more than %d metrics; the others are left out", ISO_MAX_METRICS);
-    else if (read_metric(reader, value, prediction, count, output) != ISO_OK)
+    else if (read_metric(reader, value, prediction, &list[count],
+                         weighted ? NULL : &output->metric_names[count], output) != ISO_OK)
         leave_out(reader, "a metric", "");
 }
 
@@ -353,10 +382,9 @@ static void read_output(iso_keras_reader *reader, const json_t *compile, iso_mod
     if (json_is_number(weight))
         read->loss_weight = explicit_zero(json_number_value(weight));
     iso_tensor *prediction = iso_model_output_at(model, output);
-    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), prediction, read);
-    if (json_array_size(weighted) > 0)
-        iso_keras_warn(reader, "weighted_metrics are taken as metrics, without sample weights");
-    add_metrics(reader, weighted, prediction, read);
+    add_metrics(reader, for_output(model, json_object_get(compile, "metrics"), output), prediction, false,
+                read);
+    add_metrics(reader, weighted, prediction, true, read);
 }
 
 /* Stores the name of an unsupported optimizer, and in parentheses the reason if the class is not the reason:
@@ -389,6 +417,8 @@ void iso_keras_compile_read(iso_keras_reader *reader, const json_t *compile, iso
     }
     for (int i = 0; i < outputs && i < ISO_MAX_MODEL_OUTPUTS; i++)
         read_output(reader, compile, model, i, &read.outputs[i]);
+    for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++) /* the data may have no weights */
+        read.sample_weights = read.sample_weights || read.outputs[i].weighted_metrics[0] != ISO_METRIC_NONE;
     if (outputs == 1) {
         iso_compile_set_common(&read, &read.outputs[0]);
         memset(read.outputs, 0, sizeof read.outputs);

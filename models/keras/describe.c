@@ -211,6 +211,15 @@ static json_t *call_arguments(const iso_attribute *call, json_t *list)
     return out;
 }
 
+/* An input that no layer made: a number, as operations have it. NULL: none. */
+static json_t *number_json(const iso_tensor *input, bool operation)
+{
+    double value;
+    if (!operation || !iso_tensor_is_number(input, &value))
+        return NULL;
+    return iso_dtype_is_float(iso_tensor_dtype(input)) ? json_real(value) : json_integer((json_int_t)value);
+}
+
 /* One call: {"args": [tensor], "kwargs": {}}; several inputs are a list, or `separate`. */
 static iso_status describe_call(const writer *w, const iso_layer_call *call, bool separate,
                                 const iso_attribute *arguments, json_t **out)
@@ -218,7 +227,8 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
     const iso_operation *operation = &w->net->operations[call->operation];
     json_t *list = json_array();
     for (int i = 0; i < call->n_inputs; i++) {
-        if (call->from[i].call < 0) {
+        json_t *number = call->from[i].call < 0 ? number_json(call->inputs[i], separate) : NULL;
+        if (call->from[i].call < 0 && !number) {
             json_decref(list);
             return iso_error(ISO_INVALID,
                              "input %d of %s '%s' is the tensor '%s', which no layer made; Keras's files do "
@@ -226,7 +236,7 @@ static iso_status describe_call(const writer *w, const iso_layer_call *call, boo
                              i, operation->kind == ISO_OPERATION_OP ? "the op" : "layer", operation->name,
                              iso_tensor_name(call->inputs[i]));
         }
-        json_array_append_new(list, tensor_json(w, call->inputs[i], &call->from[i]));
+        json_array_append_new(list, number ? number : tensor_json(w, call->inputs[i], &call->from[i]));
     }
     json_t *named = call_arguments(arguments, list);
     if (!separate && call->n_inputs > 1)

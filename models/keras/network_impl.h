@@ -43,6 +43,7 @@ iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outp
 typedef struct iso_keras_numbers {
     int count;
     bool first; /* before all tensors */
+    bool real;  /* one is not written as an integer */
     double value;
 } iso_keras_numbers;
 

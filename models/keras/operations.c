@@ -1,5 +1,5 @@
 /* Operations of keras.ops between layers, such as `x + y` and `2 * x` make in a file. Supported are those whose
- * only arguments are one or two tensors, or a tensor and a number, and gelu. */
+ * only arguments are one or two tensors, or a tensor and a number, gelu and cast. */
 #include <string.h>
 
 #include "models/keras/network_impl.h"
@@ -8,13 +8,16 @@
 typedef iso_tensor *(*binary)(iso_tensor *a, iso_tensor *b);
 typedef iso_tensor *(*unary)(iso_tensor *x);
 
-/* The one operation with a setting: whether it is computed by tanh. Keras's default is true. */
+/* An operation with a setting: whether it is computed by tanh. Keras's default is true. */
 #define GELU "Gelu"
 #define APPROXIMATE "approximate"
 static iso_tensor *gelu_by_tanh(iso_tensor *x)
 {
     return iso_gelu(x, true);
 }
+
+/* The other one: the type of the result. */
+#define DTYPE "dtype"
 
 static const struct {
     const char *type; /* the class in keras.src.ops */
@@ -27,7 +30,7 @@ static const struct {
     {"Exp", NULL, iso_exp},         {"Log", NULL, iso_log},           {"Sqrt", NULL, iso_sqrt},
     {"Square", NULL, iso_square},   {"Tanh", NULL, iso_tanh},         {"Relu", NULL, iso_relu},
     {"Sigmoid", NULL, iso_sigmoid}, {"Silu", NULL, iso_silu},         {"Softplus", NULL, iso_softplus},
-    {GELU, NULL, gelu_by_tanh},
+    {GELU, NULL, gelu_by_tanh},     {ISO_KERAS_CAST, NULL, NULL},     {"Power", iso_power, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
@@ -54,11 +57,12 @@ static int operations_find(const char *type)
  * number_first: "2 - x". */
 static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, double number, bool number_first)
 {
-    if (strcmp(type, "Add") == 0)
+    bool real = iso_dtype_is_float(iso_tensor_dtype(x));
+    if (real && strcmp(type, "Add") == 0)
         return iso_affine(x, 1, number);
-    if (strcmp(type, "Subtract") == 0)
+    if (real && strcmp(type, "Subtract") == 0)
         return number_first ? iso_affine(x, -1, number) : iso_affine(x, 1, -number);
-    if (strcmp(type, "Multiply") == 0)
+    if (real && strcmp(type, "Multiply") == 0)
         return iso_affine(x, number, 0);
     if (op == iso_divide && !number_first)
         return iso_affine(x, 1 / number, 0);
@@ -87,42 +91,72 @@ static iso_status operations_check(const iso_keras_network *net, const iso_keras
     if (status == ISO_OK && strcmp(l->type, GELU) == 0 &&
         json_is_boolean(json_object_get(l->config, APPROXIMATE)))
         iso_keras_arguments_take(&arguments, APPROXIMATE);
+    if (status == ISO_OK && strcmp(l->type, ISO_KERAS_CAST) == 0)
+        iso_keras_arguments_take(&arguments, DTYPE);
     return status == ISO_OK ? iso_keras_arguments_end(&arguments, ISO_OK) : status;
 }
 
-/* An operation on bfloat16 and a wider type computes in the wider one, as in Keras. */
-static iso_tensor *widened(iso_tensor *x, const iso_tensor *other)
+/* x in the type in which Keras computes with it and `other` (NULL: alone, or with a number). real: a function or a
+ * division, or a real number takes part; then integers are real numbers too. */
+static iso_tensor *promoted(iso_tensor *x, const iso_tensor *other, bool real)
 {
-    iso_dtype wider = iso_tensor_dtype(other);
-    return iso_tensor_dtype(x) == ISO_BF16 && iso_dtype_is_float(wider) ? iso_cast(x, wider) : x;
+    iso_dtype type = iso_dtype_promoted(iso_tensor_dtype(x), other ? iso_tensor_dtype(other) : ISO_BOOL);
+    if (real && !iso_dtype_is_float(type))
+        type = iso_graph_precision(iso_tensor_graph(x));
+    else if (type == ISO_BOOL)
+        type = ISO_I32;
+    return iso_cast(x, type);
+}
+
+/* keras.ops.cast. float64 is a type of graphs of that precision alone, as in Keras. */
+static iso_status call_cast(const iso_keras_network *net, const iso_keras_layer *l, iso_tensor *x,
+                            iso_tensor **y)
+{
+    char text[120];
+    const char *name = iso_keras_text(l->config, DTYPE);
+    iso_dtype type = name ? iso_dtype_named(name) : ISO_DTYPE_NONE;
+    if (type == ISO_DTYPE_NONE || (type == ISO_F64 && iso_graph_precision(net->graph) != ISO_F64))
+        return iso_keras_refuse(net->reader,
+                                "dtype is %s; supported: float32, bfloat16, int32, int64, uint8, bool",
+                                iso_keras_value(json_object_get(l->config, DTYPE), text, sizeof text));
+    *y = iso_cast(x, type);
+    return ISO_OK;
+}
+
+static iso_status compute(const iso_keras_network *net, const iso_keras_layer *l, const iso_keras_node *node,
+                          iso_tensor **y)
+{
+    const iso_keras_numbers *numbers = &node->numbers;
+    int kind = operations_find(l->type);
+    iso_tensor *a = node->inputs.tensor[0], *b = node->inputs.count == 2 ? node->inputs.tensor[1] : NULL;
+    binary two = operations[kind].two;
+    if (strcmp(l->type, ISO_KERAS_CAST) == 0)
+        return call_cast(net, l, a, y);
+    bool real = !two || two == iso_divide || two == iso_power || numbers->real;
+    if (strcmp(l->type, GELU) == 0)
+        *y = iso_gelu(promoted(a, NULL, real), !json_is_false(json_object_get(l->config, APPROXIMATE)));
+    else if (!two)
+        *y = operations[kind].one(promoted(a, NULL, real));
+    else if (b)
+        *y = two(promoted(a, b, real), promoted(b, a, real));
+    else
+        *y = with_number(l->type, two, promoted(a, NULL, real), numbers->value, numbers->first);
+    return ISO_OK;
 }
 
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out)
 {
-    const iso_keras_list *in = &node->inputs;
-    const iso_keras_numbers *numbers = &node->numbers;
-    int kind = operations_find(l->type), operands = in->count + numbers->count;
-    iso_tensor *y;
+    int kind = operations_find(l->type), operands = node->inputs.count + node->numbers.count;
+    iso_tensor *y = NULL;
     iso_status status;
     if (kind < 0)
         return operations_unknown(net, l->type);
     ISO_TRY(operations_check(net, l, node));
-    if (in->count == 0 || operands != (operations[kind].two ? 2 : 1))
-        return iso_keras_refuse(net->reader, "it is called with %d tensors and %d numbers", in->count,
-                                numbers->count);
-    if (!iso_dtype_is_float(iso_tensor_dtype(in->tensor[0])))
-        return iso_keras_refuse(net->reader, "operations on %s are not supported",
-                                iso_dtype_name(iso_tensor_dtype(in->tensor[0])));
-    if (strcmp(l->type, GELU) == 0)
-        y = iso_gelu(in->tensor[0], !json_is_false(json_object_get(l->config, APPROXIMATE)));
-    else if (operations[kind].one)
-        y = operations[kind].one(in->tensor[0]);
-    else if (in->count == 2)
-        y = operations[kind].two(widened(in->tensor[0], in->tensor[1]),
-                                 widened(in->tensor[1], in->tensor[0]));
-    else
-        y = with_number(l->type, operations[kind].two, in->tensor[0], numbers->value, numbers->first);
+    if (node->inputs.count == 0 || operands != (operations[kind].two ? 2 : 1))
+        return iso_keras_refuse(net->reader, "it is called with %d tensors and %d numbers",
+                                node->inputs.count, node->numbers.count);
+    ISO_TRY(compute(net, l, node, &y));
     ISO_TRY(iso_keras_graph_error(net));
     ISO_TRY(iso_keras_list_add(out, y, NULL));
 done:

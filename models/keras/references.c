@@ -170,6 +170,7 @@ static iso_status add_operands(iso_keras_network *net, const json_t *args, iso_k
         const json_t *value = json_array_get(args, i);
         if (json_is_number(value)) {
             node->numbers.first = i == 0;
+            node->numbers.real = node->numbers.real || json_is_real(value);
             node->numbers.value = json_number_value(value);
             node->numbers.count++;
         } else {

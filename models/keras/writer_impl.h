@@ -16,6 +16,7 @@ iso_status iso_keras_describe(iso_model *model, json_t **config);
 json_t *iso_keras_object(const char *module, const char *type, json_t *config);
 /* The module of those operations of keras.ops whose only arguments are tensors. */
 #define ISO_KERAS_OPERATIONS "keras.src.ops.numpy"
+#define ISO_KERAS_CAST "Cast"
 /* Whether a module of Keras holds operations, not layers. */
 bool iso_keras_is_module_of_operations(const char *module);
 /* The layer or operation of Keras that computes the same as an op outside layers: its module, class and

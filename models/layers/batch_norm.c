@@ -50,10 +50,11 @@ static void batch_norm_note(iso_layer *layer, const iso_batch_norm_options *opti
                      ISO_INIT_ONES);
 }
 
-/* Keras casts the input as for any layer, and back to float32 to compute. */
+/* Keras casts an input of real numbers as for any layer, and back to float32 to compute. */
 static iso_tensor *rounded(const iso_layer *layer, iso_tensor *x)
 {
-    return iso_graph_compute_type(layer->graph) == ISO_BF16 ? iso_cast(x, ISO_BF16) : x;
+    bool real = iso_dtype_is_float(iso_tensor_dtype(x));
+    return real && iso_graph_compute_type(layer->graph) == ISO_BF16 ? iso_cast(x, ISO_BF16) : x;
 }
 
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size)

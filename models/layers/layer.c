@@ -30,6 +30,15 @@ bool iso_layer_begin(iso_layer *layer, iso_tensor **x, const char *type, const c
     return good;
 }
 
+bool iso_layer_begin_any(iso_layer *layer, iso_tensor **x, const char *type, const char *base,
+                         const char *name)
+{
+    bool good = begin_single(layer, *x, type, base, name);
+    if (good && iso_dtype_is_float(iso_tensor_dtype(*x)))
+        *x = iso_layer_cast(layer, *x);
+    return good;
+}
+
 bool iso_layer_begin_uncast(iso_layer *layer, iso_tensor *x, const char *type, const char *base,
                             const char *name)
 {
@@ -49,8 +58,10 @@ static iso_tensor *cast_in_mixed(const iso_layer *layer, iso_tensor *x, iso_dtyp
 
 iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x)
 {
-    return cast_in_mixed(
-        layer, x, layer->uncast ? iso_graph_precision(layer->graph) : iso_graph_compute_type(layer->graph));
+    iso_dtype dtype =
+        layer->uncast ? iso_graph_precision(layer->graph) : iso_graph_compute_type(layer->graph);
+    bool whole = iso_tensor_good(x) && !iso_dtype_is_float(iso_tensor_dtype(x));
+    return whole ? iso_cast(x, dtype) : cast_in_mixed(layer, x, dtype);
 }
 
 iso_tensor *iso_layer_as_input(const iso_layer *layer, iso_tensor *y)

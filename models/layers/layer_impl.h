@@ -46,6 +46,9 @@ typedef struct iso_weight_form {
  * which the graph's layers compute. False if the graph has an error or *x is NULL: the layer then returns
  * iso_layer_broken(*x). */
 bool iso_layer_begin(iso_layer *layer, iso_tensor **x, const char *type, const char *base, const char *name);
+/* The same for a layer that moves elements and computes nothing: integers stay integers. */
+bool iso_layer_begin_any(iso_layer *layer, iso_tensor **x, const char *type, const char *base,
+                         const char *name);
 /* The same for a layer that computes in the type of its variables, and so casts neither x nor its weights. */
 bool iso_layer_begin_uncast(iso_layer *layer, iso_tensor *x, const char *type, const char *base,
                             const char *name);
@@ -55,7 +58,8 @@ iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x);
 /* The same for a layer of several inputs, which calls iso_layer_cast for those that it computes with. */
 bool iso_layer_begin_several(iso_layer *layer, iso_tensor *const *x, int count, const char *type,
                              const char *base, const char *name);
-/* x in the type in which the layer computes: the graph's, or with `uncast` that of variables. Integers stay. */
+/* x in the type in which the layer computes: the graph's, or with `uncast` that of variables. Integers and bool
+ * too, as Keras's layers have it. */
 iso_tensor *iso_layer_cast(const iso_layer *layer, iso_tensor *x);
 /* The result of a layer that does not cast its input (Keras's autocast=False) rounded to bfloat16 if its input is
  * bfloat16: Keras's normalisations give the type of their input, which is cast to that of the layer. */

@@ -30,6 +30,32 @@ static iso_tensor *broken(const char *function, const iso_merge_options *options
                          : iso_null_tensor(options->x, (size_t)options->count);
 }
 
+/* Input i as the merge takes it: in the type of Keras's result, which is an integer only if all inputs are. */
+static iso_tensor *operand(const iso_layer *layer, const iso_merge_options *options, int i)
+{
+    iso_dtype type = iso_tensor_dtype(options->x[0]);
+    for (int k = 1; k < options->count; k++)
+        type = iso_dtype_promoted(type, iso_tensor_dtype(options->x[k]));
+    iso_tensor *x = options->x[i];
+    return iso_dtype_is_float(type) ? iso_layer_cast(layer, x) : iso_cast(x, type);
+}
+
+/* The same with Keras's broadcasting: dimensions of one element are inserted behind the batch. What has no batch
+ * is broadcast as in NumPy. */
+static iso_tensor *term(const iso_layer *layer, const iso_merge_options *options, int i)
+{
+    iso_tensor *x = operand(layer, options, i);
+    const iso_shape *shape = iso_tensor_shape(x);
+    iso_shape wide = {.rank = shape->rank};
+    for (int k = 0; k < options->count; k++)
+        if (iso_tensor_shape(options->x[k])->rank > wide.rank)
+            wide.rank = iso_tensor_shape(options->x[k])->rank;
+    int more = wide.rank - shape->rank;
+    for (int d = 0; d < wide.rank; d++)
+        wide.dim[d] = d > more ? shape->dim[d - more] : d == 0 && shape->rank > 0 ? shape->dim[0] : 1;
+    return more > 0 && wide.dim[0] == ISO_BATCH ? iso_reshape_to(x, wide) : x;
+}
+
 static iso_tensor *fold(const char *function, const iso_merge_options *given, size_t size, const char *type,
                         const char *base, iso_tensor *(*op)(iso_tensor *a, iso_tensor *b))
 {
@@ -37,9 +63,9 @@ static iso_tensor *fold(const char *function, const iso_merge_options *given, si
     iso_layer layer;
     if (!merge_begin(&layer, &options, type, base))
         return broken(function, &options);
-    iso_tensor *y = iso_layer_cast(&layer, options.x[0]);
+    iso_tensor *y = term(&layer, &options, 0);
     for (int i = 1; i < options.count; i++)
-        y = op(y, iso_layer_cast(&layer, options.x[i]));
+        y = op(y, term(&layer, &options, i));
     return iso_layer_end(&layer, y);
 }
 
@@ -71,8 +97,7 @@ iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
         return broken(__func__, &options);
     if (options.count != 2)
         return iso_layer_fail(&layer, "it has %d inputs, it takes two", options.count);
-    iso_tensor *y = iso_layer_cast(&layer, options.x[0]);
-    return iso_layer_end(&layer, iso_subtract(y, iso_layer_cast(&layer, options.x[1])));
+    return iso_layer_end(&layer, iso_subtract(term(&layer, &options, 0), term(&layer, &options, 1)));
 }
 
 iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
@@ -81,10 +106,10 @@ iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
     iso_layer layer;
     if (!merge_begin(&layer, &options, "Average", "average"))
         return broken(__func__, &options);
-    iso_tensor *y = iso_layer_cast(&layer, options.x[0]);
+    iso_tensor *y = term(&layer, &options, 0);
     for (int i = 1; i < options.count; i++)
-        y = iso_add(y, iso_layer_cast(&layer, options.x[i]));
-    return iso_layer_end(&layer, iso_affine(y, 1.0 / options.count, 0));
+        y = iso_add(y, term(&layer, &options, i));
+    return iso_layer_end(&layer, iso_affine(iso_layer_cast(&layer, y), 1.0 / options.count, 0));
 }
 
 iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
@@ -97,7 +122,7 @@ iso_tensor *iso_concatenate_with(const iso_merge_options *given, size_t size)
     iso_layer_note_integer(&layer, "axis", axis);
     iso_tensor *x[ISO_MAX_INPUTS]; /* iso_concat refuses more */
     for (int i = 0; i < options.count && i < ISO_MAX_INPUTS; i++)
-        x[i] = iso_layer_cast(&layer, options.x[i]);
+        x[i] = operand(&layer, &options, i);
     return iso_layer_end(&layer, iso_concat(x, options.count, axis));
 }
 

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* Sum, product, mean, largest and smallest (with broadcasting) and concatenation of several tensors, and the
- * difference of two, as layers with names: iso_merge_add(parts, 3). The plain ops of two operands are iso_add,
- * iso_multiply, ... */
+/* Sum, product, mean, largest and smallest and concatenation of several tensors, and the difference of two, as
+ * layers with names: iso_merge_add(parts, 3). They broadcast as Keras's do: [batch, 4] as [batch, 1, 4] with
+ * [batch, 3, 4]. The plain ops of two operands are iso_add, iso_multiply, ... */
 typedef struct iso_merge_options {
     char begin_;
     iso_tensor *const *x;

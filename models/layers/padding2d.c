@@ -53,7 +53,7 @@ static void padding2d_note(iso_layer *layer, const char *key, int64_t side[2][2]
 static iso_tensor *pad(iso_tensor *x, int64_t side[2][2], const char *name)
 {
     iso_layer layer;
-    if (!iso_layer_begin(&layer, &x, "ZeroPadding2D", "zero_padding2d", name) ||
+    if (!iso_layer_begin_any(&layer, &x, "ZeroPadding2D", "zero_padding2d", name) ||
         !padding2d_check(&layer, x, "padding", side))
         return iso_layer_broken(x);
     padding2d_note(&layer, "padding", side);
@@ -64,7 +64,7 @@ static iso_tensor *pad(iso_tensor *x, int64_t side[2][2], const char *name)
 static iso_tensor *crop(iso_tensor *x, int64_t side[2][2], const char *name)
 {
     iso_layer layer;
-    if (!iso_layer_begin(&layer, &x, "Cropping2D", "cropping2d", name) ||
+    if (!iso_layer_begin_any(&layer, &x, "Cropping2D", "cropping2d", name) ||
         !padding2d_check(&layer, x, "cropping", side))
         return iso_layer_broken(x);
     int64_t size[3] = {0, 0, -1};

@@ -9,7 +9,7 @@ iso_tensor *iso_permute_with(const iso_permute_options *given, size_t size)
     int permutation[ISO_MAX_RANK] = {0};
     uint32_t seen = 1;
     char text[160];
-    if (!iso_layer_begin(&layer, &options.x, "Permute", "permute", options.name))
+    if (!iso_layer_begin_any(&layer, &options.x, "Permute", "permute", options.name))
         return iso_layer_broken(options.x);
     const iso_shape *shape = iso_tensor_shape(options.x);
     bool fits = options.dims.rank == shape->rank - 1;

@@ -17,7 +17,7 @@ iso_tensor *iso_flatten_with(const iso_flatten_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_flatten_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, &options.x, "Flatten", "flatten", options.name))
+    if (!iso_layer_begin_any(&layer, &options.x, "Flatten", "flatten", options.name))
         return iso_layer_broken(options.x);
     iso_layer_note_text(&layer, "data_format", "channels_last");
     return iso_layer_end(&layer, iso_reshape_to(options.x, ISO_SHAPE(ISO_BATCH, -1)));
@@ -27,7 +27,7 @@ iso_tensor *iso_reshape_with(const iso_reshape_options *given, size_t size)
 {
     ISO_LAYER_OPTIONS(iso_reshape_options, options, given, size);
     iso_layer layer;
-    if (!iso_layer_begin(&layer, &options.x, "Reshape", "reshape", options.name))
+    if (!iso_layer_begin_any(&layer, &options.x, "Reshape", "reshape", options.name))
         return iso_layer_broken(options.x);
     if (options.shape.rank < 0 || options.shape.rank >= ISO_MAX_RANK)
         return iso_layer_fail(&layer, "its shape has %d dimensions, at most %d are possible",

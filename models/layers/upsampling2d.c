@@ -19,7 +19,9 @@ iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *given, size_
     iso_layer layer;
     int64_t times[2];
     iso_layer_pair(options.size_hw, options.size, 2, times);
-    if (!iso_layer_begin(&layer, &options.x, "UpSampling2D", "up_sampling2d", options.name) ||
+    bool (*begin)(iso_layer *, iso_tensor **, const char *, const char *, const char *) =
+        options.bilinear ? iso_layer_begin : iso_layer_begin_any;
+    if (!begin(&layer, &options.x, "UpSampling2D", "up_sampling2d", options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]"))
         return iso_layer_broken(options.x);
     if (times[0] <= 0 || times[1] <= 0 || times[0] > INT32_MAX || times[1] > INT32_MAX)

@@ -48,6 +48,15 @@ bool iso_dtype_is_float(iso_dtype dtype)
     return dtype == ISO_F32 || dtype == ISO_F64 || dtype == ISO_BF16;
 }
 
+iso_dtype iso_dtype_promoted(iso_dtype a, iso_dtype b)
+{
+    static const int width[] = {[ISO_BOOL] = 1, [ISO_U8] = 2,  [ISO_I32] = 3, [ISO_I64] = 4,
+                                [ISO_BF16] = 5, [ISO_F32] = 6, [ISO_F64] = 7};
+    if (!known(a) || !known(b))
+        return ISO_DTYPE_NONE;
+    return width[a] < width[b] ? b : a;
+}
+
 double iso_element_get(const void *data, iso_dtype dtype, int64_t i)
 {
     double value = 0;

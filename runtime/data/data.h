@@ -34,7 +34,7 @@ typedef enum iso_part { ISO_TRAIN, ISO_TEST } iso_part;
 typedef struct iso_dataset_open_options {
     iso_dataset **dataset; /* positional: where the data set goes */
     /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one. Several are joined by
-     * ',': "images,ages". */
+     * ',': "images,ages". sample_weight "none": weights in the file are not used. */
     const char *x, *y, *sample_weight;
     bool no_targets; /* HDF5: inputs only */
     size_t

@@ -142,6 +142,7 @@ static iso_status open_list(source *s, const char *names, int most, size_t limit
 static iso_status open_arrays(source *s, const iso_dataset_open_options *options, size_t limit)
 {
     const char *weights = options->sample_weight;
+    bool unused = weights && strcmp(weights, "none") == 0;
     int count = 0;
     iso_status status = ISO_OK;
     ISO_TRY(open_list(s, options->x ? options->x : "x", ISO_MAX_MODEL_INPUTS, limit, &s->n_inputs));
@@ -150,7 +151,7 @@ static iso_status open_arrays(source *s, const iso_dataset_open_options *options
     ISO_TRY(open_list(s, options->y ? options->y : "y", ISO_MAX_MODEL_OUTPUTS, limit, &s->n_targets));
     if (!weights && iso_hdf5_has(s->file, "sample_weight"))
         weights = "sample_weight";
-    if (weights)
+    if (weights && !unused)
         ISO_TRY(open_list(s, weights, ISO_MAX_MODEL_OUTPUTS, limit, &count));
     if (count > 1 && count != s->n_targets)
         return iso_error(ISO_INVALID,

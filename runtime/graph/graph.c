@@ -524,6 +524,14 @@ iso_tensor *iso_number(iso_graph *graph, iso_dtype dtype, double value)
     return iso_constant(graph, dtype, ISO_SCALAR, &value);
 }
 
+bool iso_tensor_is_number(const iso_tensor *x, double *value)
+{
+    if (ISO_ANY_NULL(x, value) || x->shape.rank != 0 || !x->producer || x->producer->type != &iso_op_constant)
+        return false;
+    *value = ((const iso_constant_attrs *)x->producer->attrs)->values[0];
+    return true;
+}
+
 /* ---- variables ---- */
 
 /* Checks the shape for initializers that need a matrix. */

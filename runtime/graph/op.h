@@ -154,6 +154,8 @@ ISO_API bool iso_op_set_output(iso_op *op, iso_dtype dtype, const iso_shape *sha
 ISO_API bool iso_infer_same(iso_op *op);
 /* The same as iso_infer_same, but refuses types that are not floating-point. */
 ISO_API bool iso_infer_same_float(iso_op *op);
+/* Whether x is a scalar constant (iso_number); its value. Local. */
+ISO_API bool iso_tensor_is_number(const iso_tensor *x, double *value);
 /* infer for ops whose operands are broadcast to one shape and have one type. */
 ISO_API bool iso_infer_broadcast(iso_op *op);
 

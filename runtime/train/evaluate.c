@@ -67,7 +67,7 @@ iso_status iso_model_evaluate_all(iso_model *model, iso_dataset *data, double *v
 
 iso_status iso_check_evaluation(iso_model *model, iso_dataset *data)
 {
-    return iso_model_check_data(model, data, "evaluate", false);
+    return iso_model_check_data(model, data, "evaluate");
 }
 
 iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,

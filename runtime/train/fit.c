@@ -57,10 +57,10 @@ static iso_status fit_prepare(iso_training *t)
     iso_status status = ISO_OK;
     ISO_TRY(check_options(&t->options));
     ISO_TRY(iso_callbacks_check(t->callbacks));
-    ISO_TRY(iso_model_check_data(t->model, t->data, "fit", true));
+    ISO_TRY(iso_model_check_data(t->model, t->data, "fit"));
     ISO_TRY(iso_model_check_trains(t->model));
     if (t->options.validation)
-        ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation", false));
+        ISO_TRY(iso_model_check_data(t->model, t->options.validation, "fit's validation"));
     ISO_TRY(iso_progress_create(t->ctx, &t->progress, .verbose = t->options.verbose));
     ISO_TRY(iso_history_create(&t->history));
     t->steps = t->options.steps_per_epoch ? t->options.steps_per_epoch : iso_dataset_batches(t->data);

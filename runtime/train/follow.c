@@ -364,7 +364,7 @@ static iso_status follow_check(follower *f)
         return iso_error(ISO_INVALID, "follow: epochs %d, timeout %g and period %g must not be negative",
                          o->epochs, o->timeout, o->period);
     iso_status status = iso_callbacks_check(o->callbacks);
-    return status == ISO_OK ? iso_model_check_data(f->model, f->data, "follow", false) : status;
+    return status == ISO_OK ? iso_model_check_data(f->model, f->data, "follow") : status;
 }
 
 iso_status iso_follow_with(iso_model *model, const char *folder, iso_dataset *data,

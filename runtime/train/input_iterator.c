@@ -114,15 +114,13 @@ done:
     return status;
 }
 
-/* Whether the data have as many sample weights as the model takes. */
-static bool weights_fit(const iso_model *model, int weights, bool trains)
+/* Whether the data have as many sample weights as the model takes, or none. */
+static bool weights_fit(const iso_model *model, int weights)
 {
-    if (!model->weighted)
-        return weights == 0;
-    return weights == 0 ? !trains : weights == 1 || weights == model->n_targets;
+    return weights == 0 || (model->weighted && (weights == 1 || weights == model->n_targets));
 }
 
-iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use, bool trains)
+iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use)
 {
     int component[ISO_MAX_COMPONENTS];
     iso_status status = iso_graph_take_error(model->graph);
@@ -135,7 +133,7 @@ iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char 
     int targets = iso_dataset_targets(data),
         weights = iso_dataset_components(data) - iso_dataset_inputs(data) - targets;
     if (iso_dataset_inputs(data) != model->n_inputs || targets != model->n_targets ||
-        !weights_fit(model, weights, trains))
+        !weights_fit(model, weights))
         return wrong_components(model, data, model->n_targets, model->weighted);
     map_components(model, data, component);
     for (int i = 0; i < model->n_parts; i++)

@@ -95,8 +95,8 @@ typedef struct iso_compile_options {
     double label_smoothing;
     double huber_delta; /* 1 */
     /* Data sets have sample weights: after the targets either one component with a weight for each row, for
-     * all outputs, or one such component for each target. Data that are not trained on may have none: each
-     * weight is 1 then. */
+     * all outputs, or one such component for each target. A data set may have none: each weight is 1 then, as in
+     * Keras. */
     bool sample_weights;
     /* The type and shape of a row of targets, for loss_function. dtype 0: float, in the output's shape. */
     iso_dtype target_dtype;

@@ -60,10 +60,9 @@ void iso_totals_add(iso_totals *totals, const iso_model *model, const double *re
 /* values[i] = last(sum / weight), with 0 / 0 = 0, as in Keras. */
 void iso_totals_read(const iso_totals *totals, const iso_model *model, double *values);
 
-/* ISO_INVALID if the model is not compiled or the data set's components do not fit it. Where the data are not
- * trained on, sample weights may be missing: all are 1, as in Keras. Batches a data set that has no batch
- * stage. Not collective. */
-iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use, bool trains);
+/* ISO_INVALID if the model is not compiled or the data set's components do not fit it. Sample weights may be
+ * missing: all are 1, as in Keras. Batches a data set that has no batch stage. Not collective. */
+iso_status iso_model_check_data(iso_model *model, iso_dataset *data, const char *use);
 /* The same for the inputs only; the model need not be compiled. */
 iso_status iso_model_check_inputs(iso_model *model, iso_dataset *data, const char *use);
 /* ISO_INVALID if the loss of a compiled model depends on no trainable variable, or if it has no training function.

@@ -253,6 +253,9 @@ START_TEST(test_several)
     put(file, "c,d", H5T_NATIVE_INT, 1, (hsize_t[]){2}, 0, values + 8);
     put(file, "e", H5T_NATIVE_INT, 1, (hsize_t[]){3}, 0, values);
     H5Fclose(file);
+    OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a", .y = "b", .sample_weight = "none"));
+    ck_assert_int_eq(iso_dataset_components(ds), 2);
+    iso_dataset_destroy(ds);
     OK(iso_dataset_open(NULL, path, ISO_TRAIN, &ds, .x = "a,b", .y = "c,d", .sample_weight = "b"));
     ck_assert_int_eq(iso_dataset_components(ds), 4);
     ck_assert_int_eq(iso_dataset_inputs(ds), 2);

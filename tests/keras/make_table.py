@@ -418,6 +418,7 @@ def operations():
     """Functions of keras.ops that no layer does."""
     x = x_of((4,))
     y = L.Dense(3)(x)
+    y = 0.1 * y ** 2 - keras.ops.power(keras.ops.sigmoid(y), 2.5)
     z = keras.ops.sqrt(keras.ops.square(y) + 1.0) - keras.ops.absolute(y) / (2.0 + keras.ops.log(y * y + 1.5))
     return keras.Model(x, L.Dense(2)(keras.ops.maximum(-z, y)))
 
@@ -438,6 +439,44 @@ def metric_names():
     return keras.Sequential([x_of((4,)), L.Dense(3, activation="tanh"), L.Dense(3)])
 
 
+# ---- integers, which layers take as they come and compute with as real numbers ----
+
+@model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", tokens=256, classes=3)
+def images_of_bytes():
+    return keras.Sequential([x_of((6, 6, 3), dtype="uint8"), L.ZeroPadding2D(1), L.UpSampling2D((1, 2)), L.Rescaling(1 / 255),
+                             L.Conv2D(4, 3, activation="relu"), L.GlobalAveragePooling2D(), L.Dense(3, activation="softmax")])
+
+
+@model(lambda: O.SGD(0.002), tokens=9)
+def whole_numbers():
+    """LayerNormalization and GroupNormalization are left out: Keras cuts what they give back to integers."""
+    x, flags = x_of((6,), dtype="int32"), x_of((6,), "flags", dtype="bool")
+    row = L.Reshape((3, 2))(x)
+    y = [L.Dense(2)(x), L.Flatten()(L.Embedding(9, 2)(x)), L.Flatten()(L.Conv1D(2, 2)(row)), L.BatchNormalization()(x),
+         L.Flatten()(L.AveragePooling1D(2)(row)), L.Flatten()(L.MaxPooling1D(2)(row)),
+         L.Dense(2)(L.Add()([x, x])), L.Average()([x, L.Dense(6)(flags)]), L.Activation("tanh")(x), L.PReLU()(x), x,
+         L.Flatten()(L.MultiHeadAttention(1, 2)(row, row)), L.Dense(2)(flags), L.Maximum()([x, L.Rescaling(0.5, 1)(x)])]
+    return keras.Model([x, flags], L.Dense(2)(L.Concatenate()(y)))
+
+
+@model(lambda: O.Adam(0.01), tokens=256)
+def operations_on_bytes():
+    x = x_of((4,), dtype="uint8")
+    y = [x / 255.0, keras.ops.cast(x, "float32") * 0.01, (x + 3) * 0.5, 1 / (x + 1), keras.ops.tanh(x / 100),
+         keras.ops.cast(x / 64, "int32"), x / (x + 7), keras.ops.maximum(x, 100) - 0.5, x * L.Rescaling(0.01)(x)]
+    return keras.Model(x, L.Dense(2)(L.Rescaling(0.1)(L.Concatenate()(y))))
+
+
+@model(lambda: O.Adam(0.01))
+def merges_of_ranks():
+    """Dimensions are inserted behind the batch, not before it."""
+    a, b, c = x_of((4,), "a"), x_of((3, 4), "b"), x_of((2, 3, 4), "c")
+    i, j = L.Dense(4)(a), L.Dense(4)(b)
+    y = [L.Add()([i, j]), L.Multiply()([j, c, i]), L.Subtract()([i, c]), L.Average()([c, j, i]), L.Maximum()([i, j]),
+         L.Minimum()([L.Dense(1)(a), j])]
+    return keras.Model([a, b, c], L.Dense(2)(L.Concatenate()([L.Flatten()(each) for each in y])))
+
+
 # ---- data ----
 
 def integers(v, shape, below):
@@ -450,7 +489,8 @@ def data(net, options):
     x, y = [], []
     for i, tensor in enumerate(net.inputs):
         shape = (ROWS,) + tuple(tensor.shape[1:])
-        x.append(integers(1000 + i, shape, options["tokens"]) if options["tokens"] else hashed(1000 + i, shape, 1.0))
+        below = 2 if tensor.dtype == "bool" else options["tokens"]
+        x.append(integers(1000 + i, shape, below) if below else hashed(1000 + i, shape, 1.0))
     for i, tensor in enumerate(net.outputs):
         shape = (ROWS,) + tuple(tensor.shape[1:])
         if options["classes"]:

@@ -59,6 +59,14 @@ START_TEST(test_values)
 }
 END_TEST
 
+START_TEST(test_last_value_counts)
+{
+    iso_train_options options;
+    ck_assert_int_eq(parse("--batch-size 8 --mesh data=2 --batch-size=16", &options), ISO_OK);
+    ck_assert_int_eq(options.batch_size, 16);
+}
+END_TEST
+
 START_TEST(test_layout_is_split_at_its_last_equals_sign)
 {
     char key[16];
@@ -207,6 +215,7 @@ int main(void)
     TCase *cases = tcase_create("options");
     tcase_add_test(cases, test_defaults);
     tcase_add_test(cases, test_values);
+    tcase_add_test(cases, test_last_value_counts);
     tcase_add_test(cases, test_layout_is_split_at_its_last_equals_sign);
     tcase_add_test(cases, test_callbacks);
     tcase_add_test(cases, test_schedules);

@@ -446,13 +446,16 @@ END_TEST
 #define COSINE(more) OBJECT("CosineDecay", "\"initial_learning_rate\": 0.1, " more)
 #define WITH_RATE(schedule) COMPILED("\"optimizer\": " OBJECT("SGD", "\"learning_rate\": " schedule))
 
-/* Numbers of steps that are no whole numbers give other learning rates than Keras's if they are rounded. */
-START_TEST(fractions_of_steps)
+/* Numbers of steps that are no whole numbers give other learning rates than Keras's if they are rounded; a warm-up
+ * to 0 is none here. */
+START_TEST(schedules_that_do_not_fit)
 {
     static const char *const cases[][2] = {
         {WITH_RATE(COSINE("\"decay_steps\": 3.5")), "decay_steps is 3.5; supported: a whole number of steps"},
         {WITH_RATE(COSINE("\"decay_steps\": 9, \"warmup_target\": 1, \"warmup_steps\": 0.9")),
          "warmup_steps is 0.9"},
+        {WITH_RATE(COSINE("\"decay_steps\": 9, \"warmup_target\": 0.0, \"warmup_steps\": 2")),
+         "warmup_target is 0.0; supported: null or"},
         {WITH_RATE(OBJECT("ExponentialDecay", "\"initial_learning_rate\": 0.1, \"decay_rate\": 0.5, "
                                               "\"decay_steps\": 2.25")),
          "decay_steps is 2.25"},
@@ -462,7 +465,7 @@ START_TEST(fractions_of_steps)
         warnings_of(cases[i][0], said, sizeof said);
         ck_assert_msg(strstr(said, "the optimizer is left out: ") && strstr(said, cases[i][1]), "%s", said);
     }
-    built(WITH_RATE(COSINE("\"decay_steps\": 9.0")));
+    built(WITH_RATE(COSINE("\"decay_steps\": 9.0, \"warmup_target\": null, \"warmup_steps\": 2")));
     ck_assert_int_eq(compiled.optimizer.schedule.decay_steps, 9);
     done();
     built(WITH_RATE(OBJECT("PiecewiseConstantDecay", "\"boundaries\": [2.5], \"values\": [1, 0.5]")));
@@ -511,8 +514,9 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
-                           calls_in_any_order, networks, a_bomb_of_models, settings, metrics,
-                           settings_that_are_left_out, warnings_name_their_place_once, fractions_of_steps);
+    int failed =
+        RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
+                  calls_in_any_order, networks, a_bomb_of_models, settings, metrics,
+                  settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -73,8 +73,10 @@ static iso_dataset *make_data(iso_model *model, const json_t *entry)
     iso_dataset_arrays_options options = {.dataset = &data};
     int tokens = (int)json_integer_value(json_object_get(entry, "tokens"));
     int classes = (int)json_integer_value(json_object_get(entry, "classes"));
-    for (int i = 0; i < iso_model_input_count(model); i++)
-        add(&options.inputs[i], 1000 + i, rows_of(iso_model_input_at(model, i)), tokens);
+    for (int i = 0; i < iso_model_input_count(model); i++) {
+        iso_tensor *input = iso_model_input_at(model, i);
+        add(&options.inputs[i], 1000 + i, rows_of(input), iso_tensor_dtype(input) == ISO_BOOL ? 2 : tokens);
+    }
     for (int i = 0; i < iso_model_output_count(model); i++) {
         iso_shape shape = rows_of(iso_model_output_at(model, i));
         add(&options.targets[i], 2000 + i, classes ? without_last(shape) : shape, classes);

@@ -148,13 +148,18 @@ START_TEST(sample_weights_count)
     check_near("mse with weights", &got[2], &weighted, 1, 1e-12);
     ck_assert_str_eq(iso_model_value_name(model, 2), "weighted_mse");
     iso_dataset_destroy(data);
-    /* Without weights each is 1, but not in training. */
+    /* Without weights each is 1, also in training. */
     data = arrays(targets, false, 16);
     check_ok(iso_evaluate(model, data, .loss = &got[0], .metrics = &got[1], .verbose = ISO_ZERO));
     for (int i = 0; i < 3; i++)
         check_near("a value without weights", &got[i], &plain, 1, 1e-12);
-    check_refused_naming(iso_fit(model, data, .verbose = ISO_ZERO), "no sample weights;",
-                         "and sample weights");
+    iso_history *history = NULL;
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO, .history = &history));
+    iso_logs logs = iso_history_logs(history, 0);
+    ck_assert(isfinite(iso_logs_get(&logs, "loss")));
+    check_near("the weighted metric of training", &(double){iso_logs_get(&logs, "weighted_mse")},
+               &(double){iso_logs_get(&logs, "mse")}, 1, 0);
+    iso_history_destroy(history);
     iso_dataset_destroy(data);
     iso_model_destroy(model);
 }

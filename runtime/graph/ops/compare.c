@@ -24,16 +24,9 @@ static bool infer_logical(iso_op *op)
 /* The type that holds the values of both, by NumPy's promotion. */
 static iso_dtype wider(iso_dtype a, iso_dtype b)
 {
-    static const iso_dtype order[] = {ISO_BOOL, ISO_U8, ISO_I32, ISO_I64, ISO_BF16, ISO_F32, ISO_F64};
-    int at[2] = {0, 0};
-    for (int i = 0; i < 7; i++) {
-        at[0] = order[i] == a ? i : at[0];
-        at[1] = order[i] == b ? i : at[1];
-    }
-    int low = at[0] < at[1] ? at[0] : at[1], high = at[0] < at[1] ? at[1] : at[0];
-    bool loses = (order[high] == ISO_F32 || order[high] == ISO_BF16) &&
-                 (order[low] == ISO_I32 || order[low] == ISO_I64);
-    return loses ? ISO_F64 : order[high];
+    iso_dtype high = iso_dtype_promoted(a, b), low = high == a ? b : a;
+    bool loses = (high == ISO_F32 || high == ISO_BF16) && (low == ISO_I32 || low == ISO_I64);
+    return loses ? ISO_F64 : high;
 }
 
 static iso_tensor *compare(const iso_op_type *type, iso_tensor *a, iso_tensor *b)
