@@ -85,6 +85,8 @@ static iso_status compile_begin(compilation *c)
     iso_function *own[] = {model->evaluation, model->training, NULL}; /* training may be NULL */
     iso_status status = ISO_OK;
     ISO_TRY(check_model(model));
+    for (int i = 0; i < model->n_outputs; i++)
+        iso_model_result(model, i);
     if (!model->compiled)
         ISO_TRY(iso_savepoint_create(model->graph, &c->point));
     ISO_TRY(iso_recompile_begin(model->graph, model->compiled ? model->point : c->point, own, &c->recompile));

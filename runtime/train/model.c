@@ -62,10 +62,13 @@ static void take_tensors(iso_model *model, iso_tensor *const *inputs, iso_tensor
     }
 }
 
-iso_tensor *iso_model_result(const iso_model *model, int index)
+iso_tensor *iso_model_result(iso_model *model, int index)
 {
-    iso_tensor *y = model->outputs[index];
-    return y && iso_tensor_dtype(y) == ISO_BF16 ? iso_cast(y, iso_model_output_dtype(model, index)) : y;
+    iso_tensor *y = model->outputs[index], **result = &model->result[index];
+    if (!*result)
+        *result =
+            y && iso_tensor_dtype(y) == ISO_BF16 ? iso_cast(y, iso_model_output_dtype(model, index)) : y;
+    return *result;
 }
 
 /* A graph to store an error in, if the caller gave none; with the context of one of the model's tensors. */

@@ -24,6 +24,7 @@ struct iso_model {
     iso_graph *graph;
     int n_inputs, n_outputs;
     iso_tensor *inputs[ISO_MAX_MODEL_INPUTS], *outputs[ISO_MAX_MODEL_OUTPUTS];
+    iso_tensor *result[ISO_MAX_MODEL_OUTPUTS];             /* iso_model_result; NULL: not made yet */
     char output_name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME]; /* names that were set; "": the layer's name */
     iso_status status;                                     /* the model's own error, not its graph's */
     /* made by iso_compile */
@@ -80,8 +81,9 @@ iso_status iso_loss_graph_build(iso_model *model, const iso_compile_options *opt
 /* The options of an output; the common ones if it has none of its own. */
 iso_output_options iso_loss_graph_options(const iso_compile_options *options, int output);
 
-/* Output `index` in the type of its results (iso_model_output_dtype). */
-iso_tensor *iso_model_result(const iso_model *model, int index);
+/* Output `index` in the type of its results (iso_model_output_dtype). The first call may add to the graph; compiling
+ * makes all results before its savepoint, so that a prediction adds nothing after it. */
+iso_tensor *iso_model_result(iso_model *model, int index);
 /* The function that computes the outputs, made now if there is none: whole on every slot, or sharded
  * (`parts`). Variables have values afterwards. Collective. */
 iso_status iso_model_predictor(iso_model *model, bool parts, iso_function **function);

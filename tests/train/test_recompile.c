@@ -639,6 +639,29 @@ START_TEST(values_and_layers_by_name)
 }
 END_TEST
 
+/* A prediction adds nothing to the graph that compiling again would have to keep, also where outputs are cast. */
+START_TEST(after_a_prediction)
+{
+    static const iso_dtype precisions[] = {ISO_F32, ISO_BF16, ISO_F64};
+    for (size_t i = 0; i < sizeof precisions / sizeof precisions[0]; i++) {
+        iso_model *model = build(precisions[i]);
+        float y[2][ROWS * OUTPUTS];
+        iso_dataset *data;
+        check_ok(
+            iso_dataset_random(ctx, ROWS, &data, .shape = ISO_SHAPE(WIDTH), .targets = ISO_SHAPE(OUTPUTS)));
+        check_ok(iso_dataset_batch(data, BATCH));
+        check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_sgd(0.1)));
+        check_ok(iso_predict(model, data, .outputs = {y[0]}, .verbose = ISO_ZERO));
+        check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_sgd(0.01)));
+        check_ok(iso_predict(model, data, .outputs = {y[1]}, .verbose = ISO_ZERO));
+        ck_assert(memcmp(y[0], y[1], sizeof y[0]) == 0);
+        check_ok(iso_fit(model, data, .verbose = ISO_ZERO));
+        iso_dataset_destroy(data);
+        iso_model_destroy(model);
+    }
+}
+END_TEST
+
 int main(void)
 {
     int failed = 1;
@@ -651,7 +674,7 @@ int main(void)
             another_distribution_after_a_failed_first_compile, a_checkpoint_behind_it_is_gone_on_from,
             a_frozen_model_is_evaluated, compiled_for_evaluation_only, a_model_without_weights_is_evaluated,
             not_in_a_callback, functions_made_before, places_are_used_again, weights_of_a_loss_function,
-            values_and_layers_by_name);
+            values_and_layers_by_name, after_a_prediction);
     oracle_close(file);
     return iso_finish(ctx, status) || failed;
 }
