@@ -157,6 +157,19 @@ done:
     return status;
 }
 
+/* A tensor that is computed again has the constraints of the first time. */
+static void constrain_again(iso_partitioner *p)
+{
+    for (int k = 0; k < p->graph->n_ops; k++) {
+        const iso_op *op = p->graph->ops[k];
+        for (int o = 0; op->again && o < op->n_outputs; o++) {
+            const iso_constraint *before = &p->constraint[op->again->outputs[o]->id];
+            p->constraint[op->outputs[o]->id].hint = before->hint;
+            p->constraint[op->outputs[o]->id].expected = before->expected;
+        }
+    }
+}
+
 /* ---- gradients ---- */
 
 static void constrain_gradients(iso_partitioner *p)
@@ -211,6 +224,7 @@ iso_status iso_partition_find_constraints(iso_partitioner *p)
         for (int k = p->graph->n_ops - 1; k >= 0; k--)
             if (is_constrained(p, p->graph->ops[k]))
                 ISO_TRY(propagate(p, p->graph->ops[k], readers));
+        constrain_again(p);
         constrain_gradients(p);
     }
     ISO_TRY(constrain_variable_gradients(p));

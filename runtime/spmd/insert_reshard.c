@@ -160,9 +160,24 @@ done:
     return status;
 }
 
+/* The tensor that an op which is computed again has made the first time; NULL: it is computed once. */
+static const iso_tensor *made_before(const iso_tensor *tensor)
+{
+    const iso_op *op = tensor->producer;
+    for (int o = 0; op->again && o < op->n_outputs; o++)
+        if (op->outputs[o] == tensor)
+            return op->again->outputs[o];
+    return NULL;
+}
+
 double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout)
 {
-    double least;
+    double least, before;
+    const iso_tensor *first = made_before(tensor);
     cheapest(p, tensor, layout, &least);
+    if (first && p->first_value[first->id] >= 0) {
+        cheapest(p, first, layout, &before);
+        least = before < least ? before : least;
+    }
     return least * (double)iso_dtype_size(tensor->dtype);
 }

@@ -57,7 +57,8 @@ iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso
  * cheapest. */
 iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout,
                                         int *value);
-/* The approximate number of bytes that a slot receives to have this tensor in this layout. */
+/* The approximate number of bytes that a slot receives to have this tensor in this layout. A tensor that is computed
+ * again costs what it would if it had been kept: the strategies of its readers, and so their bits, stay the same. */
 double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout);
 
 /* ---- constraints.c ---- */
