@@ -242,7 +242,7 @@ static iso_status attempt_save(char *message, size_t size)
     return save(run.number + 1, message, size);
 }
 
-/* Where a checkpoint is not found although it is there, somebody must be told. */
+/* No older checkpoint is taken where the newest cannot be read: that is an error. */
 static iso_status attempt_find(char *message, size_t size)
 {
     iso_saved_file *file = NULL;
@@ -250,8 +250,8 @@ static iso_status attempt_find(char *message, size_t size)
     iso_status status = iso_checkpoint_find(run.ctx, run.folder, "{epoch}.weights.h5", &file, &passed);
     snprintf(message, size, "%s", status == ISO_OK ? iso_text_get(&passed) : iso_error_message());
     int number = file ? atoi(strrchr(iso_saved_file_path(file), '/') + 1) : 0;
-    if (status == ISO_OK && number < run.committed && !*message)
-        lost("%d is found instead of %d, and nothing is said", number, run.committed);
+    if (status == ISO_OK && number < run.committed)
+        lost("%d is found instead of %d; passed over: %s", number, run.committed, message);
     iso_saved_file_close(file);
     iso_text_free(&passed);
     return status;
