@@ -10,6 +10,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
 /* ---- the names ---- */

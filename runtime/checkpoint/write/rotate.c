@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/read/listing_impl.h"
 
