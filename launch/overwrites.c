@@ -5,6 +5,7 @@
 #include "launch/train_impl.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/session/roles.h"
 
 typedef struct named_file {
@@ -79,6 +80,67 @@ static iso_status check_outputs(const iso_train_options *options, const named_fi
     return ISO_OK;
 }
 
+/* ---- the folders of checkpoints ---- */
+
+/* Without the slashes at its end, in place. */
+static char *trim(char *folder)
+{
+    for (size_t length = folder ? strlen(folder) : 0; length > 1 && folder[length - 1] == '/';)
+        folder[--length] = 0;
+    return folder;
+}
+
+/* Also for folders that are not there yet. */
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
+    char *name_a = trim(iso_strdup(a)), *name_b = trim(iso_strdup(b));
+    bool same = has_a && has_b ? iso_file_is_same(&of_a, &of_b)
+                               : !has_a && !has_b && name_a && name_b && is_same_new(name_a, name_b);
+    iso_free(name_a);
+    iso_free(name_b);
+    return same;
+}
+
+static bool is_in_folder(const char *path, const char *folder)
+{
+    char *own = iso_file_folder(path);
+    bool same = own && is_same_folder(own, folder);
+    iso_free(own);
+    return same;
+}
+
+/* Whether the path is a name that files of --checkpoint get. */
+static bool is_checkpoint(const char *path, const char *template)
+{
+    char *folder = iso_file_folder(template);
+    bool same = folder && is_in_folder(path, folder) &&
+                iso_file_name_fits(iso_file_name(path), iso_file_name(template));
+    iso_free(folder);
+    return same;
+}
+
+/* A file of weights alone would take the place of a checkpoint, or be removed with the backup; and of two series in one
+ * folder each would move, and --backup remove, the other's file `latest`. */
+static iso_status check_series(const iso_train_options *o)
+{
+    if (o->backup && o->checkpoint && is_in_folder(o->checkpoint, o->backup))
+        return iso_error(
+            ISO_INVALID,
+            "--backup '%s' is the folder of --checkpoint '%s': each needs a folder of its own, for "
+            "the file `latest`",
+            o->backup, o->checkpoint);
+    if (o->save && o->checkpoint && is_checkpoint(o->save, o->checkpoint))
+        return iso_error(ISO_INVALID, "--save '%s' is a name that a file of --checkpoint '%s' may get",
+                         o->save, o->checkpoint);
+    if (o->save && o->backup && is_in_folder(o->save, o->backup) &&
+        !strcmp(iso_file_name(o->save), ISO_BACKUP_NAME))
+        return iso_error(ISO_INVALID, "--save '%s' is the file of --backup '%s', which is removed at the end",
+                         o->save, o->backup);
+    return ISO_OK;
+}
+
 iso_status iso_overwrites_check(const iso_train_options *options)
 {
     const named_file given[] = {
@@ -106,6 +168,8 @@ iso_status iso_overwrites_check(const iso_train_options *options)
     }
     if (status == ISO_OK)
         status = check_outputs(options, outputs, count);
+    if (status == ISO_OK)
+        status = check_series(options);
     while (count > 0)
         iso_free(names[--count]);
     return status;

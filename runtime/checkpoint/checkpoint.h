@@ -39,8 +39,9 @@ typedef struct iso_saved_file iso_saved_file;
 
 /* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without a commit record is first checked by
  * a child process under limits of memory and time. Links, external and virtual datasets are refused.
- * ISO_INVALID, ISO_IO name the file and what is wrong with it. Does not verify all bytes: see
- * iso_saved_file_verify. *file is owned by the caller (iso_saved_file_close). Collective. */
+ * ISO_INVALID, ISO_IO name the file and what is wrong with it; ISO_IO also if a rank does not see the file that rank
+ * 0 sees. Does not verify all bytes: see iso_saved_file_verify. *file is owned by the caller (iso_saved_file_close).
+ * Collective. */
 ISO_API iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file);
 /* Closes the file and frees it. NULL is ignored. Local. */
 ISO_API void iso_saved_file_close(iso_saved_file *file);
@@ -79,8 +80,9 @@ ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
 
 /* Finds the newest checkpoint of a folder (by number, then by time) that opens and verifies, and whose name
  * matches the pattern (NULL: any name). *file is open, verified and owned by the caller; NULL if there is
- * none or the folder does not exist. For each file that was skipped, a line with the reason is added to
- * `passed_over` (may be NULL). ISO_INVALID, ISO_IO: the folder cannot be listed. Collective. */
+ * none or the folder does not exist. For each file that was skipped, because it is damaged or no checkpoint, a line
+ * with the reason is added to `passed_over` (may be NULL). ISO_INVALID: the folder cannot be listed. ISO_IO: the folder
+ * or a file that may be the newest cannot be read, or not by all ranks. Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
 /* The same as iso_checkpoint_find, but the chief warns of the skipped files: "<what> skips", and a line on

@@ -8,6 +8,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 
 enum { MOST_AT_ONCE = 1 << 30 }; /* Linux transfers less than 2 GiB per call */
 

@@ -21,10 +21,4 @@ iso_status iso_file_end_at(int file, const char *name, uint64_t bytes);
 /* Returns when all that was written is on the disk. ISO_IO: it may not be, and no later call can find out. */
 iso_status iso_file_sync(int file, const char *name);
 
-/* Whether a pattern can yield the name of a file: "3-0.25.weights.h5" and "{epoch}-{val_loss:.2f}.weights.h5".
- * {epoch} and {batch} match decimal digits, {another} any number that can be printed, whatever the format's width and
- * digits are; {} matches anything, {{ and }} a brace. Hidden files never match. NULL: any name that ends in
- * ".weights.h5". */
-bool iso_file_name_fits(const char *name, const char *pattern);
-
 #endif

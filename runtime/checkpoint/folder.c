@@ -73,25 +73,77 @@ static bool lock(int file, int how)
     return result == 0;
 }
 
-iso_status iso_temporary_open(const char *temporary, int *file)
+/* Locks a file that has just been opened. *removed: it had lost its name before. Closes it unless it has a name. */
+static iso_status lock_named(int file, const char *temporary, bool *removed)
 {
     struct stat about;
+    iso_status status = ISO_OK;
+    lock(file, LOCK_SH);
+    if (fstat(file, &about))
+        status = iso_file_failed(temporary, "its size and times cannot be read");
+    *removed = status == ISO_OK && about.st_nlink == 0;
+    if (status != ISO_OK || *removed)
+        close(file);
+    return status;
+}
+
+/* A file of this name is left from an earlier try, whose file could not be removed. */
+static bool is_taken(const char *temporary)
+{
+    return errno == EEXIST && (unlink(temporary) == 0 || errno == ENOENT);
+}
+
+iso_status iso_temporary_make(const char *temporary, int *file)
+{
     for (;;) {
-        int fresh = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        bool removed = false;
+        int fresh = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fresh < 0 && is_taken(temporary))
+            continue;
         if (fresh < 0)
             return iso_file_failed(temporary, "it cannot be made");
-        lock(fresh, LOCK_SH);
-        if (fstat(fresh, &about)) {
-            iso_status status = iso_file_failed(temporary, "its size and times cannot be read");
-            close(fresh);
-            return status;
-        }
-        if (about.st_nlink > 0) {
-            *file = fresh;
-            return ISO_OK;
-        }
-        close(fresh); /* it was removed before it was locked */
+        iso_status status = lock_named(fresh, temporary, &removed);
+        if (status != ISO_OK)
+            unlink(temporary);
+        if (removed)
+            continue;
+        *file = status == ISO_OK ? fresh : -1;
+        return status;
     }
+}
+
+static iso_status not_seen(const char *temporary)
+{
+    return iso_error(
+        ISO_IO,
+        "'%s': this rank does not see the file that rank 0 has made: it was removed, or the folder "
+        "is not one that all hosts share",
+        temporary);
+}
+
+iso_status iso_temporary_open(const char *temporary, int *file)
+{
+    bool removed = false;
+    int fresh = open(temporary, O_RDWR | O_CLOEXEC);
+    if (fresh < 0)
+        return errno == ENOENT ? not_seen(temporary) : iso_file_failed(temporary, "it cannot be opened");
+    iso_status status = lock_named(fresh, temporary, &removed);
+    if (status == ISO_OK && removed)
+        status = not_seen(temporary);
+    *file = status == ISO_OK ? fresh : -1;
+    return status;
+}
+
+iso_status iso_temporary_check(const char *temporary, int file)
+{
+    struct stat by_name, ours;
+    bool known = fstat(file, &ours) == 0;
+    bool named = known && lstat(temporary, &by_name) == 0; /* the last call before the rename */
+    if (!known || (!named && errno != ENOENT))
+        return iso_file_failed(temporary, "its size and times cannot be read");
+    if (!named || !iso_file_is_same(&by_name, &ours))
+        return iso_error(ISO_IO, "'%s': it was removed or replaced while it was written", temporary);
+    return ISO_OK;
 }
 
 static iso_status cannot_write(const char *folder)
@@ -127,14 +179,18 @@ iso_status iso_folder_try(const char *folder, uint32_t saver)
     return status;
 }
 
-/* Whether no process writes the file: none holds its lock or, without locks, none has written it for a
- * day. */
-static bool is_left_behind(int file)
+/* Whether no process writes the file of this name: none holds its lock or, without locks, none has written it for a
+ * day. Before the lock was taken, the file may have been removed or renamed, and its name given to another file. */
+static bool is_left_behind(int folder, const char *name, int file)
 {
-    struct stat about;
-    if (lock(file, LOCK_EX | LOCK_NB))
-        return true;
-    return errno != EWOULDBLOCK && fstat(file, &about) == 0 && time(NULL) - about.st_mtime > 86400;
+    struct stat about, by_name;
+    bool locked = lock(file, LOCK_EX | LOCK_NB);
+    if (!locked && errno == EWOULDBLOCK)
+        return false;
+    if (fstat(file, &about) || fstatat(folder, name, &by_name, AT_SYMLINK_NOFOLLOW) ||
+        !iso_file_is_same(&about, &by_name))
+        return false;
+    return locked || time(NULL) - about.st_mtime > 86400;
 }
 
 void iso_folder_remove_stale(const char *folder)
@@ -145,7 +201,7 @@ void iso_folder_remove_stale(const char *folder)
         if (!is_temporary(entry->d_name))
             continue;
         int file = openat(dirfd(all), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (file >= 0 && is_left_behind(file))
+        if (file >= 0 && is_left_behind(dirfd(all), entry->d_name, file))
             unlinkat(dirfd(all), entry->d_name, 0);
         if (file >= 0)
             close(file);
@@ -160,12 +216,12 @@ static iso_status replace(const iso_path *pointer, const char *line)
 {
     int file = -1;
     size_t bytes = strlen(line);
-    iso_status status = iso_temporary_open(pointer->temporary, &file);
+    iso_status status = iso_temporary_make(pointer->temporary, &file);
     if (status != ISO_OK)
         return status;
     ISO_TRY(iso_file_write_at(file, pointer->whole, line, bytes, 0));
-    ISO_TRY(iso_file_end_at(file, pointer->whole, bytes));
     ISO_TRY(iso_file_sync(file, pointer->whole));
+    ISO_TRY(iso_temporary_check(pointer->temporary, file));
     if (rename(pointer->temporary, pointer->whole))
         ISO_TRY(iso_file_failed(pointer->whole, "it cannot be replaced"));
 done:

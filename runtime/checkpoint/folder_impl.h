@@ -25,9 +25,15 @@ void iso_path_free(iso_path *parts);
  * ISO_IO names the folder. Any number of processes may do this at once with the same `saver`. */
 iso_status iso_folder_try(const char *folder, uint32_t saver);
 
-/* Opens a temporary file for reading and writing, and makes it if it is missing. Other jobs cannot remove
- * it until it is closed. Any number of processes may open it. ISO_IO. */
+/* Makes a temporary file and opens it for reading and writing. Other jobs cannot remove it until it is closed.
+ * One process makes it: if each could, a file that is removed meanwhile would become two. *file: -1 on an error.
+ * ISO_IO. */
+iso_status iso_temporary_make(const char *temporary, int *file);
+/* Opens a temporary file that another process has made; any number of processes may. *file: -1 on an error. ISO_IO:
+ * also if it is missing. */
 iso_status iso_temporary_open(const char *temporary, int *file);
+/* Checks, before the file is renamed, that its name is still that of the open file. ISO_IO. */
+iso_status iso_temporary_check(const char *temporary, int file);
 /* Removes the folder's temporary files that no process writes any more. Files that cannot be removed stay. */
 void iso_folder_remove_stale(const char *folder);
 

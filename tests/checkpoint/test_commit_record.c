@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/commit_record.h"
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 #include "tests/support/dice.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"

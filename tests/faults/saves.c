@@ -242,7 +242,7 @@ static iso_status attempt_save(char *message, size_t size)
     return save(run.number + 1, message, size);
 }
 
-/* Where a checkpoint is not found although it is there, somebody must be told. */
+/* No older checkpoint is taken where the newest cannot be read: that is an error. */
 static iso_status attempt_find(char *message, size_t size)
 {
     iso_saved_file *file = NULL;
@@ -250,8 +250,8 @@ static iso_status attempt_find(char *message, size_t size)
     iso_status status = iso_checkpoint_find(run.ctx, run.folder, "{epoch}.weights.h5", &file, &passed);
     snprintf(message, size, "%s", status == ISO_OK ? iso_text_get(&passed) : iso_error_message());
     int number = file ? atoi(strrchr(iso_saved_file_path(file), '/') + 1) : 0;
-    if (status == ISO_OK && number < run.committed && !*message)
-        lost("%d is found instead of %d, and nothing is said", number, run.committed);
+    if (status == ISO_OK && number < run.committed)
+        lost("%d is found instead of %d; passed over: %s", number, run.committed, message);
     iso_saved_file_close(file);
     iso_text_free(&passed);
     return status;
@@ -274,11 +274,17 @@ static const char *words_for(const char *how)
                                        : "";
 }
 
+/* Whether it is a file that is written that loses its name, which another rank may notice. */
+static bool takes_names(const char *how)
+{
+    return !strcmp(how, "vanishes") || !strcmp(how, "replaced");
+}
+
 /* An error must say where it was and what: the rank, the folder, the system's own words. */
 static void check_message(const char *message, const char *rank, const char *how)
 {
     char who[32];
-    snprintf(who, sizeof who, "rank %s: ", rank);
+    snprintf(who, sizeof who, takes_names(how) ? "rank " : "rank %s: ", rank);
     if (run.ranks > 1 && strcmp(rank, "all") && !strstr(message, who))
         lost("the message does not name the rank: %s", message);
     if (!strstr(message, run.folder))
@@ -304,7 +310,7 @@ static void check_failure(attempt what, const char *how, const char *message)
 static void check_success(attempt what, const char *how, const char *message)
 {
     const char *hit = faults_hit();
-    if (!hit || !strcmp(how, "short") || !strcmp(how, "EINTR") || what != attempt_save)
+    if (!hit || !strcmp(how, "short") || !strcmp(how, "EINTR") || takes_names(how) || what != attempt_save)
         return;
     bool beside = strstr(hit, "/latest") || strstr(hit, "/best") || strstr(hit, "/.latest") ||
                   strstr(hit, "/.best") || !strstr(hit, ".weights.h5");
@@ -322,8 +328,8 @@ static bool try_fault(attempt what, const char *rank, const char *how, int at)
     static char spec[128]; /* stays for messages of what comes after it */
     char message[4096];
     bool lasts = how[strlen(how) - 1] == '+';
-    snprintf(spec, sizeof spec, "rank=%s at=%d%s how=%.*s", rank, at, lasts ? "+" : "",
-             (int)strcspn(how, "+"), how);
+    snprintf(spec, sizeof spec, "rank=%s at=%d%s how=%.*s%s", rank, at, lasts ? "+" : "",
+             (int)strcspn(how, "+"), how, takes_names(how) ? " on=.saving-" : "");
     arm(spec);
     iso_status status = what(message, sizeof message);
     bool met = faults_calls() >= at && (!strcmp(rank, "all") || atoi(rank) == run.rank);
@@ -372,7 +378,7 @@ static int sweep(const char *rank, int hows, char **how)
     for (int i = 0; i < KEEP + 1; i++)
         save_well();
     for (int h = 0; h < hows; h++)
-        for (int a = 0; a < 3; a++) {
+        for (int a = 0; a < (takes_names(how[h]) ? 1 : 3); a++) {
             int calls = sweep_one(attempts[a].what, rank, how[h]);
             if (!run.rank)
                 printf("%s: %s at rank %s: %d calls\n", attempts[a].name, how[h], rank, calls);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/lock.h"
@@ -30,6 +31,25 @@ static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
     return 1;
 }
 
+/* A file that is missing, is a folder or may not be opened is the caller's error, not the file system's; EINVAL comes
+ * from impossible numbers in a file. */
+static bool is_of_system(int error, bool opening)
+{
+    static const int of_caller[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM};
+    for (size_t i = 0; opening && i < sizeof of_caller / sizeof *of_caller; i++)
+        if (error == of_caller[i])
+            return false;
+    return error != 0 && error != EINVAL;
+}
+
+/* HDF5 states the system's error in a text alone: "file read failed: ..., errno = 5, error message = ...". */
+static iso_status status_of(const char *why)
+{
+    const char *stated = strstr(why, "errno = ");
+    int error = stated ? atoi(stated + strlen("errno = ")) : 0;
+    return is_of_system(error, strstr(why, "unable to open file") != NULL) ? ISO_IO : ISO_INVALID;
+}
+
 iso_status iso_hdf5_failed(const char *path, const char *what, ...)
 {
     char words[512];
@@ -39,7 +59,8 @@ iso_status iso_hdf5_failed(const char *path, const char *what, ...)
     vsnprintf(words, sizeof words, what, args);
     va_end(args);
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &why);
-    iso_status status = iso_error(ISO_INVALID, "'%s': %s%s", path, words, iso_text_get(&why));
+    iso_status status =
+        iso_error(status_of(iso_text_get(&why)), "'%s': %s%s", path, words, iso_text_get(&why));
     iso_text_free(&why);
     return status;
 }
@@ -58,6 +79,8 @@ static iso_status open_failed(const char *path)
     int error = errno;
     iso_status status = iso_hdf5_failed(path, "HDF5 cannot open it");
     bool reported = !error || strstr(iso_error_message(), strerror(error));
+    if (is_of_system(error, true))
+        status = ISO_IO;
     char text[1024];
     snprintf(text, sizeof text, "%s", iso_error_message());
     return reported ? status : iso_error(status, "%s: %s", text, strerror(error));

@@ -15,7 +15,8 @@ typedef struct iso_hdf5_quiet {
 void iso_hdf5_quiet_begin(iso_hdf5_quiet *quiet);
 void iso_hdf5_quiet_end(const iso_hdf5_quiet *quiet);
 
-/* ISO_INVALID with the message "'a.h5': WHAT: HDF5's own message". `what` is a printf format. */
+/* An error with the message "'a.h5': WHAT: HDF5's own message": ISO_IO if HDF5 tells an error of the file system,
+ * otherwise ISO_INVALID. `what` is a printf format. */
 iso_status iso_hdf5_failed(const char *path, const char *what, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))

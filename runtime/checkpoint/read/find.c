@@ -23,10 +23,13 @@ done:
     return status;
 }
 
-static void pass_over(void *lines, iso_status status)
+/* A file that is damaged, or is no checkpoint, is passed over. One that cannot be read may be a good one: to go back
+ * to an older one, or to begin anew, would lose training, and the rotation of later saves would remove it. */
+static iso_status pass_over(void *lines, iso_status status)
 {
-    (void)status;
-    iso_text_add(lines, "%s\n", iso_error_message());
+    if (status == ISO_INVALID)
+        iso_text_add(lines, "%s\n", iso_error_message());
+    return status == ISO_INVALID ? ISO_OK : status;
 }
 
 static iso_status open_whole(iso_context *ctx, const char *path, iso_saved_file **out)
@@ -45,7 +48,7 @@ done:
 }
 
 /* Opens the first complete checkpoint of the chief's list, newest first. The reasons against those before it
- * are added to the chief's `passed_over`. Collective. */
+ * are added to the chief's `passed_over`. ISO_IO: one of them cannot be read. Collective. */
 static iso_status first_whole(iso_context *ctx, const iso_listing *list, iso_saved_file **file,
                               iso_text *passed_over)
 {
@@ -57,11 +60,10 @@ static iso_status first_whole(iso_context *ctx, const iso_listing *list, iso_sav
         ISO_TRY(share_text(ctx, i < list->count ? list->items[i].path : NULL, &path));
         status = open_whole(ctx, path, file);
         iso_free(path);
-        if (status != ISO_INVALID && status != ISO_IO)
-            return status;
-        pass_over(passed_over, status);
+        if (status == ISO_OK)
+            return ISO_OK;
+        ISO_TRY(pass_over(passed_over, status));
     }
-    status = ISO_OK;
 done:
     return status;
 }
@@ -84,6 +86,8 @@ iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char 
     *file = found;
     found = NULL;
 done:
+    if (status == ISO_IO)
+        iso_error_prefix(status, "the newest checkpoint is not known, and no other is taken in its place: ");
     iso_saved_file_close(found);
     iso_free(lines);
     iso_listing_free(&list);
@@ -97,6 +101,8 @@ iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char 
     iso_text passed_over = {0};
     ISO_NEED_AGREED(ctx, what, folder, file);
     iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);
+    if (status == ISO_IO)
+        iso_error_prefix(status, "%s: ", what);
     if (status == ISO_OK && passed_over.length > 0 && iso_is_chief(ctx))
         iso_warn("%s skips\n%.*s", what, (int)passed_over.length - 1, iso_text_get(&passed_over));
     iso_text_free(&passed_over);

@@ -19,6 +19,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/commit_record.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 

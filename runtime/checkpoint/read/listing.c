@@ -10,6 +10,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
 /* ---- the names ---- */
@@ -90,10 +91,8 @@ static iso_status look_at_all(iso_listing *list, iso_listing_pass pass_over, voi
             list->items[list->count++] = one;
             continue;
         }
-        if (found == ISO_NO_MEMORY)
-            status = found;
-        else
-            pass_over(user, found);
+        if (status == ISO_OK)
+            status = found == ISO_NO_MEMORY ? found : pass_over(user, found);
         iso_free(one.path);
     }
     return status;

@@ -18,9 +18,9 @@ typedef struct iso_listing {
     iso_listed *items; /* oldest first: by number, then time, then name, so that the order is deterministic */
 } iso_listing;
 
-/* Called for each file that is passed over: ISO_INVALID if it is not a checkpoint, ISO_IO if it cannot be
- * read. iso_error_message() says why. */
-typedef void (*iso_listing_pass)(void *user, iso_status status);
+/* Called for each file that is not listed: ISO_INVALID if it is not a checkpoint, ISO_IO if it cannot be read.
+ * iso_error_message() says why. ISO_OK: the file is passed over; otherwise the listing ends with this status. */
+typedef iso_status (*iso_listing_pass)(void *user, iso_status status);
 
 /* Lists the files that have a commit record and whose names match the pattern (iso_file_name_fits).
  * `pass_over` is called for the others, in the order of their names. A folder that does not exist has no

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -132,36 +133,58 @@ done:
     return status;
 }
 
-/* The description of a file that the chief broadcasts. If it is not equal on all ranks, they have different files. */
-typedef struct announcement {
-    uint64_t file_bytes, number, packed_bytes, identity;
-} announcement;
-
-static announcement saved_file_describe(const iso_saved_file *f, size_t packed_bytes)
-{
-    uint64_t identity = f->committed ? (uint64_t)f->record.others << 1 | 1 : 0;
-    return (announcement){f->bytes, f->committed ? f->record.number : 0, packed_bytes, identity};
-}
-
 static bool is_alone(const iso_context *ctx)
 {
     return iso_ranks(ctx) == 1;
 }
 
+/* Adds what tells two files of one name apart. A commit record has checksums of all that the file holds. A file
+ * without one is summed, unless all ranks are on one host, where it is the same file. Collective. */
+static iso_status saved_file_describe(iso_saved_file *f, iso_text *text)
+{
+    int64_t has_record = f->committed;
+    uint32_t sum = 0;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_all_reduce(f->ctx, ISO_REDUCE_MIN, ISO_I64, &has_record, 1));
+    iso_text_add(text, "%" PRIu64 " bytes", f->bytes);
+    if (f->committed)
+        iso_text_add(text, ", checkpoint %" PRIu64 ", checksum %08" PRIx32, f->record.number,
+                     f->record.others);
+    if (has_record || iso_hosts(f->ctx) == 1)
+        return ISO_OK;
+    ISO_TRY(iso_saved_file_sum_on_host(f, &sum));
+    iso_text_add(text, ", checksum %08" PRIx32, sum);
+done:
+    return status;
+}
+
+/* Compares the files that the ranks have opened. Collective. */
+static iso_status check_equal(iso_saved_file *f)
+{
+    iso_text name = {0}, text = {0};
+    iso_text_add(&name, "the file '%s'", f->path);
+    iso_status status = saved_file_describe(f, &text);
+    if (status == ISO_OK)
+        status = iso_agree_same_composed(f->ctx, name.failed ? "a file" : iso_text_get(&name), &text);
+    if (status == ISO_INVALID)
+        status = ISO_IO; /* the file is not at fault */
+    iso_text_free(&name);
+    iso_text_free(&text);
+    return status;
+}
+
 /* Broadcasts the chief's bytes to every rank. Collective. */
 static iso_status saved_file_share(iso_saved_file *f, void **packed, size_t *bytes)
 {
-    announcement chiefs = saved_file_describe(f, *bytes), mine;
+    uint64_t packed_bytes = *bytes;
     iso_status status = ISO_OK;
     if (is_alone(f->ctx))
         return ISO_OK;
-    ISO_TRY(iso_broadcast(f->ctx, &chiefs, sizeof chiefs));
-    mine = saved_file_describe(f, (size_t)chiefs.packed_bytes);
-    if (memcmp(&mine, &chiefs, sizeof mine) != 0)
-        status = iso_error(ISO_INVALID, "'%s' is not the same file on this rank as on rank 0", f->path);
-    if (status == ISO_OK && !*packed && !(*packed = iso_new((size_t)chiefs.packed_bytes)))
+    ISO_TRY(check_equal(f));
+    ISO_TRY(iso_broadcast(f->ctx, &packed_bytes, sizeof packed_bytes));
+    *bytes = (size_t)packed_bytes;
+    if (!*packed && !(*packed = iso_new(*bytes)))
         status = iso_error(ISO_NO_MEMORY, "no memory for the contents of '%s'", f->path);
-    *bytes = (size_t)chiefs.packed_bytes;
     ISO_TRY(iso_agree(f->ctx, status));
     ISO_TRY(iso_broadcast(f->ctx, *packed, *bytes));
 done:
@@ -214,6 +237,19 @@ done:
     return status;
 }
 
+/* If rank 0 has opened the file, another rank that cannot does not see the same one: the file is not at fault.
+ * Collective. */
+static iso_status agree_on_open(iso_context *ctx, iso_status status)
+{
+    iso_status chiefs = status;
+    iso_status told = iso_broadcast(ctx, &chiefs, sizeof chiefs);
+    if (told != ISO_OK)
+        return told;
+    if (chiefs == ISO_OK && status == ISO_INVALID)
+        status = iso_error_prefix(ISO_IO, "rank 0 has opened it, but on this rank ");
+    return iso_agree(ctx, status);
+}
+
 iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file)
 {
     ISO_NEED_AGREED(ctx, path, file);
@@ -225,7 +261,7 @@ iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_fil
     if (f)
         *f = (iso_saved_file){.ctx = ctx, .file = -1};
     status = f ? open_here(f, path) : iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
-    ISO_TRY(iso_agree(ctx, status));
+    ISO_TRY(agree_on_open(ctx, status));
     ISO_TRY(iso_agree(ctx, chief ? survey_file(f, &packed, &bytes) : ISO_OK));
     ISO_TRY(saved_file_share(f, &packed, &bytes));
     ISO_TRY(iso_agree(ctx, take_packed(f, packed, bytes)));

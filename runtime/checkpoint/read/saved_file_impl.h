@@ -26,5 +26,8 @@ struct iso_saved_file {
 /* Opens a regular file for reading (-1 on an error) and returns its size: ISO_IO, or ISO_INVALID if it is not
  * a regular file. */
 iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes);
+/* The CRC-32 of all bytes of the file that this rank's host sees: each of the host's ranks reads a part.
+ * Collective. */
+iso_status iso_saved_file_sum_on_host(const iso_saved_file *file, uint32_t *sum);
 
 #endif

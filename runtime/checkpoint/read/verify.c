@@ -16,7 +16,7 @@
 
 enum { WINDOW = 1 << 20 };
 
-/* Adds bytes [begin, end) of a tensor to `share`, this rank's contribution to its checksum. */
+/* Stores in `share` the contribution of bytes [begin, end) of an extent, such as a tensor, to its checksum. */
 static iso_status sum_part(const iso_saved_file *f, const iso_commit_tensor *t, uint64_t begin, uint64_t end,
                            void *window, uint32_t *share)
 {
@@ -37,6 +37,42 @@ static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
+
+/* ---- the whole file, shared among the ranks of each host ---- */
+
+static iso_status sum_file(const iso_saved_file *f, uint32_t *share)
+{
+    void *window = NULL;
+    int rank = iso_rank(f->ctx), host = iso_host_of_rank(f->ctx, rank), index = 0;
+    for (int r = 0; r < rank; r++)
+        index += iso_host_of_rank(f->ctx, r) == host;
+    iso_commit_tensor whole = {.bytes = f->bytes};
+    uint64_t each = f->bytes / (uint64_t)iso_host_ranks(f->ctx) + 1;
+    uint64_t begin = least(f->bytes, each * (uint64_t)index), end = least(f->bytes, begin + each);
+    iso_status status = iso_alloc(WINDOW, "a part of a file of weights", &window);
+    if (status == ISO_OK)
+        status = sum_part(f, &whole, begin, end, window, share);
+    iso_free(window);
+    return status;
+}
+
+iso_status iso_saved_file_sum_on_host(const iso_saved_file *f, uint32_t *sum)
+{
+    int ranks = iso_ranks(f->ctx), host = iso_host_of_rank(f->ctx, iso_rank(f->ctx));
+    uint32_t share = 0, *shares = iso_new((size_t)ranks * sizeof *shares);
+    iso_status status = ISO_OK;
+    ISO_TRY(
+        iso_agree(f->ctx, shares ? sum_file(f, &share) : iso_no_memory("the checksums of '%s'", f->path)));
+    ISO_TRY(iso_gather_all(f->ctx, &share, sizeof share, shares));
+    *sum = 0;
+    for (int r = 0; r < ranks; r++)
+        *sum ^= iso_host_of_rank(f->ctx, r) == host ? shares[r] : 0;
+done:
+    iso_free(shares);
+    return status;
+}
+
+/* ---- the tensors, shared among all ranks ---- */
 
 /* Sums this rank's share: part `rank` of `ranks` of all tensors' bytes, in the order of the record. */
 static iso_status sum_share(const iso_saved_file *f, int rank, int ranks, uint32_t *share)

@@ -25,11 +25,25 @@ static iso_status commit_reserve(const iso_saver *saver)
                             record->hdf5_bytes + iso_commit_record_bytes(record->n_tensors));
 }
 
+/* Opens the file in which this rank writes. The chief has made it before the other ranks look for it. */
+static iso_status commit_open(iso_saver *saver)
+{
+    const iso_save_outcome *made = &saver->mine->outcome;
+    if (saver->rank != 0)
+        return iso_temporary_open(saver->path.temporary, &saver->file);
+    return made->status == ISO_OK ? commit_reserve(saver)
+                                  : iso_error((iso_status)made->status, "%s", made->text);
+}
+
+void iso_save_make_file(iso_saver *saver)
+{
+    iso_save_outcome_set(saver, &saver->mine->outcome,
+                         iso_temporary_make(saver->path.temporary, &saver->file));
+}
+
 iso_status iso_save_begin_file(iso_saver *saver)
 {
-    iso_status status = iso_temporary_open(saver->path.temporary, &saver->file);
-    if (status == ISO_OK)
-        status = commit_reserve(saver);
+    iso_status status = commit_open(saver);
     if (status == ISO_OK)
         status = iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary);
     if (status == ISO_OK)
@@ -61,9 +75,7 @@ static iso_status commit_write_part(iso_saver *saver, const iso_save_part *part)
 static iso_status write_own(iso_saver *saver)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(iso_temporary_open(saver->path.temporary, &saver->file));
-    if (saver->rank == 0)
-        ISO_TRY(commit_reserve(saver));
+    ISO_TRY(commit_open(saver));
     for (int i = 0; i < saver->parts.count; i++)
         if (!saver->parts.parts[i].leaves)
             ISO_TRY(commit_write_part(saver, &saver->parts.parts[i]));
@@ -105,6 +117,7 @@ static iso_status commit(iso_saver *saver)
     ISO_TRY(iso_file_layout_write(&saver->layout, saver->file, saver->path.temporary));
     ISO_TRY(iso_commit_record_write(saver->file, saver->path.temporary, record));
     ISO_TRY(iso_file_sync(saver->file, saver->path.temporary));
+    ISO_TRY(iso_temporary_check(saver->path.temporary, saver->file));
     /* A file that is not one of a series is the only one: it is kept under another name. */
     ISO_TRY(iso_file_take_name(saver->path.temporary, saver->path.whole, saver->options.no_latest));
     /* The file now counts for rotation, even if a power failure may still undo the rename. */

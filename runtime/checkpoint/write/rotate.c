@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_io_impl.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/read/listing_impl.h"
 
@@ -43,11 +44,12 @@ void iso_kept_free(iso_kept *kept)
 
 /* Files without a valid commit record are never removed. A file that cannot be read is not removed either,
  * and a warning reports it. */
-static void pass_over(void *user, iso_status status)
+static iso_status pass_over(void *user, iso_status status)
 {
     (void)user;
     if (status == ISO_IO)
         iso_warn("%s; it is not counted among the checkpoints to keep", iso_error_message());
+    return ISO_OK;
 }
 
 /* Links are never removed. */

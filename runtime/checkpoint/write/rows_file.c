@@ -150,7 +150,7 @@ static iso_status rows_file_make(iso_rows_file *file, const iso_rows_array *arra
         return iso_error(ISO_IO, "'%s' exists and is not a regular file", file->path.whole);
     iso_folder_remove_stale(file->path.folder);
     ISO_TRY(lay_out(file, arrays, &memory));
-    ISO_TRY(of_file(file, iso_temporary_open(file->path.temporary, &file->fd)));
+    ISO_TRY(of_file(file, iso_temporary_make(file->path.temporary, &file->fd)));
     file->made = true;
     ISO_TRY(rows_file_reserve(file));
     ISO_TRY(write_pages(file, &memory));
@@ -206,23 +206,7 @@ static iso_status rows_file_begin(iso_rows_file *file, const char *path, const i
 /* The other ranks open the file that the chief has made. */
 static iso_status rows_file_join(iso_rows_file *file)
 {
-    struct stat facts;
-    if (file->made)
-        return ISO_OK;
-    iso_status status = of_file(file, iso_temporary_open(file->path.temporary, &file->fd));
-    if (status != ISO_OK)
-        return status;
-    if (fstat(file->fd, &facts))
-        return iso_file_failed(file->path.whole, "its size and times cannot be read");
-    if ((uint64_t)facts.st_size == file->at.bytes)
-        return ISO_OK;
-    if (facts.st_size == 0)
-        unlink(file->path.temporary); /* this call made it, on a disk of this host alone */
-    return iso_error(
-        ISO_IO,
-        "'%s': this rank does not see the file that rank 0 has made; the folder must be one that "
-        "all hosts share",
-        file->path.whole);
+    return file->made ? ISO_OK : of_file(file, iso_temporary_open(file->path.temporary, &file->fd));
 }
 
 static void rows_file_destroy(iso_rows_file *file)
@@ -259,6 +243,9 @@ done:
 /* Renames the file after every byte is on the disk, then syncs the folder, which holds the name. */
 static iso_status rows_file_commit(iso_rows_file *file)
 {
+    iso_status status = of_file(file, iso_temporary_check(file->path.temporary, file->fd));
+    if (status != ISO_OK)
+        return status;
     if (TEMP_FAILURE_RETRY(rename(file->path.temporary, file->path.whole)))
         return iso_file_failed(file->path.whole, "it cannot be given its name");
     file->made = false;

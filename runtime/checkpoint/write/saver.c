@@ -378,6 +378,11 @@ done:
 
 static void give_up(iso_saver *saver)
 {
+    if (saver->file >= 0) {
+        unlink(saver->path.temporary);
+        close(saver->file);
+        saver->file = -1;
+    }
     free_reports(saver);
     iso_path_free(&saver->path);
 }
@@ -518,8 +523,10 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
         ISO_TRY(saver_prepare(saver, spec, shards));
     saver->best = best;
     saver->layout.record.number = saver_number_of(saver, spec);
-    if (is_chief(saver))
+    if (is_chief(saver)) {
         iso_file_layout_set_state(&saver->layout, spec->state);
+        iso_save_make_file(saver);
+    }
     /* the ranks of a host share memory: no rank may change it before all have copied */
     ISO_TRY(iso_agree(saver->ctx, iso_save_parts_take(&saver->parts, spec, shards, saver->copy)));
     iso_two_phase_begin(&saver->two_phase, &saver->parts);

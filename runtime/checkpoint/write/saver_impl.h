@@ -76,11 +76,12 @@ struct iso_saver {
 /* Records this thread's error, or success, as an outcome of this rank. */
 void iso_save_outcome_set(iso_saver *saver, iso_save_outcome *outcome, iso_status status);
 
+/* The chief makes the temporary file, before the other ranks open it. The report holds the result. */
+void iso_save_make_file(iso_saver *saver);
 /* Runs in the thread: opens the temporary file, writes this rank's parts and syncs. The report holds the
  * result. */
 void iso_save_write(iso_saver *saver);
-/* The chief's first step: opens the temporary file, reserves its space, writes the bytes that belong to no
- * tensor. */
+/* The chief's first step: reserves the file's space and writes the bytes that belong to no tensor. */
 iso_status iso_save_begin_file(iso_saver *saver);
 /* The last step: syncs the file, which the chief keeps open. */
 iso_status iso_save_sync(iso_saver *saver);

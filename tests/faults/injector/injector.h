@@ -12,6 +12,8 @@
  *                         short    a read or write of more than one byte does half; other calls pass
  *                         kill-before, kill-after: SIGKILL
  *                         stays    the call does not come back
+ *                         vanishes the file that the call is on has lost its name before the call is made
+ *                         replaced the same, and another file, which is empty, has this name
  *                         SIGINT, SIGTERM, SIGUSR1: the process gets the signal; the call is made
  *                     spare=close  no close fails: what is synced before cannot, and HDF5 does not survive it
  *                     only=write   only calls of a kind are counted: write, sync, name, open, read

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,7 @@ static const struct {
 } signals[] = {{"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}, {"SIGUSR1", SIGUSR1}};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
-enum how { PASS, FAIL, SHORT, KILL_BEFORE, KILL_AFTER, STAY, SIGNAL };
+enum how { PASS, FAIL, SHORT, KILL_BEFORE, KILL_AFTER, STAY, VANISH, REPLACE, SIGNAL };
 
 static struct spec {
     enum how how;
@@ -56,8 +57,9 @@ static void refuse(const char *word)
 static void parse_how(struct spec *s, const char *word)
 {
     static const char *const hows[] = {
-        [SHORT] = "short", [KILL_BEFORE] = "kill-before", [KILL_AFTER] = "kill-after", [STAY] = "stays"};
-    for (int i = SHORT; i <= STAY; i++)
+        [SHORT] = "short", [KILL_BEFORE] = "kill-before", [KILL_AFTER] = "kill-after",
+        [STAY] = "stays",  [VANISH] = "vanishes",         [REPLACE] = "replaced"};
+    for (int i = SHORT; i <= REPLACE; i++)
         if (!strcmp(word, hows[i])) {
             s->how = (enum how)i;
             return;
@@ -196,6 +198,19 @@ static void send_signal(const call *c, int signal)
     kill(getpid(), signal);
 }
 
+/* As by another program, at the last moment before the call. */
+static void take_name_away(const call *c, bool replaces)
+{
+    int error = errno;
+    if (strstr(c->path, " (deleted)")) /* it has none, which the kernel tells so */
+        return;
+    syscall(SYS_unlinkat, AT_FDCWD, c->path, 0);
+    int other = replaces ? (int)syscall(SYS_openat, AT_FDCWD, c->path, O_WRONLY | O_CREAT, 0666) : -1;
+    if (other >= 0)
+        syscall(SYS_close, other);
+    errno = error;
+}
+
 bool call_goes(call *c)
 {
     if (!c->on)
@@ -207,6 +222,8 @@ bool call_goes(call *c)
         die(c, "killed-before");
     if (s.how == STAY)
         stay(c);
+    if (s.how == VANISH || s.how == REPLACE)
+        take_name_away(c, s.how == REPLACE);
     if (s.how == SIGNAL)
         send_signal(c, s.signal);
     if (s.how == SHORT)
