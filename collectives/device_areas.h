@@ -20,8 +20,8 @@ typedef struct iso_device_areas {
  * memory is kept. Collective over ranks. */
 iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *stream, size_t bytes,
                                  size_t kept, iso_device_areas *areas);
-/* The rank that has allocated waits until the others have dropped the memory (iso_uses_await_closed). Does nothing with
- * empty areas. Local. */
+/* The rank that has allocated waits until the others have dropped the memory (iso_uses_await_closed). Does nothing
+ * with empty areas. Local. */
 void iso_device_areas_drop(iso_device_areas *areas);
 
 #endif
