@@ -15,10 +15,13 @@ size_t iso_fabric_allocated_bytes(size_t bytes)
 
 void iso_device_areas_drop(iso_device_areas *areas)
 {
-    if (areas->base && areas->imported)
+    if (areas->base && areas->imported) {
         areas->device->drop_memory(areas->device, areas->base);
-    else if (areas->base)
+        iso_uses_close(&areas->uses, 0);
+    } else if (areas->base && iso_uses_await_closed(&areas->uses, 0)) {
         areas->device->release(areas->device, areas->base);
+    }
+    iso_uses_destroy(&areas->uses);
     areas->base = NULL;
     areas->bytes = 0;
 }
@@ -34,61 +37,73 @@ static iso_status of_shared(iso_status status)
 }
 
 /* The owner's part: memory, with what is kept copied, and its handle if others import it. */
-static iso_status make(iso_stream *stream, const iso_device_areas *old, size_t bytes, size_t kept, bool alone,
-                       unsigned char *handle, void **memory)
+static iso_status make(iso_stream *stream, const iso_device_areas *old, size_t kept, bool alone,
+                       unsigned char *handle, iso_device_areas *areas)
 {
+    void *memory = NULL;
     const iso_device *device = stream->device;
-    iso_status status = device->allocate(device, bytes, "buffers that slots share", memory);
+    iso_status status = device->allocate(device, areas->bytes, "buffers that slots share", &memory);
+    areas->base = memory;
     if (status == ISO_OK && old->base && kept > 0) {
-        device->copy(stream, *memory, old->base, kept);
+        device->copy(stream, memory, old->base, kept);
         status = device->wait(stream);
     }
     if (status == ISO_OK && !alone)
-        status = of_shared(device->export_memory(device, *memory, handle));
+        status = of_shared(device->export_memory(device, memory, handle));
     return status;
 }
 
-static void replace(iso_device_areas *areas, iso_device_areas fresh)
+/* The part of the others. */
+static iso_status import(iso_stream *stream, const unsigned char *handle, iso_device_areas *areas)
 {
-    iso_device_areas_drop(areas);
-    *areas = fresh;
+    void *memory = NULL;
+    iso_status status = of_shared(stream->device->import_memory(stream->device, handle, &memory));
+    if (status == ISO_OK) {
+        areas->base = memory;
+        iso_uses_open(&areas->uses, 0);
+    }
+    return status;
 }
 
-/* Other ranks of the domain import the memory that one allocates. It gives the old memory back when they have dropped
- * it. A rank without slots takes part, and has no memory. */
-iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *stream, size_t bytes,
-                                 size_t kept, iso_device_areas *areas)
+/* Either all ranks have the memory then, or none; a rank without a stream takes part, and has none. */
+static iso_status share(const iso_comm *ranks, int owner, iso_stream *stream, const iso_device_areas *old,
+                        size_t kept, iso_device_areas *fresh)
 {
     struct {
         iso_status status;
         unsigned char handle[ISO_DEVICE_HANDLE];
     } made = {0};
-    void *memory = NULL;
-    bool mine = iso_comm_rank(ranks) == owner;
+    bool good;
     iso_status status = ISO_OK;
-    bytes = iso_fabric_allocated_bytes(bytes);
-    areas->device = stream ? stream->device : NULL;
-    if (mine)
-        status = make(stream, areas, bytes, kept, iso_comm_size(ranks) == 1, made.handle, &memory);
+    if (!fresh->imported)
+        status = make(stream, old, kept, iso_comm_size(ranks) == 1, made.handle, fresh);
     made.status = status;
     iso_status met = iso_comm_broadcast(ranks, owner, &made, sizeof made);
     status = status == ISO_OK ? met : status;
-    if (status == ISO_OK && made.status == ISO_OK && !mine && stream)
-        status = of_shared(stream->device->import_memory(stream->device, made.handle, &memory));
-    bool good;
+    if (status == ISO_OK && made.status == ISO_OK && fresh->imported && stream)
+        status = import(stream, made.handle, fresh);
     met = iso_comm_all(ranks, made.status == ISO_OK && status == ISO_OK, &good);
-    iso_device_areas fresh = {.device = areas->device, .base = memory, .bytes = bytes, .imported = !mine};
-    if (!good) {
-        iso_device_areas_drop(&fresh);
-        if (status != ISO_OK || met != ISO_OK)
-            return status != ISO_OK ? status : met;
-        return iso_error_remote(iso_error(made.status != ISO_OK ? made.status : ISO_FAILED,
-                                          "another rank of this host has no buffers that slots share"));
-    }
-    if (!mine)
-        replace(areas, fresh);
-    met = iso_comm_barrier(ranks);
-    if (mine && met == ISO_OK)
-        replace(areas, fresh);
-    return met;
+    if (good)
+        return ISO_OK;
+    iso_device_areas_drop(fresh);
+    if (status != ISO_OK || met != ISO_OK)
+        return status != ISO_OK ? status : met;
+    return iso_error_remote(iso_error(made.status != ISO_OK ? made.status : ISO_FAILED,
+                                      "another rank of this host has no buffers that slots share"));
+}
+
+/* The owner gives the old memory back when the others have dropped it. */
+iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *stream, size_t bytes,
+                                 size_t kept, iso_device_areas *areas)
+{
+    iso_status status = ISO_OK;
+    iso_device_areas fresh = {.device = stream ? stream->device : NULL,
+                              .bytes = iso_fabric_allocated_bytes(bytes),
+                              .imported = iso_comm_rank(ranks) != owner};
+    ISO_TRY(iso_uses_create(ranks, 1, &fresh.uses));
+    ISO_TRY(share(ranks, owner, stream, areas, kept, &fresh));
+    iso_device_areas_drop(areas);
+    *areas = fresh;
+done:
+    return status;
 }

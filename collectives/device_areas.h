@@ -3,6 +3,7 @@
 #define ISO_COLL_DEVICE_AREAS_H
 
 #include "collectives/comm.h"
+#include "collectives/shm/uses_impl.h"
 #include "runtime/base/device.h"
 
 typedef struct iso_device_areas {
@@ -10,6 +11,7 @@ typedef struct iso_device_areas {
     char *base;               /* its address on the device; NULL: none */
     size_t bytes;
     bool imported;
+    iso_uses uses; /* of the memory, by the ranks that import it */
 } iso_device_areas;
 
 /* Replaces the memory by zeroed memory of iso_fabric_allocated_bytes(bytes), into which the first `kept` bytes of the
@@ -18,7 +20,8 @@ typedef struct iso_device_areas {
  * memory is kept. Collective over ranks. */
 iso_status iso_device_areas_grow(const iso_comm *ranks, int owner, iso_stream *stream, size_t bytes,
                                  size_t kept, iso_device_areas *areas);
-/* Does nothing with empty areas. Local. */
+/* The rank that has allocated waits until the others have dropped the memory (iso_uses_await_closed). Does nothing
+ * with empty areas. Local. */
 void iso_device_areas_drop(iso_device_areas *areas);
 
 #endif

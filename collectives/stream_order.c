@@ -56,7 +56,7 @@ static int find_reaching(const iso_fabric *fabric, int slot)
 }
 
 /* Imports the events for which slots of this rank wait. A process may not even see the GPUs of the other slots. */
-static iso_status import_others(const iso_fabric *fabric, const iso_stream_order *order,
+static iso_status import_others(const iso_fabric *fabric, iso_stream_order *order,
                                 uint64_t (*handle)[EVENTS][WORDS])
 {
     iso_status status = ISO_OK;
@@ -66,25 +66,39 @@ static iso_status import_others(const iso_fabric *fabric, const iso_stream_order
             const iso_device *device = stream_of(fabric, own)->device;
             ISO_TRY(device->import_event(device, (unsigned char *)handle[slot][kind],
                                          event_of(order, slot, kind)));
+            iso_uses_open(&order->uses, slot * EVENTS + kind);
         }
     }
 done:
     return status;
 }
 
+/* Those of this rank's slots, or those that it has imported. */
+static void destroy_events(const iso_fabric *fabric, iso_stream_order *order, bool own)
+{
+    for (int i = 0; i < fabric->topology.n_slots * EVENTS; i++) {
+        iso_device_event *event = *event_of(order, i / EVENTS, i % EVENTS);
+        if (!event || (fabric->local[i / EVENTS] >= 0) != own ||
+            (own && !iso_uses_await_closed(&order->uses, i)))
+            continue;
+        event->device->destroy_event(event);
+        if (!own)
+            iso_uses_close(&order->uses, i);
+    }
+}
+
 static void free_order(const iso_fabric *fabric, iso_stream_order *order)
 {
-    bool whole = order && order->ready && order->read && order->received;
-    for (int i = 0; whole && i < fabric->topology.n_slots * EVENTS; i++) {
-        iso_device_event *event = *event_of(order, i / EVENTS, i % EVENTS);
-        if (event)
-            event->device->destroy_event(event);
+    if (!order)
+        return;
+    if (order->ready && order->read && order->received) {
+        destroy_events(fabric, order, false);
+        destroy_events(fabric, order, true);
     }
-    if (order) {
-        iso_free(order->ready);
-        iso_free(order->read);
-        iso_free(order->received);
-    }
+    iso_uses_destroy(&order->uses);
+    iso_free(order->ready);
+    iso_free(order->read);
+    iso_free(order->received);
     iso_free(order);
 }
 
@@ -93,6 +107,20 @@ static bool can_order(const iso_fabric *fabric)
     return fabric->topology.device->gather && fabric->topology.device->create_shared_event &&
            fabric->topology.n_slots > 1 &&
            !(iso_comm_size(fabric->host) > 1 && iso_watchdog_errors_return(fabric->channel.watchdog));
+}
+
+/* Exchanges the handles. mine: whether this rank has opened what it waits for; *good: whether all have. */
+static iso_status share_events(const iso_fabric *fabric, iso_stream_order *order,
+                               uint64_t (*handle)[EVENTS][WORDS], iso_status *mine, bool *good)
+{
+    int events = fabric->topology.n_slots * EVENTS;
+    iso_status status = iso_uses_create(fabric->host, events, &order->uses);
+    if (status != ISO_OK)
+        return status;
+    status = iso_comm_reduce(fabric->host, ISO_COMM_OR, ISO_COMM_U64, handle, events * WORDS);
+    *mine = status == ISO_OK ? import_others(fabric, order, handle) : status;
+    iso_status met = iso_comm_all(fabric->host, *mine == ISO_OK, good);
+    return status == ISO_OK ? met : status;
 }
 
 iso_status iso_order_open(iso_fabric *fabric)
@@ -112,11 +140,8 @@ iso_status iso_order_open(iso_fabric *fabric)
                           ? make_own(fabric, order, handle)
                           : iso_no_memory("the events of slots");
     iso_status status = iso_comm_all(fabric->host, mine == ISO_OK, &good);
-    if (status == ISO_OK && good) {
-        status = iso_comm_reduce(fabric->host, ISO_COMM_OR, ISO_COMM_U64, handle, slots * EVENTS * WORDS);
-        mine = status == ISO_OK ? import_others(fabric, order, handle) : status;
-        status = iso_comm_all(fabric->host, mine == ISO_OK, &good);
-    }
+    if (status == ISO_OK && good)
+        status = share_events(fabric, order, handle, &mine, &good);
     iso_free(handle);
     if (status == ISO_OK && good)
         fabric->order = order;

@@ -5,6 +5,7 @@
 #define ISO_STREAM_ORDER_IMPL_H
 
 #include "collectives/coll.h"
+#include "collectives/shm/uses_impl.h"
 #include "runtime/base/device.h"
 
 /* The events of a fabric. Slots of other hosts have none. */
@@ -12,6 +13,7 @@ typedef struct iso_stream_order {
     iso_device_event **ready;    /* [n_slots] */
     iso_device_event **read;     /* [n_slots] */
     iso_device_event **received; /* [n_slots] the first slot of each of a rank's domains has them */
+    iso_uses uses;               /* of each slot's events, by the ranks that import them */
 } iso_stream_order;
 
 /* fabric->order stays NULL where the host waits: a slot alone, a device without events that ranks share, or a program

@@ -117,7 +117,8 @@ static bool attention(trial *t, int index)
         {2, 150, 136, 2, 64, 64, 1},  {1, 150, 65, 2, 64, 24, 2}, {1, 140, 130, 2, 24, 24, 4},
         {1, 70, 132, 2, 64, 64, 7},   {1, 70, 65, 1, 24, 40, 6},  {1, 140, 132, 1, 96, 80, 1},
         {1, 70, 130, 2, 128, 128, 5}, {1, 70, 68, 1, 128, 72, 6}, {1, 200, 200, 1, 64, 64, 8},
-        {1, 20, 30, 2, 136, 16, 5},   {1, 70, 65, 1, 36, 42, 5}};
+        {1, 20, 30, 2, 136, 16, 5},   {1, 70, 65, 1, 36, 42, 5},  {1, 140, 132, 2, 80, 72, 1},
+        {1, 70, 130, 1, 66, 77, 6},   {1, 70, 68, 2, 89, 96, 5}};
     enum { SHAPES = sizeof shapes / sizeof *shapes, FORMS = 8, TILES = sizeof tiles / sizeof *tiles };
     enum { WIDE = 2 * SHAPES * FORMS, NARROW = 2 * SHAPES }; /* of bfloat16 two forms of each shape */
     const bool gradient = strstr(t->op, "grad"), narrow = index >= WIDE;

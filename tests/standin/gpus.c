@@ -175,15 +175,24 @@ static bool take_alone(const char *folder, int gpu)
     return taken;
 }
 
+static void tell_context(int gpu)
+{
+    char line[60];
+    snprintf(line, sizeof line, "%d GPU %d", (int)getpid(), standin_number_on_host(gpu));
+    standin_tell("STANDIN_CONTEXTS", line);
+}
+
 cudaError_t standin_context(int gpu)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool has[STANDIN_MOST_GPUS];
     const char *exclusive = getenv("STANDIN_EXCLUSIVE");
     pthread_mutex_lock(&lock);
-    has[gpu] = has[gpu] || !exclusive || take_alone(exclusive, gpu);
-    bool made = has[gpu];
+    bool had = has[gpu], made = had || !exclusive || take_alone(exclusive, gpu);
+    has[gpu] = made;
     pthread_mutex_unlock(&lock);
+    if (made && !had)
+        tell_context(gpu);
     return standin_error(made ? cudaSuccess : cudaErrorDevicesUnavailable);
 }
 

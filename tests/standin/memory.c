@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/standin/standin.h"
 
-enum { PAGE = 4096, ALIGN = 256, READ_PAST = 64, MOST = 1 << 14, BLOCK = 2 << 20 };
+enum { PAGE = 4096, ALIGN = 256, READ_PAST = 64, BLOCK = 2 << 20 };
 
 /* What a process opens of another one: the memory that begins with the first allocation of a block. */
 typedef struct ipc_handle {
@@ -29,19 +30,21 @@ typedef struct block {
 } block;
 
 typedef struct allocation {
-    char *device, *data; /* NULL: pinned memory of the host, which is at `device` */
+    struct allocation *before; /* the one that was made before */
+    char *device, *data;       /* NULL: pinned memory of the host, which is at `device` */
     size_t bytes;
     char *pages, *data_pages; /* the mappings */
     size_t room;
     int gpu;
-    block *block;      /* NULL, unless it is memory of this process's device */
+    block *block; /* NULL, unless it is memory of this process's device */
+    bool exported;
     ipc_handle handle; /* of memory of another process */
-    int opened;        /* how many times that is open */
+    int opened, file;  /* how many times that is open; its file, locked as long as it is open */
     bool freed, registered;
 } allocation;
 
-static allocation all[MOST];
-static int count, blocks;
+static allocation *newest;
+static int blocks;
 static block *shared[STANDIN_MOST_GPUS]; /* of which the GPU's next small allocation is a part; NULL: none */
 static size_t used[STANDIN_MOST_GPUS], pinned; /* pinned: memory of the host, but for what was registered */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,14 +56,12 @@ static int access_of(const allocation *a)
     return is_open != NONE && standin_reaches(is_open, a->gpu) ? PROT_READ | PROT_WRITE : PROT_NONE;
 }
 
-/* The newest allocation that has the address, freed or not. */
+/* The newest allocation that has the address; memory of a device also if it was freed. */
 static allocation *find(const void *address)
 {
-    for (int i = count - 1; i >= 0; i--) {
-        uintptr_t at = (uintptr_t)address - (uintptr_t)all[i].device;
-        if (at < all[i].bytes + (all[i].data ? READ_PAST : 0) && !(all[i].freed && !all[i].data))
-            return &all[i];
-    }
+    for (allocation *a = newest; a; a = a->before)
+        if ((uintptr_t)address - (uintptr_t)a->device < a->bytes + (a->data ? READ_PAST : 0))
+            return a;
     return NULL;
 }
 
@@ -112,11 +113,15 @@ size_t standin_pinned_bytes(void)
 }
 
 /* Called with the lock. */
-static allocation *fresh_allocation(void)
+static allocation *add_allocation(allocation of)
 {
-    if (count == MOST)
-        standin_stop("more than %d allocations", MOST);
-    return &all[count++];
+    allocation *a = malloc(sizeof *a);
+    if (!a)
+        standin_stop("no memory for an allocation");
+    *a = of;
+    a->before = newest;
+    newest = a;
+    return a;
 }
 
 static size_t padded_of(size_t bytes)
@@ -190,8 +195,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     int gpu = standin_gpu();
     bool fits = bytes <= standin_total_bytes() - used[gpu];
     if (fits) {
-        allocation *a = fresh_allocation();
-        *a = (allocation){.gpu = gpu, .block = find_block(gpu, bytes)};
+        allocation *a = add_allocation((allocation){.gpu = gpu, .block = find_block(gpu, bytes)});
         map_twice(a, a->block->handle.file, a->block->taken, bytes);
         memset(a->data_pages, 0xff, a->room); /* NaN */
         a->block->taken += a->room;
@@ -222,6 +226,9 @@ cudaError_t cudaFree(void *memory)
     allocation *a = find(memory);
     if (!a || a->freed || a->device != memory || !a->block)
         standin_stop("cudaFree of %p, which cudaMalloc did not give, or twice", memory);
+    if (a->exported && flock(a->block->handle.file, LOCK_EX | LOCK_NB) != 0)
+        standin_stop("cudaFree of memory of GPU %d that another process has open", a->gpu);
+    flock(a->block->handle.file, LOCK_UN);
     unmap(a);
     used[a->gpu] -= a->bytes;
     leave_block(a->block);
@@ -235,8 +242,10 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 {
     STANDIN_ENTER();
     pthread_mutex_lock(&lock);
-    const allocation *a = find(memory);
+    allocation *a = find(memory);
     bool good = a && a->block && !a->freed && a->device == memory;
+    if (good)
+        a->exported = true;
     ipc_handle made = good ? a->block->handle : (ipc_handle){0};
     pthread_mutex_unlock(&lock);
     memset(handle, 0, sizeof *handle);
@@ -247,10 +256,9 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 /* Called with the lock. NULL: the handle is not open on this GPU. */
 static allocation *find_opened(const ipc_handle *handle)
 {
-    for (int i = 0; i < count; i++)
-        if (all[i].opened > 0 && all[i].gpu == standin_gpu() &&
-            memcmp(&all[i].handle, handle, sizeof *handle) == 0)
-            return &all[i];
+    for (allocation *a = newest; a; a = a->before)
+        if (a->opened > 0 && a->gpu == standin_gpu() && memcmp(&a->handle, handle, sizeof *handle) == 0)
+            return a;
     return NULL;
 }
 
@@ -282,15 +290,16 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
         return standin_error(cudaErrorInvalidResourceHandle);
     pthread_mutex_lock(&lock);
     allocation *a = find_opened(&of);
-    if (!a) {
-        a = fresh_allocation();
-        *a = (allocation){.gpu = standin_gpu(), .handle = of};
+    if (a) {
+        close(file);
+    } else {
+        a = add_allocation((allocation){.gpu = standin_gpu(), .handle = of, .file = file});
+        flock(file, LOCK_SH);
         map_twice(a, file, 0, of.bytes);
     }
     a->opened++;
     *memory = a->device;
     pthread_mutex_unlock(&lock);
-    close(file);
     return cudaSuccess;
 }
 
@@ -301,8 +310,11 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
     allocation *a = find(memory);
     if (!a || a->opened == 0 || a->device != memory)
         standin_stop("%p is closed, which is not another process's", memory);
-    if (--a->opened == 0)
+    if (--a->opened == 0) {
         unmap(a);
+        flock(a->file, LOCK_UN);
+        close(a->file);
+    }
     pthread_mutex_unlock(&lock);
     return standin_enter(__func__);
 }
@@ -312,7 +324,7 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
 static void add_pinned(void *memory, size_t bytes, bool registered)
 {
     pthread_mutex_lock(&lock);
-    *fresh_allocation() = (allocation){.device = memory, .bytes = bytes, .registered = registered};
+    add_allocation((allocation){.device = memory, .bytes = bytes, .registered = registered});
     pinned += registered ? 0 : bytes;
     pthread_mutex_unlock(&lock);
 }
@@ -323,8 +335,12 @@ static void remove_pinned(void *memory, bool registered)
     allocation *a = find(memory);
     if (!a || a->data || a->device != memory || a->registered != registered)
         standin_stop("%p is given back, which is not pinned", memory);
-    a->freed = true;
     pinned -= registered ? 0 : a->bytes;
+    allocation **link = &newest;
+    while (*link != a)
+        link = &(*link)->before;
+    *link = a->before;
+    free(a);
     pthread_mutex_unlock(&lock);
 }
 
@@ -417,8 +433,8 @@ void *standin_reach(const void *memory, size_t bytes)
 static void set_access(int gpu)
 {
     is_open = gpu;
-    for (int i = 0; i < count; i++)
-        if (all[i].data && !all[i].freed && mprotect(all[i].pages, all[i].room, access_of(&all[i])) != 0)
+    for (const allocation *a = newest; a; a = a->before)
+        if (a->data && !a->freed && mprotect(a->pages, a->room, access_of(a)) != 0)
             standin_stop("the access to device memory cannot be changed");
 }
 

@@ -5,9 +5,10 @@
  *
  * A stream is a thread that does its work in order, after random delays: where a wait for an event is missing, some
  * seeds give a wrong result. The host cannot touch device memory while no stream has work; what touches it, or
- * memory that was freed, ends the process with a report. Kernels run in the emulator (tests/emulator). A captured
- * graph is done in a random order that its dependencies allow. A kernel, also a library's, cannot be captured before
- * it was queued once: CUDA may load it when it is first used, which may need what a capture does not allow.
+ * memory that was freed, ends the process with a report. So does a process that frees memory or an event which
+ * another one has open. Kernels run in the emulator (tests/emulator). A captured graph is done in a random order that
+ * its dependencies allow. A kernel, also a library's, cannot be captured before it was queued once: CUDA may load it
+ * when it is first used, which may need what a capture does not allow.
  *
  * Variables of the environment make the machine, and its faults:
  *   STANDIN_GPUS=N         the number of GPUs (1); STANDIN_FIRST_GPU=N: that of the first among the host's (0).
@@ -45,6 +46,7 @@
  *   STANDIN_COPIES=1       and each copy between the host and a GPU: "cudaMemcpyAsync in|out BYTES", and each
  *                          function of the host: "cudaLaunchHostFunc"; then "among|beside kernels" of its stream
  *   STANDIN_WAITED=FILE    each wait of the host for a stream adds a line to it
+ *   STANDIN_CONTEXTS=FILE  each context that a process makes adds a line to it: "PROCESS GPU N", the GPU of the host
  *   STANDIN_NCCL_FOLDER=D  where the ranks of NCCL's communicators share a file (/dev/shm) */
 #ifndef ISO_TESTS_STANDIN_H
 #define ISO_TESTS_STANDIN_H

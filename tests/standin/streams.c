@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -259,8 +260,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     if (event->timed && event->stream)
         await(event->stream, event->position);
     let_go();
-    if (event->shared && event->file >= 0)
+    if (event->shared && !event->imported && flock(event->file, LOCK_EX | LOCK_NB) != 0)
+        standin_stop("cudaEventDestroy of an event that another process has open");
+    if (event->shared) {
+        flock(event->file, LOCK_UN);
         close(event->file);
+    }
     free(event->nodes);
     free(event); /* work on streams may still use `shared` */
     return cudaSuccess;
@@ -273,7 +278,7 @@ typedef struct event_handle {
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
 {
     STANDIN_ENTER();
-    if (!event->shared || event->file < 0)
+    if (!event->shared || event->imported)
         return standin_error(cudaErrorInvalidResourceHandle);
     event_handle made = {(int)getpid(), event->file, standin_number_on_host(event->gpu)};
     memset(handle, 0, sizeof *handle);
@@ -298,9 +303,10 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t hand
     if (!*event)
         standin_stop("no memory for an event");
     (*event)->gpu = standin_gpu();
-    (*event)->file = -1;
+    (*event)->imported = true;
+    (*event)->file = file;
+    flock(file, LOCK_SH);
     share(*event, file);
-    close(file);
     return cudaSuccess;
 }
 
@@ -478,7 +484,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         error = join_capture(stream, event);
     else if (stream->graph)
         error = cudaErrorStreamCaptureIsolation;
-    else if (event->shared && event->file < 0)
+    else if (event->imported)
         await_moment(stream, event);
     else if (event->stream)
         standin_push(stream,

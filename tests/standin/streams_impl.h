@@ -54,10 +54,10 @@ typedef struct standin_moment {
 struct CUevent_st {
     int gpu;
     standin_moment *shared; /* NULL: of this process alone */
-    int file;               /* of `shared`; -1: it is another process's */
-    bool timed;
-    int64_t time;        /* nanoseconds, of the last record that was done; 0: none was */
-    cudaStream_t stream; /* recorded there, after so many items; NULL: never */
+    int file;               /* of `shared`; locked by processes that have another one's event open */
+    bool imported, timed;   /* imported: another process's */
+    int64_t time;           /* nanoseconds, of the last record that was done; 0: none was */
+    cudaStream_t stream;    /* recorded there, after so many items; NULL: never */
     uint64_t position;
     cudaGraph_t graph; /* or in a capture, after these nodes */
     int *nodes;

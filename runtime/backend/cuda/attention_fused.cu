@@ -518,7 +518,10 @@ fused_call fused_call_of(const iso_kernel_call *call)
 int width_of(const iso_attention &a)
 {
     const int64_t features = a.k > a.v ? a.k : a.v;
-    return features <= 32 ? 32 : features <= 64 ? 64 : MOST_FEATURES;
+    for (const int width : {32, 64, 80, 96})
+        if (features <= width)
+            return width;
+    return MOST_FEATURES;
 }
 
 void launch_tiles(const iso_kernel_call *call, void (*kernel)(fused_call), int64_t n, int rows,
@@ -538,6 +541,10 @@ void run(const iso_kernel_call *call)
         return launch_tiles(call, forward_kernel<32, 2>, a.rows, 2 * WARPS * STEP, 1);
     case 64:
         return launch_tiles(call, forward_kernel<64, 2>, a.rows, 2 * WARPS * STEP, 1);
+    case 80:
+        return launch_tiles(call, forward_kernel<80, 1>, a.rows, WARPS * STEP, 1);
+    case 96:
+        return launch_tiles(call, forward_kernel<96, 1>, a.rows, WARPS * STEP, 1);
     default:
         launch_tiles(call, forward_kernel<128, 1>, a.rows, WARPS * STEP, 1);
     }
@@ -553,6 +560,12 @@ void run_gradient(const iso_kernel_call *call)
     case 64:
         launch_tiles(call, grad_queries_kernel<64>, a.rows, WARPS * STEP, 1);
         return launch_tiles(call, grad_keys_kernel<64, 64, true>, a.keys, KEYS, 1);
+    case 80:
+        launch_tiles(call, grad_queries_kernel<80>, a.rows, WARPS * STEP, 1);
+        return launch_tiles(call, grad_keys_kernel<80, 32, true>, a.keys, KEYS, 1);
+    case 96:
+        launch_tiles(call, grad_queries_kernel<96>, a.rows, WARPS * STEP, 1);
+        return launch_tiles(call, grad_keys_kernel<96, 32, true>, a.keys, KEYS, 1);
     default:
         launch_tiles(call, grad_queries_kernel<128>, a.rows, WARPS * STEP, 1);
         launch_tiles(call, grad_keys_kernel<128, 32, false>, a.keys, KEYS, 2);

@@ -69,6 +69,8 @@ __device__ __forceinline__ void begin_tile(uint4 *tile, const head_rows &x, int 
 {
     const int across = D / IN_16_BYTES, down = WARPS * WARP / across;
     const int first = static_cast<int>(threadIdx.x) / across, column = static_cast<int>(threadIdx.x) % across;
+    if (WARPS * WARP % across != 0 && first >= down) /* of the last threads, too few for a row */
+        return;
     if (!x.packs) {
         ISO_UNROLL(1)
         for (int i = first; i < ROWS; i += down)
@@ -78,6 +80,8 @@ __device__ __forceinline__ void begin_tile(uint4 *tile, const head_rows &x, int 
     const bf16 *from = x.first + (row + first) * x.step + column * IN_16_BYTES;
     ISO_UNROLL()
     for (int i = 0; i < ROWS; i += down) {
+        if (ROWS % down != 0 && first + i >= ROWS)
+            break;
         const bool exists = row + first + i < x.rows && column * IN_16_BYTES < x.features;
         copy_16(pack_at<D>(tile, first + i, column), exists ? from + i * x.step : x.first, exists);
     }
