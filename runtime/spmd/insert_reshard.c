@@ -33,6 +33,7 @@ static iso_status insert_reshard_add(iso_partitioner *p, iso_tensor *tensor, con
         return status;
     p->program->values[p->last_value[tensor->id]].next = *value;
     p->program->values[*value].backward = p->backward;
+    p->program->values[*value].again = p->again;
     p->last_value[tensor->id] = *value;
     return ISO_OK;
 }
@@ -45,8 +46,9 @@ static bool within_reach(const iso_partitioner *p, const iso_tensor *tensor, int
            p->program->values[v].backward == p->backward;
 }
 
-/* The value from which a reshard to this layout is cheapest, and its cost in elements. */
-static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout,
+/* The value from which a reshard to this layout is cheapest, and its cost in elements. all: counts what was made for
+ * ops that are computed again. */
+static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout, bool all,
                     double *least)
 {
     iso_shape shape = iso_partition_shape(p, tensor);
@@ -54,7 +56,7 @@ static int cheapest(const iso_partitioner *p, const iso_tensor *tensor, const is
     *least = DBL_MAX;
     for (int v = p->first_value[tensor->id]; v >= 0; v = p->program->values[v].next) {
         const iso_layout *have = &p->program->values[v].layout;
-        if (!within_reach(p, tensor, v))
+        if (!within_reach(p, tensor, v) || (!all && p->program->values[v].again))
             continue;
         double cost = iso_reshard_cost(p->mesh, have, layout, &shape);
         if (iso_layout_equal(have, layout)) {
@@ -142,7 +144,9 @@ iso_status iso_partition_insert_reshard(iso_partitioner *p, iso_tensor *tensor, 
                                         int *value)
 {
     double cost;
-    int from = cheapest(p, tensor, layout, &cost);
+    int from = cheapest(p, tensor, layout, true, &cost);
+    if (!p->again)
+        p->program->values[from].again = false;
     iso_layout have = p->program->values[from].layout, between, stop[ISO_MAX_RESHARD_PATH];
     if (iso_layout_equal(&have, layout)) {
         *value = from;
@@ -160,8 +164,7 @@ done:
     return status;
 }
 
-/* The tensor that an op which is computed again has made the first time; NULL: it is computed once. */
-static const iso_tensor *made_before(const iso_tensor *tensor)
+const iso_tensor *iso_partition_made_before(const iso_tensor *tensor)
 {
     const iso_op *op = tensor->producer;
     for (int o = 0; op->again && o < op->n_outputs; o++)
@@ -173,10 +176,10 @@ static const iso_tensor *made_before(const iso_tensor *tensor)
 double iso_partition_cost(const iso_partitioner *p, const iso_tensor *tensor, const iso_layout *layout)
 {
     double least, before;
-    const iso_tensor *first = made_before(tensor);
-    cheapest(p, tensor, layout, &least);
+    const iso_tensor *first = iso_partition_made_before(tensor);
+    cheapest(p, tensor, layout, false, &least);
     if (first && p->first_value[first->id] >= 0) {
-        cheapest(p, first, layout, &before);
+        cheapest(p, first, layout, false, &before);
         least = before < least ? before : least;
     }
     return least * (double)iso_dtype_size(tensor->dtype);

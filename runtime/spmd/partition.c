@@ -25,10 +25,11 @@ done:
     return status;
 }
 
-/* The op whose outputs the layouts of the distribution name. */
-static const iso_op *named_by(const iso_op *op)
+/* The tensor that the layouts of the distribution name. */
+static const iso_tensor *named_by(const iso_tensor *tensor)
 {
-    return op->again ? op->again : op;
+    const iso_tensor *first = iso_partition_made_before(tensor);
+    return first ? first : tensor;
 }
 
 /* Ops that the mode resolves are not computed, but the tensor that replaces their output gets its layout. */
@@ -37,7 +38,7 @@ static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
     iso_tensor *real = p->resolved[op->outputs[0]->id];
     if (op->type != &iso_op_by_mode || !real || p->first_value[real->id] < 0)
         return ISO_OK;
-    return iso_partition_constrain(p, named_by(op)->outputs[0], real);
+    return iso_partition_constrain(p, named_by(op->outputs[0]), real);
 }
 
 /* The step that computes an op of the graph; NULL: none does. */
@@ -71,7 +72,7 @@ static iso_status partition_op(iso_partitioner *p, const iso_op *op)
     choose_strategy(p, op, &chosen);
     ISO_TRY(emit(p, op, &chosen));
     for (int o = 0; o < op->n_outputs; o++)
-        ISO_TRY(iso_partition_constrain(p, named_by(op)->outputs[o], op->outputs[o]));
+        ISO_TRY(iso_partition_constrain(p, named_by(op->outputs[o]), op->outputs[o]));
 done:
     return status;
 }
@@ -303,13 +304,14 @@ static iso_status partition(iso_partitioner *p, const iso_program_request *reque
     ISO_TRY(iso_partition_find_constraints(p));
     for (int k = 0; k < p->graph->n_ops; k++) {
         p->backward = p->graph->ops[k]->backward_of != NULL;
+        p->again = p->graph->ops[k]->again != NULL;
         ISO_TRY(!p->needed[k]                               ? constrain_resolved(p, p->graph->ops[k])
                 : iso_partition_is_source(p->graph->ops[k]) ? partition_source(p, p->graph->ops[k])
                 : iso_partition_wants_decomposition(p, p->graph->ops[k])
                     ? partition_decomposed(p, p->graph->ops[k])
                     : partition_op(p, p->graph->ops[k]));
     }
-    p->backward = false;
+    p->backward = p->again = false;
     ISO_TRY(finish_outputs(p, request));
     ISO_TRY(finish_changes(p, update));
     ISO_TRY(iso_program_keep_old_values(p->program));

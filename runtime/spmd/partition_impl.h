@@ -34,6 +34,7 @@ typedef struct iso_partitioner {
     int n_annotations;
     iso_annotation *annotations; /* [n_annotations] */
     bool backward;               /* the current op belongs to the backward pass */
+    bool again;                  /* the current op is computed again */
     iso_layout input_layout[ISO_MAX_FUNCTION_INPUTS];
     uint32_t batch_axes;  /* bits: those that split the batch of an input */
     int64_t nominal_rows; /* for comparing costs: the program must not depend on the batch size */
@@ -50,6 +51,8 @@ static inline bool iso_partition_is_source(const iso_op *op)
 iso_shape iso_partition_shape(const iso_partitioner *p, const iso_tensor *tensor);
 /* The layout chosen for a tensor that has a value. */
 const iso_layout *iso_partition_layout(const iso_partitioner *p, const iso_tensor *tensor);
+/* Of a tensor that is computed again: the one that was made the first time; NULL: it is computed once. */
+const iso_tensor *iso_partition_made_before(const iso_tensor *tensor);
 /* Adds a new value of a tensor, made by a step (-1: a source), and makes it the tensor's own. */
 iso_status iso_partition_begin(iso_partitioner *p, iso_tensor *tensor, const iso_layout *layout, int step,
                                int *value);

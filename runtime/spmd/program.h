@@ -15,6 +15,7 @@ typedef struct iso_program_value {
     iso_layout layout;
     int step;      /* that makes it; -1 for inputs, variables and constants */
     bool backward; /* a reshard made for the backward pass */
+    bool again;    /* one that only ops which are computed again have read so far */
     int next;      /* the tensor's next value, in the order they were made; -1: none */
 } iso_program_value;
 
