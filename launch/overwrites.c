@@ -121,8 +121,8 @@ static bool is_checkpoint(const char *path, const char *template)
     return same;
 }
 
-/* A file of weights alone would take the place of a checkpoint, or be removed with the backup; and of two series in one
- * folder each would move, and --backup remove, the other's file `latest`. */
+/* A file of weights alone would take the place of a checkpoint, or be removed with the backup; and of two series in
+ * one folder each would move, and --backup remove, the other's file `latest`. */
 static iso_status check_series(const iso_train_options *o)
 {
     if (o->backup && o->checkpoint && is_in_folder(o->checkpoint, o->backup))

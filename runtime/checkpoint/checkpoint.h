@@ -81,8 +81,8 @@ ISO_API iso_status iso_saved_file_verify(iso_saved_file *file);
 /* Finds the newest checkpoint of a folder (by number, then by time) that opens and verifies, and whose name
  * matches the pattern (NULL: any name). *file is open, verified and owned by the caller; NULL if there is
  * none or the folder does not exist. For each file that was skipped, because it is damaged or no checkpoint, a line
- * with the reason is added to `passed_over` (may be NULL). ISO_INVALID: the folder cannot be listed. ISO_IO: the folder
- * or a file that may be the newest cannot be read, or not by all ranks. Collective. */
+ * with the reason is added to `passed_over` (may be NULL). ISO_INVALID: the folder cannot be listed. ISO_IO: the
+ * folder or a file that may be the newest cannot be read, or not by all ranks. Collective. */
 ISO_API iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                        iso_saved_file **file, iso_text *passed_over);
 /* The same as iso_checkpoint_find, but the chief warns of the skipped files: "<what> skips", and a line on
