@@ -193,7 +193,8 @@ static const iso_argument table[] = {
          "lowers the learning rate when a value stops improving: "
          "monitor=val_loss,factor=0.1,patience=10,min_delta=0.0001,mode=min,cooldown=0,min_lr=0"),
     FLAG(terminate_on_nan, "terminate-on-nan",
-         "ends training, with exit code 3, after the step in which the loss is NaN or infinite"),
+         "ends training, with exit code 3, after the step in which the loss is NaN or infinite; earlier "
+         "checkpoints and the backup are kept"),
     TEXT(timings, "timings", "FILE",
          "one JSON line for each epoch with its duration in seconds; the first line also has the time from "
          "the start of the process, or of mpirun, to the end of the first step"),

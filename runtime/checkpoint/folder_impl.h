@@ -45,6 +45,8 @@ typedef struct iso_kept {
     int count;
     char **paths;    /* [count] "FOLDER/NAME" */
     uint64_t newest; /* the greatest number of the folder's committed files, whatever their names */
+    char *best;      /* "FOLDER/NAME": what `best` is to name; it is never removed; NULL: unknown */
+    bool pointed;    /* and does */
 } iso_kept;
 /* Adds the newest checkpoint; if it is in the list already, it becomes the newest. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
@@ -52,7 +54,12 @@ iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
  * number, then time. Files with the number 0 hold weights, but no training; they are left alone. Finds `newest`,
  * too. A folder that does not exist has none. ISO_IO, ISO_NO_MEMORY. */
 iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern);
-/* Removes the oldest until `keep` are left (0: removes none), except those that `best` or `latest` name.
+/* The checkpoint of this name is the best. ISO_NO_MEMORY. */
+iso_status iso_kept_set_best(iso_kept *kept, const char *folder, const char *name);
+/* Moves the pointer `best` to the best checkpoint, if one is known and the pointer does not name it. ISO_IO: the next
+ * call tries again. */
+iso_status iso_kept_point_best(iso_kept *kept, uint32_t saver);
+/* Removes the oldest until `keep` are left (0: removes none), except the best and those that `best` or `latest` name.
  * ISO_IO: a file could not be removed, or the pointers could not be read; the next call tries again. */
 iso_status iso_kept_rotate(iso_kept *kept, int keep);
 void iso_kept_free(iso_kept *kept);

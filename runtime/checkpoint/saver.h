@@ -43,8 +43,9 @@ void iso_saver_destroy(iso_saver *saver);
  * replaced at the commit and unchanged until then. Returns after this rank's writing shards are copied: they
  * may then change. Waits for the save before it, whose status is stored in *last (may be NULL) with its
  * message in iso_saver_message(). best: the folder's pointer `best` moves to this file, which is not rotated
- * away while the pointer names it. ISO_INVALID: shards that do not fit the specification (the writing shards
- * of all ranks must cover each tensor with a path). Collective. */
+ * away until another one is the best. If the pointer cannot be moved, the next saves try again. ISO_INVALID:
+ * shards that do not fit the specification (the writing shards of all ranks must cover each tensor with a
+ * path). Collective. */
 iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spec *spec,
                           const iso_state_shards *shards, bool best, iso_status *last);
 /* Advances a save; cheap, never waits. Call it after each step, equally often on every rank. */
@@ -55,6 +56,11 @@ iso_status iso_saver_wait(iso_saver *saver);
 /* The message of the last save that failed: "checkpoint ckpt/3.weights.h5: rank 2: ... No space left on
  * device". Lent. */
 const char *iso_saver_message(const iso_saver *saver);
+/* The number that the file of a save with this number gets now. Right on rank 0 only. Local. */
+uint64_t iso_saver_number(const iso_saver *saver, uint64_t number);
+/* The pointer `best` is to name this checkpoint of the folder, as after a save with `best`. If it does not, it is
+ * moved now or, after an error, by the next save. No save is in progress. ISO_IO. On rank 0. */
+iso_status iso_saver_mark(iso_saver *saver, const char *folder, const char *name);
 /* Checks that every rank can write a checkpoint of this name: its folder is made if it is missing, and each
  * rank writes a file there and removes it. ISO_INVALID names rank, folder and reason. Collective. */
 iso_status iso_saver_try(iso_saver *saver, const char *path);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/program_call.h"
 #include "runtime/train/training_impl.h"
@@ -135,11 +134,21 @@ iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment,
     }
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (callbacks[i]->last && callbacks[i]->decide)
-            callbacks[i]->decide(callbacks[i]->options.user, state, moment);
+            iso_first_error_keep(&first, callbacks[i]->decide(callbacks[i]->options.user, state, moment));
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (callbacks[i]->last)
             iso_first_error_keep(&first, call(callbacks[i], moment, state));
     return iso_first_error_get(&first);
+}
+
+iso_status iso_callbacks_resumed(iso_callback *const *callbacks, iso_fit_state *state)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; callbacks && callbacks[i]; i++)
+        if (callbacks[i]->resumed)
+            ISO_TRY(callbacks[i]->resumed(callbacks[i]->options.user, state));
+done:
+    return status;
 }
 
 static iso_status save_now(const iso_callback *callback, iso_fit_state *state, iso_text *file)
@@ -164,16 +173,44 @@ iso_status iso_callbacks_save_now(iso_callback *const *callbacks, iso_fit_state 
     return iso_first_error_get(&first);
 }
 
-/* Describes a list. Ranks with different lists would wait for each other for ever. */
-void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text)
+/* ---- comparing lists: ranks with different ones would wait for each other for ever ---- */
+
+iso_callback *iso_callback_set_same(iso_callback *callback, const iso_callback_same *same)
+{
+    if (callback->status == ISO_OK)
+        callback->same = *same;
+    return callback;
+}
+
+static const char *name_of(const iso_callback *callback)
+{
+    const char *name = callback->same.name ? callback->same.name : callback->options.kind;
+    return name ? name : "of the program";
+}
+
+static void describe_functions(const iso_callback *callback, iso_text *lines)
+{
+    iso_text_add(lines, "functions =");
+    for (iso_moment moment = ISO_TRAIN_BEGIN; moment <= ISO_BATCH_END; moment++)
+        if (function_of(callback, moment))
+            iso_text_add(lines, " %s", moment_names[moment]);
+    iso_text_add(lines, "%s\n", callback->options.collective ? ", collective" : "");
+}
+
+void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *lines)
 {
     for (int i = 0; callbacks && callbacks[i]; i++) {
-        const iso_callback *one = callbacks[i];
-        uint64_t words[] = {one->options_hash, one->options.collective, one->last, 0};
-        for (iso_moment moment = ISO_TRAIN_BEGIN; moment <= ISO_BATCH_END; moment++)
-            words[3] |= (uint64_t)(function_of(one, moment) != NULL) << moment;
-        iso_text_add(text, "%s%s %04x", i ? ", " : "", one->options.kind ? one->options.kind : "callback",
-                     (unsigned)(iso_hash_bytes(0, words, sizeof words) & 0xFFFF));
+        const iso_callback_same *same = &callbacks[i]->same;
+        char of[80];
+        snprintf(of, sizeof of, "callback %d (%s): ", i, name_of(callbacks[i]));
+        if (same->monitor)
+            iso_text_add(lines, "%smonitor = %s\n", of, same->monitor);
+        if (same->best)
+            iso_text_add(lines, "%sbest = %s\n", of, same->best);
+        for (const iso_setting *setting = same->settings; setting && setting->name; setting++)
+            iso_text_add(lines, "%s%s = %.17g\n", of, setting->name, iso_setting_get(setting, same->options));
+        iso_text_add(lines, "%s", of);
+        describe_functions(callbacks[i], lines);
     }
 }
 

@@ -34,8 +34,9 @@ typedef struct iso_fit_state {
     int epochs, epoch;    /* the total (including those before .initial_epoch); the current one, from 0 */
     int64_t steps, batch; /* in an epoch (-1: unknown before its end); the last batch, from 0 */
     iso_logs logs;
-    /* A callback on any rank may set it to end training: between batches after the current one, otherwise at
-     * the end of the epoch. Validation and the ends of epoch and training follow. */
+    /* A callback on any rank may set it to end training: in batch_begin and batch_end after this batch, in
+     * epoch_begin after the epoch's first batch, in epoch_end at once. Validation and the ends of epoch and
+     * training follow. In train_begin: no epoch begins. */
     bool stop;
     iso_training *training; /* for the library's own callbacks */
 } iso_fit_state;
@@ -137,8 +138,8 @@ ISO_API iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_s
         ISO_OPTIONS_AFTER(iso_learning_rate_scheduler_options, schedule, __VA_ARGS__))
 
 /* Ends training after the batch in which the loss became NaN or infinite. iso_fit() then returns ISO_DIVERGED
- * (exit code 3), after the ends of epoch and training have been called; with raise_error it returns at once,
- * so that backups stay. */
+ * (exit code 3), after the ends of epoch and training have been called; with raise_error it returns at once.
+ * The weights are not saved after that batch: earlier checkpoints and the backup stay. */
 typedef struct iso_terminate_on_nan_options {
     char begin_;
     bool raise_error;

@@ -21,20 +21,31 @@ typedef enum iso_moment {
     ISO_BATCH_END,
 } iso_moment;
 
+/* What must be the same on every rank: the options that decide what the ranks do together. Names of files need not
+ * be; the chief's are used. Lent by the callback. */
+typedef struct iso_callback_same {
+    const char *name;            /* of the callback, for messages */
+    const iso_setting *settings; /* members of the struct `options`; NULL: none */
+    const void *options;
+    const char *monitor, *best; /* the names of monitored values; NULL: none */
+} iso_callback_same;
+
 struct iso_callback {
     iso_callback_options options;
     bool last; /* called after all others, because it saves their state */
     /* Changes the callback's own state for this moment. It is called for all callbacks that come last, before the
-     * first of them saves the state of all callbacks. NULL: none. */
-    void (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
+     * first of them saves the state of all callbacks. NULL: none. Collective. */
+    iso_status (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
+    /* Called when training has resumed from a checkpoint, whose state the callback has. NULL: none. Collective. */
+    iso_callback_function resumed;
     /* Saves all that training needs to resume, and waits until it is written. Adds the file's path to `file`. NULL:
      * the callback does not save. Collective. */
     iso_status (*save_now)(void *user, iso_fit_state *state, iso_text *file);
     /* Between batches it reads weights only after iso_graph_send_deferred_weights, on all ranks, or not at all. */
     bool sends_weights;
-    bool backup;           /* training resumes from its file rather than from those of others */
-    uint64_t options_hash; /* a hash of the options that must be the same on every rank; 0: none */
-    const char *logs;      /* the name of the value that it adds to the logs; "": none; NULL: unknown */
+    bool backup; /* training resumes from its file rather than from those of others */
+    iso_callback_same same;
+    const char *logs; /* the name of the value that it adds to the logs; "": none; NULL: unknown */
     /* Called by iso_follow on rank 0 of the evaluator; NULL: none. Local. */
     iso_status (*evaluated)(void *user, iso_context *ctx, const iso_evaluation *one);
     const char *lines; /* the path of a history file; lent by the callback */
@@ -45,6 +56,8 @@ struct iso_callback {
 iso_callback *iso_callback_no_memory(void);
 /* Sets `logs`, unless the callback is that constant; returns the callback. */
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name);
+/* Sets `same`, unless the callback is that constant; returns the callback. */
+iso_callback *iso_callback_set_same(iso_callback *callback, const iso_callback_same *same);
 /* Sets `sends_weights`, unless the callback is that constant; returns the callback. */
 iso_callback *iso_callback_sends_weights(iso_callback *callback);
 /* Whether steps may leave new weights to the next one: callbacks between batches do not read weights. */
@@ -59,11 +72,14 @@ bool iso_callbacks_may_log(iso_callback *const *callbacks, const char *name);
  * callback logs become the chief's for the callbacks after it; names that differ between ranks are an error,
  * and the callbacks after it are not called. */
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state);
+/* Calls `resumed` of a list; returns the first error. Collective. */
+iso_status iso_callbacks_resumed(iso_callback *const *callbacks, iso_fit_state *state);
 /* ISO_INVALID if a callback is in the list twice. Local. */
 iso_status iso_callbacks_check(iso_callback *const *callbacks);
 /* Destroys each callback of a list once. Collective. */
 void iso_callbacks_destroy(iso_callback *const *callbacks);
-/* Adds the properties of a list that must be the same on every rank: "early_stopping 1f3a, ...". Local. */
+/* Adds the properties of a list that must be the same on every rank, one a line:
+ * "callback 0 (early_stopping): patience = 2". Local. */
 void iso_callbacks_describe(iso_callback *const *callbacks, iso_text *text);
 /* Whether a callback wants to be called at this moment. */
 bool iso_callbacks_want(iso_callback *const *callbacks, iso_moment moment);

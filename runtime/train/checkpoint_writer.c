@@ -22,6 +22,7 @@ struct iso_checkpoint_writer {
     iso_context *ctx;
     iso_checkpoint_writer *next; /* of the same training */
     written_file begun, complete;
+    bool pending, committed; /* the save that was begun last: its end is not known yet; it is committed */
     iso_checkpoint_writer_options options;
     iso_state_dict *contents;
     iso_saver *saver;
@@ -106,6 +107,9 @@ static iso_status tell_end(iso_checkpoint_writer *writer, iso_status status)
 /* The save that was begun has ended. */
 static void note_end(iso_checkpoint_writer *writer, iso_status status)
 {
+    if (writer->pending)
+        writer->committed = status == ISO_OK;
+    writer->pending = false;
     if (!writer->begun.path)
         return;
     if (status == ISO_OK) {
@@ -120,6 +124,8 @@ static void note_end(iso_checkpoint_writer *writer, iso_status status)
 static void note_begin(iso_checkpoint_writer *writer, const iso_training *training, const char *path)
 {
     writer->begun = (written_file){path ? iso_strdup(path) : NULL, training->cursor.trained};
+    writer->pending = path != NULL;
+    writer->committed = false;
 }
 
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
@@ -142,6 +148,22 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
     iso_status before = waits && status != ISO_OK ? ISO_OK : tell_end(writer, last);
     iso_status now = tell(writer, status, message);
     return now != ISO_OK ? now : before;
+}
+
+bool iso_checkpoint_writer_committed(const iso_checkpoint_writer *writer)
+{
+    return writer->committed;
+}
+
+uint64_t iso_checkpoint_writer_number(const iso_checkpoint_writer *writer, const iso_training *training)
+{
+    return iso_saver_number(writer->saver, (uint64_t)training->cursor.trained);
+}
+
+void iso_checkpoint_writer_mark(iso_checkpoint_writer *writer, const char *folder, const char *name)
+{
+    if (iso_saver_mark(writer->saver, folder, name) != ISO_OK)
+        iso_warn("the best checkpoint is '%s': %s; the next save tries again", name, iso_error_message());
 }
 
 void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer)

@@ -28,6 +28,12 @@ iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_trainin
  * Collective. */
 iso_status iso_checkpoint_writer_save_now(iso_checkpoint_writer *writer, iso_training *training,
                                           const char *path);
+/* Whether the save that was begun last has been committed, as far as is known after iso_checkpoint_writer_wait. */
+bool iso_checkpoint_writer_committed(const iso_checkpoint_writer *writer);
+/* The number that the file of a save gets now. Right on the chief only. */
+uint64_t iso_checkpoint_writer_number(const iso_checkpoint_writer *writer, const iso_training *training);
+/* The file is the best of the run that this one resumes: see iso_saver_mark. A failure is a warning. On the chief. */
+void iso_checkpoint_writer_mark(iso_checkpoint_writer *writer, const char *folder, const char *name);
 void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer);
 /* Waits for the save in progress and reports its result. Collective. */
 iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer);

@@ -59,7 +59,7 @@ typedef struct iso_model_checkpoint_options {
     int keep;                       /* how many checkpoints are kept; 0: all */
     iso_mode best_mode;             /* for the value `best` */
     const char *best; /* a value of the logs: the file `best` in the folder names the checkpoint where it was
-                         best, which is kept */
+                         best, which is kept; a training that resumes moves `best` if it names another one */
     bool mpio;        /* writes with HDF5's parallel driver, while training waits */
     bool waits;       /* training waits for each checkpoint; default: a thread writes */
     bool stop_on_error; /* a checkpoint that cannot be written ends training; default: a warning */
@@ -83,7 +83,8 @@ typedef struct iso_backup_and_restore_options {
     bool begins_anew; /* training does not resume from the folder's backup, which the first save replaces */
 } iso_backup_and_restore_options;
 /* Keeps one checkpoint of a training. If the folder has one when training begins, training resumes from it.
- * Removed when training ends without an error, unless it is of an earlier training (.begins_anew). */
+ * Removed when training ends without an error, unless it is of an earlier training (.begins_anew). It stays when
+ * training diverged (iso_terminate_on_nan). */
 ISO_API iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *options, size_t size);
 #define iso_backup_and_restore(...)                                                                          \
     iso_backup_and_restore_with(ISO_OPTIONS_AFTER(iso_backup_and_restore_options, folder, __VA_ARGS__))

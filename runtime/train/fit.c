@@ -5,7 +5,6 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -82,38 +81,39 @@ done:
 
 static iso_status agree_callbacks(const iso_training *t)
 {
-    iso_text text = {0};
-    iso_text_add(&text, "[");
-    iso_callbacks_describe(t->callbacks, &text);
-    iso_text_add(&text, "]");
-    iso_status status = iso_agree_same_composed(t->ctx, "fit's list of callbacks", &text);
-    iso_text_free(&text);
+    iso_text lines = {0};
+    iso_callbacks_describe(t->callbacks, &lines);
+    iso_status status = lines.failed ? iso_error(ISO_NO_MEMORY, "no memory to compare callbacks") : ISO_OK;
+    status = iso_agree(t->ctx, status);
+    if (status == ISO_OK)
+        status = iso_agree_same_lines(t->ctx, "fit's list of callbacks", iso_text_get(&lines));
+    iso_text_free(&lines);
     return status;
+}
+
+static void describe_options(const iso_training *t, iso_text *text)
+{
+    const iso_fit_options *o = &t->options;
+    iso_text_add(text, "%d epochs from %d of %lld steps, %lld rows in batches of %lld", o->epochs,
+                 o->initial_epoch, (long long)t->steps, (long long)iso_dataset_rows(t->data),
+                 (long long)iso_dataset_batch_size(t->data));
+    if (o->validation)
+        iso_text_add(text, ", validation: %lld rows in batches of %lld",
+                     (long long)iso_dataset_rows(o->validation),
+                     (long long)iso_dataset_batch_size(o->validation));
+    if (o->check_replicas)
+        iso_text_add(text, ", replicas compared every %lld steps", (long long)o->check_replicas);
+    if (o->resume || o->resume_file)
+        iso_text_add(text, ", %s '%s'", o->resume ? "resume" : "resume_file",
+                     o->resume ? o->resume : iso_saved_file_path(o->resume_file));
 }
 
 static iso_status agree_options(const iso_training *t)
 {
-    int64_t numbers[] = {t->options.epochs,
-                         t->options.initial_epoch,
-                         t->steps,
-                         iso_dataset_rows(t->data),
-                         iso_dataset_batch_size(t->data),
-                         t->options.validation ? iso_dataset_rows(t->options.validation) : -1,
-                         t->options.validation ? iso_dataset_batch_size(t->options.validation) : -1,
-                         t->options.check_replicas};
-    char text[250];
-    int length = snprintf(text, sizeof text, "%d epochs from %d of %lld steps, %lld rows in batches of %lld",
-                          t->options.epochs, t->options.initial_epoch, (long long)t->steps,
-                          (long long)numbers[3], (long long)numbers[4]);
-    if (t->options.validation)
-        length += snprintf(text + length, sizeof text - (size_t)length,
-                           ", validation: %lld rows in batches of %lld", (long long)numbers[5],
-                           (long long)numbers[6]);
-    if (t->options.check_replicas)
-        snprintf(text + length, sizeof text - (size_t)length, ", replicas compared every %lld steps",
-                 (long long)t->options.check_replicas);
-    iso_status status =
-        iso_agree_same(t->ctx, "what fit is to do", iso_hash_bytes(0, numbers, sizeof numbers), text);
+    iso_text text = {0};
+    describe_options(t, &text);
+    iso_status status = iso_agree_same_composed(t->ctx, "what fit is to do", &text);
+    iso_text_free(&text);
     if (status == ISO_OK)
         status = iso_dataset_agree_order(t->data, "the order of fit's data");
     if (status == ISO_OK && t->options.validation)
@@ -405,8 +405,10 @@ static iso_status resume(iso_training *t)
     iso_status status = ISO_OK;
     if (t->options.resume)
         ISO_TRY(iso_checkpoint_open(t->ctx, "fit: resume", t->options.resume, &t->options.resume_file));
-    if (t->options.resume_file)
+    if (t->options.resume_file) {
         ISO_TRY(iso_training_resume(t, t->options.resume_file));
+        ISO_TRY(iso_callbacks_resumed(t->callbacks, &t->state));
+    }
     ISO_TRY(iso_training_begin_replica_check(t, t->options.resume_file));
 done:
     return status;

@@ -35,6 +35,7 @@ struct iso_training {
     bool rank_local;             /* a callback may stop or fail on this rank alone */
     bool at_epoch_end;           /* callbacks are being called at the end of an epoch */
     bool warned;                 /* the chief has warned of a NaN or infinite loss */
+    bool diverged;               /* TerminateOnNaN has ended it: its weights are not saved any more */
     iso_first_error pending;     /* the first error of a callback between batches, on this rank; agreed when
                                     the steps end */
     iso_progress *progress;

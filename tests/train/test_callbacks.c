@@ -223,13 +223,38 @@ START_TEST(what_ranks_log_otherwise_is_the_chiefs)
             fit(model, 2, (iso_callback *[]){iso_callback_create(.epoch_end = log_on_chief), NULL}, NULL),
             "has 'loss, mae, own'");
     bool chief = iso_is_chief(ctx);
-    iso_callback *lists[][2] = {/* what would leave ranks waiting for each other */
-                                {iso_early_stopping(.patience = chief ? 1 : 2), NULL},
-                                {iso_model_checkpoint(path, .save_freq = chief ? 1 : 2), NULL},
-                                {chief ? iso_terminate_on_nan(.raise_error = false) : NULL, NULL}};
-    for (int i = 0; i < 3 && iso_ranks(ctx) > 1; i++)
-        check_refused(fit(model, 2, lists[i], NULL), "fit's list of callbacks");
-    for (int i = 0; i < 3 && iso_ranks(ctx) == 1; i++)
+    iso_callback *lists[][2] = {
+        /* what would leave ranks waiting for each other */
+        {iso_early_stopping(.patience = chief ? 1 : 2), NULL},
+        {iso_model_checkpoint(path, .save_freq = chief ? 1 : 2), NULL},
+        {iso_model_checkpoint(path, .best = chief ? "loss" : "mae"), NULL},
+        {iso_backup_and_restore(best, .keep_backup = chief), NULL},
+        {iso_reduce_lr_on_plateau(.patience = chief ? 1 : 2), NULL},
+        {iso_reduce_lr_on_plateau(.monitor = chief ? "loss" : "mae"), NULL},
+        {iso_tensorboard(best, .histogram_freq = chief ? 1 : 2), NULL},
+        {iso_profile(path, .step = chief ? 1 : 2), NULL},
+        {iso_terminate_on_nan(.raise_error = chief), NULL},
+        {chief ? iso_callback_create(.batch_end = log_own) : iso_callback_create(.epoch_end = log_own), NULL},
+        {chief ? iso_terminate_on_nan(.raise_error = false) : NULL, NULL}};
+    static const char *const what[][2] = {
+        {"'callback 0 (early_stopping): patience = 1'", "'callback 0 (early_stopping): patience = 2'"},
+        {"'callback 0 (model_checkpoint): save_freq = 1'", "save_freq = 2'"},
+        {"'callback 0 (model_checkpoint): best = loss'", "best = mae'"},
+        {"'callback 0 (backup_and_restore): keep_backup = 1'", "keep_backup = 0'"},
+        {"'callback 0 (reduce_lr_on_plateau): patience = 1'", "patience = 2'"},
+        {"'callback 0 (reduce_lr_on_plateau): monitor = loss'", "monitor = mae'"},
+        {"'callback 0 (tensorboard): histogram_freq = 1'", "histogram_freq = 2'"},
+        {"'callback 0 (profile): step = 1'", "step = 2'"},
+        {"'callback 0 (terminate_on_nan): raise_error = 1'", "raise_error = 0'"},
+        {"'callback 0 (of the program): functions = batch_end'", "functions = epoch_end'"},
+        {"'callback 0 (terminate_on_nan): raise_error = 0'", "'nothing more'"}};
+    enum { LISTS = sizeof lists / sizeof *lists };
+    for (int i = 0; i < LISTS && iso_ranks(ctx) > 1; i++) {
+        check_refused_naming(fit(model, 2, lists[i], NULL), what[i][0], what[i][1]);
+        ck_assert_msg(strstr(iso_error_message(), "from rank 0 in fit's list of callbacks: rank 0"), "%s",
+                      iso_error_message());
+    }
+    for (int i = 0; i < LISTS && iso_ranks(ctx) == 1; i++)
         iso_callback_destroy(lists[i][0]);
     snprintf(command, sizeof command, "rm -rf %s", best);
     ck_assert(!iso_is_chief(ctx) || system(command) == 0);
@@ -439,6 +464,38 @@ START_TEST(training_ends_where_the_loss_is_no_number)
 }
 END_TEST
 
+/* Weights grow by the rate in each step: the loss is infinite in the seventh, the second of the second epoch. */
+static void check_saved(const char *below, int64_t save_freq, const char *names)
+{
+    char pattern[100], backup[100];
+    const char *checkpoints = in_folder(below, "ck");
+    snprintf(pattern, sizeof pattern, "%s/{epoch}-{batch}.weights.h5", checkpoints);
+    snprintf(backup, sizeof backup, "%s/backup", below);
+    iso_model *model = compiled_with(iso_sgd(1e30));
+    iso_callback *list[] = {
+        iso_model_checkpoint(pattern, .save_freq = save_freq, .keep = 1, .stop_on_error = true),
+        iso_backup_and_restore(backup, .save_freq = save_freq, .stop_on_error = true),
+        iso_terminate_on_nan(.raise_error = false), NULL};
+    ck_assert_int_eq(fit(model, 3, list, NULL), ISO_DIVERGED);
+    ck_assert_msg(strstr(iso_error_message(), "after batch 2 of epoch 2"), "%s", iso_error_message());
+    ck_assert_str_eq(names_in(checkpoints), names);
+    ck_assert_str_eq(names_in(backup), "backup.weights.h5 latest");
+    iso_model_destroy(model);
+}
+
+START_TEST(weights_that_diverged_are_not_saved)
+{
+    char below[64];
+    for (int by_batch = 0; by_batch < 2; by_batch++) {
+        const char *names = by_batch ? "2-1.weights.h5 finished latest" : "1-5.weights.h5 finished latest";
+        check_ok(make_test_folder(ctx, below));
+        check_saved(below, by_batch, names);
+        check_saved(below, by_batch, names); /* resumes, and so again */
+        check_ok(remove_test_folder(ctx, below));
+    }
+}
+END_TEST
+
 START_TEST(training_that_does_not_diverge_goes_on)
 {
     iso_model *model = compiled_with(iso_sgd(0.01));
@@ -569,6 +626,70 @@ START_TEST(states_that_are_wrong)
 }
 END_TEST
 
+/* ---- another monitored value ---- */
+
+typedef struct handed {
+    iso_callback **list;
+    char state[600];
+    int epochs;
+} handed;
+
+static iso_status hand_state(void *user, iso_fit_state *state)
+{
+    handed *h = user;
+    h->epochs++;
+    return state->epoch == 0 ? restore_state(h->list, h->state) : ISO_OK;
+}
+
+/* A training that monitors the value "own", which rises by 1 in each epoch, with the state of one whose best value
+ * was 9, and which early stopping has ended. named: what that one monitored, or "". Returns the epochs of 6. */
+static int epochs_after(const char *named, double *rate, char *said, size_t size)
+{
+    iso_callback *list[] = {
+        iso_early_stopping(.monitor = "own", .mode = ISO_MODE_MAX, .patience = 2),
+        iso_reduce_lr_on_plateau(.monitor = "own", .mode = ISO_MODE_MAX, .patience = 2, .factor = 0.5), NULL};
+    handed h = {.list = list};
+    snprintf(h.state, sizeof h.state,
+             "[{\"kind\": \"early_stopping\", \"state\": {\"best\": 9, \"best_epoch\": 1, \"wait\": 2, "
+             "\"stopped_epoch\": 1%s}}, {\"kind\": \"reduce_lr_on_plateau\", \"state\": {\"best\": 9, "
+             "\"wait\": 1, \"cooldown\": 0%s}}]",
+             named, named);
+    iso_model *model = compiled_with(iso_sgd(0.25));
+    check_ok(fit_and_hear(
+        model, 6,
+        (iso_callback *[]){iso_callback_create(.epoch_end = rise, .user = "own"), list[0], list[1],
+                           iso_callback_create(.epoch_begin = hand_state, .user = &h), NULL},
+        said, size));
+    check_ok(iso_model_learning_rate(model, rate));
+    iso_model_destroy(model);
+    return h.epochs;
+}
+
+START_TEST(another_value_begins_anew)
+{
+    static const char same[] = ", \"monitor\": \"own\", \"mode\": \"max\"",
+                      mode[] = ", \"monitor\": \"own\", \"mode\": \"min\"",
+                      other[] = ", \"monitor\": \"val_loss\", \"mode\": \"min\"";
+    char said[2000], wanted[600] = "";
+    double rate;
+    ck_assert_int_eq(epochs_after(same, &rate, said, sizeof said), 1);
+    ck_assert_double_eq(rate, 0.125);
+    ck_assert_str_eq(said, "");
+    ck_assert_int_eq(epochs_after("", &rate, said, sizeof said), 1); /* an older version's */
+    ck_assert_double_eq(rate, 0.125);
+    ck_assert_int_eq(epochs_after(mode, &rate, said, sizeof said), 6);
+    ck_assert_int_eq(epochs_after(other, &rate, said, sizeof said), 6);
+    ck_assert_double_eq(rate, 0.25);
+    for (int i = 0; i < 2 && iso_is_chief(ctx); i++)
+        snprintf(
+            wanted + strlen(wanted), sizeof wanted - strlen(wanted),
+            "isogrid: warning: %s: the checkpoint was written by a run that monitors 'val_loss' (min); it is "
+            "'own' (max) from here on, and the best value so far is forgotten\n",
+            i ? "reduce_lr_on_plateau" : "early stopping");
+    ck_assert_str_eq(said, wanted);
+}
+END_TEST
+
 /* ---- files that go on ---- */
 
 static void read_text(const char *path, char *text, size_t size)
@@ -657,8 +778,9 @@ int main(void)
             what_cannot_come_is_refused, checkpoints_that_cannot_be_written, names_tell_what_is_better,
             what_ranks_log_otherwise_is_the_chiefs, options_that_make_no_sense,
             a_table_that_cannot_be_written, a_schedule_is_not_overruled, a_rate_that_was_set_is_used,
-            training_ends_where_the_loss_is_no_number, training_that_does_not_diverge_goes_on,
-            states_pass_to_the_training_that_goes_on, states_that_are_wrong, tables_go_on_behind_a_checkpoint,
+            training_ends_where_the_loss_is_no_number, weights_that_diverged_are_not_saved,
+            training_that_does_not_diverge_goes_on, states_pass_to_the_training_that_goes_on,
+            states_that_are_wrong, another_value_begins_anew, tables_go_on_behind_a_checkpoint,
             a_loss_that_is_no_number_is_never_the_best, another_file_of_that_name_is_not_cut_off);
     return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

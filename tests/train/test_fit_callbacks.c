@@ -21,6 +21,7 @@ static iso_distribution *distribution;
 typedef struct record {
     char calls[200];
     int length, stop_after, stop_in, fail_in, destroyed;
+    char stop_at;    /* the function that asks to stop at its first call, as `calls` has it; 0: none */
     bool alone;      /* only one rank stops or fails: */
     int who;         /* so many before the last one */
     bool collective; /* what the callback says of itself */
@@ -31,28 +32,28 @@ static bool is_me(const record *r)
     return !r->alone || iso_rank(ctx) == iso_ranks(ctx) - 1 - r->who;
 }
 
-static iso_status note(record *r, char what)
+static iso_status note(record *r, iso_fit_state *state, char what)
 {
     r->calls[r->length++] = what;
+    if (r->stop_at == what && is_me(r))
+        state->stop = true;
     return ISO_OK;
 }
 
 static iso_status train_begin(void *user, iso_fit_state *state)
 {
     ck_assert_int_eq(state->steps, 2);
-    return note(user, '(');
+    return note(user, state, '(');
 }
 
 static iso_status train_end(void *user, iso_fit_state *state)
 {
-    (void)state;
-    return note(user, ')');
+    return note(user, state, ')');
 }
 
 static iso_status epoch_begin(void *user, iso_fit_state *state)
 {
-    (void)state;
-    return note(user, '[');
+    return note(user, state, '[');
 }
 
 static iso_status epoch_end(void *user, iso_fit_state *state)
@@ -61,20 +62,19 @@ static iso_status epoch_end(void *user, iso_fit_state *state)
     ck_assert(iso_logs_get(&state->logs, "loss") > 0);
     if (r->stop_after == state->epoch + 1 && is_me(r))
         state->stop = true;
-    return note(user, ']');
+    return note(user, state, ']');
 }
 
 static iso_status batch_begin(void *user, iso_fit_state *state)
 {
-    (void)state;
-    return note(user, '<');
+    return note(user, state, '<');
 }
 
 static iso_status batch_end(void *user, iso_fit_state *state)
 {
     record *r = user;
     ck_assert(iso_logs_get(&state->logs, "loss") > 0);
-    note(r, '>');
+    note(r, state, '>');
     if (r->stop_in == state->epoch + 1 && is_me(r))
         state->stop = true;
     if (r->fail_in == state->epoch + 1 && is_me(r))
@@ -139,6 +139,22 @@ START_TEST(a_callback_stops_training_within_an_epoch)
         check_ok(run_with(&r));
         ck_assert_str_eq(r.calls, "([<><>][<>])");
     }
+}
+END_TEST
+
+/* As in Keras, except that nothing is trained if train_begin asks: Keras trains one batch. */
+START_TEST(training_ends_after_the_batch_in_progress)
+{
+    static const struct {
+        char at;
+        const char *calls;
+    } table[] = {{'(', "()"}, {'[', "([<>])"}, {'<', "([<>])"}, {'>', "([<>])"}, {']', "([<><>])"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (int who = 0; who < iso_ranks(ctx); who++) {
+            record r = {.stop_at = table[i].at, .alone = true, .who = who};
+            check_ok(run_with(&r));
+            ck_assert_str_eq(r.calls, table[i].calls);
+        }
 }
 END_TEST
 
@@ -394,11 +410,11 @@ int main(void)
     int failed = 1;
     iso_status status = data_parallel_begin("data=4", &ctx, &mesh, &distribution);
     if (status == ISO_OK)
-        failed =
-            RUN_TESTS("fit_callbacks", 0, callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
-                      a_callback_that_fails_alone_fails_everywhere, a_callback_stops_training_within_an_epoch,
-                      callbacks_that_fail_alike_need_no_agreement, callbacks_add_to_the_logs,
-                      epochs_may_log_different_things, the_history_file_holds_every_digit,
-                      a_history_file_that_cannot_be_made, a_callback_may_use_the_same_data);
+        failed = RUN_TESTS(
+            "fit_callbacks", 0, callbacks_are_called_in_order, a_callback_of_one_rank_stops_all,
+            a_callback_that_fails_alone_fails_everywhere, a_callback_stops_training_within_an_epoch,
+            training_ends_after_the_batch_in_progress, callbacks_that_fail_alike_need_no_agreement,
+            callbacks_add_to_the_logs, epochs_may_log_different_things, the_history_file_holds_every_digit,
+            a_history_file_that_cannot_be_made, a_callback_may_use_the_same_data);
     return data_parallel_end(ctx, mesh, distribution, status) || failed;
 }

@@ -318,13 +318,35 @@ START_TEST(test_orders_that_differ)
 }
 END_TEST
 
+/* One rank resumes. */
+START_TEST(test_fits_that_differ)
+{
+    int odd = iso_ranks(ctx) - 1;
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_model *m = iso_model_create(g, x, iso_dense(x, 1));
+    iso_dataset *ds = open_ordered(&(order){.seed = 5});
+    check_ok(iso_compile(m, .optimizer = iso_sgd(), .loss = ISO_LOSS_MSE));
+    if (odd)
+        check_refused_naming(
+            iso_fit(m, ds, .resume = iso_rank(ctx) == odd ? "some.weights.h5" : NULL, .verbose = ISO_ZERO),
+            "from rank 0 in what fit is to do: rank 0 has '1 epochs from 0 of 5 steps, 40 rows in batches of "
+            "8', ",
+            ", resume 'some.weights.h5''");
+    check_ok(iso_fit(m, ds, .verbose = ISO_ZERO));
+    iso_dataset_destroy(ds);
+    iso_model_destroy(m);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
     int code = RUN_TESTS("ranks that differ", 60, test_models_that_differ, test_settings_that_differ,
                          test_programs_that_differ, test_models_that_are_the_same, test_arrays_that_differ,
-                         test_orders_that_differ, test_bare_ops_that_differ, test_decay_that_differs);
+                         test_orders_that_differ, test_bare_ops_that_differ, test_decay_that_differs,
+                         test_fits_that_differ);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

@@ -138,7 +138,8 @@ static void tidy(iso_saver *saver, iso_text *notes)
 {
     const iso_path *path = &saver->path;
     if (saver->best)
-        commit_note(notes, iso_folder_point(path->folder, "best", saver->id, path->name));
+        commit_note(notes, iso_kept_set_best(&saver->kept, path->folder, path->name));
+    commit_note(notes, iso_kept_point_best(&saver->kept, saver->id));
     if (!saver->options.no_latest)
         commit_note(notes, iso_folder_point(path->folder, "latest", saver->id, path->name));
     commit_note(notes, iso_kept_rotate(&saver->kept, saver->options.keep));

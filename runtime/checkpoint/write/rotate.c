@@ -39,6 +39,7 @@ void iso_kept_free(iso_kept *kept)
     for (int i = 0; i < kept->count; i++)
         iso_free(kept->paths[i]);
     iso_free(kept->paths);
+    iso_free(kept->best);
     *kept = (iso_kept){0};
 }
 
@@ -80,7 +81,18 @@ iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *patter
     return status;
 }
 
-/* ---- rotation ---- */
+/* ---- the best ---- */
+
+iso_status iso_kept_set_best(iso_kept *kept, const char *folder, const char *name)
+{
+    char *best = iso_file_join(folder, name);
+    if (!best)
+        return iso_no_memory("the path of the best checkpoint '%s'", name);
+    iso_free(kept->best);
+    kept->best = best;
+    kept->pointed = false;
+    return ISO_OK;
+}
 
 static iso_status is_pointed(const iso_path *path, const char *pointer, bool *pointed)
 {
@@ -91,11 +103,30 @@ static iso_status is_pointed(const iso_path *path, const char *pointer, bool *po
     return status;
 }
 
-static iso_status is_spared(const char *whole, bool *spared)
+iso_status iso_kept_point_best(iso_kept *kept, uint32_t saver)
 {
     iso_path path = {0};
-    iso_status status = iso_path_split(whole, 0, &path);
+    if (!kept->best || kept->pointed)
+        return ISO_OK;
+    iso_status status = iso_path_split(kept->best, saver, &path);
+    if (status == ISO_OK)
+        status = is_pointed(&path, "best", &kept->pointed);
+    if (status == ISO_OK && !kept->pointed)
+        status = iso_folder_point(path.folder, "best", saver, path.name);
+    kept->pointed = status == ISO_OK;
+    iso_path_free(&path);
+    return status;
+}
+
+/* ---- rotation ---- */
+
+static iso_status is_spared(const iso_kept *kept, const char *whole, bool *spared)
+{
+    iso_path path = {0};
     *spared = true;
+    if (kept->best && !strcmp(kept->best, whole))
+        return ISO_OK;
+    iso_status status = iso_path_split(whole, 0, &path);
     if (status == ISO_OK)
         status = is_pointed(&path, "best", spared);
     if (status == ISO_OK && !*spared)
@@ -110,7 +141,7 @@ iso_status iso_kept_rotate(iso_kept *kept, int keep)
     iso_status status;
     int surplus = keep > 0 ? kept->count - keep : 0;
     for (int i = 0; surplus > 0; surplus--) {
-        if ((status = is_spared(kept->paths[i], &spared)) != ISO_OK)
+        if ((status = is_spared(kept, kept->paths[i], &spared)) != ISO_OK)
             return status;
         if (!spared && unlink(kept->paths[i]) && errno != ENOENT)
             return iso_file_failed(kept->paths[i], "the old checkpoint cannot be removed");

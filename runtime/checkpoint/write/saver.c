@@ -499,11 +499,23 @@ static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const
 
 /* A training that starts again in a folder of old checkpoints must write newer numbers than theirs. Only the
  * chief, which writes the record, knows them. */
+uint64_t iso_saver_number(const iso_saver *saver, uint64_t number)
+{
+    bool newer = number + saver->numbered > saver->kept.newest;
+    return number + (newer ? saver->numbered : saver->kept.newest);
+}
+
 static uint64_t saver_number_of(iso_saver *saver, const iso_file_spec *spec)
 {
-    if (spec->number + saver->numbered <= saver->kept.newest)
-        saver->numbered = saver->kept.newest;
-    return spec->number + saver->numbered;
+    uint64_t number = iso_saver_number(saver, spec->number);
+    saver->numbered = number - spec->number;
+    return number;
+}
+
+iso_status iso_saver_mark(iso_saver *saver, const char *folder, const char *name)
+{
+    iso_status status = iso_kept_set_best(&saver->kept, folder, name);
+    return status == ISO_OK ? iso_kept_point_best(&saver->kept, saver->id) : status;
 }
 
 iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spec *spec,

@@ -5,9 +5,8 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
-#include "runtime/session/session.h"
+#include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/checkpoint_writer_impl.h"
 #include "runtime/train/checkpoints.h"
 
@@ -62,6 +61,8 @@ done:
 
 static iso_status backup_save(backup *b, iso_fit_state *state)
 {
+    if (state->training->diverged)
+        return ISO_OK;
     b->foreign = false;
     return iso_checkpoint_writer_save(b->writer, state->training, b->path, false);
 }
@@ -106,9 +107,9 @@ void iso_backup_remove(const char *folder)
 static iso_status end(void *user, iso_fit_state *state)
 {
     backup *b = user;
-    iso_context *ctx = state->training->ctx;
+    bool kept = b->options.keep_backup || b->foreign || state->training->diverged;
     iso_status status = iso_checkpoint_writer_wait(b->writer);
-    if (status == ISO_OK && !b->options.keep_backup && !b->foreign && iso_is_chief(ctx))
+    if (status == ISO_OK && !kept && iso_fit_is_chief(state))
         iso_backup_remove(b->folder);
     return status;
 }
@@ -124,6 +125,15 @@ static void backup_destroy(void *user)
     iso_free(b);
 }
 
+#define SETTING(kind, member) ISO_SETTING(iso_backup_and_restore_options, kind, member, 0)
+static const iso_setting settings[] = {SETTING(COUNT, save_freq),
+                                       SETTING(FLAG, keep_backup),
+                                       SETTING(FLAG, mpio),
+                                       SETTING(FLAG, waits),
+                                       SETTING(FLAG, stop_on_error),
+                                       SETTING(FLAG, begins_anew),
+                                       {0}};
+
 iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *given, size_t size)
 {
     backup *b = iso_new(sizeof *b);
@@ -138,8 +148,7 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
             return iso_callback_no_memory();
         }
     }
-    const iso_backup_and_restore_options *o = &b->options;
-    int64_t words[] = {o->save_freq, o->keep_backup, o->mpio, o->waits, o->stop_on_error, o->begins_anew};
+    iso_callback_same same = {.name = "backup_and_restore", .settings = settings, .options = &b->options};
     iso_callback *callback = iso_callback_create(.train_begin = backup_begin, .train_end = end,
                                                  .epoch_end = after_epoch, .batch_end = after_batch,
                                                  .collective = true, .user = b, .destroy = backup_destroy);
@@ -148,7 +157,6 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
         callback->logs = "";
         callback->save_now = save_now;
         callback->backup = true;
-        callback->options_hash = iso_hash_bytes(0, words, sizeof words);
     }
-    return callback;
+    return iso_callback_set_same(callback, &same);
 }

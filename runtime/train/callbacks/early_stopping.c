@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/callbacks/monitor_impl.h"
 #include "runtime/train/model.h"
@@ -92,23 +91,19 @@ static iso_status early_stopping_train_end(void *user, iso_fit_state *state)
 static iso_status early_stopping_save(void *user, iso_text *json)
 {
     const early_stopping *stopping = user;
-    iso_json_add(json,
-                 json_pack("{s:o, s:i, s:i, s:i, s:b}", "best", iso_monitor_best(&stopping->monitor),
-                           "best_epoch", stopping->best_epoch, "wait", stopping->wait, "stopped_epoch",
-                           stopping->stopped_epoch, "weights", stopping->best != NULL),
-                 0);
+    json_t *state =
+        json_pack("{s:i, s:i, s:i, s:b}", "best_epoch", stopping->best_epoch, "wait", stopping->wait,
+                  "stopped_epoch", stopping->stopped_epoch, "weights", stopping->best != NULL);
+    iso_monitor_save(&stopping->monitor, state);
+    iso_json_add(json, state, 0);
     return ISO_OK;
 }
 
 /* If the checkpoint has weights, allocates memory for them: iso_callbacks_shards() then offers it to be
  * filled. */
-static iso_status restore(void *user, const char *json)
+static iso_status restore_counts(early_stopping *stopping, const json_t *state)
 {
-    early_stopping *stopping = user;
-    json_t *state = NULL;
     iso_status status = ISO_OK;
-    ISO_TRY(iso_json_parse("its state", json, strlen(json), &state));
-    ISO_TRY(iso_monitor_restore(&stopping->monitor, state));
     ISO_TRY(iso_state_count(state, "best_epoch", &stopping->best_epoch));
     ISO_TRY(iso_state_count(state, "wait", &stopping->wait));
     ISO_TRY(iso_state_count(state, "stopped_epoch", &stopping->stopped_epoch));
@@ -120,6 +115,21 @@ static iso_status restore(void *user, const char *json)
         stopping->state->stop = true;
     else
         stopping->stopped_epoch = 0;
+done:
+    return status;
+}
+
+/* The epochs without an improvement, and the best weights, go with the best value. */
+static iso_status restore(void *user, const char *json)
+{
+    early_stopping *stopping = user;
+    json_t *state = NULL;
+    bool other;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_json_parse("its state", json, strlen(json), &state));
+    ISO_TRY(iso_monitor_restore(&stopping->monitor, state, &other));
+    if (!other)
+        ISO_TRY(restore_counts(stopping, state));
 done:
     json_decref(state);
     return status;
@@ -139,6 +149,15 @@ static void early_stopping_destroy(void *user)
     iso_free(stopping);
 }
 
+#define SETTING(kind, member) ISO_SETTING(iso_early_stopping_options, kind, member, 0)
+static const iso_setting settings[] = {SETTING(INT, patience),
+                                       SETTING(REAL, min_delta),
+                                       SETTING(INT, mode),
+                                       SETTING(REAL, baseline),
+                                       SETTING(FLAG, restore_best_weights),
+                                       SETTING(INT, start_from_epoch),
+                                       {0}};
+
 iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, size_t size)
 {
     early_stopping *stopping = iso_new(sizeof *stopping);
@@ -156,16 +175,12 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
         return iso_callback_no_memory();
     }
     options->monitor = stopping->monitor.name;
-    double words[] = {options->min_delta,       options->patience,      options->mode,
-                      stopping->baseline,       stopping->has_baseline, options->restore_best_weights,
-                      options->start_from_epoch};
-    uint64_t options_hash = iso_hash_bytes(iso_hash_text(0, options->monitor), words, sizeof words);
+    iso_callback_same same = {
+        .name = "early_stopping", .settings = settings, .options = options, .monitor = options->monitor};
     iso_callback *callback =
         iso_callback_create(.train_begin = early_stopping_train_begin, .epoch_end = early_stopping_epoch_end,
                             .train_end = early_stopping_train_end, .user = stopping,
                             .destroy = early_stopping_destroy, .kind = "early_stopping",
                             .save = early_stopping_save, .restore = restore, .shards = shards);
-    if (callback->status == ISO_OK) /* otherwise it is a constant */
-        callback->options_hash = options_hash;
-    return iso_callback_logs(callback, "");
+    return iso_callback_set_same(iso_callback_logs(callback, ""), &same);
 }

@@ -5,25 +5,26 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/checkpoint/folder_watch.h"
 #include "runtime/session/session.h"
-#include "runtime/train/callbacks/monitor_impl.h"
+#include "runtime/train/callbacks/best_impl.h"
 #include "runtime/train/checkpoint_writer_impl.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/path_template_impl.h"
 
 typedef struct model_checkpoint {
     iso_model_checkpoint_options options;
-    char *path;          /* the option, copied */
-    iso_monitor monitor; /* for save_best_only */
-    iso_monitor marked;  /* for the pointer `best`; its name is NULL if none is wanted */
+    char *path;      /* the option, copied */
+    char *folder;    /* of the files; NULL: they are in several, and nothing is looked for in these */
+    iso_best best;   /* used if only the best are saved */
+    iso_best marked; /* used if the pointer `best` is wanted */
     iso_checkpoint_writer *writer;
-    int seen;       /* batches since the last save */
-    bool due, best; /* decided for this moment: whether to save, and whether it is the best */
+    int seen;     /* batches since the last save */
+    iso_text due; /* decided for this moment: the path of the file to save; empty: none */
+    bool marks;   /* the file is to be the best */
 } model_checkpoint;
 
 /* ---- begin ---- */
@@ -75,13 +76,13 @@ static bool can_repeat(const model_checkpoint *c, const iso_logs *logs)
 /* The best checkpoint can be kept only if later ones have other names. */
 static iso_status check_best(const model_checkpoint *c, const iso_fit_state *state)
 {
-    if (!c->marked.name || !can_repeat(c, &state->logs))
+    if (!c->marked.used || !can_repeat(c, &state->logs))
         return ISO_OK;
     return iso_error(
         ISO_INVALID,
         "ModelCheckpoint: '%s' can be the name of several checkpoints, so the one with the best %s "
         "could be replaced by a worse one: put {epoch} into the name",
-        c->path, c->marked.name);
+        c->path, c->marked.monitor.name);
 }
 
 enum { MOST_NAMES = 1000 };
@@ -107,14 +108,12 @@ static iso_status begin_monitors(model_checkpoint *c, const iso_fit_state *state
 {
     double threshold = c->options.initial_value_threshold;
     iso_status status = ISO_OK;
-    if (c->options.save_best_only)
-        ISO_TRY(iso_monitor_begin(&c->monitor, state, false));
-    if (c->options.save_best_only && threshold != 0) {
-        c->monitor.has_best = true;
-        c->monitor.best = iso_option_number(threshold, 0);
+    ISO_TRY(iso_best_begin(&c->best, state, false));
+    if (c->best.used && threshold != 0) {
+        c->best.monitor.has_best = true;
+        c->best.monitor.best = iso_option_number(threshold, 0);
     }
-    if (c->marked.name)
-        ISO_TRY(iso_monitor_begin(&c->marked, state, true));
+    ISO_TRY(iso_best_begin(&c->marked, state, true));
 done:
     return status;
 }
@@ -173,51 +172,77 @@ done:
 
 /* ---- saving ---- */
 
-/* Whether a value is the best so far; if so, it becomes the best. NaN never is. */
-static bool improves(iso_monitor *monitor, double value)
+/* Waits for the save of a better checkpoint, if one is in progress: the next values are compared with its value
+ * only if it is committed. Collective. */
+static iso_status settle(model_checkpoint *c)
 {
-    return !isnan(value) && iso_monitor_improve(monitor, value);
+    if (!c->best.saving && !c->marked.saving)
+        return ISO_OK;
+    iso_status status = iso_checkpoint_writer_wait(c->writer);
+    bool committed = iso_checkpoint_writer_committed(c->writer);
+    iso_best_save_ends(&c->best, committed);
+    iso_best_save_ends(&c->marked, committed);
+    return status;
 }
 
-/* Whether the callback saves. As in Keras, it saves if a value cannot be compared. */
-static bool is_wanted(model_checkpoint *c, const iso_fit_state *state)
+/* Whether it is time for a save: after each epoch, or after so many batches. */
+static bool is_time(model_checkpoint *c, iso_moment moment)
 {
-    double value;
-    return !c->options.save_best_only || !iso_monitor_read(&c->monitor, state, &value) ||
-           improves(&c->monitor, value);
+    int64_t often = c->options.save_freq;
+    if (moment == ISO_EPOCH_END || often == 0)
+        return moment == ISO_EPOCH_END && often == 0;
+    bool time = ++c->seen >= often;
+    c->seen = time ? 0 : c->seen;
+    return time;
 }
 
-static bool is_marked(model_checkpoint *c, const iso_fit_state *state)
+/* The name of the file that is due; NULL: it is in one of several folders. */
+static const char *due_name(const model_checkpoint *c)
 {
-    double value;
-    return c->marked.name && iso_monitor_read(&c->marked, state, &value) && improves(&c->marked, value);
+    return c->folder ? iso_file_name(iso_text_get(&c->due)) : NULL;
 }
 
-/* The best epoch so far gets a checkpoint, whatever the save frequency. */
-static void decide(void *user, const iso_fit_state *state, iso_moment moment)
+/* As in Keras, a file is saved if the value cannot be compared. */
+static iso_status decide_to_save(model_checkpoint *c, const iso_fit_state *state, bool time, bool marks)
+{
+    double value = NAN, marked = NAN;
+    bool missing = false;
+    uint64_t number = iso_checkpoint_writer_number(c->writer, state->training);
+    iso_status status = ISO_OK;
+    c->marks = marks && iso_best_improves(&c->marked, state, &marked, &missing);
+    if (!c->marks && !time)
+        return ISO_OK;
+    bool better = c->best.used && iso_best_improves(&c->best, state, &value, &missing);
+    if (c->best.used && !better && !missing)
+        return ISO_OK;
+    ISO_TRY(iso_path_template_format(c->path, state->epoch + 1, state->batch + 1, &state->logs, &c->due));
+    if (better)
+        ISO_TRY(iso_best_save_begins(&c->best, value, due_name(c), number));
+    if (c->marks)
+        ISO_TRY(iso_best_save_begins(&c->marked, marked, due_name(c), number));
+done:
+    return status;
+}
+
+/* The best epoch so far gets a checkpoint, whatever the save frequency. Weights that diverged get none. */
+static iso_status decide(void *user, const iso_fit_state *state, iso_moment moment)
 {
     model_checkpoint *c = user;
-    int64_t often = c->options.save_freq;
-    if (moment != ISO_BATCH_END && moment != ISO_EPOCH_END)
-        return;
-    c->best = moment == ISO_EPOCH_END && is_marked(c, state);
-    c->due = moment == ISO_EPOCH_END ? c->best || often == 0 : often > 0 && ++c->seen >= often;
-    if (c->due && moment == ISO_BATCH_END)
-        c->seen = 0;
-    c->due = c->due && is_wanted(c, state);
+    iso_text_free(&c->due);
+    if ((moment != ISO_BATCH_END && moment != ISO_EPOCH_END) || state->training->diverged)
+        return ISO_OK;
+    bool time = is_time(c, moment), marks = moment == ISO_EPOCH_END && c->marked.used;
+    if (!time && !marks)
+        return ISO_OK;
+    iso_status before = settle(c), now = decide_to_save(c, state, time, marks);
+    return before != ISO_OK ? before : now;
 }
 
 static iso_status model_checkpoint_save(model_checkpoint *c, iso_fit_state *state)
 {
-    iso_text path = {0};
-    if (!c->due)
-        return ISO_OK;
-    iso_status status =
-        iso_path_template_format(c->path, state->epoch + 1, state->batch + 1, &state->logs, &path);
-    if (status == ISO_OK)
-        status = iso_checkpoint_writer_save(c->writer, state->training, iso_text_get(&path), c->best);
-    iso_text_free(&path);
-    return status;
+    return c->due.length
+               ? iso_checkpoint_writer_save(c->writer, state->training, iso_text_get(&c->due), c->marks)
+               : ISO_OK;
 }
 
 /* The file has the name of the current epoch. Values that are known only at its end are NaN in it. */
@@ -262,8 +287,8 @@ static iso_status keep_state(void *user, iso_text *json)
 {
     const model_checkpoint *c = user;
     iso_json_add(json,
-                 json_pack("{s:i, s:{s:o}, s:{s:o}}", "seen", c->seen, "monitor", "best",
-                           iso_monitor_best(&c->monitor), "marked", "best", iso_monitor_best(&c->marked)),
+                 json_pack("{s:i, s:o, s:o}", "seen", c->seen, "monitor", iso_best_state(&c->best), "marked",
+                           iso_best_state(&c->marked)),
                  0);
     return ISO_OK;
 }
@@ -276,10 +301,24 @@ static iso_status take_state(void *user, const char *json)
     if (status != ISO_OK)
         return status;
     ISO_TRY(iso_state_count(root, "seen", &c->seen));
-    ISO_TRY(iso_monitor_restore(&c->monitor, json_object_get(root, "monitor")));
-    ISO_TRY(iso_monitor_restore(&c->marked, json_object_get(root, "marked")));
+    ISO_TRY(iso_best_restore(&c->best, json_object_get(root, "monitor")));
+    ISO_TRY(iso_best_restore(&c->marked, json_object_get(root, "marked")));
 done:
     json_decref(root);
+    return status;
+}
+
+/* The run that wrote the state may have ended before it moved the pointer `best`. */
+static iso_status resumed(void *user, iso_fit_state *state)
+{
+    model_checkpoint *c = user;
+    iso_context *ctx = state->training->ctx;
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_best_find(&c->best, ctx, c->folder));
+    ISO_TRY(iso_best_find(&c->marked, ctx, c->folder));
+    if (c->marked.kept.name && iso_is_chief(ctx))
+        iso_checkpoint_writer_mark(c->writer, c->folder, c->marked.kept.name);
+done:
     return status;
 }
 
@@ -291,8 +330,10 @@ static void model_checkpoint_destroy(void *user)
     if (!c)
         return;
     iso_checkpoint_writer_destroy(c->writer);
-    iso_monitor_free(&c->monitor);
-    iso_monitor_free(&c->marked);
+    iso_best_free(&c->best);
+    iso_best_free(&c->marked);
+    iso_text_free(&c->due);
+    iso_free(c->folder);
     iso_free(c->path);
     iso_free(c);
 }
@@ -300,20 +341,28 @@ static void model_checkpoint_destroy(void *user)
 static bool copy_texts(model_checkpoint *c)
 {
     const iso_model_checkpoint_options *o = &c->options;
-    if (o->path && !(c->path = iso_strdup(o->path)))
+    if (o->path && (!(c->path = iso_strdup(o->path)) || !(c->folder = iso_file_folder(o->path))))
         return false;
-    return iso_monitor_init(&c->monitor, "ModelCheckpoint", o->monitor, o->mode, 0) &&
-           (!o->best || iso_monitor_init(&c->marked, "ModelCheckpoint", o->best, o->best_mode, 0));
+    if (c->folder && strchr(c->folder, '{')) {
+        iso_free(c->folder);
+        c->folder = NULL;
+    }
+    return iso_best_init(&c->best, o->save_best_only, o->monitor, o->mode) &&
+           iso_best_init(&c->marked, o->best != NULL, o->best, o->best_mode);
 }
 
-/* A hash of the options that all ranks must share. Names are compared where files get them. */
-static uint64_t model_checkpoint_number_of(const iso_model_checkpoint_options *o)
-{
-    int64_t words[] = {o->mode,  o->save_best_only, o->save_weights_only, o->save_freq,
-                       o->keep,  o->best_mode,      o->best != NULL,      o->mpio,
-                       o->waits, o->stop_on_error};
-    return iso_hash_bytes(iso_hash_text(0, o->monitor ? o->monitor : ""), words, sizeof words);
-}
+#define SETTING(kind, member) ISO_SETTING(iso_model_checkpoint_options, kind, member, 0)
+static const iso_setting settings[] = {SETTING(INT, mode),
+                                       SETTING(FLAG, save_best_only),
+                                       SETTING(FLAG, save_weights_only),
+                                       SETTING(REAL, initial_value_threshold),
+                                       SETTING(COUNT, save_freq),
+                                       SETTING(INT, keep),
+                                       SETTING(INT, best_mode),
+                                       SETTING(FLAG, mpio),
+                                       SETTING(FLAG, waits),
+                                       SETTING(FLAG, stop_on_error),
+                                       {0}};
 
 iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *given, size_t size)
 {
@@ -325,6 +374,11 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
         model_checkpoint_destroy(c);
         return iso_callback_no_memory();
     }
+    iso_callback_same same = {.name = "model_checkpoint",
+                              .settings = settings,
+                              .options = &c->options,
+                              .monitor = c->best.monitor.name,
+                              .best = c->marked.used ? c->marked.monitor.name : NULL};
     iso_callback *callback =
         iso_callback_create(.train_begin = model_checkpoint_begin, .train_end = end, .epoch_end = after_epoch,
                             .batch_end = after_batch, .collective = true, .user = c,
@@ -336,7 +390,7 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
         callback->decide = decide;
         if (!c->options.save_best_only && !c->options.save_weights_only)
             callback->save_now = save_now;
-        callback->options_hash = model_checkpoint_number_of(&c->options);
+        callback->resumed = resumed;
     }
-    return callback;
+    return iso_callback_set_same(callback, &same);
 }

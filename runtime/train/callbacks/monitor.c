@@ -89,7 +89,7 @@ static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, b
                          "%s monitors '%s', which needs validation data: without them nothing is ever the "
                          "best (--validation-data, --validation-split; iso_fit's .validation)",
                          monitor->who, monitor->name);
-    if (iso_fit_is_chief(state))
+    if (monitor->chief)
         iso_warn("%s monitors '%s', but there are no validation data (--validation-data, --validation-split; "
                  "iso_fit's .validation)",
                  monitor->who, monitor->name);
@@ -100,6 +100,7 @@ static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, b
 iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state, bool needed)
 {
     monitor->has_best = monitor->warned = false;
+    monitor->chief = iso_fit_is_chief(state);
     iso_status status = check_name(monitor, state, needed);
     if (status != ISO_OK)
         return status;
@@ -124,9 +125,14 @@ bool iso_monitor_is_better(const iso_monitor *monitor, double value, double than
                                          : value + monitor->min_delta < than;
 }
 
+bool iso_monitor_improves(const iso_monitor *monitor, double value)
+{
+    return !monitor->has_best || iso_monitor_is_better(monitor, value, monitor->best);
+}
+
 bool iso_monitor_improve(iso_monitor *monitor, double value)
 {
-    if (monitor->has_best && !iso_monitor_is_better(monitor, value, monitor->best))
+    if (!iso_monitor_improves(monitor, value))
         return false;
     monitor->has_best = true;
     monitor->best = value;
@@ -152,7 +158,7 @@ bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *
             *value = state->logs.value[i];
             return true;
         }
-    if (!monitor->warned && iso_fit_is_chief(state))
+    if (!monitor->warned && monitor->chief)
         warn_of_missing(monitor, &state->logs);
     monitor->warned = true;
     return false;
@@ -160,17 +166,42 @@ bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *
 
 /* ---- state ---- */
 
-json_t *iso_monitor_best(const iso_monitor *monitor)
+static const char *mode_name(const iso_monitor *monitor)
 {
-    return monitor->has_best ? iso_json_number(monitor->best) : json_null();
+    return monitor->mode == ISO_MODE_MAX ? "max" : "min";
 }
 
-iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object)
+void iso_monitor_save(const iso_monitor *monitor, json_t *object)
+{
+    json_object_set_new(object, "best", monitor->has_best ? iso_json_number(monitor->best) : json_null());
+    json_object_set_new(object, "monitor", json_string(monitor->name));
+    json_object_set_new(object, "mode", json_string(mode_name(monitor)));
+}
+
+/* Forgets a best value that cannot be compared with this run's values. */
+static bool forget_other(iso_monitor *monitor, const json_t *object)
+{
+    const char *name = json_string_value(json_object_get(object, "monitor"));
+    const char *mode = json_string_value(json_object_get(object, "mode"));
+    if (!name || !mode || (!strcmp(name, monitor->name) && !strcmp(mode, mode_name(monitor))))
+        return false;
+    if (monitor->has_best && monitor->chief)
+        iso_warn("%s: the checkpoint was written by a run that monitors '%s' (%s); it is '%s' (%s) from here "
+                 "on, and the best value so far is forgotten",
+                 monitor->who, name, mode, monitor->name, mode_name(monitor));
+    monitor->has_best = false;
+    return true;
+}
+
+iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object, bool *other)
 {
     const json_t *best = json_object_get(object, "best");
     monitor->has_best = !json_is_null(best);
     if (monitor->has_best && !iso_json_get_number(best, &monitor->best))
         return iso_error(ISO_INVALID, "'best' must be a number or null");
+    bool forgotten = forget_other(monitor, object);
+    if (other)
+        *other = forgotten;
     return ISO_OK;
 }
 

@@ -14,6 +14,7 @@ typedef struct iso_monitor {
     bool has_best;
     double best;
     bool warned; /* that the logs do not have the value */
+    bool chief;  /* this rank is */
 } iso_monitor;
 
 /* Copies the name; NULL: the default one. False: out of memory. */
@@ -28,14 +29,18 @@ iso_status iso_monitor_begin(iso_monitor *monitor, const iso_fit_state *state, b
 bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *value);
 /* Whether a value is better than another by at least min_delta; never if one of them is NaN. */
 bool iso_monitor_is_better(const iso_monitor *monitor, double value, double than);
-/* Stores the value if it is the first or better than the best; returns whether it did. */
+/* Whether the value is the first or better than the best. */
+bool iso_monitor_improves(const iso_monitor *monitor, double value);
+/* The same, and stores such a value as the best. */
 bool iso_monitor_improve(iso_monitor *monitor, double value);
 
 /* ---- the parts of a callback's state ---- */
-/* The member "best" of a state: a number or null; the caller owns it. */
-json_t *iso_monitor_best(const iso_monitor *monitor);
-/* Reads "best" from an object; ISO_INVALID if it is missing. */
-iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object);
+/* Sets the members "best" (a number or null), "monitor" and "mode" of a state. After iso_monitor_begin. */
+void iso_monitor_save(const iso_monitor *monitor, json_t *object);
+/* Reads them; ISO_INVALID if "best" is missing. *other (NULL: not wanted): the best value is of another monitored
+ * value, or of the other mode. It is forgotten then, so that this run's first value is the best, and the chief warns.
+ * Older states have neither name nor mode. */
+iso_status iso_monitor_restore(iso_monitor *monitor, const json_t *object, bool *other);
 /* Reads a member that is an integer of at least 0. */
 iso_status iso_state_count(const json_t *object, const char *name, int *value);
 

@@ -10,8 +10,7 @@
 
 typedef struct profile {
     iso_line_file file;
-    int64_t step;
-    iso_trace_detail detail;
+    iso_profile_options options; /* without the path */
     iso_step_trace trace;
     iso_status failed; /* of the chief's file, reported at the end of the epoch */
     char message[512];
@@ -20,7 +19,8 @@ typedef struct profile {
 static iso_status profile_train_begin(void *user, iso_fit_state *state)
 {
     profile *p = user;
-    p->trace = (iso_step_trace){.step = p->step, .detail = p->detail};
+    p->trace = (iso_step_trace){.step = p->options.step,
+                                .detail = p->options.launches ? ISO_TRACE_LAUNCHES : ISO_TRACE_INSTRUCTIONS};
     p->failed = ISO_OK;
     iso_status status = iso_step_trace_begin(&p->trace, state);
     return status == ISO_OK ? iso_line_file_open(&p->file, state) : status;
@@ -69,6 +69,10 @@ static void profile_destroy(void *user)
     iso_free(user);
 }
 
+static const iso_setting settings[] = {ISO_SETTING(iso_profile_options, COUNT, step, 0),
+                                       ISO_SETTING(iso_profile_options, FLAG, launches, 0),
+                                       {0}};
+
 iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
 {
     iso_profile_options options = {0};
@@ -78,12 +82,12 @@ iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
         iso_free(p);
         return iso_callback_no_memory();
     }
-    p->step = options.step;
-    p->detail = options.launches ? ISO_TRACE_LAUNCHES : ISO_TRACE_INSTRUCTIONS;
-    return iso_callback_sends_weights(
-        iso_callback_logs(iso_callback_create(.train_begin = profile_train_begin, .batch_begin = batch_begin,
-                                              .batch_end = profile_batch_end, .epoch_end = profile_epoch_end,
-                                              .train_end = profile_train_end, .collective = true,
-                                              .async = true, .user = p, .destroy = profile_destroy),
-                          ""));
+    p->options = (iso_profile_options){.step = options.step, .launches = options.launches};
+    iso_callback_same same = {.name = "profile", .settings = settings, .options = &p->options};
+    iso_callback *callback =
+        iso_callback_create(.train_begin = profile_train_begin, .batch_begin = batch_begin,
+                            .batch_end = profile_batch_end, .epoch_end = profile_epoch_end,
+                            .train_end = profile_train_end, .collective = true, .async = true, .user = p,
+                            .destroy = profile_destroy);
+    return iso_callback_set_same(iso_callback_sends_weights(iso_callback_logs(callback, "")), &same);
 }

@@ -88,10 +88,9 @@ done:
 static iso_status reduce_lr_on_plateau_save(void *user, iso_text *json)
 {
     const plateau *p = user;
-    iso_json_add(json,
-                 json_pack("{s:o, s:i, s:i}", "best", iso_monitor_best(&p->monitor), "wait", p->wait,
-                           "cooldown", p->cooldown),
-                 0);
+    json_t *state = json_pack("{s:i, s:i}", "wait", p->wait, "cooldown", p->cooldown);
+    iso_monitor_save(&p->monitor, state);
+    iso_json_add(json, state, 0);
     return ISO_OK;
 }
 
@@ -101,7 +100,7 @@ static iso_status restore(void *user, const char *json)
     json_t *state = NULL;
     iso_status status = ISO_OK;
     ISO_TRY(iso_json_parse("its state", json, strlen(json), &state));
-    ISO_TRY(iso_monitor_restore(&p->monitor, state));
+    ISO_TRY(iso_monitor_restore(&p->monitor, state, NULL));
     ISO_TRY(iso_state_count(state, "wait", &p->wait));
     ISO_TRY(iso_state_count(state, "cooldown", &p->cooldown));
 done:
@@ -115,6 +114,15 @@ static void reduce_lr_on_plateau_destroy(void *user)
     iso_monitor_free(&p->monitor);
     iso_free(p);
 }
+
+#define SETTING(kind, member) ISO_SETTING(iso_reduce_lr_on_plateau_options, kind, member, 0)
+static const iso_setting settings[] = {SETTING(REAL, factor),
+                                       SETTING(INT, patience),
+                                       SETTING(INT, mode),
+                                       SETTING(REAL, min_delta),
+                                       SETTING(INT, cooldown),
+                                       SETTING(REAL, min_lr),
+                                       {0}};
 
 iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_options *given, size_t size)
 {
@@ -133,10 +141,14 @@ iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_optio
         return iso_callback_no_memory();
     }
     options->monitor = p->monitor.name;
-    return iso_callback_logs(iso_callback_create(.train_begin = reduce_lr_on_plateau_train_begin,
-                                                 .epoch_end = reduce_lr_on_plateau_epoch_end, .user = p,
-                                                 .destroy = reduce_lr_on_plateau_destroy,
-                                                 .kind = "reduce_lr_on_plateau",
-                                                 .save = reduce_lr_on_plateau_save, .restore = restore),
-                             "learning_rate");
+    iso_callback_same same = {.name = "reduce_lr_on_plateau",
+                              .settings = settings,
+                              .options = options,
+                              .monitor = options->monitor};
+    iso_callback *callback =
+        iso_callback_create(.train_begin = reduce_lr_on_plateau_train_begin,
+                            .epoch_end = reduce_lr_on_plateau_epoch_end, .user = p,
+                            .destroy = reduce_lr_on_plateau_destroy, .kind = "reduce_lr_on_plateau",
+                            .save = reduce_lr_on_plateau_save, .restore = restore);
+    return iso_callback_set_same(iso_callback_logs(callback, "learning_rate"), &same);
 }

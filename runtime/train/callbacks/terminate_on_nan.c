@@ -4,7 +4,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
-#include "runtime/train/callbacks/monitor_impl.h"
+#include "runtime/train/training_impl.h"
 
 typedef struct terminate {
     bool raise_error, found;
@@ -34,6 +34,7 @@ static iso_status terminate_on_nan_batch_end(void *user, iso_fit_state *state)
         return ISO_OK;
     *t = (terminate){t->raise_error, true, state->epoch, state->batch, loss};
     state->stop = true;
+    state->training->diverged = true; /* for the callbacks that save, which come last */
     return t->raise_error ? diverged(t) : ISO_OK;
 }
 
@@ -44,6 +45,8 @@ static iso_status terminate_on_nan_train_end(void *user, iso_fit_state *state)
     return t->found ? diverged(t) : ISO_OK;
 }
 
+static const iso_setting settings[] = {ISO_SETTING(terminate, FLAG, raise_error, 0), {0}};
+
 iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *given, size_t size)
 {
     iso_terminate_on_nan_options options = {0};
@@ -52,9 +55,10 @@ iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *give
     if (!t)
         return iso_callback_no_memory();
     t->raise_error = options.raise_error;
-    return iso_callback_sends_weights(iso_callback_logs(
+    iso_callback_same same = {.name = "terminate_on_nan", .settings = settings, .options = t};
+    iso_callback *callback =
         iso_callback_create(.train_begin = terminate_on_nan_train_begin,
                             .batch_end = terminate_on_nan_batch_end, .train_end = terminate_on_nan_train_end,
-                            .collective = true, .user = t, .destroy = iso_free),
-        ""));
+                            .collective = true, .user = t, .destroy = iso_free);
+    return iso_callback_set_same(iso_callback_sends_weights(iso_callback_logs(callback, "")), &same);
 }

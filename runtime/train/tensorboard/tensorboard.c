@@ -301,6 +301,13 @@ static char *folder_below(const char *path, const char *name)
     return folder;
 }
 
+#define SETTING(kind, member) ISO_SETTING(iso_tensorboard_options, kind, member, 0)
+static const iso_setting settings[] = {SETTING(COUNT, update_freq),
+                                       SETTING(INT, histogram_freq),
+                                       SETTING(FLAG, write_steps_per_second),
+                                       SETTING(COUNT, profile_batch),
+                                       {0}};
+
 iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t size)
 {
     tensorboard *tb = iso_new(sizeof *tb);
@@ -318,6 +325,7 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
     bool batches = options->update_freq || options->profile_batch;
     /* the caller's text may be freed later; that there is none stays recognisable */
     tb->options.path = options->path && options->path[0] ? "" : NULL;
+    iso_callback_same same = {.name = "tensorboard", .settings = settings, .options = options};
     iso_callback *callback =
         iso_callback_create(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,
                             .batch_begin = batches ? batch_begin : NULL,
@@ -326,5 +334,5 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
                             .collective = true, .user = tb, .destroy = tensorboard_destroy);
     if (callback->status == ISO_OK) /* otherwise it is a constant */
         callback->evaluated = tensorboard_evaluated;
-    return iso_callback_sends_weights(iso_callback_logs(callback, ""));
+    return iso_callback_set_same(iso_callback_sends_weights(iso_callback_logs(callback, "")), &same);
 }
