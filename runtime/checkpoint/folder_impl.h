@@ -37,15 +37,15 @@ iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t sa
 /* The checkpoints that rotation counts, oldest first. */
 typedef struct iso_kept {
     int count;
-    char **paths;    /* [count] "FOLDER/NAME" */
-    uint64_t newest; /* the greatest number of the folder's committed files, whatever their names */
+    char **paths; /* [count] "FOLDER/NAME" */
 } iso_kept;
 /* Adds the newest checkpoint; if it is in the list already, it becomes the newest. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
 /* Adds the checkpoints that the folder has already: committed files whose names match the pattern, ordered by
- * number, then time. Files with the number 0 hold weights, but no training; they are left alone. Finds `newest`,
- * too. A folder that does not exist has none. ISO_IO, ISO_NO_MEMORY. */
-iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern);
+ * number, then time. Files with the number 0 hold weights, but no training; they are left alone. *newest is raised
+ * to the greatest number of the folder's committed files, whatever their names. A folder that does not exist has
+ * none. ISO_IO, ISO_NO_MEMORY. */
+iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern, uint64_t *newest);
 /* Removes the oldest until `keep` are left (0: removes none), except those that `best` or `latest` name.
  * ISO_IO: a file could not be removed, or the pointers could not be read; the next call tries again. */
 iso_status iso_kept_rotate(iso_kept *kept, int keep);

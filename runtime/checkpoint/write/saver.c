@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/write/saver_impl.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,8 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
         iso_options_copy(&fresh->options, sizeof fresh->options, options, size);
         fresh->communicator = MPI_COMM_NULL;
         fresh->join = MPI_OP_NULL;
+        if (!fresh->options.numbers)
+            fresh->options.numbers = &fresh->numbers;
     }
     if (!fresh)
         status = iso_error(ISO_NO_MEMORY, "no memory for a saver");
@@ -382,6 +385,15 @@ static void give_up(iso_saver *saver)
     iso_path_free(&saver->path);
 }
 
+/* The error where names or numbers differ. Collective. */
+static iso_status report_names(iso_saver *saver, const char *path, uint64_t number)
+{
+    char text[24];
+    iso_status status = iso_agree_same_text(saver->ctx, "the name of the checkpoint", path);
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    return status == ISO_OK ? iso_agree_same_text(saver->ctx, "the number of the checkpoint", text) : status;
+}
+
 /* Agrees that all ranks save the same, and whether one of them needs a new layout. One reduction for both. */
 static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char *path,
                                  const iso_file_spec *spec, bool *fresh)
@@ -400,7 +412,7 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
     if (word[2] != ~word[3])
         return iso_error(ISO_INVALID, "checkpoint '%s': the ranks give different tensors", path);
     if (word[4] != ~word[5])
-        return iso_error(ISO_INVALID, "checkpoint '%s': the ranks give different names or numbers", path);
+        return report_names(saver, path, spec->number);
     *fresh = word[1];
     return ISO_OK;
 }
@@ -496,9 +508,10 @@ static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const
  * chief, which writes the record, knows them. */
 static uint64_t saver_number_of(iso_saver *saver, const iso_file_spec *spec)
 {
-    if (spec->number + saver->numbered <= saver->kept.newest)
-        saver->numbered = saver->kept.newest;
-    return spec->number + saver->numbered;
+    iso_saver_numbers *numbers = saver->options.numbers;
+    if (spec->number + numbers->added <= numbers->newest)
+        numbers->added = numbers->newest;
+    return spec->number + numbers->added;
 }
 
 iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spec *spec,
@@ -580,7 +593,7 @@ static iso_status adopt(iso_saver *saver, const char *pattern)
     iso_status status = iso_path_split(pattern, saver->id, &path);
     if (status == ISO_OK && !strchr(path.folder, '{')) {
         iso_folder_remove_stale(path.folder);
-        status = iso_kept_adopt(&saver->kept, path.folder, path.name);
+        status = iso_kept_adopt(&saver->kept, path.folder, path.name, &saver->options.numbers->newest);
     }
     iso_path_free(&path);
     return status;
