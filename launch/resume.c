@@ -25,23 +25,68 @@ static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_f
     return status;
 }
 
-static iso_status resume_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
+static iso_status read_state(const iso_saved_file *file, json_t **state)
 {
-    iso_text backup = {0};
+    const char *text = iso_saved_file_state(file);
+    return text ? iso_json_parse(iso_saved_file_path(file), text, strlen(text), state) : ISO_OK;
+}
+
+/* The steps of the training that a file holds; -1: it holds none. */
+static int64_t steps_of(const iso_saved_file *file)
+{
+    json_t *state = NULL;
+    iso_status status = read_state(file, &state);
+    const json_t *step = json_object_get(state, "step");
+    int64_t steps = status == ISO_OK && step ? json_integer_value(step) : -1;
+    json_decref(state);
+    return steps;
+}
+
+/* A training numbers its checkpoints and its backups together, and above those that it found. */
+static bool is_newer(const iso_saved_file *checkpoint, const iso_saved_file *backup)
+{
+    uint64_t number[2] = {0, 0};
+    iso_saved_file_committed(checkpoint, &number[0]);
+    iso_saved_file_committed(backup, &number[1]);
+    return steps_of(checkpoint) >= 0 && number[0] > number[1];
+}
+
+/* Takes the newer one of the backup and the newest checkpoint. *older: the backup, if a checkpoint is newer. */
+static iso_status find_auto(iso_context *ctx, const iso_train_options *options, iso_resumption *from,
+                            iso_saved_file **older)
+{
+    iso_saved_file *backup = NULL;
+    iso_text name = {0};
     iso_status status = ISO_OK;
+    if (options->backup) {
+        iso_text_add(&name, "%s/" ISO_BACKUP_NAME, options->backup);
+        ISO_TRY(find_newest(ctx, iso_text_get(&name), &backup));
+    }
+    if (options->checkpoint)
+        ISO_TRY(find_newest(ctx, options->checkpoint, &from->file));
+    if (backup && from->file && is_newer(from->file, backup)) {
+        from->leaves_backup = true;
+        *older = backup;
+    } else if (backup) {
+        iso_saved_file_close(from->file);
+        from->file = backup;
+    }
+    backup = NULL;
+done:
+    iso_saved_file_close(backup);
+    iso_text_free(&name);
+    return status;
+}
+
+static iso_status resume_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from,
+                              iso_saved_file **older)
+{
     const char *how = options->resume;
     if (how && strcmp(how, "never") == 0)
         return ISO_OK;
     if (how && strcmp(how, "auto") != 0)
         return iso_checkpoint_open(ctx, "--resume", how, &from->file);
-    if (options->backup) {
-        iso_text_add(&backup, "%s/" ISO_BACKUP_NAME, options->backup);
-        status = find_newest(ctx, iso_text_get(&backup), &from->file);
-    }
-    if (status == ISO_OK && !from->file && options->checkpoint)
-        status = find_newest(ctx, options->checkpoint, &from->file);
-    iso_text_free(&backup);
-    return status;
+    return find_auto(ctx, options, from, older);
 }
 
 /* The run uses the checkpoint's mesh and seed unless options set them. */
@@ -63,18 +108,21 @@ static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_t
     return from->mesh ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the mesh '%s'", mesh);
 }
 
-static void say(const json_t *state, const iso_train_options *options, const char *path)
+static void say(const json_t *state, const iso_train_options *options, const char *path,
+                const iso_saved_file *older)
 {
     int64_t epoch = json_integer_value(json_object_get(state, "epoch"));
-    if (epoch >= options->epochs) {
+    if (epoch >= options->epochs)
         printf("%s: its training is complete: %" PRId64 " of %" PRId64
-               " epochs; a larger --epochs continues it\n",
+               " epochs; a larger --epochs continues it",
                path, epoch, options->epochs);
-        return;
-    }
-    printf("resuming from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")\n", path, epoch + 1,
-           (int64_t)json_integer_value(json_object_get(state, "batch")),
-           (int64_t)json_integer_value(json_object_get(state, "step")));
+    else
+        printf("resuming from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")", path, epoch + 1,
+               (int64_t)json_integer_value(json_object_get(state, "batch")),
+               (int64_t)json_integer_value(json_object_get(state, "step")));
+    if (older)
+        printf("; the backup %s (step %" PRId64 ") is older", iso_saved_file_path(older), steps_of(older));
+    printf("\n");
 }
 
 /* If only a file of --save is left in the folder of the checkpoints, there is nothing to resume from. */
@@ -92,19 +140,21 @@ static iso_status only_weights(iso_context *ctx, const iso_train_options *option
     return ISO_OK;
 }
 
-static iso_status look_into(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
+/* older: a backup that is not used; NULL: none. */
+static iso_status look_into(iso_context *ctx, const iso_train_options *options, iso_resumption *from,
+                            const iso_saved_file *older)
 {
     json_t *state = NULL;
-    const char *path = iso_saved_file_path(from->file), *text = iso_saved_file_state(from->file);
-    iso_status status = text ? iso_json_parse(path, text, strlen(text), &state) : ISO_OK;
-    ISO_TRY(iso_agree(ctx, status));
+    const char *path = iso_saved_file_path(from->file);
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, read_state(from->file, &state)));
     if (!json_object_get(state, "step")) {
         status = iso_agree(ctx, only_weights(ctx, options, from));
         goto done;
     }
     ISO_TRY(iso_agree(ctx, resume_take(ctx, state, options, from)));
     if (options->verbose && iso_is_chief(ctx))
-        say(state, options, path);
+        say(state, options, path, older);
 done:
     json_decref(state);
     return status;
@@ -112,8 +162,12 @@ done:
 
 iso_status iso_resumption_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from)
 {
-    iso_status status = resume_find(ctx, options, from);
-    return status == ISO_OK && from->file ? look_into(ctx, options, from) : status;
+    iso_saved_file *older = NULL;
+    iso_status status = resume_find(ctx, options, from, &older);
+    if (status == ISO_OK && from->file)
+        status = look_into(ctx, options, from, older);
+    iso_saved_file_close(older);
+    return status;
 }
 
 void iso_resumption_free(iso_resumption *from)

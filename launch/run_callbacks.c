@@ -18,12 +18,12 @@ static iso_callback *checkpoint(const iso_train_options *options)
 }
 
 /* If the model is saved after training, the backup is kept until then (launch/train.c). */
-static iso_callback *backup(const iso_train_options *options)
+static iso_callback *backup(const iso_train_options *options, const iso_resumption *from)
 {
     return iso_backup_and_restore(
         options->backup, .save_freq = options->save_steps, .keep_backup = options->save != NULL,
-        .begins_anew = is(options->resume, "never"), .mpio = is(options->checkpoint_io, "mpio"),
-        .stop_on_error = is(options->checkpoint_errors, "stop"));
+        .begins_anew = is(options->resume, "never") || from->leaves_backup,
+        .mpio = is(options->checkpoint_io, "mpio"), .stop_on_error = is(options->checkpoint_errors, "stop"));
 }
 
 /* Uses the texts of callback_options, because the options may have been copied since they were parsed. */
@@ -51,8 +51,8 @@ static iso_callback *tensorboard(const iso_train_options *options)
 }
 
 /* Callbacks that change the learning rate come before those that log it. */
-void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, double reading,
-                       iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS])
+void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, const iso_resumption *from,
+                       double reading, iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS])
 {
     int count = 0;
     if (options->terminate_on_nan)
@@ -75,6 +75,6 @@ void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, doubl
     if (options->checkpoint)
         callbacks[count++] = checkpoint(options);
     if (options->backup)
-        callbacks[count++] = backup(options);
+        callbacks[count++] = backup(options, from);
     callbacks[count] = NULL;
 }

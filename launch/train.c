@@ -77,7 +77,7 @@ static iso_status fit(iso_context *ctx, const iso_train_options *options, run_st
     iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS];
     iso_saved_file *from = run->from.file;
     run->from.file = NULL; /* fit closes it */
-    iso_run_callbacks(ctx, options, run->reading, callbacks);
+    iso_run_callbacks(ctx, options, &run->from, run->reading, callbacks);
     return iso_fit(run->named.model, run->sources.training, .epochs = (int)options->epochs,
                    .validation = run->sources.validation, .callbacks = callbacks,
                    .steps_per_epoch = options->steps_per_epoch, .resume_file = from,

@@ -96,16 +96,18 @@ typedef struct iso_resumption {
     char *mesh;           /* if --mesh was not given */
     json_t *
         distribution; /* the rules of its layouts (runtime/spmd/distribution_json.h); NULL: an older version wrote it */
+    bool leaves_backup; /* there is a backup, which is older */
 } iso_resumption;
 /* Follows --resume, --checkpoint and --backup; the context gets the checkpoint's seed if --seed was not given.
  * `from` must be zero; after an error it holds what has been found. Collective. */
 iso_status iso_resumption_find(iso_context *ctx, const iso_train_options *options, iso_resumption *from);
 void iso_resumption_free(iso_resumption *from);
 
-/* The callbacks of the options for iso_fit, ending with NULL. reading: see iso_timings_file. Local. */
+/* The callbacks of the options for iso_fit, ending with NULL. from: where the run resumes; reading: see
+ * iso_timings_file. Local. */
 enum { ISO_MAX_RUN_CALLBACKS = 16 };
-void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, double reading,
-                       iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS]);
+void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, const iso_resumption *from,
+                       double reading, iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS]);
 
 /* The mesh and the layouts of weights. `setup` must be zero; after an error it holds what has been made.
  * Collective. */

@@ -156,13 +156,13 @@ static const iso_argument table[] = {
           "--backup"),
     TEXT(resume, "resume", "auto or never or FILE or DIR",
          "continue from this checkpoint, or from the newest in this folder, with the same bits on the same "
-         "mesh; auto (the default with --checkpoint): from the newest complete checkpoint, if there is one; "
-         "never: from the beginning"),
-    TEXT(
-        backup, "backup", "DIR",
-        "keeps one checkpoint there, from which the same command continues after an interruption; it is "
-        "removed when training is complete and the file of --save is written; with --resume never an earlier "
-        "one is not used, and is replaced; with --resume FILE or DIR it cannot be given"),
+         "mesh; auto (the default): from the newest complete checkpoint of --checkpoint and --backup, if "
+         "there is one; never: from the beginning"),
+    TEXT(backup, "backup", "DIR",
+         "keeps one checkpoint there, from which the same command continues after an interruption; it is "
+         "removed when training is complete and the file of --save is written; an earlier one is not used, "
+         "and is replaced, with --resume never or if a file of --checkpoint is newer; with --resume FILE or "
+         "DIR it cannot be given"),
     TEXT(weights, "weights", "FILE or DIR",
          "begin with the weights of a checkpoint, of the newest complete one in a folder (DIR or "
          "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras; "

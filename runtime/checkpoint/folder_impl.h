@@ -43,17 +43,17 @@ iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t sa
 /* The checkpoints that rotation counts, oldest first. */
 typedef struct iso_kept {
     int count;
-    char **paths;    /* [count] "FOLDER/NAME" */
-    uint64_t newest; /* the greatest number of the folder's committed files, whatever their names */
-    char *best;      /* "FOLDER/NAME": what `best` is to name; it is never removed; NULL: unknown */
-    bool pointed;    /* and does */
+    char **paths; /* [count] "FOLDER/NAME" */
+    char *best;   /* "FOLDER/NAME": what `best` is to name; it is never removed; NULL: unknown */
+    bool pointed; /* and does */
 } iso_kept;
 /* Adds the newest checkpoint; if it is in the list already, it becomes the newest. ISO_NO_MEMORY. */
 iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name);
 /* Adds the checkpoints that the folder has already: committed files whose names match the pattern, ordered by
- * number, then time. Files with the number 0 hold weights, but no training; they are left alone. Finds `newest`,
- * too. A folder that does not exist has none. ISO_IO, ISO_NO_MEMORY. */
-iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern);
+ * number, then time. Files with the number 0 hold weights, but no training; they are left alone. *newest is raised
+ * to the greatest number of the folder's committed files, whatever their names. A folder that does not exist has
+ * none. ISO_IO, ISO_NO_MEMORY. */
+iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern, uint64_t *newest);
 /* The checkpoint of this name is the best. ISO_NO_MEMORY. */
 iso_status iso_kept_set_best(iso_kept *kept, const char *folder, const char *name);
 /* Moves the pointer `best` to the best checkpoint, if one is known and the pointer does not name it. ISO_IO: the next

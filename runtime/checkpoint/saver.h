@@ -12,9 +12,16 @@ typedef struct iso_file_spec {
     const void *const *constant; /* [n_tensors]; NULL: none */
     const iso_saved_group *groups;
     const char *state; /* JSON */
-    uint64_t number;   /* orders the checkpoints of a folder: the steps trained. Raised above the numbers of
-                          all files of the folder when the saver adopted it */
+    uint64_t number;   /* orders checkpoints: the steps trained. Raised above the numbers of all files of the
+                          folders that savers with these numbers have adopted */
 } iso_file_spec;
+
+/* What savers add to the callers' numbers. The checkpoints of savers that share it, in different folders, are
+ * ordered by their numbers too. Zero at first. */
+typedef struct iso_saver_numbers {
+    uint64_t newest; /* the greatest number in the adopted folders; known to the chief, which writes it */
+    uint64_t added;
+} iso_saver_numbers;
 
 typedef struct iso_saver iso_saver;
 
@@ -28,6 +35,7 @@ typedef struct iso_saver_options {
                    next save */
     bool no_latest; /* leaves the folder's pointer `latest` alone: the file is not one of a series of
                        checkpoints */
+    iso_saver_numbers *numbers; /* lent; NULL: the saver has its own */
 } iso_saver_options;
 
 /* Collective. */
@@ -65,8 +73,8 @@ iso_status iso_saver_mark(iso_saver *saver, const char *folder, const char *name
  * rank writes a file there and removes it. ISO_INVALID names rank, folder and reason. Collective. */
 iso_status iso_saver_try(iso_saver *saver, const char *path);
 /* Counts existing checkpoints for `keep`: those of trainings (with a number above 0) in the folder whose names
- * match the pattern, in which {name} matches a number. Later saves get greater numbers than all files of the
- * folder. Also removes the temporary files of killed savers. Collective. */
+ * match the pattern, in which {name} matches a number. Later saves of all savers that share its numbers get
+ * greater numbers than all files of the folder. Also removes the temporary files of killed savers. Collective. */
 iso_status iso_saver_adopt(iso_saver *saver, const char *pattern);
 
 #endif

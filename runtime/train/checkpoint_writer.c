@@ -44,7 +44,7 @@ iso_status iso_checkpoint_writer_create(iso_training *training, const iso_checkp
     }
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_saver_create(ctx, &writer->saver, .keep = options->keep, .mpio = options->mpio,
-                             .waits = options->waits));
+                             .waits = options->waits, .numbers = &training->numbers));
     writer->next = training->writers;
     training->writers = writer;
     *out = writer;

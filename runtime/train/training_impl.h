@@ -3,6 +3,7 @@
 #define ISO_TRAIN_TRAINING_IMPL_H
 
 #include "runtime/base/first_error.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/train/callbacks_impl.h"
 #include "runtime/train/model_impl.h"
 
@@ -45,6 +46,7 @@ struct iso_training {
     int64_t earlier; /* of the steps in cursor.trained: those of earlier trainings */
     iso_replica_check replicas;
     struct iso_checkpoint_writer *writers; /* a list of those of its callbacks */
+    iso_saver_numbers numbers;             /* of their checkpoints */
     iso_fit_state state;
     double value[2 * ISO_MAX_VALUES + ISO_MAX_LOGGED]; /* of training, then of validation, then of
                                                           callbacks */

@@ -490,9 +490,15 @@ START_TEST(test_ranks_differ)
     state.tensor[3].h5_path = last ? "/other" : "/layers/conv2d/vars/0";
     expect_refused("a.weights.h5", "the ranks give different tensors");
     state.tensor[3].h5_path = "/layers/conv2d/vars/0";
-    expect_refused(last ? "a.weights.h5" : "b.weights.h5", "different names or numbers");
+    char names[200], numbers[200];
+    int end = iso_ranks(ctx) - 1;
+    snprintf(names, sizeof names, "in the name of the checkpoint: rank 0 has '%s', rank %d has '",
+             in_folder(folder, "b.weights.h5"), end);
+    expect_refused(last ? "a.weights.h5" : "b.weights.h5", names);
+    snprintf(numbers, sizeof numbers, "in the number of the checkpoint: rank 0 has '%d', rank %d has '%d'",
+             (int)state.contents.number, end, (int)state.contents.number + 1);
     state.contents.number += last;
-    expect_refused("a.weights.h5", "different names or numbers");
+    expect_refused("a.weights.h5", numbers);
     state.contents.number -= last;
     expect_refused(last ? "a.h5" : "a.weights.h5", "rank ");
     save("a.weights.h5", false);

@@ -335,6 +335,47 @@ START_TEST(callbacks_keep_their_state_in_any_order)
 }
 END_TEST
 
+/* Saves after each epoch into the folder `both`. */
+static void train_into_both(const char *name, int epochs, const char *backup)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/both/%s-{batch}.weights.h5", folder, name);
+    iso_model *model = build();
+    iso_dataset *data = make_data();
+    iso_callback *list[] = {
+        iso_model_checkpoint(path, .save_freq = STEPS),
+        backup ? iso_backup_and_restore(backup, .save_freq = 12, .keep_backup = true) : NULL, NULL};
+    compile(model, NULL, NULL);
+    check_ok(iso_fit(model, data, .epochs = epochs, .callbacks = list, .verbose = ISO_ZERO));
+    iso_model_destroy(model);
+    iso_dataset_destroy(data);
+}
+
+static void check_number(const char *name, uint64_t expected)
+{
+    iso_saved_file *file = NULL;
+    uint64_t number = 0;
+    check_ok(iso_saved_file_open(ctx, path_of(name), &file));
+    ck_assert(iso_saved_file_committed(file, &number));
+    ck_assert_uint_eq(number, expected);
+    iso_saved_file_close(file);
+}
+
+/* A training that begins anew beside checkpoints of another one, 10 steps long: their numbers are below those of
+ * its checkpoints and of its backup, whose first one comes after more than 10 steps. */
+START_TEST(backups_and_checkpoints_are_numbered_together)
+{
+    char backup[400];
+    snprintf(backup, sizeof backup, "%s/both-backup", folder);
+    train_into_both("old-{epoch}", 2, NULL);
+    check_number("both/old-2-5.weights.h5", 10);
+    train_into_both("new-{epoch}", 3, backup);
+    check_number("both/new-1-5.weights.h5", 10 + 5);
+    check_number("both-backup/backup.weights.h5", 10 + 12);
+    check_number("both/new-3-5.weights.h5", 10 + 15);
+}
+END_TEST
+
 /* A second training of the same model, cut in two: its first steps are not those of the graph's random
  * numbers, by which dropout draws. */
 static iso_fingerprint train_twice(const char *save, const char *resume, int stop_after)
@@ -484,7 +525,8 @@ int main(void)
     int code =
         RUN_TESTS("resume", 300, goes_on_after_any_step, goes_on_with_every_optimizer, goes_on_after_epochs,
                   goes_on_on_another_mesh, keeps_the_best_weights, backup_goes_on_and_goes,
-                  a_second_training_goes_on, a_backup_stays_where_the_last_save_failed,
-                  callbacks_keep_their_state_in_any_order, refuses_what_is_not_its_own, makes_or_restores);
+                  backups_and_checkpoints_are_numbered_together, a_second_training_goes_on,
+                  a_backup_stays_where_the_last_save_failed, callbacks_keep_their_state_in_any_order,
+                  refuses_what_is_not_its_own, makes_or_restores);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || code;
 }

@@ -66,7 +66,7 @@ static bool is_counted(const iso_listed *one, const char *pattern)
     return one->number > 0 && iso_file_name_fits(iso_file_name(one->path), pattern) && !is_link(one->path);
 }
 
-iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern)
+iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *pattern, uint64_t *newest)
 {
     iso_listing list = {0};
     iso_status status = iso_listing_make(folder, NULL, &list, pass_over, NULL);
@@ -74,8 +74,8 @@ iso_status iso_kept_adopt(iso_kept *kept, const char *folder, const char *patter
         const iso_listed *one = &list.items[i];
         if (is_counted(one, pattern))
             status = iso_kept_add(kept, folder, iso_file_name(one->path));
-        if (one->number > kept->newest)
-            kept->newest = one->number;
+        if (one->number > *newest)
+            *newest = one->number;
     }
     iso_listing_free(&list);
     return status;

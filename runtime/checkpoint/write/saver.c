@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/write/saver_impl.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,8 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
         iso_options_copy(&fresh->options, sizeof fresh->options, options, size);
         fresh->communicator = MPI_COMM_NULL;
         fresh->join = MPI_OP_NULL;
+        if (!fresh->options.numbers)
+            fresh->options.numbers = &fresh->numbers;
     }
     if (!fresh)
         status = iso_error(ISO_NO_MEMORY, "no memory for a saver");
@@ -387,6 +390,15 @@ static void give_up(iso_saver *saver)
     iso_path_free(&saver->path);
 }
 
+/* The error where names or numbers differ. Collective. */
+static iso_status report_names(iso_saver *saver, const char *path, uint64_t number)
+{
+    char text[24];
+    iso_status status = iso_agree_same_text(saver->ctx, "the name of the checkpoint", path);
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    return status == ISO_OK ? iso_agree_same_text(saver->ctx, "the number of the checkpoint", text) : status;
+}
+
 /* Agrees that all ranks save the same, and whether one of them needs a new layout. One reduction for both. */
 static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char *path,
                                  const iso_file_spec *spec, bool *fresh)
@@ -405,7 +417,7 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
     if (word[2] != ~word[3])
         return iso_error(ISO_INVALID, "checkpoint '%s': the ranks give different tensors", path);
     if (word[4] != ~word[5])
-        return iso_error(ISO_INVALID, "checkpoint '%s': the ranks give different names or numbers", path);
+        return report_names(saver, path, spec->number);
     *fresh = word[1];
     return ISO_OK;
 }
@@ -501,14 +513,15 @@ static bool is_prepared(const iso_saver *saver, const iso_file_spec *spec, const
  * chief, which writes the record, knows them. */
 uint64_t iso_saver_number(const iso_saver *saver, uint64_t number)
 {
-    bool newer = number + saver->numbered > saver->kept.newest;
-    return number + (newer ? saver->numbered : saver->kept.newest);
+    const iso_saver_numbers *numbers = saver->options.numbers;
+    bool newer = number + numbers->added > numbers->newest;
+    return number + (newer ? numbers->added : numbers->newest);
 }
 
-static uint64_t saver_number_of(iso_saver *saver, const iso_file_spec *spec)
+static uint64_t take_number(iso_saver *saver, const iso_file_spec *spec)
 {
     uint64_t number = iso_saver_number(saver, spec->number);
-    saver->numbered = number - spec->number;
+    saver->options.numbers->added = number - spec->number;
     return number;
 }
 
@@ -534,7 +547,7 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
     if (fresh)
         ISO_TRY(saver_prepare(saver, spec, shards));
     saver->best = best;
-    saver->layout.record.number = saver_number_of(saver, spec);
+    saver->layout.record.number = take_number(saver, spec);
     if (is_chief(saver)) {
         iso_file_layout_set_state(&saver->layout, spec->state);
         iso_save_make_file(saver);
@@ -599,7 +612,7 @@ static iso_status adopt(iso_saver *saver, const char *pattern)
     iso_status status = iso_path_split(pattern, saver->id, &path);
     if (status == ISO_OK && !strchr(path.folder, '{')) {
         iso_folder_remove_stale(path.folder);
-        status = iso_kept_adopt(&saver->kept, path.folder, path.name);
+        status = iso_kept_adopt(&saver->kept, path.folder, path.name, &saver->options.numbers->newest);
     }
     iso_path_free(&path);
     return status;

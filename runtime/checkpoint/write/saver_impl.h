@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "runtime/checkpoint/folder_impl.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/checkpoint/write/parts_impl.h"
 #include "runtime/checkpoint/write/two_phase_impl.h"
 #include "runtime/session/session.h"
@@ -45,10 +46,9 @@ struct iso_saver {
     iso_file_layout layout;
     iso_save_parts parts;
     iso_two_phase two_phase;
-    iso_kept kept;     /* on the chief */
-    uint64_t numbered; /* added to the callers' numbers, so that they exceed those of the folder's
-                          files */
-    void *copy;        /* of the parts' data */
+    iso_kept kept;             /* on the chief */
+    iso_saver_numbers numbers; /* unless the options have others */
+    void *copy;                /* of the parts' data */
     size_t copy_bytes;
 
     /* The save in progress. */
