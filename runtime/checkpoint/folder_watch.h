@@ -32,17 +32,19 @@ bool iso_folder_watch_next(const iso_folder_watch *watch, bool newest, iso_folde
 /* Marks it, and with `older` also all that are older. It counts as new again if the file is replaced. Returns
  * the number of marked ones. */
 int iso_folder_watch_done(iso_folder_watch *watch, const iso_folder_entry *one, bool older);
-/* Marks one that cannot be read. It counts as new again if the file changes, also in place. */
-void iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *one);
+/* Marks one that cannot be read. It counts as new again if the file changes, also in place. False: the file is no
+ * longer the one that was seen. */
+bool iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *one);
 /* Warns of files without a commit record that it has not warned of: all, or those that have not changed for some
  * seconds. */
 void iso_folder_watch_warn_torn(iso_folder_watch *watch, bool all);
+/* The number of files that could not be read: those that a warning, or iso_folder_watch_failed, named and that did
+ * not change afterwards. */
+int iso_folder_watch_unread(const iso_folder_watch *watch);
 /* Whether checkpoints may have appeared and gone between two polls. Rotation removes the oldest first, except the
  * best: so none has where the newer look still finds one, not the best, that the older look found. Before the first
  * look that found any, none has if a later look found more at a time. */
 bool iso_folder_watch_may_have_missed(const iso_folder_watch *watch);
-/* Whether the file is no longer the one that was seen. */
-bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one);
 
 /* ---- the end of a training: the file `finished` in the folder of its checkpoints ---- */
 

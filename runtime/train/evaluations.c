@@ -7,19 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/json.h"
 #include "runtime/base/list.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+
+typedef struct known_line {
+    uint64_t key; /* a hash of name and identity */
+    int epoch;
+} known_line;
 
 struct iso_evaluations {
     char *path;
     FILE *file;
     int count;
-    uint64_t *keys; /* of the lines: a hash of name and identity */
-    int epoch;
+    known_line *lines;
 };
 
 static uint64_t key_of(const char *checkpoint, uint64_t identity)
@@ -27,14 +34,12 @@ static uint64_t key_of(const char *checkpoint, uint64_t identity)
     return iso_hash_bytes(iso_hash_text(0, checkpoint), &identity, sizeof identity);
 }
 
-static iso_status add_key(iso_evaluations *e, const char *checkpoint, uint64_t identity, int epoch)
+static iso_status know_line(iso_evaluations *e, const char *checkpoint, uint64_t identity, int epoch)
 {
-    iso_status status = iso_list_reserve(e->keys, e->count, 1, "evaluations");
-    if (status != ISO_OK)
-        return status;
-    e->keys[e->count++] = key_of(checkpoint, identity);
-    e->epoch = epoch > e->epoch ? epoch : e->epoch;
-    return ISO_OK;
+    iso_status status = iso_list_reserve(e->lines, e->count, 1, "evaluations");
+    if (status == ISO_OK)
+        e->lines[e->count++] = (known_line){key_of(checkpoint, identity), epoch};
+    return status;
 }
 
 /* ---- reading ---- */
@@ -57,8 +62,8 @@ static iso_status take_line(iso_evaluations *e, const char *text, size_t length,
     const char *identity = json_string_value(json_object_get(root, "commit"));
     const json_t *epoch = json_object_get(root, "epoch");
     iso_status status = name && identity
-                            ? add_key(e, name, strtoull(identity, NULL, 16),
-                                      json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1)
+                            ? know_line(e, name, strtoull(identity, NULL, 16),
+                                        json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1)
                             : not_a_line(e, line);
     json_decref(root);
     return status;
@@ -88,7 +93,7 @@ iso_status iso_evaluations_open(const char *path, iso_evaluations **out)
     iso_evaluations *e = iso_new(sizeof *e);
     iso_status status = ISO_OK;
     if (e)
-        *e = (iso_evaluations){.path = iso_strdup(path), .epoch = -1};
+        e->path = iso_strdup(path);
     if (!e || !e->path)
         ISO_TRY(iso_no_memory("the evaluations in '%s'", path));
     int file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -119,28 +124,50 @@ void iso_evaluations_close(iso_evaluations *e)
         return;
     if (e->file)
         fclose(e->file);
-    iso_free(e->keys);
+    iso_free(e->lines);
     iso_free(e->path);
     iso_free(e);
 }
 
-bool iso_evaluations_has(const iso_evaluations *e, const char *checkpoint, uint64_t identity)
+static bool is_in_place(const iso_evaluations *e)
+{
+    struct stat opened, named;
+    if (fstat(fileno(e->file), &opened) != 0)
+        return true; /* writing will tell what is wrong */
+    return stat(e->path, &named) == 0 ? iso_file_is_same(&opened, &named) : errno != ENOENT;
+}
+
+iso_status iso_evaluations_reopen(iso_evaluations *e)
+{
+    iso_evaluations *fresh = NULL;
+    if (is_in_place(e))
+        return ISO_OK;
+    iso_status status = iso_evaluations_open(e->path, &fresh);
+    if (status != ISO_OK)
+        return status;
+    iso_warn("the file of evaluations '%s' was removed or renamed; lines go to %s of that name", e->path,
+             fresh->count > 0 ? "another file" : "a new file");
+    iso_evaluations old = *e;
+    *e = *fresh;
+    *fresh = old;
+    iso_evaluations_close(fresh);
+    return ISO_OK;
+}
+
+bool iso_evaluations_has(const iso_evaluations *e, const char *checkpoint, uint64_t identity, int *epoch)
 {
     uint64_t key = key_of(checkpoint, identity);
     for (int i = 0; i < e->count; i++)
-        if (e->keys[i] == key)
+        if (e->lines[i].key == key) {
+            *epoch = e->lines[i].epoch;
             return true;
+        }
     return false;
 }
 
 int iso_evaluations_count(const iso_evaluations *e)
 {
     return e->count;
-}
-
-int iso_evaluations_epoch(const iso_evaluations *e)
-{
-    return e->epoch;
 }
 
 /* ---- writing ---- */
@@ -165,7 +192,7 @@ iso_status iso_evaluations_add(iso_evaluations *e, const iso_evaluation *one)
     iso_text line = {0};
     add_line(&line, one);
     iso_status status = line.failed ? iso_no_memory("a line of '%s'", e->path)
-                                    : add_key(e, one->checkpoint, one->identity, one->epoch);
+                                    : know_line(e, one->checkpoint, one->identity, one->epoch);
     if (status == ISO_OK && (fputs(iso_text_get(&line), e->file) < 0 || fflush(e->file) != 0))
         status = iso_error(ISO_IO, "'%s' cannot be written: %s", e->path, strerror(errno));
     iso_text_free(&line);

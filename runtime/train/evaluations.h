@@ -24,12 +24,14 @@ typedef struct iso_evaluations iso_evaluations;
  * ISO_INVALID: it cannot be written, is not such a file, or another evaluator has it open. */
 iso_status iso_evaluations_open(const char *path, iso_evaluations **evaluations);
 void iso_evaluations_close(iso_evaluations *evaluations);
-/* Whether the file has a line of this checkpoint. */
-bool iso_evaluations_has(const iso_evaluations *evaluations, const char *checkpoint, uint64_t identity);
+/* Opens the file anew if its path names another one now, or none: it, or its folder, was removed or renamed. A
+ * warning says so. After an error, which is as of iso_evaluations_open, the next call tries again. */
+iso_status iso_evaluations_reopen(iso_evaluations *evaluations);
+/* Whether the file has a line of this checkpoint. *epoch: the line's; -1: unknown. */
+bool iso_evaluations_has(const iso_evaluations *evaluations, const char *checkpoint, uint64_t identity,
+                         int *epoch);
 /* The number of lines. */
 int iso_evaluations_count(const iso_evaluations *evaluations);
-/* The most epochs of any line; -1: there is none. */
-int iso_evaluations_epoch(const iso_evaluations *evaluations);
 /* Appends a line. ISO_IO. */
 iso_status iso_evaluations_add(iso_evaluations *evaluations, const iso_evaluation *one);
 

@@ -2,6 +2,7 @@
  * looks all of them sleep, so that they do not take a core from workers on their host. */
 #include "runtime/train/follow.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +35,9 @@ typedef struct follower {
     iso_folder_watch *watch;
     iso_evaluations *lines; /* NULL: not opened yet */
     double since;           /* when the last checkpoint was evaluated */
-    int epoch, n_evaluated, n_skipped;
+    int epoch; /* the most of the evaluated checkpoints that are, or were during this run, in the folder */
+    int n_evaluated;
+    int n_skipped;       /* without those that could not be read, which the watch counts */
     bool seen;           /* a complete checkpoint */
     bool told_precision; /* that a checkpoint was trained in another one */
     char complaint[512]; /* the last one about the folder */
@@ -85,27 +88,40 @@ static iso_status look(follower *f)
 
 static iso_status open_lines(follower *f)
 {
-    if (f->lines)
-        return ISO_OK;
-    iso_status status = iso_evaluations_open(f->lines_path, &f->lines);
-    if (status == ISO_OK)
-        f->epoch = iso_evaluations_epoch(f->lines);
-    return status;
+    return f->lines ? iso_evaluations_reopen(f->lines) : iso_evaluations_open(f->lines_path, &f->lines);
+}
+
+static void note_epoch(follower *f, int epoch)
+{
+    f->epoch = epoch > f->epoch ? epoch : f->epoch;
+}
+
+/* Whether it was removed, and its checkpoints with it; the next look notices that. */
+static bool folder_is_gone(const follower *f)
+{
+    struct stat about;
+    return stat(f->folder, &about) != 0 && errno == ENOENT;
 }
 
 /* Finds the next checkpoint that has no line yet. */
 static iso_status find_next(follower *f, iso_folder_entry *next, bool *found)
 {
+    int epoch;
     *found = iso_folder_watch_next(f->watch, f->options.newest_only, next);
     if (!*found)
         return ISO_OK;
     f->seen = true;
     iso_status status = open_lines(f);
-    while (status == ISO_OK && *found && iso_evaluations_has(f->lines, next->name, next->identity)) {
-        iso_folder_watch_done(f->watch, next, false);
+    if (status != ISO_OK) {
+        *found = false;
+        return folder_is_gone(f) ? ISO_OK : status;
+    }
+    while (*found && iso_evaluations_has(f->lines, next->name, next->identity, &epoch)) {
+        note_epoch(f, epoch);
+        iso_folder_watch_done(f->watch, next, f->options.newest_only);
         *found = iso_folder_watch_next(f->watch, f->options.newest_only, next);
     }
-    return status;
+    return ISO_OK;
 }
 
 /* Whether no more checkpoints will come. *failed: the workers of this job ended with an error. */
@@ -179,6 +195,12 @@ static void mark_done(follower *f, const decision *what)
     iso_folder_watch_done(f->watch, &one, false);
 }
 
+static void skip_removed(follower *f, const decision *what, const char *when)
+{
+    f->n_skipped++;
+    say(f, "'%s' was removed while it was %s; it is skipped", what->path, when);
+}
+
 /* A checkpoint that cannot be read is not the end of following. */
 static iso_status skip(follower *f, const decision *what, iso_status why)
 {
@@ -186,12 +208,10 @@ static iso_status skip(follower *f, const decision *what, iso_status why)
         return why;
     if (iso_is_chief(f->ctx)) {
         iso_folder_entry one = {.path = what->path};
-        f->n_skipped++;
-        if (iso_folder_watch_is_gone(f->watch, &one))
-            say(f, "'%s' was removed while it was read; it is skipped", what->path);
-        else
+        if (iso_folder_watch_failed(f->watch, &one))
             iso_warn("the evaluator skips a checkpoint: %s", iso_error_message());
-        iso_folder_watch_failed(f->watch, &one);
+        else
+            skip_removed(f, what, "read");
     }
     return ISO_OK;
 }
@@ -232,7 +252,13 @@ static void say_values(const follower *f, const iso_evaluation *one)
 /* Local; on rank 0. */
 static iso_status record(follower *f, const decision *what, const iso_evaluation *one)
 {
-    iso_status status;
+    iso_status status = open_lines(f);
+    if (status != ISO_OK && folder_is_gone(f)) {
+        mark_done(f, what);
+        skip_removed(f, what, "evaluated");
+        return ISO_OK;
+    }
+    ISO_TRY(status);
     ISO_TRY(iso_evaluations_add(f->lines, one));
     for (iso_callback **c = f->options.callbacks; c && *c; c++)
         if ((*c)->evaluated)
@@ -241,7 +267,7 @@ static iso_status record(follower *f, const decision *what, const iso_evaluation
     mark_done(f, what);
     f->n_evaluated++;
     f->since = iso_clock();
-    f->epoch = one->epoch > f->epoch ? one->epoch : f->epoch;
+    note_epoch(f, one->epoch);
 done:
     return status;
 }
@@ -294,9 +320,12 @@ static void rest(double seconds)
 
 static void say_end(const follower *f)
 {
-    bool exact = !iso_is_chief(f->ctx) || !iso_folder_watch_may_have_missed(f->watch);
+    if (!iso_is_chief(f->ctx))
+        return;
     say(f, "the training in '%s' has ended: %d evaluated, %d skipped%s", f->folder, f->n_evaluated,
-        f->n_skipped, exact ? "" : " (others may have been removed between two polls)");
+        f->n_skipped + iso_folder_watch_unread(f->watch),
+        iso_folder_watch_may_have_missed(f->watch) ? " (others may have been removed between two polls)"
+                                                   : "");
 }
 
 static iso_status follow(follower *f)

@@ -18,8 +18,8 @@ typedef struct iso_follow_options {
     bool newest_only;    /* skips all but the newest one, as TensorFlow's SidecarEvaluator does;
                                  default: evaluates each one that is still there, oldest first */
     int epochs;          /* of the training, as iso_fit gets it: the end of a training of fewer epochs does
-                                 not count; also ends when a checkpoint of so many epochs is evaluated. 0: any
-                                 end counts */
+                            not count; also ends when a checkpoint of so many epochs is evaluated, or has a
+                            line and is in the folder. 0: any end counts */
     double timeout;      /* seconds without a new checkpoint after which ISO_FAILED is returned; 0: waits */
     double period;       /* seconds between two polls; 1 */
     int verbose;         /* 1 (default): prints a line for each checkpoint; ISO_ZERO: nothing */
@@ -30,8 +30,9 @@ typedef struct iso_follow_options {
  *
  * Each evaluation is a JSON line in FOLDER/evaluator.json (or, with iso_history_file("h.json") among the
  * callbacks, in h-evaluator.json). Checkpoints that have a line are not evaluated again when an evaluator starts
- * anew. Damaged checkpoints, and those that are removed before they are read, are skipped with a line that
- * says so. The folder need not exist yet.
+ * anew. If the file is removed or renamed meanwhile, lines go to a new one of its name, with a warning. Damaged
+ * checkpoints, and those that are removed before they are read, are skipped with a line that says so. The folder
+ * need not exist yet.
  *
  * Returns when the training has ended and nothing is left to evaluate. In a job with workers that is when they
  * call iso_finish (at once, if with an error); otherwise when the chief has written the file `finished` into the

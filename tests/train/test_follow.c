@@ -1,6 +1,6 @@
-/* iso_follow: the values of each checkpoint are those that the training's own validation found, as JSON lines and as
- * events; what is done is not done again; damaged and missing checkpoints, the end of a training, and what is
- * refused. Ranks: 1, 3, 8 */
+/* iso_follow: the values of each checkpoint are those that the training's own validation found, as JSON lines
+ * and as events; what is done is not done again; damaged and missing checkpoints, a file of lines that is
+ * removed or renamed, the end of a training, and what is refused. Ranks: 1, 3, 8 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,13 +118,19 @@ static const char *evaluated(void)
     return text;
 }
 
+static iso_map_fn map_data; /* of the next evaluators; NULL: none */
+
 static iso_status follow_with(int width, iso_follow_options options)
 {
     iso_model *model = make_model(width);
     iso_dataset *validation = make_data(23);
+    char checkpoints[sizeof folder + 3]; /* callbacks use the texts of `in` */
+    snprintf(checkpoints, sizeof checkpoints, "%s/ck", folder);
+    if (map_data)
+        check_ok(iso_dataset_map(validation, map_data));
     options.period = 0.01;
     options.verbose = ISO_ZERO;
-    iso_status status = iso_follow_with(model, in("ck"), validation, &options, sizeof options);
+    iso_status status = iso_follow_with(model, checkpoints, validation, &options, sizeof options);
     iso_dataset_destroy(validation);
     iso_model_destroy(model);
     return status;
@@ -204,6 +210,8 @@ START_TEST(only_the_newest_if_asked)
     train(NULL, NULL);
     check_ok(follow(.newest_only = true));
     ck_assert_str_eq(evaluated(), "3");
+    check_ok(follow(.newest_only = true)); /* older ones do not count as new */
+    ck_assert_str_eq(evaluated(), "3");
     if (once())
         ck_assert_int_eq(unlink(in("ck/evaluator.json")), 0);
     check_ok(follow(.pattern = "2{}.weights.h5"));
@@ -227,6 +235,68 @@ START_TEST(a_checkpoint_that_is_removed_is_skipped)
     list[0]->evaluated = remove_second;
     check_ok(follow(.callbacks = list));
     ck_assert_str_eq(evaluated(), "1 3");
+}
+END_TEST
+
+/* Removes the file of the lines, or renames the folder, while checkpoint 1 is evaluated: the first lines go with it,
+ * the others into a file that has the name now. */
+static void move_the_lines(bool folder_too)
+{
+    if (folder_too) {
+        ck_assert_int_eq(rename(in("ck"), in("away")), 0);
+        ck_assert_int_eq(mkdir(in("ck"), 0777), 0);
+        ck_assert_int_eq(link(in("away/2.weights.h5"), in("ck/2.weights.h5")), 0);
+        ck_assert_int_eq(link(in("away/3.weights.h5"), in("ck/3.weights.h5")), 0);
+        ck_assert_int_eq(link(in("away/finished"), in("ck/finished")), 0);
+    } else
+        ck_assert_int_eq(unlink(in("ck/evaluator.json")), 0);
+}
+
+static iso_status move_after_first(void *user, iso_context *context, const iso_evaluation *one)
+{
+    (void)context;
+    if (one->checkpoint[0] == '1')
+        move_the_lines(*(bool *)user);
+    return ISO_OK;
+}
+
+START_TEST(lines_go_to_the_file_that_has_the_name)
+{
+    for (int i = 0; i < 2; i++) {
+        bool folder_too = i == 1;
+        train(NULL, NULL);
+        iso_callback *list[] = {iso_callback_create(.user = &folder_too), NULL};
+        list[0]->evaluated = move_after_first;
+        check_ok(follow(.callbacks = list));
+        ck_assert_str_eq(evaluated(), "2 3");
+    }
+}
+END_TEST
+
+/* Data that are read only when the folder has another name. */
+static iso_status rename_folder(const iso_element *in, void *const *out, void *user)
+{
+    (void)user;
+    for (int c = 0; c < in->components; c++)
+        memcpy(out[c], in->data[c], (size_t)(in->rows * (c == 0 ? WIDTH : OUTPUTS)) * sizeof(float));
+    if (iso_is_chief(ctx))
+        rename(in_folder(folder, "ck"), in_folder(folder, "away"));
+    return ISO_OK;
+}
+
+START_TEST(a_checkpoint_whose_folder_is_renamed_is_skipped)
+{
+    train(NULL, NULL);
+    map_data = rename_folder;
+    iso_status status = follow(.timeout = 0.2);
+    map_data = NULL;
+    ck_assert_int_eq(status, ISO_FAILED);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "no new checkpoint has appeared"));
+    if (once())
+        ck_assert_int_eq(rename(in("away"), in("ck")), 0);
+    ck_assert_str_eq(evaluated(), "");
+    check_ok(follow(NULL));
+    ck_assert_str_eq(evaluated(), "1 2 3");
 }
 END_TEST
 
@@ -257,6 +327,12 @@ START_TEST(the_end_is_that_of_the_training)
         ck_assert_int_eq(unlink(in("ck/finished")), 0);
     check_ok(follow(.epochs = EPOCHS));                   /* the last epoch is evaluated */
     ck_assert_int_eq(follow(.timeout = 0.2), ISO_FAILED); /* a training that was killed */
+    if (once())
+        for (int i = 0; i < EPOCHS; i++)
+            ck_assert_int_eq(
+                unlink(in((const char *[]){"ck/1.weights.h5", "ck/2.weights.h5", "ck/3.weights.h5"}[i])), 0);
+    ck_assert_str_eq(evaluated(), "1 2 3");
+    ck_assert_int_eq(follow(.epochs = EPOCHS, .timeout = 0.2), ISO_FAILED); /* a training that begins anew */
     train(NULL, NULL);
     check_ok(follow(NULL));
 }
@@ -289,7 +365,8 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS_WITH("follow", 0, set_up, tear_down, values_are_those_of_the_validation,
                        nothing_is_evaluated_twice, only_the_newest_if_asked,
-                       a_checkpoint_that_is_removed_is_skipped, a_damaged_checkpoint_is_skipped,
+                       a_checkpoint_that_is_removed_is_skipped, lines_go_to_the_file_that_has_the_name,
+                       a_checkpoint_whose_folder_is_renamed_is_skipped, a_damaged_checkpoint_is_skipped,
                        the_end_is_that_of_the_training, wrong_arguments_are_named))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

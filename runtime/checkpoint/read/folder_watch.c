@@ -39,7 +39,8 @@ typedef struct watched_file {
     bool best;   /* named by `best`, at the look before */
     bool bad;  /* it could not be read; it may become whole in place, which the folder's time does not show */
     bool torn; /* it has no commit record; to be told */
-    double since; /* when it was found so */
+    bool reported; /* that it could not be read */
+    double since;  /* when it was found so */
 } watched_file;
 
 /* Seconds. A change soon after another one may not show in the folder's time, whose clock is coarse. */
@@ -55,6 +56,7 @@ struct iso_folder_watch {
     bool missed;    /* some checkpoints may have been */
     int first;      /* checkpoints of the first look that found any, if an earlier one found none; else 0 */
     int most;       /* of the looks after it that found new ones */
+    int lost;       /* files that were reported and then removed */
 };
 
 static stamp stamp_of(const struct stat *about)
@@ -150,11 +152,13 @@ typedef struct reporter {
 /* A file that cannot be read now is read again by the next look, a damaged one when it has changed. */
 static iso_status take_record(iso_folder_watch *watch, watched_file *one)
 {
-    one->bad = one->torn = false;
+    one->bad = one->torn = one->reported = false;
     iso_status status = read_record(one);
     one->bad |= status == ISO_INVALID;
-    if (status == ISO_INVALID && access(one->path, F_OK) == 0)
+    if (status == ISO_INVALID && access(one->path, F_OK) == 0) {
         iso_warn("%s; it is skipped", iso_error_message());
+        one->reported = true;
+    }
     if (status == ISO_IO) {
         one->stamp = (stamp){0};
         watch->changed = iso_clock();
@@ -250,6 +254,7 @@ static void forget_missing(iso_folder_watch *watch, const reporter *to)
         }
         if (one->counts)
             to->gone(to->user, one->path);
+        watch->lost += one->reported;
         iso_free(one->path);
     }
     watch->count = left;
@@ -262,11 +267,20 @@ void iso_folder_watch_warn_torn(iso_folder_watch *watch, bool all)
         if (!one->torn || (!all && iso_clock() - one->since < COPIED))
             continue;
         one->torn = false;
+        one->reported = true;
         iso_warn(
             "'%s' has no commit record at its end: it is cut off, still being copied, or no checkpoint of a "
             "training; it is skipped until it changes",
             one->path);
     }
+}
+
+int iso_folder_watch_unread(const iso_folder_watch *watch)
+{
+    int count = watch->lost;
+    for (int i = 0; i < watch->count; i++)
+        count += watch->files[i].reported;
+    return count;
 }
 
 static bool any_bad_has_changed(const iso_folder_watch *watch)
@@ -355,27 +369,29 @@ int iso_folder_watch_done(iso_folder_watch *watch, const iso_folder_entry *one, 
     return marked;
 }
 
-void iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *one)
+static bool is_as_seen(const watched_file *one)
+{
+    struct stat about;
+    if (stat(one->path, &about) != 0)
+        return false;
+    stamp now = stamp_of(&about);
+    return same_stamp(&now, &one->stamp);
+}
+
+bool iso_folder_watch_failed(iso_folder_watch *watch, const iso_folder_entry *one)
 {
     watched_file *failed = find(watch, one->path);
     iso_folder_watch_done(watch, one, false);
-    if (failed)
-        failed->bad = true;
+    if (!failed)
+        return false;
+    failed->bad = true;
+    failed->reported = is_as_seen(failed);
+    return failed->reported;
 }
 
 bool iso_folder_watch_may_have_missed(const iso_folder_watch *watch)
 {
     return watch->missed || (watch->first > 0 && watch->first >= watch->most);
-}
-
-bool iso_folder_watch_is_gone(const iso_folder_watch *watch, const iso_folder_entry *one)
-{
-    struct stat about;
-    const watched_file *seen = find((iso_folder_watch *)watch, one->path);
-    if (!seen || stat(one->path, &about) != 0)
-        return true;
-    stamp now = stamp_of(&about);
-    return !same_stamp(&now, &seen->stamp);
 }
 
 /* ---- the end ---- */
