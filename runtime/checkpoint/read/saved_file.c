@@ -242,9 +242,9 @@ done:
 static iso_status agree_on_open(iso_context *ctx, iso_status status)
 {
     iso_status chiefs = status;
-    iso_status told = iso_broadcast(ctx, &chiefs, sizeof chiefs);
-    if (told != ISO_OK)
-        return told;
+    iso_status sent = iso_broadcast(ctx, &chiefs, sizeof chiefs);
+    if (sent != ISO_OK)
+        return sent;
     if (chiefs == ISO_OK && status == ISO_INVALID)
         status = iso_error_prefix(ISO_IO, "rank 0 has opened it, but on this rank ");
     return iso_agree(ctx, status);
