@@ -76,6 +76,16 @@ static double part_cached(void)
     return (double)held / (double)pages;
 }
 
+/* The kernel may keep pages that it works on: it is asked again. False: it keeps some of them. */
+static bool is_forgotten(void)
+{
+    for (int tries = 0; tries < 200 && part_cached() > 0; tries++) {
+        forget();
+        usleep(10000);
+    }
+    return part_cached() == 0;
+}
+
 static void check_read(size_t offset, size_t bytes, size_t to)
 {
     memset(out, 0x5A, ROOM);
@@ -104,9 +114,11 @@ END_TEST
 /* What is not in the cache does not get there; what is there is taken from there. */
 START_TEST(test_past_the_cache)
 {
+    bool forgotten = is_forgotten();
     check_read(100, 20 << 20, 0);
-    if (!has_a_disk()) {
-        report_skipped("reading past the cache", "/tmp is on no disk of this host");
+    if (!has_a_disk() || !forgotten) {
+        report_skipped("reading past the cache", forgotten ? "/tmp is on no disk of this host"
+                                                           : "the kernel keeps the file in its cache");
         return;
     }
     ck_assert_int_ge(uncached.file, 0);
