@@ -5,10 +5,11 @@
 
 #include "runtime/base/status.h"
 
-/* Before such a call: forgets this thread's message, which would be taken for one of that function. */
+/* Makes such a call, and returns its status. An earlier message is forgotten first, since it would be taken for one
+ * of this call. If the call fails without a message, "WHAT returned ISO_FAILED and recorded no message" is recorded;
+ * the format, which follows the call, gives WHAT. */
+#define ISO_PROGRAM_CALL(call, ...) (iso_error_forget(), iso_error_of_call((call), __VA_ARGS__))
 void iso_error_forget(void);
-/* After it: returns its status. If it failed without a message, records "WHAT returned ISO_FAILED and recorded no
- * message"; the format gives WHAT. */
 iso_status iso_error_of_call(iso_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* "ISO_FAILED". */

@@ -83,9 +83,8 @@ static iso_status at_batch(const iso_generator *g, iso_status status)
 static iso_status ask(iso_generator *g, int64_t rows)
 {
     g->batch = empty_batch(g, rows);
-    iso_error_forget();
     iso_status status =
-        iso_error_of_call(g->options.next(g->options.user, g->epoch, g->number, &g->batch), "`next`");
+        ISO_PROGRAM_CALL(g->options.next(g->options.user, g->epoch, g->number, &g->batch), "`next`");
     if (status == ISO_OK)
         status = check_rows(g, rows);
     if (status == ISO_OK && g->batch.rows > 0)
@@ -131,9 +130,9 @@ iso_status iso_generator_next(iso_generator *g, int64_t epoch, int64_t number, i
 /* Reads rows in the stored type. */
 static iso_status read_stored(const iso_generator *g, int component, int64_t begin, int64_t count, void *out)
 {
-    iso_error_forget();
-    iso_status status = g->batch.read(&g->batch, component, begin, count, g->spec.dtype[component], out);
-    return at_batch(g, iso_error_of_call(status, "`read`"));
+    iso_dtype dtype = g->spec.dtype[component];
+    return at_batch(
+        g, ISO_PROGRAM_CALL(g->batch.read(&g->batch, component, begin, count, dtype, out), "`read`"));
 }
 
 static iso_status bad_value(const iso_generator *g, int component, int64_t row, const void *element,
@@ -178,11 +177,10 @@ iso_status iso_generator_read(const iso_generator *g, int component, int64_t beg
     bool stored = dtype == g->spec.dtype[component];
     if (stored && !part)
         return read_stored(g, component, begin, count, out);
-    if (stored && g->batch.read_part) {
-        iso_error_forget();
-        iso_status status = g->batch.read_part(&g->batch, component, begin, count, part->box, dtype, out);
-        return at_batch(g, iso_error_of_call(status, "`read_part`"));
-    }
+    if (stored && g->batch.read_part)
+        return at_batch(
+            g, ISO_PROGRAM_CALL(g->batch.read_part(&g->batch, component, begin, count, part->box, dtype, out),
+                                "`read_part`"));
     return read_converted(g, component, begin, count, part, dtype, out);
 }
 

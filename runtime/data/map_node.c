@@ -111,8 +111,7 @@ static iso_status compute(iso_node *node, int64_t element, int64_t epoch, scratc
         if (status != ISO_OK)
             return status;
     }
-    iso_error_forget();
-    iso_status status = iso_error_of_call(m->function(&in, out, m->user), "the function");
+    iso_status status = ISO_PROGRAM_CALL(m->function(&in, out, m->user), "the function");
     return status == ISO_OK
                ? ISO_OK
                : iso_error_prefix(status, "%s: map of element %" PRId64 ": ", node->name, element);

@@ -113,9 +113,8 @@ static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_
         return moment == ISO_TRAIN_BEGIN ? iso_error(callback->status, "no memory for a callback") : ISO_OK;
     if (!function)
         return ISO_OK;
-    iso_error_forget();
-    return iso_error_of_call(function(callback->options.user, state), "%s of %s", moment_names[moment],
-                             callback->options.kind ? callback->options.kind : "a callback");
+    return ISO_PROGRAM_CALL(function(callback->options.user, state), "%s of %s", moment_names[moment],
+                            callback->options.kind ? callback->options.kind : "a callback");
 }
 
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state)

@@ -32,9 +32,8 @@ static iso_status add_entry(const iso_callback_options *options, json_t *list)
     iso_text_add(&entry, "{");
     iso_json_put_text(&entry, "kind", options->kind);
     iso_json_key(&entry, "state");
-    iso_error_forget();
-    ISO_TRY(iso_error_of_call(options->save(options->user, &entry), "`save` of the callback '%s'",
-                              options->kind));
+    ISO_TRY(
+        ISO_PROGRAM_CALL(options->save(options->user, &entry), "`save` of the callback '%s'", options->kind));
     iso_text_add(&entry, "}");
     if (entry.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks"));
@@ -93,9 +92,8 @@ static iso_status restore_one(const iso_callback *callback, json_t *state)
     iso_json_add(&text, json_incref(state), 0);
     if (text.failed)
         return iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
-    iso_error_forget();
-    iso_status status = iso_error_of_call(
-        callback->options.restore(callback->options.user, iso_text_get(&text)), "`restore`");
+    iso_status status =
+        ISO_PROGRAM_CALL(callback->options.restore(callback->options.user, iso_text_get(&text)), "`restore`");
     iso_text_free(&text);
     if (status != ISO_OK)
         return iso_error_prefix(status, "the state of a callback, %s: ", callback->options.kind);
@@ -126,9 +124,8 @@ iso_status iso_callbacks_shards(iso_callback *const *callbacks, iso_state_shards
             continue;
         snprintf(path, sizeof path, "callbacks/%s/%d", callbacks[i]->options.kind,
                  callbacks_state_number_of(callbacks, i));
-        iso_error_forget();
-        ISO_TRY(iso_error_of_call(callbacks[i]->options.shards(callbacks[i]->options.user, path, shards),
-                                  "`shards` of the callback '%s'", callbacks[i]->options.kind));
+        ISO_TRY(ISO_PROGRAM_CALL(callbacks[i]->options.shards(callbacks[i]->options.user, path, shards),
+                                 "`shards` of the callback '%s'", callbacks[i]->options.kind));
     }
 done:
     return status;

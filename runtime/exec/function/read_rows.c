@@ -34,11 +34,10 @@ static iso_status read_some(const iso_batch *batch, const iso_slot_instruction *
     int64_t begin = (array->rank ? array->offset[0] : 0) + first;
     char *to = (char *)out + iso_array_bytes(array) / (size_t)rows_of(array) * (size_t)first;
     iso_box box;
-    iso_error_forget();
-    iso_status status = find_box(array, &box)
-                            ? batch->read_part(batch, bound->input, begin, count, &box, array->dtype, to)
-                            : batch->read(batch, bound->input, begin, count, array->dtype, to);
-    return iso_error_of_call(status, "`read` of a batch");
+    return ISO_PROGRAM_CALL(find_box(array, &box)
+                                ? batch->read_part(batch, bound->input, begin, count, &box, array->dtype, to)
+                                : batch->read(batch, bound->input, begin, count, array->dtype, to),
+                            "`read` of a batch");
 }
 
 /* From row `turn` on, then those before it. */
