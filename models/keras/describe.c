@@ -250,7 +250,8 @@ static iso_status describe_calls(const writer *w, const iso_operation *operation
 {
     json_t *nodes = json_array();
     const char *module = json_string_value(json_object_get(layer, "module"));
-    bool separate = strcmp(type, "MultiHeadAttention") == 0 || iso_keras_is_module_of_operations(module);
+    const iso_layer_type *layer_type = iso_layer_type_find(type);
+    bool separate = (layer_type && layer_type->separate) || iso_keras_is_module_of_operations(module);
     iso_status status = json_object_set_new(layer, "inbound_nodes", nodes) ? iso_no_memory(CONFIG) : ISO_OK;
     for (int i = 0; status == ISO_OK && i < operation->n_calls; i++) {
         json_t *node = NULL;

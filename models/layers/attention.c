@@ -1,4 +1,5 @@
-/* MultiHeadAttention (Vaswani et al. 2017, arXiv 1706.03762), as in Keras: products with a kernel for each of
+/* MultiHeadAttention (Vaswani et al. 2017, arXiv 1706.03762) and GroupQueryAttention (Ainslie et al. 2023, arXiv
+ * 2305.13245), as in Keras: products with a kernel for each of
  * query, key and value; softmax of their products in each head; a product that joins the heads. Heads are
  * independent: a mesh axis that shards them needs one sum, after the last product. */
 #include <math.h>
@@ -6,15 +7,27 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
+typedef struct attention attention;
+
+/* MultiHeadAttention or GroupQueryAttention. */
+typedef struct attention_kind {
+    const char *type, *base; /* Keras's class, and the base of automatic names */
+    const char *function;    /* the public one, for messages */
+    const char *heads, *key_dim;
+    void (*note)(iso_layer *layer, const attention *a); /* records the arguments that it alone has */
+} attention_kind;
+
 /* The dimensions of x: [batch, lead..., attended..., features], the attended ones being the last but one. */
-typedef struct attention {
+struct attention {
+    const attention_kind *kind;
     iso_layer *layer;
     const iso_multi_head_attention_options *options;
     int lead;     /* number of dimensions before the attended ones, including the batch */
     int attended; /* number of attended dimensions */
     int64_t heads, key_dim, value_dim;
+    int64_t kv_heads; /* of keys and values: a divisor of heads */
     const char *path; /* of dropout's random numbers */
-} attention;
+};
 
 static bool is_positive(const iso_layer *layer, const char *what, int64_t value)
 {
@@ -28,9 +41,16 @@ static bool is_positive(const iso_layer *layer, const char *what, int64_t value)
 static bool check_numbers(const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
-    if (!is_positive(a->layer, "num_heads", a->heads) || !is_positive(a->layer, "key_dim", a->key_dim) ||
+    if (!is_positive(a->layer, a->kind->heads, a->heads) ||
+        !is_positive(a->layer, "num_key_value_heads", a->kv_heads) ||
+        !is_positive(a->layer, a->kind->key_dim, a->key_dim) ||
         !is_positive(a->layer, "value_dim", a->value_dim))
         return false;
+    if (a->heads % a->kv_heads != 0)
+        return iso_layer_fail(a->layer,
+                              "num_query_heads is %lld, it must be a multiple of num_key_value_heads, %lld",
+                              (long long)a->heads, (long long)a->kv_heads),
+               false;
     for (int i = 0; i < o->output_shape.rank; i++)
         if (!is_positive(a->layer, "a dimension of output_shape", o->output_shape.dim[i]))
             return false;
@@ -113,21 +133,38 @@ static iso_tensor *attention_join(const attention *a, iso_tensor *x)
 }
 
 /* x: [lead..., s, d] -> [lead..., s, heads, k] */
-static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, int64_t k,
+static iso_tensor *project(const attention *a, iso_tensor *x, const char *product, int64_t heads, int64_t k,
                            const char *layout)
 {
     if (!iso_tensor_good(x))
         return x;
     iso_shape shape = *iso_tensor_shape(x);
-    int64_t features = shape.dim[shape.rank - 1], columns = a->heads * k;
-    iso_tensor *kernel = weight(a, product, false, layout, ISO_SHAPE(features, a->heads, k));
+    int64_t features = shape.dim[shape.rank - 1], columns = heads * k;
+    iso_tensor *kernel = weight(a, product, false, layout, ISO_SHAPE(features, heads, k));
     iso_tensor *y = iso_matmul(x, iso_reshape_to(kernel, ISO_SHAPE(features, columns)));
     if (!a->options->no_bias)
-        y = iso_add(
-            y, iso_reshape_to(weight(a, product, true, NULL, ISO_SHAPE(a->heads, k)), ISO_SHAPE(columns)));
-    shape.dim[shape.rank - 1] = a->heads;
+        y = iso_add(y,
+                    iso_reshape_to(weight(a, product, true, NULL, ISO_SHAPE(heads, k)), ISO_SHAPE(columns)));
+    shape.dim[shape.rank - 1] = heads;
     shape.dim[shape.rank++] = k;
     return iso_reshape_to(y, shape);
+}
+
+/* Keys or values for every head of the queries: [lead..., s, kv_heads, k] -> [lead..., s, heads, k], each of them
+ * heads / kv_heads times, one beside the other. */
+static iso_tensor *repeat_heads(const attention *a, iso_tensor *x)
+{
+    if (!iso_tensor_good(x) || a->kv_heads == a->heads)
+        return x;
+    iso_shape shape = *iso_tensor_shape(x), apart = shape;
+    int at = shape.rank - 2;
+    apart.dim[at + 1] = 1;
+    apart.dim[at + 2] = shape.dim[at + 1];
+    apart.rank++;
+    x = iso_reshape_to(x, apart);
+    apart.dim[at + 1] = a->heads / a->kv_heads;
+    shape.dim[at] = a->heads;
+    return iso_reshape_to(iso_broadcast_to(x, apart), shape);
 }
 
 /* y: [lead..., t, heads, v] -> [lead..., attended..., output...] */
@@ -211,14 +248,14 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
 {
     const iso_multi_head_attention_options *o = a->options;
     iso_tensor *x = attention_join(a, iso_layer_cast(a->layer, o->x)), *gate = NULL;
-    iso_tensor *q = project(a, x, "query", a->key_dim, o->query_layout);
-    iso_tensor *k =
-        project(a, attention_join(a, iso_layer_cast(a->layer, key)), "key", a->key_dim, o->key_layout);
+    iso_tensor *keys = attention_join(a, iso_layer_cast(a->layer, key));
+    iso_tensor *q = project(a, x, "query", a->heads, a->key_dim, o->query_layout);
+    iso_tensor *k = project(a, keys, "key", a->kv_heads, a->key_dim, o->key_layout);
     if (o->use_gate)
-        gate = iso_sigmoid(project(a, x, "gate", a->value_dim, o->gate_layout));
-    iso_tensor *v = project(a, attention_join(a, iso_layer_cast(a->layer, value)), "value", a->value_dim,
-                            o->value_layout);
-    iso_tensor *y = attend(a, q, k, v);
+        gate = iso_sigmoid(project(a, x, "gate", a->heads, a->value_dim, o->gate_layout));
+    iso_tensor *values = attention_join(a, iso_layer_cast(a->layer, value));
+    iso_tensor *v = project(a, values, "value", a->kv_heads, a->value_dim, o->value_layout);
+    iso_tensor *y = attend(a, q, repeat_heads(a, k), repeat_heads(a, v));
     if (!iso_tensor_good(y))
         return y;
     return join_heads(a, gate ? iso_multiply(y, gate) : y);
@@ -226,12 +263,27 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
 
 /* ---- the layer ---- */
 
-static void note_axes(iso_layer *layer, const attention *a)
+static void note_heads(iso_layer *layer, const attention *a)
 {
+    const iso_multi_head_attention_options *o = a->options;
     int64_t axes[ISO_MAX_RANK];
     for (int i = 0; i < a->attended; i++)
         axes[i] = a->lead + i;
+    iso_layer_note_integer(layer, "num_heads", a->heads);
+    iso_layer_note_integer(layer, "key_dim", a->key_dim);
+    iso_layer_note_integer(layer, "value_dim", a->value_dim);
+    if (o->output_shape.rank)
+        iso_layer_note_integers(layer, "output_shape", o->output_shape.dim, o->output_shape.rank);
+    else
+        iso_layer_note_none(layer, "output_shape");
     iso_layer_note_integers(layer, "attention_axes", axes, a->attended);
+}
+
+static void note_groups(iso_layer *layer, const attention *a)
+{
+    iso_layer_note_integer(layer, "head_dim", a->key_dim);
+    iso_layer_note_integer(layer, "num_query_heads", a->heads);
+    iso_layer_note_integer(layer, "num_key_value_heads", a->kv_heads);
 }
 
 static void attention_note(iso_layer *layer, const attention *a)
@@ -247,17 +299,9 @@ static void attention_note(iso_layer *layer, const attention *a)
                                  .default_value = ISO_INIT_ZEROS,
                                  .l1 = o->bias_l1,
                                  .l2 = o->bias_l2};
-    iso_layer_note_integer(layer, "num_heads", a->heads);
-    iso_layer_note_integer(layer, "key_dim", a->key_dim);
-    iso_layer_note_integer(layer, "value_dim", a->value_dim);
     iso_layer_note_real(layer, "dropout", o->dropout);
     iso_layer_note_flag(layer, "use_bias", !o->no_bias);
     iso_layer_note_flag(layer, "use_gate", o->use_gate);
-    if (o->output_shape.rank)
-        iso_layer_note_integers(layer, "output_shape", o->output_shape.dim, o->output_shape.rank);
-    else
-        iso_layer_note_none(layer, "output_shape");
-    note_axes(layer, a);
     if (o->sliding_window)
         iso_layer_note_integer(layer, "sliding_window", o->sliding_window);
     else
@@ -297,57 +341,133 @@ static bool inputs_fit(const iso_layer *layer)
     return iso_graph_error(layer->graph) == ISO_OK;
 }
 
-iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *given, size_t size)
+static bool check_rank(const attention *a)
 {
-    ISO_LAYER_OPTIONS(iso_multi_head_attention_options, options, given, size);
+    const iso_multi_head_attention_options *o = a->options;
+    int rank = iso_tensor_shape(o->x)->rank;
+    const char *what = a->kind->note == note_groups     ? "attention with groups of heads needs"
+                       : o->causal || o->sliding_window ? "causal and sliding_window need"
+                                                        : NULL;
+    if (what && rank != 3)
+        iso_layer_fail(a->layer, "%s a query of 3 dimensions, batch, positions and features; it has %d", what,
+                       rank);
+    return !what || rank == 3;
+}
+
+static const attention_kind multi_head = {.type = "MultiHeadAttention",
+                                          .base = "multi_head_attention",
+                                          .function = "iso_multi_head_attention_with",
+                                          .heads = "num_heads",
+                                          .key_dim = "key_dim",
+                                          .note = note_heads};
+static const attention_kind grouped = {.type = "GroupQueryAttention",
+                                       .base = "grouped_query_attention",
+                                       .function = "iso_grouped_query_attention_with",
+                                       .heads = "num_query_heads",
+                                       .key_dim = "head_dim",
+                                       .note = note_groups};
+
+static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_attention_options *o,
+                               int64_t kv_heads)
+{
     iso_layer layer;
     iso_tensor *input[4];
     iso_text path = {0};
-    int count = list_inputs(&options, input);
-    if (options.x && ISO_NULL_IN_AS(iso_tensor_graph(options.x), "value", options.value))
-        return iso_layer_broken(options.x);
-    if (!options.x)
-        iso_null_tensor(&options.value, 1);
-    if (!iso_layer_begin_several(&layer, input, count, "MultiHeadAttention", "multi_head_attention",
-                                 options.name) ||
+    int count = list_inputs(o, input);
+    if (o->x && !o->value) {
+        iso_null_argument(kind->function, "value", 0);
+        iso_null_in(iso_tensor_graph(o->x));
+        return iso_layer_broken_in(kind->function, o->x);
+    }
+    if (!o->x)
+        iso_null_tensor(&o->value, 1);
+    if (!iso_layer_begin_several(&layer, input, count, kind->type, kind->base, o->name) ||
         !inputs_fit(&layer))
-        return iso_layer_broken(options.x);
-    iso_tensor *key = options.key ? options.key : options.value;
-    attention a = {.layer = &layer,
-                   .options = &options,
-                   .heads = options.num_heads,
-                   .key_dim = options.key_dim,
-                   .value_dim = options.value_dim ? options.value_dim : options.key_dim};
-    if (!check_numbers(&a) || !find_axes(&a, iso_tensor_shape(options.x)) ||
-        !check_shapes(&a, iso_tensor_shape(options.x), iso_tensor_shape(options.value),
-                      iso_tensor_shape(key)))
-        return iso_layer_broken(options.x);
-    if ((options.causal || options.sliding_window) && iso_tensor_shape(options.x)->rank != 3)
-        return iso_layer_fail(&layer,
-                              "causal and sliding_window need a query of 3 dimensions, batch, positions and "
-                              "features; it has %d",
-                              iso_tensor_shape(options.x)->rank);
+        return iso_layer_broken_in(kind->function, o->x);
+    iso_tensor *key = o->key ? o->key : o->value;
+    attention a = {.kind = kind,
+                   .layer = &layer,
+                   .options = o,
+                   .heads = o->num_heads,
+                   .kv_heads = kv_heads,
+                   .key_dim = o->key_dim,
+                   .value_dim = o->value_dim ? o->value_dim : o->key_dim};
+    if (!check_numbers(&a) || !find_axes(&a, iso_tensor_shape(o->x)) ||
+        !check_shapes(&a, iso_tensor_shape(o->x), iso_tensor_shape(o->value), iso_tensor_shape(key)) ||
+        !check_rank(&a))
+        return iso_layer_broken_in(kind->function, o->x);
     iso_layer_random_path(&layer, &path);
     iso_text_add(&path, "/dropout");
     a.path = iso_layer_text(&layer, &path);
-    iso_tensor *y = build_attention(&a, options.value, key);
+    iso_tensor *y = build_attention(&a, o->value, key);
     iso_text_free(&path);
+    kind->note(&layer, &a);
     attention_note(&layer, &a);
     return iso_layer_end(&layer, y);
 }
 
-/* x: query, value, then key and attention_mask if they are given. */
+iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_multi_head_attention_options, options, given, size);
+    return build_layer(&multi_head, &options, options.num_heads);
+}
+
+iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_grouped_query_attention_options, o, given, size);
+    const iso_multi_head_attention_options options = {.x = o.x,
+                                                      .value = o.value,
+                                                      .num_heads = o.num_query_heads,
+                                                      .key_dim = o.head_dim,
+                                                      .key = o.key,
+                                                      .attention_mask = o.attention_mask,
+                                                      .dropout = o.dropout,
+                                                      .no_bias = o.no_bias,
+                                                      .use_gate = o.use_gate,
+                                                      .causal = o.causal,
+                                                      .sliding_window = o.sliding_window,
+                                                      .kernel_initializer = o.kernel_initializer,
+                                                      .bias_initializer = o.bias_initializer,
+                                                      .kernel_l1 = o.kernel_l1,
+                                                      .bias_l1 = o.bias_l1,
+                                                      .kernel_l2 = o.kernel_l2,
+                                                      .bias_l2 = o.bias_l2,
+                                                      .query_layout = o.query_layout,
+                                                      .key_layout = o.key_layout,
+                                                      .value_layout = o.value_layout,
+                                                      .gate_layout = o.gate_layout,
+                                                      .output_layout = o.output_layout,
+                                                      .name = o.name};
+    return build_layer(&grouped, &options, o.num_key_value_heads);
+}
+
+/* The inputs of a call: query, value, then key and attention_mask if they are given. */
+typedef struct call_inputs {
+    iso_tensor *key, *mask;
+} call_inputs;
+
+static bool find_inputs(const iso_layer_config *config, iso_tensor *const *x, int count, call_inputs *in)
+{
+    bool masked = iso_config_flag(config, "attention_mask", false);
+    int tensors = count - masked;
+    bool fits = tensors == 2 || tensors == 3;
+    if (!fits)
+        iso_config_refuse(config, "inputs", "query, value, optionally key and attention_mask");
+    else
+        *in = (call_inputs){tensors > 2 ? x[2] : NULL, masked ? x[count - 1] : NULL};
+    return fits;
+}
+
 static iso_tensor *attention_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     int64_t axes[ISO_MAX_RANK];
-    bool masked = iso_config_flag(config, "attention_mask", false);
-    int tensors = count - masked;
-    if (tensors < 2 || tensors > 3)
-        return iso_config_refuse(config, "inputs", "query, value, optionally key and attention_mask"), x[0];
+    call_inputs in;
+    if (!find_inputs(config, x, count, &in))
+        return x[0];
     iso_multi_head_attention_options options = {.x = x[0],
                                                 .value = x[1],
-                                                .key = tensors > 2 ? x[2] : NULL,
-                                                .attention_mask = masked ? x[count - 1] : NULL,
+                                                .key = in.key,
+                                                .attention_mask = in.mask,
                                                 .name = config->name,
                                                 .num_heads = iso_config_count(config, "num_heads", 0),
                                                 .key_dim = iso_config_count(config, "key_dim", 0),
@@ -368,5 +488,31 @@ static iso_tensor *attention_build(const iso_layer_config *config, iso_tensor *c
     return iso_multi_head_attention_with(&options, sizeof options);
 }
 
+static iso_tensor *grouped_build(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    call_inputs in;
+    if (!find_inputs(config, x, count, &in))
+        return x[0];
+    iso_grouped_query_attention_options options = {
+        .x = x[0],
+        .value = x[1],
+        .key = in.key,
+        .attention_mask = in.mask,
+        .name = config->name,
+        .head_dim = iso_config_count(config, "head_dim", 0),
+        .num_query_heads = iso_config_count(config, "num_query_heads", 0),
+        .num_key_value_heads = iso_config_count(config, "num_key_value_heads", 0),
+        .dropout = iso_config_number(config, "dropout", 0),
+        .no_bias = !iso_config_flag(config, "use_bias", true),
+        .use_gate = iso_config_flag(config, "use_gate", false),
+        .causal = iso_config_flag(config, "use_causal_mask", false),
+        .sliding_window = iso_config_count(config, "sliding_window", 0)};
+    ISO_CONFIG_WEIGHT(&options, config, kernel);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return iso_grouped_query_attention_with(&options, sizeof options);
+}
+
 const iso_layer_type iso_layer_multi_head_attention = {
-    .keras = "MultiHeadAttention", .build = attention_build, .several = true};
+    .keras = "MultiHeadAttention", .build = attention_build, .several = true, .separate = true};
+const iso_layer_type iso_layer_grouped_query_attention = {
+    .keras = "GroupQueryAttention", .build = grouped_build, .several = true, .separate = true};

@@ -47,6 +47,35 @@ ISO_API iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention
 #define iso_multi_head_attention(...)                                                                        \
     iso_multi_head_attention_with(ISO_OPTIONS(iso_multi_head_attention_options, __VA_ARGS__))
 
+/* Attention whose query heads share keys and values (Ainslie et al. 2023, arXiv 2305.13245): query head h has those
+ * of head h / (num_query_heads / num_key_value_heads). x, value, key, attention_mask as above, with 3 dimensions.
+ * Variables: query/kernel [d, query heads, head_dim], query/bias [query heads, head_dim], key/... and value/... [..,
+ * key_value heads, head_dim], attention_output/kernel [query heads, head_dim, d], attention_output/bias [d]. */
+typedef struct iso_grouped_query_attention_options {
+    char begin_;
+    iso_tensor *x;
+    iso_tensor *value;
+    int64_t head_dim;
+    int64_t num_query_heads; /* a multiple of num_key_value_heads */
+    int64_t num_key_value_heads;
+    iso_tensor *key;
+    iso_tensor *attention_mask;
+    double dropout;
+    bool no_bias;
+    bool use_gate;
+    bool causal;
+    int64_t sliding_window;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *query_layout, *key_layout, *value_layout, *gate_layout, *output_layout; /* of the kernels */
+    const char *name;
+} iso_grouped_query_attention_options;
+ISO_API iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *options,
+                                                     size_t size);
+#define iso_grouped_query_attention(...)                                                                     \
+    iso_grouped_query_attention_with(ISO_OPTIONS(iso_grouped_query_attention_options, __VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

@@ -42,6 +42,21 @@ iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK])
     return moved ? iso_transpose(x, back) : x;
 }
 
+iso_shape iso_layer_last_dims(const iso_shape *shape, int axes, iso_shape *joined, int64_t *features)
+{
+    iso_shape last = {.rank = axes};
+    *joined = (iso_shape){.rank = shape->rank - axes + 1};
+    *features = 1;
+    for (int i = 0; i < shape->rank - axes; i++)
+        joined->dim[i] = shape->dim[i];
+    for (int i = 0; i < axes; i++) {
+        last.dim[i] = shape->dim[shape->rank - axes + i];
+        *features *= last.dim[i];
+    }
+    joined->dim[joined->rank - 1] = *features;
+    return last;
+}
+
 void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes)
 {
     int64_t list[ISO_MAX_RANK];

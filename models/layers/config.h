@@ -36,7 +36,8 @@ typedef struct iso_layer_type {
      * builder looks up every argument that the layer has: the reader of a file refuses arguments that were not
      * looked up and do not have Keras's default value. */
     iso_tensor *(*build)(const iso_layer_config *config, iso_tensor *const *x, int count);
-    bool several; /* may have more than one input */
+    bool several;  /* may have more than one input */
+    bool separate; /* its inputs are arguments of the call, one by one, and not a list */
 } iso_layer_type;
 
 /* Every layer type (list.h). */

@@ -131,6 +131,8 @@ uint32_t iso_layer_axes(const iso_layer *layer, iso_tensor *x, const int *axis, 
 /* x with these dimensions moved to the end, in the same order, and the permutation for iso_layer_axes_back. */
 iso_tensor *iso_layer_axes_last(iso_tensor *x, uint32_t axes, int back[ISO_MAX_RANK]);
 iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK]);
+/* The last `axes` dimensions of a shape, the shape with these merged into one, and the size of that one. */
+iso_shape iso_layer_last_dims(const iso_shape *shape, int axes, iso_shape *joined, int64_t *features);
 /* The first of these that is set: the two numbers of `pair`, twice `both`, twice `default_value`. */
 void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t default_value, int64_t out[2]);
 /* Padding of a window over n elements, as in Keras. */

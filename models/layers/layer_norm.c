@@ -2,22 +2,6 @@
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
 
-/* The last `axes` dimensions of a shape, and the shape with these merged into one. */
-static iso_shape tail(const iso_shape *shape, int axes, iso_shape *joined, int64_t *features)
-{
-    iso_shape out = {.rank = axes};
-    *joined = (iso_shape){.rank = shape->rank - axes + 1};
-    *features = 1;
-    for (int i = 0; i < shape->rank - axes; i++)
-        joined->dim[i] = shape->dim[i];
-    for (int i = 0; i < axes; i++) {
-        out.dim[i] = shape->dim[shape->rank - axes + i];
-        *features *= out.dim[i];
-    }
-    joined->dim[joined->rank - 1] = *features;
-    return out;
-}
-
 /* A weight over the normalised dimensions in the op's shape, [features]; NULL if it is omitted. */
 static iso_tensor *weight(const iso_layer *layer, bool left_out, const iso_weight_form *form, iso_shape shape,
                           int64_t features)
@@ -45,7 +29,7 @@ static iso_tensor *normalize(const iso_layer *layer, const iso_layer_norm_option
 {
     iso_shape shape = *iso_tensor_shape(x), joined;
     int64_t features;
-    iso_shape normalised = tail(&shape, axes, &joined, &features);
+    iso_shape normalised = iso_layer_last_dims(&shape, axes, &joined, &features);
     iso_tensor *gamma = weight(layer, options->no_scale, gamma_form, normalised, features);
     iso_tensor *beta = weight(layer, options->no_center, beta_form, normalised, features);
     if (axes > 1)

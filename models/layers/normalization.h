@@ -49,6 +49,20 @@ typedef struct iso_layer_norm_options {
 ISO_API iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *options, size_t size);
 #define iso_layer_norm(...) iso_layer_norm_with(ISO_OPTIONS(iso_layer_norm_options, __VA_ARGS__))
 
+/* Divides each row by the root of the mean square of its last `axes` dimensions (Zhang and Sennrich 2019, arXiv
+ * 1910.07467): x / sqrt(mean(x^2) + epsilon) * scale. Variable: scale, of the shape of these dimensions, ones at
+ * first. */
+typedef struct iso_rms_norm_options {
+    char begin_;
+    iso_tensor *x;
+    double epsilon; /* 1e-6 */
+    int axes;       /* 1: the last dimension */
+    const char *scale_layout;
+    const char *name;
+} iso_rms_norm_options;
+ISO_API iso_tensor *iso_rms_norm_with(const iso_rms_norm_options *options, size_t size);
+#define iso_rms_norm(...) iso_rms_norm_with(ISO_OPTIONS(iso_rms_norm_options, __VA_ARGS__))
+
 /* Normalises each row over groups of channels and all other dimensions (Wu and He 2018, arXiv 1803.08494).
  * Variables: gamma, beta: [c]. */
 typedef struct iso_group_norm_options {

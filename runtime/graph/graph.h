@@ -322,6 +322,9 @@ ISO_API iso_tensor *iso_sparse_crossentropy_op(iso_tensor *labels, iso_tensor *l
 ISO_API iso_tensor *iso_crossentropy_op(iso_tensor *labels, iso_tensor *logits);
 /* x: [rows, features...], normalised over the last dimension; gamma, beta: [c] or NULL */
 ISO_API iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon);
+/* x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang and Sennrich 2019, arXiv 1910.07467);
+ * x: [rows, features...], gamma: [c] or NULL */
+ISO_API iso_tensor *iso_rms_norm_op(iso_tensor *x, iso_tensor *gamma, double epsilon);
 /* The mean and the (biased) variance of the global batch over all dimensions but the last, ISO_F64 [c]. */
 ISO_API void iso_batch_moments(iso_tensor *x, iso_tensor **mean, iso_tensor **variance);
 /* (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension; mean, variance: [c], any

@@ -167,6 +167,7 @@ NEEDED = {
     "iso_dataset_open_options": {"dataset": "&f->made.data"}, "iso_dataset_random_options": {"dataset": "&f->made.data"},
     "iso_dataset_arrays_options": {"dataset": "&f->made.data"}, "iso_dataset_map_options": {"function": "map_nothing"},
     "iso_merge_options": {"x": "f->tensors"}, "iso_multi_head_attention_options": {"x": "f->x", "value": "f->x"},
+    "iso_grouped_query_attention_options": {"x": "f->x", "value": "f->x"},
     "iso_crossentropy_options": {"y_true": "f->x", "y_pred": "f->x"}, "iso_metric_options": {"y_true": "f->x", "y_pred": "f->x"},
 }
 MEMBERS = {

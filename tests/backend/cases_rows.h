@@ -15,14 +15,19 @@ enum { CHANNELS = sizeof channel_shapes / sizeof *channel_shapes };
 static const int64_t many_rows[] = {16390, 33};
 
 /* ---- layer normalisation ---- */
-static bool layer_norm_of(trial *t, int form, const int64_t *shape)
+static bool layer_norm_of(trial *t, int index, const int64_t *shape)
 {
+    enum { GAMMA = 1, BETA = 2, RESIDUAL = 4, RMS = 8 };
+    static const int forms[] = {0, 1, 2, 3, 4, 5, 6, 7, RMS, RMS | GAMMA, RMS | GAMMA | RESIDUAL};
+    static const int forms_of_sums[] = {0, 1, 2, 3, RMS | GAMMA};
     bool sums_of = strstr(t->op, "sums"), gradient = strstr(t->op, "grad");
-    if (form == (sums_of ? 4 : 8))
+    if (index == (int)(sums_of ? sizeof forms_of_sums / sizeof *forms_of_sums : sizeof forms / sizeof *forms))
         return false;
     int64_t rows = shape[0], c = shape[1];
-    bool gamma = form & 1, beta = form & 2, residual = form & 4;
-    t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, gamma, beta, residual};
+    int form = (sums_of ? forms_of_sums : forms)[index];
+    bool gamma = form & GAMMA, beta = form & BETA, residual = form & RESIDUAL;
+    t->attrs.layer_norm = (iso_layer_norm_attrs){
+        .epsilon = 1e-3, .has_gamma = gamma, .has_beta = beta, .rms = form & RMS, .residual = residual};
     input(t, ISO_F32, 1, 3, DIMS(rows, c));
     if (gradient)
         input(t, ISO_F32, -1, 1, DIMS(rows, c));
@@ -50,13 +55,16 @@ static bool layer_norm(trial *t, int index)
 static bool layer_parts(trial *t, int index)
 {
     static const int64_t counts[] = {1, 16, 17, 0, 250, 33, 5};
-    if (index == 2 * (int)(sizeof counts / sizeof *counts))
+    enum { COUNTS = sizeof counts / sizeof *counts };
+    if (index == 3 * COUNTS)
         return false;
-    int64_t rows = 1 + 13 * (index / 2), c = counts[index / 2];
-    bool scaled = index & 1, moments = strstr(t->op, "moments"), gradient = strstr(t->op, "grad"),
-         weights = strstr(t->op, "weight"), of_rows = strcmp(t->op, "layer_grad_sums") == 0;
+    int64_t rows = 1 + 13 * (index % COUNTS), c = counts[index % COUNTS];
+    bool scaled = index / COUNTS > 0, rms = index / COUNTS > 1, moments = strstr(t->op, "moments"),
+         gradient = strstr(t->op, "grad"), weights = strstr(t->op, "weight"),
+         of_rows = strcmp(t->op, "layer_grad_sums") == 0;
     if (!moments)
-        t->attrs.layer_norm = (iso_layer_norm_attrs){1e-3, scaled, scaled, false};
+        t->attrs.layer_norm =
+            (iso_layer_norm_attrs){.epsilon = 1e-3, .has_gamma = scaled, .has_beta = scaled, .rms = rms};
     input(t, ISO_F32, 1, 3, DIMS(rows, c));
     t->in[0].global[1] = 1000;
     if (gradient || weights)

@@ -115,7 +115,7 @@ static iso_status run_op(const bench *b, const void *what)
 
 static const iso_unary_attrs relu = {.kind = ISO_UNARY_RELU}, gelu = {.kind = ISO_UNARY_GELU};
 static const iso_dropout_attrs dropout = {.key = 7, .threshold = 1u << 23, .scale = 2};
-static const iso_layer_norm_attrs layer_norm = {1e-3, true, true, false};
+static const iso_layer_norm_attrs layer_norm = {.epsilon = 1e-3, .has_gamma = true, .has_beta = true};
 static const iso_batch_norm_attrs batch_norm = {.epsilon = 1e-3, .has_gamma = true, .has_beta = true};
 static const iso_softmax_attrs softmax = {.axis = 1};
 

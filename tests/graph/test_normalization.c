@@ -228,6 +228,37 @@ START_TEST(layer_norm_gradients)
 }
 END_TEST
 
+static iso_tensor *rms_norm(probe *p, int vectors, double epsilon)
+{
+    iso_tensor *x = probe_input(p, "x", ISO_SHAPE(2, 5));
+    return iso_rms_norm_op(x, vector_if(p, vectors & GAMMA, "gamma", 5), epsilon);
+}
+
+START_TEST(rms_norm_values)
+{
+    probe p;
+    probe_begin(&p, 3, ISO_F64);
+    double *computed = probe_evaluate(&p, rms_norm(&p, _i, 1e-3));
+    for (int64_t i = 0; i < 3 * 2 * 5; i++) {
+        double squares = 0;
+        for (int64_t c = i / 5 * 5; c < i / 5 * 5 + 5; c++)
+            squares += p.values[0][c] * p.values[0][c] / 5;
+        double expected = p.values[0][i] / sqrt(squares + 1e-3) * fed(&p, "gamma", i % 5, 1);
+        check_close(&computed[i], &expected, 1, 1e-13);
+    }
+    probe_end(&p);
+}
+END_TEST
+
+START_TEST(rms_norm_gradients)
+{
+    probe p;
+    probe_begin(&p, 3, ISO_F64);
+    probe_check_gradients(&p, rms_norm(&p, _i, 1e-1));
+    probe_end(&p);
+}
+END_TEST
+
 START_TEST(refused)
 {
     iso_graph *graph = iso_graph_create(NULL);
@@ -259,6 +290,8 @@ static Suite *suite(void)
     tcase_add_test(tests, moments_of_equal_values);
     tcase_add_loop_test(tests, layer_norm_values, 0, BOTH + 1);
     tcase_add_loop_test(tests, layer_norm_gradients, 0, BOTH + 1);
+    tcase_add_loop_test(tests, rms_norm_values, 0, GAMMA + 1);
+    tcase_add_loop_test(tests, rms_norm_gradients, 0, GAMMA + 1);
     tcase_add_loop_test(tests, refused, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;

@@ -115,6 +115,11 @@ ARGUMENTS = {
                                dropout=0.0, use_bias=True, use_gate=False,
                                output_shape=None, attention_axes=None,
                                sliding_window=None),
+    "RMSNormalization": dict(axis=-1, epsilon=1e-6),
+    "GroupQueryAttention": dict(head_dim=None, num_query_heads=None,
+                                num_key_value_heads=None, dropout=0.0,
+                                use_bias=True, use_gate=False,
+                                sliding_window=None),
     "GaussianNoise": dict(stddev=None),
     "PReLU": dict(shared_axes=None),
     "Permute": dict(dims=None),
@@ -454,6 +459,46 @@ def attention(case):
          call=call(), attention_axes=(2,), **small)
 
 
+def rms_norm(case):
+    case("rms_norm/rank2", "RMSNormalization", (4, 7))
+    case("rms_norm/rank3", "RMSNormalization", (2, 3, 6))
+    case("rms_norm/one", "RMSNormalization", (3, 1))
+    case("rms_norm/wide", "RMSNormalization", (5, 133))
+    case("rms_norm/epsilon", "RMSNormalization", (4, 7), epsilon=0.1)
+    case("rms_norm/axes", "RMSNormalization", (3, 4, 5), axis=(-2, -1))
+    case("rms_norm/all_axes", "RMSNormalization", (2, 3, 4, 5), axis=(1, 2, 3))
+    small = common.normal(common.rng("small"), (4, 7)) * np.float32(1e-3)
+    case("rms_norm/small", "RMSNormalization", small, note="x is as small as the root of epsilon")
+
+
+def grouped_attention(case):
+    def call(**named):
+        return lambda layer, x: layer(*x, **named)
+
+    small = dict(head_dim=3, num_query_heads=4, num_key_value_heads=2, dropout=0.1)
+    for name, heads, groups in (("one", 4, 1), ("two", 4, 2), ("three", 6, 3), ("all", 3, 3)):
+        case(f"grouped_attention/{name}", "GroupQueryAttention", (2, 4, 6), (2, 5, 7), call=call(),
+             head_dim=3, num_query_heads=heads, num_key_value_heads=groups, dropout=0.1)
+    case("grouped_attention/plain_causal", "GroupQueryAttention", (2, 5, 6), (2, 5, 6),
+         call=call(use_causal_mask=True), called=dict(use_causal_mask=True, tolerance=1e-6),
+         head_dim=3, num_query_heads=4, num_key_value_heads=2)
+    case("grouped_attention/causal", "GroupQueryAttention", (2, 5, 6), (2, 5, 6),
+         call=call(use_causal_mask=True), called=dict(use_causal_mask=True), **small)
+    case("grouped_attention/key", "GroupQueryAttention", (2, 4, 6), (2, 5, 7), (2, 5, 3), call=call(), **small)
+    case("grouped_attention/no_bias", "GroupQueryAttention", (2, 4, 6), (2, 5, 6), call=call(), use_bias=False,
+         **small)
+    case("grouped_attention/gate", "GroupQueryAttention", (2, 4, 6), (2, 5, 7), call=call(), use_gate=True, **small)
+    case("grouped_attention/window", "GroupQueryAttention", (2, 6, 6), (2, 6, 6), call=call(), sliding_window=2,
+         **small)
+    case("grouped_attention/window_causal", "GroupQueryAttention", (2, 6, 6), (2, 6, 6),
+         call=call(use_causal_mask=True), called=dict(use_causal_mask=True), sliding_window=3, **small)
+    mask = common.rng("mask").integers(0, 2, (2, 4, 5)).astype(np.float32)
+    mask[0, 1] = 0  # a place that attends to none
+    case("grouped_attention/mask", "GroupQueryAttention", (2, 4, 6), (2, 5, 7), mask,
+         call=lambda layer, x: layer(x[0], x[1], attention_mask=x[2]),
+         called=dict(attention_mask=True), masked=2, **small)
+
+
 def batch_norm(case):
     for training in (True, False):
         mode = "train" if training else "inference"
@@ -552,6 +597,7 @@ FILES = {
                        other_axes, more_activations, more_merging),
     "layers_attention.h5": (attention,),
     "layers_activations.h5": (new_activations,),
+    "layers_language.h5": (rms_norm, grouped_attention),
 }
 if __name__ == "__main__":
     for name in sys.argv[1:] or FILES:

@@ -380,6 +380,39 @@ def transformer():
     return keras.Model(x, L.Dense(12, activation="softmax")(L.LayerNormalization()(y)), name="transformer")
 
 
+@model(lambda: O.Adam(0.01))
+def rms_norm():
+    return keras.Sequential([x_of((3, 4)), L.RMSNormalization(), L.Dense(5), L.RMSNormalization(epsilon=1e-2),
+                             L.RMSNormalization(axis=[1, 2]), L.RMSNormalization(axis=-1), L.Flatten(),
+                             L.RMSNormalization(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def grouped_attention():
+    x, z = x_of((4, 6), "x"), x_of((3, 6), "z")
+    y = L.GroupQueryAttention(3, 4, 2, use_bias=False)(x, z)
+    y = L.GroupQueryAttention(2, 3, 1, use_gate=True)(y, y, y, use_causal_mask=True)
+    y = L.GroupQueryAttention(4, 2, 2, kernel_regularizer=R.L2(0.01))(y, value=z, key=L.Dense(6)(z))
+    y = L.GroupQueryAttention(2, 6, 3, sliding_window=2, name="near")(y, y)
+    return keras.Model([x, z], L.Dense(2)(L.Flatten()(y)))
+
+
+# Some gradients are so small that Adam would scale up their rounding: SGD.
+@model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", tokens=12, classes=12)
+def language():
+    """The blocks of Llama and Mistral, without rotary positions."""
+    x = x_of((6,), dtype="int32")
+    y = L.Embedding(12, 8)(x)
+    for i in range(2):
+        z = L.RMSNormalization()(y)
+        z = L.GroupQueryAttention(2, 4, 2, use_bias=False, name=f"attention_{i}")(z, z, use_causal_mask=True)
+        y = L.Add()([y, z])
+        z = L.RMSNormalization()(y)
+        z = L.Multiply()([L.Dense(12, activation="silu", use_bias=False)(z), L.Dense(12, use_bias=False)(z)])
+        y = L.Add()([y, L.Dense(8, use_bias=False)(z)])
+    return keras.Model(x, L.Dense(12, activation="softmax")(L.RMSNormalization()(y)), name="language")
+
+
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=5)
 def mobile():
     x = x_of((8, 8, 3))
@@ -548,8 +581,8 @@ def make(name):
         settings["optimizer"] = settings["optimizer"]()
     net.compile(**settings)
     for v in net.variables:  # what is zero or one at first would hide a mistake
-        if v.name in ("bias", "beta", "moving_mean", "gamma", "moving_variance"):
-            near = 1.0 if v.name in ("gamma", "moving_variance") else 0.0
+        if v.name in ("bias", "beta", "moving_mean", "gamma", "scale", "moving_variance"):
+            near = 1.0 if v.name in ("gamma", "scale", "moving_variance") else 0.0
             v.assign(near + hashed(len(v.path), tuple(v.shape), 0.3))
     x, y = data(net, options)
     entry = {**{k: v for k, v in options.items() if k != "stored"}, "y": numbers(listed(net(one(x), training=False)))}

@@ -185,6 +185,7 @@ START_TEST(shapes)
     check_shape(iso_reshape(x, ISO_SHAPE(-1, 9)), ISO_SHAPE(ISO_BATCH, 16, 9));
     check_shape(iso_flatten(x), ISO_SHAPE(ISO_BATCH, 144));
     check_shape(iso_layer_norm(x, .axes = 2), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
+    check_shape(iso_rms_norm(x, .axes = 2), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
     check_shape(iso_concatenate(((iso_tensor *[]){x, x}), 2, .axis = 1), ISO_SHAPE(ISO_BATCH, 16, 6, 3));
     check_shape(iso_concatenate(((iso_tensor *[]){x, x}), 2), ISO_SHAPE(ISO_BATCH, 8, 6, 6));
     check_shape(iso_zero_padding2d(x), ISO_SHAPE(ISO_BATCH, 10, 8, 3));
@@ -200,6 +201,7 @@ START_TEST(shapes)
     check_shape(iso_global_average_pooling1d(row, .keep_dims = true), ISO_SHAPE(ISO_BATCH, 1, 4));
     check_shape(iso_multi_head_attention(row, row, 2, 3, .output_shape = ISO_SHAPE(2, 5)),
                 ISO_SHAPE(ISO_BATCH, 9, 2, 5));
+    check_shape(iso_grouped_query_attention(row, row, 3, 4, 2), ISO_SHAPE(ISO_BATCH, 9, 4));
     iso_tensor *words = iso_input(graph, "words", ISO_I32, ISO_SHAPE(7));
     check_shape(iso_embedding(words, 100, 4), ISO_SHAPE(ISO_BATCH, 7, 4));
     end();
@@ -297,6 +299,23 @@ START_TEST(errors_name_the_layer)
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
     iso_multi_head_attention(query, query, 2, 3, .attention_axes = {1}, .attention_axis_count = 1);
     check_refused("multi_head_attention", "attention_axes");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_grouped_query_attention(query, query, 3, 4, 3);
+    check_refused("'grouped_query_attention' (GroupQueryAttention)",
+                  "num_query_heads is 4, it must be a multiple of num_key_value_heads, 3");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_grouped_query_attention(query, query, 0, 4, 2);
+    check_refused("grouped_query_attention", "head_dim is 0");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 3));
+    iso_grouped_query_attention(query, query, 3, 4, 0);
+    check_refused("grouped_query_attention", "num_key_value_heads is 0");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
+    iso_grouped_query_attention(query, query, 3, 4, 2);
+    check_refused("grouped_query_attention", "a query of 3 dimensions");
+    iso_rms_norm(image(), .axes = 4);
+    check_refused("'rms_normalization'", "axes is 4 of 3 dimensions");
+    iso_rms_norm(image(), .epsilon = ISO_ZERO);
+    check_refused("'rms_normalization'", "epsilon is 0");
     iso_multi_head_attention(image(), NULL, 2, 3);
     check_refused("multi_head_attention", "value is NULL");
     iso_reshape(image(), ISO_SHAPE(7, 7));

@@ -243,6 +243,24 @@ static void heads(net *n)
     classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
 }
 
+/* A block of a language model: query heads that share keys and values, division by the root of the mean square. */
+static void language(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 8));
+    iso_tensor *y = iso_rms_norm(x, .name = "norm");
+    y = iso_grouped_query_attention(y, y, 3, 6, 2, .causal = true, .no_bias = true, .name = "attention");
+    x = iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum");
+    y = iso_rms_norm(x, .epsilon = 1e-5, .name = "norm2");
+    iso_tensor *gate = iso_dense(y, 12, .activation = ISO_SILU, .no_bias = true, .name = "gate");
+    iso_tensor *up = iso_dense(y, 12, .no_bias = true, .name = "up");
+    y = iso_dense(iso_merge_multiply(((iso_tensor *const[]){gate, up}), 2, .name = "gated"), 8,
+                  .no_bias = true, .name = "down");
+    x = iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum2");
+    y = iso_grouped_query_attention(x, x, 2, 4, 1, .dropout = 0.2, .use_gate = true, .name = "one_key");
+    x = iso_rms_norm(y, .axes = 2, .name = "norm3");
+    classify(n, iso_dense(iso_flatten(x, .name = "flat"), 4, .name = "d"), NULL);
+}
+
 /* Attention whose keys may be sharded by an axis that does not shard its queries: it is decomposed. */
 static void keys(net *n)
 {
@@ -301,6 +319,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"mobile", mobile},
                               {"sequence", sequence},
                               {"heads", heads},
+                              {"language", language},
                               {"keys", keys},
                               {"built-in mlp", builtin_mlp},
                               {"built-in convnet", builtin_convnet},

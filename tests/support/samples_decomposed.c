@@ -125,17 +125,23 @@ SAMPLE(sparse_gradient)
 /* The shards of layer normalisation; `inputs`: x, dy, gamma, beta as far as the op has them. */
 typedef void splitter(const iso_op *op, iso_tensor *const *in, iso_tensor **out);
 
-static void split_layer(sample_graph *s, splitter *split, bool backward, bool scaled)
+static void split_norm(sample_graph *s, splitter *split, bool backward, bool scaled, bool rms)
 {
-    iso_layer_norm_attrs attrs = {.epsilon = 1e-3, .has_gamma = scaled, .has_beta = scaled && !backward};
+    iso_layer_norm_attrs attrs = {
+        .epsilon = 1e-3, .has_gamma = scaled, .has_beta = scaled && !backward && !rms, .rms = rms};
     iso_tensor *in[4], *out[2];
     int n = 0;
     in[n++] = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 7));
     if (backward)
         in[n++] = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, 2, 7));
-    for (int v = 0; scaled && v < (backward ? 1 : 2); v++)
+    for (int v = 0; v < attrs.has_gamma + attrs.has_beta; v++)
         in[n++] = sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(7));
     split(&(iso_op){.n_inputs = n, .attrs = &attrs}, in, out);
+}
+
+static void split_layer(sample_graph *s, splitter *split, bool backward, bool scaled)
+{
+    split_norm(s, split, backward, scaled, false);
 }
 
 SAMPLE(layer)
@@ -154,6 +160,14 @@ SAMPLE(layer_back_plain)
 {
     split_layer(s, iso_layer_split_gradient, true, false);
 }
+SAMPLE(rms)
+{
+    split_norm(s, iso_layer_split, false, true, true);
+}
+SAMPLE(rms_back)
+{
+    split_norm(s, iso_layer_split_gradient, true, true, true);
+}
 SAMPLE(layer_weights)
 {
     split_layer(s, iso_layer_split_sums, true, false);
@@ -163,6 +177,9 @@ const sample decomposed_samples[] = {
     {"layer_moments", layer},
     {"layer_scale", layer},
     {"layer_scale", layer_plain},
+    {"layer_scale", rms},
+    {"layer_grad_sums", rms_back},
+    {"layer_grad", rms_back},
     {"layer_grad_sums", layer_back},
     {"layer_grad_sums", layer_back_plain},
     {"layer_grad", layer_back},

@@ -432,6 +432,12 @@ SAMPLE(layer_gradient)
 {
     differentiate(s, layer_norm(s, true));
 }
+SAMPLE(rms_gradient)
+{
+    iso_tensor *gamma = sample_leaf(s, ISO_F32, 0.5, 2, ISO_SHAPE(4));
+    differentiate(s,
+                  iso_rms_norm_op(sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 2, 4)), gamma, 1e-3));
+}
 
 static iso_tensor *embed(sample_graph *s)
 {
@@ -550,6 +556,9 @@ const sample network_samples[] = {
     {"layer_norm", layer_plain},
     {"layer_norm_grad", layer_gradient},
     {"layer_norm_grad_sums", layer_gradient},
+    {"layer_norm", rms_gradient},
+    {"layer_norm_grad", rms_gradient},
+    {"layer_norm_grad_sums", rms_gradient},
     {"embedding", embedding},
     {"embedding_grad", embedding_gradient},
     {"embedding_grad_add", embedding_gradient_added},

@@ -157,16 +157,17 @@ typedef struct iso_row_moments {
              (int64_t c, const float *x, const float *dy, const iso_row_moments *m, float *products,         \
               float *sums))                                                                                  \
     /* Layer normalisation of rows [rows, c]; gamma, beta may be NULL. residual, NULL or [rows, c], is */    \
-    /* added to x, which gives sum [rows, c], or to dx. sums: dgamma, dbeta [c]; scratch: 2 c floats */      \
+    /* added to x, which gives sum [rows, c], or to dx. sums: dgamma, dbeta [c]; scratch: 2 c floats. */     \
+    /* rms: the mean counts as 0 */                                                                          \
     FUNCTION(void, layer_norm_f32,                                                                           \
              (int64_t rows, int64_t c, const float *x, const float *residual, const float *gamma,            \
-              const float *beta, float epsilon, float *sum, float *y))                                       \
+              const float *beta, float epsilon, bool rms, float *sum, float *y))                             \
     FUNCTION(void, layer_norm_grad_f32,                                                                      \
              (int64_t rows, int64_t c, const float *x, const float *dy, const float *gamma, float epsilon,   \
-              const float *residual, float *dx))                                                             \
+              bool rms, const float *residual, float *dx))                                                   \
     FUNCTION(void, layer_norm_sums_f32,                                                                      \
-             (int64_t rows, int64_t c, const float *x, const float *dy, float epsilon, double *dgamma,       \
-              double *dbeta, float *scratch))
+             (int64_t rows, int64_t c, const float *x, const float *dy, float epsilon, bool rms,             \
+              double *dgamma, double *dbeta, float *scratch))
 
 typedef struct iso_cpu_functions_table {
 #define FUNCTION(result, name, arguments) result(*name) arguments;

@@ -26,7 +26,7 @@ static void layer_norm_run(const iso_kernel_call *call)
     const float *beta = attrs->has_beta ? call->in[attrs->has_gamma ? 2 : 1].data : NULL;
     const float *residual = attrs->residual ? call->in[call->n_inputs - 1].data : NULL;
     iso_cpu_functions()->layer_norm_f32(layer_norm_rows_of(x), layer_norm_channels_of(x), x->data, residual,
-                                        gamma, beta, (float)attrs->epsilon,
+                                        gamma, beta, (float)attrs->epsilon, attrs->rms,
                                         residual ? call->out[1].data : NULL, call->out[0].data);
 }
 
@@ -36,7 +36,7 @@ static void layer_norm_run_gradient(const iso_kernel_call *call)
     const iso_array *x = &call->in[0];
     iso_cpu_functions()->layer_norm_grad_f32(
         layer_norm_rows_of(x), layer_norm_channels_of(x), x->data, call->in[1].data,
-        attrs->has_gamma ? call->in[2].data : NULL, (float)attrs->epsilon,
+        attrs->has_gamma ? call->in[2].data : NULL, (float)attrs->epsilon, attrs->rms,
         attrs->residual ? call->in[call->n_inputs - 1].data : NULL, call->out[0].data);
 }
 
@@ -53,7 +53,8 @@ static void layer_norm_run_sums(const iso_kernel_call *call)
     const int64_t c = layer_norm_channels_of(x);
     double *dgamma = call->scratch, *dbeta = dgamma + c;
     iso_cpu_functions()->layer_norm_sums_f32(layer_norm_rows_of(x), c, x->data, call->in[1].data,
-                                             (float)attrs->epsilon, dgamma, dbeta, (float *)(dbeta + c));
+                                             (float)attrs->epsilon, attrs->rms, dgamma, dbeta,
+                                             (float *)(dbeta + c));
     for (int64_t i = 0; i < c; i++) {
         ((float *)call->out[0].data)[i] = (float)dgamma[i];
         ((float *)call->out[1].data)[i] = (float)dbeta[i];

@@ -113,8 +113,8 @@ static void norm_run(const iso_kernel_call *call)
         int64_t rows = r.rows - first < r.step ? r.rows - first : r.step;
         const float *x = normalized_rows(&r, first, rows);
         float *y = rows_to(&r, &call->out[0], first, block_at(&r, Y));
-        iso_cpu_functions()->layer_norm_f32(rows, r.c, x, NULL, gamma, beta, (float)r.attrs->epsilon, NULL,
-                                            y);
+        iso_cpu_functions()->layer_norm_f32(rows, r.c, x, NULL, gamma, beta, (float)r.attrs->epsilon,
+                                            r.attrs->rms, NULL, y);
         put_rows(&r, &call->out[0], first, rows, y);
     }
 }
@@ -152,7 +152,7 @@ static void gradient_run(const iso_kernel_call *call)
         const float *added = residual && !narrow ? rows_at(&r, residual, first) : NULL;
         float *dx = rows_to(&r, out, first, block_at(&r, GRADIENT_DX));
         f->layer_norm_grad_f32(rows, r.c, x, dy, r.attrs->has_gamma ? call->in[2].data : NULL,
-                               (float)r.attrs->epsilon, added, dx);
+                               (float)r.attrs->epsilon, r.attrs->rms, added, dx);
         put_rows(&r, out, first, rows, dx);
         if (residual && narrow)
             f->binary_bf16(ISO_CPU_ADD, rows * r.c, rows_at(&r, residual, first), 1, rows_at(&r, out, first),
@@ -188,8 +188,8 @@ static void sums_run(const iso_kernel_call *call)
         int64_t rows = r.rows - first < r.step ? r.rows - first : r.step;
         const float *x = rows_as_floats(&r, &call->in[0], first, rows, block_at(&r, SUMS_X));
         const float *dy = rows_as_floats(&r, &call->in[1], first, rows, block_at(&r, SUMS_DY));
-        iso_cpu_functions()->layer_norm_sums_f32(rows, c, x, dy, (float)r.attrs->epsilon, part, part + c,
-                                                 (float *)(part + 2 * c));
+        iso_cpu_functions()->layer_norm_sums_f32(rows, c, x, dy, (float)r.attrs->epsilon, r.attrs->rms, part,
+                                                 part + c, (float *)(part + 2 * c));
         for (int64_t i = 0; i < 2 * c; i++)
             sums[i] += part[i];
     }

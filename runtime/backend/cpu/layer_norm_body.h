@@ -11,12 +11,17 @@ typedef struct moments {
     vf mean, rstd;
 } moments;
 
-INLINE moments moments_of(int64_t c, const float *x, float epsilon)
+INLINE vf mean_of(int64_t c, const float *x)
 {
-    vf sum = vf_zero(), squares = vf_zero();
+    vf sum = vf_zero();
     for (int64_t i = 0; i < c; i += VL)
         sum += vf_get(x + i, c - i);
-    vf mean = vf_set(vf_sum(sum) / (float)c);
+    return vf_set(vf_sum(sum) / (float)c);
+}
+
+INLINE moments moments_of(int64_t c, const float *x, float epsilon, bool rms)
+{
+    vf mean = rms ? vf_zero() : mean_of(c, x), squares = vf_zero();
     for (int64_t i = 0; i < c; i += VL) {
         vf distance = vf_first(vf_get(x + i, c - i) - mean, c - i, vf_zero());
         squares = vf_fma(distance, distance, squares);
@@ -31,7 +36,8 @@ INLINE void add_residual(int64_t c, const float *x, const float *residual, float
 }
 
 void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const float *residual,
-                              const float *gamma, const float *beta, float epsilon, float *sum, float *y)
+                              const float *gamma, const float *beta, float epsilon, bool rms, float *sum,
+                              float *y)
 {
     for (int64_t row = 0; row < rows; row++, x += c, y += c) {
         const float *from = x;
@@ -39,7 +45,7 @@ void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const flo
             add_residual(c, x, residual + row * c, sum + row * c);
             from = sum + row * c;
         }
-        moments m = moments_of(c, from, epsilon);
+        moments m = moments_of(c, from, epsilon, rms);
         for (int64_t i = 0; i < c; i += VL) {
             vf v = (vf_get(from + i, c - i) - m.mean) * m.rstd;
             if (gamma)
@@ -51,20 +57,21 @@ void ISO_SIMD(layer_norm_f32)(int64_t rows, int64_t c, const float *x, const flo
     }
 }
 
-/* dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)), dxhat = dy gamma */
+/* dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)), dxhat = dy gamma; with rms without mean(dxhat) */
 void ISO_SIMD(layer_norm_grad_f32)(int64_t rows, int64_t c, const float *x, const float *dy,
-                                   const float *gamma, float epsilon, const float *residual, float *dx)
+                                   const float *gamma, float epsilon, bool rms, const float *residual,
+                                   float *dx)
 {
     const vf one = vf_set(1);
     for (int64_t row = 0; row < rows; row++, x += c, dy += c, dx += c) {
-        moments m = moments_of(c, x, epsilon);
+        moments m = moments_of(c, x, epsilon, rms);
         vf sum = vf_zero(), products = vf_zero();
         for (int64_t i = 0; i < c; i += VL) {
             vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
             sum += d;
             products = vf_fma(d, vf_get(x + i, c - i) - m.mean, products);
         }
-        vf mean = vf_set(vf_sum(sum) / (float)c),
+        vf mean = rms ? vf_zero() : vf_set(vf_sum(sum) / (float)c),
            slope = vf_set(vf_sum(products) / (float)c) * m.rstd * m.rstd;
         for (int64_t i = 0; i < c; i += VL) {
             vf d = vf_get(dy + i, c - i) * (gamma ? vf_get(gamma + i, c - i) : one);
@@ -77,7 +84,7 @@ void ISO_SIMD(layer_norm_grad_f32)(int64_t rows, int64_t c, const float *x, cons
 }
 
 void ISO_SIMD(layer_norm_sums_f32)(int64_t rows, int64_t c, const float *x, const float *dy, float epsilon,
-                                   double *dgamma, double *dbeta, float *scratch)
+                                   bool rms, double *dgamma, double *dbeta, float *scratch)
 {
     float *products = scratch, *sums = scratch + c;
     memset(dgamma, 0, (size_t)c * sizeof *dgamma);
@@ -85,7 +92,7 @@ void ISO_SIMD(layer_norm_sums_f32)(int64_t rows, int64_t c, const float *x, cons
     for (int64_t begin = 0; begin < rows; begin += BLOCK) {
         memset(scratch, 0, 2 * (size_t)c * sizeof *scratch);
         for (int64_t row = begin; row < rows && row < begin + BLOCK; row++, x += c, dy += c) {
-            moments m = moments_of(c, x, epsilon);
+            moments m = moments_of(c, x, epsilon, rms);
             for (int64_t i = 0; i < c; i += VL) {
                 vf d = vf_get(dy + i, c - i), xhat = (vf_get(x + i, c - i) - m.mean) * m.rstd;
                 vf_put(products + i, vf_fma(d, xhat, vf_get(products + i, c - i)), c - i);

@@ -26,7 +26,8 @@ static part layer_parts_part_of(const iso_kernel_call *call)
 static iso_row_moments layer_parts_moments_of(const iso_kernel_call *call, const part *p, int at, int64_t row)
 {
     const double *sum = call->in[at].data, *squares = call->in[at + 1].data;
-    double mean = sum[row] / p->count, variance = fmax(0, squares[row] / p->count - mean * mean);
+    double mean = p->attrs->rms ? 0 : sum[row] / p->count;
+    double variance = fmax(0, squares[row] / p->count - mean * mean);
     return (iso_row_moments){(float)mean, (float)(1 / sqrt(variance + p->attrs->epsilon))};
 }
 
@@ -75,9 +76,9 @@ static void run_layer_grad(const iso_kernel_call *call)
     float *dx = call->out[0].data;
     for (int64_t row = 0, i = 0; row < p.rows; row++, i += p.channels) {
         iso_row_moments m = layer_parts_moments_of(call, &p, 2, row);
-        iso_cpu_functions()->layer_grad_f32(p.channels, p.x + i, dy + i, &m, gamma,
-                                            (float)(sum[row] / p.count), (float)(products[row] / p.count),
-                                            dx + i);
+        float mean = p.attrs->rms ? 0 : (float)(sum[row] / p.count);
+        iso_cpu_functions()->layer_grad_f32(p.channels, p.x + i, dy + i, &m, gamma, mean,
+                                            (float)(products[row] / p.count), dx + i);
     }
 }
 

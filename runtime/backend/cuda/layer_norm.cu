@@ -231,13 +231,19 @@ template <class T, int N> struct addends {
     }
 };
 
+/* What a row is divided by: the root of its variance + epsilon; with rms that of its mean square + epsilon. */
+struct divisor {
+    double epsilon;
+    bool rms;
+    explicit divisor(const iso_kernel_call *call) : epsilon(attrs_of(call)->epsilon), rms(attrs_of(call)->rms)
+    {
+    }
+};
+
 template <int L, int N, class T>
-__device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x, strip<T, L, N> &row,
-                                                          line at, double epsilon)
+__device__ __forceinline__ double mean_of(const addends<T, N> &x, strip<T, L, N> &row, line at)
 {
-    typedef compute<T> C;
-    const double count = static_cast<double>(at.count);
-    double sum = 0, squares = 0;
+    double sum = 0;
     row.for_strips(at.count, [&](int64_t k) {
         x.move(row, k, at);
         row.each(at.count, [&](int64_t, int p) {
@@ -246,7 +252,16 @@ __device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x
                 sum += row.own[p].at[i];
         });
     });
-    const double mean = join<L, sum_of>(sum) / count;
+    return join<L, sum_of>(sum) / static_cast<double>(at.count);
+}
+
+template <int L, int N, class T>
+__device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x, strip<T, L, N> &row,
+                                                          line at, const divisor &by)
+{
+    typedef compute<T> C;
+    const double count = static_cast<double>(at.count), mean = by.rms ? 0 : mean_of(x, row, at);
+    double squares = 0;
     const row_scale<C> around = scale_of_row<C>(mean, 1);
     row.for_strips(at.count, [&](int64_t k) {
         x.move(row, k, at);
@@ -258,7 +273,7 @@ __device__ __forceinline__ row_scale<compute<T>> scale_of(const addends<T, N> &x
             squares += part;
         });
     });
-    return scale_of_row<C>(mean, 1 / sqrt(join<L, sum_of>(squares) / count + epsilon));
+    return scale_of_row<C>(mean, 1 / sqrt(join<L, sum_of>(squares) / count + by.epsilon));
 }
 
 /* sum: of x with the residual, if there is one; y may be x. */
@@ -268,11 +283,11 @@ template <class T, int N> struct whole {
     const C *gamma, *beta;
     T *sum;
     numbers<T> y;
-    double epsilon;
+    divisor by;
     template <int L> __device__ void run(line at) const
     {
         strip<T, L, N> row;
-        const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
+        const row_scale<C> m = scale_of<L>(x, row, at, by);
         row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             row.each(at.count, [&](int64_t k, int p) {
@@ -285,27 +300,27 @@ template <class T, int N> struct whole {
     }
 };
 
-/* dxhat = dy gamma; dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)) */
+/* dxhat = dy gamma; dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)); with rms without mean(dxhat) */
 template <class T, int N> struct whole_gradient {
     typedef compute<T> C;
     addends<T, N> x;
     numbers<T> dy, dx;
     const void *residual; /* of the type of dx */
     const C *gamma;
-    double epsilon;
+    divisor by;
     template <int L> __device__ void run(line at) const
     {
         strip<T, L, N> row, slopes;
         const double count = static_cast<double>(at.count);
         double sum = 0, products = 0;
         dy.with([&](auto from) { from.move(slopes, 0, at, x.aligned); }); /* under way early */
-        const row_scale<C> m = scale_of<L>(x, row, at, epsilon);
+        const row_scale<C> m = scale_of<L>(x, row, at, by);
         row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
             dy.with([&](auto from) { from.move(slopes, begin, at, x.aligned); });
             add_slopes(row, slopes, m, gamma, at.count, x.aligned, sum, products);
         });
-        const C mean = static_cast<C>(join<L, sum_of>(sum) / count),
+        const C mean = by.rms ? C(0) : static_cast<C>(join<L, sum_of>(sum) / count),
                 mean_xhat = static_cast<C>(join<L, sum_of>(products) / count);
         row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);
@@ -328,11 +343,11 @@ template <class T, int N> struct whole_gradient {
 template <class T, int N> struct keep_scales {
     addends<T, N> x;
     row_scale<compute<T>> *rows;
-    double epsilon;
+    divisor by;
     template <int L> __device__ void run(line at) const
     {
         strip<T, L, N> row;
-        const auto m = scale_of<L>(x, row, at, epsilon);
+        const auto m = scale_of<L>(x, row, at, by);
         if (member<L>() == 0)
             rows[at.row] = m;
     }
@@ -390,7 +405,7 @@ void run_whole(const iso_kernel_call *call)
         const bool all = aligned({x, residual, gamma, beta, call->out[0].data, sum});
         const numbers<T> y(call->out[0]);
         for_rows<T>(call->stream, rows_of(call), [=](auto width) {
-            return whole<T, width>{{x, residual, all}, gamma, beta, sum, y, attrs->epsilon};
+            return whole<T, width>{{x, residual, all}, gamma, beta, sum, y, divisor(call)};
         });
     });
 }
@@ -407,7 +422,7 @@ void run_whole_gradient(const iso_kernel_call *call)
         const bool all = aligned({x, call->in[1].data, residual, gamma, call->out[0].data});
         const numbers<T> dy(call->in[1]), dx(call->out[0]);
         for_rows<T>(call->stream, rows_of(call), [=](auto width) {
-            return whole_gradient<T, width>{{x, nullptr, all}, dy, dx, residual, gamma, attrs->epsilon};
+            return whole_gradient<T, width>{{x, nullptr, all}, dy, dx, residual, gamma, divisor(call)};
         });
     });
 }
@@ -443,7 +458,7 @@ void run_weight_sums(const iso_kernel_call *call)
         const T *x = data_of<T>(call, 0);
         auto *scales = static_cast<row_scale<compute<T>> *>(call->scratch);
         for_rows<T>(call->stream, rows_of(call), [=](auto width) {
-            return keep_scales<T, width>{{x, nullptr, aligned({x})}, scales, attrs_of(call)->epsilon};
+            return keep_scales<T, width>{{x, nullptr, aligned({x})}, scales, divisor(call)};
         });
         add_weight_sums<T>(call, scales);
     });
@@ -454,11 +469,12 @@ void run_weight_sums(const iso_kernel_call *call)
 /* Computes a row's scale from its sums over all channels. */
 struct row_sums {
     const double *sum, *squares;
-    double count, epsilon; /* of all channels */
+    double count; /* of all channels */
+    divisor by;
     template <class C> __device__ row_scale<C> get(int64_t row) const
     {
-        double mean = sum[row] / count, variance = squares[row] / count - mean * mean;
-        return scale_of_row<C>(mean, 1 / sqrt((variance > 0 ? variance : 0) + epsilon));
+        double mean = by.rms ? 0 : sum[row] / count, variance = squares[row] / count - mean * mean;
+        return scale_of_row<C>(mean, 1 / sqrt((variance > 0 ? variance : 0) + by.epsilon));
     }
 };
 
@@ -466,7 +482,7 @@ row_sums row_sums_of(const iso_kernel_call *call, int at)
 {
     const iso_array &x = call->in[0];
     return {data_of<double>(call, at), data_of<double>(call, at + 1),
-            static_cast<double>(x.global[x.rank - 1]), attrs_of(call)->epsilon};
+            static_cast<double>(x.global[x.rank - 1]), divisor(call)};
 }
 
 /* Each reads a strip once. */
@@ -555,7 +571,7 @@ template <class T, int N> struct part_grad {
     {
         strip<T, L, N> row, slopes;
         const row_scale<C> m = rows.template get<C>(at.row);
-        const C mean = static_cast<C>(sum[at.row] / rows.count),
+        const C mean = rows.by.rms ? C(0) : static_cast<C>(sum[at.row] / rows.count),
                 mean_xhat = static_cast<C>(products[at.row] / rows.count);
         row.for_strips(at.count, [&](int64_t begin) {
             x.move(row, begin, at);

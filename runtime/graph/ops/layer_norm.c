@@ -1,4 +1,5 @@
-/* Layer normalisation over the last dimension (Ba, Kiros and Hinton 2016, arXiv 1607.06450). */
+/* Layer normalisation over the last dimension (Ba, Kiros and Hinton 2016, arXiv 1607.06450), and that by the root of
+ * the mean square (Zhang and Sennrich 2019, arXiv 1910.07467). */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/layer_parts_impl.h"
 
@@ -115,16 +116,29 @@ const iso_op_type iso_op_layer_norm_grad_sums = {
     .no_second = true,
 };
 
-iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon)
+static iso_tensor *make(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, iso_layer_norm_attrs attrs)
 {
-    if (ISO_ANY_NULL(x))
-        return iso_null_tensor((iso_tensor *const[]){gamma, beta}, 2);
-    iso_layer_norm_attrs attrs = {.epsilon = epsilon, .has_gamma = gamma != NULL, .has_beta = beta != NULL};
     iso_tensor *inputs[3] = {x};
     int count = 1;
     if (gamma)
         inputs[count++] = gamma;
     if (beta)
         inputs[count++] = beta;
+    attrs.has_gamma = gamma != NULL;
+    attrs.has_beta = beta != NULL;
     return iso_op_create(x->graph, &iso_op_layer_norm, inputs, count, &attrs);
+}
+
+iso_tensor *iso_layer_norm_op(iso_tensor *x, iso_tensor *gamma, iso_tensor *beta, double epsilon)
+{
+    if (ISO_ANY_NULL(x))
+        return iso_null_tensor((iso_tensor *const[]){gamma, beta}, 2);
+    return make(x, gamma, beta, (iso_layer_norm_attrs){.epsilon = epsilon});
+}
+
+iso_tensor *iso_rms_norm_op(iso_tensor *x, iso_tensor *gamma, double epsilon)
+{
+    if (ISO_ANY_NULL(x))
+        return iso_null_tensor(&gamma, 1);
+    return make(x, gamma, NULL, (iso_layer_norm_attrs){.epsilon = epsilon, .rms = true});
 }

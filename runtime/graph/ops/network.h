@@ -93,12 +93,12 @@
  *                        With an activation: then beta if has_beta
  *   layer_norm           x [..., c*], gamma [c*] if has_gamma, beta [c*] if has_beta -> y (iso_layer_norm_attrs,
  *                        as the next two)
- *                        with residual also r: y of x + r, and x + r
+ *                        with residual also r: y of x + r, and x + r; with rms y = x / sqrt(mean(x^2) + epsilon) gamma
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx; with residual also r: dx + r
  *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
  *   The decomposition of layer normalisation for sharded channels (iso_op_type.decompose; iso_layer_norm_attrs,
  *   except the first). x [..., c] has the channels of the slot's part, a row [..., 1] is F64; mean and variance
- *   are computed from the rows' sums over all channels:
+ *   are computed from the rows' sums over all channels. With rms, the mean and sum(dy gamma) count as 0:
  *   layer_moments        x -> sum, sum of squares: rows
  *   layer_scale          x, sum, squares, gamma [c] if has_gamma, beta [c] if has_beta -> y
  *   layer_grad_sums      x, dy, sum, squares, gamma if has_gamma -> sum(dy gamma), sum(dy gamma xhat): rows
@@ -195,6 +195,7 @@ typedef struct iso_batch_norm_attrs {
 typedef struct iso_layer_norm_attrs {
     double epsilon;
     bool has_gamma, has_beta;
+    bool rms;      /* divides by the root of the mean square: nothing is subtracted */
     bool residual; /* set by the planner: the last input is added to x, or to dx */
 } iso_layer_norm_attrs;
 

@@ -79,7 +79,7 @@ const iso_setting iso_batch_norm_settings[] = {
 #undef ATTRS
 #define ATTRS iso_layer_norm_attrs
 const iso_setting iso_layer_norm_settings[] = {
-    REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), FLAG(residual), {0}};
+    REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), FLAG(rms), FLAG(residual), {0}};
 #undef ATTRS
 #define ATTRS iso_embedding_attrs
 const iso_setting iso_embedding_settings[] = {COUNT(rows), {0}};

@@ -103,7 +103,12 @@ static const inner_layer inner_layers[] = {{"MultiHeadAttention", "query", "quer
                                            {"MultiHeadAttention", "key", "key_dense"},
                                            {"MultiHeadAttention", "gate", "_gate_dense"},
                                            {"MultiHeadAttention", "value", "value_dense"},
-                                           {"MultiHeadAttention", "attention_output", "output_dense"}};
+                                           {"MultiHeadAttention", "attention_output", "output_dense"},
+                                           {"GroupQueryAttention", "query", "_query_dense"},
+                                           {"GroupQueryAttention", "key", "_key_dense"},
+                                           {"GroupQueryAttention", "gate", "_gate_dense"},
+                                           {"GroupQueryAttention", "value", "_value_dense"},
+                                           {"GroupQueryAttention", "attention_output", "_output_dense"}};
 
 /* The inner layer of a layer's variable; NULL: the layer itself has the variable. */
 static const inner_layer *inner_of(const iso_operation *layer, const char *path)
@@ -216,6 +221,12 @@ typedef struct counter {
     int count;
 } counter;
 
+/* The name of a class in Python: Keras exports one class under another name, but names groups by its own. */
+static const char *python_class_of(const char *type)
+{
+    return strcmp(type, "GroupQueryAttention") == 0 ? "GroupedQueryAttention" : type;
+}
+
 /* "dense", "dense_1", ... */
 static void count_name(counter *counters, const char *type, char *name, size_t size)
 {
@@ -224,7 +235,7 @@ static void count_name(counter *counters, const char *type, char *name, size_t s
     while (counters[i].type && strcmp(counters[i].type, type) != 0)
         i++;
     counters[i].type = type;
-    iso_text_snake_case(type, snake, sizeof snake);
+    iso_text_snake_case(python_class_of(type), snake, sizeof snake);
     snprintf(name, size, counters[i].count ? "%s_%d" : "%s", snake, counters[i].count);
     counters[i].count++;
 }

@@ -8,17 +8,17 @@ typedef struct moments {
     double mean, rstd;
 } moments;
 
-/* The moments of the row that begins at `first`; the variance is computed around the mean, not from
- * squares. */
-static moments ref_layer_norm_moments_of(const iso_array *x, int64_t first, double epsilon)
+/* The moments of the row that begins at `first`; the variance is computed around the mean, not from squares. With rms
+ * the mean counts as 0. */
+static moments ref_layer_norm_moments_of(const iso_array *x, int64_t first, const iso_layer_norm_attrs *attrs)
 {
     int64_t channels = iso_last_dim(x);
     double mean = 0, variance = 0;
-    for (int64_t c = 0; c < channels; c++)
+    for (int64_t c = 0; c < channels && !attrs->rms; c++)
         mean += iso_get(x, first + c) / (double)channels;
     for (int64_t c = 0; c < channels; c++)
         variance += pow(iso_get(x, first + c) - mean, 2) / (double)channels;
-    return (moments){mean, 1 / sqrt(variance + epsilon)};
+    return (moments){mean, 1 / sqrt(variance + attrs->epsilon)};
 }
 
 /* x, or its sum with the residual, which is the second output. */
@@ -39,7 +39,7 @@ static void ref_layer_norm_run(const iso_kernel_call *call)
     const iso_array *x = normalised(call), *gamma = &call->in[1], *beta = &call->in[attrs->has_gamma ? 2 : 1];
     int64_t channels = iso_last_dim(x);
     for (int64_t row = 0; row < iso_row_count(x); row++) {
-        moments m = ref_layer_norm_moments_of(x, row * channels, attrs->epsilon);
+        moments m = ref_layer_norm_moments_of(x, row * channels, attrs);
         for (int64_t c = 0; c < channels; c++) {
             double xhat = (iso_get(x, row * channels + c) - m.mean) * m.rstd;
             double scale = attrs->has_gamma ? iso_get(gamma, c) : 1,
@@ -49,19 +49,20 @@ static void ref_layer_norm_run(const iso_kernel_call *call)
     }
 }
 
-/* One row; dxhat = dy gamma. dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). */
-static void row_gradient(const iso_kernel_call *call, int64_t first, bool has_gamma, moments m)
+/* One row; dxhat = dy gamma. dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)); with rms without mean(dxhat). */
+static void row_gradient(const iso_kernel_call *call, int64_t first, moments m)
 {
+    const iso_layer_norm_attrs *attrs = call->attrs;
     const iso_array *x = &call->in[0], *dy = &call->in[1], *gamma = &call->in[2];
     int64_t channels = iso_last_dim(x);
     double mean = 0, mean_xhat = 0;
     for (int64_t c = 0; c < channels; c++) {
-        double dxhat = iso_get(dy, first + c) * (has_gamma ? iso_get(gamma, c) : 1);
-        mean += dxhat / (double)channels;
+        double dxhat = iso_get(dy, first + c) * (attrs->has_gamma ? iso_get(gamma, c) : 1);
+        mean += attrs->rms ? 0 : dxhat / (double)channels;
         mean_xhat += dxhat * (iso_get(x, first + c) - m.mean) * m.rstd / (double)channels;
     }
     for (int64_t c = 0; c < channels; c++) {
-        double dxhat = iso_get(dy, first + c) * (has_gamma ? iso_get(gamma, c) : 1);
+        double dxhat = iso_get(dy, first + c) * (attrs->has_gamma ? iso_get(gamma, c) : 1);
         double xhat = (iso_get(x, first + c) - m.mean) * m.rstd;
         iso_put(&call->out[0], first + c, m.rstd * (dxhat - mean - xhat * mean_xhat));
     }
@@ -73,7 +74,7 @@ static void ref_layer_norm_run_gradient(const iso_kernel_call *call)
     const iso_array *x = &call->in[0];
     for (int64_t row = 0; row < iso_row_count(x); row++) {
         int64_t first = row * iso_last_dim(x);
-        row_gradient(call, first, attrs->has_gamma, ref_layer_norm_moments_of(x, first, attrs->epsilon));
+        row_gradient(call, first, ref_layer_norm_moments_of(x, first, attrs));
     }
     const iso_array *residual = &call->in[call->n_inputs - 1], *dx = &call->out[0];
     for (int64_t i = 0; attrs->residual && i < iso_array_count(dx); i++)
@@ -95,7 +96,7 @@ static void ref_layer_norm_run_sums(const iso_kernel_call *call)
     for (int64_t c = 0; c < channels; c++)
         dgamma[c] = dbeta[c] = 0;
     for (int64_t row = 0; row < iso_row_count(x); row++) {
-        moments m = ref_layer_norm_moments_of(x, row * channels, attrs->epsilon);
+        moments m = ref_layer_norm_moments_of(x, row * channels, attrs);
         for (int64_t c = 0, i = row * channels; c < channels; c++, i++) {
             dgamma[c] += iso_get(dy, i) * (iso_get(x, i) - m.mean) * m.rstd;
             dbeta[c] += iso_get(dy, i);

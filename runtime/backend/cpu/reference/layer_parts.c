@@ -26,7 +26,7 @@ typedef struct row {
 /* The moments of a row from its sum and sum of squares, which are inputs `at` and `at` + 1. */
 static row ref_layer_parts_row_of(const iso_kernel_call *call, const part *p, int at, int64_t number)
 {
-    double mean = iso_get(&call->in[at], number) / p->count;
+    double mean = p->attrs->rms ? 0 : iso_get(&call->in[at], number) / p->count;
     double variance = fmax(0, iso_get(&call->in[at + 1], number) / p->count - mean * mean);
     return (row){mean, 1 / sqrt(variance + p->attrs->epsilon)};
 }
@@ -98,7 +98,8 @@ static void run_grad(const iso_kernel_call *call)
     const iso_array *gamma = p.attrs->has_gamma ? &call->in[6] : NULL;
     for (int64_t r = 0, i = 0; r < p.rows; r++) {
         row m = ref_layer_parts_row_of(call, &p, 2, r);
-        double mean = iso_get(&call->in[4], r) / p.count, products = iso_get(&call->in[5], r) / p.count;
+        double mean = p.attrs->rms ? 0 : iso_get(&call->in[4], r) / p.count;
+        double products = iso_get(&call->in[5], r) / p.count;
         for (int64_t c = 0; c < p.channels; c++, i++)
             iso_put(&call->out[0], i,
                     m.rstd * (dxhat_of(call, gamma, i, c) - mean - xhat_of(call, m, i) * products));
