@@ -156,15 +156,15 @@ static iso_tensor *repeat_heads(const attention *a, iso_tensor *x)
 {
     if (!iso_tensor_good(x) || a->kv_heads == a->heads)
         return x;
-    iso_shape shape = *iso_tensor_shape(x), apart = shape;
+    iso_shape shape = *iso_tensor_shape(x), groups = shape;
     int at = shape.rank - 2;
-    apart.dim[at + 1] = 1;
-    apart.dim[at + 2] = shape.dim[at + 1];
-    apart.rank++;
-    x = iso_reshape_to(x, apart);
-    apart.dim[at + 1] = a->heads / a->kv_heads;
+    groups.dim[at + 1] = 1;
+    groups.dim[at + 2] = shape.dim[at + 1];
+    groups.rank++;
+    x = iso_reshape_to(x, groups);
+    groups.dim[at + 1] = a->heads / a->kv_heads;
     shape.dim[at] = a->heads;
-    return iso_reshape_to(iso_broadcast_to(x, apart), shape);
+    return iso_reshape_to(iso_broadcast_to(x, groups), shape);
 }
 
 /* y: [lead..., t, heads, v] -> [lead..., attended..., output...] */

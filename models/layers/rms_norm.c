@@ -36,7 +36,7 @@ iso_tensor *iso_rms_norm_with(const iso_rms_norm_options *given, size_t size)
     return iso_layer_end(&layer, iso_layer_as_input(&layer, y));
 }
 
-/* The number of dimensions that "axis" lists; Keras scales the last ones whichever it lists, so others are refused. */
+/* The number of dimensions that "axis" lists; Keras scales the last ones even if it lists others: refused. */
 static int last_axes(const iso_layer_config *config, iso_tensor *x)
 {
     int64_t axis[ISO_MAX_RANK];

@@ -93,7 +93,7 @@
  *                        With an activation: then beta if has_beta
  *   layer_norm           x [..., c*], gamma [c*] if has_gamma, beta [c*] if has_beta -> y (iso_layer_norm_attrs,
  *                        as the next two)
- *                        with residual also r: y of x + r, and x + r; with rms y = x / sqrt(mean(x^2) + epsilon) gamma
+ *                        with residual also r: y of x + r, and x + r; with rms x / sqrt(mean(x^2) + epsilon) gamma
  *   layer_norm_grad      x, dy, gamma if has_gamma -> dx; with residual also r: dx + r
  *   layer_norm_grad_sums x, dy -> dgamma [c*], dbeta [c*], of x's type, accumulated in double
  *   The decomposition of layer normalisation for sharded channels (iso_op_type.decompose; iso_layer_norm_attrs,

@@ -49,7 +49,7 @@ static void ref_layer_norm_run(const iso_kernel_call *call)
     }
 }
 
-/* One row; dxhat = dy gamma. dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)); with rms without mean(dxhat). */
+/* One row; dxhat = dy gamma. dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat)); with rms no mean(dxhat). */
 static void row_gradient(const iso_kernel_call *call, int64_t first, moments m)
 {
     const iso_layer_norm_attrs *attrs = call->attrs;
