@@ -283,7 +283,8 @@ static iso_status tune(const iso_runtime *runtime, const iso_executable *executa
     if (!iso_tuning_is_on(runtime->ctx, runtime->backend))
         return ISO_OK;
     iso_executable_count_scratch(runtime, executable);
-    return iso_tuning_complete(runtime->ctx, runtime->backend, runtime->device);
+    const iso_device *measures = runtime->n_locals > 0 ? runtime->device : runtime->backend->device(0);
+    return iso_tuning_complete(runtime->ctx, runtime->backend, measures);
 }
 
 static iso_status make_plan(iso_function *function, int64_t rows, iso_executable **out)

@@ -76,7 +76,7 @@ static iso_status place_slots(iso_runtime *runtime)
             runtime->locals[n++] = (iso_local_slot){.slot = s, .device = runtime->backend->device(turn)};
         turn += iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]) == host;
     }
-    runtime->device = n > 0 ? runtime->locals[0].device : runtime->backend->device(0);
+    runtime->device = n > 0 ? runtime->locals[0].device : runtime->backend->device(-1);
     runtime->n_locals = n;
     runtime->n_threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
     runtime->first_local = iso_new(((size_t)runtime->n_threads + 1) * sizeof *runtime->first_local);
@@ -303,6 +303,7 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     ISO_TRY(runtime_make_fabric(runtime));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
+                               .device = runtime->device,
                                .chunk_bytes = iso_fabric_topology(runtime->fabric)->chunk_bytes,
                                .nccl_adds = iso_collectives_are(runtime->ctx, "nccl"),
                                .variable_offset = variable_offset,
