@@ -60,8 +60,8 @@ typedef struct iso_link_messages {
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
 /* Both end all communicators that a fabric uses together, and are local. `abort` ends what is queued, with any result,
- * so that streams can be waited for. `close` is for work that is done, and frees all links: communicators that cannot be
- * closed, or not in time, and those of a fabric that has failed, are aborted. This thread's error stays. */
+ * so that streams can be waited for. `close` is for work that is done, and frees all links: communicators that cannot
+ * be closed, or not in time, and those of a fabric that has failed, are aborted. This thread's error stays. */
 void iso_links_abort(const iso_fabric *fabric);
 void iso_links_close(iso_fabric *fabric);
 /* ISO_FAILED: the communicator has failed before. */
@@ -72,8 +72,8 @@ iso_link_member *iso_links_own(const iso_links *links, int domain);
  * status on all ranks. To be called once. Collective. */
 iso_status iso_links_open_all(iso_fabric *fabric, iso_links **links);
 /* A communicator of some of the domains. number: [domains], -1: not in it. *comm: [own] of the devices of this rank,
- * NULL: not in it, or aborted; the links own them. If a rank fails, all abort the links' communicators. Collective over
- * the ranks of the links. */
+ * NULL: not in it, or aborted; the links own them. If a rank fails, all abort the links' communicators. Collective
+ * over the ranks of the links. */
 iso_status iso_links_split(iso_fabric *fabric, iso_links *links, const int *number,
                            iso_device_comm *const **comm);
 /* Waits until the last call to a member has begun its work. ISO_FAILED: its communicator has failed, or a rank is

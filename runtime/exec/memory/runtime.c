@@ -301,6 +301,8 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     ISO_TRY(iso_domains_create(runtime->ctx, runtime->mesh, runtime->device, runtime->stream_of_slot,
                                &runtime->domains));
     ISO_TRY(runtime_make_fabric(runtime));
+    if (iso_option(runtime->ctx, "cuda-aware", NULL))
+        ISO_TRY(iso_fabric_try_device_messages(runtime->fabric));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
                                .device = runtime->device,
