@@ -59,9 +59,10 @@ typedef struct iso_link_messages {
  * library can be used; otherwise fabric->links stays NULL. A warning says why a communicator cannot be joined.
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
-/* Both end all communicators that a fabric uses together, and are local. `abort` ends what is queued, with any result,
- * so that streams can be waited for. `close` is for work that is done, and frees all links: communicators that cannot
- * be closed, or not in time, and those of a fabric that has failed, are aborted. This thread's error stays. */
+/* Both end all communicators that a fabric uses together, and are local. `abort` ends what is queued, with any
+ * result, so that streams can be waited for. `close` is for work that is done, and frees all links:
+ * communicators that cannot be closed, or not in time, and those of a fabric that has failed, are aborted. This
+ * thread's error stays. */
 void iso_links_abort(const iso_fabric *fabric);
 void iso_links_close(iso_fabric *fabric);
 /* ISO_FAILED: the communicator has failed before. */

@@ -43,10 +43,10 @@ typedef struct iso_cuda_operands {
 
 typedef struct iso_cuda_found_product iso_cuda_found_product;
 
-/* How cuBLASLt does a product on a GPU, which the thread then has entered; NULL: it does not (an empty one, types or an
- * epilogue that it lacks, no algorithm for its shapes whose sums have one order: a warning names the product once), or
- * the library is not in use, or fails: then an error is kept (refusals.h). gpu -1: every possible product is
- * found, but cannot be run. */
+/* How cuBLASLt does a product on a GPU, which the thread then has entered; NULL: it does not (an empty one,
+ * types or an epilogue that it lacks, no algorithm for its shapes whose sums have one order: a warning names the
+ * product once), or the library is not in use, or fails: then an error is kept (refusals.h). gpu -1: every
+ * possible product is found, but cannot be run. */
 const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product, int gpu);
 /* The same for every GPU, for plans where there is none. */
 void iso_cuda_assume_products(void);

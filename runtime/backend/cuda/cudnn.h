@@ -34,10 +34,10 @@ typedef struct iso_cuda_convolved {
 
 typedef struct iso_cuda_found_convolution iso_cuda_found_convolution;
 
-/* How cuDNN does a convolution on a GPU, which the thread then has entered: by the first engine that its heuristics
- * propose whose results are the same each time, whose products and sums are those of the type, and whose workspace is
- * within a bound. NULL: it does not (an empty one, no such engine), or cuDNN is not in use, or fails: then an error is
- * kept (refusals.h). gpu -1: nothing is found. */
+/* How cuDNN does a convolution on a GPU, which the thread then has entered: by the first engine that its
+ * heuristics propose whose results are the same each time, whose products and sums are those of the type, and
+ * whose workspace is within a bound. NULL: it does not (an empty one, no such engine), or cuDNN is not in use,
+ * or fails: then an error is kept (refusals.h). gpu -1: nothing is found. */
 const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution, int gpu);
 /* Bytes of workspace, whose address may be any multiple of 16. */
 size_t iso_cuda_convolution_workspace(const iso_cuda_found_convolution *found);
