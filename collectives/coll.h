@@ -78,6 +78,11 @@ iso_status iso_fabric_use(iso_fabric *fabric, const char *collectives);
 /* Returns ISO_INVALID with the reason if "nccl" cannot be used on this device, ISO_FAILED in a build without NCCL.
  * Local. */
 iso_status iso_nccl_check_device(const iso_device *device);
+/* Passes messages in rings from the memory of the ranks' devices: each device that slots use takes part in one
+ * at least; a rank that has fewer than another one takes them in turn, and memory of the host if it has none.
+ * ISO_FAILED: MPI fails, or other bytes come; the message says what to do. All ranks get the same status.
+ * Collective. */
+iso_status iso_fabric_try_device_messages(const iso_fabric *fabric);
 /* Frees a fabric whose exchanges have been destroyed. Does nothing with NULL. Local, so that a rank that fails
  * alone can clean up. */
 void iso_fabric_destroy(iso_fabric *fabric);

@@ -75,6 +75,7 @@ struct iso_fabric {
     iso_stream_order *order;      /* NULL: the host waits for what slots queue */
     iso_endpoints *endpoints;     /* NULL: messages between hosts begin and end in memory of the host */
     iso_links *links;             /* NULL: what domains of this host exchange lies in memory of the host */
+    iso_links *all_links;         /* of the domains of all hosts; NULL: no component has opened them */
     iso_device_areas *link_areas; /* [n_own_domains] for messages of the exchanges that share buffers */
     void *modules[ISO_MOST_COMPONENTS]; /* of the components in use (components_impl.h) */
     iso_exchange *exchanges;

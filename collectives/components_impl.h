@@ -13,9 +13,8 @@ typedef struct iso_coll_component {
     const char *name; /* --collectives NAME */
     /* *module: NULL if it has nothing to do in this fabric. Collective; all ranks get the same status. */
     iso_status (*open)(iso_fabric *fabric, void **module);
+    /* The fabric ends the communicators of devices afterwards (links_impl.h). */
     void (*close)(void *module);
-    /* After a loss: ends what is queued on devices, with any result. NULL: nothing is. */
-    void (*abort)(void *module);
     /* Whether it supports a pull. The same on all ranks that add the pull. */
     bool (*supports)(const void *module, const iso_request *request);
     /* Adds the pull. *result: the number of the result; *fresh: no earlier pull of this host reads it. */

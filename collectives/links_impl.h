@@ -30,6 +30,8 @@ typedef struct iso_links {
     int *first_slot; /* [domains] */
     iso_link_member *own;
     int n_own;
+    iso_device_comm ***splits; /* [n_splits][n_own] the communicators of iso_links_split */
+    int n_splits;
     bool failed; /* members are gone: nothing can be sent any more */
 } iso_links;
 
@@ -57,35 +59,27 @@ typedef struct iso_link_messages {
  * library can be used; otherwise fabric->links stays NULL. A warning says why a communicator cannot be joined.
  * Collective over the host. */
 iso_status iso_links_open(iso_fabric *fabric);
-/* Ends what is queued, with any result, so that streams can be waited for: of one communicator, or of all that a
- * fabric uses, together. Local. */
-void iso_links_abort_members(iso_links *links);
+/* Both end all communicators that a fabric uses together, and are local. `abort` ends what is queued, with any
+ * result, so that streams can be waited for. `close` is for work that is done, and frees all links:
+ * communicators that cannot be closed, or not in time, and those of a fabric that has failed, are aborted. This
+ * thread's error stays. */
 void iso_links_abort(const iso_fabric *fabric);
 void iso_links_close(iso_fabric *fabric);
 /* ISO_FAILED: the communicator has failed before. */
 iso_status iso_links_check(const iso_links *links);
 /* The member of a domain; NULL: another rank owns it. */
 iso_link_member *iso_links_own(const iso_links *links, int domain);
-/* The communicator of all domains. ISO_INVALID or ISO_FAILED says why there is none. The same status on all ranks.
- * Collective. */
+/* The communicator of all domains, which the fabric owns. ISO_INVALID or ISO_FAILED says why there is none. The same
+ * status on all ranks. To be called once. Collective. */
 iso_status iso_links_open_all(iso_fabric *fabric, iso_links **links);
-/* Aborts the members that are left. Does nothing with NULL. */
-void iso_links_free(iso_links *links);
+/* A communicator of some of the domains. number: [domains], -1: not in it. *comm: [own] of the devices of this rank,
+ * NULL: not in it, or aborted; the links own them. If a rank fails, all abort the links' communicators. Collective
+ * over the ranks of the links. */
+iso_status iso_links_split(iso_fabric *fabric, iso_links *links, const int *number,
+                           iso_device_comm *const **comm);
 /* Waits until the last call to a member has begun its work. ISO_FAILED: its communicator has failed, or a rank is
  * lost. */
 iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);
-/* The same of several members, and of those of the other ranks of `links`, which call it too. The members are tested
- * in this order. *well: none has failed; otherwise all ranks know at once, and the error of this rank, if any, is
- * returned. Collective. */
-iso_status iso_links_await_all(const iso_fabric *fabric, const iso_links *links, iso_device_comm *const *list,
-                               int count, bool *well);
-/* Closes members whose work is done: the first of all devices of this rank, at the time `begun`, then the second in a
- * group (begin_group). A member that cannot be closed, or not in time, is aborted. This thread's error stays. They do
- * nothing with NULL. */
-void iso_links_begin_close(const iso_fabric *fabric, iso_device_comm *comm);
-void iso_links_end_close(const iso_fabric *fabric, iso_device_comm *comm, double begun);
-void iso_links_begin_close_members(const iso_fabric *fabric, const iso_links *links);
-void iso_links_end_close_members(const iso_fabric *fabric, iso_links *links, double begun);
 /* Reports that a communicator has failed in a run with this status: a warning is printed, the watchdog will report
  * it, and waits end. Waits for that report, which ends most programs. Returns the status. */
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status);

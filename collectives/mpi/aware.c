@@ -9,6 +9,7 @@
 #endif
 #include <string.h>
 
+#include "collectives/coll_impl.h"
 #include "collectives/mpi/aware.h"
 #include "collectives/mpi/call.h"
 #include "collectives/mpi/wait.h"
@@ -122,7 +123,7 @@ static void release(const iso_device *device, ring *r)
     iso_free(r->come);
 }
 
-iso_status iso_mpi_probe_device(const iso_channel *channel, const iso_device *device)
+static iso_status try_ring(const iso_channel *channel, const iso_device *device)
 {
     int rank = channel->rank, ranks = channel->n_ranks;
     ring r = {.watchdog = channel->watchdog,
@@ -131,13 +132,52 @@ iso_status iso_mpi_probe_device(const iso_channel *channel, const iso_device *de
               .next = (rank + 1) % ranks,
               .before = (rank + ranks - 1) % ranks};
     iso_status status = ISO_OK;
-    if (r.comm == MPI_COMM_NULL)
-        return ISO_OK;
-    ISO_TRY(iso_channel_agree(channel, query() == 0 ? refuse() : ISO_OK));
     ISO_TRY(iso_channel_agree(channel, allocate(device, &r)));
     ISO_TRY(iso_channel_agree(channel, pass(&r, SHORT)));
     ISO_TRY(iso_channel_agree(channel, pass(&r, LONG)));
 done:
     release(device, &r);
+    return status;
+}
+
+/* ---- the devices of the ranks ---- */
+
+/* Device number `number` of those of this rank's slots, each of which counts once; NULL: there are no more. */
+static const iso_device *own_device(const iso_fabric *fabric, int number)
+{
+    const iso_topology *topology = &fabric->topology;
+    for (int slot = 0; slot < topology->n_slots; slot++) {
+        int before = 0;
+        if (fabric->local[slot] < 0)
+            continue;
+        const iso_device *device = topology->stream_of_slot[slot]->device;
+        while (fabric->local[before] < 0 || topology->stream_of_slot[before]->device != device)
+            before++;
+        if (before == slot && number-- == 0)
+            return device;
+    }
+    return NULL;
+}
+
+iso_status iso_mpi_query_device(const iso_channel *channel)
+{
+    if (iso_mpi_of(channel->communicator) == MPI_COMM_NULL)
+        return ISO_OK;
+    return iso_channel_agree(channel, query() == 0 ? refuse() : ISO_OK);
+}
+
+iso_status iso_fabric_try_device_messages(const iso_fabric *fabric)
+{
+    int own = 0, rounds;
+    iso_status status = ISO_OK;
+    if (iso_mpi_of(fabric->channel.communicator) == MPI_COMM_NULL)
+        return ISO_OK;
+    while (own_device(fabric, own))
+        own++;
+    rounds = own;
+    ISO_TRY(iso_comm_reduce(fabric->channel.communicator, ISO_COMM_MAX, ISO_COMM_INT, &rounds, 1));
+    for (int i = 0; i < rounds; i++)
+        ISO_TRY(try_ring(&fabric->channel, own > 0 ? own_device(fabric, i % own) : iso_device_cpu()));
+done:
     return status;
 }

@@ -1,9 +1,7 @@
 /* The communicator of the devices of a host. */
-#include <stdio.h>
 #include <string.h>
 
 #include "collectives/coll_impl.h"
-#include "collectives/components_impl.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
@@ -140,10 +138,11 @@ iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm)
     return await_member(fabric, comm, iso_clock(), joined_after);
 }
 
-/* The ranks agree again and again. What a library makes may fail on one rank alone: the others would wait for it, and
- * its abort would wait for them. */
-iso_status iso_links_await_all(const iso_fabric *fabric, const iso_links *links, iso_device_comm *const *list,
-                               int count, bool *well)
+/* Waits for several members, and for those of the other ranks of `links`, which call it too. *well: none has failed;
+ * otherwise all ranks know at once, and the error of this rank, if any, is returned. The ranks agree again and again:
+ * what a library makes may fail on one rank alone, the others would wait for it, and its abort for them. */
+static iso_status await_all(const iso_fabric *fabric, const iso_links *links, iso_device_comm *const *list,
+                            int count, bool *well)
 {
     wait_for_members w = {list, count, 0, iso_clock(), joined_after};
     iso_backoff backoff = {0};
@@ -197,7 +196,7 @@ static iso_status join_all(const iso_fabric *fabric, iso_links *links, iso_devic
         return ISO_OK;
     for (int i = 0; i < links->n_own; i++)
         list[i] = links->own[i].comm;
-    status = iso_links_await_all(fabric, links, list, links->n_own, joined);
+    status = await_all(fabric, links, list, links->n_own, joined);
 done:
     return status;
 }
@@ -210,96 +209,102 @@ static iso_status join(const iso_fabric *fabric, iso_links *links, bool *joined)
     return status;
 }
 
-/* ---- the end of members ---- */
+/* ---- the end of communicators ---- */
 
-typedef struct kept_error {
-    char message[4096];
-    bool remote;
-} kept_error;
+typedef struct ending {
+    const iso_fabric *fabric;
+    bool closes; /* what can be; else all are aborted */
+    bool any;
+    double begun;
+} ending;
 
-/* The error for which a fabric may be closed. */
-static void keep_error(kept_error *kept)
+typedef void end_function(ending *e, iso_device_comm **comm);
+/* Calls `end` for each communicator that this rank has of `of`: those that were split off before the others. */
+typedef void walk_function(const void *of, end_function *end, ending *e);
+
+static void walk_comms(iso_device_comm **comms, int count, end_function *end, ending *e)
 {
-    snprintf(kept->message, sizeof kept->message, "%s", iso_error_message());
-    kept->remote = iso_error_is_remote();
+    for (int i = 0; i < count; i++)
+        if (comms[i])
+            end(e, &comms[i]);
 }
 
-static void restore_error(const kept_error *kept)
+static void walk_links(const void *of, end_function *end, ending *e)
 {
-    iso_error(ISO_FAILED, "%s", kept->message);
-    if (kept->remote)
-        iso_error_remote(ISO_FAILED);
+    const iso_links *links = of;
+    for (int s = 0; links && s < links->n_splits; s++)
+        walk_comms(links->splits[s], links->n_own, end, e);
+    for (int i = 0; links && i < links->n_own; i++)
+        walk_comms(&links->own[i].comm, 1, end, e);
 }
 
-void iso_links_begin_close(const iso_fabric *fabric, iso_device_comm *comm)
+static void walk_fabric(const void *of, end_function *end, ending *e)
 {
-    kept_error kept;
-    if (!comm || fabric->failed.status != ISO_OK)
+    const iso_fabric *fabric = of;
+    walk_links(fabric->links, end, e);
+    walk_links(fabric->all_links, end, e);
+}
+
+/* The error for which a fabric may be closed stays. */
+static void begin_end(ending *e, iso_device_comm **comm)
+{
+    iso_first_error kept = {ISO_OK};
+    e->any = true;
+    if (!e->closes)
         return;
-    keep_error(&kept);
-    fabric->topology.device->comms->finalize(comm); /* iso_links_end_close finds an error */
-    restore_error(&kept);
+    iso_first_error_keep(&kept, ISO_FAILED);
+    e->fabric->topology.device->comms->finalize(*comm); /* end_comm finds an error */
+    iso_first_error_get(&kept);
 }
 
-static bool is_finalized(const iso_fabric *fabric, iso_device_comm *comm, double begun)
+static bool is_finalized(const ending *e, iso_device_comm *comm)
 {
-    kept_error kept;
-    if (fabric->failed.status != ISO_OK)
+    iso_first_error kept = {ISO_OK};
+    if (!e->closes)
         return false;
-    keep_error(&kept);
-    bool good = await_member(fabric, comm, begun, closed_after) == ISO_OK;
-    restore_error(&kept);
+    iso_first_error_keep(&kept, ISO_FAILED);
+    bool good = await_member(e->fabric, comm, e->begun, closed_after) == ISO_OK;
+    iso_first_error_get(&kept);
     return good;
 }
 
-void iso_links_end_close(const iso_fabric *fabric, iso_device_comm *comm, double begun)
+static void end_comm(ending *e, iso_device_comm **comm)
 {
-    const iso_device_comms *comms = fabric->topology.device->comms;
-    if (comm && is_finalized(fabric, comm, begun))
-        comms->destroy(comm);
+    const iso_device_comms *comms = e->fabric->topology.device->comms;
+    if (is_finalized(e, *comm))
+        comms->destroy(*comm);
     else
-        comms->abort(comm);
+        comms->abort(*comm);
+    *comm = NULL;
 }
 
-void iso_links_begin_close_members(const iso_fabric *fabric, const iso_links *links)
+/* Ends communicators together. closes: their work is done, unless the fabric has failed; one that cannot be closed,
+ * or not in time, is aborted. */
+static void end_comms(const iso_fabric *fabric, walk_function *walk, const void *of, bool closes)
 {
-    for (int i = 0; i < links->n_own; i++)
-        iso_links_begin_close(fabric, links->own[i].comm);
-}
-
-void iso_links_end_close_members(const iso_fabric *fabric, iso_links *links, double begun)
-{
-    for (int i = 0; i < links->n_own; i++) {
-        iso_links_end_close(fabric, links->own[i].comm, begun);
-        links->own[i].comm = NULL;
-    }
-}
-
-static void abort_members(iso_links *links)
-{
-    bool any = false; /* else the library may not be there */
-    for (int i = 0; i < links->n_own; i++)
-        any |= links->own[i].comm != NULL;
-    if (any)
-        links->comms->begin_group();
-    for (int i = 0; i < links->n_own && any; i++) {
-        links->comms->abort(links->own[i].comm);
-        links->own[i].comm = NULL;
-    }
-    if (any)
-        links->comms->end_group();
+    ending e = {.fabric = fabric, .closes = closes && fabric->failed.status == ISO_OK, .begun = iso_clock()};
+    walk(of, begin_end, &e);
+    if (!e.any) /* the library may not be there */
+        return;
+    fabric->topology.device->comms->begin_group();
+    walk(of, end_comm, &e);
+    fabric->topology.device->comms->end_group();
 }
 
 /* ---- a fabric ---- */
 
-void iso_links_free(iso_links *links)
+/* Aborts the communicators that are left. */
+static void links_free(const iso_fabric *fabric, iso_links *links)
 {
     if (!links)
         return;
-    abort_members(links);
+    end_comms(fabric, walk_links, links, false);
     for (int i = 0; i < links->n_own; i++)
         if (links->own[i].stream && !links->own[i].lent)
             links->own[i].stream->device->destroy_stream(links->own[i].stream);
+    for (int s = 0; s < links->n_splits; s++)
+        iso_free(links->splits[s]);
+    iso_free(links->splits);
     iso_free(links->own);
     iso_free(links->member);
     iso_free(links->first_slot);
@@ -350,7 +355,7 @@ iso_status iso_links_open(iso_fabric *fabric)
     if (use)
         fabric->links = links;
     else
-        iso_links_free(links);
+        links_free(fabric, links);
     return status;
 }
 
@@ -365,9 +370,9 @@ iso_status iso_links_open_all(iso_fabric *fabric, iso_links **out)
         status = join_if_possible(fabric, links, &use);
     status = iso_channel_agree(&fabric->channel, status);
     if (status == ISO_OK && use)
-        *out = links;
+        *out = fabric->all_links = links;
     else
-        iso_links_free(links);
+        links_free(fabric, links);
     return status;
 }
 
@@ -386,27 +391,13 @@ iso_link_member *iso_links_own(const iso_links *links, int domain)
     return NULL;
 }
 
-void iso_links_abort_members(iso_links *links)
-{
-    if (!links)
-        return;
-    abort_members(links);
-    links->failed = true;
-}
-
 void iso_links_abort(const iso_fabric *fabric)
 {
-    int count;
-    const iso_coll_component *const *components = iso_coll_components(&count);
-    const iso_device_comms *comms = fabric->links ? fabric->links->comms : NULL;
-    if (comms)
-        comms->begin_group();
-    iso_links_abort_members(fabric->links);
-    for (int c = 0; c < count; c++)
-        if (fabric->modules[c] && components[c]->abort)
-            components[c]->abort(fabric->modules[c]);
-    if (comms)
-        comms->end_group();
+    end_comms(fabric, walk_fabric, fabric, false);
+    if (fabric->links)
+        fabric->links->failed = true;
+    if (fabric->all_links)
+        fabric->all_links->failed = true;
 }
 
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
@@ -429,14 +420,95 @@ iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
 
 void iso_links_close(iso_fabric *fabric)
 {
-    iso_links *links = fabric->links;
-    double begun = iso_clock();
-    if (!links)
-        return;
-    iso_links_begin_close_members(fabric, links);
-    links->comms->begin_group();
-    iso_links_end_close_members(fabric, links, begun);
-    links->comms->end_group();
-    iso_links_free(links);
-    fabric->links = NULL;
+    end_comms(fabric, walk_fabric, fabric, true);
+    links_free(fabric, fabric->all_links); /* its streams may be lent by the others */
+    links_free(fabric, fabric->links);
+    fabric->all_links = fabric->links = NULL;
+}
+
+/* ---- splitting ---- */
+
+typedef struct splitting {
+    iso_fabric *fabric;
+    iso_links *links;
+    const int *number;      /* [domains] */
+    iso_device_comm **comm; /* [own] */
+} splitting;
+
+/* Devices that are left over get a communicator of their own each: NCCL 2.28 crashes where the split of a member
+ * without a color is aborted. */
+static iso_status begin_split(const splitting *s)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < s->links->n_own; i++) {
+        const iso_link_member *own = &s->links->own[i];
+        int color = s->number[own->domain] >= 0 ? 0 : 1 + s->links->member[own->domain];
+        ISO_TRY(s->links->comms->split(own->comm, color, &s->comm[i]));
+    }
+done:
+    return status;
+}
+
+/* list: [2 * own], room for members. If one cannot begin, none waits for it. */
+static iso_status try_to_split(const splitting *s, iso_device_comm **list, bool *well)
+{
+    iso_status status = ISO_OK;
+    int count = s->links->n_own;
+    ISO_TRY(find_well(s->links, list ? begin_split(s) : iso_no_memory("the devices of a job"), well));
+    if (!*well)
+        return ISO_OK;
+    for (int i = 0; i < count; i++) {
+        list[i] = s->links->own[i].comm;
+        list[count + i] = s->comm[i];
+    }
+    status = await_all(s->fabric, s->links, list, 2 * count, well);
+done:
+    return status;
+}
+
+static void walk_left_over(const void *of, end_function *end, ending *e)
+{
+    const splitting *s = of;
+    for (int i = 0; i < s->links->n_own; i++)
+        if (s->number[s->links->own[i].domain] < 0)
+            walk_comms(&s->comm[i], 1, end, e);
+}
+
+static iso_status split(const splitting *s)
+{
+    bool well = false;
+    iso_device_comm **list = iso_new((2 * (size_t)s->links->n_own + 1) * sizeof(iso_device_comm *));
+    iso_status status = try_to_split(s, list, &well);
+    iso_free(list);
+    if (status == ISO_OK && !well)
+        status = iso_error_remote(iso_error(ISO_FAILED, "a communicator cannot be split on another rank"));
+    if (status == ISO_OK)
+        end_comms(s->fabric, walk_left_over, s, true);
+    return status;
+}
+
+iso_status iso_links_split(iso_fabric *fabric, iso_links *links, const int *number,
+                           iso_device_comm *const **out)
+{
+    splitting s = {fabric, links, number, NULL};
+    bool well;
+    if (links->failed) /* on all ranks, then */
+        return iso_links_check(links);
+    s.comm = iso_new(((size_t)links->n_own + 1) * sizeof(iso_device_comm *));
+    iso_status status = s.comm ? iso_list_add(links->splits, links->n_splits, s.comm, "the devices of a job")
+                               : iso_no_memory("the devices of a job");
+    if (status != ISO_OK)
+        iso_free(s.comm);
+    status = find_well(links, status, &well);
+    if (status == ISO_OK && !well)
+        status = iso_error_remote(iso_error(ISO_FAILED, "a communicator cannot be split on another rank"));
+    if (status == ISO_OK)
+        status = split(&s);
+    if (status == ISO_OK) {
+        *out = s.comm;
+    } else {
+        end_comms(fabric, walk_links, links, false);
+        links->failed = true;
+    }
+    return status;
 }

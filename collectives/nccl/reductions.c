@@ -6,11 +6,9 @@
 
 #include "collectives/coll_impl.h"
 #include "collectives/components_impl.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/device.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
-#include "runtime/base/remote_error.h"
 #include "runtime/base/table.h"
 
 static const char SUMS[] = "the sums that NCCL adds";
@@ -19,7 +17,7 @@ static const char SUMS[] = "the sums that NCCL adds";
 typedef struct device_set {
     int *number; /* [domains] of the domain in the set; -1: it is not in it */
     int count;
-    iso_device_comm **comm; /* [own] of the devices of this rank; NULL: not in the set, or not made yet */
+    iso_device_comm *const *comm; /* [own] of the devices of this rank: iso_links_split; NULL: not made yet */
 } device_set;
 
 typedef struct device_sets {
@@ -73,53 +71,15 @@ typedef struct nccl_schedule {
 
 /* ---- a fabric ---- */
 
-/* The members of all communicators together. */
-static void close_communicators(const nccl_module *m)
-{
-    double begun = iso_clock();
-    for (int s = 0; s < m->sets->count; s++)
-        for (int i = 0; i < m->links->n_own; i++)
-            iso_links_begin_close(m->fabric, m->sets->list[s].comm[i]);
-    iso_links_begin_close_members(m->fabric, m->links);
-    m->links->comms->begin_group();
-    for (int s = 0; s < m->sets->count; s++)
-        for (int i = 0; i < m->links->n_own; i++)
-            iso_links_end_close(m->fabric, m->sets->list[s].comm[i], begun);
-    iso_links_end_close_members(m->fabric, m->links, begun);
-    m->links->comms->end_group();
-}
-
 static void close_module(void *module)
 {
     nccl_module *m = module;
-    if (m->links)
-        close_communicators(m);
-    for (int s = 0; m->sets && s < m->sets->count; s++) {
-        iso_free(m->sets->list[s].comm);
+    for (int s = 0; m->sets && s < m->sets->count; s++)
         iso_free(m->sets->list[s].number);
-    }
     if (m->sets)
         iso_free(m->sets->list);
     iso_free(m->sets);
-    iso_links_free(m->links);
     iso_free(m);
-}
-
-static void abort_communicators(const nccl_module *m)
-{
-    m->links->comms->begin_group();
-    for (int s = 0; s < m->sets->count; s++)
-        for (int i = 0; i < m->links->n_own; i++) {
-            m->links->comms->abort(m->sets->list[s].comm[i]);
-            m->sets->list[s].comm[i] = NULL;
-        }
-    iso_links_abort_members(m->links);
-    m->links->comms->end_group();
-}
-
-static void abort_module(void *module)
-{
-    abort_communicators(module);
 }
 
 iso_status iso_nccl_check_device(const iso_device *device)
@@ -178,8 +138,7 @@ static iso_status find_set(const nccl_module *m, const iso_request *request, int
         if (is_in(m, &m->sets->list[*number], request))
             return ISO_OK;
     fresh.number = iso_new((size_t)m->fabric->n_domains * sizeof *fresh.number);
-    fresh.comm = iso_new(((size_t)m->links->n_own + 1) * sizeof(iso_device_comm *));
-    if (!fresh.number || !fresh.comm)
+    if (!fresh.number)
         status = iso_no_memory(SUMS);
     else
         memset(fresh.number, -1, (size_t)m->fabric->n_domains * sizeof *fresh.number);
@@ -190,79 +149,18 @@ static iso_status find_set(const nccl_module *m, const iso_request *request, int
             fresh.number[domain] = fresh.count++;
     if (status == ISO_OK)
         status = iso_list_add(m->sets->list, m->sets->count, fresh, SUMS);
-    if (status != ISO_OK) {
+    if (status != ISO_OK)
         iso_free(fresh.number);
-        iso_free(fresh.comm);
-    }
-    return status;
-}
-
-/* Devices that are left over get a communicator of their own each: NCCL 2.28 crashes where the split of a member
- * without a color is aborted. */
-static iso_status begin_split(const nccl_module *m, const device_set *set)
-{
-    iso_status status = ISO_OK;
-    for (int i = 0; i < m->links->n_own; i++) {
-        const iso_link_member *own = &m->links->own[i];
-        int color = set->number[own->domain] >= 0 ? 0 : 1 + m->links->member[own->domain];
-        ISO_TRY(m->links->comms->split(own->comm, color, &set->comm[i]));
-    }
-done:
-    return status;
-}
-
-/* list: [2 * own], room for members. If one cannot begin, none waits for it. */
-static iso_status try_to_split(const nccl_module *m, const device_set *set, iso_device_comm **list,
-                               bool *well)
-{
-    iso_status mine = list ? begin_split(m, set) : iso_no_memory(SUMS),
-               status = iso_comm_all(m->links->ranks, mine == ISO_OK, well);
-    if (mine != ISO_OK || status != ISO_OK || !*well)
-        return mine != ISO_OK ? mine : status;
-    for (int i = 0; i < m->links->n_own; i++) {
-        list[i] = m->links->own[i].comm;
-        list[m->links->n_own + i] = set->comm[i];
-    }
-    return iso_links_await_all(m->fabric, m->links, list, 2 * m->links->n_own, well);
-}
-
-static void close_left_over(const nccl_module *m, const device_set *set)
-{
-    double begun = iso_clock();
-    for (int i = 0; i < m->links->n_own; i++)
-        if (set->number[m->links->own[i].domain] < 0)
-            iso_links_begin_close(m->fabric, set->comm[i]);
-    for (int i = 0; i < m->links->n_own; i++)
-        if (set->number[m->links->own[i].domain] < 0) {
-            iso_links_end_close(m->fabric, set->comm[i], begun);
-            set->comm[i] = NULL;
-        }
-}
-
-/* All devices take part, also those that are not in the set. If one fails, all ranks abort what they have. Collective
- * over the ranks of the links. */
-static iso_status split(const nccl_module *m, const device_set *set)
-{
-    bool well = false;
-    if (iso_links_check(m->links) != ISO_OK) /* on all ranks, then */
-        return ISO_FAILED;
-    iso_device_comm **list = iso_new((2 * (size_t)m->links->n_own + 1) * sizeof(iso_device_comm *));
-    iso_status status = try_to_split(m, set, list, &well);
-    iso_free(list);
-    if (status == ISO_OK && !well)
-        status = iso_error_remote(iso_error(ISO_FAILED, "a communicator cannot be split on another rank"));
-    if (status == ISO_OK)
-        close_left_over(m, set);
-    else
-        abort_communicators(m);
     return status;
 }
 
 static iso_status make_communicators(const nccl_module *m)
 {
     iso_status status = ISO_OK;
-    for (; m->sets->made < m->sets->count && status == ISO_OK; m->sets->made++)
-        status = split(m, &m->sets->list[m->sets->made]);
+    for (; m->sets->made < m->sets->count && status == ISO_OK; m->sets->made++) {
+        device_set *set = &m->sets->list[m->sets->made];
+        status = iso_links_split(m->fabric, m->links, set->number, &set->comm);
+    }
     return status;
 }
 
@@ -588,7 +486,7 @@ static iso_status check(const void *arg, int own)
     iso_status status = ISO_OK;
     bool begun;
     for (int s = 0; s < m->sets->count && status == ISO_OK; s++)
-        if (m->sets->list[s].comm[own])
+        if (m->sets->list[s].comm && m->sets->list[s].comm[own])
             status = m->links->comms->test(m->sets->list[s].comm[own], &begun);
     return status;
 }
@@ -603,7 +501,6 @@ const iso_coll_component iso_coll_component_nccl = {
     .name = "nccl",
     .open = open_module,
     .close = close_module,
-    .abort = abort_module,
     .supports = supports,
     .add = add,
     .allocate = allocate,

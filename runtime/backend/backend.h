@@ -150,7 +150,8 @@ typedef struct iso_backend {
     const char *(*model)(void);
     const char *(*kernels)(void); /* the name of the level in use, for checkpoints: "AVX-512" */
     /* The device in whose memory the kernels of slot number `turn` of its host work: the slots take the devices
-     * that this process sees in turn. All devices are of one kind. */
+     * that this process sees in turn. All devices are of one kind. turn -1: that of a rank without slots, which has
+     * no memory but the host's and no streams; what is found for it is not run. */
     const iso_device *(*device)(int turn);
     /* NULL: no kernel fits. If a library fails meanwhile, `sequence` gives its error. */
     const iso_kernel *(*find)(const char *op, const iso_kernel_call *call);

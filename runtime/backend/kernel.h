@@ -67,6 +67,8 @@ typedef struct iso_kernel_call {
     iso_fault *fault;
     iso_stream *stream;  /* where the kernels of a device queue their work; those of the CPU do not use it */
     int32_t instruction; /* its place in the step, for `fault` */
+    /* Without a stream: the device for which a kernel is looked for; NULL: any one. */
+    const struct iso_device *device;
 } iso_kernel_call;
 
 /* One way to do an op. A backend lists its kernels in order of preference: the first one that fits an op's

@@ -55,7 +55,8 @@ void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, is
                               .n_inputs = step->op->n_inputs,
                               .n_outputs = step->op->n_outputs,
                               .in = in,
-                              .out = out};
+                              .out = out,
+                              .device = plan->site->device};
 }
 
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)

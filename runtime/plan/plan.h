@@ -91,6 +91,7 @@ struct iso_plan;
 typedef struct iso_site {
     iso_fabric *fabric; /* for iso_plan_connect; NULL for a dry run */
     const iso_backend *backend;
+    const iso_device *device;                 /* of this rank, for which kernels are looked for */
     const int *host_of_slot, *domain_of_slot; /* [n_slots] */
     bool one_host, one_domain;                /* all slots are on one host, in one memory domain */
     /* Where slots are on GPUs: how those of a host exchange, and iso_topology.chunk_bytes. */

@@ -21,11 +21,13 @@ static iso_status list_slots(iso_reporter *r)
     r->by_domain = iso_new((size_t)slots * sizeof *r->by_domain);
     r->domain_host = iso_new((size_t)r->n_domains * sizeof *r->domain_host);
     r->host_slots = iso_new((size_t)r->n_domains * sizeof *r->host_slots);
-    if (!r->domain_begin || !r->by_domain || !r->domain_host || !r->host_slots)
+    r->scratch = iso_new((size_t)slots * sizeof *r->scratch);
+    if (!r->domain_begin || !r->by_domain || !r->domain_host || !r->host_slots || !r->scratch)
         return iso_error(ISO_NO_MEMORY, "no memory for the memory domains of %d slots", slots);
     int *next = r->domain_begin + 1; /* filling makes it domain_begin */
     for (int s = 0; s < slots; s++) {
         next[domain[s] + 1]++;
+        r->scratch[s] = -1;
         r->domain_host[domain[s]] = r->plan->site->host_of_slot[s];
     }
     for (int d = 1; d <= r->n_domains; d++)
@@ -128,4 +130,5 @@ void iso_report_free_hosts(iso_reporter *r)
     iso_free(r->by_domain);
     iso_free(r->domain_host);
     iso_free(r->host_slots);
+    iso_free(r->scratch);
 }

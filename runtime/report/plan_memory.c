@@ -15,7 +15,8 @@ enum {
     TEXTS = 6,            /* small blocks of a variable: its names and paths */
     BUCKETS = 2,          /* with room for a variable in their lists */
     PROGRAMS = 2,         /* of a model that is trained: training and evaluation */
-    MANY = 256 /* copies of one variable in a domain; if there are more, the loss to alignment is estimated */
+    MANY = 256,           /* copies of a variable in a domain; of more the loss to alignment is estimated */
+    FEW = 16              /* slots of a domain, of each of which scratch memory is counted */
 };
 
 /* What NCCL (2.18 to 2.28) takes of a GPU's memory for each channel to another GPU of the host: a buffer to receive,
@@ -83,16 +84,67 @@ static int64_t gradient_bytes(const iso_reporter *r)
     return bytes;
 }
 
-static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction)
+static size_t scratch_of(const iso_reporter *r, const iso_instruction *instruction, int slot)
 {
     iso_array in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
     iso_kernel_call call;
     if (instruction->kind != ISO_KERNEL)
         return 0;
-    iso_plan_call(r->plan, instruction->step, 0, in, out, &call);
+    iso_plan_call(r->plan, instruction->step, slot, in, out, &call);
     const iso_kernel *kernel =
         r->plan->site->backend->find(r->program->steps[instruction->step].op->type->name, &call);
     return kernel && kernel->scratch ? kernel->scratch(&call) : 0;
+}
+
+static int64_t count_scratch(const iso_reporter *r, int slot)
+{
+    size_t most = 0;
+    for (int i = 0; i < r->plan->n_instructions; i++) {
+        size_t bytes = scratch_of(r, &r->plan->instructions[i], slot);
+        most = bytes > most ? bytes : most;
+    }
+    for (int i = 0; i < r->plan->n_fused_updates; i++) {
+        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], slot).bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return (int64_t)most;
+}
+
+/* Scratch memory of the slot's kernels. Slots differ: one at the edge of a mesh has other halos than one in the
+ * middle. */
+static int64_t scratch_of_slot(const iso_reporter *r, int slot)
+{
+    if (r->scratch[slot] < 0)
+        r->scratch[slot] = count_scratch(r, slot);
+    return r->scratch[slot];
+}
+
+static int slots_of(const iso_reporter *r, int domain)
+{
+    return r->domain_begin[domain + 1] - r->domain_begin[domain];
+}
+
+/* The most of a slot of the domain. If its slots are many, those at its ends and in the middle are examined. */
+static int64_t largest_scratch(const iso_reporter *r, int domain)
+{
+    const int *slots = r->by_domain + r->domain_begin[domain];
+    const int n = slots_of(r, domain), few[] = {0, 1, n / 2, n - 2, n - 1};
+    int64_t most = 0;
+    for (int i = 0; i < (n > FEW ? (int)(sizeof few / sizeof *few) : n); i++) {
+        int64_t bytes = scratch_of_slot(r, slots[n > FEW ? few[i] : i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static int64_t scratch_of_domain(const iso_reporter *r, int domain)
+{
+    int64_t bytes = 0;
+    if (slots_of(r, domain) > FEW)
+        return slots_of(r, domain) * largest_scratch(r, domain);
+    for (int i = r->domain_begin[domain]; i < r->domain_begin[domain + 1]; i++)
+        bytes += scratch_of_slot(r, r->by_domain[i]);
+    return bytes;
 }
 
 static const iso_device *device_of(const iso_reporter *r)
@@ -139,19 +191,10 @@ static int64_t pinned_of_slot(const iso_reporter *r)
     return (device_of(r)->gather ? 0 : sums_of_slot(r)) + inputs_of_slot(r, false);
 }
 
-/* Scratch memory of kernels, constants, sums, and inputs. */
+/* What each slot has besides scratch memory: constants, sums, and inputs. */
 static int64_t workspace_of_slot(const iso_reporter *r)
 {
-    size_t most = 0;
-    for (int i = 0; i < r->plan->n_instructions; i++) {
-        size_t bytes = scratch_of(r, &r->plan->instructions[i]);
-        most = bytes > most ? bytes : most;
-    }
-    for (int i = 0; i < r->plan->n_fused_updates; i++) {
-        size_t bytes = iso_plan_fused_update_room(r->plan, &r->plan->fused_updates[i], 0).bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return (int64_t)(most + r->plan->constant_bytes) + sums_of_slot(r) + inputs_of_slot(r, true);
+    return (int64_t)r->plan->constant_bytes + sums_of_slot(r) + inputs_of_slot(r, true);
 }
 
 /* The bytes in memory of the host: tables of the plan and of exchanges, and pinned memory. */
@@ -193,12 +236,8 @@ static void add_up(iso_report_memory *memory)
         memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->buffers;
 }
 
-static int slots_of(const iso_reporter *r, int domain)
-{
-    return r->domain_begin[domain + 1] - r->domain_begin[domain];
-}
-
-/* A slot's share of the messages is among its buffers already, if they are in the same memory. */
+/* A slot's share of the messages is among its buffers already, if they are in the same memory; scratch memory, of
+ * which slots need more and less, is not. */
 static void add_domain(const iso_reporter *r, int domain, iso_report_memory *memory)
 {
     const iso_report_memory *slot = &r->report->slot;
@@ -206,7 +245,7 @@ static void add_domain(const iso_reporter *r, int domain, iso_report_memory *mem
     memory->weights += weights_of_domain(r, domain);
     memory->gradients += slot->gradients * slots;
     memory->activations += slot->activations * slots;
-    memory->buffers += slot->buffers * slots;
+    memory->buffers += slot->buffers * slots + scratch_of_domain(r, domain);
     for (int i = r->domain_begin[domain]; i < r->domain_begin[domain + 1]; i++)
         memory->optimizer += state_of_slot(r, r->by_domain[i]);
 }
@@ -252,7 +291,6 @@ static iso_status add_padding(const iso_reporter *r, int slots)
     ISO_TRY(find_padding(r, gpu->weights, slots, &of_gpu));
     slot->buffers += of_slot;
     gpu->buffers += of_gpu;
-    add_up(slot);
     add_up(gpu);
 done:
     return status;
@@ -323,6 +361,12 @@ static int domain_to_look_at(const iso_reporter *r, int i)
     return i == hosts ? 1 : i == hosts + 1 ? r->n_domains / 2 : -1;
 }
 
+/* What domains have more and less of, besides messages. */
+static double own_of_domain(const iso_reporter *r, int domain)
+{
+    return (double)(weights_of_domain(r, domain) + scratch_of_domain(r, domain));
+}
+
 /* The domain that needs the most memory. With halos and on GPUs, it is the domain with the largest messages among
  * those with the most slots: in the middle of the mesh halos are taken from both sides, and GPUs of a host divide
  * what comes from others. Of memory of the host, where a host may need most that has few slots, the most is taken. */
@@ -333,7 +377,7 @@ static iso_status domain_with_most(const iso_reporter *r, int *domain, iso_repor
     iso_report_buffers theirs;
     iso_status status = ISO_OK;
     ISO_TRY(iso_report_messages(r, first, messages));
-    double weight, most = (gpus ? messages->gpu : messages->host) + (double)weights_of_domain(r, first),
+    double weight, most = (gpus ? messages->gpu : messages->host) + own_of_domain(r, first),
                    on_host = messages->host;
     for (int i = 0; differ && (other = domain_to_look_at(r, i)) >= 0; i++) {
         bool as_full = slots_of(r, other) == slots_of(r, first);
@@ -343,7 +387,7 @@ static iso_status domain_with_most(const iso_reporter *r, int *domain, iso_repor
         on_host = theirs.host > on_host ? theirs.host : on_host;
         if (!as_full)
             continue;
-        weight = (gpus ? theirs.gpu : theirs.host) + (double)weights_of_domain(r, other);
+        weight = (gpus ? theirs.gpu : theirs.host) + own_of_domain(r, other);
         if (weight > most) {
             most = weight;
             *domain = other;
@@ -457,13 +501,14 @@ iso_status iso_report_memory_of(iso_reporter *r)
         slot->buffers += (int64_t)messages.gpu / slots_of(r, domain);
     else
         slot->buffers += tables_of_slot(r) + (int64_t)messages.host / r->host_slots[domain];
-    add_up(slot);
     if (iso_report_is_on_gpus(r))
         status = sum_gpus(r, domain, &messages);
     else
         sum_host(r, r->domain_host[domain], &r->report->host);
     if (status != ISO_OK)
         return status;
+    slot->buffers += largest_scratch(r, domain);
+    add_up(slot);
     find_live(r);
     find_peak(r);
     weigh_all(r);

@@ -138,8 +138,9 @@ typedef struct iso_plan_report {
     iso_report_variable *variables;
     iso_report_op *ops; /* in the order in which a slot runs them; the last is the end of the step */
     iso_report_collective *collectives;
-    iso_report_memory slot, host; /* of slot 0 alone on a host; of the fullest host */
-    /* If slots compute on GPUs (n_gpu_slots > 0), `slot` is memory of the GPU, of slot 0 alone on one; `gpu` is
+    /* Of the slot alone on a host that needs the most; of the fullest host. */
+    iso_report_memory slot, host;
+    /* If slots compute on GPUs (n_gpu_slots > 0), `slot` is memory of the GPU, of a slot alone on one; `gpu` is
      * that of the fullest GPU, which n_gpu_slots share; `host` is memory of the host. */
     iso_report_memory gpu;
     int n_gpu_slots;

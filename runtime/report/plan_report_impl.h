@@ -30,6 +30,7 @@ typedef struct iso_reporter {
     int n_domains;
     int *domain_begin, *by_domain;        /* [n_domains + 1], [n_slots]: the slots of each domain, in order */
     int *domain_host, *host_slots;        /* [n_domains]: its host, the slots of that */
+    int64_t *scratch;                     /* [n_slots] bytes that its kernels need; -1: not counted yet */
     iso_copies copies[1 << ISO_MAX_AXES]; /* by the axes that shard */
 } iso_reporter;
 

@@ -102,33 +102,24 @@ static iso_status watch_ranks(iso_context *ctx, iso_status status)
     return status;
 }
 
-/* The devices of a host's slots are taken in turn: by ranks too, as far as this goes. */
-static int turn_of(const iso_context *ctx)
-{
-    int turn = 0;
-    for (int r = 0; r < ctx->channel.rank; r++)
-        turn += ctx->host_of_rank[r] == ctx->host_of_rank[ctx->channel.rank];
-    return turn;
-}
-
 /* Collective. */
-static iso_status probe_device(iso_context *ctx)
+static iso_status check_device_options(const iso_context *ctx)
 {
-    const iso_device *device = ctx->backend->device(turn_of(ctx));
+    const iso_device *any = ctx->backend->device(0);
     if (!strcmp(iso_option(ctx, "collectives", "auto"), "nccl")) {
-        iso_status status = iso_nccl_check_device(device);
+        iso_status status = iso_nccl_check_device(any);
         if (status != ISO_OK)
             return status;
     }
     if (!iso_option(ctx, "cuda-aware", NULL))
         return ISO_OK;
-    if (!device->gather)
+    if (!any->gather)
         return iso_error(
             ISO_INVALID,
             "--cuda-aware: the backend %s computes in the host's memory, whose addresses MPI gets in any "
             "case; the option is for --backend cuda",
             ctx->backend->name);
-    return iso_mpi_probe_device(&ctx->channel, device);
+    return iso_mpi_query_device(&ctx->channel);
 }
 
 /* Gives the backend the options that are for it. Rank 0 warns of one that changes nothing. */
@@ -173,7 +164,7 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
     if (status == ISO_OK)
         set_backend(ctx);
     if (status == ISO_OK)
-        status = probe_device(ctx);
+        status = check_device_options(ctx);
     if (status == ISO_OK)
         status = iso_tuning_read(ctx, ctx->backend);
     return status;

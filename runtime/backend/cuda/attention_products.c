@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "runtime/backend/cuda/attention.h"
+#include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/list.h"
 
 /* argument: the bytes of the largest workspace, which it counts. */
 static bool multiply(const iso_cuda_product *product, const iso_cuda_operands *operands,
                      const iso_kernel_call *call, void *argument)
 {
-    const iso_cuda_found_product *found = iso_cuda_product_find(*product);
+    const iso_cuda_found_product *found = iso_cuda_product_find(*product, iso_cuda_gpu_of_call(call));
     size_t bytes = found && !operands ? iso_cuda_product_workspace(found) : 0, *most = argument;
     if (!operands)
         *most = bytes > *most ? bytes : *most;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/backend/cuda/convolution_call.h"
+#include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/gpu.h"
 #include "runtime/backend/cuda/im2col.h"
 #include "runtime/backend/cuda/list.h"
@@ -108,14 +109,14 @@ static void divide(way *w, const iso_cuda_conv *of, iso_cuda_convolution_kind ki
 }
 
 /* Whether there are engines for the parts of this convolution. */
-static bool find_engines(way *w, iso_cuda_convolution convolution, const iso_stream *stream)
+static bool find_engines(way *w, iso_cuda_convolution convolution, int gpu)
 {
     convolution.n = w->images;
     w->convolution = convolution;
-    w->found = w->last = iso_cuda_convolution_find(convolution, stream);
+    w->found = w->last = iso_cuda_convolution_find(convolution, gpu);
     convolution.n = w->n - (count_parts(w) - 1) * w->images;
     if (w->found && convolution.n < w->images)
-        w->last = iso_cuda_convolution_find(convolution, stream);
+        w->last = iso_cuda_convolution_find(convolution, gpu);
     return w->found && w->last;
 }
 
@@ -133,11 +134,11 @@ static bool find_way(const iso_kernel_call *call, iso_cuda_convolution_kind kind
     divide(w, &of, kind);
     size_t element = iso_dtype_size(of.to);
     w->bytes[KERNEL] = iso_cuda_conv_round((size_t)iso_array_count(of.kernel) * element);
-    if (place_x(&direct, &of) && find_engines(w, direct, call->stream))
+    if (place_x(&direct, &of) && find_engines(w, direct, iso_cuda_gpu_of_call(call)))
         return true;
     w->framed = true;
     w->bytes[FRAME] = iso_cuda_conv_round((size_t)(w->images * framed.h * framed.w * framed.c) * element);
-    return find_engines(w, framed, call->stream);
+    return find_engines(w, framed, iso_cuda_gpu_of_call(call));
 }
 
 static bool cudnn_fits(const iso_kernel_call *call, iso_cuda_convolution_kind kind)

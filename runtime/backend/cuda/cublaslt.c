@@ -425,14 +425,15 @@ void iso_cuda_assume_products(void)
     assumed = true;
 }
 
-const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product)
+const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product, int gpu)
 {
     if (!is_possible(&product))
         return NULL;
-    if (assumed)
+    if (assumed || gpu < 0)
         return assume();
     if (iso_cuda_open_part(ISO_CUDA_CUBLASLT) != ISO_OK)
         return NULL;
+    iso_cuda_enter(gpu); /* the library tells an error too */
     product.tf32 = tf32 && product.dtype == ISO_F32;
     pthread_mutex_lock(&lock);
     const iso_cuda_found_product *found = look_up(&product);

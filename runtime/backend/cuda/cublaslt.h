@@ -43,11 +43,12 @@ typedef struct iso_cuda_operands {
 
 typedef struct iso_cuda_found_product iso_cuda_found_product;
 
-/* How cuBLASLt does a product; NULL: it does not (an empty one, types or an epilogue that it lacks, no algorithm for
- * its shapes whose sums have one order: a warning names the product once), or the library is not in use, or fails:
- * then an error is kept (refusals.h). */
-const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product);
-/* Lets every possible product be found, but not run, for plans without a GPU. */
+/* How cuBLASLt does a product on a GPU, which the thread then has entered; NULL: it does not (an empty one,
+ * types or an epilogue that it lacks, no algorithm for its shapes whose sums have one order: a warning names the
+ * product once), or the library is not in use, or fails: then an error is kept (refusals.h). gpu -1: every
+ * possible product is found, but cannot be run. */
+const iso_cuda_found_product *iso_cuda_product_find(iso_cuda_product product, int gpu);
+/* The same for every GPU, for plans where there is none. */
 void iso_cuda_assume_products(void);
 /* Bytes of workspace, whose address may be any multiple of 16. */
 size_t iso_cuda_product_workspace(const iso_cuda_found_product *found);

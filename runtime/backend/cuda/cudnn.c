@@ -210,13 +210,9 @@ static iso_cuda_found_convolution *look_up(const iso_cuda_convolution *convoluti
     return fresh;
 }
 
-const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution,
-                                                            const iso_stream *stream)
+const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution, int gpu)
 {
-    int gpu = 0;
-    if (!is_possible(&convolution) || !iso_cuda_uses_cudnn() ||
-        (stream && iso_cuda_enter_stream(stream) != cudaSuccess) || cudaGetDevice(&gpu) != cudaSuccess ||
-        gpu >= ISO_CUDA_GPUS)
+    if (gpu < 0 || !is_possible(&convolution) || !iso_cuda_uses_cudnn() || iso_cuda_enter(gpu) != cudaSuccess)
         return NULL;
     convolution.gpu = gpu;
     convolution.tf32 = convolution.dtype == ISO_F32 && (convolution.tf32 || iso_cuda_allows_tf32());
@@ -378,10 +374,9 @@ iso_status iso_cuda_convolution_measure(const char *op, iso_stream *stream, iso_
 }
 
 /* Built without cuDNN's header: no convolution is found. */
-const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution,
-                                                            const iso_stream *stream)
+const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution, int gpu)
 {
-    (void)convolution, (void)stream;
+    (void)convolution, (void)gpu;
     return NULL;
 }
 

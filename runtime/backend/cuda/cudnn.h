@@ -34,12 +34,11 @@ typedef struct iso_cuda_convolved {
 
 typedef struct iso_cuda_found_convolution iso_cuda_found_convolution;
 
-/* How cuDNN does a convolution on the GPU of a stream (NULL: the GPU that the thread has entered): by the first
- * engine that its heuristics propose whose results are the same each time, whose products and sums are those of
- * the type, and whose workspace is within a bound. NULL: it does not (an empty one, no such engine), or cuDNN is
- * not in use, or fails: then an error is kept (refusals.h). */
-const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution,
-                                                            const iso_stream *stream);
+/* How cuDNN does a convolution on a GPU, which the thread then has entered: by the first engine that its
+ * heuristics propose whose results are the same each time, whose products and sums are those of the type, and
+ * whose workspace is within a bound. NULL: it does not (an empty one, no such engine), or cuDNN is not in use,
+ * or fails: then an error is kept (refusals.h). gpu -1: nothing is found. */
+const iso_cuda_found_convolution *iso_cuda_convolution_find(iso_cuda_convolution convolution, int gpu);
 /* Bytes of workspace, whose address may be any multiple of 16. */
 size_t iso_cuda_convolution_workspace(const iso_cuda_found_convolution *found);
 /* Queues a convolution. Does not wait, and may be captured. An error is kept: "cuDNN refuses the convolution of ...:

@@ -28,6 +28,12 @@ cudaError_t iso_cuda_enter_stream(const iso_stream *stream)
     return iso_cuda_enter(iso_cuda_gpu_of(stream->device));
 }
 
+int iso_cuda_gpu_of_call(const iso_kernel_call *call)
+{
+    const iso_device *device = call->stream ? call->stream->device : call->device;
+    return device ? iso_cuda_gpu_of(device) : 0;
+}
+
 static cudaError_t enter(const iso_device *device)
 {
     return iso_cuda_enter(iso_cuda_gpu_of(device));
@@ -456,7 +462,36 @@ static const iso_device functions = {.name = "cuda",
                                      .drop_memory = drop_memory,
                                      .comms = &iso_cuda_comms};
 
-static gpu_device devices[ISO_CUDA_GPUS];
+/* ---- a rank without slots ---- */
+
+/* What it shares with the others lies in memory of the host, which it does not open to a GPU: each process that calls
+ * CUDA for a GPU takes memory there. */
+
+static iso_status allocate_plain(const iso_device *device, size_t bytes, const char *what, void **memory)
+{
+    (void)device;
+    return iso_alloc(bytes, what, memory);
+}
+
+static void release_plain(const iso_device *device, void *memory)
+{
+    (void)device;
+    iso_free(memory);
+}
+
+static iso_status attach_nothing(const iso_device *device, void *shared, size_t bytes, void **memory)
+{
+    (void)device, (void)bytes;
+    *memory = shared;
+    return ISO_OK;
+}
+
+static void detach_nothing(const iso_device *device, void *memory)
+{
+    (void)device, (void)memory;
+}
+
+static gpu_device devices[ISO_CUDA_GPUS], no_device;
 
 static void make_devices(void)
 {
@@ -464,11 +499,17 @@ static void make_devices(void)
         devices[i] = (gpu_device){.base = functions, .number = i};
     for (int i = 0; i < iso_cuda_visible(); i++)
         devices[i].base.model = iso_cuda_model_name(i);
+    no_device = (gpu_device){.base = functions, .number = -1};
+    no_device.base.release = release_plain; /* of nothing, as it allocates nothing */
+    no_device.base.allocate_pinned = allocate_plain;
+    no_device.base.release_pinned = release_plain;
+    no_device.base.attach = attach_nothing;
+    no_device.base.detach = detach_nothing;
 }
 
 const iso_device *iso_cuda_device(int turn)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_devices);
-    return &devices[iso_cuda_round_robin(turn, iso_cuda_visible())].base;
+    return turn < 0 ? &no_device.base : &devices[iso_cuda_round_robin(turn, iso_cuda_visible())].base;
 }

@@ -4,13 +4,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include "runtime/backend/kernel.h"
 #include "runtime/base/device.h"
 
-/* The GPU of slot number `turn` among those of its host: they take those that this process sees in turn. Constant.
- * Local; any thread may call it. */
+/* The GPU of slot number `turn` among those of its host: they take those that this process sees in turn. turn -1: no
+ * GPU, for a rank without slots (iso_backend.device). Constant. Local; any thread may call it. */
 const iso_device *iso_cuda_device(int turn);
-/* The number of a device among those that this process sees. Local. */
+/* The number of a device among those that this process sees; -1: it is none. Local. */
 int iso_cuda_gpu_of(const iso_device *device);
+/* The GPU on which a call is to run: that of its stream, or else of its device; -1: none. Local. */
+int iso_cuda_gpu_of_call(const iso_kernel_call *call);
 /* Makes the stream's GPU that of the calling thread (gpu.h). */
 cudaError_t iso_cuda_enter_stream(const iso_stream *stream);
 

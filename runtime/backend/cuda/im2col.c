@@ -2,6 +2,7 @@
 
 #include "runtime/backend/cuda/convolution_call.h"
 #include "runtime/backend/cuda/cublaslt.h"
+#include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/rearrange.h"
 
 /* Bytes of columns at a time, which a GPU's cache holds from the copy to the product; taps and filters of a product
@@ -11,6 +12,7 @@ static const int64_t most_columns = 32 << 20, least_taps = 64, least_filters = 1
 /* Images [0, n) in parts of `images`, the last of which may be smaller. */
 typedef struct parts {
     iso_cuda_conv v;
+    int gpu;
     bool pointwise;
     iso_dtype sums; /* of columns of gradients, and of parts of a sum: of bfloat16 they are float32 */
     int64_t n, images, positions /* of an image */, taps, filters;
@@ -40,7 +42,7 @@ static const iso_cuda_found_product *find_product(const parts *p, iso_cuda_convo
     if ((kind == ISO_CUDA_CONVOLVE_INPUT && !p->pointwise) ||
         (kind == ISO_CUDA_CONVOLVE_KERNEL && p->images < p->n))
         product.out_dtype = p->sums;
-    return iso_cuda_product_find(product);
+    return iso_cuda_product_find(product, p->gpu);
 }
 
 /* The number of images at a time: all, or a multiple of 8, so that parts begin at addresses that cuBLASLt accepts. */
@@ -57,7 +59,7 @@ static int64_t count_parts(const parts *p)
 
 static parts parts_of(const iso_kernel_call *call, iso_cuda_convolution_kind kind)
 {
-    parts p = {.v = iso_cuda_conv_of(call, kind)};
+    parts p = {.v = iso_cuda_conv_of(call, kind), .gpu = iso_cuda_gpu_of_call(call)};
     if (iso_cuda_conv_is_empty(&p.v))
         return p;
     p.pointwise = is_pointwise(&p.v);

@@ -4,6 +4,7 @@
 
 #include "runtime/backend/cuda/convolutions.h"
 #include "runtime/backend/cuda/cublaslt.h"
+#include "runtime/backend/cuda/device.h"
 #include "runtime/backend/cuda/list.h"
 #include "runtime/graph/ops/attrs.h"
 
@@ -46,7 +47,7 @@ static const iso_cuda_found_product *find_product(const iso_kernel_call *call, i
     product.dtype = call->in[0].dtype;
     product.out_dtype = call->out[0].dtype;
     product.epilogue = epilogue;
-    return iso_cuda_product_find(product);
+    return iso_cuda_product_find(product, iso_cuda_gpu_of_call(call));
 }
 
 /* ---- the kernel ---- */

@@ -257,7 +257,7 @@ static void free_buffers(const iso_device *device, const iso_slot_instruction *i
 /* All but the plan. */
 static void executable_free(iso_runtime *runtime, iso_executable *executable)
 {
-    for (int i = 0; i < runtime->n_locals; i++) {
+    for (int i = 0; executable->slot && i < runtime->n_locals; i++) {
         free_buffers(runtime->locals[i].device, executable->slot[i].instruction, executable->plan);
         iso_free(executable->slot[i].instruction);
         iso_free(executable->slot[i].arrays);
@@ -272,6 +272,7 @@ static void executable_free(iso_runtime *runtime, iso_executable *executable)
             iso_executable_free_updates(&executable->slot[i]);
     }
     iso_free(executable->reads);
+    iso_free(executable->scratch);
     iso_free(executable->slot);
     iso_free(executable);
 }
@@ -280,12 +281,13 @@ iso_status iso_executable_create(iso_runtime *runtime, iso_plan *plan, iso_execu
 {
     iso_status status = ISO_OK;
     iso_executable *executable = iso_new(sizeof *executable);
-    if (!executable ||
-        !(executable->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *executable->slot))) {
-        iso_free(executable);
-        return iso_error(ISO_NO_MEMORY, "no memory for a plan");
-    }
+    if (!executable)
+        return iso_no_memory("a plan");
     executable->plan = plan;
+    executable->slot = iso_new(((size_t)runtime->n_locals + 1) * sizeof *executable->slot);
+    executable->scratch = iso_new(((size_t)runtime->n_scratch + 1) * sizeof *executable->scratch);
+    if (!executable->slot || !executable->scratch)
+        ISO_TRY(iso_no_memory("a plan"));
     for (int i = 0; i < runtime->n_locals; i++)
         ISO_TRY(make_slot(runtime, executable, i));
     *out = executable;
@@ -304,23 +306,28 @@ void iso_executable_destroy(iso_runtime *runtime, iso_executable *executable)
     iso_plan_destroy(plan);
 }
 
-size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *executable)
+static size_t scratch_of_slot(const iso_plan *plan, const iso_slot_plan *sp)
 {
     size_t most = 0;
-    for (int s = 0; s < runtime->n_locals; s++)
-        for (int i = 0; i < executable->plan->n_instructions; i++) {
-            const iso_slot_instruction *bound = &executable->slot[s].instruction[i];
-            size_t bytes = bound->kind == ISO_KERNEL && bound->kernel->scratch
-                               ? bound->kernel->scratch(&bound->call)
-                               : 0;
-            most = bytes > most ? bytes : most;
-        }
-    for (int s = 0; s < runtime->n_locals; s++)
-        for (int i = 0; i < executable->slot[s].n_products; i++)
-            most = executable->slot[s].products[i].room.bytes > most
-                       ? executable->slot[s].products[i].room.bytes
-                       : most;
+    for (int i = 0; i < plan->n_instructions; i++) {
+        const iso_slot_instruction *bound = &sp->instruction[i];
+        size_t bytes =
+            bound->kind == ISO_KERNEL && bound->kernel->scratch ? bound->kernel->scratch(&bound->call) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    for (int i = 0; i < sp->n_products; i++)
+        most = sp->products[i].room.bytes > most ? sp->products[i].room.bytes : most;
     return most;
+}
+
+void iso_executable_count_scratch(const iso_runtime *runtime, const iso_executable *executable)
+{
+    memset(executable->scratch, 0, (size_t)runtime->n_scratch * sizeof *executable->scratch);
+    for (int i = 0; i < runtime->n_locals; i++) {
+        size_t *most = &executable->scratch[iso_runtime_scratch_of(runtime, i)];
+        size_t bytes = scratch_of_slot(executable->plan, &executable->slot[i]);
+        *most = bytes > *most ? bytes : *most;
+    }
 }
 
 /* ---- addresses ---- */

@@ -99,6 +99,7 @@ typedef struct iso_executable {
     struct iso_executable *next;
     iso_plan *plan;
     iso_slot_plan *slot;  /* [n_locals] */
+    size_t *scratch;      /* [n_scratch] bytes; see iso_executable_count_scratch */
     unsigned generation;  /* of the memory to which it is bound */
     int runs;             /* so far; 2: more than one */
     iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
@@ -114,8 +115,8 @@ iso_status iso_bind_copy(const iso_plan *plan, int slot, int step_number, iso_bo
 void iso_bind_constants(const iso_plan *plan, int slot, void *data);
 /* Approximate bytes of the tables that a slot has for a plan. */
 size_t iso_executable_table_bytes(const iso_plan *plan);
-/* Bytes of scratch memory that the plan's kernels need. */
-size_t iso_executable_scratch(const iso_runtime *runtime, const iso_executable *executable);
+/* Counts how much of each scratch memory the kernels of its slots need. */
+void iso_executable_count_scratch(const iso_runtime *runtime, const iso_executable *executable);
 /* Fills in all addresses after memory has moved, also those of the exchanges, and makes the sequences. */
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable);
 /* Makes the sequences of a local slot's instructions, whose addresses are filled in, and captures them if the plan

@@ -40,6 +40,7 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
     for (int s = 0; s < mesh->n_slots; s++)
         one &= (*hosts)[s] == (*hosts)[0];
     *site = (iso_site){.backend = backend,
+                       .device = backend->device(0),
                        .host_of_slot = *hosts,
                        .domain_of_slot = domains,
                        .device_exchange = options->gpu_exchange,

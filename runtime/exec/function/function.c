@@ -282,8 +282,9 @@ static iso_status tune(const iso_runtime *runtime, const iso_executable *executa
 {
     if (!iso_tuning_is_on(runtime->ctx, runtime->backend))
         return ISO_OK;
-    iso_executable_scratch(runtime, executable);
-    return iso_tuning_complete(runtime->ctx, runtime->backend, runtime->device);
+    iso_executable_count_scratch(runtime, executable);
+    const iso_device *measures = runtime->n_locals > 0 ? runtime->device : runtime->backend->device(0);
+    return iso_tuning_complete(runtime->ctx, runtime->backend, measures);
 }
 
 static iso_status make_plan(iso_function *function, int64_t rows, iso_executable **out)
@@ -302,8 +303,9 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
         plan = NULL; /* `executable` owns it, also if another rank fails */
     ISO_TRY(iso_agree(runtime->ctx, status));
     ISO_TRY(tune(runtime, executable));
+    iso_executable_count_scratch(runtime, executable);
     ISO_TRY(iso_runtime_reserve(runtime, executable->plan->arena_bytes, executable->plan->shared_bytes,
-                                iso_executable_scratch(runtime, executable)));
+                                executable->scratch));
     ISO_TRY(iso_plan_connect(executable->plan));
     *out = executable;
     return ISO_OK;

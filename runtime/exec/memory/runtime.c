@@ -76,7 +76,7 @@ static iso_status place_slots(iso_runtime *runtime)
             runtime->locals[n++] = (iso_local_slot){.slot = s, .device = runtime->backend->device(turn)};
         turn += iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]) == host;
     }
-    runtime->device = n > 0 ? runtime->locals[0].device : runtime->backend->device(0);
+    runtime->device = n > 0 ? runtime->locals[0].device : runtime->backend->device(-1);
     runtime->n_locals = n;
     runtime->n_threads = iso_threads(runtime->ctx) < n ? iso_threads(runtime->ctx) : n > 0 ? n : 1;
     runtime->first_local = iso_new(((size_t)runtime->n_threads + 1) * sizeof *runtime->first_local);
@@ -234,7 +234,7 @@ static void runtime_destroy(iso_runtime *runtime)
         slot->device->destroy_stream(slot->stream);
     }
     for (int t = 0; runtime->scratch && t < runtime->n_scratch; t++)
-        device_of_scratch(runtime, t)->release(device_of_scratch(runtime, t), runtime->scratch[t]);
+        device_of_scratch(runtime, t)->release(device_of_scratch(runtime, t), runtime->scratch[t].memory);
     iso_fabric_destroy(runtime->fabric);
     iso_distribution_destroy(runtime->own_distribution);
     iso_free(runtime->locals);
@@ -301,8 +301,11 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     ISO_TRY(iso_domains_create(runtime->ctx, runtime->mesh, runtime->device, runtime->stream_of_slot,
                                &runtime->domains));
     ISO_TRY(runtime_make_fabric(runtime));
+    if (iso_option(runtime->ctx, "cuda-aware", NULL))
+        ISO_TRY(iso_fabric_try_device_messages(runtime->fabric));
     runtime->site = (iso_site){.fabric = runtime->fabric,
                                .backend = runtime->backend,
+                               .device = runtime->device,
                                .chunk_bytes = iso_fabric_topology(runtime->fabric)->chunk_bytes,
                                .nccl_adds = iso_collectives_are(runtime->ctx, "nccl"),
                                .variable_offset = variable_offset,
@@ -471,7 +474,7 @@ iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *
     if (runtime->graph->n_variables == first)
         return ISO_OK;
     ISO_TRY(iso_agree(runtime->ctx, place_new(runtime, program)));
-    ISO_TRY(iso_runtime_reserve(runtime, 0, 0, 0));
+    ISO_TRY(iso_runtime_reserve(runtime, 0, 0, NULL));
     ISO_TRY(iso_agree(runtime->ctx,
                       iso_runtime_initialize(runtime, first))); /* no rank reads before all have written */
 done:
@@ -505,7 +508,20 @@ iso_status iso_runtime_finish(const iso_runtime *runtime)
  * evict lines from another core's cache that are written all the time. */
 enum { SCRATCH_GAP = 2048 };
 
-static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scratch)
+static iso_status grow_scratch(const iso_runtime *runtime, int number, size_t bytes)
+{
+    iso_scratch *scratch = &runtime->scratch[number];
+    if (bytes <= scratch->bytes)
+        return ISO_OK;
+    scratch->bytes = 0;
+    iso_status status = runtime_grow(device_of_scratch(runtime, number), &scratch->memory,
+                                     bytes + SCRATCH_GAP, "the scratch memory of kernels");
+    if (status == ISO_OK)
+        scratch->bytes = bytes;
+    return status;
+}
+
+static iso_status reserve_private(iso_runtime *runtime, size_t arena, const size_t *scratch)
 {
     iso_status status = ISO_OK;
     if (arena > runtime->arena_bytes) {
@@ -514,17 +530,13 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, size_t scr
                                  "the arena of a slot"));
         runtime->arena_bytes = arena;
     }
-    if (scratch > runtime->scratch_bytes) {
-        for (int t = 0; t < runtime->n_scratch; t++)
-            ISO_TRY(runtime_grow(device_of_scratch(runtime, t), &runtime->scratch[t], scratch + SCRATCH_GAP,
-                                 "the scratch memory of kernels"));
-        runtime->scratch_bytes = scratch;
-    }
+    for (int t = 0; scratch && t < runtime->n_scratch; t++)
+        ISO_TRY(grow_scratch(runtime, t, scratch[t]));
 done:
     return status;
 }
 
-iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch)
+iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch)
 {
     iso_status status = ISO_OK;
     runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;

@@ -88,6 +88,12 @@ typedef struct iso_replicas {
     iso_state_shards shards;
 } iso_replicas;
 
+/* Memory in which kernels compute. */
+typedef struct iso_scratch {
+    void *memory;
+    size_t bytes; /* that may be used */
+} iso_scratch;
+
 typedef struct iso_runtime {
     iso_graph *graph;
     iso_context *ctx;
@@ -112,9 +118,9 @@ typedef struct iso_runtime {
     int n_variables;
     iso_variable_storage *variables;
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
-    size_t arena_bytes, shared_bytes, scratch_bytes;
+    size_t arena_bytes, shared_bytes;
     int n_scratch;
-    void **scratch;        /* [n_scratch], see iso_runtime_scratch */
+    iso_scratch *scratch;  /* [n_scratch] */
     unsigned generation;   /* counts moves of the memory above: plans are then bound again */
     uint64_t steps;        /* of training so far */
     int failures_reported; /* failed messages that the last step reported to all slots as a fault */
@@ -162,14 +168,18 @@ bool iso_collectives_are(const iso_context *ctx, const char *name);
 iso_status iso_runtime_check_placed(const iso_runtime *runtime, const iso_program *program);
 /* Allocates and initializes every variable that has no memory yet. Collective. */
 iso_status iso_runtime_place_variables(iso_runtime *runtime, const iso_program *program);
-/* The scratch memory of a local slot's kernels: that of its thread; or its own where the kernels of a thread's slots
- * run at the same time, because a device executes them. */
+/* Number of the scratch memory of a local slot's kernels: that of its thread; or its own where the kernels of a
+ * thread's slots run at the same time, because a device executes them. */
+static inline int iso_runtime_scratch_of(const iso_runtime *runtime, int local)
+{
+    return runtime->device->host_access ? runtime->locals[local].thread : local;
+}
 static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
 {
-    return runtime->scratch[runtime->device->host_access ? runtime->locals[local].thread : local];
+    return runtime->scratch[iso_runtime_scratch_of(runtime, local)].memory;
 }
-/* Makes sure that slots have at least this much memory. Collective. */
-iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, size_t scratch);
+/* Makes sure that slots have at least this much memory. scratch: [n_scratch]; NULL: none. Collective. */
+iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch);
 /* readers.c: makes the threads that read batches of at least ISO_LARGE_READ bytes, if this rank has cores for them
  * and there are none yet. Local. */
 enum { ISO_LARGE_READ = 1 << 20, ISO_MOST_READERS = 8 };
