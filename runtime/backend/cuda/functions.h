@@ -17,8 +17,8 @@
 /* clang-format off */
 #define ISO_CUBLASLT_FUNCTIONS(F) \
     F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtCreate) F(cublasLtDestroy) F(cublasLtMatmul) \
-    F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) \
-    F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) \
+    F(cublasLtMatmulDescInit_internal) F(cublasLtMatmulDescSetAttribute) \
+    F(cublasLtMatrixLayoutInit_internal) F(cublasLtMatrixLayoutSetAttribute) \
     F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
     F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoConfigGetAttribute)
 #if ISO_WITH_CUDNN
