@@ -39,8 +39,8 @@ static inline iso_cuda_stream *iso_cuda_stream_of(const iso_stream *stream)
 #endif
 
 /* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. The stream keeps the
- * error, unless it has one: the device's check and wait report it. CUDA's own last error is that of a thread, not of a
- * stream, and is not used. */
+ * error, unless it has one: the device's check and wait report it. CUDA's own last error is that of a thread, not of
+ * a stream, and is not used. */
 template <class... parameters, class... types>
 inline cudaError_t launch(void (*kernel)(parameters...), dim3 grid, dim3 block, size_t shared,
                           iso_cuda_stream *stream, types... arguments)
