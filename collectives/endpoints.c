@@ -180,6 +180,7 @@ iso_status iso_endpoints_packed(const iso_fabric *fabric, const iso_message *mes
         iso_status queued = device->check(stream);
         status = status == ISO_OK ? queued : status;
     }
+    endpoints->endpoint[message->endpoint - endpoints->endpoint].unpacked = status != ISO_OK;
     return status;
 }
 

@@ -16,6 +16,7 @@ typedef struct iso_endpoint {
     int domain;
     iso_stream *out, *in;             /* copies from the device's memory, and to it */
     const iso_device_event *received; /* the last copy of earlier exchanges; NULL: the host has waited */
+    bool unpacked;                    /* its last packs were refused: what would be sent is other data */
 } iso_endpoint;
 
 /* The endpoints of a fabric with several hosts whose slots are on devices that gather. */

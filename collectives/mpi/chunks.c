@@ -244,8 +244,8 @@ static iso_status queue_copies(transfer *t)
     return stream->device->check(stream);
 }
 
-/* Whether the copy of the next chunk is done; one that failed is replaced. An event may not have been recorded
- * after a failure, so the stream is asked too. */
+/* Whether the copy of the next chunk is done; one that failed is replaced, and so is one of a message whose packs
+ * were refused. An event may not have been recorded after a failure, so the stream is asked too. */
 static bool is_copied(transfers *all, const transfer *t, iso_status *status)
 {
     const iso_device_event *event = t->event[t->started % t->buffers];
@@ -258,7 +258,7 @@ static bool is_copied(transfers *all, const transfer *t, iso_status *status)
     keep_first(status, report(all, copied));
     if (is_staged(t))
         iso_messages_replace(all->messages, mpi_buffer(t, t->started), bytes_of(t, t->started),
-                             copied == ISO_OK);
+                             copied == ISO_OK && !t->message->endpoint->unpacked);
     return true;
 }
 

@@ -1,7 +1,10 @@
 /* cuBLASLt's functions, as its header and manual (13.1) describe them, by plain loops on the stream's thread. What
  * the library refuses is refused, with its status. Proposals are strict, so that a caller who asks for too little
  * fails: sums "in place" are added in random order, each algorithm needs the alignment that was promised and the
- * workspace that it names, and works for the product that it was proposed for alone. */
+ * workspace that it names, and works for the product that it was proposed for alone.
+ * Its descriptors are longer than the header's, as those of later versions are (a layout has 8 words in 13.1, and 14
+ * in 13.2). One that Create makes is whole; a copy of the header's part of it is refused, unless zeros follow. One
+ * that Init makes ends where its caller says. */
 #include <cublasLt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +15,26 @@
 enum { MAGIC = 0x4c74, WORKSPACE_MULTIPLE = 256 };
 
 /* What the opaque structures hold. */
+enum { WHOLE = 0x4c77, MORE_WORDS = 6 };
 typedef struct desc {
-    int32_t magic, compute, scale, pointer_mode, trans[2], bias_type;
+    int32_t magic, words, compute, scale, pointer_mode, trans[2], bias_type;
     uint32_t epilogue;
     const void *bias;
 } desc;
 typedef struct layout {
-    int32_t magic, type, order, count;
+    int32_t magic, words, type, order, count;
     uint64_t rows, cols;
     int64_t ld, stride;
 } layout;
+/* The structures of this version: what follows the header's is 0. */
+typedef struct long_desc {
+    cublasLtMatmulDescOpaque_t first;
+    uint64_t more[MORE_WORDS];
+} long_desc;
+typedef struct long_layout {
+    cublasLtMatrixLayoutOpaque_t first;
+    uint64_t more[MORE_WORDS];
+} long_layout;
 typedef struct preference {
     int32_t magic;
     uint32_t schemes, alignment[4];
@@ -95,16 +108,25 @@ static void *make(size_t bytes)
     return fresh;
 }
 
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t of, size_t size,
+                                               cublasComputeType_t compute, cudaDataType_t scale)
+{
+    REFUSE_IF(size < sizeof *of, CUBLAS_STATUS_ALLOC_FAILED);
+    memset(of, 0, size < sizeof(long_desc) ? sizeof *of : sizeof(long_desc));
+    *(desc *)of = (desc){.magic = MAGIC,
+                         .words = size < sizeof(long_desc) ? 0 : WHOLE,
+                         .compute = (int32_t)compute,
+                         .scale = (int32_t)scale,
+                         .bias_type = -1,
+                         .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                         cudaDataType_t scale)
 {
-    *out = make(sizeof **out);
-    *(desc *)*out = (desc){.magic = MAGIC,
-                           .compute = (int32_t)compute,
-                           .scale = (int32_t)scale,
-                           .bias_type = -1,
-                           .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
-    return CUBLAS_STATUS_SUCCESS;
+    *out = make(sizeof(long_desc));
+    return cublasLtMatmulDescInit_internal(*out, sizeof(long_desc), compute, scale);
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t of)
@@ -144,18 +166,27 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of,
     }
 }
 
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t of, size_t size, cudaDataType type,
+                                                 uint64_t rows, uint64_t cols, int64_t ld)
+{
+    REFUSE_IF(size < sizeof *of, CUBLAS_STATUS_ALLOC_FAILED);
+    memset(of, 0, size < sizeof(long_layout) ? sizeof *of : sizeof(long_layout));
+    *(layout *)of = (layout){.magic = MAGIC,
+                             .words = size < sizeof(long_layout) ? 0 : WHOLE,
+                             .type = (int32_t)type,
+                             .order = CUBLASLT_ORDER_COL,
+                             .count = 1,
+                             .rows = rows,
+                             .cols = cols,
+                             .ld = ld};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
                                           uint64_t cols, int64_t ld)
 {
-    *out = make(sizeof **out);
-    *(layout *)*out = (layout){.magic = MAGIC,
-                               .type = (int32_t)type,
-                               .order = CUBLASLT_ORDER_COL,
-                               .count = 1,
-                               .rows = rows,
-                               .cols = cols,
-                               .ld = ld};
-    return CUBLAS_STATUS_SUCCESS;
+    *out = make(sizeof(long_layout));
+    return cublasLtMatrixLayoutInit_internal(*out, sizeof(long_layout), type, rows, cols, ld);
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t of)
@@ -225,12 +256,35 @@ typedef struct product {
     layout l[4]; /* A, B, C, D */
 } product;
 
+static bool are_zero(const uint64_t more[MORE_WORDS])
+{
+    uint64_t any = 0;
+    for (int i = 0; i < MORE_WORDS; i++)
+        any |= more[i];
+    return any == 0;
+}
+
+static desc desc_of(const cublasLtMatmulDescOpaque_t *at)
+{
+    desc d = *(const desc *)at;
+    if (d.words == WHOLE && !are_zero(((const long_desc *)at)->more))
+        d.magic = 0;
+    return d;
+}
+
+static layout layout_of(const cublasLtMatrixLayoutOpaque_t *at)
+{
+    layout l = *(const layout *)at;
+    if (l.words == WHOLE && !are_zero(((const long_layout *)at)->more))
+        l.magic = 0;
+    return l;
+}
+
 static product product_of(const cublasLtMatmulDescOpaque_t *d, const cublasLtMatrixLayoutOpaque_t *a,
                           const cublasLtMatrixLayoutOpaque_t *b, const cublasLtMatrixLayoutOpaque_t *c,
                           const cublasLtMatrixLayoutOpaque_t *to)
 {
-    return (product){*(const desc *)d,
-                     {*(const layout *)a, *(const layout *)b, *(const layout *)c, *(const layout *)to}};
+    return (product){desc_of(d), {layout_of(a), layout_of(b), layout_of(c), layout_of(to)}};
 }
 
 /* Rows and columns of op(A) and op(B). */

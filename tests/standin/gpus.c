@@ -1,5 +1,6 @@
 /* GPUs, the driver, and errors. */
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -96,8 +97,11 @@ cudaError_t standin_ordered(const char *function)
     if (!order || strncmp(order, function, length) != 0 || order[length] != ':')
         return cudaSuccess;
     char *rest;
-    long error = strtol(order + length + 1, &rest, 10), first = *rest == ':' ? strtol(rest + 1, NULL, 10) : 1;
-    return atomic_fetch_add(&calls, 1) + 1 >= first ? (cudaError_t)error : cudaSuccess;
+    long error = strtol(order + length + 1, &rest, 10),
+         first = *rest == ':' ? strtol(rest + 1, &rest, 10) : 1,
+         count = *rest == ':' ? strtol(rest + 1, NULL, 10) : LONG_MAX,
+         past = atomic_fetch_add(&calls, 1) + 1 - first;
+    return past >= 0 && past < count ? (cudaError_t)error : cudaSuccess;
 }
 
 static int driver(void)

@@ -22,12 +22,21 @@ __global__ void add(float *sum, const float *x, int n)
 
 } // namespace
 
+static iso_cuda_stream stream_of(cudaStream_t cuda)
+{
+    iso_cuda_stream stream = {};
+    stream.cuda = cuda;
+    return stream;
+}
+
 cudaError_t test_scale(float *x, int n, float factor, float term, cudaStream_t stream)
 {
-    return launch(scale, (n + 63) / 64, 64, 0, stream, x, n, factor, term);
+    iso_cuda_stream of = stream_of(stream);
+    return launch(scale, (n + 63) / 64, 64, 0, &of, x, n, factor, term);
 }
 
 cudaError_t test_add(float *sum, const float *x, int n, cudaStream_t stream)
 {
-    return launch(add, (n + 63) / 64, 64, 0, stream, sum, x, n);
+    iso_cuda_stream of = stream_of(stream);
+    return launch(add, (n + 63) / 64, 64, 0, &of, sum, x, n);
 }

@@ -28,13 +28,13 @@
  *   STANDIN_STALL=N        one of 16 works, and each function of the host, begins so many microseconds late (0):
  *                          others come far ahead of its stream
  *   STANDIN_SEED=N         for delays and orders (1)
- *   STANDIN_FAIL=F:E[:N]   the function F gives error E at its Nth call in the process (1) and at all later ones;
- *                          F may be `kernel`: kernel number N fails while it runs; `capture`: the work that is
- *                          number N of those queued into captures breaks its capture; `cudaEventInterprocess`:
- *                          an event for several processes is made; `cudnnPlan`: a plan of cuDNN's is
- *                          finalized; `nccl`: from group number N on, what NCCL has queued never ends until it is
- *                          aborted, and its communicator has error E; `ncclJob`: joining or splitting number N
- *                          has begun, and fails then
+ *   STANDIN_FAIL=F:E[:N[:C]]  the function F gives error E at its Nth call in the process (1) and at all later
+ *                          ones, or at C calls alone; F may be `kernel`: kernel number N fails while it runs;
+ *                          `capture`: the work that is number N of those queued into captures breaks its capture;
+ *                          `cudaEventInterprocess`: an event for several processes is made; `cudnnPlan`: a plan of
+ *                          cuDNN's is finalized; `nccl`: from group number N on, what NCCL has queued never ends
+ *                          until it is aborted, and its communicator has error E; `ncclJob`: joining or splitting
+ *                          number N has begun, and fails then
  *   STANDIN_ABORTS=0       ncclCommAbort does not return
  *   STANDIN_WAITS=0        streams do not wait for events: what depends on the waits then goes wrong
  *   STANDIN_CLOCK=1        events have the time that libraries say their work takes, the same in each run

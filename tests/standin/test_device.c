@@ -80,6 +80,34 @@ static void fail_in_a_copy(void)
     check_ok(device->wait(stream));
 }
 
+/* A launch that is refused is an error of its stream alone, whoever looks first, and of what is recorded after it. */
+static void fail_at_a_launch(void)
+{
+    const iso_device *device = cuda->device(0);
+    const double element = 1.5;
+    iso_stream *stream = NULL, *other = NULL;
+    iso_device_event *before = NULL, *after = NULL;
+    void *memory = NULL;
+    setenv("STANDIN_FAIL", "cudaLaunchKernelExC:2:1:1", 1);
+    check_ok(device->create_stream(device, &stream));
+    check_ok(device->create_stream(device, &other));
+    check_ok(device->create_event(device, &before));
+    check_ok(device->create_event(device, &after));
+    check_ok(device->allocate(device, 800, "numbers", &memory));
+    device->record(before, stream);
+    device->fill(stream, memory, &element, 8, 100);
+    device->record(after, stream);
+    device->fill(other, memory, &element, 8, 100);
+    check_ok(device->check(other));
+    check_ok(device->wait(other));
+    check_ok(device->wait_event(before));
+    ck_assert_int_eq(device->wait_event(after), ISO_FAILED);
+    ck_assert_int_eq(device->check(stream), ISO_FAILED);
+    has_message("GPU 0 (Stand-in): the work that was queued failed: out of memory (CUDA error 2)");
+    ck_assert_int_eq(device->wait(stream), ISO_FAILED);
+    check_ok(device->wait(stream));
+}
+
 static void fail_at_a_stream(void)
 {
     iso_stream *stream = NULL;
@@ -116,6 +144,7 @@ START_TEST(work_that_fails_is_an_error_of_the_next_wait)
 {
     in_child(fail_in_a_kernel);
     in_child(fail_in_a_copy);
+    in_child(fail_at_a_launch);
     in_child(fail_at_a_stream);
 }
 END_TEST

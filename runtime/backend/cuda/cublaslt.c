@@ -96,6 +96,8 @@ static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
     return of[epilogue & (ISO_CUDA_ADD_BIAS | ISO_CUDA_RELU)];
 }
 
+/* Descriptors are plain data, which the code copies, so they are made in the structures of its own header: those that
+ * the library's Create makes are longer in other versions. The functions are those of the header's inline Init. */
 static cublasStatus_t make_desc(const iso_cuda_product *p, cublasLtMatmulDescOpaque_t *desc)
 {
     cublasComputeType_t compute = p->dtype == ISO_F64 ? CUBLAS_COMPUTE_64F
@@ -105,18 +107,13 @@ static cublasStatus_t make_desc(const iso_cuda_product *p, cublasLtMatmulDescOpa
                       of_b = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
     const void *bias = (const void *)(uintptr_t)ADDRESS_MULTIPLE; /* the heuristic takes its alignment */
-    cublasLtMatmulDesc_t made = NULL;
-    cublasStatus_t status =
-        iso_cuda_call.cublasLtMatmulDescCreate(&made, compute, p->dtype == ISO_F64 ? CUDA_R_64F : CUDA_R_32F);
-    KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a));
-    KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_TRANSB, &of_b, sizeof of_b));
-    KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    cublasStatus_t status = iso_cuda_call.cublasLtMatmulDescInit_internal(
+        desc, sizeof *desc, compute, p->dtype == ISO_F64 ? CUDA_R_64F : CUDA_R_32F);
+    KEEP(status, set_desc(desc, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a));
+    KEEP(status, set_desc(desc, CUBLASLT_MATMUL_DESC_TRANSB, &of_b, sizeof of_b));
+    KEEP(status, set_desc(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
     if (p->epilogue & ISO_CUDA_ADD_BIAS)
-        KEEP(status, set_desc(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
-    if (made) {
-        *desc = *made; /* plain data, as the header says */
-        iso_cuda_call.cublasLtMatmulDescDestroy(made);
-    }
+        KEEP(status, set_desc(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     return status;
 }
 
@@ -154,18 +151,14 @@ static matrices matrices_c(const iso_cuda_product *p)
 /* Column-major it is [columns, rows]. */
 static cublasStatus_t make_layout(matrices of, cublasLtMatrixLayoutOpaque_t *layout)
 {
-    cublasLtMatrixLayout_t made = NULL;
     int32_t count = (int32_t)of.batch;
-    cublasStatus_t status = iso_cuda_call.cublasLtMatrixLayoutCreate(
-        &made, type_of(of.dtype), (uint64_t)of.columns, (uint64_t)of.rows, of.at.row);
-    KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+    cublasStatus_t status = iso_cuda_call.cublasLtMatrixLayoutInit_internal(
+        layout, sizeof *layout, type_of(of.dtype), (uint64_t)of.columns, (uint64_t)of.rows, of.at.row);
+    KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                                                 &count, sizeof count));
-    KEEP(status, iso_cuda_call.cublasLtMatrixLayoutSetAttribute(
-                     made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &of.at.matrix, sizeof of.at.matrix));
-    if (made) {
-        *layout = *made;
-        iso_cuda_call.cublasLtMatrixLayoutDestroy(made);
-    }
+    KEEP(status,
+         iso_cuda_call.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                        &of.at.matrix, sizeof of.at.matrix));
     return status;
 }
 

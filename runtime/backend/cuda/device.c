@@ -91,12 +91,10 @@ static void destroy_stream(iso_stream *of)
     iso_free(of);
 }
 
-/* Work that a kernel's launch refused is known by CUDA alone. */
 static iso_status wait(iso_stream *of)
 {
     stream *s = (stream *)of;
     iso_cuda_use(of);
-    keep(of, cudaGetLastError());
     keep(of, cudaStreamSynchronize(s->cuda));
     cudaError_t error = s->error;
     s->error = cudaSuccess;
@@ -106,7 +104,6 @@ static iso_status wait(iso_stream *of)
 static iso_status check(iso_stream *of)
 {
     iso_cuda_use(of);
-    keep(of, cudaGetLastError());
     return iso_cuda_status(((const stream *)of)->error, "the work that was queued failed");
 }
 
@@ -127,12 +124,12 @@ static bool is_uniform(const unsigned char *element, size_t size)
 
 static void fill(iso_stream *of, void *to, const void *element, size_t size, size_t count)
 {
-    cudaStream_t cuda = ((stream *)of)->cuda;
     const unsigned char *bytes = element;
     iso_cuda_use(of);
-    if (count > 0)
-        keep(of, is_uniform(bytes, size) ? cudaMemsetAsync(to, bytes[0], size * count, cuda)
-                                         : iso_cuda_fill(to, element, size, count, cuda));
+    if (count > 0 && is_uniform(bytes, size))
+        keep(of, cudaMemsetAsync(to, bytes[0], size * count, ((stream *)of)->cuda));
+    else if (count > 0)
+        iso_cuda_fill(to, element, size, count, of);
 }
 
 /* ---- events ---- */
@@ -227,11 +224,10 @@ static void await(iso_stream *of, const iso_device_event *recorded)
     keep(of, cudaStreamWaitEvent(((stream *)of)->cuda, ((const event *)recorded)->cuda, 0));
 }
 
-/* An event that fails has passed: wait_event says why. CUDA counts "not ready" as the last error, which it is not,
- * and would forget a launch that it refused. */
+/* An event that fails has passed: wait_event says why. CUDA counts "not ready" as an error of the thread. */
 static bool passed(const iso_device_event *of)
 {
-    if (enter(of->device) != cudaSuccess || cudaPeekAtLastError() != cudaSuccess)
+    if (enter(of->device) != cudaSuccess)
         return true;
     bool is = cudaEventQuery(((const event *)of)->cuda) != cudaErrorNotReady;
     if (!is)
@@ -245,8 +241,6 @@ static iso_status wait_event(const iso_device_event *of)
     cudaError_t error = enter(of->device);
     if (error == cudaSuccess)
         error = cudaEventSynchronize(e->cuda);
-    if (error == cudaSuccess)
-        error = cudaPeekAtLastError();
     return iso_cuda_status(e->error != cudaSuccess ? e->error : error, "the work that was queued failed");
 }
 

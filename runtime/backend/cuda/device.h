@@ -17,7 +17,7 @@ int iso_cuda_gpu_of_call(const iso_kernel_call *call);
 /* Makes the stream's GPU that of the calling thread (gpu.h). */
 cudaError_t iso_cuda_enter_stream(const iso_stream *stream);
 
-/* A stream. It begins as iso_cuda_stream of launch.h. */
+/* A stream. It begins as iso_cuda_stream of launch.h, which keeps the errors of launches here. */
 typedef struct iso_cuda_queue {
     iso_stream base;
     cudaStream_t cuda;
@@ -39,6 +39,6 @@ void iso_cuda_mark(iso_device_timer *timer, int moment, iso_stream *stream);
 iso_status iso_cuda_read_timer(iso_device_timer *timer, iso_stream *stream, int64_t *time);
 
 /* Queues a fill of elements of 2, 4 or 8 bytes (iso_device.fill). Local; one thread at a time uses a stream. */
-cudaError_t iso_cuda_fill(void *to, const void *element, size_t size, size_t count, cudaStream_t stream);
+void iso_cuda_fill(void *to, const void *element, size_t size, size_t count, iso_stream *stream);
 
 #endif

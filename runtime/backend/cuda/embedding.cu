@@ -292,7 +292,7 @@ sort_memory sort_indices(const iso_kernel_call *call, int input)
     const int64_t n = iso_array_count(&call->in[input]), most_long = most_long_rows(n);
     const part table = part_of(call->out[0]);
     const sort_memory m = memory_of(call->scratch, table.rows, n);
-    const cudaStream_t stream = iso_cuda_stream_of(call->stream);
+    iso_cuda_stream *const stream = iso_cuda_stream_of(call->stream);
     for_each(call->stream, table.rows + 1, clear{m.fill}); /* and long_rows, which follows */
     for_each(call->stream, n,
              count_rows{indices_of(call, input, static_cast<const iso_embedding_attrs *>(call->attrs)->rows),

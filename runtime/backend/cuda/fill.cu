@@ -17,22 +17,24 @@ template <class T> __global__ void fill(T *to, T value, size_t count)
         to[i] = value;
 }
 
-template <class T> cudaError_t queue(void *to, const void *element, size_t count, cudaStream_t stream)
+template <class T> void queue(void *to, const void *element, size_t count, const iso_stream *stream)
 {
     T value;
     std::memcpy(&value, element, sizeof value);
     size_t blocks = (count + THREADS - 1) / THREADS;
-    return launch(fill<T>, static_cast<unsigned>(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), THREADS, 0,
-                  stream, static_cast<T *>(to), value, count);
+    launch(fill<T>, static_cast<unsigned>(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), THREADS, 0,
+           iso_cuda_stream_of(stream), static_cast<T *>(to), value, count);
 }
 
 } // namespace
 
 /* Declared in device.h. */
-extern "C" cudaError_t iso_cuda_fill(void *to, const void *element, size_t size, size_t count,
-                                     cudaStream_t stream)
+extern "C" void iso_cuda_fill(void *to, const void *element, size_t size, size_t count, iso_stream *stream)
 {
-    return size == 2   ? queue<uint16_t>(to, element, count, stream)
-           : size == 4 ? queue<uint32_t>(to, element, count, stream)
-                       : queue<uint64_t>(to, element, count, stream);
+    if (size == 2)
+        queue<uint16_t>(to, element, count, stream);
+    else if (size == 4)
+        queue<uint32_t>(to, element, count, stream);
+    else
+        queue<uint64_t>(to, element, count, stream);
 }

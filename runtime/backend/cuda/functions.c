@@ -108,59 +108,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- opening ---- */
 
-static void *try_file(const char *path, iso_text *tried)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        iso_text_add(tried, "%s%s", tried->length ? "; " : "", dlerror());
-    return library;
-}
-
-/* Tries the files that a pattern of the shell matches. */
-static void *try_pattern(const char *pattern, char *path, size_t size, iso_text *tried)
-{
-    glob_t matches;
-    void *library = NULL;
-    if (glob(pattern, 0, NULL, &matches) == 0) {
-        for (size_t i = 0; i < matches.gl_pathc && !library; i++) {
-            library = try_file(matches.gl_pathv[i], tried);
-            snprintf(path, size, "%s", matches.gl_pathv[i]);
-        }
-        globfree(&matches);
-    } else {
-        iso_text_add(tried, "; %s: no such file", pattern);
-    }
-    return library;
-}
-
-/* The packages of the Python that is active, of the user's and of the system's. */
-static void *try_python(const char *file, char *path, size_t size, iso_text *tried)
-{
-    static const struct {
-        const char *variable, *folder;
-    } roots[] = {
-        {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"HOME", "/.local"}, {NULL, "/usr/local"}, {NULL, "/usr"}};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof roots / sizeof *roots && !library; i++) {
-        const char *root = roots[i].variable ? getenv(roots[i].variable) : "";
-        char pattern[2000];
-        if (!root)
-            continue;
-        snprintf(pattern, sizeof pattern, "%s%s/lib/python3*/*-packages/nvidia/*/lib/%s", root,
-                 roots[i].folder, file);
-        library = try_pattern(pattern, path, size, tried);
-    }
-    return library;
-}
-
-static void *open_library(iso_cuda_part part, char *path, size_t size, iso_text *tried)
-{
-    const char *given = getenv(parts[part].variable);
-    snprintf(path, size, "%s", given && *given ? given : parts[part].file);
-    void *library = try_file(path, tried);
-    return library || (given && *given) ? library : try_python(parts[part].file, path, size, tried);
-}
-
 /* The first function that is missing, or NULL. */
 static const char *fill(const symbol *symbols, void *library)
 {
@@ -178,28 +125,88 @@ static bool fits(version has, version needs)
     return has.major == needs.major && has.minor >= needs.minor;
 }
 
-/* Fills the table from a library (NULL: from a test), and looks at its version. */
-static void take(iso_cuda_part part, void *library, const char *path)
+static const char *separator(const iso_text *tried)
 {
-    char *text = found[part].text;
+    return tried->length > 0 ? "; " : "";
+}
+
+/* Fills the table from a library (NULL: from a test), and looks at its version. False: it cannot be used, and
+ * `tried` has the reason. */
+static bool take(iso_cuda_part part, void *library, const char *path, iso_text *tried)
+{
     const char *missing = fill(parts[part].symbols, library);
     if (missing) {
-        snprintf(text, sizeof found[part].text, "%s cannot be used: %s has no function %s", parts[part].name,
-                 path, missing);
-        return;
+        iso_text_add(tried, "%s%s has no function %s", separator(tried), path, missing);
+        return false;
     }
     version has = parts[part].version(), needs = parts[part].needs;
-    found[part].open = fits(has, needs);
-    char number[32];
+    if (!fits(has, needs)) {
+        iso_text_add(tried, "%s%s is of version %d.%d.%d, but Isogrid needs %d.%d or later", separator(tried),
+                     path, has.major, has.minor, has.patch, needs.major, needs.minor);
+        return false;
+    }
+    char number[sizeof found[part].version];
     snprintf(number, sizeof number, "%d.%d.%d", has.major, has.minor, has.patch);
     memcpy(found[part].version, number, sizeof number);
-    if (found[part].open)
-        snprintf(text, sizeof found[part].text, "%s %s (%s)", parts[part].name, number, path);
-    else
-        snprintf(text, sizeof found[part].text,
-                 "%s cannot be used: %s is of version %d.%d.%d, but Isogrid needs %d.%d or later (%s)",
-                 parts[part].name, path, has.major, has.minor, has.patch, needs.major, needs.minor,
-                 parts[part].variable);
+    snprintf(found[part].text, sizeof found[part].text, "%s %s (%s)", parts[part].name, number, path);
+    found[part].open = true;
+    return true;
+}
+
+/* Opens a file, and closes it if it cannot be used. */
+static bool try_file(iso_cuda_part part, const char *path, iso_text *tried)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        iso_text_add(tried, "%s%s", separator(tried), dlerror());
+    bool taken = library && take(part, library, path, tried);
+    if (library && !taken)
+        dlclose(library);
+    return taken;
+}
+
+/* Tries the files that a pattern of the shell matches. */
+static bool try_pattern(iso_cuda_part part, const char *pattern, iso_text *tried)
+{
+    glob_t matches;
+    bool taken = false;
+    if (glob(pattern, 0, NULL, &matches) == 0) {
+        for (size_t i = 0; i < matches.gl_pathc && !taken; i++)
+            taken = try_file(part, matches.gl_pathv[i], tried);
+        globfree(&matches);
+    } else {
+        iso_text_add(tried, "%s%s: no such file", separator(tried), pattern);
+    }
+    return taken;
+}
+
+/* The packages of the Python that is active, of the user's and of the system's. */
+static bool try_python(iso_cuda_part part, iso_text *tried)
+{
+    static const struct {
+        const char *variable, *folder;
+    } roots[] = {
+        {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"HOME", "/.local"}, {NULL, "/usr/local"}, {NULL, "/usr"}};
+    bool taken = false;
+    for (size_t i = 0; i < sizeof roots / sizeof *roots && !taken; i++) {
+        const char *root = roots[i].variable ? getenv(roots[i].variable) : "";
+        char pattern[2000];
+        if (!root)
+            continue;
+        snprintf(pattern, sizeof pattern, "%s%s/lib/python3*/*-packages/nvidia/*/lib/%s", root,
+                 roots[i].folder, parts[part].file);
+        taken = try_pattern(part, pattern, tried);
+    }
+    return taken;
+}
+
+/* The first file that can be used. One that the environment names is the only one that is tried. */
+static bool open_library(iso_cuda_part part, iso_text *tried)
+{
+    const char *given = getenv(parts[part].variable);
+    if (given && *given)
+        return try_file(part, given, tried);
+    return try_file(part, parts[part].file, tried) || try_python(part, tried);
 }
 
 bool iso_cuda_wants_part(iso_cuda_part part)
@@ -216,7 +223,6 @@ static bool is_substituted(iso_cuda_part part)
 
 static void try_part(iso_cuda_part part)
 {
-    char path[2000];
     iso_text tried = {0};
     found[part].tried = true;
     if (!parts[part].version) {
@@ -228,16 +234,9 @@ static void try_part(iso_cuda_part part)
                  parts[part].variable);
         return;
     }
-    if (is_substituted(part)) {
-        take(part, NULL, "a test's");
-        return;
-    }
-    void *library = open_library(part, path, sizeof path, &tried);
-    if (library)
-        take(part, library, path);
-    else
+    if (!(is_substituted(part) ? take(part, NULL, "a test's", &tried) : open_library(part, &tried)))
         snprintf(found[part].text, sizeof found[part].text,
-                 "%s cannot be opened (%s): install %s %d, or set %s to the file", parts[part].name,
+                 "%s cannot be used (%s): install %s %d, or set %s to the file", parts[part].name,
                  iso_text_get(&tried), parts[part].name, parts[part].needs.major, parts[part].variable);
     iso_text_free(&tried);
 }

@@ -17,8 +17,8 @@
 /* clang-format off */
 #define ISO_CUBLASLT_FUNCTIONS(F) \
     F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtCreate) F(cublasLtDestroy) F(cublasLtMatmul) \
-    F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) \
-    F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) \
+    F(cublasLtMatmulDescInit_internal) F(cublasLtMatmulDescSetAttribute) \
+    F(cublasLtMatrixLayoutInit_internal) F(cublasLtMatrixLayoutSetAttribute) \
     F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
     F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoConfigGetAttribute)
 #if ISO_WITH_CUDNN
@@ -54,8 +54,9 @@ extern iso_cuda_functions iso_cuda_call;
 bool iso_cuda_wants_part(iso_cuda_part part);
 /* Opens a library of NVIDIA's, once, and fills its part of the table. Tried are the file that the environment names
  * (ISOGRID_CUBLASLT_LIBRARY, ISOGRID_CUDNN_LIBRARY, ISOGRID_NCCL_LIBRARY), else the one that the system's loader
- * finds, else those of Python's packages (nvidia/.../lib, which PyTorch brings along). ISO_FAILED: none can be
- * opened, or its version does not fit; the message names the paths and says what to do. */
+ * finds, else those of Python's packages (nvidia/.../lib, which PyTorch brings along): the first one that opens and
+ * whose functions and version fit. ISO_FAILED: there is none; the message names the paths, the reason for each, and
+ * says what to do. */
 iso_status iso_cuda_open_part(iso_cuda_part part);
 /* The same for `isogrid doctor` (iso_cuda_library.find_part). */
 void iso_cuda_find_opened(iso_cuda_part part, iso_cuda_part_facts *facts);

@@ -7,16 +7,18 @@
 
 #include "runtime/backend/backend.h"
 
-/* A stream of the CUDA device, which begins as every stream does. */
+/* A stream of the CUDA device, which begins as every stream does; it goes on as iso_cuda_queue (device.h). */
 typedef struct iso_cuda_stream {
     iso_stream base;
     cudaStream_t cuda;
+    cudaError_t error; /* the first of what was queued since the last wait */
 } iso_cuda_stream;
 
-/* NULL is CUDA's default stream. */
-static inline cudaStream_t iso_cuda_stream_of(const iso_stream *stream)
+/* The stream of a launch; NULL is CUDA's default stream. The stream is const for a kernel, which has no part in its
+ * error. */
+static inline iso_cuda_stream *iso_cuda_stream_of(const iso_stream *stream)
 {
-    return stream ? reinterpret_cast<const iso_cuda_stream *>(stream)->cuda : nullptr;
+    return reinterpret_cast<iso_cuda_stream *>(const_cast<iso_stream *>(stream));
 }
 
 /* The dynamic shared memory of a kernel's block as an array, aligned to 16 bytes. */
@@ -36,11 +38,12 @@ static inline cudaStream_t iso_cuda_stream_of(const iso_stream *stream)
 #define ISO_UNROLL(times)
 #endif
 
-/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. CUDA also keeps
- * the error of a launch (cudaGetLastError). */
+/* kernel<<<grid, block, shared, stream>>>(arguments...); nothing if the grid has no blocks. The stream keeps the
+ * error, unless it has one: the device's check and wait report it. CUDA's own last error is that of a thread, not of
+ * a stream, and is not used. */
 template <class... parameters, class... types>
 inline cudaError_t launch(void (*kernel)(parameters...), dim3 grid, dim3 block, size_t shared,
-                          cudaStream_t stream, types... arguments)
+                          iso_cuda_stream *stream, types... arguments)
 {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
         return cudaSuccess;
@@ -48,8 +51,11 @@ inline cudaError_t launch(void (*kernel)(parameters...), dim3 grid, dim3 block, 
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
-    config.stream = stream;
-    return cudaLaunchKernelEx(&config, kernel, static_cast<parameters>(arguments)...);
+    config.stream = stream ? stream->cuda : nullptr;
+    cudaError_t error = cudaLaunchKernelEx(&config, kernel, static_cast<parameters>(arguments)...);
+    if (stream && stream->error == cudaSuccess)
+        stream->error = error;
+    return error;
 }
 
 #endif

@@ -80,19 +80,26 @@ static iso_status op_error(const iso_sequence *sequence, int at, const char *err
                      error);
 }
 
-/* The refusal of a library as a status. */
-static iso_status library_status(const iso_sequence *sequence, int at)
+/* What was refused while an instruction was queued, by a library or by CUDA. */
+static iso_status queued_status(const iso_sequence *sequence, int at, cudaError_t error)
 {
-    const char *error = iso_cuda_refusal();
-    return error ? op_error(sequence, at, error) : ISO_OK;
+    char text[200];
+    const char *refusal = iso_cuda_refusal();
+    if (refusal || error == cudaSuccess)
+        return refusal ? op_error(sequence, at, refusal) : ISO_OK;
+    snprintf(text, sizeof text, "%s (CUDA error %d)", cudaGetErrorString(error), (int)error);
+    return op_error(sequence, at, text);
 }
 
+/* An error that the stream has had before is not of these instructions. It stays the stream's. */
 static iso_status queue(const iso_sequence *sequence, int first, int count)
 {
+    const iso_cuda_queue *stream = (const iso_cuda_queue *)sequence->stream;
+    const cudaError_t before = stream->error;
     iso_status status = ISO_OK;
     for (int at = first; at < first + count && status == ISO_OK; at++) {
         queue_one(sequence, at);
-        status = library_status(sequence, at);
+        status = queued_status(sequence, at, before == cudaSuccess ? stream->error : cudaSuccess);
     }
     return status;
 }
@@ -100,22 +107,6 @@ static iso_status queue(const iso_sequence *sequence, int first, int count)
 /* ---- graphs ---- */
 
 static const char *const refused = "a sequence of instructions cannot be captured";
-
-/* Queues all into a capture that has begun. */
-static iso_status queue_captured(const iso_sequence *sequence)
-{
-    iso_status status = ISO_OK;
-    char text[200];
-    for (int at = 0; at < sequence->count && status == ISO_OK; at++) {
-        status = queue(sequence, at, 1);
-        cudaError_t error = cudaGetLastError();
-        if (status != ISO_OK || error == cudaSuccess)
-            continue;
-        snprintf(text, sizeof text, "%s (CUDA error %d)", cudaGetErrorString(error), (int)error);
-        status = op_error(sequence, at, text);
-    }
-    return status;
-}
 
 /* A capture that has begun ends in any case. What only the capture refused is no error of the stream. */
 static iso_status capture(iso_sequence *sequence, iso_cuda_queue *stream)
@@ -125,7 +116,8 @@ static iso_status capture(iso_sequence *sequence, iso_cuda_queue *stream)
                 error = cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess)
         return iso_cuda_status(error, refused);
-    iso_status queued = queue_captured(sequence);
+    stream->error = cudaSuccess;
+    iso_status queued = queue(sequence, 0, sequence->count);
     stream->error = before;
     error = cudaStreamEndCapture(stream->cuda, &graph);
     if (queued == ISO_OK && error == cudaSuccess)

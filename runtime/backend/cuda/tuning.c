@@ -145,7 +145,7 @@ enum { ROUNDS = 3, MOST_TIMES = 20 };
 static const double seconds_of_round = 2e-3;
 
 typedef struct stopwatch {
-    cudaStream_t stream;
+    iso_cuda_queue *stream;
     cudaEvent_t begin, end;
 } stopwatch;
 
@@ -153,15 +153,16 @@ typedef struct stopwatch {
 static double time_round(const stopwatch *c, void (*queue)(void *argument), void *argument, int times)
 {
     float milliseconds = 0;
-    cudaError_t error = cudaEventRecord(c->begin, c->stream);
+    cudaStream_t stream = c->stream->cuda;
+    cudaError_t error = cudaEventRecord(c->begin, stream);
     for (int i = 0; i < times && error == cudaSuccess; i++) {
         queue(argument);
-        error = cudaGetLastError();
+        error = c->stream->error;
     }
     if (error == cudaSuccess)
-        error = cudaEventRecord(c->end, c->stream);
+        error = cudaEventRecord(c->end, stream);
     if (error == cudaSuccess)
-        error = cudaStreamSynchronize(c->stream);
+        error = cudaStreamSynchronize(stream);
     if (error == cudaSuccess)
         error = cudaEventElapsedTime(&milliseconds, c->begin, c->end);
     return error != cudaSuccess || iso_cuda_refusal() ? -1 : 1e-3 * milliseconds / times;
@@ -182,9 +183,12 @@ static double time_all(const stopwatch *c, void (*queue)(void *argument), void *
     return best;
 }
 
-bool iso_cuda_time(const iso_stream *stream, void (*queue)(void *argument), void *argument, double *seconds)
+/* What cannot be queued is no candidate, and no error of the stream. */
+bool iso_cuda_time(iso_stream *stream, void (*queue)(void *argument), void *argument, double *seconds)
 {
-    stopwatch c = {.stream = ((const iso_cuda_queue *)stream)->cuda};
+    stopwatch c = {.stream = (iso_cuda_queue *)stream};
+    const cudaError_t before = c.stream->error;
+    c.stream->error = cudaSuccess;
     *seconds = -1;
     if (cudaEventCreateWithFlags(&c.begin, cudaEventDefault) == cudaSuccess) {
         if (cudaEventCreateWithFlags(&c.end, cudaEventDefault) == cudaSuccess) {
@@ -193,6 +197,7 @@ bool iso_cuda_time(const iso_stream *stream, void (*queue)(void *argument), void
         }
         cudaEventDestroy(c.begin);
     }
+    c.stream->error = before;
     return *seconds >= 0;
 }
 

@@ -20,7 +20,7 @@ void iso_cuda_note_op(const char *op);
 
 /* The seconds of what `queue` queues on a stream, which it does several times: the least. An error that the
  * library or CUDA gives ends it. One thread at a time. */
-bool iso_cuda_time(const iso_stream *stream, void (*queue)(void *argument), void *argument, double *seconds);
+bool iso_cuda_time(iso_stream *stream, void (*queue)(void *argument), void *argument, double *seconds);
 /* Memory of the stream's GPU for arrays of what is timed, filled with small numbers. The caller frees it
  * (cudaFree), also after an error, NULL then. ISO_NO_MEMORY. */
 iso_status iso_cuda_timed_memory(iso_stream *stream, size_t bytes, void **memory);
