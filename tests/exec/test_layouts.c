@@ -273,6 +273,19 @@ static void run_float32(const test_case *c)
     free(spread.weights);
 }
 
+/* In bfloat16, whose kernels are others again: about the same loss before the first update. */
+static void run_bfloat16(const test_case *c)
+{
+    trial t;
+    begin_alone(c, &t, ISO_BF16, &c->optimizer);
+    double alone = trial_step(&t, 0);
+    trial_end(&t);
+    lay_out(c, &t, ISO_BF16, 0, &c->optimizer);
+    double spread = trial_step(&t, 0);
+    compare(&t, "loss in bfloat16", &spread, &alone, 1, 0.05);
+    trial_end(&t);
+}
+
 /* In float32, some random networks in bfloat16, with the slots on fewer and fewer ranks, anyhow: equal to the last
  * bit. */
 static void run_placements(const test_case *c)
@@ -301,6 +314,8 @@ static void run_case(int number)
     test_case c = case_of(number);
     run_float64(&c);
     run_float32(&c);
+    if (c.is_random)
+        run_bfloat16(&c);
     bool ordered = strcmp(iso_option(ctx, "collectives", "auto"), "auto") == 0;
     if (iso_ranks(ctx) > 1 && ordered && number % 4 == 0)
         run_placements(&c);

@@ -265,7 +265,8 @@ static iso_tensor *mean_of_steps(maker *m, iso_tensor *x)
 
 static iso_tensor *positions(maker *m, iso_tensor *x)
 {
-    return iso_add(x, iso_position_embedding(x, size_of(x, -2) + between(m, 0, 2)));
+    iso_tensor *both[] = {x, iso_position_embedding(x, size_of(x, -2) + between(m, 0, 2))};
+    return iso_merge_add(both, 2);
 }
 
 /* Further inputs: one that attention reads, or its mask. */
