@@ -105,6 +105,7 @@ struct iso_op_type {
     /* Floating-point operations for boxes of these extents, local or global; NULL: one per element of
      * output 0. */
     double (*flops)(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
+    bool repeats_work; /* slots that each compute a part of the outputs may do some work alike */
     /* Bit i: a kernel may write output 0 over input i if both have the same shape and type. */
     uint32_t in_place;
     /* NULL, or a decomposition that does not need a dimension whole that the rule holds whole: it builds

@@ -64,7 +64,7 @@ static void find_work(const starter *s)
     for (int i = 0; i < plan->n_instructions; i++) {
         const iso_instruction *instruction = &plan->instructions[i];
         double flops = instruction->kind == ISO_KERNEL
-                           ? iso_plan_flops(plan, &plan->program->steps[instruction->step], 0, false)
+                           ? iso_plan_flops(plan, &plan->program->steps[instruction->step], 0)
                            : 0;
         s->work[i + 1] = s->work[i] + flops;
     }

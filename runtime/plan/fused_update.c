@@ -108,7 +108,7 @@ double iso_plan_fused_flops(const iso_plan *plan, const iso_fused_update *fused,
 {
     double flops = 0;
     for (int i = 0; i < fused->n_terms; i++)
-        flops += iso_plan_flops(plan, &plan->program->steps[fused->term[i]], slot, false);
+        flops += iso_plan_flops(plan, &plan->program->steps[fused->term[i]], slot);
     return flops;
 }
 

@@ -59,18 +59,36 @@ void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, is
                               .device = plan->site->device};
 }
 
-double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole)
+static iso_box whole_box(const iso_plan *plan, int value)
+{
+    iso_shape shape = iso_plan_shape(plan, value);
+    return iso_box_whole(&shape);
+}
+
+/* Of a slot's boxes; slot -1: of the whole tensors. */
+static double flops_of(const iso_plan *plan, const iso_program_step *step, int slot)
 {
     iso_box in[ISO_MAX_INPUTS], out[ISO_MAX_OUTPUTS];
-    for (int i = 0; i < step->op->n_inputs; i++) {
-        iso_shape shape = iso_plan_shape(plan, step->input[i]);
-        in[i] = whole ? iso_box_whole(&shape) : iso_plan_box(plan, step->input[i], slot);
-    }
-    for (int i = 0; i < step->op->n_outputs; i++) {
-        iso_shape shape = iso_plan_shape(plan, step->output[i]);
-        out[i] = whole ? iso_box_whole(&shape) : iso_plan_box(plan, step->output[i], slot);
-    }
+    for (int i = 0; i < step->op->n_inputs; i++)
+        in[i] = slot < 0 ? whole_box(plan, step->input[i]) : iso_plan_box(plan, step->input[i], slot);
+    for (int i = 0; i < step->op->n_outputs; i++)
+        out[i] = slot < 0 ? whole_box(plan, step->output[i]) : iso_plan_box(plan, step->output[i], slot);
     return step->op->type->flops ? step->op->type->flops(step->op, in, out) : (double)iso_box_count(&out[0]);
+}
+
+double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot)
+{
+    return flops_of(plan, step, slot);
+}
+
+double iso_plan_flops_of_all(const iso_plan *plan, const iso_program_step *step)
+{
+    double total = 0;
+    if (!step->op->type->repeats_work)
+        return step->replicas * flops_of(plan, step, -1);
+    for (int s = 0; s < plan->program->mesh->n_slots; s++)
+        total += flops_of(plan, step, s);
+    return total;
 }
 
 size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements)
@@ -78,14 +96,14 @@ size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements)
     return iso_padded((size_t)elements * iso_dtype_size(variable->dtype));
 }
 
-/* Computed from the layouts alone: the work of the whole op, times the slots that repeat it. */
+/* Computed from the layouts alone. */
 static double planned_flops(const iso_plan *plan)
 {
     double total = 0;
     for (int k = 0; k < plan->program->n_steps; k++) {
         const iso_program_step *step = &plan->program->steps[k];
         if (step->op && !iso_plan_is_alias(step->op))
-            total += step->replicas * iso_plan_flops(plan, step, 0, true);
+            total += iso_plan_flops_of_all(plan, step);
     }
     return total;
 }

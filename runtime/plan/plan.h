@@ -223,7 +223,8 @@ void iso_plan_call(const iso_plan *plan, int step, int slot, iso_array *in, iso_
                    iso_kernel_call *call);
 /* Bytes of one copy of this many elements of a variable: each copy has cache lines of its own. */
 size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements);
-/* Floating-point operations of a kernel instruction for these boxes. */
-double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot, bool whole);
+/* Floating-point operations of a kernel instruction: of a slot, and of all slots. */
+double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot);
+double iso_plan_flops_of_all(const iso_plan *plan, const iso_program_step *step);
 
 #endif

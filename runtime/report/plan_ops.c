@@ -58,7 +58,7 @@ static void describe_call(const lister *l, int step, iso_plan_op *entry, iso_tex
     iso_plan_call(l->plan, step, l->slot, in, out, &call);
     const iso_kernel *kernel = l->plan->site->backend->find(op->type->name, &call);
     entry->type = op->type->name;
-    entry->flops = iso_plan_flops(l->plan, &l->plan->program->steps[step], l->slot, false);
+    entry->flops = iso_plan_flops(l->plan, &l->plan->program->steps[step], l->slot);
     iso_text_add(key, "%s %s", op->type->name, kernel ? kernel->name : "none");
     add_attributes(key, op);
     for (int i = 0; i < op->n_inputs; i++) {

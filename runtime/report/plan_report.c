@@ -161,7 +161,7 @@ static void describe_op(const iso_reporter *r, int number, iso_report_op *out)
     out->origin = iso_report_origin_of(r, step->op);
     out->kernel = kernel_of(r, number);
     out->repeated = step->replicas;
-    out->flops = step->replicas * iso_plan_flops(r->plan, step, 0, true);
+    out->flops = iso_plan_flops_of_all(r->plan, step);
     describe_value(r, step->output[0], out);
 }
 

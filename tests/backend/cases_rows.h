@@ -116,9 +116,9 @@ static bool attention(trial *t, int index)
 {
     /* batch, t, s, heads, k, v */
     static const int64_t shapes[][6] = {
-        {2, 5, 5, 3, 8, 8},   {1, 1, 1, 1, 1, 1},      {1, 130, 130, 2, 16, 16},
-        {2, 33, 70, 1, 5, 7}, {1, 100, 700, 1, 32, 3}, {0, 4, 4, 2, 8, 8},
-        {2, 0, 4, 2, 8, 8},   {1, 9, 2000, 1, 4, 64},  {1, 77, 40, 2, 64, 64}};
+        {2, 5, 5, 3, 8, 8},      {1, 1, 1, 1, 1, 1}, {1, 130, 130, 2, 16, 16}, {2, 33, 70, 1, 5, 7},
+        {1, 100, 700, 1, 32, 3}, {0, 4, 4, 2, 8, 8}, {2, 0, 4, 2, 8, 8},       {1, 9, 2000, 1, 4, 64},
+        {1, 77, 40, 2, 64, 64},  {2, 7, 1, 2, 3, 4}};
     /* Of bfloat16: tiles of 64 queries or keys that are whole, not full, or left out, and more features than they
      * have; with its form. */
     static const int64_t tiles[][7] = {

@@ -220,6 +220,26 @@ START_TEST(convolutions_share_all_work)
 }
 END_TEST
 
+/* ---- attention ---- */
+
+static void attention(net *n)
+{
+    n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(6, 8));
+    n->loss = iso_mean(iso_square(iso_multi_head_attention(n->input[0], n->input[0], 1, 4, .name = "one")));
+}
+
+static const net_kind attention_kind = {"attention", attention};
+
+/* Each slot computes all weights for its features of the values. `count` compares with the plan. */
+START_TEST(attention_with_sharded_values_repeats_its_weights)
+{
+    static const char *const values[] = {"one/value/kernel", "-, -, model", NULL};
+    double one = count(&attention_kind, "data=4", NULL).flops;
+    double sharded = count(&attention_kind, "data=2,model=2", values).flops;
+    ck_assert_msg(sharded > one, "%.0f operations with sharded values, %.0f without", sharded, one);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "1", 0);
@@ -228,7 +248,7 @@ int main(int argc, char **argv)
         RUN_TESTS("facts", 0, data_parallel_shares_all_work, data_parallel_moves_what_an_all_reduce_moves,
                   a_sharded_pair_shares_all_work, a_sharded_pair_moves_one_sum,
                   sharded_weights_are_gathered_once_each_way, a_sum_goes_by_a_stop,
-                  convolutions_share_all_work))
+                  convolutions_share_all_work, attention_with_sharded_values_repeats_its_weights))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -19,21 +19,8 @@ static iso_status read_rows(const iso_batch *batch, int component, int64_t begin
     const memory_batch *memory = batch->impl;
     int64_t width = row_elements(&batch->shape[component]);
     const double *from = memory->data[component] + begin * width;
-    for (int64_t i = 0; i < count * width; i++) {
-        switch (dtype) {
-        case ISO_F32:
-            ((float *)out)[i] = (float)from[i];
-            break;
-        case ISO_F64:
-            ((double *)out)[i] = from[i];
-            break;
-        case ISO_I32:
-            ((int32_t *)out)[i] = (int32_t)from[i];
-            break;
-        default:
-            return iso_error(ISO_FAILED, "type %s is not in these tests", iso_dtype_name(dtype));
-        }
-    }
+    for (int64_t i = 0; i < count * width; i++)
+        iso_element_set(out, dtype, i, from[i]);
     return ISO_OK;
 }
 

@@ -41,7 +41,7 @@ static iso_status bind_kernel(iso_runtime *runtime, iso_executable *executable, 
             in_same_memory(&plan->location[step->input[k]], &plan->location[step->output[0]]))
             return iso_error(ISO_FAILED, "kernel %s of op '%s' cannot work in place as planned",
                              bound->kernel->name, step->op->type->name);
-    bound->flops = iso_plan_flops(plan, step, sp->local->slot, false);
+    bound->flops = iso_plan_flops(plan, step, sp->local->slot);
     return ISO_OK;
 }
 
