@@ -10,9 +10,11 @@
 #include "runtime/base/memory.h"
 #include "runtime/session/session_impl.h"
 
+static const char PER_HOST[] = "ISOGRID_RANKS_PER_HOST";
+
 static iso_status ranks_per_host(int *ranks)
 {
-    return iso_environment_integer("ISOGRID_RANKS_PER_HOST", 1 << 20, ranks);
+    return iso_environment_integer(PER_HOST, 1 << 20, ranks);
 }
 
 /* This rank's share of the cores: each core of its mask counts 1 / (ranks of the machine whose mask has it).
@@ -81,12 +83,26 @@ done:
     return status;
 }
 
+/* ISO_INVALID, on all ranks, if not all have the same ranks per host. value: [n_ranks], scratch. Collective. */
+static iso_status check_per_host(const iso_channel *channel, int per_host, int *value)
+{
+    iso_status status = iso_comm_gather_all(channel->communicator, &per_host, sizeof per_host, value);
+    for (int rank = 1; rank < channel->n_ranks && status == ISO_OK; rank++)
+        if (value[rank] != value[0])
+            status = iso_error(ISO_INVALID,
+                               "%s is %d on rank 0 and %d on rank %d (0: not set); set it on all ranks",
+                               PER_HOST, value[0], value[rank], rank);
+    return status;
+}
+
 /* Finds the host of each rank of a channel; `machine`: its ranks that share memory with this one. Collective. */
 static iso_status find_hosts(const iso_channel *channel, MPI_Comm machine, int per_host, int *host_of_rank,
                              int *n_hosts)
 {
     int lowest;
-    iso_status status = ISO_OK, found = find_lowest(channel->rank, machine, per_host, &lowest);
+    iso_status status = ISO_OK, found;
+    ISO_TRY(check_per_host(channel, per_host, host_of_rank));
+    found = find_lowest(channel->rank, machine, per_host, &lowest);
     /* after an error too: the other ranks wait for this one */
     ISO_TRY(iso_comm_gather_all(channel->communicator, &lowest, sizeof lowest, host_of_rank));
     ISO_TRY(found);
@@ -130,7 +146,7 @@ done:
 iso_status iso_hosts_find(iso_context *ctx)
 {
     int per_host, cores = 1;
-    iso_status status = ranks_per_host(&per_host);
+    iso_status status = iso_channel_agree(&ctx->channel, ranks_per_host(&per_host));
     if (ctx->channel.communicator) {
         iso_status found = find_with_mpi(ctx, status == ISO_OK ? per_host : 0);
         if (found != ISO_OK)

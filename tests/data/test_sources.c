@@ -307,6 +307,52 @@ START_TEST(test_random_normal)
 }
 END_TEST
 
+/* Rows of a set that is too large to be kept are made when they are read, and are those of one that is kept: in order,
+ * in any order, converted, or in part. */
+static void check_random_rows(bool normal)
+{
+    enum { ROWS = 999, WIDTH = 7, LARGE = 2500000 };
+    static float kept[ROWS * WIDTH], part[ROWS * 3];
+    static int32_t classes[2][ROWS];
+    float *all = malloc((size_t)LARGE * WIDTH * sizeof *all);
+    iso_dataset *ds = NULL;
+    const iso_batch *batch;
+    ck_assert_ptr_nonnull(all);
+    OK(iso_dataset_random(ctx, ROWS, &ds, .shape = ISO_SHAPE(WIDTH), .classes = 5, .normal = normal));
+    batch = whole(ds);
+    OK(batch->read(batch, 0, 0, ROWS, ISO_F32, kept));
+    OK(batch->read(batch, 1, 0, ROWS, ISO_I32, classes[0]));
+    iso_dataset_destroy(ds);
+    OK(iso_dataset_random(ctx, LARGE, &ds, .shape = ISO_SHAPE(WIDTH), .classes = 5, .normal = normal));
+    batch = whole(ds);
+    OK(batch->read(batch, 0, 0, LARGE, ISO_F32, all));
+    OK(batch->read(batch, 1, 0, ROWS, ISO_I32, classes[1]));
+    ck_assert(memcmp(kept, all, sizeof kept) == 0 && memcmp(classes[0], classes[1], sizeof classes[0]) == 0);
+    iso_dataset_destroy(ds);
+    OK(iso_dataset_random(ctx, LARGE, &ds, .shape = ISO_SHAPE(WIDTH), .classes = 5, .normal = normal));
+    OK(iso_dataset_shuffle(ds, LARGE));
+    OK(iso_dataset_batch(ds, ROWS));
+    OK(iso_dataset_rewind(ds, 0));
+    OK(iso_dataset_next(ds, &batch));
+    OK(batch->read(batch, 0, 0, ROWS, ISO_F32, kept));
+    const iso_box box = {.rank = 1, .offset = {2}, .extent = {3}};
+    OK(batch->read_part(batch, 0, 5, ROWS - 5, &box, ISO_F32, part));
+    for (int i = 0; i < ROWS; i++) {
+        const float *want = all + batch->source_row(batch, batch->position, i) * WIDTH;
+        ck_assert(memcmp(kept + (size_t)i * WIDTH, want, WIDTH * sizeof *want) == 0);
+        ck_assert(i < 5 || memcmp(part + (size_t)(i - 5) * 3, want + 2, 3 * sizeof *want) == 0);
+    }
+    iso_dataset_destroy(ds);
+    free(all);
+}
+
+START_TEST(test_random_rows_when_read)
+{
+    check_random_rows(false);
+    check_random_rows(true);
+}
+END_TEST
+
 START_TEST(test_random_classes)
 {
     enum { ROWS = 3000, CLASSES = 10 };
@@ -412,8 +458,8 @@ int main(int argc, char **argv)
     if (status == ISO_OK &&
         RUN_TESTS("sources", 0, test_conversions, test_gather, test_parts_of_rows, test_labels_as_floats,
                   test_copied_and_lent, test_several_arrays, test_bad_arrays, test_random, test_random_normal,
-                  test_random_classes, test_bad_random, test_check, test_check_of_float32,
-                  test_check_of_a_part))
+                  test_random_rows_when_read, test_random_classes, test_bad_random, test_check,
+                  test_check_of_float32, test_check_of_a_part))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

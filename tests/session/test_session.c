@@ -135,6 +135,19 @@ START_TEST(bad_environment_is_named)
         iso_finish(other, ISO_OK);
         unsetenv(names[i]);
     }
+    for (int set = 1; set < 3 && iso_ranks(ctx) > 1; set++) { /* on one rank alone; another value there */
+        if (set == 2)
+            setenv(names[0], "1", 1);
+        if (iso_rank(ctx) == iso_ranks(ctx) - 1)
+            setenv(names[0], "2", 1);
+        ck_assert(iso_init(NULL, NULL, &other) == ISO_INVALID);
+        char wanted[100];
+        snprintf(wanted, sizeof wanted, "ISOGRID_RANKS_PER_HOST is %d on rank 0 and 2 on rank %d", set - 1,
+                 iso_ranks(ctx) - 1);
+        ck_assert_msg(strstr(iso_error_message(), wanted), "%s", iso_error_message());
+        iso_finish(other, ISO_OK);
+        unsetenv(names[0]);
+    }
     setenv("ISOGRID_THREADS", "5", 1);
     ck_assert(iso_init(NULL, NULL, &other) == ISO_OK);
     ck_assert_int_eq(iso_threads(other), 5);
