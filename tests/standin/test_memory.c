@@ -71,6 +71,41 @@ START_TEST(a_later_batch_does_not_fit)
 }
 END_TEST
 
+static double loss_of(iso_model *model, iso_dataset *data)
+{
+    double loss = 0;
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    return loss;
+}
+
+/* A batch that does not fit leaves no memory for activations; smaller batches get some again, and train as if nothing
+ * had been. */
+START_TEST(smaller_batches_go_on)
+{
+    double loss[2];
+    for (int fails = 0; fails < 2; fails++) {
+        iso_dataset *data;
+        iso_model *model = make_model();
+        setenv("STANDIN_MEGABYTES", "20", 1);
+        check_ok(compile(model));
+        check_ok(iso_dataset_random(ctx, 300, &data, .shape = ISO_SHAPE(100), .classes = 10));
+        check_ok(iso_dataset_batch(data, 100));
+        check_ok(iso_fit(model, data, .epochs = 1, .verbose = ISO_ZERO));
+        loss[fails] = loss_of(model, data);
+        if (fails) {
+            ck_assert_int_eq(iso_function_prepare(iso_model_training_function(model), 10001), ISO_NO_MEMORY);
+            check_ok(iso_function_prepare(iso_model_evaluation_function(model), 1));
+            ck_assert(loss_of(model, data) == loss[1]);
+        }
+        check_ok(iso_fit(model, data, .epochs = 2, .initial_epoch = 1, .verbose = ISO_ZERO));
+        loss[fails] = loss_of(model, data);
+        iso_dataset_destroy(data);
+        iso_model_destroy(model);
+    }
+    ck_assert(loss[0] == loss[1]);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (!test_cuda_library()) {
@@ -80,7 +115,8 @@ int main(int argc, char **argv)
     setenv("ISOGRID_BACKEND", "cuda", 1);
     setenv("ISOGRID_CUBLASLT_LIBRARY", "none", 1);
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("memory", 60, weights_do_not_fit, a_later_batch_does_not_fit))
+    if (status == ISO_OK &&
+        RUN_TESTS("memory", 60, weights_do_not_fit, a_later_batch_does_not_fit, smaller_batches_go_on))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

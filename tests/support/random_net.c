@@ -139,6 +139,16 @@ static iso_tensor *layer_norm(maker *m, iso_tensor *x)
     return too_few(elements) ? x : iso_layer_norm_with(&options, sizeof options);
 }
 
+/* One element would become 1 or -1. */
+static iso_tensor *rms_norm(maker *m, iso_tensor *x)
+{
+    int axes = (int)between(m, 1, rank_of(x) - 1);
+    int64_t elements = 1;
+    for (int i = 1; i <= axes; i++)
+        elements *= size_of(x, -i);
+    return elements == 1 ? x : iso_rms_norm(x, .axes = axes, .epsilon = coin(m) ? 0 : 1e-2);
+}
+
 static iso_tensor *group_norm(maker *m, iso_tensor *x)
 {
     int axis = (int)between(m, 1, rank_of(x) - 1);
@@ -317,6 +327,15 @@ static iso_tensor *attention(maker *m, iso_tensor *x)
     return iso_multi_head_attention_with(&options, sizeof options);
 }
 
+static iso_tensor *grouped_attention(maker *m, iso_tensor *x)
+{
+    int64_t groups = between(m, 1, 3), heads = groups * between(m, 1, 3);
+    return iso_grouped_query_attention(
+        x, x, between(m, 1, 5), heads, groups, .dropout = throw_dice(&m->d, 3) ? 0 : 0.25, .no_bias = coin(m),
+        .use_gate = coin(m), .causal = coin(m), .sliding_window = coin(m) ? 0 : between(m, 1, 3),
+        .kernel_l2 = penalty(m));
+}
+
 static iso_tensor *shares(maker *m, iso_tensor *x)
 {
     iso_activation_options options = {.x = x, .kind = ISO_SOFTMAX};
@@ -396,12 +415,17 @@ typedef struct choice {
 } choice;
 
 static const choice choices[] = {
-    {2, 4, dense},      {2, 4, nonlinear},  {2, 4, slopes},        {2, 4, random_numbers}, {2, 4, rescaled},
-    {2, 4, batch_norm}, {2, 4, layer_norm}, {2, 4, group_norm},    {2, 4, residual},       {2, 4, joined},
-    {2, 4, shifted},    {2, 4, rounded},    {2, 4, chosen},        {3, 4, turned},         {2, 4, reshaped},
-    {3, 3, conv1d},     {3, 3, pool1d},     {3, 3, mean_of_steps}, {3, 4, positions},      {3, 4, attention},
-    {3, 3, attention},  {3, 4, shares},     {4, 4, conv2d},        {4, 4, conv2d},         {4, 4, depthwise},
-    {4, 4, pool2d},     {4, 4, enlarged},   {4, 4, framed},        {4, 4, mean_of_image},
+    {2, 4, dense},          {2, 4, nonlinear},  {2, 4, slopes},
+    {2, 4, random_numbers}, {2, 4, rescaled},   {2, 4, batch_norm},
+    {2, 4, layer_norm},     {2, 4, group_norm}, {2, 4, residual},
+    {2, 4, joined},         {2, 4, shifted},    {2, 4, rounded},
+    {2, 4, chosen},         {3, 4, turned},     {2, 4, reshaped},
+    {3, 3, conv1d},         {3, 3, pool1d},     {3, 3, mean_of_steps},
+    {3, 4, positions},      {3, 4, attention},  {3, 3, attention},
+    {3, 4, shares},         {4, 4, conv2d},     {4, 4, conv2d},
+    {4, 4, depthwise},      {2, 4, rms_norm},   {3, 3, grouped_attention},
+    {4, 4, pool2d},         {4, 4, enlarged},   {4, 4, framed},
+    {4, 4, mean_of_image},
 };
 
 static iso_tensor *one_layer(maker *m, iso_tensor *x)

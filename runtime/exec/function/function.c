@@ -287,6 +287,18 @@ static iso_status tune(const iso_runtime *runtime, const iso_executable *executa
     return iso_tuning_complete(runtime->ctx, runtime->backend, measures);
 }
 
+static iso_status reserve(iso_runtime *runtime, const iso_executable *executable, iso_runtime_reserver *with)
+{
+    return with(runtime, executable->plan->arena_bytes, executable->plan->shared_bytes, executable->scratch);
+}
+
+/* After the memory has moved. An error while it grew for another plan may have left less than this one needs. */
+static iso_status bind_again(iso_runtime *runtime, iso_executable *executable)
+{
+    iso_status status = reserve(runtime, executable, iso_runtime_reserve_again);
+    return status == ISO_OK ? iso_agree(runtime->ctx, iso_executable_bind(runtime, executable)) : status;
+}
+
 static iso_status make_plan(iso_function *function, int64_t rows, iso_executable **out)
 {
     iso_runtime *runtime = function->runtime;
@@ -304,8 +316,7 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     ISO_TRY(iso_agree(runtime->ctx, status));
     ISO_TRY(tune(runtime, executable));
     iso_executable_count_scratch(runtime, executable);
-    ISO_TRY(iso_runtime_reserve(runtime, executable->plan->arena_bytes, executable->plan->shared_bytes,
-                                executable->scratch));
+    ISO_TRY(reserve(runtime, executable, iso_runtime_reserve));
     ISO_TRY(iso_plan_connect(executable->plan));
     *out = executable;
     return ISO_OK;
@@ -337,7 +348,7 @@ iso_status iso_function_executable(iso_function *function, int64_t rows, iso_exe
     *out = executable;
     return executable->generation == function->runtime->generation
                ? ISO_OK
-               : iso_agree(function->runtime->ctx, iso_executable_bind(function->runtime, executable));
+               : bind_again(function->runtime, executable);
 }
 
 void iso_function_defer_weights(iso_function *function, bool leave)

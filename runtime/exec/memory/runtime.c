@@ -525,6 +525,7 @@ static iso_status reserve_private(iso_runtime *runtime, size_t arena, const size
 {
     iso_status status = ISO_OK;
     if (arena > runtime->arena_bytes) {
+        runtime->arena_bytes = 0; /* after an error not all slots have one */
         for (int i = 0; i < runtime->n_locals; i++)
             ISO_TRY(runtime_grow(runtime->locals[i].device, &runtime->locals[i].arena, arena,
                                  "the arena of a slot"));
@@ -539,13 +540,29 @@ done:
 iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch)
 {
     iso_status status = ISO_OK;
-    runtime->shared_bytes = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
+    shared = shared > runtime->shared_bytes ? shared : runtime->shared_bytes;
     ISO_TRY(iso_agree(runtime->ctx, iso_runtime_finish(runtime)));
-    ISO_TRY(iso_fabric_reserve(runtime->fabric, runtime->shared_bytes, runtime->domain_bytes));
+    runtime->generation++; /* after an error too: some of the memory may have moved */
+    ISO_TRY(iso_fabric_reserve(runtime->fabric, shared, runtime->domain_bytes));
+    runtime->shared_bytes = shared;
     ISO_TRY(iso_agree(runtime->ctx, reserve_private(runtime, arena, scratch)));
-    runtime->generation++;
 done:
     return status;
+}
+
+static bool has_memory(const iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch)
+{
+    bool has = arena <= runtime->arena_bytes && shared <= runtime->shared_bytes;
+    for (int t = 0; t < runtime->n_scratch; t++)
+        has = has && scratch[t] <= runtime->scratch[t].bytes;
+    return has;
+}
+
+iso_status iso_runtime_reserve_again(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch)
+{
+    int64_t lacks = !has_memory(runtime, arena, shared, scratch);
+    iso_status status = iso_all_reduce(runtime->ctx, ISO_REDUCE_OR, ISO_I64, &lacks, 1);
+    return status == ISO_OK && lacks ? iso_runtime_reserve(runtime, arena, shared, scratch) : status;
 }
 
 /* ---- the state of updates ---- */

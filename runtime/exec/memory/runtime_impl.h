@@ -178,8 +178,13 @@ static inline void *iso_runtime_scratch(const iso_runtime *runtime, int local)
 {
     return runtime->scratch[iso_runtime_scratch_of(runtime, local)].memory;
 }
-/* Makes sure that slots have at least this much memory. scratch: [n_scratch]; NULL: none. Collective. */
-iso_status iso_runtime_reserve(iso_runtime *runtime, size_t arena, size_t shared, const size_t *scratch);
+/* Makes sure that slots have at least this much memory. scratch: [n_scratch]; NULL: none. Memory moves: plans must be
+ * bound again, after an error too. Collective. */
+typedef iso_status iso_runtime_reserver(iso_runtime *runtime, size_t arena, size_t shared,
+                                        const size_t *scratch);
+iso_runtime_reserver iso_runtime_reserve;
+/* The same only if a rank has less: where it has all, no memory moves. Collective. */
+iso_runtime_reserver iso_runtime_reserve_again;
 /* readers.c: makes the threads that read batches of at least ISO_LARGE_READ bytes, if this rank has cores for them
  * and there are none yet. Local. */
 enum { ISO_LARGE_READ = 1 << 20, ISO_MOST_READERS = 8 };
