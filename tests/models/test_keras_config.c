@@ -234,6 +234,30 @@ START_TEST(calls_in_any_order)
 }
 END_TEST
 
+static int count_trainable(void)
+{
+    iso_graph *graph = iso_model_graph(model);
+    int count = 0;
+    for (int i = 0; i < iso_graph_variable_count(graph); i++)
+        count += iso_variable_trainable(iso_graph_variable(graph, i));
+    return count;
+}
+
+/* Of the whole model, Keras's load_model takes trainable from a Functional, and ignores it in a Sequential. */
+START_TEST(trainable_of_the_whole_model)
+{
+#define LAYERS "\"trainable\": false, \"layers\": [" IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")) "]"
+    built("{\"class_name\": \"Functional\", \"config\": {\"name\": \"f\", " LAYERS
+          ", \"input_layers\": [\"x\", 0, 0], \"output_layers\": [\"a\", 0, 0]}}");
+    ck_assert_int_eq(count_trainable(), 0);
+    done();
+    built("{\"class_name\": \"Sequential\", \"config\": {\"name\": \"s\", " LAYERS "}}");
+    ck_assert_int_eq(count_trainable(), 2);
+    done();
+#undef LAYERS
+}
+END_TEST
+
 START_TEST(networks)
 {
     static const struct {
@@ -514,9 +538,9 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed =
-        RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
-                  calls_in_any_order, networks, a_bomb_of_models, settings, metrics,
-                  settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
+    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
+                           calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
+                           settings, metrics, settings_that_are_left_out, warnings_name_their_place_once,
+                           schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }
