@@ -137,6 +137,15 @@ START_TEST(arguments)
          "layers[1] (Pos): the layer Pos is not supported"},
         {SEQUENTIAL("{\"config\": {\"name\": \"a\"}}"), "layers[1] has no class_name"},
         {SEQUENTIAL("7"), "layers[1] has no class_name"},
+        /* numbers, and products of numbers, that would overflow */
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [72, 65536, 65536, 65536, 65536]")),
+         "layers[1] (Reshape 'l'): reshape: x [batch, 6, 6, 2] cannot be reshaped to"},
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [20, 922337203685477581]")),
+         "target_shape is [20, 922337203685477581]; supported: whole numbers up to 2147483647"},
+        {SEQUENTIAL(LAYER("UpSampling2D", ", \"size\": [2147483647, 2147483647]")),
+         "layers[1] (UpSampling2D 'l'): "},
+        {SEQUENTIAL(LAYER("BatchNormalization", ", \"axis\": 1099511627777")),
+         "axis is 1099511627777; supported: whole numbers up to 2147483647"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(parse(cases[i].text), cases[i].part);
