@@ -339,6 +339,20 @@ START_TEST(networks)
 }
 END_TEST
 
+/* Of two bytes each; read, they would take 80. */
+START_TEST(a_bomb_of_values)
+{
+    int count = 5 << 20;
+    char *text = malloc((size_t)count * 2 + 2);
+    ck_assert_ptr_nonnull(text);
+    for (int i = 0; i < count; i++)
+        memcpy(text + 2 * i, i ? ",0" : "[0", 2);
+    strcpy(text + 2 * count, "]");
+    check_refused(parse(text), "net.keras: config.json: it has more than 4194304 values");
+    free(text);
+}
+END_TEST
+
 /* A model that calls a model twice that calls a model twice, ...: the file is small, the graph would not be.
  */
 START_TEST(a_bomb_of_models)
@@ -549,7 +563,7 @@ int main(void)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
                            calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
-                           settings, metrics, settings_that_are_left_out, warnings_name_their_place_once,
-                           schedules_that_do_not_fit);
+                           a_bomb_of_values, settings, metrics, settings_that_are_left_out,
+                           warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }
