@@ -137,6 +137,9 @@ START_TEST(arguments)
          "layers[1] (Pos): the layer Pos is not supported"},
         {SEQUENTIAL("{\"config\": {\"name\": \"a\"}}"), "layers[1] has no class_name"},
         {SEQUENTIAL("7"), "layers[1] has no class_name"},
+        {SEQUENTIAL(LAYER("Den\\u001b[31mse\\nisogrid: error: ", "")),
+         "layers[1] (Den?[31mse?isogrid: error:  'l'): the layer Den?[31mse?isogrid: error:  is not "
+         "supported"},
         /* numbers, and products of numbers, that would overflow */
         {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [72, 65536, 65536, 65536, 65536]")),
          "layers[1] (Reshape 'l'): reshape: x [batch, 6, 6, 2] cannot be reshaped to"},
