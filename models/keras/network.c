@@ -322,12 +322,13 @@ static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l,
 {
     iso_status status = ISO_OK;
     const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
-    bool ready = true;
+    bool ready = true, operation = iso_keras_is_operation(l);
     size_t outer = enter_layer(net, l);
+    if (operation) /* before its arguments, which may be slices */
+        ISO_TRY(iso_keras_check_operation(net, l));
     while (ready && l->node < l->n_nodes) {
         iso_keras_node node = {.ready = false};
-        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), iso_keras_is_operation(l),
-                                     &node);
+        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), operation, &node);
         ready = node.ready;
         if (status == ISO_OK && ready) {
             status = make_call(net, l, &node);

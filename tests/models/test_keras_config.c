@@ -290,6 +290,12 @@ START_TEST(networks)
         {FUNCTIONAL(IN ", " DENSE("a", NODE("3.5", "")), "[\"a\", 0, 0]"),
          "it is called with 3.5, which is not a tensor"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("", "")), "[\"a\", 0, 0]"), "it is called with 0 tensors"},
+        {FUNCTIONAL(
+             IN ", {\"module\": \"keras.src.ops.numpy\", \"class_name\": \"GetItem\", \"config\": {\"name\": "
+                "\"a\"}, \"registered_name\": \"GetItem\", \"name\": \"a\", \"inbound_nodes\": [" NODE(
+                    TENSOR("x", "0", "0") ", [{\"class_name\": \"__slice__\", \"config\": {}}]", "") "]}",
+             "[\"a\", 0, 0]"),
+         "layers[1] (GetItem 'a'): the operation GetItem of keras.ops is not supported"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("[" TENSOR("x", "0", "0") ", " TENSOR("x", "0", "0") "]", "")),
                     "[\"a\", 0, 0]"),
          "it is called with 2 tensors"},
