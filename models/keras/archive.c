@@ -17,7 +17,7 @@ enum {
     DEFLATE_MOST = 1032, /* the greatest number of bytes that one deflated byte expands to */
 };
 
-/* The members that a file of Keras may hold, and their largest sizes. That of the weights is limited by the room for them. */
+/* The members that a file of Keras may hold, and their largest sizes. The room for the weights limits theirs. */
 static const struct {
     const char *name;
     zip_uint64_t most;
