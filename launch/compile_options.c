@@ -1,4 +1,5 @@
 /* Optimizer, loss and metrics from options. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 static bool clips(const iso_train_options *options)
 {
-    return options->clip_norm > 0 || options->global_clip_norm > 0 || options->clip_value > 0;
+    return options->clip_norm >= 0 || options->global_clip_norm >= 0 || options->clip_value >= 0;
 }
 
 /* If options do not replace a file's optimizer, it is checked only when the model is compiled: a prediction
@@ -37,9 +38,9 @@ static iso_status make_optimizer(const iso_train_options *options, iso_optimizer
     if (options->weight_decay >= 0)
         optimizer.weight_decay = options->weight_decay;
     if (clips(options)) {
-        optimizer.clip_norm = options->clip_norm;
-        optimizer.global_clip_norm = options->global_clip_norm;
-        optimizer.clip_value = options->clip_value;
+        optimizer.clip_norm = fmax(options->clip_norm, 0);
+        optimizer.global_clip_norm = fmax(options->global_clip_norm, 0);
+        optimizer.clip_value = fmax(options->clip_value, 0);
     }
     if (options->accumulate)
         optimizer.accumulation = (int)options->accumulate;

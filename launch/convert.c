@@ -7,7 +7,9 @@
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/graph/optimizers/rule.h"
 
 typedef struct convert_options {
     iso_train_options train; /* the options of `isogrid train` that apply here */
@@ -130,13 +132,25 @@ static iso_status convert_read_options(int argc, char *const *argv, convert_opti
 
 /* ---- converting ---- */
 
-/* Without a loss the model is not compiled and has no optimizer. */
-static bool is_compilable(const iso_compile_options *compile)
+static bool has_loss(const iso_compile_options *compile)
 {
-    bool has_loss = compile->loss != ISO_LOSS_NONE;
+    bool any = compile->loss != ISO_LOSS_NONE;
     for (int i = 0; i < ISO_MAX_MODEL_OUTPUTS; i++)
-        has_loss = has_loss || compile->outputs[i].loss != ISO_LOSS_NONE;
-    return compile->optimizer.rule && has_loss;
+        any = any || compile->outputs[i].loss != ISO_LOSS_NONE;
+    return any;
+}
+
+/* Whether the model can be compiled, and so has an optimizer. If only its loss or its optimizer is missing, the chief
+ * warns of what is lost. */
+static bool is_compilable(iso_context *ctx, const char *model, const iso_compile_options *compile)
+{
+    const char *rule = compile->optimizer.rule;
+    bool known = rule && iso_optimizer_rule_find(rule), loss = has_loss(compile);
+    if (rule && (!known || !loss) && iso_is_chief(ctx))
+        iso_warn("%s: the optimizer's state and the compile settings are not converted: %s", model,
+                 known ? "the model has no loss that is supported; --loss keeps them"
+                       : "its optimizer is not supported; --optimizer gives the model another one");
+    return known && loss;
 }
 
 static iso_status convert(iso_context *ctx, const convert_options *options)
@@ -145,10 +159,8 @@ static iso_status convert(iso_context *ctx, const convert_options *options)
     iso_status status;
     ISO_TRY(iso_named_model_find(ctx, &options->train, &named));
     iso_named_model_make(ctx, &options->train, &options->row, &named);
-    if (is_compilable(&named.compile)) {
-        ISO_TRY(iso_agree(ctx, iso_compile_options_check_optimizer(&named.compile)));
+    if (is_compilable(ctx, options->train.model, &named.compile))
         ISO_TRY(iso_compile_with(named.model, &named.compile, sizeof named.compile));
-    }
     ISO_TRY(iso_named_model_load_weights(ctx, &options->train, false, &named));
     ISO_TRY(is_model(options->to) ? iso_keras_save(named.model, options->to)
                                   : iso_model_save_weights(named.model, options->to));

@@ -9,6 +9,7 @@
 #include "launch/inspect_impl.h"
 #include "launch/train_impl.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 
 typedef struct inspect_options {
     bool json;
@@ -65,20 +66,6 @@ uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor)
     return bytes;
 }
 
-/* Texts of an untrusted file must not control a terminal: replaces control characters, both ASCII's and those
- * that UTF-8 encodes as C2 80 to C2 9F. */
-static void disarm(iso_text *text)
-{
-    for (size_t i = 0; i < text->length; i++) {
-        unsigned char c = (unsigned char)text->data[i];
-        bool wide = c == 0xC2 && (unsigned char)text->data[i + 1] < 0xA0;
-        if (wide || (c < 32 && c != '\n') || c == 127)
-            text->data[i] = '?';
-        if (wide)
-            text->data[i + 1] = '?';
-    }
-}
-
 static iso_status parse_state(iso_inspection *inspection)
 {
     const char *state = iso_saved_file_state(inspection->file);
@@ -99,7 +86,8 @@ static iso_status print(iso_inspection *inspection, bool json)
     ISO_TRY(json ? iso_inspect_json(inspection, &text) : iso_inspect_text(inspection, &text));
     if (text.failed)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", inspection->path));
-    disarm(&text);
+    if (text.data) /* texts of an untrusted file must not control a terminal */
+        iso_text_disarm(text.data);
     fputs(iso_text_get(&text), stdout);
 done:
     iso_text_free(&text);

@@ -12,14 +12,14 @@ bool iso_inspect_is_keras(const char *path)
     return iso_file_name_ends(path, ".keras");
 }
 
-/* A member's text as JSON. */
+/* A member's text as JSON; NULL: the file has none. */
 static iso_status read_member(const char *path, const char *member, json_t **root)
 {
     char *text = NULL, name[512];
     size_t bytes = 0;
     iso_status status = iso_keras_read_member(path, member, &text, &bytes);
     snprintf(name, sizeof name, "'%s': %s", path, member);
-    if (status == ISO_OK)
+    if (status == ISO_OK && text)
         status = iso_json_parse(name, text, bytes, root);
     iso_free(text);
     return status;
@@ -75,6 +75,8 @@ static iso_status inspect_keras_describe(const char *path, json_t **state)
     iso_status status = ISO_OK;
     ISO_TRY(read_member(path, "metadata.json", &metadata));
     ISO_TRY(read_member(path, "config.json", &config));
+    if (!json_is_object(config))
+        ISO_TRY(iso_error(ISO_INVALID, "'%s': config.json: it is not the config of a model of Keras", path));
     const json_t *inner = json_object_get(config, "config");
     json_object_update(made, metadata);
     json_object_set(made, "class", json_object_get(config, "class_name"));

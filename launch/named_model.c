@@ -7,6 +7,7 @@
 #include "launch/train_impl.h"
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/compile.h"
 
@@ -93,6 +94,7 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     if (status != ISO_OK)
         return status;
     named->weights = iso_file_name_ends(options->model, ".keras");
+    named->accumulation = named->compile.optimizer.accumulation;
     return iso_agree(ctx, iso_compile_options_replace(options, &named->compile));
 }
 
@@ -132,10 +134,15 @@ iso_status iso_named_model_compile(const iso_named_model *named, const iso_datas
     return iso_compile_evaluation(named->model, &options, sizeof options);
 }
 
+static bool replaces_state(const iso_train_options *options)
+{
+    return options->optimizer || options->schedule;
+}
+
 /* Keeps the state of the file's optimizer unless options replace the optimizer. */
 static iso_status load(const iso_train_options *options, const char *path, bool alone, iso_model *model)
 {
-    bool other = alone || options->optimizer || options->schedule;
+    bool other = alone || replaces_state(options);
     iso_status status = iso_file_name_ends(path, ".keras")
                             ? iso_keras_load_weights(model, path, .no_optimizer = other)
                             : iso_model_load_weights(model, path, .no_optimizer = other);
@@ -144,11 +151,30 @@ static iso_status load(const iso_train_options *options, const char *path, bool 
     return iso_model_set_learning_rate(model, options->learning_rate);
 }
 
+/* Whether the file's optimizer sums gradients over another number of steps. If only one of them sums, their variables
+ * differ, and so its state is not read. */
+static bool sums_differ(const iso_train_options *options, const iso_named_model *named)
+{
+    return named->accumulation > 1 && options->accumulate > 1 && options->accumulate != named->accumulation;
+}
+
+/* Reads the model's own file. */
+static iso_status load_own(iso_context *ctx, const iso_train_options *options, bool alone,
+                           const iso_named_model *named)
+{
+    bool other = !alone && !replaces_state(options) && sums_differ(options, named);
+    if (other && iso_is_chief(ctx))
+        iso_warn("%s: the state of its optimizer is ignored: it accumulates gradients over %d steps, "
+                 "--accumulate is %lld",
+                 options->model, named->accumulation, (long long)options->accumulate);
+    return load(options, options->model, alone || other, named->model);
+}
+
 iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
                                         iso_named_model *named)
 {
     if (!options->weights)
-        return named->weights ? load(options, options->model, alone, named->model) : ISO_OK;
+        return named->weights ? load_own(ctx, options, alone, named) : ISO_OK;
     char *found = NULL;
     iso_status status = iso_checkpoint_resolve(ctx, "--weights", options->weights, &found);
     if (status == ISO_OK) {

@@ -45,6 +45,7 @@ typedef struct iso_named_model {
     bool weights;                     /* the file has weights too */
     bool quiet;                       /* set before it is found: the file's warnings have been given */
     iso_model *model;                 /* NULL: not made yet */
+    int accumulation;                 /* of the file's optimizer */
     iso_compile_options compile;      /* the model's own settings, replaced by those of options; without a
                                     distribution */
 } iso_named_model;

@@ -115,10 +115,10 @@ static const iso_argument table[] = {
     TEXT(schedule, "schedule", "SCHEDULE", schedules + 2),
     REAL(weight_decay, "weight-decay", "R", 0, 1e9,
          "decoupled, for any optimizer; default: the optimizer's own"),
-    REAL(clip_norm, "clip-norm", "R", 1e-30, 1e30, "the maximum norm of each variable's gradient"),
-    REAL(global_clip_norm, "global-clip-norm", "R", 1e-30, 1e30,
-         "the maximum norm of all gradients together"),
-    REAL(clip_value, "clip-value", "R", 1e-30, 1e30, "the maximum absolute value of a gradient's elements"),
+    REAL(clip_norm, "clip-norm", "R", 0, 1e30,
+         "the maximum norm of each variable's gradient; 0: no clipping at all; default: the optimizer's own"),
+    REAL(global_clip_norm, "global-clip-norm", "R", 0, 1e30, "the maximum norm of all gradients together"),
+    REAL(clip_value, "clip-value", "R", 0, 1e30, "the maximum absolute value of a gradient's elements"),
     COUNT(
         accumulate, "accumulate", "N", 1, 0x1p31 - 1,
         "the weights change every N steps, by the mean of their gradients; schedules count all steps, as in "
@@ -336,7 +336,8 @@ static iso_status check_together(const iso_train_options *options)
 {
     static const char *const clips[] = {"clip-norm", "global-clip-norm", "clip-value"};
     static const char *const validations[] = {"validation-data", "validation-split", "validation-rows"};
-    const bool clipped[] = {options->clip_norm > 0, options->global_clip_norm > 0, options->clip_value > 0};
+    const bool clipped[] = {options->clip_norm >= 0, options->global_clip_norm >= 0,
+                            options->clip_value >= 0};
     const bool validated[] = {options->validation_data != NULL, options->validation_split > 0,
                               options->validation_rows > 0};
     iso_status status = at_most_one(clips, clipped, 3);
@@ -407,6 +408,9 @@ iso_train_options iso_train_options_default(void)
                                .epochs = 1,
                                .learning_rate = -1,
                                .weight_decay = -1,
+                               .clip_norm = -1,
+                               .global_clip_norm = -1,
+                               .clip_value = -1,
                                .seed = ISO_DEFAULT_SEED,
                                .verbose = 1,
                                .timeout = ISO_DEFAULT_TIMEOUT,

@@ -32,9 +32,8 @@ typedef struct iso_train_options {
     int64_t shuffle_rows; /* of the buffer; 0: the whole data set, -1: no shuffling */
     bool drop_remainder;
     const char *optimizer, *schedule, *loss, *metrics;
-    double learning_rate, weight_decay, clip_norm, global_clip_norm,
-        clip_value;        /* rate, decay -1: not given */
-    int64_t accumulate;    /* 0: not given */
+    double learning_rate, weight_decay, clip_norm, global_clip_norm, clip_value; /* -1: not given */
+    int64_t accumulate;                                                          /* 0: not given */
     iso_schedule decay;    /* from `schedule`, which names its kind; .initial is not filled */
     const char *precision; /* NULL: float32, or what a .keras file says */
     bool check_data;

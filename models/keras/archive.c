@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zip.h>
 
@@ -16,12 +17,13 @@ enum {
     DEFLATE_MOST = 1032, /* the greatest number of bytes that one deflated byte expands to */
 };
 
-/* The members that a file of Keras may hold, and their largest sizes. The size of weights has no limit. */
+/* The members that a file of Keras may hold, and their largest sizes. The room for the weights limits theirs. */
 static const struct {
     const char *name;
     zip_uint64_t most;
-} members[MEMBERS] = {
-    {ISO_KERAS_METADATA, 1 << 20}, {ISO_KERAS_CONFIG, 256 << 20}, {ISO_KERAS_WEIGHTS, UINT64_MAX}};
+} members[MEMBERS] = {{ISO_KERAS_METADATA, 1 << 20},
+                      {ISO_KERAS_CONFIG, ISO_KERAS_MOST_CONFIG},
+                      {ISO_KERAS_WEIGHTS, UINT64_MAX}};
 
 struct iso_keras_archive {
     char *name;
@@ -222,6 +224,11 @@ static iso_status archive_append(void *user, const char *block, size_t bytes)
     return ISO_OK;
 }
 
+bool iso_keras_archive_has(const iso_keras_archive *archive, const char *member)
+{
+    return archive->member[archive_find(member)].there;
+}
+
 iso_status iso_keras_archive_read(iso_keras_archive *archive, const char *member, char **text, size_t *bytes)
 {
     size_t size = (size_t)archive->member[archive_find(member)].bytes;
@@ -259,9 +266,27 @@ static iso_status write_block(void *user, const char *block, size_t bytes)
     return ISO_OK;
 }
 
+static iso_status check_room(const iso_keras_archive *a, int member, const target *to)
+{
+    struct statvfs about;
+    if (fstatvfs(to->file, &about) != 0) /* unknown: writing tells */
+        return ISO_OK;
+    zip_uint64_t bytes = a->member[member].bytes, room = (zip_uint64_t)about.f_bavail * about.f_frsize;
+    if (bytes <= room)
+        return ISO_OK;
+    return iso_error(ISO_IO,
+                     "%s: %s has %llu bytes, and there is room for %llu to unpack it to '%s' (TMPDIR names "
+                     "another folder)",
+                     a->name, members[member].name, (unsigned long long)bytes, (unsigned long long)room,
+                     to->path);
+}
+
 iso_status iso_keras_archive_unpack(iso_keras_archive *archive, const char *member, int file,
                                     const char *path)
 {
     target to = {file, path};
+    iso_status status = check_room(archive, archive_find(member), &to);
+    if (status != ISO_OK)
+        return status;
     return read_member(archive, member, write_block, &to);
 }

@@ -46,8 +46,9 @@ typedef struct iso_keras_unpacked {
     char path[4096];
 } iso_keras_unpacked;
 /* For programs that only inspect a .keras file. iso_keras_read_member reads a member ("metadata.json",
- * "config.json") as a new text (iso_free) of *bytes and a zero. The second function extracts the weights to a file,
- * which the caller removes, also after an error. ISO_INVALID, ISO_IO name the file. On one rank. Local. */
+ * "config.json") as a new text (iso_free) of *bytes and a zero; NULL: the file has none. The second function
+ * extracts the weights to a file, which the caller removes, also after an error. ISO_INVALID, ISO_IO name the
+ * file. On one rank. Local. */
 ISO_API iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes);
 ISO_API iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *unpacked);
 ISO_API void iso_keras_unpacked_remove(iso_keras_unpacked *unpacked);

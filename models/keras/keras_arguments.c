@@ -7,16 +7,26 @@
 #include "models/keras/keras_impl.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 #include "runtime/session/session.h"
 
 /* ---- messages ---- */
+
+/* A line: names of the file may hold control characters. */
+__attribute__((format(printf, 3, 0))) static void print_line(char *line, size_t size, const char *format,
+                                                             va_list args)
+{
+    char text[900];
+    vsnprintf(text, sizeof text, format, args);
+    iso_text_printable(text, line, size);
+}
 
 iso_status iso_keras_refuse(const iso_keras_reader *reader, const char *format, ...)
 {
     char message[900];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    print_line(message, sizeof message, format, args);
     va_end(args);
     return iso_error(ISO_INVALID, "%s: %s%s%s", reader->file, reader->location, *reader->location ? ": " : "",
                      message);
@@ -29,7 +39,7 @@ void iso_keras_warn(const iso_keras_reader *reader, const char *format, ...)
     if (!reader->ctx || reader->quiet || !iso_is_chief(reader->ctx))
         return;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    print_line(message, sizeof message, format, args);
     va_end(args);
     iso_warn("%s: %s%s%s", reader->file, reader->location, *reader->location ? ": " : "", message);
 }
@@ -41,7 +51,7 @@ size_t iso_keras_enter(iso_keras_reader *reader, const char *format, ...)
     if (length > 0 && length + 2 < sizeof reader->location)
         at += (size_t)snprintf(reader->location + length, sizeof reader->location - length, ".");
     va_start(args, format);
-    vsnprintf(reader->location + at, sizeof reader->location - at, format, args);
+    print_line(reader->location + at, sizeof reader->location - at, format, args);
     va_end(args);
     return length;
 }

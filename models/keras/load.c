@@ -12,17 +12,15 @@
 #include "runtime/base/memory.h"
 #include "runtime/session/session.h"
 
-enum { MOST_BYTES = 256 << 20 };
-
 /* ---- the text of config.json ---- */
 
 static iso_status read_stream(FILE *file, const char *path, char **text, size_t *bytes)
 {
-    if (iso_file_read_all(file, MOST_BYTES, text, bytes))
+    if (iso_file_read_all(file, ISO_KERAS_MOST_CONFIG, text, bytes))
         return ISO_OK;
     if (errno == EFBIG)
         return iso_error(ISO_INVALID, "%s: has %d bytes or more, which is too large for a config.json", path,
-                         MOST_BYTES);
+                         ISO_KERAS_MOST_CONFIG);
     return errno == ENOMEM ? iso_error(ISO_NO_MEMORY, "no memory to read '%s'", path)
                            : iso_error(ISO_IO, "cannot read '%s': %s", path, strerror(errno));
 }

@@ -125,9 +125,15 @@ static iso_status call_network(iso_keras_network *net, const iso_keras_layer *l,
     return status;
 }
 
+static bool is_not_trainable(const json_t *config)
+{
+    return json_is_false(json_object_get(config, "trainable"));
+}
+
+/* As in Keras, the setting of a model within a model says nothing about its layers: each has its own. */
 static bool is_frozen(const iso_keras_layer *l)
 {
-    return strcmp(l->type, "Sequential") != 0 && json_is_false(json_object_get(l->config, "trainable"));
+    return !is_network(l->type) && is_not_trainable(l->config);
 }
 
 static iso_status call(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_node *node,
@@ -316,12 +322,13 @@ static iso_status call_what_is_ready(iso_keras_network *net, iso_keras_layer *l,
 {
     iso_status status = ISO_OK;
     const json_t *nodes = json_object_get(l->entry, "inbound_nodes");
-    bool ready = true;
+    bool ready = true, operation = iso_keras_is_operation(l);
     size_t outer = enter_layer(net, l);
+    if (operation) /* before its arguments, which may be slices */
+        ISO_TRY(iso_keras_check_operation(net, l));
     while (ready && l->node < l->n_nodes) {
         iso_keras_node node = {.ready = false};
-        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), iso_keras_is_operation(l),
-                                     &node);
+        status = iso_keras_read_node(net, json_array_get(nodes, (size_t)l->node), operation, &node);
         ready = node.ready;
         if (status == ISO_OK && ready) {
             status = make_call(net, l, &node);
@@ -451,6 +458,12 @@ iso_status iso_keras_network_build(iso_keras_reader *reader, iso_graph *graph, c
         iso_graph_set_name(graph, name);
     reader->policies = !reader->no_policies && iso_keras_names_mixed(config);
     iso_name_scope_note(graph, !iso_keras_is_model(type), NULL, 0, -1);
+    /* The setting of the whole model counts, but Keras does not read that of a Sequential. */
+    bool frozen = iso_keras_is_model(type) && is_not_trainable(config);
+    if (frozen)
+        iso_freeze_begin(graph);
     iso_status status = build_model(reader, graph, type, config, NULL, inputs, outputs);
+    if (frozen)
+        iso_freeze_end(graph);
     return status == ISO_OK ? iso_graph_error(graph) : status;
 }

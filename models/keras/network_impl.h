@@ -68,6 +68,8 @@ iso_status iso_keras_number_inputs(const iso_keras_network *net, const json_t *v
 /* ---- operations.c ---- */
 /* Whether it is an operation of keras.ops instead of a layer. */
 bool iso_keras_is_operation(const iso_keras_layer *l);
+/* ISO_INVALID: the operation is not one of those that are supported. */
+iso_status iso_keras_check_operation(const iso_keras_network *net, const iso_keras_layer *l);
 iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_layer *l,
                                     const iso_keras_node *node, iso_keras_list *out);
 

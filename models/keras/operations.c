@@ -70,14 +70,16 @@ static iso_tensor *with_number(const char *type, binary op, iso_tensor *x, doubl
     return number_first ? op(constant, x) : op(x, constant);
 }
 
-static iso_status operations_unknown(const iso_keras_network *net, const char *type)
+iso_status iso_keras_check_operation(const iso_keras_network *net, const iso_keras_layer *l)
 {
     iso_text text = {0};
+    if (operations_find(l->type) >= 0)
+        return ISO_OK;
     for (int i = 0; i < OPERATIONS; i++)
         iso_text_add(&text, "%s%s", i ? ", " : "", operations[i].type);
     iso_status status =
         iso_keras_refuse(net->reader, "the operation %.80s of keras.ops is not supported; there are: %s",
-                         type, iso_text_get(&text));
+                         l->type, iso_text_get(&text));
     iso_text_free(&text);
     return status;
 }
@@ -150,8 +152,7 @@ iso_status iso_keras_call_operation(iso_keras_network *net, const iso_keras_laye
     int kind = operations_find(l->type), operands = node->inputs.count + node->numbers.count;
     iso_tensor *y = NULL;
     iso_status status;
-    if (kind < 0)
-        return operations_unknown(net, l->type);
+    ISO_TRY(iso_keras_check_operation(net, l));
     ISO_TRY(operations_check(net, l, node));
     if (node->inputs.count == 0 || operands != (operations[kind].two ? 2 : 1))
         return iso_keras_refuse(net->reader, "it is called with %d tensors and %d numbers",

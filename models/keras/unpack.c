@@ -108,7 +108,10 @@ iso_status iso_keras_read_member(const char *path, const char *member, char **te
     iso_keras_archive *archive = NULL;
     iso_status status;
     ISO_TRY(iso_keras_archive_open(path, &archive));
-    ISO_TRY(iso_keras_archive_read(archive, member, text, bytes));
+    *text = NULL;
+    *bytes = 0;
+    if (iso_keras_archive_has(archive, member))
+        ISO_TRY(iso_keras_archive_read(archive, member, text, bytes));
 done:
     iso_keras_archive_close(archive);
     return status;

@@ -28,10 +28,10 @@ double iso_config_option(const iso_layer_config *config, const char *key)
     return isnan(value) ? 0 : value == 0 ? ISO_ZERO : value;
 }
 
-/* Reads whole numbers that a double represents exactly. */
+/* Whether it is a whole number that fits an int: sizes are not larger, and products of two fit 64 bits. */
 static bool is_whole(double value)
 {
-    return value == floor(value) && fabs(value) <= 0x1p53;
+    return value == floor(value) && fabs(value) <= INT32_MAX;
 }
 
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity)
@@ -44,7 +44,7 @@ int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *
     }
     for (int i = 0; i < count; i++) {
         if (!is_whole(number[i])) {
-            iso_config_refuse(config, key, "whole numbers");
+            iso_config_refuse(config, key, "whole numbers up to 2147483647");
             return 0;
         }
         values[i] = (int64_t)number[i];

@@ -10,6 +10,8 @@ static iso_tensor *repeat(iso_tensor *x, const int64_t size[2])
     iso_shape s = *iso_tensor_shape(x); /* [n, h, w, c] */
     x = iso_reshape_to(x, ISO_SHAPE(s.dim[0], s.dim[1], 1, s.dim[2], 1, s.dim[3]));
     x = iso_broadcast_to(x, ISO_SHAPE(s.dim[0], s.dim[1], size[0], s.dim[2], size[1], s.dim[3]));
+    if (!iso_tensor_good(x)) /* the products could overflow */
+        return x;
     return iso_reshape_to(x, ISO_SHAPE(s.dim[0], s.dim[1] * size[0], s.dim[2] * size[1], s.dim[3]));
 }
 

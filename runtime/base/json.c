@@ -92,9 +92,36 @@ bool iso_json_get_number(const json_t *value, double *number)
     return true;
 }
 
+enum { MOST_VALUES = 4 << 20 }; /* of a document: jansson needs up to 80 bytes for each */
+
+/* The position after the string that begins at text[at]. */
+static size_t skip_string(const char *text, size_t size, size_t at)
+{
+    for (at++; at < size && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at + 1;
+}
+
+/* The root, and what follows a bracket or a comma; empty lists and objects count twice. */
+static size_t count_values(const char *text, size_t size)
+{
+    size_t count = 1;
+    for (size_t at = 0; at < size;) {
+        if (text[at] == '"') {
+            at = skip_string(text, size, at);
+            continue;
+        }
+        count += text[at] == '{' || text[at] == '[' || text[at] == ',';
+        at++;
+    }
+    return count;
+}
+
 iso_status iso_json_parse(const char *name, const char *text, size_t size, json_t **root)
 {
     json_error_t error;
+    if (count_values(text, size) > MOST_VALUES)
+        return iso_error(ISO_INVALID, "%s: it has more than %d values", name, MOST_VALUES);
     json_t *parsed = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     char *quoted = parsed ? NULL : strstr(error.text, " near '");
     if (quoted && !iso_text_is_printable(quoted))
@@ -104,14 +131,6 @@ iso_status iso_json_parse(const char *name, const char *text, size_t size, json_
                          "%s, line %d, column %d: %s", name, error.line, error.column, error.text);
     *root = parsed;
     return ISO_OK;
-}
-
-/* The position after the string that begins at text[at]. */
-static size_t skip_string(const char *text, size_t size, size_t at)
-{
-    for (at++; at < size && text[at] != '"'; at++)
-        at += text[at] == '\\';
-    return at + 1;
 }
 
 static bool is_key(const char *text, size_t size, size_t behind)

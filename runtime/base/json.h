@@ -35,7 +35,8 @@ void iso_json_put_text(iso_text *text, const char *key, const char *value);
 bool iso_json_get_number(const json_t *value, double *number);
 
 /* Parses a text that need not end with a zero. ISO_INVALID "NAME, line 3, column 7: ..." if it is not
- * JSON, if an object has a key twice, or if something follows it. *root is freed with json_decref(). */
+ * JSON, if an object has a key twice, or if something follows it; also if it has more than 4 million values.
+ * *root is freed with json_decref(). */
 iso_status iso_json_parse(const char *name, const char *text, size_t size, json_t **root);
 /* The position of a value in a text that iso_json_parse() has accepted. `number`: its index among all
  * values of the document, each before those inside it, keys not counted: the root is 0. Lines and columns

@@ -42,6 +42,9 @@ enum {
     ISO_MAX_BUCKETS = 64,          /* of one function: groups of variables that one kernel updates */
 };
 
+/* Elements of a tensor, or of one row of it if it has a batch: counts of elements and of bytes fit 64 bits. */
+#define ISO_MAX_ELEMENTS (1LL << 48)
+
 #ifdef __cplusplus
 #define ISO_LIMIT(condition, text) static_assert(condition, text)
 #else

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/printable.h"
 
 static struct {
     void (*take)(void *user, const char *text);
@@ -17,8 +18,9 @@ void iso_set_warning_handler(void (*take)(void *user, const char *text), void *u
     handler.user = user;
 }
 
-static void say(const char *text)
+static void say(char *text)
 {
+    iso_text_disarm(text);
     if (handler.take) {
         handler.take(handler.user, text);
         return;

@@ -46,3 +46,13 @@ const char *iso_text_printable(const char *text, char *out, size_t size)
     out[at] = 0;
     return out;
 }
+
+void iso_text_disarm(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c;) {
+        int bytes = *c == '\n' ? 1 : shown(c);
+        if (bytes == 0)
+            *c = '?';
+        c += bytes ? bytes : 1;
+    }
+}

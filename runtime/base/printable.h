@@ -10,5 +10,8 @@ bool iso_text_is_printable(const char *text);
 /* Copies a text for a message, with '?' for each byte that must not be shown; what has no room is cut off. Returns
  * `out`. */
 const char *iso_text_printable(const char *text, char *out, size_t size);
+/* Replaces each byte that must not be shown with '?', but keeps the ends of lines: for what is printed, which may
+ * hold names of a file. */
+void iso_text_disarm(char *text);
 
 #endif

@@ -353,6 +353,31 @@ static void widen_sums(iso_op *op)
     }
 }
 
+/* Whether a tensor may have so many elements. */
+static bool shape_fits(const iso_shape *shape)
+{
+    int64_t count;
+    iso_shape one_row = iso_shape_with_rows(shape, 1);
+    return iso_shape_count(&one_row, &count) == ISO_OK && count <= ISO_MAX_ELEMENTS;
+}
+
+static void too_large(iso_graph *graph, const char *what, const char *name, const iso_shape *shape)
+{
+    char text[160];
+    iso_graph_fail(graph, "%s '%s': shape %s has more than %lld elements", what, name,
+                   iso_shape_text(shape, text, sizeof text), ISO_MAX_ELEMENTS);
+}
+
+static bool check_shapes(iso_op *op)
+{
+    char text[160];
+    for (int i = 0; i < op->n_outputs; i++)
+        if (!shape_fits(&op->outputs[i]->shape))
+            return iso_op_refuse(op, "the result %s would have more than %lld elements",
+                                 iso_shape_text(&op->outputs[i]->shape, text, sizeof text), ISO_MAX_ELEMENTS);
+    return true;
+}
+
 /* NULL: the graph has an error. */
 static iso_op *make_op(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
                        const void *attrs)
@@ -361,7 +386,7 @@ static iso_op *make_op(iso_graph *graph, const iso_op_type *type, iso_tensor *co
         !check_inputs(graph, type, inputs, count))
         return NULL;
     iso_op *op = new_op(graph, type, inputs, count, attrs);
-    if (!op || !type->infer(op) || !iso_registered_op_check(op)) {
+    if (!op || !type->infer(op) || !check_shapes(op) || !iso_registered_op_check(op)) {
         iso_graph_fail(graph, "%s: the inputs do not fit", type->name);
         return NULL;
     }
@@ -468,6 +493,8 @@ static iso_tensor *make_input(iso_graph *graph, const char *name, iso_dtype dtyp
                            (long long)shape->dim[i]);
         attrs.shape.dim[i + batch] = shape->dim[i];
     }
+    if (!shape_fits(&attrs.shape))
+        too_large(graph, "input", name, &attrs.shape);
     attrs.name = iso_graph_keep_text(graph, name ? name : "input");
     iso_tensor *tensor = iso_op_create(graph, &iso_op_input, NULL, 0, &attrs);
     iso_tensor_set_name(tensor, attrs.name);
@@ -508,7 +535,9 @@ iso_tensor *iso_constant(iso_graph *graph, iso_dtype dtype, iso_shape shape, con
     }
     if (!iso_dtype_size(dtype))
         iso_graph_fail(graph, "constant: unknown element type");
-    if (!iso_dtype_size(dtype) || (count > 0 && ISO_NULL_IN(graph, values)))
+    if (count > ISO_MAX_ELEMENTS)
+        iso_graph_fail(graph, "constant: more than %lld elements", ISO_MAX_ELEMENTS);
+    if (graph->status != ISO_OK || (count > 0 && ISO_NULL_IN(graph, values)))
         return &graph->bad;
     iso_constant_attrs attrs = {.dtype = in_precision(graph, dtype), .shape = shape};
     attrs.values = iso_graph_keep(graph, (size_t)count * sizeof(double));
@@ -576,6 +605,8 @@ static bool check_variable(iso_graph *graph, const char *path, iso_dtype dtype, 
             graph, "variable '%s': bfloat16 is a type to compute in; variables are float32 or float64", path);
     else if (iso_shape_count(shape, &count) != ISO_OK)
         iso_graph_fail(graph, "variable '%s': %s", path, iso_error_message());
+    else if (!shape_fits(shape))
+        too_large(graph, "variable", path, shape);
     else if (count == 0)
         iso_graph_fail(graph, "variable '%s': shape %s has no elements", path,
                        iso_shape_text(shape, text, sizeof text));

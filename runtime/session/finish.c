@@ -14,6 +14,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/program_call.h"
 #include "runtime/base/remote_error.h"
 #include "runtime/session/roles.h"
@@ -97,6 +98,7 @@ static void print_end(const iso_context *ctx, iso_status status, int rank, const
     int length =
         snprintf(line, sizeof line, "isogrid: %s%s%s\n", kind, speaker(ctx, rank, who, sizeof who), message);
     if (length > 0) {
+        iso_text_disarm(line);
         fflush(stdout);
         fwrite(line, 1, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1, stderr);
         fflush(stderr);

@@ -1,4 +1,5 @@
 /* The state dict: a model's tensors as a checkpoint stores them; writing and reading. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,6 +339,33 @@ static const iso_saved_tensor *tensor_of(const iso_weight_paths *paths, const ch
     return NULL;
 }
 
+/* The number in the file that a scalar of the optimizer is read from; 0 if it has none. */
+static iso_status read_number(iso_saved_file *file, const iso_saved_tensor *tensor, double *number)
+{
+    int found = tensor ? iso_saved_file_at(file, tensor->h5_path) : -1;
+    *number = 0;
+    return found < 0 ? ISO_OK : iso_saved_file_read(file, found, &(iso_box){.rank = 0}, ISO_F64, number);
+}
+
+/* Training with these would give NaN or go the wrong way. */
+static iso_status check_numbers(iso_saved_file *file, const iso_weight_paths *paths)
+{
+    const iso_saved_tensor *iteration = tensor_of(paths, "optimizer/iteration"),
+                           *rate = tensor_of(paths, "optimizer/learning_rate");
+    double number;
+    iso_status status;
+    ISO_TRY(read_number(file, iteration, &number));
+    if (!(number >= 0 && number <= 0x1p53))
+        return iso_error(ISO_INVALID, "%s: %s, the number of steps of its optimizer, is %.17g",
+                         file_name(file), iteration->h5_path, number);
+    ISO_TRY(read_number(file, rate, &number));
+    if (!isfinite(number) || number < 0)
+        return iso_error(ISO_INVALID, "%s: %s, the learning rate of its optimizer, is %g", file_name(file),
+                         rate->h5_path, number);
+done:
+    return status;
+}
+
 /* weights: reads what is not the optimizer's; optimizer: reads what is. */
 static iso_status read_shards(iso_model *model, iso_saved_file *file, const iso_weight_paths *paths,
                               bool weights, bool optimizer)
@@ -370,6 +398,8 @@ iso_status iso_model_read_tensors(iso_model *model, iso_saved_file *file, iso_op
                            model->optimizer.rule);
     if (status == ISO_OK)
         status = check_file(file, &paths, there);
+    if (status == ISO_OK && there)
+        status = check_numbers(file, &paths);
     ISO_TRY(iso_agree(ctx, status));
     warn_of_ignored(ctx, file, &both);
     ISO_TRY(iso_saved_file_verify(file));

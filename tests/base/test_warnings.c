@@ -1,5 +1,5 @@
-/* Warnings go to the handler of the program if it has set one, without prefix and newline, and else to stderr.
- * Ranks: 1 */
+/* Warnings go to the handler of the program if it has set one, without prefix and newline, and else to stderr. They
+ * hold no control characters. Ranks: 1 */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +23,12 @@ START_TEST(handler_gets_the_text)
     ck_assert_str_eq(taken, "7 rows of 'x'");
     iso_warn("%02000d", 1); /* longer than what iso_warn keeps on the stack */
     ck_assert_uint_eq(strlen(taken), 2000);
-    ck_assert_int_eq(count, 2);
+    iso_warn("a file's name: \033[31m, two\nlines, \xC2\x9B, \x9B, \xC3\xA9");
+    ck_assert_str_eq(taken, "a file's name: ?[31m, two\nlines, ??, ?, \xC3\xA9");
+    ck_assert_int_eq(count, 3);
     iso_set_warning_handler(NULL, NULL);
     iso_warn("to stderr again");
-    ck_assert_int_eq(count, 2);
+    ck_assert_int_eq(count, 3);
 }
 END_TEST
 

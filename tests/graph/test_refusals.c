@@ -65,6 +65,23 @@ START_TEST(too_many_dimensions)
 }
 END_TEST
 
+/* The counts of these would overflow, some to the number of elements that there are. */
+START_TEST(too_many_elements)
+{
+    int64_t a = 2147418113, b = 2147549185; /* 4 a b = 2^64 + 4 */
+    iso_initializer zeros = {0};
+    SAYS(iso_reshape_to(iso_input(o.graph, "four", ISO_F32, ISO_SHAPE(4)), ISO_SHAPE(ISO_BATCH, a, 4, b)),
+         "reshape", "four", "[batch, 2147418113, 4, 2147549185]");
+    SAYS(iso_input(o.graph, "wide", ISO_F32, ISO_SHAPE(4, a, b)), "input 'wide'",
+         "has more than 281474976710656 elements");
+    SAYS(iso_variable_value(iso_variable_create(o.graph, "w", ISO_F32, ISO_SHAPE(a, a), zeros, true)),
+         "variable 'w'", "has more than 281474976710656 elements");
+    SAYS(iso_broadcast_to(o.matrix, ISO_SHAPE(a, a, 10, 784)), "broadcast",
+         "[2147418113, 2147418113, 10, 784]", "would have more than 281474976710656 elements");
+    SAYS(iso_reshape_to(o.vector, ISO_SHAPE(-2, -5)), "reshape", "vector");
+}
+END_TEST
+
 /* A window that lies on padding alone has no largest element. */
 START_TEST(pooling)
 {
@@ -155,6 +172,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("refusals", 30, too_many_dimensions, pooling, arithmetic, products_and_reductions,
-                     shapes, gradients, second_gradients);
+    return RUN_TESTS("refusals", 30, too_many_dimensions, too_many_elements, pooling, arithmetic,
+                     products_and_reductions, shapes, gradients, second_gradients);
 }

@@ -75,6 +75,25 @@ def frozen(k, L):
     return k.Model(x, L.Softmax()(L.Dense(3)(y)), name="frozen")
 
 
+def unfrozen(k, L):
+    """A base that is frozen, but for its last layer: a Functional model."""
+    x = k.Input((4,))
+    y = L.BatchNormalization(name="bn")(L.Dense(5, activation="tanh", name="p")(x))
+    base = k.Model(x, L.Dense(4, name="q")(y), name="base")
+    base.trainable = False
+    base.get_layer("q").trainable = True
+    x = k.Input((4,), name="x")
+    return k.Model(x, L.Dense(3, name="head")(base(x)), name="unfrozen")
+
+
+def own_flag(k, L):
+    """A model within a model that is frozen itself, while its layers are not: Keras trains them."""
+    x = k.Input((4,))
+    base = k.Model(x, L.BatchNormalization(name="bn")(L.Dense(4, name="p")(x)), name="base")
+    base._trainable = False
+    return k.Sequential([k.Input((4,)), base, L.Dense(3, name="head")], name="own_flag")
+
+
 def operations(k, L):
     """keras.ops between layers, as operators leave them."""
     x, ops = k.Input((4,), name="x"), k.ops
@@ -109,6 +128,8 @@ def table(k):
         "operations": (operations, dict(optimizer="sgd", loss="mse")),
         "frozen": (frozen, dict(optimizer=o.Adagrad(0.1),
                                 loss="sparse_categorical_crossentropy")),
+        "unfrozen": (unfrozen, dict(optimizer=o.SGD(0.05, momentum=0.9), loss="mse")),
+        "own_flag": (own_flag, dict(optimizer=o.SGD(0.05, momentum=0.9), loss="mse")),
         "distribution": (distribution, dict(optimizer=o.Adam(0.02), loss=l.KLDivergence(),
                                             metrics=[k.metrics.RootMeanSquaredError(),
                                                      k.metrics.KLDivergence(name="far")])),

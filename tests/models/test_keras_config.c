@@ -137,6 +137,18 @@ START_TEST(arguments)
          "layers[1] (Pos): the layer Pos is not supported"},
         {SEQUENTIAL("{\"config\": {\"name\": \"a\"}}"), "layers[1] has no class_name"},
         {SEQUENTIAL("7"), "layers[1] has no class_name"},
+        {SEQUENTIAL(LAYER("Den\\u001b[31mse\\nisogrid: error: ", "")),
+         "layers[1] (Den?[31mse?isogrid: error:  'l'): the layer Den?[31mse?isogrid: error:  is not "
+         "supported"},
+        /* numbers, and products of numbers, that would overflow */
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [72, 65536, 65536, 65536, 65536]")),
+         "layers[1] (Reshape 'l'): reshape: x [batch, 6, 6, 2] cannot be reshaped to"},
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [20, 922337203685477581]")),
+         "target_shape is [20, 922337203685477581]; supported: whole numbers up to 2147483647"},
+        {SEQUENTIAL(LAYER("UpSampling2D", ", \"size\": [2147483647, 2147483647]")),
+         "layers[1] (UpSampling2D 'l'): "},
+        {SEQUENTIAL(LAYER("BatchNormalization", ", \"axis\": 1099511627777")),
+         "axis is 1099511627777; supported: whole numbers up to 2147483647"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(parse(cases[i].text), cases[i].part);
@@ -234,6 +246,30 @@ START_TEST(calls_in_any_order)
 }
 END_TEST
 
+static int count_trainable(void)
+{
+    iso_graph *graph = iso_model_graph(model);
+    int count = 0;
+    for (int i = 0; i < iso_graph_variable_count(graph); i++)
+        count += iso_variable_trainable(iso_graph_variable(graph, i));
+    return count;
+}
+
+/* Of the whole model, Keras's load_model takes trainable from a Functional, and ignores it in a Sequential. */
+START_TEST(trainable_of_the_whole_model)
+{
+#define LAYERS "\"trainable\": false, \"layers\": [" IN ", " DENSE("a", NODE(TENSOR("x", "0", "0"), "")) "]"
+    built("{\"class_name\": \"Functional\", \"config\": {\"name\": \"f\", " LAYERS
+          ", \"input_layers\": [\"x\", 0, 0], \"output_layers\": [\"a\", 0, 0]}}");
+    ck_assert_int_eq(count_trainable(), 0);
+    done();
+    built("{\"class_name\": \"Sequential\", \"config\": {\"name\": \"s\", " LAYERS "}}");
+    ck_assert_int_eq(count_trainable(), 2);
+    done();
+#undef LAYERS
+}
+END_TEST
+
 START_TEST(networks)
 {
     static const struct {
@@ -254,6 +290,12 @@ START_TEST(networks)
         {FUNCTIONAL(IN ", " DENSE("a", NODE("3.5", "")), "[\"a\", 0, 0]"),
          "it is called with 3.5, which is not a tensor"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("", "")), "[\"a\", 0, 0]"), "it is called with 0 tensors"},
+        {FUNCTIONAL(
+             IN ", {\"module\": \"keras.src.ops.numpy\", \"class_name\": \"GetItem\", \"config\": {\"name\": "
+                "\"a\"}, \"registered_name\": \"GetItem\", \"name\": \"a\", \"inbound_nodes\": [" NODE(
+                    TENSOR("x", "0", "0") ", [{\"class_name\": \"__slice__\", \"config\": {}}]", "") "]}",
+             "[\"a\", 0, 0]"),
+         "layers[1] (GetItem 'a'): the operation GetItem of keras.ops is not supported"},
         {FUNCTIONAL(IN ", " DENSE("a", NODE("[" TENSOR("x", "0", "0") ", " TENSOR("x", "0", "0") "]", "")),
                     "[\"a\", 0, 0]"),
          "it is called with 2 tensors"},
@@ -303,6 +345,20 @@ START_TEST(networks)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(parse(cases[i].text), cases[i].part);
+}
+END_TEST
+
+/* Of two bytes each; read, they would take 80. */
+START_TEST(a_bomb_of_values)
+{
+    int count = 5 << 20;
+    char *text = malloc((size_t)count * 2 + 2);
+    ck_assert_ptr_nonnull(text);
+    for (int i = 0; i < count; i++)
+        memcpy(text + 2 * i, i ? ",0" : "[0", 2);
+    strcpy(text + 2 * count, "]");
+    check_refused(parse(text), "net.keras: config.json: it has more than 4194304 values");
+    free(text);
 }
 END_TEST
 
@@ -514,9 +570,9 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed =
-        RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
-                  calls_in_any_order, networks, a_bomb_of_models, settings, metrics,
-                  settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
+    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
+                           calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
+                           a_bomb_of_values, settings, metrics, settings_that_are_left_out,
+                           warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -80,8 +80,8 @@ const iso_op_type iso_op_reshape = {
     .no_kernel = true,
 };
 
-/* Fills in the one dimension that is -1; the batch is not counted. False if several are -1, or no extent
- * fits. */
+/* Fills in the one dimension that is -1; the batch is not counted. False if several are -1, no extent fits, or
+ * the product of the others overflows. */
 static bool complete(const iso_shape *x, iso_shape *shape)
 {
     bool batch = x->rank > 0 && x->dim[0] == ISO_BATCH;
@@ -92,8 +92,8 @@ static bool complete(const iso_shape *x, iso_shape *shape)
             if (open >= 0)
                 return false;
             open = i;
-        } else
-            known *= shape->dim[i];
+        } else if (shape->dim[i] < 0 || __builtin_mul_overflow(known, shape->dim[i], &known))
+            return false;
     }
     int64_t count = iso_shape_product(x, 0, x->rank, NULL);
     if (open >= 0 && (known <= 0 || count % known != 0))
