@@ -207,9 +207,11 @@ uninstall: check-prefix
 	cd $(DESTDIR)$(PREFIX) 2>/dev/null || { echo "nothing is installed in $(DESTDIR)$(PREFIX): there is no such folder"; exit 0; }; rm -f bin/isogrid bin/isogrid-mpirun lib/libisogrid.a lib/libisogrid.so lib/libisogrid.so.0 lib/libisogrid_cuda.so lib/pkgconfig/isogrid.pc share/man/man1/isogrid.1
 	rm -rf $(DESTDIR)$(PREFIX)/include/isogrid $(DESTDIR)$(PREFIX)/share/isogrid $(DESTDIR)$(PREFIX)/share/doc/isogrid
 
-# Neither make nor pkg-config handles spaces in paths.
+# Neither make nor pkg-config handles spaces in paths; programs look for what is installed from any folder.
 check-prefix:
 	@$(if $(word 2,x$(DESTDIR)$(PREFIX)x),echo "PREFIX '$(DESTDIR)$(PREFIX)': a prefix must not have spaces" >&2; exit 2,:)
+	@$(if $(filter /%,$(PREFIX)),:,echo "PREFIX '$(PREFIX)': a prefix must be an absolute path" >&2; exit 2)
+	@$(if $(filter-out /%,$(DESTDIR)),echo "DESTDIR '$(DESTDIR)' must be an absolute path" >&2; exit 2,:)
 
 clean:
 	rm -rf build build-*

@@ -1,6 +1,7 @@
 /* isogrid calibrate: measures this machine, and the ops of a model on it, for `isogrid plan --time`. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -80,6 +81,18 @@ static iso_status calibrate_check_model(const calibrate_options *read)
     return ISO_OK;
 }
 
+/* Measurements are added to those that the file has, so that a pipe would be waited for, and a device never ends. */
+static iso_status check_out(const char *path)
+{
+    struct stat about;
+    if (!path)
+        return iso_error(ISO_INVALID, "--out is missing: the file for the measurements");
+    iso_status status = iso_output_path_check("--out ", path, ISO_TARGET_REPLACED);
+    if (status == ISO_OK && stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        status = iso_error(ISO_INVALID, "--out '%s' is not a regular file", path);
+    return status;
+}
+
 static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_options *options)
 {
     iso_argument rows[SHARED + OWN];
@@ -91,9 +104,7 @@ static iso_status calibrate_read_options(int argc, char *const *argv, calibrate_
     if (read.plan.shape)
         ISO_TRY(iso_argument_shape("--shape", read.plan.shape, 1, ISO_MAX_RANK - 1, &read.plan.row));
     ISO_TRY(calibrate_check_model(&read));
-    if (!read.out)
-        ISO_TRY(iso_error(ISO_INVALID, "--out is missing: the file for the measurements"));
-    ISO_TRY(iso_output_path_check("--out ", read.out, ISO_TARGET_REPLACED));
+    ISO_TRY(check_out(read.out));
     *options = read;
 done:
     return status;

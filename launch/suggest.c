@@ -26,12 +26,21 @@ typedef struct searched {
     found list[MOST_MESHES];
 } searched;
 
+enum { MANY_SLOTS = 10000 }; /* a plan of so many may take seconds */
+
 /* Shows on a terminal how many plans have been compared. */
 typedef struct progress {
     const char *mesh;
     bool shown;
     double last;
 } progress;
+
+/* Where there is no terminal. */
+static void print_progress(void *user, int tried)
+{
+    const progress *p = user;
+    fprintf(stderr, "mesh %s: %d plan%s compared\n", p->mesh, tried, tried > 1 ? "s" : "");
+}
 
 static void show_progress(void *user, int tried)
 {
@@ -62,10 +71,11 @@ static iso_status search(const iso_plan_options *options, const iso_dry_run *p, 
                                .time = p->time.calibration ? &p->time : NULL,
                                .starts_only = searches == 0,
                                .searches = searches};
-    if (isatty(STDERR_FILENO) && options->train.verbose) {
+    how.user = &shown;
+    if (options->train.verbose && isatty(STDERR_FILENO))
         how.progress = show_progress;
-        how.user = &shown;
-    }
+    else if (options->train.verbose && iso_mesh_slots(out->mesh) >= MANY_SLOTS)
+        how.progress = print_progress;
     iso_suggestion_destroy(out->suggestion);
     out->suggestion = NULL;
     iso_status status = iso_function_suggest(iso_model_graph(p->named.model), out->mesh, &p->training, &how,

@@ -24,8 +24,8 @@ iso_status iso_output_path_check(const char *option, const char *path, iso_targe
  * (iso_overwrites_check). ISO_INVALID names option, path and reason. On one rank. */
 iso_status iso_output_paths_check(const iso_train_options *options);
 /* ISO_INVALID names both options if a file that the run writes is one that it reads, or another that it writes, or if
- * --backup has the folder of --checkpoint. --save and --checkpoint may replace the file of the model or its weights.
- * On one rank. */
+ * --backup has the folder of --checkpoint. In a folder of a data set or of checkpoints, each file counts that may be
+ * read or written there. --save and --checkpoint may replace the file of the model or its weights. On one rank. */
 iso_status iso_overwrites_check(const iso_train_options *options);
 /* The same for one more output, which may replace no input. Local. */
 iso_status iso_overwrite_check(const iso_train_options *options, const char *option, const char *path);

@@ -23,14 +23,13 @@ int main(int argc, char **argv)
     ISO_TRY(iso_dataset_batch(train, 250));
 
     /* The weights of an earlier training, if the folder holds its checkpoints. */
-    ISO_TRY(iso_model_restore_or_create(ctx, "checkpoints", build, &model));
+    ISO_TRY(iso_model_restore_or_create(ctx, "ckpt", build, &model));
     ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-3), .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
                         .metrics = {ISO_METRIC_ACCURACY}));
 
     iso_callback *callbacks[] = {
         /* One file for each epoch; the last three are kept, and the one with the lowest loss. */
-        iso_model_checkpoint("checkpoints/{epoch:02d}-{val_loss:.4f}.weights.h5", .keep = 3,
-                             .best = "val_loss"),
+        iso_model_checkpoint("ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5", .keep = 3, .best = "val_loss"),
         /* This training resumes from here if it is killed; removed when it is complete. */
         iso_backup_and_restore("backup", .save_freq = 50), NULL};
     ISO_TRY(iso_fit(model, train, .epochs = 2, .validation = validation, .callbacks = callbacks));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 
 enum {
@@ -144,8 +145,7 @@ iso_status iso_keras_archive_open(const char *path, iso_keras_archive **archive)
 {
     zip_error_t error;
     if (access(path, R_OK) != 0)
-        return iso_error(errno == ENOENT ? ISO_INVALID : ISO_IO, "cannot open '%s': %s", path,
-                         strerror(errno));
+        return iso_file_cannot_open(path);
     zip_error_init(&error);
     iso_status status = open_source(path, zip_source_file_create(path, 0, -1, &error), &error, archive);
     zip_error_fini(&error);

@@ -29,8 +29,7 @@ static iso_status read_config_file(const char *path, char **text, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
     if (!file)
-        return iso_error(errno == ENOENT ? ISO_INVALID : ISO_IO, "cannot open '%s': %s", path,
-                         strerror(errno));
+        return iso_file_cannot_open(path);
     iso_status status = read_stream(file, path, text, bytes);
     fclose(file);
     return status;

@@ -14,7 +14,7 @@ typedef struct attention_kind {
     const char *type, *base; /* Keras's class, and the base of automatic names */
     const char *function;    /* the public one, for messages */
     const char *heads, *key_dim;
-    void (*note)(iso_layer *layer, const attention *a); /* records the arguments that it alone has */
+    bool grouped;
 } attention_kind;
 
 /* The dimensions of x: [batch, lead..., attended..., features], the attended ones being the last but one. */
@@ -248,8 +248,8 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
 {
     const iso_multi_head_attention_options *o = a->options;
     iso_tensor *x = attention_join(a, iso_layer_cast(a->layer, o->x)), *gate = NULL;
-    iso_tensor *keys = attention_join(a, iso_layer_cast(a->layer, key));
     iso_tensor *q = project(a, x, "query", a->heads, a->key_dim, o->query_layout);
+    iso_tensor *keys = attention_join(a, iso_layer_cast(a->layer, key));
     iso_tensor *k = project(a, keys, "key", a->kv_heads, a->key_dim, o->key_layout);
     if (o->use_gate)
         gate = iso_sigmoid(project(a, x, "gate", a->heads, a->value_dim, o->gate_layout));
@@ -263,15 +263,26 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
 
 /* ---- the layer ---- */
 
-static void note_heads(iso_layer *layer, const attention *a)
+static void note_sizes(iso_layer *layer, const attention *a)
+{
+    if (a->kind->grouped) {
+        iso_layer_note_integer(layer, "head_dim", a->key_dim);
+        iso_layer_note_integer(layer, "num_query_heads", a->heads);
+        iso_layer_note_integer(layer, "num_key_value_heads", a->kv_heads);
+    } else {
+        iso_layer_note_integer(layer, "num_heads", a->heads);
+        iso_layer_note_integer(layer, "key_dim", a->key_dim);
+        iso_layer_note_integer(layer, "value_dim", a->value_dim);
+    }
+}
+
+/* The arguments that MultiHeadAttention alone has. */
+static void note_shapes(iso_layer *layer, const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
     int64_t axes[ISO_MAX_RANK];
     for (int i = 0; i < a->attended; i++)
         axes[i] = a->lead + i;
-    iso_layer_note_integer(layer, "num_heads", a->heads);
-    iso_layer_note_integer(layer, "key_dim", a->key_dim);
-    iso_layer_note_integer(layer, "value_dim", a->value_dim);
     if (o->output_shape.rank)
         iso_layer_note_integers(layer, "output_shape", o->output_shape.dim, o->output_shape.rank);
     else
@@ -279,13 +290,7 @@ static void note_heads(iso_layer *layer, const attention *a)
     iso_layer_note_integers(layer, "attention_axes", axes, a->attended);
 }
 
-static void note_groups(iso_layer *layer, const attention *a)
-{
-    iso_layer_note_integer(layer, "head_dim", a->key_dim);
-    iso_layer_note_integer(layer, "num_query_heads", a->heads);
-    iso_layer_note_integer(layer, "num_key_value_heads", a->kv_heads);
-}
-
+/* Their order is part of a model's hash in checkpoints. */
 static void attention_note(iso_layer *layer, const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
@@ -299,9 +304,12 @@ static void attention_note(iso_layer *layer, const attention *a)
                                  .default_value = ISO_INIT_ZEROS,
                                  .l1 = o->bias_l1,
                                  .l2 = o->bias_l2};
+    note_sizes(layer, a);
     iso_layer_note_real(layer, "dropout", o->dropout);
     iso_layer_note_flag(layer, "use_bias", !o->no_bias);
     iso_layer_note_flag(layer, "use_gate", o->use_gate);
+    if (!a->kind->grouped)
+        note_shapes(layer, a);
     if (o->sliding_window)
         iso_layer_note_integer(layer, "sliding_window", o->sliding_window);
     else
@@ -345,7 +353,7 @@ static bool check_rank(const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
     int rank = iso_tensor_shape(o->x)->rank;
-    const char *what = a->kind->note == note_groups     ? "attention with groups of heads needs"
+    const char *what = a->kind->grouped                 ? "attention with groups of heads needs"
                        : o->causal || o->sliding_window ? "causal and sliding_window need"
                                                         : NULL;
     if (what && rank != 3)
@@ -358,14 +366,13 @@ static const attention_kind multi_head = {.type = "MultiHeadAttention",
                                           .base = "multi_head_attention",
                                           .function = "iso_multi_head_attention_with",
                                           .heads = "num_heads",
-                                          .key_dim = "key_dim",
-                                          .note = note_heads};
+                                          .key_dim = "key_dim"};
 static const attention_kind grouped = {.type = "GroupQueryAttention",
                                        .base = "grouped_query_attention",
                                        .function = "iso_grouped_query_attention_with",
                                        .heads = "num_query_heads",
                                        .key_dim = "head_dim",
-                                       .note = note_groups};
+                                       .grouped = true};
 
 static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_attention_options *o,
                                int64_t kv_heads)
@@ -401,7 +408,6 @@ static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_
     a.path = iso_layer_text(&layer, &path);
     iso_tensor *y = build_attention(&a, o->value, key);
     iso_text_free(&path);
-    kind->note(&layer, &a);
     attention_note(&layer, &a);
     return iso_layer_end(&layer, y);
 }

@@ -17,6 +17,17 @@ iso_status iso_file_failed(const char *path, const char *what)
     return iso_error(ISO_IO, "'%s': %s: %s", path, what, strerror(errno));
 }
 
+bool iso_file_is_of_caller(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EISDIR || error == EACCES || error == EPERM;
+}
+
+iso_status iso_file_cannot_open(const char *path)
+{
+    return iso_error(iso_file_is_of_caller(errno) ? ISO_INVALID : ISO_IO, "cannot open '%s': %s", path,
+                     strerror(errno));
+}
+
 char *iso_file_join(const char *folder, const char *name)
 {
     iso_text text = {0};

@@ -18,6 +18,13 @@ iso_status iso_file_replace(const char *path, const void *data, size_t bytes);
  * Permission denied". */
 iso_status iso_file_failed(const char *path, const char *what);
 
+/* Whether the error of a system call that opens a file is the caller's: it is missing, is a folder or may not be
+ * opened. */
+bool iso_file_is_of_caller(int error);
+/* The error that a call left in errno which was to open a file to read it: "cannot open 'net.keras': Permission
+ * denied". ISO_INVALID if it is the caller's, else ISO_IO. */
+iso_status iso_file_cannot_open(const char *path);
+
 /* "FOLDER/NAME", freed with iso_free; NULL: out of memory. */
 char *iso_file_join(const char *folder, const char *name);
 /* The part of a path after its last slash: "ck/3.h5" -> "3.h5". */

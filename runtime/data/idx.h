@@ -22,6 +22,9 @@ iso_status iso_idx_parse(const void *bytes, size_t size, const char *name, iso_i
 /* The same for a file, read in blocks. A missing file is ISO_INVALID too. */
 iso_status iso_idx_load(const char *path, iso_idx *idx);
 
+/* Whether a data set's folder may have its rows in a file of this name: "train-images-idx3-ubyte.gz". */
+bool iso_idx_is_folder_name(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

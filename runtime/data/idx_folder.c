@@ -20,6 +20,15 @@ static bool matches(const char *file, const char *stem)
            strncmp(file + length + 1, "idx", 3) == 0;
 }
 
+bool iso_idx_is_folder_name(const char *name)
+{
+    static const char *const stems[] = {"train-images", "train-labels", "t10k-images", "t10k-labels"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof stems / sizeof *stems && !found; i++)
+        found = matches(name, stems[i]);
+    return found;
+}
+
 static bool is_gzip_name(const char *file)
 {
     size_t length = strlen(file);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 
 enum { CHUNK = 256 * 1024, MOST_AT_ONCE = 1 << 30 };
@@ -61,8 +62,7 @@ static iso_status stream_open_file(iso_byte_stream *s)
     struct stat about;
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0)
-        return iso_error(errno == ENOENT || errno == ENOTDIR ? ISO_INVALID : ISO_IO, "cannot open '%s': %s",
-                         s->name, strerror(errno));
+        return iso_file_cannot_open(s->name);
     if (fstat(s->fd, &about) != 0)
         return iso_error(ISO_IO, "cannot read the attributes of '%s': %s", s->name, strerror(errno));
     if (!S_ISREG(about.st_mode))

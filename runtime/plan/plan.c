@@ -108,6 +108,40 @@ static double planned_flops(const iso_plan *plan)
     return total;
 }
 
+/* ---- sizes ---- */
+
+#define MOST_BYTES 0x1p57 /* of a slot: as many as an address can tell apart */
+
+/* Of the largest slot; a product in double cannot overflow. */
+static double largest_bytes(const iso_plan *plan, const iso_layout *layout, const iso_shape *shape,
+                            iso_dtype dtype)
+{
+    return (double)iso_layout_largest(plan->program->mesh, layout, shape) * (double)iso_dtype_size(dtype);
+}
+
+/* So that no later sum of a slot's bytes overflows. */
+static iso_status check_sizes(const iso_plan *plan)
+{
+    const iso_program *program = plan->program;
+    char need[32], most[32];
+    double bytes = 0;
+    for (int i = 0; i < program->n_variables; i++) {
+        const iso_variable *variable = program->graph->variables[i];
+        bytes += largest_bytes(plan, &program->variable_layout[i], &variable->shape, variable->dtype);
+    }
+    for (int v = 0; v < program->n_values; v++) {
+        iso_shape shape = iso_plan_shape(plan, v);
+        bytes += largest_bytes(plan, &program->values[v].layout, &shape, program->values[v].tensor->dtype);
+    }
+    return bytes <= MOST_BYTES
+               ? ISO_OK
+               : iso_error(ISO_INVALID,
+                           "the variables and the values of ops on one slot have %s in all with %lld rows; "
+                           "at most %s are possible",
+                           iso_text_scaled(bytes, "B", need, sizeof need), (long long)plan->rows,
+                           iso_text_scaled(MOST_BYTES, "B", most, sizeof most));
+}
+
 static bool allocate_members(const iso_plan *plan, int b)
 {
     size_t members = (size_t)plan->buckets->buckets[b].n_members + 1;
@@ -151,6 +185,7 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
     if (!plan)
         return iso_error(ISO_NO_MEMORY, "no memory for a plan");
     *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows};
+    ISO_TRY(check_sizes(plan));
     ISO_TRY(allocate(plan));
     ISO_TRY(iso_plan_fuse_updates(plan));
     ISO_TRY(iso_plan_schedule(plan));

@@ -24,6 +24,20 @@ enum {
  * channels over PCIe, and over NVLink up to 32. */
 enum { NCCL_CHANNEL = 12 << 20, NCCL_LEAST = 2, NCCL_MOST = 32 };
 
+/* ---- sums that end at INT64_MAX, where the sum of a host's slots is larger ---- */
+
+static void add_bytes(int64_t *sum, int64_t each, int64_t count)
+{
+    int64_t bytes;
+    if (__builtin_mul_overflow(each, count, &bytes) || __builtin_add_overflow(*sum, bytes, sum))
+        *sum = INT64_MAX;
+}
+
+static int64_t whole_bytes(double bytes)
+{
+    return bytes < 0x1p63 ? (int64_t)bytes : INT64_MAX;
+}
+
 /* ---- weights ---- */
 
 static int64_t weights_of_slot(const iso_reporter *r)
@@ -48,13 +62,13 @@ static int64_t weights_of_domain(const iso_reporter *r, int domain)
         int64_t elements;
         int holders = copies->first[domain + 1] - copies->first[domain];
         if (r->n_domains == 1 && holders > MANY && iso_shape_count(&variable->shape, &elements) == ISO_OK) {
-            bytes +=
-                elements * (int64_t)iso_dtype_size(variable->dtype) + holders * (int64_t)ISO_ALIGN * 3 / 2;
+            add_bytes(&bytes, elements, (int64_t)iso_dtype_size(variable->dtype));
+            add_bytes(&bytes, holders, (int64_t)ISO_ALIGN * 3 / 2);
             continue;
         }
         for (int k = copies->first[domain]; k < copies->first[domain + 1]; k++) {
             iso_box box = iso_layout_box(r->mesh, layout, &variable->shape, copies->holders[k]);
-            bytes += (int64_t)iso_plan_copy_bytes(variable, iso_box_count(&box));
+            add_bytes(&bytes, (int64_t)iso_plan_copy_bytes(variable, iso_box_count(&box)), 1);
         }
     }
     return bytes;
@@ -232,8 +246,11 @@ static int64_t tables_of_process(const iso_plan *plan)
 
 static void add_up(iso_report_memory *memory)
 {
-    memory->total =
-        memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->buffers;
+    const int64_t parts[] = {memory->weights, memory->gradients, memory->optimizer, memory->activations,
+                             memory->buffers};
+    memory->total = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        add_bytes(&memory->total, parts[i], 1);
 }
 
 /* A slot's share of the messages is among its buffers already, if they are in the same memory; scratch memory, of
@@ -242,12 +259,13 @@ static void add_domain(const iso_reporter *r, int domain, iso_report_memory *mem
 {
     const iso_report_memory *slot = &r->report->slot;
     int64_t slots = slots_of(r, domain);
-    memory->weights += weights_of_domain(r, domain);
-    memory->gradients += slot->gradients * slots;
-    memory->activations += slot->activations * slots;
-    memory->buffers += slot->buffers * slots + scratch_of_domain(r, domain);
+    add_bytes(&memory->weights, weights_of_domain(r, domain), 1);
+    add_bytes(&memory->gradients, slot->gradients, slots);
+    add_bytes(&memory->activations, slot->activations, slots);
+    add_bytes(&memory->buffers, slot->buffers, slots);
+    add_bytes(&memory->buffers, scratch_of_domain(r, domain), 1);
     for (int i = r->domain_begin[domain]; i < r->domain_begin[domain + 1]; i++)
-        memory->optimizer += state_of_slot(r, r->by_domain[i]);
+        add_bytes(&memory->optimizer, state_of_slot(r, r->by_domain[i]), 1);
 }
 
 static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
@@ -256,7 +274,7 @@ static void sum_host(const iso_reporter *r, int host, iso_report_memory *memory)
     for (int d = 0; d < r->n_domains; d++)
         if (r->domain_host[d] == host)
             add_domain(r, d, memory);
-    memory->buffers += tables_of_process(r->plan);
+    add_bytes(&memory->buffers, tables_of_process(r->plan), 1);
     add_up(memory);
 }
 
@@ -289,8 +307,8 @@ static iso_status add_padding(const iso_reporter *r, int slots)
     iso_status status = ISO_OK;
     ISO_TRY(find_padding(r, slot->weights, 1, &of_slot));
     ISO_TRY(find_padding(r, gpu->weights, slots, &of_gpu));
-    slot->buffers += of_slot;
-    gpu->buffers += of_gpu;
+    add_bytes(&slot->buffers, of_slot, 1);
+    add_bytes(&gpu->buffers, of_gpu, 1);
     add_up(gpu);
 done:
     return status;
@@ -305,8 +323,9 @@ static iso_status sum_gpus(const iso_reporter *r, int domain, const iso_report_b
     report->nccl_sets = messages->sets;
     count_nccl(r, domain);
     add_domain(r, domain, &report->gpu);
-    report->host.buffers =
-        tables_of_process(r->plan) + report->n_host_slots * tables_of_slot(r) + (int64_t)messages->host;
+    report->host.buffers = tables_of_process(r->plan);
+    add_bytes(&report->host.buffers, tables_of_slot(r), report->n_host_slots);
+    add_bytes(&report->host.buffers, whole_bytes(messages->host), 1);
     add_up(&report->host);
     return add_padding(r, report->n_gpu_slots);
 }
@@ -484,33 +503,43 @@ static void weigh_all(const iso_reporter *r)
             weigh_value(r, v);
 }
 
+static iso_status check_sum(const iso_report_memory *memory, const char *where)
+{
+    return memory->total < INT64_MAX
+               ? ISO_OK
+               : iso_error(ISO_INVALID, "the plan needs more than 9.2 EB (%lld bytes) on %s",
+                           (long long)INT64_MAX, where);
+}
+
 iso_status iso_report_memory_of(iso_reporter *r)
 {
     iso_report_memory *slot = &r->report->slot;
     int domain;
     iso_report_buffers messages;
-    iso_status status = domain_with_most(r, &domain, &messages);
-    if (status != ISO_OK)
-        return status;
+    iso_status status;
+    ISO_TRY(domain_with_most(r, &domain, &messages));
     slot->weights = weights_of_slot(r);
     slot->gradients = gradient_bytes(r);
     slot->optimizer = state_of_slot(r, 0);
     slot->activations = (int64_t)(r->plan->arena_bytes + r->plan->shared_bytes) - slot->gradients;
     slot->buffers = workspace_of_slot(r);
     if (iso_report_is_on_gpus(r))
-        slot->buffers += (int64_t)messages.gpu / slots_of(r, domain);
+        slot->buffers += whole_bytes(messages.gpu) / slots_of(r, domain);
     else
-        slot->buffers += tables_of_slot(r) + (int64_t)messages.host / r->host_slots[domain];
+        slot->buffers += tables_of_slot(r) + whole_bytes(messages.host) / r->host_slots[domain];
     if (iso_report_is_on_gpus(r))
         status = sum_gpus(r, domain, &messages);
     else
         sum_host(r, r->domain_host[domain], &r->report->host);
-    if (status != ISO_OK)
-        return status;
-    slot->buffers += largest_scratch(r, domain);
+    ISO_TRY(status);
+    add_bytes(&slot->buffers, largest_scratch(r, domain), 1);
     add_up(slot);
+    ISO_TRY(check_sum(slot, "a slot"));
+    ISO_TRY(check_sum(&r->report->gpu, "a GPU"));
+    ISO_TRY(check_sum(&r->report->host, "a host"));
     find_live(r);
     find_peak(r);
     weigh_all(r);
-    return ISO_OK;
+done:
+    return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
@@ -31,15 +32,10 @@ static herr_t take_first(unsigned depth, const H5E_error2_t *error, void *text)
     return 1;
 }
 
-/* A file that is missing, is a folder or may not be opened is the caller's error, not the file system's; EINVAL comes
- * from impossible numbers in a file. */
+/* EINVAL comes from impossible numbers in a file. */
 static bool is_of_system(int error, bool opening)
 {
-    static const int of_caller[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM};
-    for (size_t i = 0; opening && i < sizeof of_caller / sizeof *of_caller; i++)
-        if (error == of_caller[i])
-            return false;
-    return error != 0 && error != EINVAL;
+    return error != 0 && error != EINVAL && !(opening && iso_file_is_of_caller(error));
 }
 
 /* HDF5 states the system's error in a text alone: "file read failed: ..., errno = 5, error message = ...". */

@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/file_names.h"
 #include "runtime/session/session.h"
 
 typedef enum way { A_FILE, A_FOLDER, LATEST, BEST } way;
@@ -26,6 +27,18 @@ static way way_of(const char *path)
 static char *folder_of(const char *path, way how)
 {
     return how == A_FOLDER ? iso_strdup(path) : iso_file_folder(path);
+}
+
+bool iso_is_pointer_name(const char *name)
+{
+    return !strcmp(name, "latest") || !strcmp(name, "best") || !strcmp(name, "finished");
+}
+
+iso_status iso_checkpoint_folder(const char *path, char **folder)
+{
+    way how = way_of(path);
+    *folder = how == A_FILE ? NULL : folder_of(path, how);
+    return how == A_FILE || *folder ? ISO_OK : iso_no_memory("the folder of '%s'", path);
 }
 
 static iso_status find_newest(iso_context *ctx, const char *use, const char *folder, char **found)
