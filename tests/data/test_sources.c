@@ -307,8 +307,8 @@ START_TEST(test_random_normal)
 }
 END_TEST
 
-/* Rows of a set that is too large to be kept are made when they are read, and are those of one that is kept: in order,
- * in any order, converted, or in part. */
+/* Rows of a set that is too large to be kept are made when they are read, and are those of one that is kept: in
+ * order, in any order, or in part. */
 static void check_random_rows(bool normal)
 {
     enum { ROWS = 999, WIDTH = 7, LARGE = 2500000 };
