@@ -25,6 +25,7 @@ typedef struct iso_comm iso_comm;
 typedef struct iso_watchdog iso_watchdog; /* collectives/control/watchdog.h */
 typedef struct iso_device iso_device;     /* runtime/base/device.h */
 typedef struct iso_stream iso_stream;
+typedef struct iso_device_event iso_device_event;
 
 typedef enum iso_reduce { ISO_SUM, ISO_MAX } iso_reduce;
 
@@ -247,6 +248,12 @@ void iso_fabric_progress(iso_fabric *fabric);
 /* After a loss: MPI may still use the memory of messages, so destroying the fabric and its exchanges frees
  * nothing. Called by thread 0. */
 void iso_fabric_abandon(iso_fabric *fabric);
+/* The host waits for an event of a slot's stream, as the device's wait_event. If the stream waits for communicators of
+ * devices, their errors and lost ranks end the wait: what they have queued is aborted. Called by thread 0. */
+iso_status iso_fabric_wait_event(iso_fabric *fabric, const iso_device_event *event);
+/* The host waits in the same way for all that communicators of devices bring to this rank, before it waits for a
+ * stream. Called by thread 0. */
+iso_status iso_fabric_settle(iso_fabric *fabric);
 void iso_exchange_pull(iso_exchange *exchange, int slot);
 void iso_exchange_end(iso_exchange *exchange, int thread);
 /* For callers that combine the sources themselves (the optimizer): the number of sources of a slot's pull,

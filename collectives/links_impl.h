@@ -80,6 +80,9 @@ iso_status iso_links_split(iso_fabric *fabric, iso_links *links, const int *numb
 /* Waits until the last call to a member has begun its work. ISO_FAILED: its communicator has failed, or a rank is
  * lost. */
 iso_status iso_links_await(const iso_fabric *fabric, iso_device_comm *comm);
+/* Tests all communicators of this rank, while the host waits for what may wait for them. An error of one of them has
+ * been reported (iso_links_fail); or a rank is lost. */
+iso_status iso_links_test(iso_fabric *fabric);
 /* Reports that a communicator has failed in a run with this status: a warning is printed, the watchdog will report
  * it, and waits end. Waits for that report, which ends most programs. Returns the status. */
 iso_status iso_links_fail(iso_fabric *fabric, iso_status status);
@@ -91,8 +94,12 @@ void iso_link_run_free(const iso_links *links, iso_link_run *run);
 /* Begins a run: queues packs. ISO_FAILED: iso_links_check. */
 iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, const iso_pack_list *packs,
                              iso_link_run *run);
-/* Records the events to test, after all work of the run has been queued. */
-void iso_link_run_record(const iso_links *links, iso_link_run *run);
+/* Records the events of the run, after all of its work has been queued. An error of a device that is known by then. */
+iso_status iso_link_run_record(const iso_fabric *fabric, const iso_links *links, iso_link_run *run);
+/* Makes a stream of the slot wait for what the run brings to the slot's domain. For a fabric that orders streams
+ * (stream_order_impl.h), when all ranks of the domain have begun the run. */
+void iso_link_run_await(const iso_fabric *fabric, const iso_links *links, const iso_link_run *run, int slot,
+                        iso_stream *stream);
 /* Tests a run. *done: all has arrived, or the communicator has failed, now or before. check(arg, i) returns the
  * errors that the communicators of this rank's device i have met. */
 iso_status iso_link_run_test(iso_fabric *fabric, const iso_links *links, iso_link_run *run,
@@ -106,9 +113,10 @@ iso_status iso_link_messages_bind(iso_exchange *exchange);
 /* The address of a message where it is read, or where it is packed. */
 char *iso_link_messages_received(const iso_exchange *exchange, int message);
 char *iso_link_messages_sent(const iso_exchange *exchange, int message);
-/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then iso_link_messages_test until
- * *done: all has arrived. */
+/* Begins a run: packs, and queues the sends and receives of this rank's domains. Then streams of the slots await what
+ * comes; or, if the fabric does not order them, iso_link_messages_test is called until *done: all has arrived. */
 iso_status iso_link_messages_start(iso_exchange *exchange);
+void iso_link_messages_await(const iso_exchange *exchange, int slot, iso_stream *stream);
 iso_status iso_link_messages_test(iso_exchange *exchange, int *done);
 void iso_link_messages_free(const iso_fabric *fabric, iso_link_messages *messages);
 

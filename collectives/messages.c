@@ -270,8 +270,9 @@ iso_status iso_messages_progress(iso_messages *messages, int *done)
 }
 
 /* Tests again after an error, because other ranks may wait for requests that are still in progress. Gives up
- * if the transport keeps failing, or after a loss. */
-iso_status iso_messages_finish(iso_messages *messages, const iso_watchdog *watchdog, bool crowded)
+ * if the transport keeps failing, or after an error of `check`. */
+iso_status iso_messages_finish(iso_messages *messages, iso_status (*check)(void *arg), void *arg,
+                               bool crowded)
 {
     iso_backoff backoff = {0};
     iso_status status = ISO_OK;
@@ -282,7 +283,7 @@ iso_status iso_messages_finish(iso_messages *messages, const iso_watchdog *watch
         status = status == ISO_OK ? tested : status;
         if (done)
             break;
-        iso_status lost = iso_watchdog_check(watchdog);
+        iso_status lost = check(arg);
         if (lost != ISO_OK)
             return lost;
         iso_backoff_wait(&backoff, crowded);

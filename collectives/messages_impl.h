@@ -95,6 +95,8 @@ iso_status iso_messages_start_receiving(iso_messages *messages);
 iso_status iso_messages_start_sending(iso_messages *messages, int number);
 /* *done: all of them have arrived. */
 iso_status iso_messages_progress(iso_messages *messages, int *done);
-iso_status iso_messages_finish(iso_messages *messages, const iso_watchdog *watchdog, bool crowded);
+/* check(arg) is called between tests: its error ends the wait. */
+iso_status iso_messages_finish(iso_messages *messages, iso_status (*check)(void *arg), void *arg,
+                               bool crowded);
 
 #endif

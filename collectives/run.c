@@ -175,11 +175,15 @@ static bool finds_incoming(const iso_exchange *exchange)
     return false;
 }
 
-/* Whether arrivals are written by others than the streams of endpoints, which wait for slots. */
+/* Whether MPI writes arrivals where slots read them. Streams that write arrivals wait for the slots. */
 static bool finds_overwrites(const iso_exchange *exchange)
 {
+    int count;
+    const iso_coll_component *const *components = iso_coll_components(&count);
     const iso_mailbox *in = &exchange->messages.in;
-    bool any = exchange->link_messages.box.n_messages > 0 || exchange->uses_components;
+    bool any = false;
+    for (int c = 0; c < count; c++)
+        any |= exchange->schedules[c] && !components[c]->await;
     for (int i = 0; i < in->n_messages; i++)
         any |= in->messages[i].route.to_domain < 0 || exchange->messages.endpoints->direct;
     return any && exchange->fabric->order;
@@ -366,15 +370,22 @@ static void start_components(iso_exchange *exchange)
                       components[c]->start(exchange, exchange->fabric->modules[c], exchange->schedules[c]));
 }
 
-/* *done: all have their results. */
-static iso_status test_components(const iso_exchange *exchange, int *done)
+/* Whether the host, and not the streams of slots, waits for component c in a run. */
+static bool component_is_waited(const iso_exchange *exchange, int c)
+{
+    int count;
+    return component_runs(exchange, c) && !(exchange->fabric->order && iso_coll_components(&count)[c]->await);
+}
+
+/* *done: all have their results. waited: only those for which the host waits. */
+static iso_status test_components(const iso_exchange *exchange, bool waited, int *done)
 {
     int count, its;
     const iso_coll_component *const *components = iso_coll_components(&count);
     iso_status status = ISO_OK;
     *done = 1;
     for (int c = 0; c < count; c++) {
-        if (!component_runs(exchange, c))
+        if (!(waited ? component_is_waited(exchange, c) : component_runs(exchange, c)))
             continue;
         iso_status tested = components[c]->test(exchange->schedules[c], &its);
         status = status == ISO_OK ? tested : status;
@@ -388,7 +399,7 @@ static void finish_components(iso_exchange *exchange)
 {
     iso_backoff backoff = {0};
     for (int done = 0, failed = 0; !done && failed < TRIES;) {
-        iso_status status = test_components(exchange, &done);
+        iso_status status = test_components(exchange, true, &done);
         run_check(exchange->fabric, status);
         failed = status == ISO_OK ? 0 : failed + 1;
         if (!done && is_lost(exchange->fabric))
@@ -404,14 +415,35 @@ static bool links(const iso_exchange *exchange)
     return exchange->link_messages.n_list > 0;
 }
 
+/* Whether the host waits for them. */
+static bool links_are_waited(const iso_exchange *exchange)
+{
+    return links(exchange) && !exchange->fabric->order;
+}
+
 static void finish_link_messages(iso_exchange *exchange)
 {
     iso_backoff backoff = {0};
-    for (int done = !links(exchange); !done && !is_lost(exchange->fabric);) {
+    for (int done = !links_are_waited(exchange); !done && !is_lost(exchange->fabric);) {
         run_check(exchange->fabric, iso_link_messages_test(exchange, &done));
         if (!done)
             iso_backoff_wait(&backoff, exchange->fabric->host_barrier.crowded);
     }
+}
+
+/* Whether the host waits for what this rank receives or for components. */
+static bool host_waits(const iso_exchange *exchange)
+{
+    bool any = iso_messages_need_progress(&exchange->messages) || links_are_waited(exchange);
+    for (int c = 0; c < ISO_MOST_COMPONENTS; c++)
+        any |= component_is_waited(exchange, c);
+    return any;
+}
+
+/* What is awaited meanwhile may wait for communicators of devices. */
+static iso_status check_others(void *fabric)
+{
+    return iso_links_test(fabric);
 }
 
 /* A barrier of the host, whose time counts as a wait. */
@@ -439,6 +471,15 @@ static void order_streams(const iso_exchange *exchange)
     }
 }
 
+/* Makes what is packed for other hosts wait for the messages between the host's devices that it reads. */
+static void await_relayed(const iso_exchange *exchange)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    for (int slot = 0; fabric->pack_streams && slot < fabric->topology.n_slots; slot++)
+        if (fabric->local[slot] >= 0)
+            iso_link_messages_await(exchange, slot, fabric->pack_streams[fabric->local[slot]]);
+}
+
 static void run_start(iso_exchange *exchange, int thread)
 {
     iso_fabric *fabric = exchange->fabric;
@@ -462,6 +503,8 @@ static void run_start(iso_exchange *exchange, int thread)
         finish_link_messages(exchange);
     if (exchange->relays)
         timed_barrier(fabric, thread);
+    if (thread == 0 && exchange->relays)
+        await_relayed(exchange);
     if (thread == 0 && exchange->communicates && !is_lost(fabric)) {
         start_components(exchange);
         send_messages(exchange);
@@ -496,13 +539,12 @@ static void run_wait(iso_exchange *exchange, int thread)
         int64_t begun = iso_watchdog_time(exchange->fabric->channel.watchdog);
         finish_link_messages(exchange);
         finish_components(exchange);
-        run_check(exchange->fabric,
-                  iso_messages_finish(&exchange->messages, exchange->fabric->channel.watchdog,
-                                      exchange->fabric->host_barrier.crowded));
+        run_check(exchange->fabric, iso_messages_finish(&exchange->messages, check_others, exchange->fabric,
+                                                        exchange->fabric->host_barrier.crowded));
         if (exchange->on_device)
             run_check(exchange->fabric, iso_endpoints_received(exchange->fabric));
         iso_watchdog_wait_done(exchange->fabric->channel.watchdog, begun);
-        if (!exchange->arrived)
+        if (!exchange->arrived && host_waits(exchange))
             exchange->arrived = iso_clock_ns();
         if (is_lost(exchange->fabric)) /* messages may be under way for ever */
             iso_fabric_abandon(exchange->fabric);
@@ -533,7 +575,7 @@ void iso_fabric_progress(iso_fabric *fabric)
         if (exchange->arrived)
             continue;
         run_check(fabric, iso_messages_progress(&exchange->messages, &received));
-        run_check(fabric, test_components(exchange, &executed));
+        run_check(fabric, test_components(exchange, false, &executed));
         if (received && executed)
             exchange->arrived = iso_clock_ns();
     }
@@ -630,6 +672,35 @@ const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, 
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull)
 {
     return iso_gather_is_run(&exchange->slots[exchange->fabric->local[slot]].pulls[pull].gather);
+}
+
+/* ---- the end of what streams wait for ---- */
+
+iso_status iso_fabric_wait_event(iso_fabric *fabric, const iso_device_event *event)
+{
+    iso_backoff backoff = {0};
+    bool communicates = fabric->order && (fabric->links || fabric->all_links);
+    iso_status status = ISO_OK;
+    while (communicates && status == ISO_OK && !event->device->passed(event)) {
+        status = iso_links_test(fabric);
+        iso_backoff_wait(&backoff, fabric->host_barrier.crowded);
+    }
+    if (status != ISO_OK && is_lost(fabric))
+        iso_fabric_abandon(fabric); /* what is queued ends */
+    iso_status waited = event->device->wait_event(event);
+    return status == ISO_OK ? waited : status;
+}
+
+iso_status iso_fabric_settle(iso_fabric *fabric)
+{
+    iso_status status = ISO_OK;
+    for (int slot = 0; fabric->order && slot < fabric->topology.n_slots; slot++) {
+        if (fabric->local[slot] < 0)
+            continue;
+        iso_status one = iso_fabric_wait_event(fabric, fabric->order->arrived[slot]);
+        status = status == ISO_OK ? one : status;
+    }
+    return status;
 }
 
 /* ---- planned traffic ---- */

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "collectives/coll_impl.h"
+#include "collectives/components_impl.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 
-enum { WORDS = ISO_DEVICE_HANDLE / sizeof(uint64_t), EVENTS = 3 };
+enum { WORDS = ISO_DEVICE_HANDLE / sizeof(uint64_t), EVENTS = 4 };
 
 static iso_stream *stream_of(const iso_fabric *fabric, int slot)
 {
@@ -20,7 +21,7 @@ static bool is_here(const iso_fabric *fabric, int slot)
 
 static iso_device_event **event_of(const iso_stream_order *order, int slot, int kind)
 {
-    iso_device_event **const list[EVENTS] = {order->ready, order->read, order->received};
+    iso_device_event **const list[EVENTS] = {order->ready, order->read, order->received, order->arrived};
     return &list[kind][slot];
 }
 
@@ -87,11 +88,16 @@ static void destroy_events(const iso_fabric *fabric, iso_stream_order *order, bo
     }
 }
 
+static bool has_lists(const iso_stream_order *order)
+{
+    return order->ready && order->read && order->received && order->arrived;
+}
+
 static void free_order(const iso_fabric *fabric, iso_stream_order *order)
 {
     if (!order)
         return;
-    if (order->ready && order->read && order->received) {
+    if (has_lists(order)) {
         destroy_events(fabric, order, false);
         destroy_events(fabric, order, true);
     }
@@ -99,6 +105,7 @@ static void free_order(const iso_fabric *fabric, iso_stream_order *order)
     iso_free(order->ready);
     iso_free(order->read);
     iso_free(order->received);
+    iso_free(order->arrived);
     iso_free(order);
 }
 
@@ -135,10 +142,10 @@ iso_status iso_order_open(iso_fabric *fabric)
         order->ready = iso_new((size_t)slots * sizeof(iso_device_event *));
         order->read = iso_new((size_t)slots * sizeof(iso_device_event *));
         order->received = iso_new((size_t)slots * sizeof(iso_device_event *));
+        order->arrived = iso_new((size_t)slots * sizeof(iso_device_event *));
     }
-    iso_status mine = order && order->ready && order->read && order->received && handle
-                          ? make_own(fabric, order, handle)
-                          : iso_no_memory("the events of slots");
+    iso_status mine = order && has_lists(order) && handle ? make_own(fabric, order, handle)
+                                                          : iso_no_memory("the events of slots");
     iso_status status = iso_comm_all(fabric->host, mine == ISO_OK, &good);
     if (status == ISO_OK && good)
         status = share_events(fabric, order, handle, &mine, &good);
@@ -200,6 +207,26 @@ const iso_device_event *iso_order_record_received(const iso_fabric *fabric, int 
     return fabric->order->received[slot];
 }
 
+static int first_slot(const iso_fabric *fabric, int domain)
+{
+    int slot = 0;
+    while (fabric->domain_of_slot[slot] != domain)
+        slot++;
+    return slot;
+}
+
+void iso_order_record_arrived(const iso_fabric *fabric, int domain, iso_stream *stream)
+{
+    if (fabric->order)
+        stream->device->record(fabric->order->arrived[first_slot(fabric, domain)], stream);
+}
+
+void iso_order_await_arrived(const iso_fabric *fabric, int domain, iso_stream *stream)
+{
+    if (fabric->order)
+        stream->device->await(stream, fabric->order->arrived[first_slot(fabric, domain)]);
+}
+
 /* ---- an exchange ---- */
 
 bool iso_exchange_is_ordered(const iso_exchange *exchange)
@@ -215,11 +242,23 @@ void iso_exchange_ready(const iso_exchange *exchange, int slot)
         stream->device->record(exchange->fabric->order->ready[slot], stream);
 }
 
+static void await_components(const iso_exchange *exchange, int slot, iso_stream *stream)
+{
+    int count;
+    const iso_coll_component *const *components = iso_coll_components(&count);
+    for (int c = 0; exchange->fabric->order && c < count; c++)
+        if (exchange->schedules[c] && components[c]->await)
+            components[c]->await(exchange->schedules[c], slot, stream);
+}
+
 void iso_exchange_await_arrivals(const iso_exchange *exchange, int slot)
 {
     const iso_fabric *fabric = exchange->fabric;
+    iso_stream *stream = stream_of(fabric, slot);
     if (exchange->on_device && fabric->order)
-        await_all(fabric, stream_of(fabric, slot), fabric->order->received, slot, -1);
+        await_all(fabric, stream, fabric->order->received, slot, -1);
+    iso_link_messages_await(exchange, slot, stream);
+    await_components(exchange, slot, stream);
 }
 
 void iso_order_await_ready(const iso_exchange *exchange, int slot)

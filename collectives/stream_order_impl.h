@@ -1,6 +1,7 @@
 /* Order between the streams of slots that reach each other's memory, by events: the host does not wait for what slots
- * have queued. Each slot has three: it has written what others pull, it has read what it pulls, and the last copy of
- * what its rank has received from other hosts is in the memory of its device. */
+ * have queued. Each slot has four: it has written what others pull, it has read what it pulls, the last copy of
+ * what its rank has received from other hosts is in the memory of its device, and so is what the device's communicator
+ * (links_impl.h) has brought there. */
 #ifndef ISO_STREAM_ORDER_IMPL_H
 #define ISO_STREAM_ORDER_IMPL_H
 
@@ -13,6 +14,7 @@ typedef struct iso_stream_order {
     iso_device_event **ready;    /* [n_slots] */
     iso_device_event **read;     /* [n_slots] */
     iso_device_event **received; /* [n_slots] the first slot of each of a rank's domains has them */
+    iso_device_event **arrived;  /* [n_slots] the first slot of each domain has them */
     iso_uses uses;               /* of each slot's events, by the ranks that import them */
 } iso_stream_order;
 
@@ -30,5 +32,9 @@ void iso_order_await_slots(const iso_fabric *fabric, iso_stream *stream, int slo
 iso_status iso_order_wait_read(const iso_fabric *fabric);
 /* Records the event that all data received for a domain of this rank is queued on `stream`. Returns the event. */
 const iso_device_event *iso_order_record_received(const iso_fabric *fabric, int domain, iso_stream *stream);
+/* Records, or awaits, that what the communicator of a domain has brought is in its memory. The rank that owns the
+ * domain (links_impl.h) records it. */
+void iso_order_record_arrived(const iso_fabric *fabric, int domain, iso_stream *stream);
+void iso_order_await_arrived(const iso_fabric *fabric, int domain, iso_stream *stream);
 
 #endif

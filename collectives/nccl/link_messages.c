@@ -131,10 +131,16 @@ iso_status iso_link_messages_start(iso_exchange *exchange)
     if (status != ISO_OK)
         return status;
     status = queue(fabric, messages);
-    if (status != ISO_OK)
-        return iso_links_fail(fabric, status);
-    iso_link_run_record(fabric->links, &messages->run);
-    return ISO_OK;
+    if (status == ISO_OK)
+        status = iso_link_run_record(fabric, fabric->links, &messages->run);
+    return status == ISO_OK ? ISO_OK : iso_links_fail(fabric, status);
+}
+
+void iso_link_messages_await(const iso_exchange *exchange, int slot, iso_stream *stream)
+{
+    const iso_fabric *fabric = exchange->fabric;
+    if (fabric->order && fabric->links && exchange->link_messages.box.n_messages > 0)
+        iso_link_run_await(fabric, fabric->links, &exchange->link_messages.run, slot, stream);
 }
 
 static iso_status check(const void *arg, int own)

@@ -39,11 +39,30 @@ iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, c
     return ISO_OK;
 }
 
-void iso_link_run_record(const iso_links *links, iso_link_run *run)
+iso_status iso_link_run_record(const iso_fabric *fabric, const iso_links *links, iso_link_run *run)
 {
-    for (int i = 0; i < links->n_own; i++)
-        links->own[i].stream->device->record(run->arrived[i], links->own[i].stream);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < links->n_own; i++) {
+        iso_stream *stream = links->own[i].stream;
+        stream->device->record(run->arrived[i], stream);
+        iso_order_record_arrived(fabric, links->own[i].domain, stream);
+        iso_status queued = stream->device->check(stream);
+        status = status == ISO_OK ? queued : status;
+    }
     run->under_way = true;
+    return status;
+}
+
+void iso_link_run_await(const iso_fabric *fabric, const iso_links *links, const iso_link_run *run, int slot,
+                        iso_stream *stream)
+{
+    int domain = fabric->domain_of_slot[slot], own = 0;
+    while (own < links->n_own && links->own[own].domain != domain)
+        own++;
+    if (own < links->n_own)
+        stream->device->await(stream, run->arrived[own]);
+    else
+        iso_order_await_arrived(fabric, domain, stream);
 }
 
 iso_status iso_link_run_test(iso_fabric *fabric, const iso_links *links, iso_link_run *run,

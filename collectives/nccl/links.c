@@ -209,6 +209,35 @@ static iso_status join(const iso_fabric *fabric, iso_links *links, bool *joined)
     return status;
 }
 
+/* ---- walks ---- */
+
+typedef void visit_function(void *arg, iso_device_comm **comm);
+/* Visits each communicator that this rank has of `of`: those that were split off before the others. */
+typedef void walk_function(const void *of, visit_function *visit, void *arg);
+
+static void walk_comms(iso_device_comm **comms, int count, visit_function *visit, void *arg)
+{
+    for (int i = 0; i < count; i++)
+        if (comms[i])
+            visit(arg, &comms[i]);
+}
+
+static void walk_links(const void *of, visit_function *visit, void *arg)
+{
+    const iso_links *links = of;
+    for (int s = 0; links && s < links->n_splits; s++)
+        walk_comms(links->splits[s], links->n_own, visit, arg);
+    for (int i = 0; links && i < links->n_own; i++)
+        walk_comms(&links->own[i].comm, 1, visit, arg);
+}
+
+static void walk_fabric(const void *of, visit_function *visit, void *arg)
+{
+    const iso_fabric *fabric = of;
+    walk_links(fabric->links, visit, arg);
+    walk_links(fabric->all_links, visit, arg);
+}
+
 /* ---- the end of communicators ---- */
 
 typedef struct ending {
@@ -218,36 +247,10 @@ typedef struct ending {
     double begun;
 } ending;
 
-typedef void end_function(ending *e, iso_device_comm **comm);
-/* Calls `end` for each communicator that this rank has of `of`: those that were split off before the others. */
-typedef void walk_function(const void *of, end_function *end, ending *e);
-
-static void walk_comms(iso_device_comm **comms, int count, end_function *end, ending *e)
-{
-    for (int i = 0; i < count; i++)
-        if (comms[i])
-            end(e, &comms[i]);
-}
-
-static void walk_links(const void *of, end_function *end, ending *e)
-{
-    const iso_links *links = of;
-    for (int s = 0; links && s < links->n_splits; s++)
-        walk_comms(links->splits[s], links->n_own, end, e);
-    for (int i = 0; links && i < links->n_own; i++)
-        walk_comms(&links->own[i].comm, 1, end, e);
-}
-
-static void walk_fabric(const void *of, end_function *end, ending *e)
-{
-    const iso_fabric *fabric = of;
-    walk_links(fabric->links, end, e);
-    walk_links(fabric->all_links, end, e);
-}
-
 /* The error for which a fabric may be closed stays. */
-static void begin_end(ending *e, iso_device_comm **comm)
+static void begin_end(void *arg, iso_device_comm **comm)
 {
+    ending *e = arg;
     iso_first_error kept = {ISO_OK};
     e->any = true;
     if (!e->closes)
@@ -268,8 +271,9 @@ static bool is_finalized(const ending *e, iso_device_comm *comm)
     return good;
 }
 
-static void end_comm(ending *e, iso_device_comm **comm)
+static void end_comm(void *arg, iso_device_comm **comm)
 {
+    const ending *e = arg;
     const iso_device_comms *comms = e->fabric->topology.device->comms;
     if (is_finalized(e, *comm))
         comms->destroy(*comm);
@@ -418,6 +422,27 @@ iso_status iso_links_fail(iso_fabric *fabric, iso_status status)
     return iso_first_error_get(&fabric->failed);
 }
 
+typedef struct testing {
+    const iso_device_comms *comms;
+    iso_status status;
+} testing;
+
+static void test_comm(void *arg, iso_device_comm **comm)
+{
+    bool begun;
+    testing *t = arg;
+    if (t->status == ISO_OK)
+        t->status = t->comms->test(*comm, &begun);
+}
+
+iso_status iso_links_test(iso_fabric *fabric)
+{
+    testing t = {fabric->topology.device->comms, ISO_OK};
+    walk_fabric(fabric, test_comm, &t);
+    return t.status != ISO_OK ? iso_links_fail(fabric, t.status)
+                              : iso_watchdog_check(fabric->channel.watchdog);
+}
+
 void iso_links_close(iso_fabric *fabric)
 {
     end_comms(fabric, walk_fabric, fabric, true);
@@ -466,12 +491,12 @@ done:
     return status;
 }
 
-static void walk_left_over(const void *of, end_function *end, ending *e)
+static void walk_left_over(const void *of, visit_function *visit, void *arg)
 {
     const splitting *s = of;
     for (int i = 0; i < s->links->n_own; i++)
         if (s->number[s->links->own[i].domain] < 0)
-            walk_comms(&s->comm[i], 1, end, e);
+            walk_comms(&s->comm[i], 1, visit, arg);
 }
 
 static iso_status split(const splitting *s)

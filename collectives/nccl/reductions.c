@@ -474,10 +474,15 @@ static iso_status start(const iso_exchange *exchange, const void *module, void *
         return status;
     for (int i = 0; i < s->n_calls && status == ISO_OK; i++)
         status = queue_call(s, &s->calls[i]);
-    if (status != ISO_OK)
-        return iso_links_fail(exchange->fabric, status);
-    iso_link_run_record(links, &s->run);
-    return ISO_OK;
+    if (status == ISO_OK)
+        status = iso_link_run_record(exchange->fabric, links, &s->run);
+    return status == ISO_OK ? ISO_OK : iso_links_fail(exchange->fabric, status);
+}
+
+static void await(const void *schedule, int slot, iso_stream *stream)
+{
+    const nccl_schedule *s = schedule;
+    iso_link_run_await(s->module->fabric, s->module->links, &s->run, slot, stream);
 }
 
 static iso_status check(const void *arg, int own)
@@ -509,6 +514,7 @@ const iso_coll_component iso_coll_component_nccl = {
     .communicates = communicates,
     .start = start,
     .test = test,
+    .await = await,
     .bytes = bytes_of,
     .destroy = destroy,
 };

@@ -413,6 +413,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     if (error == cudaSuccess && event->stream)
         await(event->stream, event->position);
     let_go();
+    standin_tell("STANDIN_WAITED", "cudaEventSynchronize");
     return error != cudaSuccess ? standin_error(error) : standin_enter("after cudaEventSynchronize");
 }
 

@@ -107,7 +107,7 @@ iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *
 {
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals; l++) {
-        iso_status one = runtime->device->wait_event(results->ended[l]);
+        iso_status one = iso_fabric_wait_event(runtime->fabric, results->ended[l]);
         status = status == ISO_OK ? one : status;
     }
     return status;

@@ -321,7 +321,9 @@ static void prepare_end(const step *s, int local)
         return;
     }
     slot->fault_known = iso_fault_raised(&slot->fault);
-    iso_status status = queued_status(slot, true);
+    iso_status status = local == 0 ? iso_fabric_settle(s->runtime->fabric) : ISO_OK; /* on thread 0 */
+    iso_status queued = queued_status(slot, true);
+    status = status == ISO_OK ? queued : status;
     if (status == ISO_OK)
         return;
     step_raise(slot, status);

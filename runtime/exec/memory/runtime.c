@@ -492,7 +492,7 @@ static iso_status runtime_grow(const iso_device *device, void **memory, size_t b
 
 iso_status iso_runtime_finish(const iso_runtime *runtime)
 {
-    iso_status status = ISO_OK;
+    iso_status status = runtime->fabric ? iso_fabric_settle(runtime->fabric) : ISO_OK;
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
         const iso_local_slot *slot = &runtime->locals[i];
         iso_stream *const streams[] = {slot->stream, slot->side, slot->input};
