@@ -248,8 +248,8 @@ void iso_fabric_progress(iso_fabric *fabric);
 /* After a loss: MPI may still use the memory of messages, so destroying the fabric and its exchanges frees
  * nothing. Called by thread 0. */
 void iso_fabric_abandon(iso_fabric *fabric);
-/* The host waits for an event of a slot's stream, as the device's wait_event. If the stream waits for communicators of
- * devices, their errors and lost ranks end the wait: what they have queued is aborted. Called by thread 0. */
+/* The host waits for an event of a slot's stream, as the device's wait_event. If the stream waits for communicators
+ * of devices, their errors and lost ranks end the wait: what they have queued is aborted. Called by thread 0. */
 iso_status iso_fabric_wait_event(iso_fabric *fabric, const iso_device_event *event);
 /* The host waits in the same way for all that communicators of devices bring to this rank, before it waits for a
  * stream. Called by thread 0. */

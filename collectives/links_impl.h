@@ -94,7 +94,8 @@ void iso_link_run_free(const iso_links *links, iso_link_run *run);
 /* Begins a run: queues packs. ISO_FAILED: iso_links_check. */
 iso_status iso_link_run_pack(const iso_fabric *fabric, const iso_links *links, const iso_pack_list *packs,
                              iso_link_run *run);
-/* Records the events of the run, after all of its work has been queued. An error of a device that is known by then. */
+/* Records the events of the run, after all of its work has been queued. Returns an error of a device that is known by
+ * then. */
 iso_status iso_link_run_record(const iso_fabric *fabric, const iso_links *links, iso_link_run *run);
 /* Makes a stream of the slot wait for what the run brings to the slot's domain. For a fabric that orders streams
  * (stream_order_impl.h), when all ranks of the domain have begun the run. */

@@ -1,7 +1,7 @@
 /* Order between the streams of slots that reach each other's memory, by events: the host does not wait for what slots
  * have queued. Each slot has four: it has written what others pull, it has read what it pulls, the last copy of
- * what its rank has received from other hosts is in the memory of its device, and so is what the device's communicator
- * (links_impl.h) has brought there. */
+ * what its rank has received from other hosts is in the memory of its device, and so is what the device's
+ * communicator (links_impl.h) has brought there. */
 #ifndef ISO_STREAM_ORDER_IMPL_H
 #define ISO_STREAM_ORDER_IMPL_H
 

@@ -200,8 +200,9 @@ static iso_status run(const iso_device_operation *list, int count)
     if (status != ISO_OK)
         return status;
     for (int i = 0; i < count && status == ISO_OK; i++) {
-        iso_cuda_enter_stream(list[i].stream);
-        status = status_of(queue(&list[i]), list[i].comm->comm, "an exchange cannot be queued");
+        status = iso_cuda_status(iso_cuda_enter_stream(list[i].stream), "an exchange cannot be queued");
+        if (status == ISO_OK)
+            status = status_of(queue(&list[i]), list[i].comm->comm, "an exchange cannot be queued");
     }
     ncclResult_t ended = iso_cuda_call.ncclGroupEnd();
     return status != ISO_OK ? status : status_of(ended, list[0].comm->comm, "an exchange cannot be queued");
