@@ -136,6 +136,12 @@ iso_op *iso_op_again(const iso_op *op, iso_tensor *const *inputs);
 /* The name of the layer to which an op, or the op of which it is a gradient, belongs; "": none, as ops of a loss. */
 const char *iso_op_layer(const iso_graph *graph, const iso_op *op);
 
+/* The type in which a graph has floating-point tensors that are declared as ISO_F32: that of its variables. */
+iso_dtype iso_graph_in_precision(const iso_graph *graph, iso_dtype dtype);
+/* Whether a tensor, or a row of one with a batch, may have so many elements: ISO_MAX_ELEMENTS at most. */
+bool iso_graph_takes_shape(const iso_shape *shape);
+/* Fails the graph with a shape that it does not take. what: "input". */
+void iso_graph_fail_shape(iso_graph *graph, const char *what, const char *name, const iso_shape *shape);
 /* Fails the graph if the name could not be shown, nor read from a file of weights. what: "layer". */
 void iso_graph_check_name(iso_graph *graph, const char *what, const char *name);
 

@@ -58,6 +58,46 @@ const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
     return index >= 0 && index < graph->n_layers ? graph->layers[index] : NULL;
 }
 
+static bool is_within(const char *path, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(path, name, length) == 0 && (path[length] == '/' || !path[length]);
+}
+
+static iso_status no_such_layer(const iso_graph *graph, const char *name)
+{
+    iso_text nearest = {0};
+    const char **names = iso_new(((size_t)graph->n_layers + 1) * sizeof *names);
+    for (int i = 0; names && i < graph->n_layers; i++)
+        names[i] = graph->layers[i]->name;
+    if (names)
+        iso_text_add_nearest(&nearest, name, names, graph->n_layers);
+    iso_status status =
+        iso_error(ISO_INVALID, "there is no layer or block '%s'%s", name, iso_text_get(&nearest));
+    iso_text_free(&nearest);
+    iso_free(names);
+    return status;
+}
+
+iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable)
+{
+    ISO_NEED(graph);
+    bool found = !name;
+    if (graph->status != ISO_OK)
+        return iso_graph_error(graph);
+    for (int i = 0; i < graph->n_layers; i++)
+        if (!name || is_within(graph->layers[i]->name, name)) {
+            graph->layers[i]->frozen = !trainable;
+            found = true;
+        }
+    if (!found)
+        return no_such_layer(graph, name);
+    for (int i = 0; i < graph->n_variables; i++)
+        if (!name || is_within(graph->variables[i]->path, name))
+            graph->variables[i]->frozen = !trainable;
+    return ISO_OK;
+}
+
 /* Layers are recorded one after another: an op belongs to the first layer that was recorded after it. */
 const char *iso_op_layer(const iso_graph *graph, const iso_op *op)
 {
