@@ -274,7 +274,7 @@ void iso_exchange_queue_combine(const iso_exchange *exchange, int slot, int pull
 /* The same without a copy: the address of these elements if the pull has only one source (or they arrived
  * combined), else NULL. */
 const void *iso_exchange_view(const iso_exchange *exchange, int slot, int pull, int64_t begin, int64_t n);
-/* Whether the region is one contiguous run in every source and in the target's box, as the three functions
+/* Whether the region is one contiguous run in every source and in the target's box, as the functions
  * above require. */
 bool iso_exchange_is_run(const iso_exchange *exchange, int slot, int pull);
 

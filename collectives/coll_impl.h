@@ -122,7 +122,7 @@ struct iso_exchange {
     iso_pack_list packs;  /* of this rank, in the order of messages after the commit */
     iso_pack_list intra_host_packs; /* of this rank: into the messages between domains of the host */
     bool on_device;                 /* this host receives the messages of other hosts in memory of devices */
-    bool overwrites; /* else: what slots pull is overwritten when messages come, not by streams */
+    bool overwrites; /* MPI writes what arrives where slots read it: the host waits until they have read */
     bool relays;     /* what leaves this host reads messages between its domains */
     iso_link_messages link_messages; /* messages between devices of this host */
     size_t area_bytes; /* of each domain's area on its device, for these and for messages of endpoints */

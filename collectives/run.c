@@ -166,7 +166,7 @@ static bool finds_pulls_only(const iso_exchange *exchange)
            exchange->link_messages.box.n_messages == 0 && !exchange->uses_components;
 }
 
-/* Whether all that slots of this host read of other hosts is received in memory of devices. */
+/* Whether what slots of this host read of other hosts is received in memory of devices: all of it or none. */
 static bool finds_incoming(const iso_exchange *exchange)
 {
     for (int i = 0; i < exchange->messages.in.n_messages; i++)

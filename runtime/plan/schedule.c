@@ -72,11 +72,6 @@ typedef struct scheduler {
     int weight;         /* the first weight gather that has not been scheduled */
 } scheduler;
 
-static void note_done(scheduler *s, const iso_move *move)
-{
-    s->where[move->to] = 0;
-}
-
 /* The second half of the all-reduces among these moves that have one. */
 static iso_status add_second_half(scheduler *s, int first, int moves)
 {
@@ -114,7 +109,7 @@ static iso_status end_exchange(scheduler *s, queue *q)
                                                     .first_move = q->first,
                                                     .n_moves = q->n_moves}));
     for (int i = q->first; i < q->first + q->n_moves; i++)
-        note_done(s, &plan->moves[i]);
+        s->where[plan->moves[i].to] = 0;
     ISO_TRY(add_second_half(s, q->first, q->n_moves));
 done:
     return status;
@@ -244,12 +239,11 @@ static iso_status await(scheduler *s, int value)
     return kind == WEIGHTS ? take_weights(s) : flush(s, (queue_kind)kind);
 }
 
-static iso_status wait_in(scheduler *s, queue_kind kind, iso_move move)
+static void wait_in(scheduler *s, queue_kind kind, iso_move move)
 {
     queue *q = &s->queue[kind];
     q->moves[q->waiting++] = move;
     s->where[move.to] = (int8_t)(kind + 1);
-    return ISO_OK;
 }
 
 /* The value that owns a value's memory. */
@@ -347,7 +341,7 @@ static iso_status schedule_gradient(scheduler *s, int number)
     queue *q = &s->queue[GRADIENTS];
     int next = s->next_gradient[number];
     iso_status status = ISO_OK;
-    ISO_TRY(wait_in(s, GRADIENTS, move_of(s, number)));
+    wait_in(s, GRADIENTS, move_of(s, number));
     if (next >= 0 && same_layer(updated(s, number)->path, updated(s, next)->path))
         return ISO_OK;
     ISO_TRY(end_exchange(s, q));
@@ -370,7 +364,10 @@ static iso_status schedule_reshard(scheduler *s, int number)
     ISO_TRY(await(s, from));
     if (iso_reshard_local(s->program->mesh, old, new))
         return add_instruction(s->plan, (iso_instruction){.kind = ISO_COPY, .step = number});
-    return updated(s, number) ? schedule_gradient(s, number) : wait_in(s, MIXED, move_of(s, number));
+    if (updated(s, number))
+        return schedule_gradient(s, number);
+    wait_in(s, MIXED, move_of(s, number));
+    return ISO_OK;
 done:
     return status;
 }

@@ -140,7 +140,8 @@ static iso_status count_elements(void *arg, const iso_bucket_run *run)
     return ISO_OK;
 }
 
-int64_t iso_plan_update_count(const iso_plan *plan, int number, int slot)
+/* Elements of a bucket that a slot updates from summed gradients: those that no fused update computes. */
+static int64_t count_updated(const iso_plan *plan, int number, int slot)
 {
     const iso_bucket *bucket = &plan->buckets->buckets[number];
     int64_t count = 0;
@@ -163,7 +164,7 @@ static double update_bytes(const iso_bucket *bucket, int64_t count, int operands
 static iso_status list_update(const lister *l, int number)
 {
     const iso_bucket *bucket = &l->plan->buckets->buckets[number];
-    int64_t count = iso_plan_update_count(l->plan, number, l->slot);
+    int64_t count = count_updated(l->plan, number, l->slot);
     int here, away;
     iso_text key = {0};
     if (count == 0)

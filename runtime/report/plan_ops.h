@@ -37,7 +37,5 @@ void iso_plan_ops_free(iso_plan_ops *ops);
 /* The slots of `slot`'s group that share the update of a bucket: how many are on its host, and how many partial sums
  * arrive from other hosts. */
 void iso_plan_operands(const iso_plan *plan, int bucket, int slot, int *here, int *away);
-/* Elements of the bucket that a slot updates from summed gradients: those that no fused update computes. */
-int64_t iso_plan_update_count(const iso_plan *plan, int bucket, int slot);
 
 #endif

@@ -128,13 +128,12 @@ static iso_status resolve_sizes(iso_mesh *mesh, const char *spec, int listed)
     return ISO_OK;
 }
 
-static iso_status write_text(iso_mesh *mesh)
+static void write_text(iso_mesh *mesh)
 {
     size_t at = 0;
     for (int a = 0; a < mesh->n_axes && at < sizeof mesh->text; a++)
         at += (size_t)snprintf(mesh->text + at, sizeof mesh->text - at, "%s%s=%d", a ? "," : "",
                                mesh->name[a], mesh->size[a]);
-    return ISO_OK;
 }
 
 /* Assigns contiguous blocks of slots, as equal as possible; every rank has at least one slot. */
@@ -187,8 +186,8 @@ static iso_status check_all_host(const iso_mesh *mesh, int ranks)
                          : iso_error(ISO_INVALID, "mesh '%s': rank %d hosts no slot", mesh->text, idle);
 }
 
-/* Places the slots on ranks: as listed, or in blocks. abstract: nothing will run on the mesh, so listed ranks
- * need not exist; without a list all slots are on rank 0. */
+/* Where slots are placed. abstract: nothing will run on the mesh, so listed ranks need not exist; without a list all
+ * slots are on rank 0. */
 typedef struct placing {
     bool abstract;
     bool all_host;   /* every rank must host a slot */
@@ -196,6 +195,7 @@ typedef struct placing {
     int count;
 } placing;
 
+/* As listed, or in blocks. */
 static iso_status mesh_place_slots(iso_mesh *mesh, const placing *how)
 {
     int ranks = how->abstract ? 0 : iso_ranks(mesh->ctx);
@@ -223,7 +223,7 @@ static iso_status mesh_create(iso_context *ctx, const char *spec, const placing 
         ISO_TRY(iso_error(ISO_INVALID, "the mesh is empty; expected for example data=4,model=2"));
     ISO_TRY(parse(mesh, spec));
     ISO_TRY(resolve_sizes(mesh, spec, how->list ? how->count : 0));
-    ISO_TRY(write_text(mesh));
+    write_text(mesh);
     ISO_TRY(iso_alloc((size_t)mesh->n_slots * sizeof(int), "the slots of a mesh", &memory));
     mesh->rank_of_slot = memory;
     ISO_TRY(mesh_place_slots(mesh, how));
@@ -322,9 +322,8 @@ void iso_mesh_destroy(iso_mesh *mesh)
     iso_free(mesh);
 }
 
-/* Sorts slots by rank, those of one rank in mesh order. first [ranks + 1]: where the slots of each rank
- * begin. */
-static void order_by_rank(const iso_mesh *mesh, int ranks, int *first)
+/* first [ranks + 1], zeroed: becomes the number of slots on lower ranks. */
+static void count_by_rank(const iso_mesh *mesh, int ranks, int *first)
 {
     for (int s = 0; s < mesh->n_slots; s++)
         first[mesh->rank_of_slot[s] + 1]++;
@@ -340,7 +339,7 @@ iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host,
     int *first = iso_new(((size_t)ranks + 1) * sizeof *first);
     if (!first)
         return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
-    order_by_rank(mesh, ranks, first);
+    count_by_rank(mesh, ranks, first);
     iso_status status = ISO_OK;
     for (int r = 0; r < ranks && mesh->listed && slots_per_host > 0; r++)
         if (first[r] / slots_per_host != (first[r + 1] - 1) / slots_per_host)

@@ -77,8 +77,7 @@ static void shards_find_holders(const iso_runtime *runtime, const iso_variable *
 }
 
 /* The first element of share `number` when n elements are divided into `shares`, at whole units, as evenly as
- * possible. A small variable is one share, and the others are empty; which one it is differs between
- * variables. */
+ * possible. A small variable is one share, and the others are empty. */
 static int64_t share_begin(int64_t n, int64_t unit, int shares, int number)
 {
     int64_t units = (n + unit - 1) / unit;
@@ -87,7 +86,7 @@ static int64_t share_begin(int64_t n, int64_t unit, int shares, int number)
 }
 
 /* Holder number `index` has share number (index + turn) % count, so that the first ones do not always have
- * more. */
+ * more: the turn differs between variables. */
 static int share_of(const holders *h, int index, int turn)
 {
     return (index + turn) % h->count;
