@@ -276,7 +276,20 @@ static void make_page(iso_text *page)
         page,
         "# Losses, metrics, optimizers, schedules, activations, initializers\n\n"
         "`build/tests/api/test_rows --write` writes this page from the rows of the program; a test compares "
-        "them. Names are those of\nthe command line and of messages. Settings have Keras's names.\n");
+        "them. Names are those of\nthe command line and of messages. Settings have Keras's names, as in "
+        "files.\n"
+        "\n"
+        "In C a setting is a member of the options, of `iso_adam()`, `iso_exponential_decay()` or "
+        "`iso_compile()` for example, and has the same name, but for\n`.huber_delta` (`delta`), `.top_k` "
+        "(`k`), `.initial_accumulator` (`initial_accumulator_value`), `.clip_norm`, `.global_clip_norm` and\n"
+        "`.clip_value` (`clipnorm`, `global_clipnorm`, `clipvalue`), `.accumulation` "
+        "(`gradient_accumulation_steps`), and in an initializer `.low`, `.high`\n(`minval`, `maxval`), "
+        "`.scale` (`gain`) and `.stft.side` and its like.\n"
+        "\n"
+        "On the command line, `--schedule` takes the settings of a schedule except the initial learning "
+        "rate, which is `--learning-rate`.\n`--weight-decay`, `--clip-norm`, `--global-clip-norm`, "
+        "`--clip-value` and `--accumulate` are settings of all optimizers.\nThe other settings are set in "
+        "C, or are read from a `.keras` file.\n");
     for (int f = 0; f < FAMILIES; f++)
         add_table(page, f);
 }
