@@ -8,7 +8,7 @@
  * or NUMBER microseconds after the first one if it is given; in setup when it makes its NUMBER-th call, from 1,
  * that takes part in the making of communicators; otherwise instead of the call. Each survivor writes what the
  * call returned (of finish, the message), "rank 2: status 4: the message", into the file rank-2 of the folder
- * ANSWERS: mpirun may lose what a rank prints while it ends a job.
+ * ANSWERS: mpirun may lose what a rank prints while it ends a job. COLLECTIVES: the option --collectives.
  *
  * END: exit ends the survivor with 40 + its rank; abort calls MPI_Abort with 42; handler has a function for
  * losses, which calls MPI_Abort with 43. */
@@ -174,7 +174,9 @@ int main(int argc, char **argv)
     signal(SIGTERM, SIG_IGN); /* mpirun sends it to the survivors */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    iso_status status = iso_init_on(MPI_COMM_WORLD, NULL, NULL, &ctx);
+    char *options[] = {argv[0], "--collectives", getenv("COLLECTIVES"), NULL}, **given = options;
+    int count = options[2] ? 3 : 1;
+    iso_status status = iso_init_on(MPI_COMM_WORLD, &count, &given, &ctx);
     if (!strcmp(argv[4], "handler"))
         iso_set_failure_handler(ctx, on_loss, &rank);
     if (status == ISO_OK)
