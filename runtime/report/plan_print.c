@@ -292,10 +292,10 @@ static void print_totals(const printer *p)
                  bytes_text(r->bytes / r->n_slots, d));
     if (r->n_domains > 1 && r->bytes > 0)
         iso_text_add(p->text, ", %.0f%% while slots compute", 100 * r->hidden / r->bytes);
-    iso_text_add(p->text, "\n");
     if (r->accumulation_bytes < r->bytes)
-        iso_text_add(p->text, "a step that only accumulates gradients: exchanged %s, by a slot %s\n",
+        iso_text_add(p->text, "; %s, by a slot %s, in a step that only accumulates gradients",
                      bytes_text(r->accumulation_bytes, a), bytes_text(r->accumulation_bytes / r->n_slots, b));
+    iso_text_add(p->text, "\n");
 }
 
 void iso_plan_report_print(const iso_plan_report *report, iso_text *text)
