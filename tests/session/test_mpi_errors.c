@@ -434,7 +434,7 @@ START_TEST(messages_fail_when_sent)
 }
 END_TEST
 
-/* A rank that has lost the end of a step counts one step less than the others, and sends weights in the same steps. */
+/* A rank that has lost the end of a step counts one step less than the others, but sends weights when they do. */
 START_TEST(messages_fail_while_gradients_accumulate)
 {
     static const char *const functions[] = {"MPI_Startall", NULL};

@@ -114,7 +114,7 @@ typedef struct iso_plan_facts {
     int64_t host_bytes;      /* in the host's shared window for all its slots, variables included */
     double flops;            /* of one step, summed over slots, without the optimizer */
     double exchanged_bytes;  /* of one step, pulled from other slots, summed over slots */
-    /* The same of a step in which every optimizer only accumulates gradients: without what is taken to update weights,
+    /* The same of a step in which every optimizer only accumulates gradients: without what updates of weights take,
      * and without new weights. exchanged_bytes if there is no such step. */
     double accumulation_bytes;
     int instructions, exchanges; /* of one slot's plan */
