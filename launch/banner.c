@@ -257,6 +257,9 @@ static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64
     printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
            (long long)rows, iso_text_scaled(facts->flops, "FLOP", a, sizeof a),
            iso_text_scaled(facts->exchanged_bytes, "B", b, sizeof b), facts->instructions, facts->exchanges);
+    if (facts->accumulation_bytes < facts->exchanged_bytes)
+        printf("a step that only accumulates gradients: %s exchanged\n",
+               iso_text_scaled(facts->accumulation_bytes, "B", a, sizeof a));
     if (on_gpus(ctx) && facts->slots > facts->domains)
         printf("%d slots share %d GPU%s: slots of one GPU wait for each other\n", facts->slots,
                facts->domains, facts->domains == 1 ? "" : "s");

@@ -293,3 +293,11 @@ void iso_buckets_destroy(iso_bucket_list *list)
     iso_free(list->buckets);
     *list = (iso_bucket_list){0};
 }
+
+bool iso_buckets_accumulate(const iso_bucket_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->buckets[i].optimizer->accumulation <= 1)
+            return false;
+    return list->count > 0;
+}

@@ -45,6 +45,8 @@ enum { ISO_BUCKET_BYTES = 1 << 16, ISO_BUCKETS_OF_A_KIND = 32 };
 /* split: buckets are split by size; their members are in the order in which the gradients are computed. */
 iso_status iso_buckets_create(const iso_program *program, bool split, iso_bucket_list *list);
 void iso_buckets_destroy(iso_bucket_list *list);
+/* Whether there are steps that change no weight: every optimizer accumulates gradients. */
+bool iso_buckets_accumulate(const iso_bucket_list *list);
 /* Adds "dense_1/kernel and 3 more", the variable whose gradient is the last one first. */
 void iso_bucket_add_name(const iso_bucket *bucket, iso_text *text);
 /* The slots that differ from `slot` along `axes` only, in increasing order, including `slot`; returns

@@ -137,8 +137,10 @@ static json_t *whole(const iso_plan_report *r)
                   "flops", json_real(r->flops), "exchanged_bytes", json_real(r->bytes), "hidden_bytes",
                   json_real(r->hidden), "slot_memory", memory(&r->slot), "host_memory", memory(&r->host),
                   "peak", json_pack("{si sI}", "op", r->peak, "bytes", (json_int_t)r->peak_bytes));
-    if (object)
+    if (object) {
+        json_object_set_new(object, "accumulation_bytes", json_real(r->accumulation_bytes));
         json_object_set_new(object, "heaviest", heaviest(r));
+    }
     if (object && r->n_gpu_slots > 0) {
         json_object_set_new(object, "gpu_memory", memory(&r->gpu));
         json_object_set_new(object, "slots_per_gpu", json_integer(r->n_gpu_slots));

@@ -149,6 +149,7 @@ static void describe_gradients(iso_reporter *r, int number)
         snprintf(out->tensor, sizeof out->tensor, "gradients of %d variables", members);
     out->to.op = bucket->optimizer->rule;
     out->bytes = (double)elements * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
+    r->update_bytes += out->bytes;
 }
 
 /* ---- gradients that the optimizer computes ---- */
@@ -191,6 +192,7 @@ static void describe_product(iso_reporter *r, const iso_fused_update *fused)
     out->to.op = bucket->optimizer->rule;
     for (int slot = 0; slot < r->mesh->n_slots; slot++)
         out->bytes += read_by(r, fused, slot);
+    r->update_bytes += out->bytes;
 }
 
 /* ---- new weights ---- */
@@ -237,7 +239,7 @@ static void describe_weights(iso_reporter *r, int number)
         snprintf(out->tensor, sizeof out->tensor, "new weights of %d variables", bucket->n_members);
     out->from.op = bucket->optimizer->rule;
     out->bytes = (copies - once) * (double)iso_dtype_size(bucket->dtype);
-    r->new_weights += out->bytes;
+    r->update_bytes += out->bytes;
     r->bucket_weights[number] = out->bytes;
     int end = r->plan->bucket_gather_end[number];
     if (end < 0)
@@ -286,5 +288,7 @@ iso_status iso_report_moves(iso_reporter *r)
         report->bytes += report->collectives[i].bytes;
         report->hidden += is_hidden(report, &report->collectives[i]) ? report->collectives[i].bytes : 0;
     }
+    report->accumulation_bytes =
+        report->bytes - (iso_buckets_accumulate(plan->buckets) ? r->update_bytes : 0);
     return ISO_OK;
 }

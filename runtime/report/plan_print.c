@@ -292,6 +292,9 @@ static void print_totals(const printer *p)
                  bytes_text(r->bytes / r->n_slots, d));
     if (r->n_domains > 1 && r->bytes > 0)
         iso_text_add(p->text, ", %.0f%% while slots compute", 100 * r->hidden / r->bytes);
+    if (r->accumulation_bytes < r->bytes)
+        iso_text_add(p->text, "; %s, by a slot %s, in a step that only accumulates gradients",
+                     bytes_text(r->accumulation_bytes, a), bytes_text(r->accumulation_bytes / r->n_slots, b));
     iso_text_add(p->text, "\n");
 }
 

@@ -159,7 +159,8 @@ typedef struct iso_plan_report {
     int64_t parameters;                           /* elements of trainable variables, global */
     double flops, bytes;                          /* of a step, of all slots; without the optimizers' */
     double hidden;                                /* of these bytes, those that travel while slots compute */
-    double flops_again; /* of `flops`, those that compute activations again (iso_recompute_begin) */
+    double accumulation_bytes; /* of a step that only accumulates gradients; `bytes` if there is none */
+    double flops_again;        /* of `flops`, those that compute activations again (iso_recompute_begin) */
     int64_t
         activations_kept;  /* slot.activations if they were kept instead; 0: nothing is computed again, or the
                                  report is of a run */

@@ -25,7 +25,7 @@ typedef struct iso_reporter {
     int *kernels_before;        /* [n_instructions + 1] kernels among the instructions before */
     int *instruction_of;        /* [n_steps] -1: the step has none of its own */
     int *bucket_of, *member_of; /* [graph->variables] bucket -1: no optimizer updates it */
-    double new_weights;         /* bytes of weights sent between domains after a step */
+    double update_bytes;        /* that slots take only in a step that changes weights */
     double *bucket_weights;     /* [n_buckets] those of each bucket */
     int n_domains;
     int *domain_begin, *by_domain;        /* [n_domains + 1], [n_slots]: the slots of each domain, in order */

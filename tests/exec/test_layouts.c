@@ -159,11 +159,11 @@ typedef struct numbers {
     double *weights;
 } numbers;
 
-static void train(trial *t, bool accumulates, numbers *out)
+static void train(trial *t, int accumulation, numbers *out)
 {
     for (int i = 0; i < STEPS; i++)
         out->loss[i] = trial_step(t, i);
-    trial_check_counts(t, STEPS, !accumulates);
+    trial_check_counts(t, STEPS, accumulation);
     t->rows = (t->rows + 1) / 2;
     out->loss[STEPS] = trial_step(t, STEPS);
     out->weights = trial_weights(t, &out->count);
@@ -222,7 +222,7 @@ static void train_alone(const test_case *c, numbers *alone)
 {
     trial t;
     begin_alone(c, &t, ISO_F64, &c->optimizer);
-    train(&t, c->optimizer.accumulation > 1, alone);
+    train(&t, c->optimizer.accumulation, alone);
     trial_end(&t);
 }
 
@@ -232,7 +232,7 @@ static void run_float64(const test_case *c)
     numbers alone, spread;
     train_alone(c, &alone);
     lay_out(c, &t, ISO_F64, 0, &c->optimizer);
-    train(&t, c->optimizer.accumulation > 1, &spread);
+    train(&t, c->optimizer.accumulation, &spread);
     check_float64(c, &t, &spread, &alone);
 }
 
@@ -290,14 +290,13 @@ static void run_bfloat16(const test_case *c)
  * bit. */
 static void run_placements(const test_case *c)
 {
-    bool accumulates = c->optimizer.accumulation > 1;
     iso_dtype precision = c->is_random && c->number % 8 == 0 ? ISO_BF16 : ISO_F32;
     numbers first, other;
     trial t;
     for (int ranks = iso_ranks(ctx); ranks >= 1; ranks--) {
         numbers *n = ranks == iso_ranks(ctx) ? &first : &other;
         lay_out(c, &t, precision, ranks, &c->optimizer);
-        train(&t, accumulates, n);
+        train(&t, c->optimizer.accumulation, n);
         ck_assert_msg(memcmp(n->loss, first.loss, sizeof n->loss) == 0 && n->inference == first.inference,
                       "%s: on %d ranks the losses have other bits", t.what, ranks);
         ck_assert_msg(memcmp(n->weights, first.weights, (size_t)n->count * sizeof(double)) == 0,

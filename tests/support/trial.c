@@ -160,24 +160,28 @@ double *trial_weights(const trial *t, int64_t *count)
 }
 
 /* What `isogrid plan` would state of it without a fabric is what its exchanges state. */
-static void check_report(const trial *t, const iso_plan_facts *facts, bool with_bytes)
+static void check_report(const trial *t, const iso_plan_facts *facts)
 {
     iso_plan_report *report;
     trial_ok(t, iso_function_report(t->train, t->rows, &report));
     ck_assert_msg(report->flops == facts->flops, "%s: the report states %.17g operations instead of %.17g",
                   t->what, report->flops, facts->flops);
-    ck_assert_msg(!with_bytes || report->bytes == facts->exchanged_bytes,
+    ck_assert_msg(report->bytes == facts->exchanged_bytes,
                   "%s: the report states %.17g bytes instead of %.17g", t->what, report->bytes,
                   facts->exchanged_bytes);
+    ck_assert_msg(report->accumulation_bytes == facts->accumulation_bytes,
+                  "%s: of a step that accumulates the report states %.17g bytes instead of %.17g", t->what,
+                  report->accumulation_bytes, facts->accumulation_bytes);
     iso_plan_report_destroy(report);
 }
 
-void trial_check_counts(const trial *t, int steps, bool with_bytes)
+void trial_check_counts(const trial *t, int steps, int accumulation)
 {
+    int updates = accumulation > 1 ? steps / accumulation : steps;
     iso_plan_facts facts;
     double mine[2], *all = malloc(2 * sizeof *all * (size_t)iso_ranks(t->ctx)), flops = 0, bytes = 0;
     trial_ok(t, iso_function_facts(t->train, t->rows, &facts));
-    check_report(t, &facts, with_bytes);
+    check_report(t, &facts);
     iso_function_counted(t->train, &mine[0], &mine[1]);
     trial_ok(t, iso_gather_all(t->ctx, mine, sizeof mine, all));
     for (int r = 0; r < iso_ranks(t->ctx); r++) {
@@ -187,6 +191,6 @@ void trial_check_counts(const trial *t, int steps, bool with_bytes)
     free(all);
     ck_assert_msg(fabs(flops - steps * facts.flops) <= 1e-9 * flops,
                   "%s: counted %.17g operations, planned %.17g", t->what, flops, steps * facts.flops);
-    ck_assert_msg(!with_bytes || bytes == steps * facts.exchanged_bytes,
-                  "%s: counted %.17g bytes, planned %.17g", t->what, bytes, steps * facts.exchanged_bytes);
+    double planned = updates * facts.exchanged_bytes + (steps - updates) * facts.accumulation_bytes;
+    ck_assert_msg(bytes == planned, "%s: counted %.17g bytes, planned %.17g", t->what, bytes, planned);
 }

@@ -39,9 +39,9 @@ void trial_run(trial *t, iso_function *function, int number, double *const *outp
 void trial_run_parts(trial *t, iso_function *function, int number);
 /* All variables one after another; freed with free(). */
 double *trial_weights(const trial *t, int64_t *count);
-/* Checks that the operations which `steps` steps of training counted are those of the plan, summed over all slots;
- * with `bytes` also the bytes (if gradients are accumulated, not every step exchanges them). Collective. */
-void trial_check_counts(const trial *t, int steps, bool bytes);
+/* Checks that the operations and bytes which the first `steps` steps of training counted are those of the plan,
+ * summed over all slots. accumulation: that of the optimizer. Collective. */
+void trial_check_counts(const trial *t, int steps, int accumulation);
 /* Fails the test if the status is an error. */
 void trial_ok(const trial *t, iso_status status);
 

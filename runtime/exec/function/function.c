@@ -561,10 +561,9 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
     /* If the step turns out to have met a fault, it is not counted. */
     o->counted = function->training && function->program->n_changes > 0 && !o->lost;
     runtime->steps += o->counted;
-    if (o->lost)
-        iso_runtime_forget_known(runtime);
-    else
-        iso_rates_note_step(runtime, function->program);
+    /* A rank that has lost the end of a step changes nothing any more, but counts as the others do: all decide alike
+     * whether a step has new weights to send. */
+    iso_rates_note_step(runtime, function->program);
 done:
     return status;
 }

@@ -105,15 +105,18 @@ ISO_API iso_status iso_function_prepare(iso_function *function, int64_t rows);
 /* Figures of a plan for `rows` rows, in all or per slot (the largest). */
 typedef struct iso_plan_facts {
     int slots;
-    int domains;                 /* memory domains that have slots, of all hosts: on GPUs one for each GPU */
-    int64_t parameters;          /* elements of all trainable variables, global */
-    int64_t variables_bytes;     /* of the copies of variables on this host */
-    int64_t state_bytes;         /* optimizer state of the largest slot */
-    int64_t arena_bytes;         /* private arena per slot */
-    int64_t shared_bytes;        /* per slot in the host's shared window */
-    int64_t host_bytes;          /* in the host's shared window for all its slots, variables included */
-    double flops;                /* of one step, summed over slots, without the optimizer */
-    double exchanged_bytes;      /* of one step, pulled from other slots, summed over slots */
+    int domains;             /* memory domains that have slots, of all hosts: on GPUs one for each GPU */
+    int64_t parameters;      /* elements of all trainable variables, global */
+    int64_t variables_bytes; /* of the copies of variables on this host */
+    int64_t state_bytes;     /* optimizer state of the largest slot */
+    int64_t arena_bytes;     /* private arena per slot */
+    int64_t shared_bytes;    /* per slot in the host's shared window */
+    int64_t host_bytes;      /* in the host's shared window for all its slots, variables included */
+    double flops;            /* of one step, summed over slots, without the optimizer */
+    double exchanged_bytes;  /* of one step, pulled from other slots, summed over slots */
+    /* The same of a step in which every optimizer only accumulates gradients: without what updates of weights take,
+     * and without new weights. exchanged_bytes if there is no such step. */
+    double accumulation_bytes;
     int instructions, exchanges; /* of one slot's plan */
     /* How the GPUs of this host exchange: "NCCL 2.28.9 (libnccl.so.2)", "each other's memory", "memory of the
      * host"; NULL: they do not. Valid as long as the graph. */

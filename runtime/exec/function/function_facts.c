@@ -8,46 +8,51 @@
 #include "runtime/report/report.h"
 #include "runtime/session/session.h"
 
-/* Gradients are pulled run by run, without the gaps between the members of a bucket. So this much is added to
- * the bytes that the last exchange states (a negative number), plus the bytes that fused products read. */
-static double function_gradient_bytes(const iso_executable *executable, int local)
+/* Bytes that a slot pulls of the gradients of its part of the buckets, run by run, without the gaps between the
+ * members of a bucket; and bytes that fused products read. Elements of the part: those that the exchanges state. */
+static double gradient_bytes(const iso_executable *executable, int local, double *stated)
 {
     const iso_plan *plan = executable->plan;
     const iso_slot_plan *sp = &executable->slot[local];
     double bytes = 0;
+    for (int r = 0; r < sp->n_runs; r++) {
+        const iso_weight_run *run = &sp->runs[r];
+        const iso_bucket *bucket = &plan->buckets->buckets[run->bucket];
+        if (run->product < 0)
+            bytes += (double)run->count * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
+        bytes += run->taken;
+    }
+    *stated = 0;
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->buckets[b];
-        int64_t begin, part, elements = 0;
+        int64_t begin, part;
         iso_plan_stored_part(plan, b, sp->local->slot, &begin, &part);
-        for (int r = 0; r < sp->n_runs; r++)
-            elements += sp->runs[r].bucket == b && sp->runs[r].product < 0 ? sp->runs[r].count : 0;
-        bytes += (double)(elements - part) * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
+        *stated += (double)part * (bucket->group - 1) * (double)iso_dtype_size(bucket->dtype);
     }
-    for (int r = 0; r < sp->n_runs; r++)
-        bytes += sp->runs[r].taken;
     return bytes;
 }
 
-/* Bytes that the local slots pull in one step, as planned. */
-static double planned_bytes(const iso_runtime *runtime, const iso_executable *executable)
+/* Bytes that slots pull in one step, as planned. */
+typedef struct step_bytes {
+    double all;    /* of a step that changes weights */
+    double update; /* of these, the ones that only such a step pulls: gradients at its end, and new weights */
+} step_bytes;
+
+static void add_slot(const iso_executable *executable, int local, int slot, step_bytes *bytes)
 {
     const iso_plan *plan = executable->plan;
-    double bytes = 0;
-    for (int l = 0; l < runtime->n_locals; l++) {
-        int slot = runtime->locals[l].slot;
-        for (int i = 0; i < plan->n_instructions; i++)
-            if (plan->instructions[i].kind == ISO_EXCHANGE &&
-                plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
-                bytes += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
-        bytes += (double)iso_exchange_planned(plan->epilogue, slot).pulled +
-                 function_gradient_bytes(executable, l);
-        for (int b = 0; b < plan->buckets->count; b++)
-            if (iso_plan_overlaps(plan, b))
-                bytes += (double)iso_exchange_planned(plan->bucket_exchange[b], slot).pulled;
-        bytes += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
-        bytes += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
-    }
-    return bytes;
+    double stated, update = gradient_bytes(executable, local, &stated);
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
+            bytes->all += (double)iso_exchange_planned(plan->instructions[i].exchange, slot).pulled;
+    bytes->all += (double)iso_exchange_planned(plan->epilogue, slot).pulled - stated;
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (iso_plan_overlaps(plan, b))
+            bytes->all += (double)iso_exchange_planned(plan->bucket_exchange[b], slot).pulled;
+    bytes->all += plan->faults ? (double)iso_exchange_planned(plan->faults, slot).pulled : 0;
+    update += plan->weight_gather ? (double)iso_exchange_planned(plan->weight_gather, slot).pulled : 0;
+    bytes->all += update;
+    bytes->update += update;
 }
 
 static int64_t count_parameters(const iso_graph *graph)
@@ -79,8 +84,11 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
     iso_executable *executable;
     iso_status status = ISO_OK;
     ISO_TRY(iso_function_executable(function, rows, &executable));
-    double bytes = planned_bytes(runtime, executable); /* a whole number */
-    ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes, 1));
+    step_bytes bytes = {0}; /* whole numbers */
+    for (int l = 0; l < runtime->n_locals; l++)
+        add_slot(executable, l, runtime->locals[l].slot, &bytes);
+    ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes.all, 1));
+    ISO_TRY(iso_all_reduce(runtime->ctx, ISO_REDUCE_SUM, ISO_F64, &bytes.update, 1));
     int exchanges = 1 + (executable->plan->weight_gather != NULL),
         host = iso_host_of_rank(runtime->ctx, iso_rank(runtime->ctx)), here = 0;
     for (int i = 0; i < executable->plan->n_instructions; i++)
@@ -103,7 +111,8 @@ iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_fac
         .shared_bytes = (int64_t)executable->plan->shared_bytes,
         .host_bytes = (int64_t)(variables + executable->plan->shared_bytes * (size_t)here),
         .flops = executable->plan->flops,
-        .exchanged_bytes = bytes,
+        .exchanged_bytes = bytes.all,
+        .accumulation_bytes = bytes.all - (iso_buckets_accumulate(&function->buckets) ? bytes.update : 0),
         .instructions = executable->plan->n_instructions,
         .exchanges = exchanges,
         .gpu_exchange = iso_fabric_describe_exchange(runtime->fabric)};

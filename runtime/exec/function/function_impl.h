@@ -57,6 +57,10 @@ iso_status iso_read_rows(const iso_runtime *runtime, int thread, const iso_batch
 /* rates.c: computes results->rates for a step that begins now, where a device runs its kernels. *computed: false if
  * the host does not know what they depend on, or on an error, which is of earlier work of the first slot. Local. */
 iso_status iso_rates_compute(iso_function *function, const iso_step_results *results, bool *computed);
+/* *updates: whether a step that begins now changes weights unless it meets a fault. Every rank finds the same, since
+ * iterations have the same value on all; true if a step computes an iteration, or on an error, which is of earlier
+ * work of the first slot. Local. */
+iso_status iso_rates_find_update(iso_function *function, const iso_plan *plan, bool *updates);
 /* Notes that a step of this program has begun. Local. */
 void iso_rates_note_step(iso_runtime *runtime, const iso_program *program);
 

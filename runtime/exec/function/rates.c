@@ -4,6 +4,7 @@
  * If a step computes such a number otherwise, each step fetches the device's value (iso_updates_prepare). */
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/graph/ops/list.h"
+#include "runtime/graph/optimizers/rule.h"
 
 static iso_known_scalar *find(iso_runtime *runtime, const iso_variable *variable)
 {
@@ -68,6 +69,41 @@ iso_status iso_rates_compute(iso_function *function, const iso_step_results *res
         status = compute(function->runtime, plan->program, &plan->buckets->buckets[k],
                          &function->updates->state[k], &results->rates[k], computed);
     *computed = *computed && status == ISO_OK;
+    return status;
+}
+
+/* ---- whether a step changes weights ---- */
+
+/* The iteration of a bucket's optimizer before a step that begins now. Without *known the host does not know it. */
+static iso_status find_iteration(iso_runtime *runtime, const iso_variable *variable, int64_t *iteration,
+                                 bool *known)
+{
+    const iso_known_scalar *found;
+    if (runtime->device->host_access) {
+        *iteration = *(const int64_t *)iso_runtime_variable(runtime, variable, runtime->locals[0].slot);
+        *known = true;
+        return ISO_OK;
+    }
+    iso_status status = know(runtime, variable, &found);
+    *known = status == ISO_OK && found && !found->computed;
+    if (*known)
+        *iteration = found->value.count;
+    return status;
+}
+
+iso_status iso_rates_find_update(iso_function *function, const iso_plan *plan, bool *updates)
+{
+    const iso_bucket_list *buckets = plan->buckets;
+    iso_status status = ISO_OK;
+    *updates = !iso_buckets_accumulate(buckets);
+    for (int k = 0; k < buckets->kinds && !*updates; k++) {
+        const iso_bucket *bucket = &buckets->buckets[k];
+        const iso_op *apply = plan->program->changes[bucket->members[0].change].apply;
+        int64_t iteration = 0;
+        bool known;
+        status = find_iteration(function->runtime, variable_of(apply->inputs[2]), &iteration, &known);
+        *updates = !known || iso_optimizer_updates(bucket->optimizer, iteration);
+    }
     return status;
 }
 

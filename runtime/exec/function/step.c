@@ -20,6 +20,7 @@ typedef struct step {
     const atomic_int *lost;    /* the watchdog's word; NULL without one */
     const iso_step_info *info; /* pinned */
     bool knows_rates;          /* the host has computed results->rates */
+    bool updates;              /* it changes weights, unless it meets a fault */
     iso_step_results *results;
     bool end_is_ordered; /* by events */
 } step;
@@ -411,7 +412,8 @@ static void change_state(const step *s, int local)
     bool known = s->runtime->device->host_access; /* else the device finds out when it is there */
     if ((known && iso_step_faults(*sp->fault_total) != 0) || iso_fabric_failures(s->runtime->fabric) > 0)
         return;
-    iso_updates_apply(s->runtime, s->executable, s->function->updates, local);
+    if (s->updates)
+        iso_updates_apply(s->runtime, s->executable, s->function->updates, local);
     s->runtime->backend->copy_bytes(sp->assigns, sp->n_assigns, sp->fault_total, sp->local->stream);
     if (s->runtime->mesh->n_slots > 1 &&
         !s->runtime->device->gather) /* others will read what is changed here */
@@ -432,6 +434,20 @@ static void pull(const step *s, iso_exchange *exchange, int local, int number)
     event_begin(s, local, ISO_EVENT_PULL, number);
     iso_exchange_pull(exchange, s->runtime->locals[local].slot);
     event_end(s, local);
+}
+
+/* Whether the end of the step sends new weights to other domains, or leaves them to the next step: not if the step
+ * only accumulates gradients. All ranks decide alike. Where the host computes, the iteration of a rank whose messages
+ * failed at the end of the step before is one behind the others', but then this step has a fault that all ranks know:
+ * with one, all send. Where a device computes, such a rank counts as the others do. */
+static bool has_new_weights(const step *s, int local)
+{
+    const iso_runtime *runtime = s->runtime;
+    if (!s->executable->plan->weight_gather || s->updates)
+        return s->executable->plan->weight_gather != NULL;
+    return runtime->device->host_access &&
+           iso_fabric_failures(runtime->fabric) == runtime->failures_reported &&
+           iso_step_faults(*s->executable->slot[local].fault_total) != 0;
 }
 
 static void run_weight_gather(const step *s, int thread, int first, int end)
@@ -521,7 +537,7 @@ static void run_end(const step *s, int thread, int first, int end)
     end_buckets(s, thread);
     end_exchange(s, plan->epilogue, thread, first, end, -1);
     await_readers(s, plan->epilogue, s->end_is_ordered, first, end);
-    if (plan->weight_gather && !s->function->defers_weights)
+    if (has_new_weights(s, first) && !s->function->defers_weights)
         run_weight_gather(s, thread, first, end);
 }
 
@@ -627,6 +643,9 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
 static void compute_rates(step *s)
 {
     iso_status status = iso_rates_compute(s->function, s->results, &s->knows_rates);
+    s->updates = true;
+    if (status == ISO_OK)
+        status = iso_rates_find_update(s->function, s->executable->plan, &s->updates);
     if (status == ISO_OK)
         return;
     step_raise(&s->runtime->locals[0], status);
@@ -668,7 +687,7 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
     s.takes_weights = runtime->deferred == executable;
     s.end_is_ordered = end_is_ordered(&s);
     iso_thread_pool_run(runtime->pool, run_thread, &s);
-    runtime->deferred = function->defers_weights && executable->plan->weight_gather ? executable : NULL;
+    runtime->deferred = function->defers_weights && has_new_weights(&s, 0) ? executable : NULL;
     iso_watchdog_step_done(watchdog, begun);
     note_host_faults(runtime, results);
     iso_results_queue(runtime, function->program, results);

@@ -172,6 +172,11 @@ done:
 /* ---- a step ---- */
 
 /* Schedules count all iterations; what depends on updates (Adam's powers) counts only updates. */
+bool iso_optimizer_updates(const iso_optimizer *optimizer, int64_t iterations)
+{
+    return optimizer->accumulation <= 1 || (iterations + 1) % optimizer->accumulation == 0;
+}
+
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper)
 {
@@ -184,5 +189,5 @@ bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *
         hyper[ISO_HYPER_OWN + i] = optimizer->hyper[i];
     if (rule->prepare)
         rule->prepare(optimizer, dtype == ISO_F32, iterations / steps, hyper);
-    return (iterations + 1) % steps == 0;
+    return iso_optimizer_updates(optimizer, iterations);
 }

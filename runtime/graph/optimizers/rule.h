@@ -75,9 +75,10 @@ iso_update *iso_minimize_trainable(iso_tensor *loss, iso_optimizer optimizer, bo
 
 /* The first entries of the hyper that kernels get, the same for every rule; its own follow. */
 enum { ISO_HYPER_RATE, ISO_HYPER_DECAY /* w -= w * decay, before the step */, ISO_HYPER_OWN };
+/* Whether the step after `iterations` completed ones changes weights. False: it only accumulates gradients. */
+bool iso_optimizer_updates(const iso_optimizer *optimizer, int64_t iterations);
 /* rule: the optimizer's. Fills hyper (ISO_MAX_HYPER) for the kernels of variables of this type, for the
- * step after `iterations` completed ones. False if this step only accumulates gradients: then no kernel is
- * to run. */
+ * step after `iterations` completed ones. Returns iso_optimizer_updates: if false, no kernel is to run. */
 bool iso_optimizer_prepare(const iso_optimizer_rule *rule, const iso_optimizer *optimizer, iso_dtype dtype,
                            int64_t iterations, double learning_rate, double *hyper);
 
