@@ -56,7 +56,7 @@ typedef struct state_entry {
     uint64_t steps, step_time, wait_time;
     uint64_t text[ISO_WATCHDOG_WORDS];
     int32_t rank;
-    uint32_t phase, health, n_ring;
+    uint32_t phase, health, n_ring, lack;
 } state_entry;
 
 struct iso_watchdog_link {
@@ -71,9 +71,14 @@ struct iso_watchdog_link {
 
 /* ---- one connection ---- */
 
+int iso_watchdog_most_links(const iso_watchdog *w)
+{
+    return 2 * w->n_ranks + 16;
+}
+
 static iso_watchdog_link *add_link(iso_watchdog *w, int socket, int rank)
 {
-    iso_watchdog_link *link = w->n_links < 2 * w->n_ranks + 16 ? iso_new(sizeof *link) : NULL;
+    iso_watchdog_link *link = w->n_links < iso_watchdog_most_links(w) ? iso_new(sizeof *link) : NULL;
     if (!link || iso_list_add(w->links, w->n_links, link, "the watchdog's connections") != ISO_OK) {
         iso_free(link);
         close(socket);
@@ -172,6 +177,7 @@ static bool put_state(const iso_watchdog *w, int rank, iso_watchdog_buffer *out)
                          .rank = rank,
                          .phase = atomic_load(&record->phase),
                          .health = (uint32_t)peer->health,
+                         .lack = atomic_load(&record->lack),
                          .n_ring = peer->still > 0 ? ISO_WATCHDOG_RING : 0};
     for (int i = 0; i < ISO_WATCHDOG_WORDS; i++)
         entry.text[i] = atomic_load(&record->text[iso_watchdog_parity(peer->progress)][i]);
@@ -197,11 +203,13 @@ static void send_states(iso_watchdog *w)
             put_message(w->links[i], STATE, out->data, out->count);
 }
 
+/* The first state of a rank is answered at once, others are not: leaders would do nothing else. */
 static void take_state(iso_watchdog *w, const state_entry *entry, const char *ring)
 {
     iso_watchdog_record *record = &w->page->record[entry->rank];
     iso_watchdog_peer *peer = &w->peer[entry->rank];
     unsigned at = iso_watchdog_parity(entry->progress);
+    w->urgent |= !peer->known;
     peer->silent = 0;
     peer->known = true;
     peer->ended = false;
@@ -222,6 +230,7 @@ static void take_state(iso_watchdog *w, const state_entry *entry, const char *ri
     atomic_store(&record->steps, entry->steps);
     atomic_store(&record->phase, entry->phase);
     atomic_store(&record->health, entry->health);
+    atomic_store(&record->lack, entry->lack);
 }
 
 static void take_states(iso_watchdog *w, const char *data, size_t bytes)
@@ -271,10 +280,8 @@ static bool take_message(iso_watchdog *w, iso_watchdog_link *link, const message
     }
     if (!link->greeted)
         return false;
-    if (head->kind == STATE && iso_watchdog_is_leader(w)) {
+    if (head->kind == STATE && iso_watchdog_is_leader(w))
         take_states(w, data, head->bytes);
-        w->urgent |= !atomic_load(&w->joined);
-    }
     if (head->kind == REPORT && !atomic_load(&w->page->reported))
         take_report(w, link, data, head->bytes);
     w->urgent |= head->kind == REPORT;
@@ -342,7 +349,7 @@ static void call_rank(iso_watchdog *w, int rank)
         return;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(who->port)};
     to.sin_addr.s_addr = who->address[w->peer[rank].calls++ % (unsigned)who->n_addresses];
-    int number = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int number = iso_watchdog_files_take(w, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (number < 0)
         return;
     if (connect(number, (struct sockaddr *)&to, sizeof to) && errno != EINPROGRESS) {
@@ -375,7 +382,8 @@ static void call_leaders(iso_watchdog *w)
 static void accept_all(iso_watchdog *w)
 {
     int number;
-    while ((number = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((number = iso_watchdog_files_take(
+                w, accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0) {
         iso_watchdog_link *link = add_link(w, number, -1);
         if (link)
             greet(w, link);
@@ -388,7 +396,8 @@ int iso_watchdog_links_poll(const iso_watchdog *w, struct pollfd *polled)
 {
     if (w->listener < 0)
         return 0;
-    polled[0] = (struct pollfd){.fd = w->listener, .events = POLLIN};
+    /* Without a descriptor nothing can be accepted before the next heartbeat. */
+    polled[0] = (struct pollfd){.fd = w->lack ? -1 : w->listener, .events = POLLIN};
     for (int i = 0; i < w->n_links; i++) {
         const iso_watchdog_link *link = w->links[i];
         short events = link->connecting ? POLLOUT : link->out.count > 0 ? POLLIN | POLLOUT : POLLIN;
@@ -489,15 +498,17 @@ static void warn_of_unreachable(iso_watchdog *w)
             continue;
         w->warned = true;
         if (w->rank == 0)
-            iso_warn("the watchdogs of %s and %s cannot connect by TCP (a firewall?): a lost rank of the "
-                     "other host is not noticed",
-                     w->identity[w->rank].host, w->identity[rank].host);
+            iso_warn(
+                "the watchdogs of %s and %s cannot connect by TCP (a firewall, or a low ulimit -Hn?): a lost "
+                "rank of the other host is not noticed",
+                w->identity[w->rank].host, w->identity[rank].host);
     }
 }
 
 void iso_watchdog_links_check(iso_watchdog *w, double passed)
 {
     bool leader = w->listener >= 0 && iso_watchdog_is_leader(w);
+    iso_watchdog_files_look(w, passed);
     for (int rank = 0; rank < w->n_ranks; rank++) {
         if (iso_watchdog_is_local(w, rank))
             continue;
@@ -509,6 +520,7 @@ void iso_watchdog_links_check(iso_watchdog *w, double passed)
         return;
     call_leaders(w);
     send_states(w);
+    iso_watchdog_files_warn(w);
     warn_of_unreachable(w);
     if (!atomic_load(&w->joined))
         atomic_store(&w->joined, has_joined(w));
@@ -567,7 +579,7 @@ static bool reaches_all(const iso_watchdog *w)
  * report they would report its end as a loss of its own. */
 static void reach_all(iso_watchdog *w)
 {
-    struct pollfd *polled = iso_new((2 * (size_t)w->n_ranks + 17) * sizeof *polled);
+    struct pollfd *polled = iso_new(((size_t)iso_watchdog_most_links(w) + 1) * sizeof *polled);
     double end = iso_clock() + reach_within;
     while (polled && w->listener >= 0 && !reaches_all(w) && iso_clock() < end) {
         call_leaders(w);
@@ -609,6 +621,7 @@ iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
     w->listener = -1;
     if (w->n_hosts == 1)
         return ISO_OK;
+    iso_watchdog_files_add(w, mine);
     w->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (w->listener < 0 || bind(w->listener, (struct sockaddr *)&any, sizeof any) ||
         listen(w->listener, 128) || getsockname(w->listener, (struct sockaddr *)&any, &size))
@@ -640,4 +653,5 @@ void iso_watchdog_links_close(iso_watchdog *w)
     w->n_links = 0;
     if (w->listener > 0)
         close(w->listener);
+    iso_watchdog_files_remove(w);
 }
