@@ -172,6 +172,7 @@ struct iso_watchdog {
     double clock;
     iso_watchdog_peer *peer;        /* [n_ranks] */
     iso_watchdog_stalled *standing; /* [n_ranks] room for those that stand still */
+    struct pollfd *polled;          /* room for what it waits for */
     iso_watchdog_verdict verdict;
     uint64_t token; /* known to the ranks of the job alone */
     int listener;   /* -1: there is one host */
