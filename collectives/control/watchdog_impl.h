@@ -107,6 +107,7 @@ typedef struct iso_watchdog_peer {
     bool known;    /* on another host: this process has received its state */
     bool ended;    /* on another host: the connection to its leader has ended since */
     unsigned calls;
+    int links;                            /* connections to it */
     uint64_t steps, step_time, wait_time; /* when times were printed last */
     iso_watchdog_health health;
 } iso_watchdog_peer;
@@ -133,6 +134,10 @@ typedef struct iso_watchdog_verdict {
 } iso_watchdog_verdict;
 
 typedef struct iso_watchdog_link iso_watchdog_link;
+
+typedef struct iso_watchdog_host {
+    int first, ranks; /* its lowest rank, and how many it has */
+} iso_watchdog_host;
 
 /* Bytes of messages; the memory is kept when it is emptied. */
 typedef struct iso_watchdog_buffer {
@@ -174,8 +179,9 @@ struct iso_watchdog {
     iso_watchdog_stalled *standing; /* [n_ranks] room for those that stand still */
     struct pollfd *polled;          /* room for what it waits for */
     iso_watchdog_verdict verdict;
-    uint64_t token; /* known to the ranks of the job alone */
-    int listener;   /* -1: there is one host */
+    uint64_t token;          /* known to the ranks of the job alone */
+    int listener;            /* -1: there is one host */
+    iso_watchdog_host *host; /* [n_hosts], if there are several hosts */
     iso_watchdog_link **links;
     int n_links;
     uint64_t files_added; /* to the process's limit */

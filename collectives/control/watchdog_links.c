@@ -76,6 +76,16 @@ int iso_watchdog_most_links(const iso_watchdog *w)
     return 2 * w->n_ranks + 16;
 }
 
+/* -1: not known. */
+static void set_rank(iso_watchdog *w, iso_watchdog_link *link, int rank)
+{
+    if (link->rank >= 0)
+        w->peer[link->rank].links--;
+    link->rank = rank;
+    if (rank >= 0)
+        w->peer[rank].links++;
+}
+
 static iso_watchdog_link *add_link(iso_watchdog *w, int socket, int rank)
 {
     iso_watchdog_link *link = w->n_links < iso_watchdog_most_links(w) ? iso_new(sizeof *link) : NULL;
@@ -84,13 +94,15 @@ static iso_watchdog_link *add_link(iso_watchdog *w, int socket, int rank)
         close(socket);
         return NULL;
     }
-    *link = (iso_watchdog_link){.socket = socket, .rank = rank};
+    *link = (iso_watchdog_link){.socket = socket, .rank = -1};
+    set_rank(w, link, rank);
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     return link;
 }
 
-static void free_link(iso_watchdog_link *link)
+static void free_link(iso_watchdog *w, iso_watchdog_link *link)
 {
+    set_rank(w, link, -1);
     close(link->socket);
     iso_free(link->in.data);
     iso_free(link->out.data);
@@ -274,8 +286,9 @@ static bool take_message(iso_watchdog *w, iso_watchdog_link *link, const message
         memcpy(&other, data, sizeof other);
         link->greeted = other.token == w->token && other.rank >= 0 && other.rank < w->n_ranks &&
                         (link->rank < 0 || link->rank == other.rank);
-        link->rank = other.rank;
         w->urgent = true;
+        if (link->greeted)
+            set_rank(w, link, other.rank);
         return link->greeted;
     }
     if (!link->greeted)
@@ -325,27 +338,11 @@ static bool receive_some(iso_watchdog *w, iso_watchdog_link *link)
 
 /* ---- connecting ---- */
 
-static int lowest_of_host(const iso_watchdog *w, int host)
-{
-    int rank = 0;
-    while (w->host_of_rank[rank] != host)
-        rank++;
-    return rank;
-}
-
-static bool has_link(const iso_watchdog *w, int rank)
-{
-    for (int i = 0; i < w->n_links; i++)
-        if (w->links[i]->rank == rank)
-            return true;
-    return false;
-}
-
 /* The next address of a rank is tried each time. */
 static void call_rank(iso_watchdog *w, int rank)
 {
     const iso_watchdog_identity *who = &w->identity[rank];
-    if (has_link(w, rank) || who->n_addresses == 0)
+    if (w->peer[rank].links > 0 || who->n_addresses == 0)
         return;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(who->port)};
     to.sin_addr.s_addr = who->address[w->peer[rank].calls++ % (unsigned)who->n_addresses];
@@ -366,12 +363,12 @@ static void call_rank(iso_watchdog *w, int rank)
 static void call_leaders(iso_watchdog *w)
 {
     int here = w->host_of_rank[w->rank];
-    bool first = lowest_of_host(w, here) == w->rank;
+    bool first = w->host[here].first == w->rank;
     for (int host = 0; host < w->n_hosts; host++) {
         if (first && host < here)
-            call_rank(w, lowest_of_host(w, host));
-        for (int rank = 0, called = 0; !first && host != here && rank < w->n_ranks && called < MOST_TARGETS;
-             rank++)
+            call_rank(w, w->host[host].first);
+        int most = w->host[host].ranks < MOST_TARGETS ? w->host[host].ranks : MOST_TARGETS;
+        for (int rank = w->host[host].first, called = 0; !first && host != here && called < most; rank++)
             if (w->host_of_rank[rank] == host) {
                 call_rank(w, rank);
                 called++;
@@ -434,7 +431,7 @@ static void free_failed_links(iso_watchdog *w)
     int kept = 0;
     for (int i = 0; i < w->n_links; i++)
         if (w->links[i]->failed)
-            free_link(w->links[i]);
+            free_link(w, w->links[i]);
         else
             w->links[kept++] = w->links[i];
     w->n_links = kept;
@@ -466,15 +463,12 @@ static void look_at_host_of(const iso_watchdog *w, int rank, double passed)
 {
     iso_watchdog_peer *peer = &w->peer[rank];
     iso_watchdog_record *record = &w->page->record[rank];
-    bool alone = true;
-    for (int other = 0; other < w->n_ranks && alone; other++)
-        alone = other == rank || w->host_of_rank[other] != w->host_of_rank[rank];
     peer->silent += passed;
     atomic_store(&record->silent, (uint32_t)peer->silent);
     if (atomic_load(&record->phase) == ISO_WATCHDOG_ENDED || !peer->known ||
         atomic_load(&record->health) >= ISO_WATCHDOG_DEAD)
         return;
-    if (peer->ended && alone)
+    if (peer->ended && w->host[w->host_of_rank[rank]].ranks == 1)
         atomic_store(&record->health, ISO_WATCHDOG_DEAD);
     else if (peer->silent > (peer->ended ? cut_after_end : cut_after))
         atomic_store(&record->health, ISO_WATCHDOG_CUT);
@@ -493,7 +487,7 @@ static bool has_joined(const iso_watchdog *w)
 static void warn_of_unreachable(iso_watchdog *w)
 {
     for (int host = 0; host < w->n_hosts && !w->warned; host++) {
-        int rank = lowest_of_host(w, host);
+        int rank = w->host[host].first;
         if (iso_watchdog_is_local(w, rank) || w->peer[rank].known || w->peer[rank].silent < warn_after)
             continue;
         w->warned = true;
@@ -614,6 +608,18 @@ static void find_addresses(iso_watchdog_identity *mine)
     mine->address[mine->n_addresses++] = htonl(INADDR_LOOPBACK); /* hosts that tests simulate */
 }
 
+static iso_status find_hosts(iso_watchdog *w)
+{
+    w->host = iso_new((size_t)w->n_hosts * sizeof *w->host);
+    if (!w->host)
+        return iso_no_memory("the watchdog of %d hosts", w->n_hosts);
+    for (int rank = w->n_ranks - 1; rank >= 0; rank--) {
+        iso_watchdog_host *host = &w->host[w->host_of_rank[rank]];
+        *host = (iso_watchdog_host){.first = rank, .ranks = host->ranks + 1};
+    }
+    return ISO_OK;
+}
+
 iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
@@ -621,6 +627,9 @@ iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
     w->listener = -1;
     if (w->n_hosts == 1)
         return ISO_OK;
+    iso_status status = find_hosts(w);
+    if (status != ISO_OK)
+        return status;
     iso_watchdog_files_add(w, mine);
     w->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (w->listener < 0 || bind(w->listener, (struct sockaddr *)&any, sizeof any) ||
@@ -634,7 +643,7 @@ iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
 void iso_watchdog_links_await(const iso_watchdog *w)
 {
     double end = iso_clock() + await_within;
-    if (w->n_hosts == 1 || lowest_of_host(w, w->host_of_rank[w->rank]) != w->rank)
+    if (w->n_hosts == 1 || w->host[w->host_of_rank[w->rank]].first != w->rank)
         return;
     while (!atomic_load(&w->joined) && iso_clock() < end)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -647,7 +656,8 @@ void iso_watchdog_links_close(iso_watchdog *w)
         flush_links(w);
     }
     for (int i = 0; i < w->n_links; i++)
-        free_link(w->links[i]);
+        free_link(w, w->links[i]);
+    iso_free(w->host);
     iso_free(w->links);
     iso_free(w->states.data);
     w->n_links = 0;
