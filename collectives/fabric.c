@@ -178,6 +178,11 @@ bool iso_fabric_device_failed(const iso_fabric *fabric)
     return atomic_load(&ranks_with_failed_device(fabric)->value) != 0;
 }
 
+bool iso_fabric_is_crowded(const iso_fabric *fabric)
+{
+    return fabric->host_barrier.crowded;
+}
+
 void iso_fabric_barrier(iso_fabric *fabric, int thread)
 {
     if (fabric->n_local_slots > 0)

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <glob.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -573,6 +574,36 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
+static bool is_crowded(int threads)
+{
+    iso_topology topology = topology_of(1, 1, threads);
+    iso_fabric *fabric = make(&topology);
+    bool crowded = iso_fabric_is_crowded(fabric);
+    iso_fabric_destroy(fabric);
+    return crowded;
+}
+
+/* The cores that the ranks may use count, and the ranks of all hosts that share the machine. */
+START_TEST(threads_are_crowded)
+{
+    cpu_set_t all, one;
+    int core = 0, ranks = iso_ranks(ctx);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    int cores = CPU_COUNT(&all);
+    ck_assert_int_eq(is_crowded(1), ranks > cores);
+    ck_assert_int_eq(is_crowded(cores), ranks > 1);
+    ck_assert(is_crowded(cores + 1));
+    while (!CPU_ISSET(core, &all))
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    ck_assert_int_eq(is_crowded(1), ranks > 1);
+    ck_assert(is_crowded(2));
+    ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
@@ -582,7 +613,7 @@ int main(int argc, char **argv)
                   copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum, what_crosses_hosts_is_counted,
                   large_messages_arrive_whole, exchanges_travel_together_in_shared_buffers,
                   the_tree_splits_at_powers_of_two, wrong_topologies_are_refused, wrong_pulls_are_refused,
-                  nothing_is_left))
+                  threads_are_crowded, nothing_is_left))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
