@@ -120,8 +120,6 @@ bool iso_fabric_is_crowded(const iso_fabric *fabric);
 /* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
  * and acquire. */
 void iso_fabric_barrier(iso_fabric *fabric, int thread);
-/* The same among the threads of this rank only. */
-void iso_fabric_rank_barrier(iso_fabric *fabric, int thread);
 
 /* ---- exchanges ---- */
 typedef enum iso_space {
