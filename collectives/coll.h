@@ -114,11 +114,13 @@ const char *iso_fabric_describe_exchange(const iso_fabric *fabric);
 /* How the devices of this rank's host exchange, if they gather. */
 iso_device_exchange iso_fabric_device_exchange(const iso_fabric *fabric);
 
+/* Whether the ranks of this machine have more threads that run slots than cores that they may use, or one of them
+ * has: then a thread that waits leaves its core to others. */
+bool iso_fabric_is_crowded(const iso_fabric *fabric);
+
 /* A barrier of all threads on this host (of all its ranks) that run slots. thread: 0..n_threads - 1. Release
  * and acquire. */
 void iso_fabric_barrier(iso_fabric *fabric, int thread);
-/* The same among the threads of this rank only. */
-void iso_fabric_rank_barrier(iso_fabric *fabric, int thread);
 
 /* ---- exchanges ---- */
 typedef enum iso_space {

@@ -58,10 +58,10 @@ struct iso_fabric {
         area; /* [n_slots] number of the slot's area in its domain; -1: this rank has no part in the domain */
     int *local; /* [n_slots] number among this rank's slots; -1: on another rank */
     int n_local_slots;
-    int *by_host;                /* [n_slots] slot numbers, host by host */
-    int *host_begin;             /* [n_hosts + 1] where a host's slots begin in by_host */
-    iso_window flags, own_flags; /* flags of the host's threads, and of this rank's */
-    iso_barrier host_barrier, rank_barrier;
+    int *by_host;     /* [n_slots] slot numbers, host by host */
+    int *host_begin;  /* [n_hosts + 1] where a host's slots begin in by_host */
+    iso_window flags; /* flags of the host's threads */
+    iso_barrier host_barrier;
     int first_flag; /* number of this rank's first thread in the host's barrier */
     atomic_bool
         device_failed; /* this rank counts among the ranks with a failed device, whose number follows the barrier's flags */

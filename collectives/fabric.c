@@ -152,12 +152,9 @@ static iso_status make_barriers(iso_fabric *fabric)
     ISO_TRY(iso_comm_reduce(fabric->host, ISO_COMM_SUM, ISO_COMM_INT, &total, 1));
     ISO_TRY(iso_window_create(fabric->host, ((size_t)total + 3) * sizeof(iso_count), "the flags of threads",
                               &fabric->flags));
-    ISO_TRY(iso_window_create(NULL, ((size_t)threads + 2) * sizeof(iso_count), "the flags of threads",
-                              &fabric->own_flags));
     const atomic_int *over = iso_watchdog_flag(fabric->channel.watchdog);
     fabric->first_flag = before;
     fabric->host_barrier = (iso_barrier){(iso_count *)fabric->flags.base, total, crowded, over};
-    fabric->rank_barrier = (iso_barrier){(iso_count *)fabric->own_flags.base, threads, crowded, over};
 done:
     return status;
 }
@@ -178,16 +175,15 @@ bool iso_fabric_device_failed(const iso_fabric *fabric)
     return atomic_load(&ranks_with_failed_device(fabric)->value) != 0;
 }
 
+bool iso_fabric_is_crowded(const iso_fabric *fabric)
+{
+    return fabric->host_barrier.crowded;
+}
+
 void iso_fabric_barrier(iso_fabric *fabric, int thread)
 {
     if (fabric->n_local_slots > 0)
         iso_barrier_wait(&fabric->host_barrier, fabric->first_flag + thread);
-}
-
-void iso_fabric_rank_barrier(iso_fabric *fabric, int thread)
-{
-    if (fabric->n_local_slots > 0)
-        iso_barrier_wait(&fabric->rank_barrier, thread);
 }
 
 /* ---- create and destroy ---- */
@@ -284,7 +280,6 @@ void iso_fabric_destroy(iso_fabric *fabric)
         fabric->topology.device->release_pinned(fabric->topology.device, fabric->outgoing);
     }
     iso_window_destroy(&fabric->flags);
-    iso_window_destroy(&fabric->own_flags);
     iso_comm_free(&fabric->host);
     iso_comm_free(&fabric->channel.communicator);
     iso_free(fabric->counters);

@@ -63,6 +63,7 @@ typedef struct iso_watchdog_record {
     _Atomic uint32_t phase;
     _Atomic uint32_t health; /* of a rank of another host: as its host's leader sees it */
     _Atomic uint32_t silent; /* of a rank of another host: seconds since its last heartbeat */
+    _Atomic uint32_t lack;   /* the error for which it cannot connect to all hosts; 0: none */
 } iso_watchdog_record;
 
 /* The page of a host. */
@@ -84,6 +85,7 @@ typedef struct iso_watchdog_identity {
     uint16_t port; /* where it listens, if there are several hosts */
     int32_t n_addresses;
     uint32_t address[6]; /* IPv4 */
+    uint64_t most_files; /* descriptors that it may have */
 } iso_watchdog_identity;
 
 typedef enum iso_watchdog_health {
@@ -105,6 +107,7 @@ typedef struct iso_watchdog_peer {
     bool known;    /* on another host: this process has received its state */
     bool ended;    /* on another host: the connection to its leader has ended since */
     unsigned calls;
+    int links;                            /* connections to it */
     uint64_t steps, step_time, wait_time; /* when times were printed last */
     iso_watchdog_health health;
 } iso_watchdog_peer;
@@ -131,6 +134,10 @@ typedef struct iso_watchdog_verdict {
 } iso_watchdog_verdict;
 
 typedef struct iso_watchdog_link iso_watchdog_link;
+
+typedef struct iso_watchdog_host {
+    int first, ranks; /* its lowest rank, and how many it has */
+} iso_watchdog_host;
 
 /* Bytes of messages; the memory is kept when it is emptied. */
 typedef struct iso_watchdog_buffer {
@@ -170,15 +177,21 @@ struct iso_watchdog {
     double clock;
     iso_watchdog_peer *peer;        /* [n_ranks] */
     iso_watchdog_stalled *standing; /* [n_ranks] room for those that stand still */
+    struct pollfd *polled;          /* room for what it waits for */
     iso_watchdog_verdict verdict;
-    uint64_t token; /* known to the ranks of the job alone */
-    int listener;   /* -1: there is one host */
+    uint64_t token;          /* known to the ranks of the job alone */
+    int listener;            /* -1: there is one host */
+    iso_watchdog_host *host; /* [n_hosts], if there are several hosts */
     iso_watchdog_link **links;
     int n_links;
+    uint64_t files_added; /* to the process's limit */
+    int lack;             /* the error of the last connection that could not be opened; 0: none since the last
+                             heartbeat */
+    double lacked;        /* seconds */
     iso_watchdog_buffer states; /* of this host's ranks, as they were last sent */
     bool urgent;                /* something has happened that cannot wait for the next heartbeat */
     atomic_bool joined;         /* the states of all other hosts have been received */
-    bool warned;                /* of hosts that cannot be reached */
+    bool warned;                /* of hosts that cannot be reached, or of a lack of descriptors */
     double named;               /* the longest wait when slow ranks were last named; 0: not in this wait */
 };
 
@@ -201,7 +214,9 @@ iso_status iso_watchdog_links_open(iso_watchdog *watchdog, iso_watchdog_identity
  * is lost in the first second. */
 void iso_watchdog_links_await(const iso_watchdog *watchdog);
 void iso_watchdog_links_close(iso_watchdog *watchdog);
-/* Fills the events to wait for, 2 n_ranks + 17 at most; returns their number. */
+/* The most connections at one time. */
+int iso_watchdog_most_links(const iso_watchdog *watchdog);
+/* Fills the events to wait for, one more than connections at most; returns their number. */
 int iso_watchdog_links_poll(const iso_watchdog *watchdog, struct pollfd *polled);
 /* Receives and sends after these events. */
 void iso_watchdog_links_serve(iso_watchdog *watchdog, const struct pollfd *polled);
@@ -209,6 +224,18 @@ void iso_watchdog_links_serve(iso_watchdog *watchdog, const struct pollfd *polle
 void iso_watchdog_links_check(iso_watchdog *watchdog, double passed);
 /* Sends the report to all hosts that can be reached. */
 void iso_watchdog_links_report(iso_watchdog *watchdog, const char *text, size_t length);
+
+/* watchdog_files.c: descriptors. Raises the soft limit by the most connections, as far as the hard one permits, and
+ * writes the limit into *mine. The second one takes them back. */
+void iso_watchdog_files_add(iso_watchdog *watchdog, iso_watchdog_identity *mine);
+void iso_watchdog_files_remove(iso_watchdog *watchdog);
+/* To be called with what `socket` or `accept` returned: returns it if it leaves enough descriptors to the program.
+ * Else closes it, and returns -1. A lack of descriptors is noted. */
+int iso_watchdog_files_take(iso_watchdog *watchdog, int number);
+/* Writes a lack that lasts into this rank's record. To be called for each heartbeat, before connections are tried. */
+void iso_watchdog_files_look(iso_watchdog *watchdog, double passed);
+/* On rank 0: warns once, if a rank that it knows of lacks descriptors. */
+void iso_watchdog_files_warn(iso_watchdog *watchdog);
 
 /* watchdog_judge.c: finds two ranks that have called different collectives. */
 bool iso_watchdog_find_mismatch(const iso_watchdog *watchdog, int *first, int *other);

@@ -56,7 +56,7 @@ typedef struct state_entry {
     uint64_t steps, step_time, wait_time;
     uint64_t text[ISO_WATCHDOG_WORDS];
     int32_t rank;
-    uint32_t phase, health, n_ring;
+    uint32_t phase, health, n_ring, lack;
 } state_entry;
 
 struct iso_watchdog_link {
@@ -71,21 +71,38 @@ struct iso_watchdog_link {
 
 /* ---- one connection ---- */
 
+int iso_watchdog_most_links(const iso_watchdog *w)
+{
+    return 2 * w->n_ranks + 16;
+}
+
+/* -1: not known. */
+static void set_rank(iso_watchdog *w, iso_watchdog_link *link, int rank)
+{
+    if (link->rank >= 0)
+        w->peer[link->rank].links--;
+    link->rank = rank;
+    if (rank >= 0)
+        w->peer[rank].links++;
+}
+
 static iso_watchdog_link *add_link(iso_watchdog *w, int socket, int rank)
 {
-    iso_watchdog_link *link = w->n_links < 2 * w->n_ranks + 16 ? iso_new(sizeof *link) : NULL;
+    iso_watchdog_link *link = w->n_links < iso_watchdog_most_links(w) ? iso_new(sizeof *link) : NULL;
     if (!link || iso_list_add(w->links, w->n_links, link, "the watchdog's connections") != ISO_OK) {
         iso_free(link);
         close(socket);
         return NULL;
     }
-    *link = (iso_watchdog_link){.socket = socket, .rank = rank};
+    *link = (iso_watchdog_link){.socket = socket, .rank = -1};
+    set_rank(w, link, rank);
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     return link;
 }
 
-static void free_link(iso_watchdog_link *link)
+static void free_link(iso_watchdog *w, iso_watchdog_link *link)
 {
+    set_rank(w, link, -1);
     close(link->socket);
     iso_free(link->in.data);
     iso_free(link->out.data);
@@ -172,6 +189,7 @@ static bool put_state(const iso_watchdog *w, int rank, iso_watchdog_buffer *out)
                          .rank = rank,
                          .phase = atomic_load(&record->phase),
                          .health = (uint32_t)peer->health,
+                         .lack = atomic_load(&record->lack),
                          .n_ring = peer->still > 0 ? ISO_WATCHDOG_RING : 0};
     for (int i = 0; i < ISO_WATCHDOG_WORDS; i++)
         entry.text[i] = atomic_load(&record->text[iso_watchdog_parity(peer->progress)][i]);
@@ -197,11 +215,13 @@ static void send_states(iso_watchdog *w)
             put_message(w->links[i], STATE, out->data, out->count);
 }
 
+/* The first state of a rank is answered at once, others are not: leaders would do nothing else. */
 static void take_state(iso_watchdog *w, const state_entry *entry, const char *ring)
 {
     iso_watchdog_record *record = &w->page->record[entry->rank];
     iso_watchdog_peer *peer = &w->peer[entry->rank];
     unsigned at = iso_watchdog_parity(entry->progress);
+    w->urgent |= !peer->known;
     peer->silent = 0;
     peer->known = true;
     peer->ended = false;
@@ -222,6 +242,7 @@ static void take_state(iso_watchdog *w, const state_entry *entry, const char *ri
     atomic_store(&record->steps, entry->steps);
     atomic_store(&record->phase, entry->phase);
     atomic_store(&record->health, entry->health);
+    atomic_store(&record->lack, entry->lack);
 }
 
 static void take_states(iso_watchdog *w, const char *data, size_t bytes)
@@ -265,16 +286,15 @@ static bool take_message(iso_watchdog *w, iso_watchdog_link *link, const message
         memcpy(&other, data, sizeof other);
         link->greeted = other.token == w->token && other.rank >= 0 && other.rank < w->n_ranks &&
                         (link->rank < 0 || link->rank == other.rank);
-        link->rank = other.rank;
         w->urgent = true;
+        if (link->greeted)
+            set_rank(w, link, other.rank);
         return link->greeted;
     }
     if (!link->greeted)
         return false;
-    if (head->kind == STATE && iso_watchdog_is_leader(w)) {
+    if (head->kind == STATE && iso_watchdog_is_leader(w))
         take_states(w, data, head->bytes);
-        w->urgent |= !atomic_load(&w->joined);
-    }
     if (head->kind == REPORT && !atomic_load(&w->page->reported))
         take_report(w, link, data, head->bytes);
     w->urgent |= head->kind == REPORT;
@@ -318,31 +338,15 @@ static bool receive_some(iso_watchdog *w, iso_watchdog_link *link)
 
 /* ---- connecting ---- */
 
-static int lowest_of_host(const iso_watchdog *w, int host)
-{
-    int rank = 0;
-    while (w->host_of_rank[rank] != host)
-        rank++;
-    return rank;
-}
-
-static bool has_link(const iso_watchdog *w, int rank)
-{
-    for (int i = 0; i < w->n_links; i++)
-        if (w->links[i]->rank == rank)
-            return true;
-    return false;
-}
-
 /* The next address of a rank is tried each time. */
 static void call_rank(iso_watchdog *w, int rank)
 {
     const iso_watchdog_identity *who = &w->identity[rank];
-    if (has_link(w, rank) || who->n_addresses == 0)
+    if (w->peer[rank].links > 0 || who->n_addresses == 0)
         return;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(who->port)};
     to.sin_addr.s_addr = who->address[w->peer[rank].calls++ % (unsigned)who->n_addresses];
-    int number = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int number = iso_watchdog_files_take(w, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (number < 0)
         return;
     if (connect(number, (struct sockaddr *)&to, sizeof to) && errno != EINPROGRESS) {
@@ -359,12 +363,12 @@ static void call_rank(iso_watchdog *w, int rank)
 static void call_leaders(iso_watchdog *w)
 {
     int here = w->host_of_rank[w->rank];
-    bool first = lowest_of_host(w, here) == w->rank;
+    bool first = w->host[here].first == w->rank;
     for (int host = 0; host < w->n_hosts; host++) {
         if (first && host < here)
-            call_rank(w, lowest_of_host(w, host));
-        for (int rank = 0, called = 0; !first && host != here && rank < w->n_ranks && called < MOST_TARGETS;
-             rank++)
+            call_rank(w, w->host[host].first);
+        int most = w->host[host].ranks < MOST_TARGETS ? w->host[host].ranks : MOST_TARGETS;
+        for (int rank = w->host[host].first, called = 0; !first && host != here && called < most; rank++)
             if (w->host_of_rank[rank] == host) {
                 call_rank(w, rank);
                 called++;
@@ -375,7 +379,8 @@ static void call_leaders(iso_watchdog *w)
 static void accept_all(iso_watchdog *w)
 {
     int number;
-    while ((number = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((number = iso_watchdog_files_take(
+                w, accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0) {
         iso_watchdog_link *link = add_link(w, number, -1);
         if (link)
             greet(w, link);
@@ -388,7 +393,8 @@ int iso_watchdog_links_poll(const iso_watchdog *w, struct pollfd *polled)
 {
     if (w->listener < 0)
         return 0;
-    polled[0] = (struct pollfd){.fd = w->listener, .events = POLLIN};
+    /* Without a descriptor nothing can be accepted before the next heartbeat. */
+    polled[0] = (struct pollfd){.fd = w->lack ? -1 : w->listener, .events = POLLIN};
     for (int i = 0; i < w->n_links; i++) {
         const iso_watchdog_link *link = w->links[i];
         short events = link->connecting ? POLLOUT : link->out.count > 0 ? POLLIN | POLLOUT : POLLIN;
@@ -425,7 +431,7 @@ static void free_failed_links(iso_watchdog *w)
     int kept = 0;
     for (int i = 0; i < w->n_links; i++)
         if (w->links[i]->failed)
-            free_link(w->links[i]);
+            free_link(w, w->links[i]);
         else
             w->links[kept++] = w->links[i];
     w->n_links = kept;
@@ -457,15 +463,12 @@ static void look_at_host_of(const iso_watchdog *w, int rank, double passed)
 {
     iso_watchdog_peer *peer = &w->peer[rank];
     iso_watchdog_record *record = &w->page->record[rank];
-    bool alone = true;
-    for (int other = 0; other < w->n_ranks && alone; other++)
-        alone = other == rank || w->host_of_rank[other] != w->host_of_rank[rank];
     peer->silent += passed;
     atomic_store(&record->silent, (uint32_t)peer->silent);
     if (atomic_load(&record->phase) == ISO_WATCHDOG_ENDED || !peer->known ||
         atomic_load(&record->health) >= ISO_WATCHDOG_DEAD)
         return;
-    if (peer->ended && alone)
+    if (peer->ended && w->host[w->host_of_rank[rank]].ranks == 1)
         atomic_store(&record->health, ISO_WATCHDOG_DEAD);
     else if (peer->silent > (peer->ended ? cut_after_end : cut_after))
         atomic_store(&record->health, ISO_WATCHDOG_CUT);
@@ -484,20 +487,22 @@ static bool has_joined(const iso_watchdog *w)
 static void warn_of_unreachable(iso_watchdog *w)
 {
     for (int host = 0; host < w->n_hosts && !w->warned; host++) {
-        int rank = lowest_of_host(w, host);
+        int rank = w->host[host].first;
         if (iso_watchdog_is_local(w, rank) || w->peer[rank].known || w->peer[rank].silent < warn_after)
             continue;
         w->warned = true;
         if (w->rank == 0)
-            iso_warn("the watchdogs of %s and %s cannot connect by TCP (a firewall?): a lost rank of the "
-                     "other host is not noticed",
-                     w->identity[w->rank].host, w->identity[rank].host);
+            iso_warn(
+                "the watchdogs of %s and %s cannot connect by TCP (a firewall, or a low ulimit -Hn?): a lost "
+                "rank of the other host is not noticed",
+                w->identity[w->rank].host, w->identity[rank].host);
     }
 }
 
 void iso_watchdog_links_check(iso_watchdog *w, double passed)
 {
     bool leader = w->listener >= 0 && iso_watchdog_is_leader(w);
+    iso_watchdog_files_look(w, passed);
     for (int rank = 0; rank < w->n_ranks; rank++) {
         if (iso_watchdog_is_local(w, rank))
             continue;
@@ -509,6 +514,7 @@ void iso_watchdog_links_check(iso_watchdog *w, double passed)
         return;
     call_leaders(w);
     send_states(w);
+    iso_watchdog_files_warn(w);
     warn_of_unreachable(w);
     if (!atomic_load(&w->joined))
         atomic_store(&w->joined, has_joined(w));
@@ -567,7 +573,7 @@ static bool reaches_all(const iso_watchdog *w)
  * report they would report its end as a loss of its own. */
 static void reach_all(iso_watchdog *w)
 {
-    struct pollfd *polled = iso_new((2 * (size_t)w->n_ranks + 17) * sizeof *polled);
+    struct pollfd *polled = iso_new(((size_t)iso_watchdog_most_links(w) + 1) * sizeof *polled);
     double end = iso_clock() + reach_within;
     while (polled && w->listener >= 0 && !reaches_all(w) && iso_clock() < end) {
         call_leaders(w);
@@ -602,6 +608,18 @@ static void find_addresses(iso_watchdog_identity *mine)
     mine->address[mine->n_addresses++] = htonl(INADDR_LOOPBACK); /* hosts that tests simulate */
 }
 
+static iso_status find_hosts(iso_watchdog *w)
+{
+    w->host = iso_new((size_t)w->n_hosts * sizeof *w->host);
+    if (!w->host)
+        return iso_no_memory("the watchdog of %d hosts", w->n_hosts);
+    for (int rank = w->n_ranks - 1; rank >= 0; rank--) {
+        iso_watchdog_host *host = &w->host[w->host_of_rank[rank]];
+        *host = (iso_watchdog_host){.first = rank, .ranks = host->ranks + 1};
+    }
+    return ISO_OK;
+}
+
 iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
@@ -609,6 +627,10 @@ iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
     w->listener = -1;
     if (w->n_hosts == 1)
         return ISO_OK;
+    iso_status status = find_hosts(w);
+    if (status != ISO_OK)
+        return status;
+    iso_watchdog_files_add(w, mine);
     w->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (w->listener < 0 || bind(w->listener, (struct sockaddr *)&any, sizeof any) ||
         listen(w->listener, 128) || getsockname(w->listener, (struct sockaddr *)&any, &size))
@@ -621,7 +643,7 @@ iso_status iso_watchdog_links_open(iso_watchdog *w, iso_watchdog_identity *mine)
 void iso_watchdog_links_await(const iso_watchdog *w)
 {
     double end = iso_clock() + await_within;
-    if (w->n_hosts == 1 || lowest_of_host(w, w->host_of_rank[w->rank]) != w->rank)
+    if (w->n_hosts == 1 || w->host[w->host_of_rank[w->rank]].first != w->rank)
         return;
     while (!atomic_load(&w->joined) && iso_clock() < end)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -634,10 +656,12 @@ void iso_watchdog_links_close(iso_watchdog *w)
         flush_links(w);
     }
     for (int i = 0; i < w->n_links; i++)
-        free_link(w->links[i]);
+        free_link(w, w->links[i]);
+    iso_free(w->host);
     iso_free(w->links);
     iso_free(w->states.data);
     w->n_links = 0;
     if (w->listener > 0)
         close(w->listener);
+    iso_watchdog_files_remove(w);
 }

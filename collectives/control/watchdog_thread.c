@@ -282,8 +282,9 @@ static void look(iso_watchdog *w)
 }
 
 /* Waits for the next heartbeat, for the end of a process of this host, or for other hosts. */
-static void wait_for_event(iso_watchdog *w, struct pollfd *polled, int timeout)
+static void wait_for_event(iso_watchdog *w, int timeout)
 {
+    struct pollfd *polled = w->polled;
     int count = 0;
     polled[count++] = (struct pollfd){.fd = w->wake, .events = POLLIN};
     for (int rank = 0; rank < w->n_ranks; rank++)
@@ -305,20 +306,18 @@ static void wait_for_event(iso_watchdog *w, struct pollfd *polled, int timeout)
 static void *watch_run(void *arg)
 {
     iso_watchdog *w = arg;
-    struct pollfd *polled = iso_new((3 * (size_t)w->n_ranks + 18) * sizeof *polled);
     w->clock = iso_clock();
-    while (polled && !atomic_load(&w->over)) {
+    while (!atomic_load(&w->over)) {
         look(w);
         double next =
             iso_clock() + (w->verdict.found ? 1e-3 * ISO_WATCHDOG_TICK / 5 : 1e-3 * ISO_WATCHDOG_TICK);
         w->urgent = false;
         for (double left = next - iso_clock(); left > 0 && !w->urgent && !atomic_load(&w->over);
              left = next - iso_clock())
-            wait_for_event(w, polled, 1 + (int)(1e3 * left));
+            wait_for_event(w, 1 + (int)(1e3 * left));
     }
     if (atomic_load(&w->page->reported) && !w->notified && !w->ends_process) /* since the last look */
         call_back(w);
-    iso_free(polled);
     return NULL;
 }
 
@@ -338,6 +337,11 @@ iso_status iso_watchdog_thread_start(iso_watchdog *w)
 {
     for (int rank = 0; rank < w->n_ranks; rank++)
         w->peer[rank].process = open_process(w, rank);
+    /* itself, the processes of this host, the listener, and the connections */
+    size_t most = 2 + (size_t)w->n_ranks + (size_t)iso_watchdog_most_links(w);
+    w->polled = iso_new(most * sizeof *w->polled);
+    if (!w->polled)
+        return iso_no_memory("the watchdog of %d ranks", w->n_ranks);
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->wake < 0)
         return iso_error(ISO_FAILED, "the watchdog: eventfd: %s", strerror(errno));
@@ -361,4 +365,5 @@ void iso_watchdog_thread_end(iso_watchdog *w)
             close(w->peer[rank].process);
     if (w->wake > 0)
         close(w->wake);
+    iso_free(w->polled);
 }

@@ -148,9 +148,12 @@ static iso_status tell(const iso_context *ctx, const ending *endings)
 static finish_barrier meet(iso_context *ctx, iso_status *status)
 {
     int ranks = ctx->channel.n_ranks;
-    ending *endings = iso_new((size_t)(ranks + 1) * sizeof *endings), *mine = &endings[ranks];
-    if (!endings)
+    ending *endings = iso_new((size_t)(ranks + 1) * sizeof *endings);
+    if (!endings) {
+        *status = *status == ISO_OK ? iso_no_memory("the endings of %d ranks", ranks) : *status;
         return LATE;
+    }
+    ending *mine = &endings[ranks];
     *mine = ending_of(ctx, *status);
     MPI_Request request;
     char message[4096];

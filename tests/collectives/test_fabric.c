@@ -3,6 +3,7 @@
 #include <check.h>
 #include <glob.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,7 +171,6 @@ enum { ROUNDS = 2000 };
 typedef struct walker {
     iso_fabric *fabric;
     int thread, slot, wrong;
-    bool rank_only;
 } walker;
 
 /* Each writes its round, meets, reads everybody's, meets. */
@@ -180,27 +180,24 @@ static void *walk(void *argument)
     const iso_topology *topology = iso_fabric_topology(w->fabric);
     for (int round = 1; round <= ROUNDS; round++) {
         *(int *)iso_fabric_slot_area(w->fabric, w->slot) = round;
-        w->rank_only ? iso_fabric_rank_barrier(w->fabric, w->thread)
-                     : iso_fabric_barrier(w->fabric, w->thread);
+        iso_fabric_barrier(w->fabric, w->thread);
         for (int slot = 0; slot < topology->n_slots; slot++) {
             const int *area = iso_fabric_slot_area(w->fabric, slot);
-            bool meets = w->rank_only ? rank_of_slot[slot] == topology->rank : area != NULL;
-            w->wrong += meets && *area != round;
+            w->wrong += area && *area != round;
         }
-        w->rank_only ? iso_fabric_rank_barrier(w->fabric, w->thread)
-                     : iso_fabric_barrier(w->fabric, w->thread);
+        iso_fabric_barrier(w->fabric, w->thread);
     }
     return NULL;
 }
 
-static void walk_together(bool rank_only, int ranks_per_host)
+static void walk_together(int ranks_per_host)
 {
     iso_topology topology = topology_of(2, ranks_per_host, 2);
     iso_fabric *fabric = make(&topology);
     ck_assert(iso_fabric_reserve(fabric, 64, NULL) == ISO_OK);
     walker walkers[2];
     for (int i = 0; i < 2; i++)
-        walkers[i] = (walker){fabric, i, topology.rank * 2 + i, 0, rank_only};
+        walkers[i] = (walker){fabric, i, topology.rank * 2 + i, 0};
     pthread_t other;
     ck_assert(!pthread_create(&other, NULL, walk, &walkers[1]));
     walk(&walkers[0]);
@@ -211,9 +208,8 @@ static void walk_together(bool rank_only, int ranks_per_host)
 
 START_TEST(threads_meet)
 {
-    walk_together(false, iso_ranks(ctx));
-    walk_together(false, 2);
-    walk_together(true, iso_ranks(ctx));
+    walk_together(iso_ranks(ctx));
+    walk_together(2);
 }
 END_TEST
 
@@ -573,6 +569,36 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
+static bool is_crowded(int threads)
+{
+    iso_topology topology = topology_of(1, 1, threads);
+    iso_fabric *fabric = make(&topology);
+    bool crowded = iso_fabric_is_crowded(fabric);
+    iso_fabric_destroy(fabric);
+    return crowded;
+}
+
+/* The cores that the ranks may use count, and the ranks of all hosts that share the machine. */
+START_TEST(threads_are_crowded)
+{
+    cpu_set_t all, one;
+    int core = 0, ranks = iso_ranks(ctx);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    int cores = CPU_COUNT(&all);
+    ck_assert_int_eq(is_crowded(1), ranks > cores);
+    ck_assert_int_eq(is_crowded(cores), ranks > 1);
+    ck_assert(is_crowded(cores + 1));
+    while (!CPU_ISSET(core, &all))
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    ck_assert_int_eq(is_crowded(1), ranks > 1);
+    ck_assert(is_crowded(2));
+    ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
@@ -582,7 +608,7 @@ int main(int argc, char **argv)
                   copies_of_ones_own_need_nobody, a_host_sends_one_partial_sum, what_crosses_hosts_is_counted,
                   large_messages_arrive_whole, exchanges_travel_together_in_shared_buffers,
                   the_tree_splits_at_powers_of_two, wrong_topologies_are_refused, wrong_pulls_are_refused,
-                  nothing_is_left))
+                  threads_are_crowded, nothing_is_left))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,6 +1,5 @@
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "collectives/control/watchdog.h"
@@ -149,9 +148,7 @@ done:
 
 static iso_status runtime_start_threads(iso_runtime *runtime)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    bool crowded = (long)runtime->n_threads * iso_host_ranks(runtime->ctx) > cores;
-    return iso_thread_pool_create(runtime->n_threads, crowded, &runtime->pool);
+    return iso_thread_pool_create(runtime->n_threads, iso_fabric_is_crowded(runtime->fabric), &runtime->pool);
 }
 
 static iso_status runtime_find_hosts(iso_runtime *runtime)
