@@ -233,9 +233,11 @@ iso_status iso_bucket_visit_runs(const iso_bucket *bucket, const iso_bucket_memb
 {
     int64_t part, size;
     iso_status status = ISO_OK;
+    iso_bucket_part(bucket, mesh, slot, &part, &size);
+    if (part >= member->offset + member->capacity || part + size <= member->offset)
+        return ISO_OK;
     iso_box whole = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
     iso_box box = iso_layout_box(mesh, &member->update, &member->variable->shape, slot);
-    iso_bucket_part(bucket, mesh, slot, &part, &size);
     int64_t first = part > member->offset ? part - member->offset : 0, end = part + size - member->offset;
     end = end < iso_box_count(&box) ? end : iso_box_count(&box);
     int64_t length = together(&whole, &box);
