@@ -217,6 +217,10 @@ iso_status iso_exchange_commit(iso_exchange *exchange);
  * changed between runs. A target without an address (NULL) is not written: its pulls are read by
  * iso_exchange_combine. */
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data);
+/* The address of a target buffer; NULL: it has none. */
+typedef void *iso_target_address(void *arg, int target);
+/* The same for all targets of a slot, in one pass over its pulls. */
+void iso_exchange_bind_all(iso_exchange *exchange, int slot, iso_target_address *address, void *arg);
 
 /* Runs in every thread that hosts slots, in the same order everywhere:
  *   begin: waits until all sources are written (barrier of the host), sends and receives messages (thread 0),
@@ -288,6 +292,8 @@ typedef struct iso_traffic {
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
 /* The number of sources of all pulls that this rank has added so far, as a measure of the time to make exchanges. */
 uint64_t iso_fabric_sources(const iso_fabric *fabric);
+/* The number of pulls that this rank has looked at so far to set addresses of targets. */
+uint64_t iso_fabric_bound(const iso_fabric *fabric);
 /* For plans: the size in message buffers of an operand of `bytes` bytes: whole cache lines. */
 size_t iso_exchange_operand_bytes(size_t bytes);
 /* And the pinned memory that a rank needs for a message of `bytes` bytes that it sends or receives in chunks. */

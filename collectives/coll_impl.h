@@ -87,6 +87,7 @@ struct iso_fabric {
     iso_first_error failed;  /* of messages */
     int exchanges_made;      /* number of exchanges made so far: numbers tags */
     uint64_t sources;        /* of all pulls added so far */
+    uint64_t bound;          /* pulls that bind looked at so far */
 };
 
 /* A slot's pull. */

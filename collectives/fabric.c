@@ -416,3 +416,8 @@ uint64_t iso_fabric_sources(const iso_fabric *fabric)
 {
     return fabric->sources;
 }
+
+uint64_t iso_fabric_bound(const iso_fabric *fabric)
+{
+    return fabric->bound;
+}

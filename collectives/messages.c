@@ -34,21 +34,40 @@ size_t iso_exchange_operand_bytes(size_t bytes)
     return iso_round_to_lines(bytes);
 }
 
-static bool is_same(const iso_route *a, const iso_route *b)
+/* The route that is searched among the messages of a mailbox. */
+typedef struct wanted_route {
+    const iso_mailbox *box;
+    const iso_route *route;
+} wanted_route;
+
+static bool is_same(const void *key, int number)
 {
+    const wanted_route *w = key;
+    const iso_route *a = &w->box->messages[number].route, *b = w->route;
     return a->from == b->from && a->to == b->to && a->transport == b->transport &&
            a->from_domain == b->from_domain && a->to_domain == b->to_domain;
 }
 
+static uint64_t hash_of(const iso_route *route)
+{
+    const int numbers[] = {route->from, route->to, route->transport, route->from_domain, route->to_domain};
+    return iso_hash_bytes(0, numbers, sizeof numbers);
+}
+
+/* Finds the message on a route, or adds one. */
 static iso_status find_message(iso_mailbox *box, const iso_route *route, int *number)
 {
-    int i = 0;
-    while (i < box->n_messages && !is_same(&box->messages[i].route, route))
-        i++;
-    *number = i;
-    if (i < box->n_messages)
+    uint64_t hash = hash_of(route);
+    iso_status status = ISO_OK;
+    *number = iso_table_find(&box->routes, hash, is_same, &(wanted_route){box, route});
+    if (*number >= 0)
         return ISO_OK;
-    return iso_list_add(box->messages, box->n_messages, (iso_message){.route = *route}, MESSAGES);
+    *number = box->n_messages;
+    ISO_TRY(iso_list_reserve(box->messages, box->n_messages, 1, MESSAGES));
+    ISO_TRY(iso_table_add(&box->routes, hash, *number, MESSAGES));
+    box->messages[box->n_messages++] = (iso_message){.route = *route};
+done:
+    return status;
 }
 
 iso_status iso_mailbox_fragment(iso_mailbox *box, const iso_route *route, iso_hash_key key, size_t bytes,
@@ -211,6 +230,7 @@ void iso_mailbox_free(iso_mailbox *box)
     iso_free(box->messages);
     iso_free(box->fragments);
     iso_table_free(&box->index);
+    iso_table_free(&box->routes);
 }
 
 void iso_messages_free(iso_messages *messages, const iso_device *device)

@@ -44,7 +44,8 @@ typedef struct iso_mailbox {
     int n_messages;
     iso_fragment *fragments;
     int n_fragments;
-    iso_table index; /* fragments by key */
+    iso_table index;  /* fragments by key */
+    iso_table routes; /* messages by route */
 } iso_mailbox;
 
 struct iso_messages {

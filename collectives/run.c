@@ -248,14 +248,28 @@ iso_status iso_exchange_commit(iso_exchange *exchange)
     return ISO_OK;
 }
 
+/* data NULL: without an address. */
+static void bind_pull(const iso_exchange *exchange, iso_pull *pull, void *data)
+{
+    char *out = exchange->fabric->topology.device->reach(data);
+    pull->gather.out = out ? out + pull->target_offset : NULL;
+}
+
 void iso_exchange_bind(iso_exchange *exchange, int slot, int target, void *data)
 {
     iso_slot_pulls *pulls = &exchange->slots[exchange->fabric->local[slot]];
-    const iso_device *device = exchange->fabric->topology.device;
-    char *out = device->reach(data);
+    exchange->fabric->bound += (uint64_t)pulls->n_pulls;
     for (int i = 0; i < pulls->n_pulls; i++)
         if (pulls->pulls[i].target == target)
-            pulls->pulls[i].gather.out = out ? out + pulls->pulls[i].target_offset : NULL;
+            bind_pull(exchange, &pulls->pulls[i], data);
+}
+
+void iso_exchange_bind_all(iso_exchange *exchange, int slot, iso_target_address *address, void *arg)
+{
+    iso_slot_pulls *pulls = &exchange->slots[exchange->fabric->local[slot]];
+    exchange->fabric->bound += (uint64_t)pulls->n_pulls;
+    for (int i = 0; i < pulls->n_pulls; i++)
+        bind_pull(exchange, &pulls->pulls[i], address(arg, pulls->pulls[i].target));
 }
 
 /* ---- a run ---- */

@@ -1,5 +1,6 @@
 #include "runtime/plan/bucket.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -140,17 +141,18 @@ static int gradient_step(const iso_program *program, const iso_bucket_member *me
     return step < 0 ? program->n_steps : step;
 }
 
+static int by_step(const void *a, const void *b, void *program)
+{
+    const iso_bucket_member *one = a, *other = b;
+    int step = gradient_step(program, one), others = gradient_step(program, other);
+    return step != others ? (step > others) - (step < others) : one->change - other->change;
+}
+
 /* Sorts the members by the order in which their gradients are computed; gradients of one program step by the order
  * of the variables. */
 static void sort_members(const iso_program *program, iso_bucket *bucket)
 {
-    for (int i = 1; i < bucket->n_members; i++) {
-        iso_bucket_member member = bucket->members[i];
-        int at = i, step = gradient_step(program, &member);
-        for (; at > 0 && gradient_step(program, &bucket->members[at - 1]) > step; at--)
-            bucket->members[at] = bucket->members[at - 1];
-        bucket->members[at] = member;
-    }
+    qsort_r(bucket->members, (size_t)bucket->n_members, sizeof *bucket->members, by_step, (void *)program);
 }
 
 /* Moves the members from `first` on to a new bucket. */
@@ -233,9 +235,11 @@ iso_status iso_bucket_visit_runs(const iso_bucket *bucket, const iso_bucket_memb
 {
     int64_t part, size;
     iso_status status = ISO_OK;
+    iso_bucket_part(bucket, mesh, slot, &part, &size);
+    if (part >= member->offset + member->capacity || part + size <= member->offset)
+        return ISO_OK;
     iso_box whole = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
     iso_box box = iso_layout_box(mesh, &member->update, &member->variable->shape, slot);
-    iso_bucket_part(bucket, mesh, slot, &part, &size);
     int64_t first = part > member->offset ? part - member->offset : 0, end = part + size - member->offset;
     end = end < iso_box_count(&box) ? end : iso_box_count(&box);
     int64_t length = together(&whole, &box);

@@ -3,8 +3,8 @@
  * A rank adds the pulls of its own slots. If slots are in several memory domains, it also adds the pulls of the
  * others, because senders and the ranks of one host must agree on messages. If several slots of a domain pull the
  * same from the same slots, one of them is enough. So the work of a rank grows with the number of slots, and with its
- * square only for reduce-scatters and all-to-alls between domains, where every slot pulls something else from every
- * other. */
+ * square only between domains: for reduce-scatters and all-to-alls, where every slot pulls something else from every
+ * other, and for the new weights of a bucket, of which each domain pulls the parts of all slots. */
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/plan/memory_plan.h"
@@ -17,6 +17,9 @@ typedef struct workspace {
     int *slots, *group;
     iso_hash_key *key;
     int *first;
+    /* Of the weights that are gathered: owner[first_owner[lead]] to owner[first_owner[lead + 1] - 1] have new
+     * elements of the box that the slots have whose first one is `lead`. [slots], [slots + 1] */
+    int *owner, *first_owner;
 } workspace;
 
 /* Adds the regions of one slot's reshard to an exchange. */
@@ -397,11 +400,45 @@ static uint32_t replicated_axes(const iso_mesh *mesh, const iso_bucket_member *m
     return ((1u << mesh->n_axes) - 1) & ~iso_layout_sharded_axes(&member->layout);
 }
 
-static iso_status gather_member(iso_plan *plan, iso_exchange *exchange, const iso_bucket *bucket,
-                                const iso_bucket_member *member, int slot, int *slots)
+static int lead_of(const iso_mesh *mesh, const iso_bucket_member *member, int slot)
+{
+    return iso_group_slot(mesh, replicated_axes(mesh, member), slot, 0);
+}
+
+static iso_status note_run(void *arg, const iso_bucket_run *run)
+{
+    (void)run;
+    *(bool *)arg = true;
+    return ISO_OK;
+}
+
+/* Lists the slots that have new elements of a member's box: for each box, in increasing order. */
+static void list_owners(iso_plan *plan, const iso_bucket *bucket, const iso_bucket_member *member,
+                        const workspace *room)
 {
     const iso_mesh *mesh = plan->program->mesh;
-    uint32_t replicated = replicated_axes(mesh, member);
+    int listed = 0;
+    for (int lead = 0; lead < mesh->n_slots; lead++) {
+        int group = lead_of(mesh, member, lead) == lead
+                        ? iso_group_slots(mesh, replicated_axes(mesh, member), lead, room->slots)
+                        : 0;
+        room->first_owner[lead] = listed;
+        for (int i = 0; i < group; i++) {
+            bool owns = false;
+            iso_bucket_visit_runs(bucket, member, mesh, room->slots[i], note_run, &owns);
+            room->owner[listed] = room->slots[i];
+            listed += owns;
+        }
+        plan->owners_visited += (uint64_t)group;
+        room->first_owner[lead + 1] = listed;
+    }
+}
+
+static iso_status gather_member(iso_plan *plan, iso_exchange *exchange, const iso_bucket *bucket,
+                                const iso_bucket_member *member, int slot, const workspace *room)
+{
+    const iso_mesh *mesh = plan->program->mesh;
+    int lead = lead_of(mesh, member, slot);
     iso_box box = iso_layout_box(mesh, &member->layout, &member->variable->shape, slot);
     fetch f = {.plan = plan,
                .exchange = exchange,
@@ -409,12 +446,12 @@ static iso_status gather_member(iso_plan *plan, iso_exchange *exchange, const is
                .dtype = bucket->dtype,
                .slot = slot,
                .flat = iso_box_range(0, iso_box_count(&box))};
-    int group = iso_group_slots(mesh, replicated, slot, slots);
     iso_status status = ISO_OK;
-    for (int i = 0; i < group; i++) {
-        f.owner = slots[i];
-        if (iso_plan_domain_of(plan, slots[i]) != iso_plan_domain_of(plan, slot))
-            ISO_TRY(iso_bucket_visit_runs(bucket, member, mesh, slots[i], fetch_run, &f));
+    for (int i = room->first_owner[lead]; i < room->first_owner[lead + 1]; i++) {
+        f.owner = room->owner[i];
+        plan->owners_visited++;
+        if (iso_plan_domain_of(plan, f.owner) != iso_plan_domain_of(plan, slot))
+            ISO_TRY(iso_bucket_visit_runs(bucket, member, mesh, f.owner, fetch_run, &f));
     }
 done:
     return status;
@@ -456,7 +493,7 @@ static iso_status gather_in(iso_plan *plan, iso_exchange *exchange, int b, int m
                                  replicated_axes(plan->program->mesh, member), room->group);
     for (int slot = 0; slot < plan->program->mesh->n_slots && status == ISO_OK; slot++)
         if (fetches[slot])
-            status = gather_member(plan, exchange, bucket, member, slot, room->slots);
+            status = gather_member(plan, exchange, bucket, member, slot, room);
     return status;
 }
 
@@ -471,6 +508,8 @@ static bool all_fetch(const bool *fetches, int slots)
 /* Bucket by bucket in the next step, or all in one exchange at the end of this one. */
 static iso_status gather_in_both(iso_plan *plan, int b, int m, const bool *fetches, const workspace *room)
 {
+    const iso_bucket *bucket = &plan->buckets->buckets[b];
+    list_owners(plan, bucket, &bucket->members[m], room);
     iso_status status = gather_in(plan, plan->weight_gather, b, m, fetches, room);
     if (status != ISO_OK || !plan->bucket_gather[b])
         return status;
@@ -624,9 +663,12 @@ iso_status iso_plan_connect(iso_plan *plan)
                       .slots = iso_new(count * sizeof *room.slots),
                       .group = iso_new(count * sizeof *room.group),
                       .key = iso_new(count * sizeof *room.key),
-                      .first = iso_new(count * sizeof *room.first)};
+                      .first = iso_new(count * sizeof *room.first),
+                      .owner = iso_new((count + 1) * sizeof *room.owner),
+                      .first_owner = iso_new((count + 1) * sizeof *room.first_owner)};
     plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
-    if (!room.source || !room.slots || !room.group || !room.key || !room.first || !plan->bucket_pull)
+    if (!room.source || !room.slots || !room.group || !room.key || !room.first || !room.owner ||
+        !room.first_owner || !plan->bucket_pull)
         ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
@@ -635,6 +677,8 @@ iso_status iso_plan_connect(iso_plan *plan)
     ISO_TRY(make_weight_gather(plan, &room));
     ISO_TRY(exchanges_commit(plan));
 done:
+    iso_free(room.first_owner);
+    iso_free(room.owner);
     iso_free(room.first);
     iso_free(room.key);
     iso_free(room.group);

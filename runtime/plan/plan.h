@@ -174,7 +174,9 @@ typedef struct iso_plan {
      * payload WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */
     int *bucket_gather_end;
     iso_exchange **bucket_gather;
-    double flops; /* of one step on all slots */
+    uint64_t
+        owners_visited; /* slots that were looked at to find the new weights, as a measure of the time to connect */
+    double flops;       /* of one step on all slots */
 } iso_plan;
 
 /* Schedules all instructions and assigns all memory. */

@@ -21,6 +21,8 @@ static iso_status emit(iso_partitioner *p, const iso_op *op, const iso_strategy 
     for (int o = 0; o < op->n_outputs; o++)
         ISO_TRY(iso_partition_begin(p, op->outputs[o], &chosen->output[o], p->program->n_steps - 1,
                                     &step->output[o]));
+    if (op->id < p->graph->n_ops && p->graph->ops[op->id] == op)
+        p->step_of[op->id] = p->program->n_steps - 1;
 done:
     return status;
 }
@@ -41,23 +43,15 @@ static iso_status constrain_resolved(iso_partitioner *p, const iso_op *op)
     return iso_partition_constrain(p, named_by(op->outputs[0]), real);
 }
 
-/* The step that computes an op of the graph; NULL: none does. */
-static const iso_program_step *step_of(const iso_program *program, const iso_op *op)
-{
-    for (int k = program->n_steps - 1; op && k >= 0; k--)
-        if (program->steps[k].op == op)
-            return &program->steps[k];
-    return NULL;
-}
-
 /* An op that is computed again takes the strategy of the first time, so that it gives the same bits. */
 static void choose_strategy(const iso_partitioner *p, const iso_op *op, iso_strategy *chosen)
 {
-    const iso_program_step *before = step_of(p->program, op->again);
-    if (!before) {
+    int first = op->again ? p->step_of[op->again->id] : -1;
+    if (first < 0) {
         iso_partition_choose_strategy(p, op, chosen);
         return;
     }
+    const iso_program_step *before = &p->program->steps[first];
     *chosen = (iso_strategy){.share = before->replicas / p->mesh->n_slots};
     for (int i = 0; i < op->n_inputs; i++)
         chosen->input[i] = p->program->values[before->input[i]].layout;
@@ -342,15 +336,18 @@ static iso_status partition_set_up(iso_partitioner *p, iso_program *program,
     p->needed = iso_new(((size_t)graph->n_ops + 1) * sizeof *p->needed);
     p->first_value = iso_new(((size_t)graph->n_tensors + 1) * sizeof *p->first_value);
     p->last_value = iso_new(((size_t)graph->n_tensors + 1) * sizeof *p->last_value);
+    p->step_of = iso_new(((size_t)graph->n_ops + 1) * sizeof *p->step_of);
     for (int i = 0; p->first_value && i < graph->n_tensors; i++)
         p->first_value[i] = -1;
+    for (int k = 0; p->step_of && k < graph->n_ops; k++)
+        p->step_of[k] = -1;
     program->n_inputs = request->n_inputs;
     program->n_outputs = request->n_outputs;
     for (int i = 0; i < request->n_inputs; i++) {
         program->inputs[i] = request->inputs[i];
         program->input_value[i] = -1;
     }
-    return p->resolved && p->needed && p->first_value && p->last_value
+    return p->resolved && p->needed && p->first_value && p->last_value && p->step_of
                ? ISO_OK
                : iso_error(ISO_NO_MEMORY, "no memory to partition %d ops", graph->n_ops);
 }
@@ -383,6 +380,7 @@ done:
     iso_free(p.reader);
     iso_free(p.next_reader);
     iso_free(p.last_value);
+    iso_free(p.step_of);
     iso_free(p.constraint);
     iso_free(p.annotations);
     iso_program_destroy(program);

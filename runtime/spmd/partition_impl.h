@@ -26,6 +26,7 @@ typedef struct iso_partitioner {
     int tensor_room, part_room;
     iso_tensor **resolved;      /* the tensor that replaces it in this mode */
     bool *needed;               /* [graph->ops] */
+    int *step_of;               /* [graph->ops] the step that computes it; -1: none does */
     int *first_value;           /* the value in the layout chosen for it, or -1 */
     int *last_value;            /* the end of the list that begins with it (iso_program_value's next) */
     int *reader;                /* 1 + the last shared decomposed op that reads it first; 0: none */

@@ -333,10 +333,8 @@ done:
 
 static const iso_saved_tensor *tensor_of(const iso_weight_paths *paths, const char *path)
 {
-    for (int i = 0; i < paths->n_tensors; i++)
-        if (paths->tensors[i].path && strcmp(paths->tensors[i].path, path) == 0)
-            return &paths->tensors[i];
-    return NULL;
+    int number = iso_weight_paths_of(paths, path);
+    return number < 0 ? NULL : &paths->tensors[number];
 }
 
 /* The number in the file that a scalar of the optimizer is read from; 0 if it has none. */

@@ -1,10 +1,14 @@
 /* The work of making exchanges, counted as the sources that ranks add. On one host all ranks together add what
- * one process adds for all slots, and a slot's share does not grow with the slots once they are many.
+ * one process adds for all slots, and a slot's share does not grow with the slots once they are many. Between domains
+ * the same holds for the slots that are looked at to find new weights. A layer's share of the pulls that are looked
+ * at to set addresses does not grow with the layers, and which slots share copies is found once for all layers.
  * Ranks: 1, 2, 3, 8 */
 #include <check.h>
 #include <mpi.h>
+#include <stdlib.h>
 
 #include "models/layers.h"
+#include "runtime/exec/function/bind_impl.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
@@ -37,20 +41,34 @@ static const kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static double sources_on(iso_context *ctx, const kind *k, const char *mesh)
+/* What one step counts. */
+typedef struct work {
+    double sources, bound, owners, copy_maps;
+} work;
+
+static work work_of(iso_context *ctx, const net_kind *what, const kind *k, const char *mesh)
 {
     trial t;
     iso_optimizer sgd = iso_sgd(0.1);
-    trial_begin(&t, ctx, net_kind_find(k->net), ISO_F64, 24);
+    trial_begin(&t, ctx, what, ISO_F64, 24);
     trial_mesh(&t, mesh, NULL);
     if (k->key)
         trial_layout(&t, k->key, k->layout);
     t.zero = k->zero;
     trial_make(&t, "data", &sgd);
     trial_step(&t, 0);
-    double count = (double)iso_fabric_sources(t.train->runtime->fabric);
+    const iso_fabric *fabric = t.train->runtime->fabric;
+    work counted = {.sources = (double)iso_fabric_sources(fabric),
+                    .bound = (double)iso_fabric_bound(fabric),
+                    .owners = (double)t.train->plans->plan->owners_visited,
+                    .copy_maps = t.train->runtime->n_copy_maps};
     trial_end(&t);
-    return count;
+    return counted;
+}
+
+static double sources_on(iso_context *ctx, const kind *k, const char *mesh)
+{
+    return work_of(ctx, net_kind_find(k->net), k, mesh).sources;
 }
 
 static double sum_over_ranks(double mine)
@@ -82,6 +100,71 @@ START_TEST(a_slot_adds_no_more_among_many)
 }
 END_TEST
 
+/* Of one process, whose slots are in domains of 20. */
+static work work_in_domains(const net_kind *what, const kind *k, const char *mesh)
+{
+    setenv("ISOGRID_SLOTS_PER_DOMAIN", "20", 1);
+    work counted = work_of(alone, what, k, mesh);
+    unsetenv("ISOGRID_SLOTS_PER_DOMAIN");
+    return counted;
+}
+
+START_TEST(a_slot_finds_new_weights_as_fast_among_many)
+{
+    const kind *k = &kinds[_i];
+    const net_kind *what = net_kind_find(k->net);
+    if (iso_ranks(all) > 1)
+        return;
+    double some = work_in_domains(what, k, k->some).owners / 100,
+           many = work_in_domains(what, k, k->many).owners / 400;
+    ck_assert_msg(some > 0, "%s: no slot has looked for new weights", k->name);
+    ck_assert_msg(many <= 1.5 * some,
+                  "%s: a slot of 100 looks at %.1f others for new weights, one of 400 at %.1f", k->name, some,
+                  many);
+}
+END_TEST
+
+static int depth; /* layers of `tower` */
+
+static void tower(net *n)
+{
+    iso_tensor *x = n->input[n->inputs++] = iso_input(n->graph, "x", ISO_F32, ISO_SHAPE(7));
+    for (int i = 0; i < depth; i++)
+        x = iso_dense(x, 8, .activation = ISO_RELU);
+    n->loss = iso_mean(iso_square(x));
+}
+
+static work work_of_layers(const kind *k, const char *mesh, int layers)
+{
+    depth = layers;
+    return work_in_domains(&(net_kind){"tower", tower}, k, mesh);
+}
+
+START_TEST(a_layer_adds_no_more_among_many)
+{
+    static const kind each[] = {
+        {"data parallel", .few = "data=40"},
+        {"data and model", .few = "data=10,model=4", .key = ".*kernel", .layout = "-, model"},
+        {"ZeRO 2", .few = "data=40", .zero = 2},
+        {"ZeRO 3", .few = "data=40", .zero = 3}};
+    if (iso_ranks(all) > 1)
+        return;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        work few_layers = work_of_layers(&each[i], each[i].few, 5),
+             many_layers = work_of_layers(&each[i], each[i].few, 40);
+        double some = few_layers.bound / 5, many = many_layers.bound / 40;
+        ck_assert_msg(
+            many_layers.copy_maps == few_layers.copy_maps,
+            "%s: the slots' copies of variables are found %.0f times with 5 layers, %.0f times with 40",
+            each[i].name, few_layers.copy_maps, many_layers.copy_maps);
+        ck_assert_msg(some > 0, "%s: no pull was bound", each[i].name);
+        ck_assert_msg(many <= 1.5 * some,
+                      "%s: a layer of 5 looks at %.1f pulls to bind them, one of 40 at %.1f", each[i].name,
+                      some, many);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &all);
@@ -93,6 +176,8 @@ int main(int argc, char **argv)
     tcase_set_timeout(tests, 0);
     tcase_add_loop_test(tests, ranks_share_the_work, 0, KINDS);
     tcase_add_loop_test(tests, a_slot_adds_no_more_among_many, 0, KINDS);
+    tcase_add_loop_test(tests, a_slot_finds_new_weights_as_fast_among_many, 0, KINDS);
+    tcase_add_test(tests, a_layer_adds_no_more_among_many);
     suite_add_tcase(suite, tests);
     if (status == ISO_OK && run_suite(suite))
         status = iso_error(ISO_FAILED, "a test failed");

@@ -440,30 +440,48 @@ iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executa
                                                     : status;
 }
 
-static void bind_moves(iso_runtime *runtime, iso_executable *executable, iso_exchange *exchange, int first,
-                       int count)
+/* A slot whose targets are bound. */
+typedef struct target_finder {
+    const iso_runtime *runtime;
+    const iso_executable *executable;
+    int local;
+} target_finder;
+
+/* The gradients of buckets have no address: the optimizer combines them itself. */
+static void *address_of_target(void *arg, int target)
 {
-    for (int l = 0; l < runtime->n_locals; l++)
-        for (int i = first; i < first + count; i++) {
-            const iso_move *move = &executable->plan->moves[i];
-            bool in_place = move->kind == ISO_MOVE_SCATTER && !move->own_sum;
-            int target = in_place ? move->from : move->to;
-            iso_exchange_bind(exchange, runtime->locals[l].slot, target,
-                              iso_executable_value(runtime, executable, l, target));
-        }
+    const target_finder *f = arg;
+    const iso_plan *plan = f->executable->plan;
+    if (target < plan->program->n_values)
+        return iso_executable_value(f->runtime, f->executable, f->local, target);
+    return target == plan->fault_target ? f->executable->slot[f->local].fault_total : NULL;
 }
 
 /* New weights go straight into the host's copies. */
-static void bind_weight_gather(const iso_runtime *runtime, const iso_plan *plan, iso_exchange *gather)
+static void *address_of_weights(void *arg, int target)
 {
-    for (int l = 0; l < runtime->n_locals; l++)
-        for (int i = 0; i < plan->program->n_changes; i++) {
-            const iso_variable *variable = plan->program->changes[i].variable;
-            if (plan->program->changes[i].apply &&
-                iso_runtime_first_in_domain(runtime, variable, runtime->locals[l].slot))
-                iso_exchange_bind(gather, runtime->locals[l].slot, variable->id,
-                                  iso_runtime_variable(runtime, variable, runtime->locals[l].slot));
-        }
+    const target_finder *f = arg;
+    return iso_runtime_variable(f->runtime, f->runtime->graph->variables[target],
+                                f->runtime->locals[f->local].slot);
+}
+
+/* The exchanges of one slot. */
+static void bind_exchanges(const iso_runtime *runtime, const iso_executable *executable, int local)
+{
+    const iso_plan *plan = executable->plan;
+    int slot = runtime->locals[local].slot;
+    target_finder finder = {runtime, executable, local};
+    for (int i = 0; i < plan->n_instructions; i++)
+        if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
+            iso_exchange_bind_all(plan->instructions[i].exchange, slot, address_of_target, &finder);
+    iso_exchange_bind_all(plan->epilogue, slot, address_of_target, &finder);
+    if (plan->faults)
+        iso_exchange_bind(plan->faults, slot, plan->fault_target, executable->slot[local].fault + 1);
+    if (plan->weight_gather)
+        iso_exchange_bind_all(plan->weight_gather, slot, address_of_weights, &finder);
+    for (int b = 0; b < plan->buckets->count; b++)
+        if (plan->bucket_gather[b])
+            iso_exchange_bind_all(plan->bucket_gather[b], slot, address_of_weights, &finder);
 }
 
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable)
@@ -476,22 +494,8 @@ iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable)
         iso_executable_bind_updates(runtime, executable, l);
         if (status == ISO_OK)
             status = iso_executable_sequence(runtime, executable, l, NULL);
-        iso_exchange_bind(plan->epilogue, runtime->locals[l].slot, plan->fault_target,
-                          executable->slot[l].fault_total);
-        if (plan->faults)
-            iso_exchange_bind(plan->faults, runtime->locals[l].slot, plan->fault_target,
-                              executable->slot[l].fault + 1);
+        bind_exchanges(runtime, executable, l);
     }
-    for (int i = 0; i < plan->n_instructions; i++)
-        if (plan->instructions[i].kind == ISO_EXCHANGE)
-            bind_moves(runtime, executable, plan->instructions[i].exchange, plan->instructions[i].first_move,
-                       plan->instructions[i].n_moves);
-    bind_moves(runtime, executable, plan->epilogue, plan->epilogue_first_move, plan->n_epilogue_moves);
-    if (plan->weight_gather)
-        bind_weight_gather(runtime, plan, plan->weight_gather);
-    for (int b = 0; b < plan->buckets->count; b++)
-        if (plan->bucket_gather[b])
-            bind_weight_gather(runtime, plan, plan->bucket_gather[b]);
     if (status == ISO_OK)
         executable->generation = runtime->generation;
     return status;

@@ -156,9 +156,9 @@ typedef struct filling {
     const iso_runtime *runtime;
     iso_thread_pool *pool;
     int threads;
-    int *sharers,
-        *turn;   /* [n_slots] slots that use the copy of this slot; those of them that come before it */
-    part *parts; /* [n_locals] */
+    int *sharers; /* [copies, at most n_slots] slots that use this copy */
+    int *turn;    /* [n_slots] those that use the copy of this slot and come before it */
+    part *parts;  /* [n_locals] */
     const iso_variable *variable;
     source from;
 } filling;
@@ -166,12 +166,12 @@ typedef struct filling {
 /* Counts the slots that use each copy. */
 static void count_sharers(const filling *f)
 {
-    const int *copy_of = f->runtime->variables[f->variable->id].copy_of;
+    const int *copy = f->runtime->variables[f->variable->id].map->copy;
     int slots = f->runtime->mesh->n_slots;
     for (int s = 0; s < slots; s++)
         f->sharers[s] = 0;
     for (int s = 0; s < slots; s++)
-        f->turn[s] = f->sharers[copy_of[s]]++;
+        f->turn[s] = f->sharers[copy[s]]++;
 }
 
 /* The elements that a local slot computes. Where the host cannot write them in place, and of an orthogonal matrix,
@@ -180,14 +180,14 @@ static void find_part(const filling *f, int local)
 {
     const iso_runtime *runtime = f->runtime;
     part *p = &f->parts[local];
-    int slot = runtime->locals[local].slot, copy = runtime->variables[f->variable->id].copy_of[slot];
+    int slot = runtime->locals[local].slot, copy = runtime->variables[f->variable->id].map->copy[slot];
     bool divided = runtime->device->host_access && f->from.draw.kind != ISO_DRAW_ORTHOGONAL;
     *p = (part){.box = iso_runtime_variable_box(runtime, f->variable, slot)};
     int64_t count = iso_box_count(&p->box);
     if (divided)
         iso_part_range(count, f->sharers[copy], f->turn[slot], &p->begin, &p->count);
     else
-        p->count = copy == slot ? count : 0;
+        p->count = iso_runtime_first_in_domain(runtime, f->variable, slot) ? count : 0;
 }
 
 /* Fills the parts of a thread: those of its slots, or a piece of one slot's if there are more threads than slots. */

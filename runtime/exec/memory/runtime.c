@@ -171,8 +171,7 @@ static iso_status runtime_find_hosts(iso_runtime *runtime)
 
 static size_t variable_offset(const void *arg, const iso_variable *variable, int slot)
 {
-    const iso_runtime *runtime = arg;
-    return runtime->variables[variable->id].offset[slot];
+    return iso_runtime_variable_offset(arg, variable, slot);
 }
 
 void iso_runtime_free_updates(const iso_runtime *runtime, iso_update_state *updates)
@@ -215,8 +214,6 @@ static void runtime_destroy(iso_runtime *runtime)
     for (int i = 0; i < runtime->n_variables; i++) {
         iso_free(runtime->variables[i].shown);
         iso_free(runtime->variables[i].offset);
-        iso_free(runtime->variables[i].copy_of);
-        iso_free(runtime->variables[i].first_of_all);
     }
     for (int i = 0; runtime->locals && i < runtime->n_locals; i++) {
         const iso_local_slot *slot = &runtime->locals[i];
@@ -238,6 +235,7 @@ static void runtime_destroy(iso_runtime *runtime)
     iso_free(runtime->first_local);
     iso_free(runtime->scratch);
     iso_free(runtime->variables);
+    iso_runtime_free_copy_maps(runtime);
     iso_free(runtime->domain_bytes);
     iso_domains_destroy(&runtime->domains);
     iso_free(runtime->host_of_slot);
@@ -344,10 +342,16 @@ iso_box iso_runtime_variable_box(const iso_runtime *runtime, const iso_variable 
     return iso_layout_box(runtime->mesh, &runtime->variables[variable->id].layout, &variable->shape, slot);
 }
 
+size_t iso_runtime_variable_offset(const iso_runtime *runtime, const iso_variable *variable, int slot)
+{
+    const iso_variable_storage *storage = &runtime->variables[variable->id];
+    return storage->offset[storage->map->copy[slot]];
+}
+
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
     return (char *)iso_fabric_shared_area(runtime->fabric, slot) +
-           runtime->variables[variable->id].offset[slot];
+           iso_runtime_variable_offset(runtime, variable, slot);
 }
 
 iso_status iso_runtime_agree_copied(const iso_runtime *runtime, iso_status status)
@@ -367,40 +371,24 @@ iso_status iso_runtime_map_variable(const iso_runtime *runtime, const iso_variab
 
 bool iso_runtime_first_in_domain(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return runtime->variables[variable->id].copy_of[slot] == slot;
+    const iso_copy_map *map = runtime->variables[variable->id].map;
+    return map->first[map->copy[slot]] == slot;
 }
 
 bool iso_runtime_first_of_all(const iso_runtime *runtime, const iso_variable *variable, int slot)
 {
-    return runtime->variables[variable->id].first_of_all[slot];
-}
-
-/* Keys by which slots with the same box are found; by_domain: only those of the same domain. */
-static void make_keys(const iso_runtime *runtime, const iso_variable *variable, bool by_domain,
-                      iso_hash_key *key)
-{
-    for (int s = 0; s < runtime->mesh->n_slots; s++) {
-        iso_box box = iso_runtime_variable_box(runtime, variable, s);
-        for (int i = 0; i < 2; i++) {
-            uint64_t hash = by_domain ? (uint64_t)runtime->domains.of_slot[s] + 2 : 0;
-            hash = iso_hash_bytes(hash + (uint64_t)i, box.offset, (size_t)box.rank * sizeof *box.offset);
-            key[s].word[i] = iso_hash_bytes(hash, box.extent, (size_t)box.rank * sizeof *box.extent);
-        }
-    }
+    return runtime->variables[variable->id].map->box_of[slot] == slot;
 }
 
 /* Allocates memory for every box once in each domain. */
 static void allocate_copies(iso_runtime *runtime, const iso_variable *variable)
 {
-    iso_variable_storage *storage = &runtime->variables[variable->id];
-    for (int s = 0; s < runtime->mesh->n_slots; s++) {
-        if (storage->copy_of[s] != s) {
-            storage->offset[s] = storage->offset[storage->copy_of[s]];
-            continue;
-        }
-        iso_box box = iso_runtime_variable_box(runtime, variable, s);
-        size_t *used = &runtime->domain_bytes[runtime->domains.of_slot[s]];
-        storage->offset[s] = *used;
+    const iso_variable_storage *storage = &runtime->variables[variable->id];
+    for (int c = 0; c < storage->map->n_copies; c++) {
+        int slot = storage->map->first[c];
+        iso_box box = iso_runtime_variable_box(runtime, variable, slot);
+        size_t *used = &runtime->domain_bytes[runtime->domains.of_slot[slot]];
+        storage->offset[c] = *used;
         *used += iso_plan_copy_bytes(variable, iso_box_count(&box));
     }
 }
@@ -408,28 +396,17 @@ static void allocate_copies(iso_runtime *runtime, const iso_variable *variable)
 static iso_status place_variable(iso_runtime *runtime, const iso_variable *variable, const iso_layout *layout)
 {
     iso_variable_storage *storage = &runtime->variables[variable->id];
-    int slots = runtime->mesh->n_slots;
-    size_t count = (size_t)slots;
     storage->layout = *layout;
-    storage->offset = iso_new(count * sizeof *storage->offset);
-    storage->copy_of = iso_new(count * sizeof *storage->copy_of);
-    storage->first_of_all = iso_new(count * sizeof *storage->first_of_all);
-    iso_hash_key *key = iso_new(count * sizeof *key);
-    bool room = storage->offset && storage->copy_of && storage->first_of_all && key;
-    if (room) {
-        make_keys(runtime, variable, false, key);
-        room = iso_hash_firsts(key, slots, storage->copy_of);
-        for (int s = 0; room && s < slots; s++)
-            storage->first_of_all[s] = storage->copy_of[s] == s;
-        make_keys(runtime, variable, true, key);
-        room = room && iso_hash_firsts(key, slots, storage->copy_of);
-    }
+    storage->map = iso_runtime_copy_map(runtime, &variable->shape, layout);
+    if (storage->map)
+        storage->offset = iso_new((size_t)storage->map->n_copies * sizeof *storage->offset);
+    storage->allocated = storage->offset != NULL;
+    if (!storage->allocated)
+        return iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
     iso_status status = ISO_OK;
-    if (room && !iso_runtime_reuse_variable(runtime, variable, storage, &status))
+    if (!iso_runtime_reuse_variable(runtime, variable, storage, &status))
         allocate_copies(runtime, variable);
-    iso_free(key);
-    storage->allocated = room;
-    return room ? status : iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
+    return status;
 }
 
 /* A layout map or a callback may have changed since the first function was made. */

@@ -4,27 +4,37 @@
 #define ISO_EXEC_MEMORY_RUNTIME_IMPL_H
 
 #include "runtime/base/shards.h"
+#include "runtime/base/table.h"
 #include "runtime/base/thread_pool.h"
 #include "runtime/exec/memory/domains.h"
 #include "runtime/plan/plan.h"
 
-/* A variable in all domains: the offset, in the area that its domain shares, of the copy that each slot uses. */
+/* Which slots use which copies of a variable of this shape and layout: slots of a domain with the same box share a
+ * copy. */
+typedef struct iso_copy_map {
+    iso_shape shape;
+    iso_layout layout;
+    int *box_of; /* [n_slots] the first slot of all that has the same box */
+    int *copy;   /* [n_slots] the number of the copy that it uses */
+    int n_copies;
+    int *first; /* [n_copies] the first slot that uses it; they increase */
+} iso_copy_map;
+
+/* A variable in all domains. */
 typedef struct iso_variable_storage {
     bool allocated;
     bool inherited; /* memory and value are those of a saved variable (recompile.h) */
     iso_layout layout;
-    iso_layout *shown; /* the same for users; created on the first request */
-    size_t *offset;    /* [n_slots] */
-    int *copy_of; /* [n_slots] the first slot of the domain that has the same box, and so the same copy */
-    bool *first_of_all; /* [n_slots] no earlier slot of any domain has the same box */
+    iso_layout *shown;       /* the same for users; created on the first request */
+    const iso_copy_map *map; /* the runtime's */
+    size_t *offset;          /* [n_copies] of a copy in the area that its domain shares */
 } iso_variable_storage;
 
 /* The memory of a variable that was freed, for the next one of its shape, type and layout. */
 typedef struct iso_free_block {
     iso_dtype dtype;
-    iso_shape shape;
-    iso_layout layout;
-    size_t *offset; /* [n_slots] */
+    const iso_copy_map *map;
+    size_t *offset; /* [n_copies] */
 } iso_free_block;
 
 /* A slot that this rank hosts. */
@@ -117,6 +127,9 @@ typedef struct iso_runtime {
     iso_domains domains;
     int n_variables;
     iso_variable_storage *variables;
+    int n_copy_maps;
+    iso_copy_map **copy_maps; /* one for each shape and layout */
+    iso_table copy_map_index;
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes;
     int n_scratch;
@@ -209,6 +222,12 @@ bool iso_runtime_reuse_variable(iso_runtime *runtime, const iso_variable *variab
 /* shards.c: adds this rank's shards of the state of updates. */
 iso_status iso_runtime_add_updates(const iso_runtime *runtime, const iso_update_state *updates,
                                    iso_state_shards *shards);
+/* copy_map.c: how slots share copies of variables of this shape and layout, found once; NULL: no memory. */
+const iso_copy_map *iso_runtime_copy_map(iso_runtime *runtime, const iso_shape *shape,
+                                         const iso_layout *layout);
+void iso_runtime_free_copy_maps(iso_runtime *runtime);
+/* The offset of the copy of a variable that a slot of any rank uses, in the area that its domain shares. */
+size_t iso_runtime_variable_offset(const iso_runtime *runtime, const iso_variable *variable, int slot);
 /* The copy of a variable that a local slot uses, and whether this slot is the first of its domain (of all
  * slots) that uses the copy. */
 void *iso_runtime_variable(const iso_runtime *runtime, const iso_variable *variable, int slot);

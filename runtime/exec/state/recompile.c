@@ -184,7 +184,7 @@ static iso_status take_over(iso_runtime *runtime, int number, const iso_variable
             "variable '%s': compiling again would change its layout, which the first iso_compile "
             "has fixed",
             variable->path);
-    memcpy(storage->offset, had->offset, (size_t)runtime->mesh->n_slots * sizeof *storage->offset);
+    memcpy(storage->offset, had->offset, (size_t)storage->map->n_copies * sizeof *storage->offset);
     recompile->taken[number] = storage->inherited = true;
     return ISO_OK;
 }
@@ -193,8 +193,7 @@ static bool take_free_block(iso_runtime *runtime, const iso_variable *variable, 
 {
     for (int i = 0; i < runtime->n_free_blocks; i++) {
         iso_free_block *block = &runtime->free_blocks[i];
-        if (block->dtype != variable->dtype || !iso_shape_equal(&block->shape, &variable->shape) ||
-            !iso_layout_equal(&block->layout, &storage->layout))
+        if (block->dtype != variable->dtype || block->map != storage->map)
             continue;
         iso_free(storage->offset);
         storage->offset = block->offset;
@@ -219,9 +218,7 @@ static void add_free_block(iso_runtime *runtime, const iso_variable *variable, i
 {
     bool unused = storage->allocated && !taken;
     iso_free(storage->shown);
-    iso_free(storage->copy_of);
-    iso_free(storage->first_of_all);
-    iso_free_block fresh = {variable->dtype, variable->shape, storage->layout, storage->offset};
+    iso_free_block fresh = {variable->dtype, storage->map, storage->offset};
     if (!unused || iso_list_add(runtime->free_blocks, runtime->n_free_blocks, fresh,
                                 "freed memory of variables") != ISO_OK)
         iso_free(storage->offset);

@@ -58,17 +58,16 @@ static void count_domains(const iso_runtime *runtime, holders *h)
     }
 }
 
-static void shards_find_holders(const iso_runtime *runtime, const iso_variable *variable, const iso_box *box,
+/* Of the box that a slot holds. */
+static void shards_find_holders(const iso_runtime *runtime, const iso_variable *variable, int slot,
                                 holders *h)
 {
+    const int *box_of = runtime->variables[variable->id].map->box_of;
     memset(h->seen, 0, h->n_slots);
     h->count = 0;
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
         int holder = runtime->domains.holder_of_slot[s];
-        if (h->seen[holder])
-            continue;
-        iso_box theirs = iso_runtime_variable_box(runtime, variable, s);
-        if (!iso_box_equal(box, &theirs))
+        if (h->seen[holder] || box_of[s] != box_of[slot])
             continue;
         h->seen[holder] = true;
         h->slot[h->count++] = holder;
@@ -132,7 +131,7 @@ static iso_status add_share(const iso_runtime *runtime, const iso_variable *vari
     bool last;
     iso_status status = ISO_OK;
     h->own = runtime->domains.of_slot[slot];
-    shards_find_holders(runtime, variable, box, h);
+    shards_find_holders(runtime, variable, slot, h);
     iso_state_shard whole = {.path = variable->path,
                              .dtype = variable->dtype,
                              .shape = variable->shape,
@@ -156,16 +155,12 @@ done:
 }
 
 /* Whether a slot of this rank before local slot l holds the same box in the same domain. */
-static bool held_before(const iso_runtime *runtime, const iso_variable *variable, int l, const iso_box *box)
+static bool held_before(const iso_runtime *runtime, const iso_variable *variable, int l)
 {
-    const int *holder = runtime->domains.holder_of_slot;
-    for (int k = 0; k < l; k++) {
-        if (holder[runtime->locals[k].slot] != holder[runtime->locals[l].slot])
-            continue;
-        iso_box theirs = iso_runtime_variable_box(runtime, variable, runtime->locals[k].slot);
-        if (iso_box_equal(box, &theirs))
+    const int *copy = runtime->variables[variable->id].map->copy;
+    for (int k = 0; k < l; k++)
+        if (copy[runtime->locals[k].slot] == copy[runtime->locals[l].slot])
             return true;
-    }
     return false;
 }
 
@@ -176,7 +171,7 @@ static iso_status shards_add_variable(const iso_runtime *runtime, const iso_vari
     for (int l = 0; l < runtime->n_locals; l++) {
         int slot = runtime->locals[l].slot;
         iso_box box = iso_runtime_variable_box(runtime, variable, slot);
-        if (!held_before(runtime, variable, l, &box))
+        if (!held_before(runtime, variable, l))
             ISO_TRY(add_share(runtime, variable, slot, &box, h, shards));
     }
 done:

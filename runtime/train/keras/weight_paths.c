@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
@@ -405,6 +406,54 @@ done:
     return status;
 }
 
+/* ---- finding tensors ---- */
+
+/* The path that is searched among the tensors. */
+typedef struct wanted_path {
+    const iso_weight_paths *paths;
+    const char *text;
+} wanted_path;
+
+static bool is_h5_path(const void *key, int number)
+{
+    const wanted_path *w = key;
+    return strcmp(w->paths->tensors[number].h5_path, w->text) == 0;
+}
+
+static bool is_path(const void *key, int number)
+{
+    const wanted_path *w = key;
+    return strcmp(w->paths->tensors[number].path, w->text) == 0;
+}
+
+int iso_weight_paths_find(const iso_weight_paths *paths, const char *h5_path)
+{
+    return iso_table_find(&paths->by_h5_path, iso_hash_text(0, h5_path), is_h5_path,
+                          &(wanted_path){paths, h5_path});
+}
+
+int iso_weight_paths_of(const iso_weight_paths *paths, const char *path)
+{
+    return iso_table_find(&paths->by_path, iso_hash_text(0, path), is_path, &(wanted_path){paths, path});
+}
+
+/* If two tensors have the same path, the first one is found. */
+static iso_status index_tensors(iso_weight_paths *paths)
+{
+    iso_status status = ISO_OK;
+    iso_table_clear(&paths->by_h5_path);
+    iso_table_clear(&paths->by_path);
+    for (int i = 0; i < paths->n_tensors; i++) {
+        const iso_saved_tensor *tensor = &paths->tensors[i];
+        if (iso_weight_paths_find(paths, tensor->h5_path) < 0)
+            ISO_TRY(iso_table_add(&paths->by_h5_path, iso_hash_text(0, tensor->h5_path), i, PLACES));
+        if (tensor->path && iso_weight_paths_of(paths, tensor->path) < 0)
+            ISO_TRY(iso_table_add(&paths->by_path, iso_hash_text(0, tensor->path), i, PLACES));
+    }
+done:
+    return status;
+}
+
 /* ---- the whole ---- */
 
 /* Whether a path can be a dataset's: no other path may be below it, and "." has another meaning. */
@@ -486,6 +535,8 @@ iso_status iso_weight_paths_create(iso_model *model, iso_weight_paths *paths)
     status = make_tables(&f);
     if (status == ISO_OK)
         status = weight_paths_find(&f, model);
+    if (status == ISO_OK)
+        status = index_tensors(&out);
     void *table[] = {f.seen_layer, f.seen_block, f.by_path, f.placed, f.own, f.trainables};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         iso_free(table[i]);
@@ -518,6 +569,8 @@ void iso_weight_paths_free(iso_weight_paths *paths)
     iso_free(paths->tensors);
     iso_free(paths->constant);
     iso_free(paths->groups);
+    iso_table_free(&paths->by_h5_path);
+    iso_table_free(&paths->by_path);
     *paths = (iso_weight_paths){0};
 }
 
@@ -540,12 +593,5 @@ void iso_weight_paths_drop(iso_weight_paths *paths, const char *begin)
     }
     paths->n_tensors = tensors;
     paths->n_groups = groups;
-}
-
-int iso_weight_paths_find(const iso_weight_paths *paths, const char *h5_path)
-{
-    for (int i = 0; i < paths->n_tensors; i++)
-        if (strcmp(paths->tensors[i].h5_path, h5_path) == 0)
-            return i;
-    return -1;
+    index_tensors(paths); /* the tables have room */
 }

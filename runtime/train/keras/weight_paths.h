@@ -4,6 +4,7 @@
 #ifndef ISO_TRAIN_KERAS_WEIGHT_PATHS_H
 #define ISO_TRAIN_KERAS_WEIGHT_PATHS_H
 
+#include "runtime/base/table.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/model.h"
 
@@ -14,6 +15,7 @@ typedef struct iso_weight_paths {
                               does not */
     const void **constant; /* [n_tensors] the values of those without a path; NULL for the others */
     iso_saved_group *groups;
+    iso_table by_h5_path, by_path; /* the numbers of the tensors */
 } iso_weight_paths;
 
 /* The paths of all of a model's variables and, if it is compiled, of its optimizer's state:
@@ -32,5 +34,7 @@ void iso_weight_paths_drop(iso_weight_paths *paths, const char *begin);
 /* The number of the tensor with this path in Keras's file; -1: there is none. Used to read files that Keras
  * wrote. */
 int iso_weight_paths_find(const iso_weight_paths *paths, const char *h5_path);
+/* The number of the tensor with this path of Isogrid's; -1: there is none. */
+int iso_weight_paths_of(const iso_weight_paths *paths, const char *path);
 
 #endif

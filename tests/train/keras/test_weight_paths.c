@@ -238,6 +238,14 @@ START_TEST(unused)
 }
 END_TEST
 
+static void check_found(const iso_weight_paths *paths)
+{
+    for (int i = 0; i < paths->n_tensors; i++) {
+        ck_assert_int_eq(iso_weight_paths_find(paths, paths->tensors[i].h5_path), i);
+        ck_assert_int_eq(iso_weight_paths_of(paths, paths->tensors[i].path), i);
+    }
+}
+
 /* Every shard of the state has a place, and no two have the same. */
 START_TEST(shards_have_h5_paths)
 {
@@ -258,14 +266,15 @@ START_TEST(shards_have_h5_paths)
             found += strcmp(paths.tensors[k].path, shards.shards[i].path) == 0;
         ck_assert_msg(found == 1, "'%s' has %d places", shards.shards[i].path, found);
     }
-    for (int k = 0; k < paths.n_tensors; k++)
-        ck_assert_int_eq(iso_weight_paths_find(&paths, paths.tensors[k].h5_path), k);
+    check_found(&paths);
     ck_assert_int_ge(iso_weight_paths_find(&paths, "/isogrid/variables/variable 0"), 0);
     ck_assert_int_ge(iso_weight_paths_find(&paths, "/isogrid/variables/a/b"), 0);
     ck_assert_int_eq(iso_weight_paths_find(&paths, "/isogrid/variables/c/./d"), -1);
     iso_weight_paths_drop(&paths, "/optimizer/");
     ck_assert_int_eq(iso_weight_paths_find(&paths, "/optimizer/vars/0"), -1);
     ck_assert_int_ge(iso_weight_paths_find(&paths, "/layers/dense/vars/0"), 0);
+    ck_assert_int_eq(iso_weight_paths_of(&paths, "optimizer/iteration"), -1);
+    check_found(&paths);
     iso_state_shards_free(&shards);
     iso_weight_paths_free(&paths);
     iso_model_destroy(model);
