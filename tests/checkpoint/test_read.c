@@ -291,6 +291,28 @@ START_TEST(test_changed_after_verifying)
 }
 END_TEST
 
+/* A file whose record is cut off still has its checksums. */
+START_TEST(test_lost_record)
+{
+    iso_saved_file *file = NULL;
+    save_small();
+    size_t kernel =
+        (size_t)((const char *)memmem(original, small_bytes, small_values(0), 12 * sizeof(float)) - original);
+    ck_assert(!is_chief() || truncate(small_path, (off_t)small_bytes - 8) == 0);
+    meet();
+    check_ok(iso_saved_file_open(ctx, small_path, &file));
+    ck_assert(!iso_saved_file_committed(file, NULL));
+    ck_assert(iso_saved_file_has_checksums(file));
+    check_ok(iso_saved_file_verify(file));
+    change_small(kernel + 5, (char)(original[kernel + 5] ^ 4));
+    iso_status status = iso_saved_file_verify(file);
+    check_alike(status);
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "(d/kernel) is not what was written"));
+    iso_saved_file_close(file);
+}
+END_TEST
+
 /* Refused, with a message that names the file, or the very tensors. Returns whether it was refused. */
 static bool refused_or_same(const char *what, size_t where)
 {
@@ -491,6 +513,7 @@ START_TEST(test_without_mark)
     ck_assert(!iso_saved_file_committed(file, NULL));
     ck_assert_int_eq(iso_saved_file_tensors(file), MADE_TENSORS);
     ck_assert_int_eq(iso_saved_file_of(file, "dense/kernel"), -1);
+    ck_assert(!iso_saved_file_has_checksums(file)); /* it is not known whose they are */
     check_ok(iso_saved_file_verify(file));
     iso_saved_file_close(file);
 }
@@ -529,10 +552,11 @@ int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     size_t held = iso_memory_held();
-    if (status == ISO_OK && RUN_TESTS_WITH("reading", 300, set_up, tear_down, test_what_was_saved,
-                                           test_replaced_while_open, test_changed_after_verifying,
-                                           test_flipped_bits, test_cut_off, test_mark_of_another_file,
-                                           test_edited, test_without_mark, test_ranks_with_other_files))
+    if (status == ISO_OK &&
+        RUN_TESTS_WITH("reading", 300, set_up, tear_down, test_what_was_saved, test_replaced_while_open,
+                       test_changed_after_verifying, test_flipped_bits, test_cut_off,
+                       test_mark_of_another_file, test_edited, test_without_mark, test_lost_record,
+                       test_ranks_with_other_files))
         status = iso_error(ISO_FAILED, "a test failed");
     if (status == ISO_OK && iso_memory_held() != held)
         status = iso_error(ISO_FAILED, "%zu bytes are left", iso_memory_held() - held);
