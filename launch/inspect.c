@@ -1,5 +1,6 @@
 /* isogrid inspect: shows what a checkpoint, a file of weights or a .keras file holds, and checks it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -66,12 +67,28 @@ uint64_t iso_inspect_bytes(const iso_inspection *inspection, int tensor)
     return bytes;
 }
 
+/* Files have the seed in hexadecimal; --seed takes decimal digits. */
+static void make_seed_decimal(json_t *state)
+{
+    const char *seed = json_string_value(json_object_get(state, "seed"));
+    char decimal[24], *end;
+    if (!seed || !*seed)
+        return;
+    unsigned long long value = strtoull(seed, &end, 16);
+    if (*end)
+        return;
+    snprintf(decimal, sizeof decimal, "%llu", value);
+    json_object_set_new(state, "seed", json_string(decimal));
+}
+
 static iso_status parse_state(iso_inspection *inspection)
 {
     const char *state = iso_saved_file_state(inspection->file);
     if (!state || inspection->state)
         return ISO_OK;
     iso_status status = iso_json_parse("/isogrid/state", state, strlen(state), &inspection->state);
+    if (status == ISO_OK)
+        make_seed_decimal(inspection->state);
     return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", inspection->path);
 }
 

@@ -59,7 +59,9 @@ iso_status iso_inspect_json(const iso_inspection *inspection, iso_text *text)
                                                       : "weights"));
     json_object_set_new(root, "committed", json_boolean(committed));
     json_object_set_new(root, "number", committed ? json_integer((json_int_t)number) : json_null());
-    json_object_set_new(root, "verified", committed ? json_boolean(!inspection->problem) : json_null());
+    json_object_set_new(root, "verified",
+                        iso_saved_file_has_checksums(inspection->file) ? json_boolean(!inspection->problem)
+                                                                       : json_null());
     json_object_set_new(root, "problem", text_or_null(inspection->problem));
     json_object_set_new(root, "groups", groups_of(inspection));
     json_object_set_new(root, "tensors", tensors_of(inspection));

@@ -224,6 +224,7 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     int count;
     char size[32];
     bool committed = iso_saved_file_committed(inspection->file, &number);
+    bool sums = iso_saved_file_has_checksums(inspection->file);
     node *nodes = list_nodes(inspection->file, &count);
     if (!nodes)
         return iso_error(ISO_NO_MEMORY, "no memory for the tree of '%s'", inspection->path);
@@ -233,7 +234,8 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     else if (committed)
         iso_text_add(text, "%s: checkpoint %" PRIu64 ", %s\n", inspection->path, number, size);
     else
-        iso_text_add(text, "%s: weights without Isogrid's commit record, %s\n", inspection->path, size);
+        iso_text_add(text, "%s: %s without Isogrid's commit record, %s\n", inspection->path,
+                     sums ? "a checkpoint that was cut off or changed," : "weights", size);
     add_state(text, inspection->state);
     iso_text_add(text, "/\n");
     add_tree(inspection, text, nodes, count);
@@ -243,8 +245,10 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     else if (inspection->keras)
         iso_text_add(text, "checksums: those of the archive match\n");
     else
-        iso_text_add(text, committed ? "checksums: all match\n"
-                                     : "checksums: none, the file has no commit record\n");
+        iso_text_add(text, "checksums: %s\n",
+                     committed ? "all match"
+                     : sums    ? "those of the tensors match, but the file has no commit record"
+                               : "none, the file has no commit record");
     iso_free(nodes);
     return ISO_OK;
 }

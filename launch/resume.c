@@ -1,6 +1,5 @@
 /* Finds the checkpoint from which a run resumes, and takes settings from it that options do not set. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "runtime/base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/session/tuning_choices.h"
+#include "runtime/train/resumption.h"
 
 /* The newest checkpoint whose path matches "folder/name.weights.h5"; NULL: none. */
 static iso_status find_newest(iso_context *ctx, const char *pattern, iso_saved_file **file)
@@ -108,21 +108,30 @@ static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_t
     return from->mesh ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the mesh '%s'", mesh);
 }
 
-static void say(const json_t *state, const iso_train_options *options, const char *path,
-                const iso_saved_file *older)
+static iso_status make_line(const json_t *state, const iso_train_options *options,
+                            const iso_saved_file *older, iso_resumption *from)
 {
+    const char *path = iso_saved_file_path(from->file);
     int64_t epoch = json_integer_value(json_object_get(state, "epoch"));
+    iso_text line = {0};
     if (epoch >= options->epochs)
-        printf("%s: its training is complete: %" PRId64 " of %" PRId64
-               " epochs; a larger --epochs continues it",
-               path, epoch, options->epochs);
+        iso_text_add(&line,
+                     "%s: its training is complete: %" PRId64 " of %" PRId64
+                     " epochs; a larger --epochs continues it",
+                     path, epoch, options->epochs);
     else
-        printf("resuming from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")", path, epoch + 1,
-               (int64_t)json_integer_value(json_object_get(state, "batch")),
-               (int64_t)json_integer_value(json_object_get(state, "step")));
+        iso_text_add(&line, "resuming from %s: epoch %" PRId64 ", batch %" PRId64 " (step %" PRId64 ")", path,
+                     epoch + 1, (int64_t)json_integer_value(json_object_get(state, "batch")),
+                     (int64_t)json_integer_value(json_object_get(state, "step")));
     if (older)
-        printf("; the backup %s (step %" PRId64 ") is older", iso_saved_file_path(older), steps_of(older));
-    printf("\n");
+        iso_text_add(&line, "; the backup %s (step %" PRId64 ") is older", iso_saved_file_path(older),
+                     steps_of(older));
+    if (line.failed) {
+        iso_text_free(&line);
+        return iso_no_memory("the line on %s", path);
+    }
+    from->line = line.data;
+    return ISO_OK;
 }
 
 /* If only a file of --save is left in the folder of the checkpoints, there is nothing to resume from. */
@@ -145,16 +154,16 @@ static iso_status look_into(iso_context *ctx, const iso_train_options *options, 
                             const iso_saved_file *older)
 {
     json_t *state = NULL;
-    const char *path = iso_saved_file_path(from->file);
     iso_status status;
     ISO_TRY(iso_agree(ctx, read_state(from->file, &state)));
     if (!json_object_get(state, "step")) {
         status = iso_agree(ctx, only_weights(ctx, options, from));
         goto done;
     }
+    ISO_TRY(iso_agree(ctx, iso_resumption_check_committed(from->file)));
     ISO_TRY(iso_agree(ctx, resume_take(ctx, state, options, from)));
-    if (options->verbose && iso_is_chief(ctx))
-        say(state, options, path, older);
+    if (options->verbose)
+        ISO_TRY(iso_agree(ctx, make_line(state, options, older, from)));
 done:
     json_decref(state);
     return status;
@@ -174,5 +183,6 @@ void iso_resumption_free(iso_resumption *from)
 {
     iso_saved_file_close(from->file);
     iso_free(from->mesh);
+    iso_free(from->line);
     json_decref(from->distribution);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "launch/train_impl.h"
+#include "runtime/train/resumption.h"
 
 /* value: NULL if the option is not given. */
 static bool is(const char *value, const char *word)
@@ -55,6 +56,8 @@ void iso_run_callbacks(iso_context *ctx, const iso_train_options *options, const
                        double reading, iso_callback *callbacks[ISO_MAX_RUN_CALLBACKS])
 {
     int count = 0;
+    if (from->line)
+        callbacks[count++] = iso_resumption_line(from->line);
     if (options->terminate_on_nan)
         callbacks[count++] = iso_terminate_on_nan(.raise_error = false);
     if (options->reduce_lr_on_plateau)

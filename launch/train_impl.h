@@ -98,6 +98,7 @@ typedef struct iso_resumption {
     json_t *
         distribution; /* the rules of its layouts (runtime/spmd/distribution_json.h); NULL: an older version wrote it */
     bool leaves_backup; /* there is a backup, which is older */
+    char *line;         /* for the user, to be printed when training has resumed; NULL: none */
 } iso_resumption;
 /* Follows --resume, --checkpoint and --backup; the context gets the checkpoint's seed if --seed was not given.
  * `from` must be zero; after an error it holds what has been found. Collective. */

@@ -274,13 +274,18 @@ static iso_status check_shared(const iso_train_options *options)
     return ISO_OK;
 }
 
-/* Options that say how --checkpoint or --backup writes, or that its files are not read. */
+static bool resume_is(const iso_train_options *options, const char *how)
+{
+    return options->resume && !strcmp(options->resume, how);
+}
+
+/* Options that say how --checkpoint or --backup writes, or whether its files are read. */
 static iso_status check_saving(const iso_train_options *options)
 {
-    bool never = options->resume && !strcmp(options->resume, "never");
     const struct {
         const char *option, *value;
-    } given[] = {{"resume never", never ? options->resume : NULL},
+    } given[] = {{"resume never", resume_is(options, "never") ? options->resume : NULL},
+                 {"resume auto", resume_is(options, "auto") ? options->resume : NULL},
                  {"save-freq", options->save_freq},
                  {"checkpoint-io", options->checkpoint_io},
                  {"checkpoint-errors", options->checkpoint_errors}};
@@ -300,10 +305,7 @@ static iso_status check_checkpoint(const iso_train_options *options)
                          path);
     if (!path && (options->keep || options->save_best))
         return iso_error(ISO_INVALID, "--%s needs --checkpoint", options->keep ? "keep" : "save-best");
-    if (!path && options->resume && !strcmp(options->resume, "auto"))
-        return iso_error(ISO_INVALID, "--resume auto needs --checkpoint, whose folder it searches");
-    if (options->backup && options->resume && strcmp(options->resume, "auto") != 0 &&
-        strcmp(options->resume, "never") != 0)
+    if (options->backup && options->resume && !resume_is(options, "auto") && !resume_is(options, "never"))
         return iso_error(
             ISO_INVALID,
             "--resume '%s' and --backup '%s': the same command would continue from the one or from "

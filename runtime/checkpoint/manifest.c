@@ -123,6 +123,8 @@ static void put_manifest(packer *p, const iso_manifest *m)
         put_tensor(p, &m->tensors[i]);
     put_text(p, m->state);
     put_text(p, m->index);
+    put_number(p, m->n_sums);
+    put_number(p, (int64_t)m->sums);
 }
 
 iso_status iso_manifest_pack(const iso_manifest *m, void **bytes, size_t *size)
@@ -248,6 +250,21 @@ static iso_status get_long_text(unpacker *u, char **copy)
     return *copy ? ISO_OK : iso_no_memory(TENSORS);
 }
 
+static iso_status get_sums(unpacker *u, iso_manifest *m)
+{
+    int64_t count = 0, offset = 0;
+    iso_status status = ISO_OK;
+    ISO_TRY(get_number(u, ISO_MOST_OBJECTS, &count));
+    ISO_TRY(get_number(u, INT64_MAX, &offset));
+    uint64_t bytes = (uint64_t)count * sizeof(uint32_t);
+    if (count && (bytes > u->file_bytes || (uint64_t)offset > u->file_bytes - bytes))
+        return broken("checksums beyond the end of the file");
+    m->n_sums = (int)count;
+    m->sums = (uint64_t)offset;
+done:
+    return status;
+}
+
 iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_bytes, iso_manifest *manifest)
 {
     unpacker u = {.from = bytes, .left = size, .file_bytes = file_bytes};
@@ -262,6 +279,7 @@ iso_status iso_manifest_unpack(const void *bytes, size_t size, uint64_t file_byt
         ISO_TRY(get_tensor(&u, &m));
     ISO_TRY(get_long_text(&u, &m.state));
     ISO_TRY(get_long_text(&u, &m.index));
+    ISO_TRY(get_sums(&u, &m));
     if (u.left > 0)
         ISO_TRY(broken("something follows it"));
     *manifest = m;

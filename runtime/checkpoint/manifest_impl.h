@@ -23,6 +23,9 @@ typedef struct iso_manifest {
     iso_saved_group *groups; /* the manifest owns their texts */
     int n_tensors, n_groups;
     char *state, *index; /* texts of /isogrid; NULL: not in the file */
+    int n_sums; /* elements of /isogrid/crc32, at this offset in the file; 0: not there, or not as Isogrid
+                            writes it */
+    uint64_t sums;
     /* Made by iso_manifest_index(): */
     int *by_h5_path, *by_path; /* [n_tensors], [n_paths]: numbers of tensors, sorted */
     int *order;                /* [ordered]: the tensors in the order of /isogrid/index */

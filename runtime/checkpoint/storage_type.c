@@ -1,6 +1,8 @@
 #include "runtime/checkpoint/storage_type.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/convert.h"
@@ -116,6 +118,24 @@ static bool load_integer(iso_storage_type from, const void *in, int64_t i, int64
         *value = LOAD(uint8_t, in, i);
     }
     return true;
+}
+
+bool iso_storage_type_beyond(iso_storage_type type, const void *element)
+{
+    int64_t value;
+    return !is_float(type) && !load_integer(type, element, 0, &value);
+}
+
+char *iso_storage_type_text(iso_storage_type type, const void *element, char *text, size_t size)
+{
+    int64_t value;
+    if (is_float(type))
+        snprintf(text, size, "%.17g", load_float(type, element, 0));
+    else if (load_integer(type, element, 0, &value))
+        snprintf(text, size, "%" PRId64, value);
+    else
+        snprintf(text, size, "%" PRIu64, (uint64_t)value);
+    return text;
 }
 
 /* ---- to memory ---- */

@@ -33,5 +33,9 @@ iso_storage_type iso_storage_type_of(iso_dtype dtype);
  * does not fit (2^40 or 0.5 in an int32, 1e300 in a float32) stops the conversion. Returns the number of the
  * first such element; -1: all fit. */
 int64_t iso_storage_type_convert(iso_storage_type from, const void *in, int64_t n, iso_dtype to, void *out);
+/* Writes an element's value as text; returns the caller's own text. */
+char *iso_storage_type_text(iso_storage_type type, const void *element, char *text, size_t size);
+/* Whether no type of Isogrid holds the element: a uint64 of 2^63 or more. */
+bool iso_storage_type_beyond(iso_storage_type type, const void *element);
 
 #endif

@@ -81,9 +81,7 @@ static iso_status report(const iso_map_entry *entry, const char **paths, int cou
                                 " (a key must match the whole path)");
     known +=
         add_overlapping(&message, entry, paths + known, count - known, path_in_key, "; it contains ", "");
-    if (known)
-        iso_text_add_near(&message, entry->key, paths + known, count - known);
-    else
+    if (!known)
         iso_text_add_nearest(&message, entry->key, paths, count);
     if (strict)
         status = iso_error(ISO_INVALID, "%s", iso_text_get(&message));

@@ -8,6 +8,7 @@
 #include "runtime/session/session.h"
 #include "runtime/session/tuning_choices.h"
 #include "runtime/train/checkpoints.h"
+#include "runtime/train/resumption.h"
 #include "runtime/train/state_impl.h"
 
 static iso_status check_compiled(const iso_model *model, const char *use)
@@ -99,15 +100,22 @@ static iso_status read_callbacks(iso_training *t, iso_saved_file *file)
     return status;
 }
 
+iso_status iso_resumption_check_committed(const iso_saved_file *file)
+{
+    if (iso_saved_file_committed(file, NULL))
+        return ISO_OK;
+    return iso_error(ISO_INVALID,
+                     "%s has no commit record: it was cut off, or another program has written to it; its "
+                     "weights may be loaded, but no training can resume from it",
+                     iso_saved_file_path(file));
+}
+
 static iso_status check_state(const iso_training *t, const iso_saved_file *file, json_t **state,
                               iso_training_cursor *cursor)
 {
     iso_status status = iso_state_parse(file, state);
-    if (status == ISO_OK && *state && !iso_saved_file_committed(file, NULL))
-        return iso_error(ISO_INVALID,
-                         "%s has no commit record: it was cut off, or another program has written to it; its "
-                         "weights may be loaded, but no training can resume from it",
-                         iso_saved_file_path(file));
+    if (status == ISO_OK && *state)
+        status = iso_resumption_check_committed(file);
     if (status == ISO_OK && (!*state || !json_object_get(*state, "step")))
         status = iso_error(ISO_INVALID, "%s holds weights, but no training state", iso_saved_file_path(file));
     return status == ISO_OK ? iso_state_check(file, *state, t, cursor) : status;

@@ -6,7 +6,9 @@
 #include "collectives/control/control.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/log.h"
+#include "runtime/base/text.h"
 #include "runtime/session/session.h"
+#include "runtime/spmd/distribution_json.h"
 #include "runtime/train/state_impl.h"
 
 static const char *text_of(const json_t *object, const char *key)
@@ -20,25 +22,94 @@ uint64_t iso_state_hexadecimal(const json_t *object, const char *key)
     return strtoull(text_of(object, key), NULL, 16);
 }
 
+/* ---- layouts ---- */
+
+enum { SHOWN = 3 };
+
+static bool has_equal(const json_t *object, const char *key, const json_t *value)
+{
+    const json_t *other = json_object_get(object, key);
+    return other && json_equal(other, value);
+}
+
+/* Adds the key unless SHOWN keys are there. */
+static void add_key(iso_text *keys, int *found, const char *key)
+{
+    if (++*found <= SHOWN)
+        iso_text_add(keys, "%s'%s'", keys->length ? ", " : "", key);
+}
+
+/* Names the first keys whose values differ between the two objects, after the words. */
+static void add_keys(iso_text *text, const char *words, json_t *theirs, json_t *ours)
+{
+    iso_text keys = {0};
+    int found = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(theirs, key, value) if (!has_equal(ours, key, value)) add_key(&keys, &found, key);
+    json_object_foreach(ours, key, value) if (!json_object_get(theirs, key)) add_key(&keys, &found, key);
+    if (found)
+        iso_text_add(text, "%s%s %s", text->length ? "; " : "", words, iso_text_get(&keys));
+    if (found > SHOWN)
+        iso_text_add(text, " and %d more", found - SHOWN);
+    iso_text_free(&keys);
+}
+
+/* What the batch is split over. */
+static const char *axes_of_batch(const json_t *rules)
+{
+    const char *axis = text_of(rules, "batch_axis");
+    return *axis                                              ? axis
+           : strcmp(text_of(rules, "kind"), "callbacks") == 0 ? "the axes of callbacks"
+                                                              : "every axis";
+}
+
+/* Names what differs between the rules of two distributions, as iso_distribution_json() has them. */
+static void add_rules(iso_text *text, const json_t *theirs, const json_t *ours, const iso_mesh *mesh)
+{
+    const json_t *before = json_object_get(theirs, "zero"), *now = json_object_get(ours, "zero");
+    add_keys(text, "keys", json_object_get(theirs, "layouts"), json_object_get(ours, "layouts"));
+    if (strchr(iso_mesh_text(mesh), ',') && strcmp(axes_of_batch(theirs), axes_of_batch(ours)) != 0)
+        iso_text_add(text, "%sthe batch over %s, here over %s", text->length ? "; " : "",
+                     axes_of_batch(theirs), axes_of_batch(ours));
+    if (!json_equal(before, now))
+        iso_text_add(text, "%szero %" JSON_INTEGER_FORMAT ", here %" JSON_INTEGER_FORMAT,
+                     text->length ? "; " : "", json_integer_value(before), json_integer_value(now));
+}
+
+/* A file of an older version has no "distribution". */
+static void compare_layouts(const char *path, const json_t *state, const iso_graph *graph)
+{
+    json_t *layouts = iso_state_layouts(graph), *rules = iso_distribution_json(graph);
+    const json_t *their_rules = json_object_get(state, "distribution");
+    iso_text text = {0};
+    add_keys(&text, "variables", json_object_get(state, "layouts"), layouts);
+    if (json_is_object(their_rules))
+        add_rules(&text, their_rules, rules, iso_graph_mesh(graph));
+    if (text.length)
+        iso_warn(
+            "%s was written with other layouts than this run has (%s): numbers may agree to rounding only",
+            path, iso_text_get(&text));
+    iso_text_free(&text);
+    json_decref(rules);
+    json_decref(layouts);
+}
+
 /* ---- machine and numerics ---- */
 
 static void compare_machines(const char *path, const json_t *state, const iso_graph *graph)
 {
     const char *isa = iso_context_backend(iso_graph_context(graph))->kernels(),
                *mesh = iso_mesh_text(iso_graph_mesh(graph));
-    json_t *layouts = iso_state_layouts(graph);
     if (strcmp(text_of(state, "instruction_set"), isa) != 0)
         iso_warn("%s was written with %s kernels, this run has %s: numbers agree to rounding only", path,
                  text_of(state, "instruction_set"), isa);
     if (strcmp(text_of(state, "mesh"), mesh) != 0)
         iso_warn("%s was written on the mesh %s, this run has %s: numbers agree to rounding only", path,
                  text_of(state, "mesh"), mesh);
-    else if (!json_equal(json_object_get(state, "layouts"), layouts))
-        iso_warn("%s was written with other layouts of the variables than this run has: numbers may agree to "
-                 "rounding only",
-                 path);
+    else
+        compare_layouts(path, state, graph);
     iso_state_warn_of_precision(path, state, graph);
-    json_decref(layouts);
 }
 
 static const char *precision_in_words(const char *precision)

@@ -291,6 +291,28 @@ START_TEST(test_changed_after_verifying)
 }
 END_TEST
 
+/* A file whose record is cut off still has its checksums. */
+START_TEST(test_lost_record)
+{
+    iso_saved_file *file = NULL;
+    save_small();
+    size_t kernel =
+        (size_t)((const char *)memmem(original, small_bytes, small_values(0), 12 * sizeof(float)) - original);
+    ck_assert(!is_chief() || truncate(small_path, (off_t)small_bytes - 8) == 0);
+    meet();
+    check_ok(iso_saved_file_open(ctx, small_path, &file));
+    ck_assert(!iso_saved_file_committed(file, NULL));
+    ck_assert(iso_saved_file_has_checksums(file));
+    check_ok(iso_saved_file_verify(file));
+    change_small(kernel + 5, (char)(original[kernel + 5] ^ 4));
+    iso_status status = iso_saved_file_verify(file);
+    check_alike(status);
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "(d/kernel) is not what was written"));
+    iso_saved_file_close(file);
+}
+END_TEST
+
 /* Refused, with a message that names the file, or the very tensors. Returns whether it was refused. */
 static bool refused_or_same(const char *what, size_t where)
 {
@@ -491,7 +513,48 @@ START_TEST(test_without_mark)
     ck_assert(!iso_saved_file_committed(file, NULL));
     ck_assert_int_eq(iso_saved_file_tensors(file), MADE_TENSORS);
     ck_assert_int_eq(iso_saved_file_of(file, "dense/kernel"), -1);
+    ck_assert(!iso_saved_file_has_checksums(file)); /* it is not known whose they are */
     check_ok(iso_saved_file_verify(file));
+    iso_saved_file_close(file);
+}
+END_TEST
+
+static void add_vector(hid_t file, const char *name, hid_t type, const void *values)
+{
+    hsize_t three = 3;
+    hid_t space = H5Screate_simple(1, &three, NULL);
+    hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    ck_assert(dataset >= 0 && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(dataset);
+    H5Sclose(space);
+}
+
+static void add_vectors(hid_t file)
+{
+    add_vector(file, "/large", H5T_NATIVE_UINT64, (uint64_t[]){1, UINT64_C(1) << 63, 3});
+    add_vector(file, "/wide", H5T_NATIVE_INT64, (int64_t[]){1, 2, -INT64_C(4294967296)});
+    add_vector(file, "/parts", H5T_NATIVE_DOUBLE, (double[]){0.5, 1, 1e300});
+}
+
+/* An element that cannot be converted is named with its value and the reason. */
+START_TEST(test_values_that_do_not_fit)
+{
+    const char *path = save("a.weights.h5", &state.contents, &state.shards);
+    iso_saved_file *file = NULL;
+    char out[3 * 8];
+    edit(path, add_vectors);
+    check_ok(iso_saved_file_open(ctx, path, &file));
+    iso_box all = iso_box_range(0, 3), last = iso_box_range(1, 2);
+    int large = iso_saved_file_at(file, "/large"), parts = iso_saved_file_at(file, "/parts");
+    check_refused(
+        iso_saved_file_read(file, large, &all, ISO_F32, out),
+        "element 1 of '/large', [3] of uint64, is 9223372036854775808, and integers are read below 2^63");
+    check_refused(iso_saved_file_read(file, iso_saved_file_at(file, "/wide"), &last, ISO_I32, out),
+                  "element 2 of '/wide', [3] of int64, is -4294967296, which does not fit into int32");
+    check_refused(iso_saved_file_read(file, parts, &all, ISO_I32, out),
+                  "element 0 of '/parts', [3] of float64, is 0.5, which does not fit into int32");
+    check_refused(iso_saved_file_read(file, parts, &last, ISO_F32, out),
+                  "1.0000000000000001e+300, which does not fit into float32");
     iso_saved_file_close(file);
 }
 END_TEST
@@ -529,10 +592,11 @@ int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     size_t held = iso_memory_held();
-    if (status == ISO_OK && RUN_TESTS_WITH("reading", 300, set_up, tear_down, test_what_was_saved,
-                                           test_replaced_while_open, test_changed_after_verifying,
-                                           test_flipped_bits, test_cut_off, test_mark_of_another_file,
-                                           test_edited, test_without_mark, test_ranks_with_other_files))
+    if (status == ISO_OK &&
+        RUN_TESTS_WITH("reading", 300, set_up, tear_down, test_what_was_saved, test_replaced_while_open,
+                       test_changed_after_verifying, test_flipped_bits, test_cut_off,
+                       test_mark_of_another_file, test_edited, test_without_mark, test_lost_record,
+                       test_values_that_do_not_fit, test_ranks_with_other_files))
         status = iso_error(ISO_FAILED, "a test failed");
     if (status == ISO_OK && iso_memory_held() != held)
         status = iso_error(ISO_FAILED, "%zu bytes are left", iso_memory_held() - held);

@@ -113,6 +113,7 @@ START_TEST(products_and_reductions)
 {
     SAYS(iso_matmul(o.rows, o.matrix), "matmul", "784", "10", "[10, 784]");
     SAYS(iso_matmul(o.rows, o.vector), "matmul", "[10]");
+    SAYS(iso_matmul_with(o.rows, o.matrix, true, false), "the inner dimensions differ: batch and 10");
     SAYS(iso_matmul(o.image, iso_cast(o.matrix, ISO_F64)), "matmul", "float64");
     SAYS(iso_matmul_with(o.image, o.matrix, true, false), "matmul", "[batch, 28, 28, 1]");
     SAYS(iso_reduce_sum(o.rows, (int[]){2}, 1, false), "axis 2", "rows", "[batch, 784]");

@@ -387,7 +387,9 @@ START_TEST(what_a_key_comes_near_to_is_told)
         {"kernel", "; it matches a part of 'd1/kernel', 'block/d2/kernel' (a key must match the whole path)"},
         {"d2/.*", "; it matches a part of 'block/d2/kernel', 'block/d2/bias', 'block/d2/output' (a key"},
         {"d", "'d1/kernel', 'block/d2/kernel', 'block/d2/bias' and 1 more (a key"},
-        {"model/d1/kernel", "; it contains 'd1/kernel'"},
+        {"model/d1/kernel", "; it contains 'd1/kernel'\n"},
+        {"block/d2/bias/kernel",
+         "; it contains 'block/d2/bias'\n"}, /* and not: did you mean block/d2/kernel */
         {"block/d2/kernal", "; did you mean 'block/d2/kernel'"},
         {"d2/bias", "; it matches a part of 'block/d2/bias' (a key must match the whole path)"},
         {"nothing", "; there are: d1/kernel, block/d2/kernel, block/d2/bias, image/output, block/d2/output"},

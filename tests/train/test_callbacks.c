@@ -111,7 +111,7 @@ START_TEST(a_missing_value_is_told_once)
     ck_assert_str_eq(text, iso_is_chief(ctx)
                                ? "isogrid: warning: early stopping monitors 'val_loss', but there are no "
                                  "validation data (--validation-data, --validation-split; iso_fit's "
-                                 ".validation)\n"
+                                 ".validation); there are: loss, mae\n"
                                : "");
     iso_model_destroy(model);
 }

@@ -106,6 +106,39 @@ START_TEST(after_predicting)
 }
 END_TEST
 
+/* A key that is set on the map later counts for the next function that is made. */
+START_TEST(a_late_key_of_the_map)
+{
+    iso_mesh *mesh = NULL;
+    iso_layout_map *map = NULL;
+    iso_distribution *distribution = NULL;
+    iso_model *model = build();
+    iso_dataset *data = rows();
+    double loss, again;
+    check_ok(iso_mesh_create(ctx, "data=3", &mesh));
+    check_ok(iso_layout_map_create(mesh, &map));
+    check_ok(iso_layout_map_set(map, "dense/output", "data, -"));
+    check_ok(iso_model_parallel_create(map, &distribution));
+    check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .distribution = distribution));
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO));
+    check_ok(iso_evaluate(model, data, .loss = &loss, .verbose = ISO_ZERO));
+    check_ok(iso_layout_map_set(map, "dense/kernel", "-, data"));
+    check_ok(iso_evaluate(model, data, .loss = &again, .verbose = ISO_ZERO));
+    ck_assert_double_eq(again, loss);
+    check_refused(predict(model, data),
+                  "variable 'dense/kernel' has layout '-, -' since the graph's first function and "
+                  "cannot change to '-, data'");
+    check_ok(iso_fit(model, data, .verbose = ISO_ZERO));
+    check_ok(iso_layout_map_remove(map, "dense/kernel"));
+    check_ok(predict(model, data));
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
+    iso_distribution_destroy(distribution);
+    iso_layout_map_destroy(map);
+    iso_mesh_destroy(mesh);
+}
+END_TEST
+
 /* The function itself, a batch at a time: the batch is refused on all ranks, none waits. */
 START_TEST(between_steps_of_a_function)
 {
@@ -157,8 +190,8 @@ int main(void)
     if (status == ISO_OK)
         status = make_test_folder(ctx, folder);
     if (status == ISO_OK)
-        failed = RUN_TESTS("late layout", 0, after_compiling, after_predicting, between_steps_of_a_function,
-                           of_a_variable_that_no_function_has_seen);
+        failed = RUN_TESTS("late layout", 0, after_compiling, after_predicting, a_late_key_of_the_map,
+                           between_steps_of_a_function, of_a_variable_that_no_function_has_seen);
     if (status == ISO_OK)
         status = remove_test_folder(ctx, folder);
     return iso_finish(ctx, status) || failed;

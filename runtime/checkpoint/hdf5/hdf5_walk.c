@@ -56,7 +56,19 @@ static iso_status check_cycle(const walk *w, haddr_t address)
     return ISO_OK;
 }
 
-/* Reads Isogrid's two texts; other readers use the rest of /isogrid. */
+/* Notes where the checksums are. A dataset that Isogrid has not written is no error. */
+static void take_sums(walk *w, hid_t dataset)
+{
+    iso_manifest_tensor sums;
+    const iso_shape *shape = &sums.tensor.shape;
+    if (iso_hdf5_dataset(dataset, w->path, w->h5_path, w->file_bytes, &sums) != ISO_OK || !sums.direct ||
+        sums.element != ISO_STORAGE_U32 || shape->rank != 1 || shape->dim[0] > ISO_MOST_OBJECTS)
+        return;
+    w->manifest->n_sums = (int)shape->dim[0];
+    w->manifest->sums = sums.offset;
+}
+
+/* Reads what Isogrid needs of /isogrid. */
 static iso_status take_own(walk *w, hid_t dataset)
 {
     iso_manifest *m = w->manifest;
@@ -65,7 +77,9 @@ static iso_status take_own(walk *w, hid_t dataset)
                                                           : NULL;
     bool direct;
     iso_status status = iso_hdf5_check_storage(dataset, w->path, w->h5_path, &direct);
-    if (status == ISO_OK && text && !*text)
+    if (status == ISO_OK && !strcmp(w->h5_path, "/isogrid/crc32"))
+        take_sums(w, dataset);
+    else if (status == ISO_OK && text && !*text)
         status = iso_hdf5_dataset_text(dataset, w->path, w->h5_path, ISO_LONGEST_STATE, text);
     return status;
 }

@@ -70,13 +70,18 @@ static uint64_t offset_of(const reader *r, int64_t i)
     return t->offset + (uint64_t)iso_box_global_index(r->box, &t->tensor.shape, i) * r->size;
 }
 
-static iso_status does_not_fit(const reader *r, int64_t i)
+/* i: the element's number in the box. */
+static iso_status does_not_fit(const reader *r, int64_t i, const void *element)
 {
-    char shape[160];
-    return iso_error(ISO_INVALID, "'%s': element %" PRId64 " of '%s', %s of %s, does not fit into %s",
-                     r->file->path, iso_box_global_index(r->box, &r->tensor->tensor.shape, i),
-                     r->tensor->tensor.h5_path, iso_shape_text(&r->tensor->tensor.shape, shape, sizeof shape),
-                     iso_storage_type_name(r->tensor->element), iso_dtype_name(r->dtype));
+    const iso_manifest_tensor *t = r->tensor;
+    char shape[160], value[40];
+    bool beyond = iso_storage_type_beyond(t->element, element);
+    return iso_error(ISO_INVALID, "'%s': element %" PRId64 " of '%s', %s of %s, is %s, %s%s", r->file->path,
+                     iso_box_global_index(r->box, &t->tensor.shape, i), t->tensor.h5_path,
+                     iso_shape_text(&t->tensor.shape, shape, sizeof shape), iso_storage_type_name(t->element),
+                     iso_storage_type_text(t->element, element, value, sizeof value),
+                     beyond ? "and integers are read below 2^63" : "which does not fit into ",
+                     beyond ? "" : iso_dtype_name(r->dtype));
 }
 
 /* Converts or copies the next n elements from `from`. */
@@ -84,7 +89,7 @@ static iso_status read_take(reader *r, const void *from, int64_t n)
 {
     int64_t bad = iso_storage_type_convert(r->tensor->element, from, n, r->dtype, r->out);
     if (bad >= 0)
-        return does_not_fit(r, r->next + bad);
+        return does_not_fit(r, r->next + bad, (const char *)from + (size_t)bad * r->size);
     r->next += n;
     r->out += (size_t)n * iso_dtype_size(r->dtype);
     return ISO_OK;

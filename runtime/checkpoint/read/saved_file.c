@@ -12,6 +12,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 #include "runtime/checkpoint/read/sandbox_impl.h"
 #include "runtime/session/session.h"
@@ -214,6 +215,40 @@ static iso_status check_mark(const iso_saved_file *f)
     return ISO_OK;
 }
 
+/* Whether the file has a checksum for each tensor of its index, and the tensors' bytes. */
+static bool has_sums(const iso_manifest *m)
+{
+    bool direct = true;
+    for (int i = 0; i < m->ordered; i++)
+        direct = direct && m->tensors[m->order[i]].direct;
+    return direct && m->n_sums > 0 && m->n_sums == m->ordered;
+}
+
+/* A checkpoint that has lost its record may still have its checksums. */
+static iso_status take_sums(iso_saved_file *f)
+{
+    const iso_manifest *m = &f->manifest;
+    size_t count = (size_t)m->n_sums;
+    uint32_t *sums = NULL;
+    iso_status status = ISO_OK;
+    if (!has_sums(m))
+        return ISO_OK;
+    sums = iso_new(count * sizeof *sums);
+    f->record.tensors = iso_new(count * sizeof *f->record.tensors);
+    if (!sums || !f->record.tensors)
+        ISO_TRY(iso_no_memory("the checksums of '%s'", f->path));
+    ISO_TRY(iso_file_read_at(f->file, f->path, sums, count * sizeof *sums, m->sums));
+    f->record.n_tensors = m->n_sums;
+    for (int i = 0; i < m->n_sums; i++) {
+        const iso_manifest_tensor *t = &m->tensors[m->order[i]];
+        f->record.tensors[i] =
+            (iso_commit_tensor){.offset = t->offset, .bytes = iso_manifest_bytes(t), .crc = sums[i]};
+    }
+done:
+    iso_free(sums);
+    return status;
+}
+
 static iso_status take_packed(iso_saved_file *f, const void *packed, size_t bytes)
 {
     iso_status status = iso_manifest_unpack(packed, bytes, f->bytes, &f->manifest);
@@ -221,7 +256,7 @@ static iso_status take_packed(iso_saved_file *f, const void *packed, size_t byte
         status = iso_manifest_index(&f->manifest);
     if (status != ISO_OK)
         return iso_error_prefix(status, "'%s': ", f->path);
-    return f->committed ? check_mark(f) : ISO_OK;
+    return f->committed ? check_mark(f) : take_sums(f);
 }
 
 /* Opens the file on this rank alone. */
@@ -296,6 +331,13 @@ bool iso_saved_file_committed(const iso_saved_file *f, uint64_t *number)
     if (f->committed && number)
         *number = f->record.number;
     return f->committed;
+}
+
+bool iso_saved_file_has_checksums(const iso_saved_file *f)
+{
+    if (ISO_ANY_NULL_AS("file", f))
+        return false;
+    return f->committed || f->record.n_tensors > 0;
 }
 
 const char *iso_saved_file_path(const iso_saved_file *f)

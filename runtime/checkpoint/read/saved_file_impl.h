@@ -17,7 +17,8 @@ struct iso_saved_file {
     uint64_t asked; /* the kernel was asked to read up to here */
     uint64_t bytes; /* size of the file */
     bool committed;
-    iso_commit_record record; /* of a committed file */
+    iso_commit_record
+        record; /* of a committed file; otherwise the tensors and their checksums, if the file has any */
     iso_manifest manifest;
     bool verified;
     struct stat facts; /* of the file when the verification began */

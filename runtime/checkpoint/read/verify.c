@@ -139,7 +139,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
     int ranks = iso_ranks(f->ctx);
     uint32_t *sums = NULL;
     bool verified;
-    if (!f->committed)
+    if (!iso_saved_file_has_checksums(f))
         return ISO_OK;
     iso_status status = is_verified_everywhere(f, &verified);
     if (status != ISO_OK || verified)

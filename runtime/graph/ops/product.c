@@ -1,4 +1,7 @@
 /* Matrix products. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -25,15 +28,25 @@ static roles roles_of(const iso_op *op)
     return r;
 }
 
+/* For messages: "batch" or the number. */
+static const char *dim_text(int64_t dim, char text[24])
+{
+    if (dim == ISO_BATCH)
+        return "batch";
+    snprintf(text, 24, "%" PRId64, dim);
+    return text;
+}
+
 static bool infer_contraction(iso_op *op)
 {
+    char of_a[24], of_b[24];
     const iso_shape *a = &op->inputs[0]->shape, *b = &op->inputs[1]->shape;
     if (a->rank < 2 || a->rank != b->rank)
         return iso_op_refuse(op, "a contraction takes [..., k] and [..., n]");
     for (int i = 0; i + 1 < a->rank; i++)
         if (a->dim[i] != b->dim[i])
-            return iso_op_refuse(op, "dimensions %d differ: %lld and %lld", i, (long long)a->dim[i],
-                                 (long long)b->dim[i]);
+            return iso_op_refuse(op, "dimensions %d differ: %s and %s", i, dim_text(a->dim[i], of_a),
+                                 dim_text(b->dim[i], of_b));
     iso_shape shape = {2, {a->dim[a->rank - 1], b->dim[b->rank - 1]}};
     return iso_op_set_output(op, op->inputs[0]->dtype, &shape);
 }
@@ -42,6 +55,7 @@ static bool infer_matmul(iso_op *op)
 {
     const iso_matmul_attrs *attrs = op->attrs;
     const iso_shape *a = &op->inputs[0]->shape, *b = &op->inputs[1]->shape;
+    char of_a[24], of_b[24];
     if (!iso_dtype_is_float(op->inputs[0]->dtype) || op->inputs[0]->dtype != op->inputs[1]->dtype)
         return iso_op_refuse(op, "takes two operands of float32 or two of float64");
     if (attrs->contract)
@@ -51,12 +65,12 @@ static bool infer_matmul(iso_op *op)
         return iso_op_refuse(op, "takes [..., k] and [k, n], or [..., m, k] and [..., k, n]");
     roles r = roles_of(op);
     if (a->dim[r.k_a] != b->dim[r.k_b])
-        return iso_op_refuse(op, "the inner dimensions differ: %lld and %lld", (long long)a->dim[r.k_a],
-                             (long long)b->dim[r.k_b]);
+        return iso_op_refuse(op, "the inner dimensions differ: %s and %s", dim_text(a->dim[r.k_a], of_a),
+                             dim_text(b->dim[r.k_b], of_b));
     for (int i = 0; i < r.lead_b; i++)
         if (a->dim[i] != b->dim[i])
-            return iso_op_refuse(op, "dimensions %d differ: %lld and %lld", i, (long long)a->dim[i],
-                                 (long long)b->dim[i]);
+            return iso_op_refuse(op, "dimensions %d differ: %s and %s", i, dim_text(a->dim[i], of_a),
+                                 dim_text(b->dim[i], of_b));
     iso_shape shape = *a;
     if (r.m >= 0)
         shape.dim[a->rank - 2] = a->dim[r.m];

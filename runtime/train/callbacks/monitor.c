@@ -74,6 +74,15 @@ static iso_status no_such_value(const iso_monitor *monitor, const iso_logs *logs
     return status;
 }
 
+static void warn_of(const iso_monitor *monitor, const char *what, const iso_logs *logs)
+{
+    iso_text names = {0};
+    for (int i = 0; i < logs->count; i++)
+        iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
+    iso_warn("%s monitors '%s', %s; there are: %s", monitor->who, monitor->name, what, iso_text_get(&names));
+    iso_text_free(&names);
+}
+
 /* Whether the logs can have the monitored value. The names that the user's own callbacks log are unknown. */
 static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, bool needed)
 {
@@ -90,9 +99,10 @@ static iso_status check_name(iso_monitor *monitor, const iso_fit_state *state, b
                          "best (--validation-data, --validation-split; iso_fit's .validation)",
                          monitor->who, monitor->name);
     if (monitor->chief)
-        iso_warn("%s monitors '%s', but there are no validation data (--validation-data, --validation-split; "
-                 "iso_fit's .validation)",
-                 monitor->who, monitor->name);
+        warn_of(
+            monitor,
+            "but there are no validation data (--validation-data, --validation-split; iso_fit's .validation)",
+            &logs);
     monitor->warned = true;
     return ISO_OK;
 }
@@ -141,16 +151,6 @@ bool iso_monitor_improve(iso_monitor *monitor, double value)
 
 /* ---- the value ---- */
 
-static void warn_of_missing(const iso_monitor *monitor, const iso_logs *logs)
-{
-    iso_text names = {0};
-    for (int i = 0; i < logs->count; i++)
-        iso_text_add(&names, "%s%s", i ? ", " : "", logs->name[i]);
-    iso_warn("%s monitors '%s', which is not among the logs; there are: %s", monitor->who, monitor->name,
-             iso_text_get(&names));
-    iso_text_free(&names);
-}
-
 bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *value)
 {
     for (int i = 0; i < state->logs.count; i++)
@@ -159,7 +159,7 @@ bool iso_monitor_read(iso_monitor *monitor, const iso_fit_state *state, double *
             return true;
         }
     if (!monitor->warned && monitor->chief)
-        warn_of_missing(monitor, &state->logs);
+        warn_of(monitor, "which is not among the logs", &state->logs);
     monitor->warned = true;
     return false;
 }
