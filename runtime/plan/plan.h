@@ -174,7 +174,8 @@ typedef struct iso_plan {
      * payload WEIGHTS; -1: other domains need none of its weights. The exchanges are set by iso_plan_connect. */
     int *bucket_gather_end;
     iso_exchange **bucket_gather;
-    double flops; /* of one step on all slots */
+    double *step_flops; /* [program's n_steps] on all slots; 0 where there is no op */
+    double flops;       /* of one step on all slots */
 } iso_plan;
 
 /* Schedules all instructions and assigns all memory. */
