@@ -6,8 +6,8 @@
 
 enum { UPSAMPLED_HIGH = 4, UPSAMPLED_WIDE = 3 };
 
-/* The element that element `at` of an enlarged dimension equals: it lies on it, or beyond the first or last one; -1: it
- * lies between two. */
+/* The element that element `at` of an enlarged dimension equals: it lies on it, or beyond the first or last one;
+ * -1: it lies between two. */
 static inline int64_t upsampled_source(int64_t at, int64_t times, int64_t elements)
 {
     int64_t halves =

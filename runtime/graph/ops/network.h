@@ -145,8 +145,8 @@ typedef struct iso_between {
     double share; /* weight of high; 0 if both are the same element */
 } iso_between;
 
-/* Where element (i, j) of an enlarged image lies, in global indices, along a dimension of which the image has elements
- * 0 to `last`. */
+/* Where element (i, j) of an enlarged image lies, in global indices, along a dimension of which the image has
+ * elements 0 to `last`. */
 ISO_HOST_DEVICE static inline iso_between iso_upsample_position(int64_t i, int64_t j, int64_t times,
                                                                 int64_t last)
 {
