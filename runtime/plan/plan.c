@@ -81,14 +81,50 @@ double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int sl
     return flops_of(plan, step, slot);
 }
 
-double iso_plan_flops_of_all(const iso_plan *plan, const iso_program_step *step)
+/* The axes along which the slots hold different parts of what the step reads or writes. */
+static uint32_t sharded_axes(const iso_plan *plan, const iso_program_step *step)
 {
+    uint32_t axes = 0;
+    for (int i = 0; i < step->op->n_inputs; i++)
+        axes |= iso_layout_sharded_axes(&plan->program->values[step->input[i]].layout);
+    for (int i = 0; i < step->op->n_outputs; i++)
+        axes |= iso_layout_sharded_axes(&plan->program->values[step->output[i]].layout);
+    return axes;
+}
+
+/* Whether the slot comes first among those that differ from it along other axes than `axes` only. *alike: how many
+ * these are. */
+static bool is_first_alike(const iso_mesh *mesh, uint32_t axes, int slot, int *alike)
+{
+    *alike = 1;
+    for (int a = 0; a < mesh->n_axes; a++) {
+        if (axes >> a & 1)
+            continue;
+        if (iso_mesh_coordinate(mesh, slot, a) != 0)
+            return false;
+        *alike *= mesh->size[a];
+    }
+    return true;
+}
+
+/* Of all slots, computed from the layouts alone. */
+static double planned_flops_of(const iso_plan *plan, const iso_program_step *step)
+{
+    const iso_mesh *mesh = plan->program->mesh;
     double total = 0;
+    int alike;
     if (!step->op->type->repeats_work)
         return step->replicas * flops_of(plan, step, -1);
-    for (int s = 0; s < plan->program->mesh->n_slots; s++)
-        total += flops_of(plan, step, s);
+    uint32_t axes = sharded_axes(plan, step);
+    for (int s = 0; s < mesh->n_slots; s++)
+        if (is_first_alike(mesh, axes, s, &alike))
+            total += alike * flops_of(plan, step, s);
     return total;
+}
+
+double iso_plan_flops_of_all(const iso_plan *plan, const iso_program_step *step)
+{
+    return plan->step_flops[step - plan->program->steps];
 }
 
 size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements)
@@ -96,14 +132,15 @@ size_t iso_plan_copy_bytes(const iso_variable *variable, int64_t elements)
     return iso_padded((size_t)elements * iso_dtype_size(variable->dtype));
 }
 
-/* Computed from the layouts alone. */
-static double planned_flops(const iso_plan *plan)
+static double planned_flops(iso_plan *plan)
 {
     double total = 0;
     for (int k = 0; k < plan->program->n_steps; k++) {
         const iso_program_step *step = &plan->program->steps[k];
-        if (step->op && !iso_plan_is_alias(step->op))
-            total += iso_plan_flops_of_all(plan, step);
+        if (!step->op)
+            continue;
+        plan->step_flops[k] = planned_flops_of(plan, step);
+        total += iso_plan_is_alias(step->op) ? 0 : plan->step_flops[k];
     }
     return total;
 }
@@ -167,11 +204,12 @@ static iso_status allocate(iso_plan *plan)
     plan->bucket_gather = iso_new((buckets + 1) * sizeof *plan->bucket_gather);
     plan->fused_updates = iso_new(((size_t)plan->program->n_changes + 1) * sizeof *plan->fused_updates);
     plan->step_fused = iso_new((size_t)plan->program->n_steps + 1);
+    plan->step_flops = iso_new(((size_t)plan->program->n_steps + 1) * sizeof *plan->step_flops);
     plan->member_copied = iso_new((buckets + 1) * sizeof *plan->member_copied);
     bool all = plan->location && plan->root && plan->live_range && plan->member_live && plan->bucket_offset &&
                plan->bucket_begin && plan->bucket_exchange && plan->bucket_gather_end &&
                plan->bucket_gather && plan->fused_updates && plan->step_fused && plan->member_copied &&
-               plan->bucket_stored && plan->member_stored;
+               plan->bucket_stored && plan->member_stored && plan->step_flops;
     for (size_t b = 0; all && b < buckets; b++)
         all = allocate_members(plan, (int)b);
     return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
@@ -236,5 +274,6 @@ void iso_plan_destroy(iso_plan *plan)
     iso_free(plan->bucket_pull);
     iso_free(plan->fused_updates);
     iso_free(plan->step_fused);
+    iso_free(plan->step_flops);
     iso_free(plan);
 }

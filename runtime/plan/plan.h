@@ -176,6 +176,7 @@ typedef struct iso_plan {
     iso_exchange **bucket_gather;
     uint64_t
         owners_visited; /* slots that were looked at to find the new weights, as a measure of the time to connect */
+    double *step_flops; /* [program's n_steps] on all slots; 0 where there is no op */
     double flops;       /* of one step on all slots */
 } iso_plan;
 

@@ -8,6 +8,7 @@
 #include "tests/backend/cases_more.h"
 #include "tests/backend/faults.h"
 #include "tests/backend/other_types.h"
+#include "tests/backend/upsampled.h"
 #include "tests/emulator/emulator.h"
 #include "tests/support/run_tests.h"
 
@@ -135,6 +136,15 @@ START_TEST(kernels_agree)
 }
 END_TEST
 
+START_TEST(equal_pixels_stay)
+{
+    random_state = 1;
+    emulator_set_order(EMULATOR_IN_ORDER, 0);
+    check_upsampled(emulated());
+    check_no_error(&(trial){.op = "upsample_linear"});
+}
+END_TEST
+
 /* ---- faults ---- */
 
 /* The fault of the lowest element stays, in any order of threads; that of an earlier instruction too. */
@@ -168,5 +178,5 @@ int main(void)
 {
     mallopt(M_MMAP_THRESHOLD, 1 << 28); /* arrays come and go: keep their pages */
     mallopt(M_TRIM_THRESHOLD, 1 << 28);
-    return RUN_TESTS("CUDA kernels", 1400, kernels_agree, faults_are_the_first);
+    return RUN_TESTS("CUDA kernels", 1400, kernels_agree, equal_pixels_stay, faults_are_the_first);
 }

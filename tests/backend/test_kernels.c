@@ -4,6 +4,7 @@
 
 #include "tests/backend/cases.h"
 #include "tests/backend/other_types.h"
+#include "tests/backend/upsampled.h"
 #include "tests/support/run_tests.h"
 
 /* Kernels that need instructions for bfloat16, and oneDNN or AMX. */
@@ -65,6 +66,13 @@ START_TEST(kernels_agree)
 }
 END_TEST
 
+START_TEST(equal_pixels_stay)
+{
+    random_state = 1;
+    check_upsampled(iso_backend_cpu());
+}
+END_TEST
+
 int main(void)
 {
     mallopt(M_MMAP_THRESHOLD, 1 << 28); /* arrays come and go: keep their pages */
@@ -73,6 +81,7 @@ int main(void)
     TCase *tests = tcase_create("kernels");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, kernels_agree, 0, ISO_ISA_AMX + 1);
+    tcase_add_test(tests, equal_pixels_stay);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

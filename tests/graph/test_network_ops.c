@@ -6,9 +6,39 @@
 
 #include "runtime/base/random.h"
 #include "runtime/graph/op.h"
-#include "runtime/graph/ops/network.h"
+#include "runtime/graph/ops/network_impl.h"
 #include "tests/support/probe.h"
 #include "tests/support/run_tests.h"
+
+/* ---- bands ---- */
+
+static void check_band(const iso_band_attrs *band, int64_t first, int64_t count, int64_t columns)
+{
+    double want = 0, got = iso_band_elements(band, first, count, columns);
+    for (int64_t row = first; row < first + count; row++) {
+        int64_t begin, end;
+        iso_band_columns(band, row, columns, &begin, &end);
+        want += (double)(end - begin);
+    }
+    ck_assert_msg(got == want, "rows %lld to %lld of %lld columns, window %lld, causal %lld: %g, not %g",
+                  (long long)first, (long long)(first + count), (long long)columns, (long long)band->window,
+                  (long long)band->causal, got, want);
+}
+
+/* Counted row by row, and at once. */
+START_TEST(elements_of_bands)
+{
+    static const int64_t windows[] = {0, 1, 2, 3, 7, 12, 13, 14, 40, INT32_MAX, INT64_MAX / 2};
+    static const int64_t columns[] = {0, 1, 2, 6, 13, 31};
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+            for (int64_t first = 0; first < 20; first++)
+                for (int64_t count = 0; count < 25; count++)
+                    for (int causal = 0; causal < 2; causal++)
+                        check_band(&(iso_band_attrs){.window = windows[w], .causal = causal}, first, count,
+                                   columns[c]);
+}
+END_TEST
 
 /* ---- softmax ---- */
 
@@ -530,6 +560,7 @@ static Suite *suite(void)
     TCase *tests = tcase_create("values, gradients and faults");
     tcase_add_loop_test(tests, softmax_values, 0, 4);
     tcase_add_loop_test(tests, softmax_gradients, 0, 2);
+    tcase_add_test(tests, elements_of_bands);
     tcase_add_test(tests, softmax_of_large_values);
     tcase_add_loop_test(tests, sparse_crossentropy, 0, LABEL_TYPES);
     tcase_add_loop_test(tests, sparse_crossentropy_fault, 0, BAD_LABELS);

@@ -8,33 +8,22 @@ namespace
 
 using namespace iso_cuda;
 
-/* One dimension of x, and the two of y, [whole, times], that enlarge it. first, last: of x, in global rows. */
+/* One dimension of x, and the two of y, [whole, times], that enlarge it. last: of x, in global rows. */
 struct enlarged {
     int64_t x_dim, y_dim, times, x_offset, y_offset, last;
 };
 
-/* Element (i, j) of this part of y lies between elements low and high of this part of x. */
-struct between {
-    int64_t low, high;
-    double share; /* weight of high */
-};
-
-__device__ int64_t within(const enlarged &e, int64_t at)
+/* The position of element (i, j) of this part of y in this part of x. */
+__device__ iso_between lies(const enlarged &e, int64_t i, int64_t j)
 {
-    return (at < 0 ? 0 : at > e.last ? e.last : at) - e.x_offset;
-}
-
-__device__ between lies(const enlarged &e, int64_t i, int64_t j)
-{
-    double at = (static_cast<double>(j) + 0.5) / static_cast<double>(e.times) - 0.5, below = floor(at);
-    int64_t low = i + e.y_offset + static_cast<int64_t>(below);
-    return {within(e, low), within(e, low + 1), at - below};
+    iso_between b = iso_upsample_position(i + e.y_offset, j, e.times, e.last);
+    return {b.low - e.x_offset, b.high - e.x_offset, b.share};
 }
 
 /* The weight of element `x` of this part of x in element (i, j) of this part of y. */
 __device__ double weight(const enlarged &e, int64_t x, int64_t i, int64_t j)
 {
-    between b = lies(e, i, j);
+    iso_between b = lies(e, i, j);
     return (b.low == x ? 1 - b.share : 0) + (b.high == x ? b.share : 0);
 }
 
@@ -60,18 +49,18 @@ struct mix {
     __device__ void operator()(int64_t i) const
     {
         int64_t channel = i % of.c, rest = i / of.c, row;
-        between h = lies(of.h, rest / of.h.times % of.h.y_dim, rest % of.h.times);
+        iso_between h = lies(of.h, rest / of.h.times % of.h.y_dim, rest % of.h.times);
         rest /= of.h.times * of.h.y_dim;
-        between v = lies(of.v, rest / of.v.times % of.v.y_dim, rest % of.v.times);
+        iso_between v = lies(of.v, rest / of.v.times % of.v.y_dim, rest % of.v.times);
         row = rest / (of.v.times * of.v.y_dim) * of.v.x_dim;
         double low = in_row(row + v.low, h, channel);
-        y.put(i, v.share == 0 ? low : (1 - v.share) * low + v.share * in_row(row + v.high, h, channel));
+        y.put(i, v.share == 0 ? low : iso_interpolate(low, in_row(row + v.high, h, channel), v.share));
     }
     /* An element whose share is 0 may lie outside of this part of x. */
-    __device__ double in_row(int64_t row, const between &h, int64_t channel) const
+    __device__ double in_row(int64_t row, const iso_between &h, int64_t channel) const
     {
         double low = pixel(row, h.low, channel);
-        return h.share == 0 ? low : (1 - h.share) * low + h.share * pixel(row, h.high, channel);
+        return h.share == 0 ? low : iso_interpolate(low, pixel(row, h.high, channel), h.share);
     }
     __device__ double pixel(int64_t row, int64_t column, int64_t channel) const
     {

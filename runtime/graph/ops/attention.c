@@ -140,13 +140,9 @@ static double attention_flops(const iso_op *op, const iso_box *inputs, const iso
     (void)outputs;
     const iso_box *q = &inputs[QUERY], *v = &inputs[VALUE];
     int at = attention_positions(op);
-    double k = (double)q->extent[at + 2], n = (double)v->extent[at + 2], pairs = 0, groups = 1;
-    for (int64_t row = 0; row < q->extent[at]; row++) {
-        int64_t begin, end;
-        iso_band_columns(&attention_attrs_of(op)->band, q->offset[at] + row, inputs[KEY].extent[at], &begin,
-                         &end);
-        pairs += (double)(end - begin);
-    }
+    double k = (double)q->extent[at + 2], n = (double)v->extent[at + 2], groups = 1;
+    double pairs = iso_band_elements(&attention_attrs_of(op)->band, q->offset[at], q->extent[at],
+                                     inputs[KEY].extent[at]);
     for (int d = 0; d < at + 2; d++)
         if (d != at)
             groups *= (double)q->extent[d];

@@ -2,6 +2,32 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
+/* The sum of i for 0 <= i < n, where i counts as `most` at most. */
+static double sum_below(int64_t n, int64_t most)
+{
+    if (n <= 0)
+        return 0;
+    int64_t rising = n < most ? n : most;
+    return (double)rising * ((double)rising - 1) / 2 + (double)(n - rising) * (double)most;
+}
+
+/* The sum of row + shift, kept within 0 .. columns, over the rows. */
+static double sum_of_rows(int64_t first, int64_t count, int64_t shift, int64_t columns)
+{
+    return sum_below(first + count + shift, columns) - sum_below(first + shift, columns);
+}
+
+/* Where the band ends in each row, less where it begins. A window wider than rows and columns changes nothing. */
+double iso_band_elements(const iso_band_attrs *band, int64_t first, int64_t count, int64_t columns)
+{
+    int64_t most = first + count + columns, window = band->window < most ? band->window : most;
+    double all = (double)count * (double)columns;
+    double ends = band->causal   ? sum_of_rows(first, count, 1, columns)
+                  : band->window ? sum_of_rows(first, count, window, columns)
+                                 : all;
+    return band->window ? ends - sum_of_rows(first, count, 1 - window, columns) : ends;
+}
+
 static bool band_infer(iso_op *op)
 {
     const iso_shape *x = &op->inputs[0]->shape;

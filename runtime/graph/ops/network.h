@@ -139,6 +139,31 @@ typedef struct iso_upsample_attrs {
     int64_t times[2];
 } iso_upsample_attrs;
 
+/* A position along one dimension of an image, between elements low and high. */
+typedef struct iso_between {
+    int64_t low, high;
+    double share; /* weight of high; 0 if both are the same element */
+} iso_between;
+
+/* Where element (i, j) of an enlarged image lies, in global indices, along a dimension of which the image has
+ * elements 0 to `last`. */
+ISO_HOST_DEVICE static inline iso_between iso_upsample_position(int64_t i, int64_t j, int64_t times,
+                                                                int64_t last)
+{
+    double at = ((double)j + 0.5) / (double)times - 0.5;
+    int64_t below = at < 0 ? i - 1 : i;
+    iso_between b = {below < 0 ? 0 : below, below < last ? below + 1 : last, at < 0 ? at + 1 : at};
+    if (b.low == b.high)
+        b.share = 0;
+    return b;
+}
+
+/* Exactly `low` between equal elements, as in Keras. */
+ISO_HOST_DEVICE static inline double iso_interpolate(double low, double high, double share)
+{
+    return low == high ? low : low + share * (high - low);
+}
+
 typedef struct iso_band_attrs {
     double fill;
     int64_t window; /* 0: none */

@@ -76,7 +76,7 @@ static void rule_of_gradient(const iso_op *op, iso_rule *rule)
     rule->output_windows[0] = X_WINDOWS;
 }
 
-/* Four products and three sums for each element of the larger one. */
+/* By definition four products and three sums for each element of the larger one. */
 static double upsample_flops(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     return 7 * iso_box_elements(op->type == &iso_op_upsample_linear ? &outputs[0] : &inputs[0]);
