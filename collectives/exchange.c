@@ -23,7 +23,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
 {
     iso_exchange *exchange = iso_new(sizeof *exchange);
     if (!exchange)
-        return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", what);
+        return iso_no_memory("the exchange '%s'", what);
     exchange->fabric = fabric;
     exchange->tag = fabric->exchanges_made++ % TAGS;
     exchange->what = iso_strdup(what);
@@ -34,7 +34,7 @@ iso_status iso_exchange_create(iso_fabric *fabric, const char *what, iso_exchang
     fabric->exchanges = exchange;
     if (!exchange->what || !exchange->slots) {
         iso_exchange_destroy(exchange);
-        return iso_error(ISO_NO_MEMORY, "no memory for the exchange '%s'", what);
+        return iso_no_memory("the exchange '%s'", what);
     }
     *out = exchange;
     return ISO_OK;

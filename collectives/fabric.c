@@ -54,7 +54,7 @@ static iso_status copy_topology(iso_fabric *fabric, const iso_topology *topology
     fabric->area = iso_new((size_t)topology->n_slots * sizeof *fabric->area);
     fabric->local = iso_new((size_t)topology->n_slots * sizeof *fabric->local);
     if (!fabric->rank_of_slot || !fabric->host_of_rank || !fabric->area || !fabric->local)
-        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", topology->n_slots);
+        return iso_no_memory("a fabric of %d slots", topology->n_slots);
     fabric->topology.rank_of_slot = fabric->rank_of_slot;
     fabric->topology.host_of_rank = fabric->host_of_rank;
     return ISO_OK;
@@ -69,7 +69,7 @@ static iso_status fabric_list_slots(iso_fabric *fabric)
     fabric->by_host = iso_new((size_t)fabric->topology.n_slots * sizeof *fabric->by_host);
     fabric->host_begin = iso_new(((size_t)hosts + 1) * sizeof *fabric->host_begin);
     if (!fabric->by_host || !fabric->host_begin)
-        return iso_error(ISO_NO_MEMORY, "no memory for a fabric of %d slots", fabric->topology.n_slots);
+        return iso_no_memory("a fabric of %d slots", fabric->topology.n_slots);
     for (int slot = 0; slot < fabric->topology.n_slots; slot++)
         fabric->host_begin[iso_fabric_host_of_slot(fabric, slot) + 1]++;
     for (int host = 0; host < hosts; host++) /* host_begin[host + 1] becomes the end of the host's slots */
@@ -107,7 +107,7 @@ static iso_status number_slots(iso_fabric *fabric)
     }
     fabric->counters = iso_new(((size_t)fabric->n_local_slots + 1) * sizeof *fabric->counters);
     if (!fabric->counters)
-        return iso_error(ISO_NO_MEMORY, "no memory for the counters of %d slots", fabric->n_local_slots);
+        return iso_no_memory("the counters of %d slots", fabric->n_local_slots);
     iso_status status = make_pack_streams(fabric);
     if (status == ISO_OK)
         status = fabric_list_slots(fabric);
@@ -229,7 +229,7 @@ iso_status iso_fabric_create(const iso_topology *topology, void *communicator, i
 {
     iso_fabric *fabric = iso_new(sizeof *fabric);
     if (!fabric)
-        return iso_error(ISO_NO_MEMORY, "no memory for a fabric");
+        return iso_no_memory("a fabric");
     fabric->combine[ISO_SUM] = sum;
     fabric->combine[ISO_MAX] = maximum;
     fabric->channel = (iso_channel){.rank = 0, .n_ranks = 1};

@@ -71,7 +71,7 @@ iso_status iso_gather_plan(iso_gather *gather, const iso_box *region, const iso_
     gather->stride = iso_new((size_t)gather->rank * (size_t)all * sizeof *gather->stride);
     gather->cursor = iso_new((size_t)all * sizeof *gather->cursor);
     if (!gather->stride || !gather->cursor)
-        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d sources", gather->n_operands);
+        return iso_no_memory("an exchange of %d sources", gather->n_operands);
     for (int loop = 0; loop < gather->rank; loop++) {
         int from = gather->rank - 1 - loop;
         gather->extent[loop] = extents[from];

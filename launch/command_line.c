@@ -236,7 +236,7 @@ iso_status iso_arguments_parse(const iso_argument *table, int rows, int argc, ch
     }
     char **words = iso_new(((size_t)argc + 1) * sizeof *words); /* getopt_long may move words */
     if (!words)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
+        return iso_no_memory("%d arguments", argc);
     for (int i = 0; i < argc; i++)
         words[i] = argv[i];
     iso_status status = parse_words(table, rows, list, argc, words, values);

@@ -20,7 +20,7 @@ static iso_status print_json(iso_model *model, const iso_dataset *data, const do
         json_object_set_new(object, iso_model_value_name(model, i), iso_json_number(values[i]));
     iso_text text = {0};
     iso_json_add(&text, object, 0);
-    iso_status status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for the values as JSON") : ISO_OK;
+    iso_status status = text.failed ? iso_no_memory("the values as JSON") : ISO_OK;
     if (status == ISO_OK)
         puts(iso_text_get(&text));
     iso_text_free(&text);

@@ -102,7 +102,7 @@ static iso_status print(iso_inspection *inspection, bool json)
     ISO_TRY(parse_state(inspection));
     ISO_TRY(json ? iso_inspect_json(inspection, &text) : iso_inspect_text(inspection, &text));
     if (text.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", inspection->path));
+        ISO_TRY(iso_no_memory("what '%s' holds", inspection->path));
     if (text.data) /* texts of an untrusted file must not control a terminal */
         iso_text_disarm(text.data);
     fputs(iso_text_get(&text), stdout);

@@ -68,6 +68,5 @@ iso_status iso_inspect_json(const iso_inspection *inspection, iso_text *text)
     json_object_set(root, "state", inspection->state ? inspection->state : json_null());
     iso_json_add(text, root, JSON_INDENT(2));
     iso_text_add(text, "\n");
-    return text->failed ? iso_error(ISO_NO_MEMORY, "no memory for what '%s' holds", inspection->path)
-                        : ISO_OK;
+    return text->failed ? iso_no_memory("what '%s' holds", inspection->path) : ISO_OK;
 }

@@ -227,7 +227,7 @@ iso_status iso_inspect_text(const iso_inspection *inspection, iso_text *text)
     bool sums = iso_saved_file_has_checksums(inspection->file);
     node *nodes = list_nodes(inspection->file, &count);
     if (!nodes)
-        return iso_error(ISO_NO_MEMORY, "no memory for the tree of '%s'", inspection->path);
+        return iso_no_memory("the tree of '%s'", inspection->path);
     iso_text_scaled((double)inspection->bytes, "B", size, sizeof size);
     if (inspection->keras)
         iso_text_add(text, "%s: a model of Keras, %s\n", inspection->path, size);

@@ -96,8 +96,7 @@ static iso_status agree_on_command_line(iso_context *ctx, int argc, char *const 
         else if (strncmp(argv[i], "--threads=", 10) != 0)
             iso_text_add(&line, "%s%s", i > 1 ? " " : "", argv[i]);
     }
-    iso_status status =
-        iso_agree(ctx, line.failed ? iso_error(ISO_NO_MEMORY, "no memory for the command line") : ISO_OK);
+    iso_status status = iso_agree(ctx, line.failed ? iso_no_memory("the command line") : ISO_OK);
     if (status == ISO_OK)
         status = iso_agree_same_text(ctx, "the command line", iso_text_get(&line));
     iso_text_free(&line);
@@ -196,7 +195,7 @@ int main(int argc, char **argv)
         unsetenv("TF_CONFIG");
     char **word =
         iso_new(((size_t)argc + 2) * sizeof *word); /* iso_init takes its own options out of these */
-    iso_status status = word ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d arguments", argc);
+    iso_status status = word ? ISO_OK : iso_no_memory("%d arguments", argc);
     if (word)
         words = copy_words(command, argc, argv, word);
     if (command && command->plans_only)

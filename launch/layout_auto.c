@@ -42,7 +42,7 @@ static iso_status take_stored(const iso_train_options *options, const iso_resump
                   iso_text_get(&reason), "name", iso_text_get(&name), "distribution", from->distribution);
     iso_text_free(&reason);
     iso_text_free(&name);
-    return *choice ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the layouts of %s", path);
+    return *choice ? ISO_OK : iso_no_memory("the layouts of %s", path);
 }
 
 iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_options *options,

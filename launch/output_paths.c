@@ -81,7 +81,7 @@ iso_status iso_output_path_check(const char *option, const char *path, iso_targe
     iso_status status;
     char *folder = iso_strdup(path);
     if (!folder)
-        return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path);
+        return iso_no_memory("the name '%s'", path);
     if (kind == ISO_TARGET_FOLDER)
         status = check_folder(option, path, folder, true);
     else

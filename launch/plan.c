@@ -212,7 +212,7 @@ static iso_status print(iso_context *ctx, const iso_plan_options *options, const
     else
         iso_plan_report_print(report, &text);
     if (status == ISO_OK && text.failed)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the text of a plan");
+        status = iso_no_memory("the text of a plan");
     if (status == ISO_OK && iso_is_chief(ctx))
         fputs(iso_text_get(&text), stdout);
     iso_text_free(&text);

@@ -105,7 +105,7 @@ static iso_status resume_take(iso_context *ctx, const json_t *state, const iso_t
     if (!mesh || !mesh[0] || options->mesh)
         return ISO_OK;
     from->mesh = iso_strdup(mesh);
-    return from->mesh ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the mesh '%s'", mesh);
+    return from->mesh ? ISO_OK : iso_no_memory("the mesh '%s'", mesh);
 }
 
 static iso_status make_line(const json_t *state, const iso_train_options *options,

@@ -200,7 +200,7 @@ static iso_status print_file(const iso_suggestion *suggestion)
     if (!failed)
         fputs(iso_text_get(&text), stdout);
     iso_text_free(&text);
-    return failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout file") : ISO_OK;
+    return failed ? iso_no_memory("a layout file") : ISO_OK;
 }
 
 /* " (3% of it measured, the rest is estimated)"; "" where all was measured */
@@ -330,7 +330,7 @@ static iso_status write_choice(const iso_dry_run *p, const searched *all, iso_te
                  0);
     bool failed = choice->failed || reason.failed;
     iso_text_free(&reason);
-    return failed ? iso_error(ISO_NO_MEMORY, "no memory for %s", chosen) : ISO_OK;
+    return failed ? iso_no_memory("%s", chosen) : ISO_OK;
 }
 
 iso_status iso_layouts_choose(iso_context *ctx, const iso_plan_options *options, json_t **choice)

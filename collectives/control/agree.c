@@ -213,8 +213,7 @@ iso_status iso_agree_same_text(iso_context *ctx, const char *what, const char *t
 
 iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso_text *text)
 {
-    iso_status status =
-        text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the text of %s", what) : ISO_OK;
+    iso_status status = text->failed ? iso_no_memory("the text of %s", what) : ISO_OK;
     status = iso_agree(ctx, status);
     return status == ISO_OK ? iso_agree_same_text(ctx, what, iso_text_get(text)) : status;
 }

@@ -37,12 +37,12 @@ static iso_status map(int file, size_t bytes, const char *what, iso_window *wind
     void *mapping =
         mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED)
-        return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
+        return iso_no_memory("%s (%zu bytes)", what, bytes);
     char *base = (char *)(((uintptr_t)mapping + align - 1) / align * align);
     int sharing = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     if (bytes > 0 && mmap(base, bytes, PROT_READ | PROT_WRITE, sharing | MAP_FIXED, file, 0) == MAP_FAILED) {
         munmap(mapping, mapped);
-        return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes): %s", what, bytes, strerror(errno));
+        return iso_no_memory("%s (%zu bytes): %s", what, bytes, strerror(errno));
     }
     if (align == huge_page)
         madvise(base, bytes, MADV_HUGEPAGE); /* only a hint */
@@ -193,8 +193,7 @@ iso_status iso_window_create(const iso_comm *host, size_t bytes, const char *wha
     iso_status status = ISO_OK;
     *window = (iso_window){0};
     if (is_too_much(bytes))
-        return iso_error(ISO_NO_MEMORY, "no memory for %s: %zu bytes are more than this machine has", what,
-                         bytes);
+        return iso_no_memory("%s: %zu bytes are more than this machine has", what, bytes);
     ISO_TRY(iso_comm_size(host) > 1 ? create_shared(host, bytes, what, window)
                                     : map(-1, bytes, what, window));
     if (iso_comm_rank(host) == 0) {

@@ -122,7 +122,7 @@ static iso_status open_source(const char *name, zip_source_t *source, zip_error_
     iso_keras_archive *a = iso_new(sizeof *a);
     iso_status status;
     if (!a || !(a->name = iso_strdup(name)))
-        status = iso_error(ISO_NO_MEMORY, "no memory for '%s'", name);
+        status = iso_no_memory("'%s'", name);
     else if (!source || !(a->zip = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, error)))
         status = zip_error_code_zip(error) == ZIP_ER_EXISTS
                      ? iso_error(ISO_INVALID, "%s: holds one name twice", name)
@@ -234,8 +234,7 @@ iso_status iso_keras_archive_read(iso_keras_archive *archive, const char *member
     size_t size = (size_t)archive->member[archive_find(member)].bytes;
     char *data = iso_new(size + 1), *end = data;
     if (!data)
-        return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes of %s in '%s'", size, member,
-                         archive->name);
+        return iso_no_memory("the %zu bytes of %s in '%s'", size, member, archive->name);
     iso_status status = read_member(archive, member, archive_append, &end);
     if (status != ISO_OK) {
         iso_free(data);

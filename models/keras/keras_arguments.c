@@ -206,7 +206,7 @@ iso_status iso_keras_arguments_begin(iso_keras_arguments *arguments)
     if (arguments->left && (!arguments->call || arguments->call_left))
         return ISO_OK;
     json_decref(arguments->left);
-    return iso_error(ISO_NO_MEMORY, "no memory for the arguments of a layer");
+    return iso_no_memory("the arguments of a layer");
 }
 
 /* ---- arguments that were not looked up ---- */

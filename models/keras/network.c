@@ -31,7 +31,7 @@ iso_status iso_keras_keep_outputs(iso_keras_layer *l, const iso_keras_list *outp
     iso_keras_call *c = &l->calls[l->node];
     c->output = iso_new((size_t)outputs->count * sizeof *c->output + 1);
     if (!c->output)
-        return iso_error(ISO_NO_MEMORY, "no memory for the calls of a layer");
+        return iso_no_memory("the calls of a layer");
     memcpy(c->output, outputs->tensor, (size_t)outputs->count * sizeof *c->output);
     c->count = outputs->count;
     l->node++;
@@ -213,7 +213,7 @@ static iso_status read_layer(iso_keras_network *net, const json_t *entry, int nu
     l->n_nodes = is_input(l) || !nodes ? 1 : (int)json_array_size(nodes);
     l->calls = iso_new((size_t)l->n_nodes * sizeof *l->calls + 1);
     if (!l->calls || json_object_set_new_nocheck(net->index, l->name, json_integer(number)) != 0)
-        return iso_error(ISO_NO_MEMORY, "no memory for the layers of a network");
+        return iso_no_memory("the layers of a network");
     return ISO_OK;
 }
 
@@ -227,7 +227,7 @@ static iso_status read_layers(iso_keras_network *net)
     net->layers = iso_new(count * sizeof *net->layers);
     net->index = json_object();
     if (!net->layers || !net->index)
-        return iso_error(ISO_NO_MEMORY, "no memory for the layers of a network");
+        return iso_no_memory("the layers of a network");
     while (net->n_layers < (int)count) {
         int number = net->n_layers++; /* from here on it is freed */
         ISO_TRY(read_layer(net, json_array_get(list, (size_t)number), number));
@@ -298,7 +298,7 @@ static iso_status call_inputs(iso_keras_network *net)
     iso_status status = ISO_OK;
     json_t *numbers = json_object();
     if (!numbers)
-        return iso_error(ISO_NO_MEMORY, "no memory for the inputs of a network");
+        return iso_no_memory("the inputs of a network");
     ISO_TRY(iso_keras_number_inputs(net, json_object_get(net->config, "input_layers"), numbers));
     if (net->given && (int)json_object_size(numbers) != net->given->count)
         ISO_TRY(iso_keras_refuse(net->reader, "the model has %d inputs and is called with %d tensors",

@@ -156,7 +156,7 @@ static iso_status add_named(iso_keras_network *net, json_t *others, iso_keras_li
     if (is_tensor(json_object_get(others, mask))) {
         ISO_TRY(add_argument(net, json_object_get(others, mask), mask, list, ready));
         if (json_object_set_new(others, mask, json_true()) != 0)
-            ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the arguments of a call"));
+            ISO_TRY(iso_no_memory("the arguments of a call"));
     }
 done:
     return status;
@@ -192,7 +192,7 @@ iso_status iso_keras_read_node(iso_keras_network *net, const json_t *json, bool 
                     : add_argument(net, args, NULL, &node->inputs, &node->ready));
     node->others = kwargs ? json_copy((json_t *)kwargs) : json_object();
     if (!node->others)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the arguments of a call"));
+        ISO_TRY(iso_no_memory("the arguments of a call"));
     ISO_TRY(add_named(net, node->others, &node->inputs, &node->ready));
 done:
     return status;

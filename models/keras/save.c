@@ -45,7 +45,7 @@ static iso_status name_parts(saving *s)
     iso_text_add(&s->weights, "%s/model.weights.h5", iso_text_get(&s->parts));
     iso_text_add(&s->whole, "%s/whole.zip", iso_text_get(&s->parts));
     return s->folder.failed || s->parts.failed || s->weights.failed || s->whole.failed
-               ? iso_error(ISO_NO_MEMORY, "no memory for the name of '%s'", s->path)
+               ? iso_no_memory("the name of '%s'", s->path)
                : ISO_OK;
 }
 
@@ -62,9 +62,7 @@ static iso_status make_texts(iso_model *model, saving *s)
     if (localtime_r(&now, &local))
         strftime(date, sizeof date, "%Y-%m-%d@%H:%M:%S", &local);
     iso_json_add(&s->metadata, json_pack("{s:s, s:s}", "keras_version", VERSION, "date_saved", date), 0);
-    return s->config.failed || s->metadata.failed
-               ? iso_error(ISO_NO_MEMORY, "no memory for the config of '%s'", s->path)
-               : ISO_OK;
+    return s->config.failed || s->metadata.failed ? iso_no_memory("the config of '%s'", s->path) : ISO_OK;
 }
 
 /* ---- the folder of the parts ---- */

@@ -141,7 +141,7 @@ static iso_status replace(const char *target, const char *path, const void *data
     iso_text_add(&beside, "%s.%ld.new", target, (long)getpid());
     if (beside.failed) {
         iso_text_free(&beside);
-        return iso_error(ISO_NO_MEMORY, "no memory for the name of '%s'", path);
+        return iso_no_memory("the name of '%s'", path);
     }
     const char *name = iso_text_get(&beside);
     int file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -270,7 +270,7 @@ iso_status iso_folder_make(const char *folder)
         return ISO_OK;
     char *part = iso_strdup(folder), *parent = iso_strdup(*folder == '/' ? "/" : ".");
     if (!part || !parent)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
+        status = iso_no_memory("the name '%s'", folder);
     for (char *at = part; at && status == ISO_OK;) {
         at = strchr(at + 1, '/');
         if (at)
@@ -279,7 +279,7 @@ iso_status iso_folder_make(const char *folder)
         iso_free(parent);
         parent = iso_strdup(part);
         if (!parent)
-            status = iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", folder);
+            status = iso_no_memory("the name '%s'", folder);
         if (at)
             *at = '/';
     }

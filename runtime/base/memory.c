@@ -63,7 +63,7 @@ iso_status iso_alloc(size_t bytes, const char *what, void **memory)
 {
     void *fresh = allocate(bytes);
     if (!fresh)
-        return iso_error(ISO_NO_MEMORY, "no memory for %s (%zu bytes)", what, bytes);
+        return iso_no_memory("%s (%zu bytes)", what, bytes);
     *memory = fresh;
     return ISO_OK;
 }

@@ -58,7 +58,7 @@ iso_status iso_thread_pool_create(int threads, bool crowded, iso_thread_pool **o
     if (!pool || !workers) {
         iso_free(pool);
         iso_free(workers);
-        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", threads);
+        return iso_no_memory("%d threads", threads);
     }
     pool->n_threads = threads;
     pool->crowded = crowded;

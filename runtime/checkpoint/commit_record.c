@@ -38,7 +38,7 @@ iso_status iso_commit_record_write(int file, const char *name, const iso_commit_
     size_t bytes = (size_t)iso_commit_record_bytes(record->n_tensors);
     unsigned char *all = iso_new(bytes), *entry = all, *tail = all + bytes - ISO_COMMIT_TAIL;
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
+        return iso_no_memory("the record of '%s'", name);
     for (int t = 0; t < record->n_tensors; t++, entry += ISO_COMMIT_ENTRY) {
         commit_record_put(entry, 8, record->tensors[t].offset);
         commit_record_put(entry + 8, 8, record->tensors[t].bytes);
@@ -75,7 +75,7 @@ static iso_status sort_tensors(const iso_commit_record *record, const iso_commit
 {
     const iso_commit_tensor **all = iso_new(((size_t)record->n_tensors + 1) * sizeof(void *));
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the offsets of %d tensors", record->n_tensors);
+        return iso_no_memory("the offsets of %d tensors", record->n_tensors);
     *count = 0;
     for (int t = 0; t < record->n_tensors; t++)
         if (record->tensors[t].bytes)
@@ -130,7 +130,7 @@ static iso_status take_table(const unsigned char *all, const char *name, iso_com
         return damaged(name, "is not what was written (checksum)");
     record->tensors = iso_new(((size_t)record->n_tensors + 1) * sizeof *record->tensors);
     if (!record->tensors)
-        return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
+        return iso_no_memory("the record of '%s'", name);
     for (int t = 0; t < record->n_tensors; t++) {
         const unsigned char *entry = all + (size_t)t * ISO_COMMIT_ENTRY;
         record->tensors[t] =
@@ -144,7 +144,7 @@ static iso_status read_table(int file, const char *name, iso_commit_record *reco
     size_t bytes = (size_t)iso_commit_record_bytes(record->n_tensors);
     unsigned char *all = iso_new(bytes);
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the record of '%s'", name);
+        return iso_no_memory("the record of '%s'", name);
     iso_status status = iso_file_read_at(file, name, all, bytes, record->hdf5_bytes);
     if (status == ISO_OK)
         status = take_table(all, name, record);

@@ -47,7 +47,7 @@ iso_status iso_path_split(const char *path, uint32_t saver, iso_path *parts)
     fresh.temporary = fresh.folder ? temporary_of(fresh.folder, fresh.name, saver) : NULL;
     if (!fresh.temporary) {
         iso_path_free(&fresh);
-        return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path);
+        return iso_no_memory("the name '%s'", path);
     }
     *parts = fresh;
     return ISO_OK;
@@ -168,7 +168,7 @@ iso_status iso_folder_try(const char *folder, uint32_t saver)
 {
     char *name = temporary_of(folder, "isogrid", saver);
     if (!name)
-        return iso_error(ISO_NO_MEMORY, "no memory for a name in '%s'", folder);
+        return iso_no_memory("a name in '%s'", folder);
     int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     iso_status status = file >= 0 && write_page(file) ? ISO_OK : cannot_write(folder);
     if (file >= 0) {
@@ -237,8 +237,7 @@ iso_status iso_folder_point(const char *folder, const char *pointer, uint32_t sa
     char *path = iso_file_join(folder, pointer);
     iso_text line = {0};
     iso_text_add(&line, "%s\n", name);
-    iso_status status =
-        path && !line.failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", name);
+    iso_status status = path && !line.failed ? ISO_OK : iso_no_memory("the name '%s'", name);
     if (status == ISO_OK)
         status = iso_path_split(path, saver, &parts);
     if (status == ISO_OK)
@@ -259,7 +258,7 @@ static iso_status read_line(int file, const char *path, char **line)
     text[got] = 0;
     text[strcspn(text, "\n")] = 0;
     *line = iso_strdup(text);
-    return *line ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name in '%s'", path);
+    return *line ? ISO_OK : iso_no_memory("the name in '%s'", path);
 }
 
 iso_status iso_checkpoint_pointed(const char *folder, const char *pointer, char **name)
@@ -269,7 +268,7 @@ iso_status iso_checkpoint_pointed(const char *folder, const char *pointer, char 
     char *path = iso_file_join(folder, pointer);
     *name = NULL;
     if (!path)
-        return iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", pointer);
+        return iso_no_memory("the name '%s'", pointer);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 && errno != ENOENT)
         status = iso_file_failed(path, "it cannot be read");

@@ -96,8 +96,7 @@ static iso_status take_entry(iso_manifest *m, const json_t *entry, bool *seen)
     if (json_is_null(path))
         return ISO_OK;
     m->tensors[i].tensor.path = iso_strdup(json_string_value(path));
-    return m->tensors[i].tensor.path ? ISO_OK
-                                     : iso_error(ISO_NO_MEMORY, "no memory for the path of '%s'", h5_path);
+    return m->tensors[i].tensor.path ? ISO_OK : iso_no_memory("the path of '%s'", h5_path);
 }
 
 static iso_status take_index(iso_manifest *m, bool *seen)
@@ -123,7 +122,7 @@ iso_status iso_manifest_index(iso_manifest *m)
     m->by_path = iso_new(count * sizeof *m->by_path);
     m->order = iso_new(count * sizeof *m->order);
     if (!seen || !m->by_h5_path || !m->by_path || !m->order)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the names of %d tensors", m->n_tensors));
+        ISO_TRY(iso_no_memory("the names of %d tensors", m->n_tensors));
     ISO_TRY(sort_h5_paths(m));
     if (m->index)
         ISO_TRY(take_index(m, seen));

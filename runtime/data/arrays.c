@@ -220,8 +220,7 @@ static iso_status gather_shares(iso_context *ctx, share *mine, int64_t *rows)
 {
     int ranks = iso_ranks(ctx);
     share *all = iso_new((size_t)ranks * sizeof *all);
-    iso_status status = iso_agree(
-        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the shares of %d ranks", ranks));
+    iso_status status = iso_agree(ctx, all ? ISO_OK : iso_no_memory("the shares of %d ranks", ranks));
     if (status == ISO_OK)
         status = iso_gather_all(ctx, mine, sizeof *mine, all);
     if (status == ISO_OK)

@@ -291,7 +291,7 @@ iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout
     iso_text name = {0};
     iso_text_add(&name, "%s.XXXXXX", path);
     if (name.failed)
-        return iso_error(ISO_NO_MEMORY, "no memory for the name of cache '%s'", path);
+        return iso_no_memory("the name of cache '%s'", path);
     int fd = mkostemp(name.data, O_CLOEXEC);
     if (fd < 0) {
         iso_status status = iso_error(ISO_IO, "cannot make cache '%s': %s", path, strerror(errno));

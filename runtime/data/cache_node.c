@@ -113,7 +113,7 @@ static iso_status cache_create(const iso_spec *spec, const iso_spans *spans, cac
     size_t bytes = 0;
     cache *c = iso_new(sizeof *c);
     if (!c)
-        return iso_error(ISO_NO_MEMORY, "no memory for a cache");
+        return iso_no_memory("a cache");
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     for (int i = 0; i < spec->n_components; i++) {

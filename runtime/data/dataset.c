@@ -14,7 +14,7 @@ iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **
     iso_dataset *ds = iso_new(sizeof *ds);
     if (!ds) {
         iso_node_release(source);
-        return iso_error(ISO_NO_MEMORY, "no memory for a data set");
+        return iso_no_memory("a data set");
     }
     ds->ctx = ctx;
     ds->seed = iso_seed(ctx);

@@ -253,7 +253,7 @@ static iso_status open_generator(iso_context *ctx, const iso_dataset_generator_o
     iso_dataset *ds = *dataset;
     ds->generator = iso_new(sizeof *ds->generator);
     if (!ds->generator)
-        return iso_error(ISO_NO_MEMORY, "no memory for a generator");
+        return iso_no_memory("a generator");
     *ds->generator = (iso_generator){.ctx = ctx, .spec = spec, .options = o};
     return iso_order_add(&ds->order, &(iso_order_op){.kind = ISO_ORDER_BATCH, .n = o.batch_size});
 }

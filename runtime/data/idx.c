@@ -135,7 +135,7 @@ static iso_status read_raw(iso_byte_stream *stream, const char *name, size_t byt
         room = room < bytes / 2 ? 2 * room : bytes;
         void *more = iso_grow(*raw, done, room, 1);
         if (!more)
-            return iso_error(ISO_NO_MEMORY, "no memory for '%s' (%zu bytes)", name, room);
+            return iso_no_memory("'%s' (%zu bytes)", name, room);
         *raw = more;
     }
 done:

@@ -66,7 +66,7 @@ static iso_status find_file(const char *folder, const char *stem, char **path)
     *path = iso_strdup(iso_text_get(&text));
     iso_text_free(&text);
     iso_free(best);
-    return *path ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a path in '%s'", folder);
+    return *path ? ISO_OK : iso_no_memory("a path in '%s'", folder);
 }
 
 /* The rows of a component; images [rows, h, w] get a channel. */

@@ -173,7 +173,7 @@ iso_status iso_local_rows_create(const char *name, const iso_spec *spec, int64_t
     enum { ALIGN = 8 };
     local_rows *s = iso_new(sizeof *s);
     if (!s)
-        return iso_error(ISO_NO_MEMORY, "no memory for data set '%s'", name);
+        return iso_no_memory("data set '%s'", name);
     iso_status status = iso_node_create(&local_rows_ops, name, spec, NULL, NULL, s, node);
     if (status != ISO_OK) {
         iso_free(s);
@@ -238,7 +238,7 @@ iso_status iso_row_window_create(iso_node *source, iso_row_window **window)
     local_rows *s = source->impl;
     iso_row_window *w = iso_new(sizeof *w);
     if (!w)
-        return iso_error(ISO_NO_MEMORY, "no memory for rows of other ranks");
+        return iso_no_memory("rows of other ranks");
     w->source = iso_node_hold(source);
     pthread_rwlock_wrlock(&s->lock);
     w->next = s->windows;

@@ -35,7 +35,7 @@ static iso_status scratch_create(const iso_node *node, scratch **made)
     iso_status status = ISO_OK;
     scratch *s = iso_new(sizeof *s);
     if (!s)
-        return iso_error(ISO_NO_MEMORY, "no memory for the map of data set '%s'", node->name);
+        return iso_no_memory("the map of data set '%s'", node->name);
     for (int i = 0; i < up->spec.n_components; i++) {
         ISO_TRY(iso_size_mul(rows, up->spec.bytes[i], "an element", &bytes));
         ISO_TRY(iso_alloc(bytes, "an element of a map's input", &s->data[i]));
@@ -189,7 +189,7 @@ iso_status iso_map_node(iso_node *up, iso_order *in, const iso_dataset_map_optio
         return status;
     map *m = iso_new(sizeof *m);
     if (!m)
-        return iso_error(ISO_NO_MEMORY, "no memory for a map");
+        return iso_no_memory("a map");
     status = iso_node_create(&map_ops, up->name, &spec, up, in, m, node);
     if (status != ISO_OK) {
         iso_free(m);

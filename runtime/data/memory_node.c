@@ -52,7 +52,7 @@ iso_status iso_memory_node(const char *name, const iso_spec *spec, const iso_spa
 {
     iso_memory_rows *copy = iso_new(sizeof *copy);
     if (!copy)
-        return iso_error(ISO_NO_MEMORY, "no memory for data set '%s'", name);
+        return iso_no_memory("data set '%s'", name);
     iso_status status = iso_node_create(&memory_ops, name, spec, NULL, NULL, copy, node);
     if (status != ISO_OK) {
         iso_free(copy);

@@ -57,7 +57,7 @@ iso_status iso_node_create(const iso_node_ops *ops, const char *name, const iso_
     if (!fresh || !copy) {
         iso_free(fresh);
         iso_free(copy);
-        return iso_error(ISO_NO_MEMORY, "no memory for a stage of data set '%s'", name);
+        return iso_no_memory("a stage of data set '%s'", name);
     }
     *fresh = (iso_node){.ops = ops, .references = 1, .name = copy, .spec = *spec};
     if (up) {

@@ -109,7 +109,7 @@ static iso_status start_threads(iso_prefetcher *f, int threads)
     iso_status status = ISO_OK;
     f->threads = iso_new((size_t)threads * sizeof *f->threads);
     if (!f->threads)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d threads of a data set", threads);
+        return iso_no_memory("%d threads of a data set", threads);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; f->n_threads < threads && status == ISO_OK; f->n_threads++) {
@@ -160,7 +160,7 @@ iso_status iso_prefetcher_create(iso_node *top, const iso_order *order, int64_t 
         rows = order->spans.rows;
     iso_prefetcher *f = iso_new(sizeof *f);
     if (!f)
-        return iso_error(ISO_NO_MEMORY, "no memory for prefetched batches");
+        return iso_no_memory("prefetched batches");
     *f = (iso_prefetcher){.top = top, .order = order, .at = -1, .limit = INT64_MAX};
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);

@@ -43,7 +43,7 @@ static iso_status read_bytes(const char *path, uint8_t **bytes, size_t *count)
             break;
         void *more = iso_grow(memory, room, 2 * room, 1);
         if (!more)
-            ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for '%s' (%zu bytes)", path, 2 * room));
+            ISO_TRY(iso_no_memory("'%s' (%zu bytes)", path, 2 * room));
         memory = more;
         room *= 2;
     }

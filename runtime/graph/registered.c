@@ -168,7 +168,7 @@ iso_status iso_registered_op_add(const iso_op_type *type, const struct iso_kerne
         *op = (iso_registered_op){type, kernel, kernels, atomic_load(&first)};
         atomic_store(&first, op);
     } else if (status == ISO_OK)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the op '%s' (%zu bytes)", type->name, sizeof *op);
+        status = iso_no_memory("the op '%s' (%zu bytes)", type->name, sizeof *op);
     pthread_mutex_unlock(&lock);
     return status;
 }

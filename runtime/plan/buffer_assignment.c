@@ -358,7 +358,7 @@ iso_status iso_plan_assign_buffers(iso_plan *plan)
     int *owner = iso_new(blocks * sizeof *owner);
     s.live_range = iso_new(((size_t)program->n_values + 1) * sizeof *s.live_range);
     if (!block || !owner || !s.live_range)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the buffers of %d values", program->n_values));
+        ISO_TRY(iso_no_memory("the buffers of %d values", program->n_values));
     find_lives(&s);
     force_into_buckets(&s);
     share_in_place(&s);

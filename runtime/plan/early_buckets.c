@@ -280,8 +280,7 @@ static iso_status insert_additions(starter *s)
     size_t count = (size_t)plan->n_instructions + (size_t)s->n_additions;
     iso_instruction *list = iso_new(count * sizeof *list);
     int *moved_to = iso_new(((size_t)plan->n_instructions + 1) * sizeof *moved_to);
-    iso_status status =
-        list && moved_to ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu instructions", count);
+    iso_status status = list && moved_to ? ISO_OK : iso_no_memory("%zu instructions", count);
     for (int b = 0; b < plan->buckets->count; b++)
         plan->bucket_begin[b] = (int)count;
     sort_additions(s);

@@ -210,7 +210,7 @@ static iso_status find_firsts(const adder *a)
         a->room->key[slot] = key_of(a, slot);
     return iso_hash_firsts(a->room->key, slots, a->room->first)
                ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %d slots", slots);
+               : iso_no_memory("the exchanges of %d slots", slots);
 }
 
 /* Whether this rank adds what a slot takes. Sums in place count what slots of other ranks write. */
@@ -540,7 +540,7 @@ static iso_status make_weight_gather(iso_plan *plan, const workspace *room)
         return ISO_OK;
     bool *fetches = all_fetching(plan);
     if (!fetches)
-        return iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %d slots", count);
+        return iso_no_memory("the exchanges of %d slots", count);
     ISO_TRY(iso_exchange_create(plan->site->fabric, "new weights to other hosts", &plan->weight_gather));
     for (int b = 0; b < plan->buckets->count; b++)
         ISO_TRY(create_bucket_gather(plan, b));
@@ -615,7 +615,7 @@ static iso_status exchanges_commit(iso_plan *plan)
                          .device = iso_new(most * sizeof(iso_block))};
     iso_status status = m.exchange && m.incoming && m.outgoing && m.device
                             ? place_messages(plan, &m)
-                            : iso_error(ISO_NO_MEMORY, "no memory for %zu exchanges", most);
+                            : iso_no_memory("%zu exchanges", most);
     iso_free(m.exchange);
     iso_free(m.incoming);
     iso_free(m.outgoing);
@@ -669,7 +669,7 @@ iso_status iso_plan_connect(iso_plan *plan)
     plan->bucket_pull = iso_new(((size_t)plan->buckets->count * count + 1) * sizeof *plan->bucket_pull);
     if (!room.source || !room.slots || !room.group || !room.key || !room.first || !room.owner ||
         !room.first_owner || !plan->bucket_pull)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the exchanges of %zu slots", count));
+        ISO_TRY(iso_no_memory("the exchanges of %zu slots", count));
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE && plan->instructions[i].payload == ISO_PAYLOAD_MOVES)
             ISO_TRY(make_exchange(plan, i, &room));

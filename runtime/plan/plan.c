@@ -212,7 +212,7 @@ static iso_status allocate(iso_plan *plan)
                plan->bucket_stored && plan->member_stored && plan->step_flops;
     for (size_t b = 0; all && b < buckets; b++)
         all = allocate_members(plan, (int)b);
-    return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu values", values);
+    return all ? ISO_OK : iso_no_memory("a plan of %zu values", values);
 }
 
 iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *buckets, const iso_site *site,
@@ -221,7 +221,7 @@ iso_status iso_plan_create(const iso_program *program, const iso_bucket_list *bu
     iso_status status = ISO_OK;
     iso_plan *plan = iso_new(sizeof *plan);
     if (!plan)
-        return iso_error(ISO_NO_MEMORY, "no memory for a plan");
+        return iso_no_memory("a plan");
     *plan = (iso_plan){.program = program, .buckets = buckets, .site = site, .rows = rows};
     ISO_TRY(check_sizes(plan));
     ISO_TRY(allocate(plan));

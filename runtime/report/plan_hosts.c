@@ -23,7 +23,7 @@ static iso_status list_slots(iso_reporter *r)
     r->host_slots = iso_new((size_t)r->n_domains * sizeof *r->host_slots);
     r->scratch = iso_new((size_t)slots * sizeof *r->scratch);
     if (!r->domain_begin || !r->by_domain || !r->domain_host || !r->host_slots || !r->scratch)
-        return iso_error(ISO_NO_MEMORY, "no memory for the memory domains of %d slots", slots);
+        return iso_no_memory("the memory domains of %d slots", slots);
     int *next = r->domain_begin + 1; /* filling makes it domain_begin */
     for (int s = 0; s < slots; s++) {
         next[domain[s] + 1]++;
@@ -44,7 +44,7 @@ static iso_status count_hosts(iso_reporter *r)
     int slots = r->mesh->n_slots, hosts = above(host, slots);
     int *slots_of = iso_new((size_t)hosts * sizeof *slots_of);
     if (!slots_of)
-        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", slots);
+        return iso_no_memory("the hosts of %d slots", slots);
     for (int s = 0; s < slots; s++)
         slots_of[host[s]]++;
     for (int h = 0; h < hosts; h++) {
@@ -102,8 +102,7 @@ static iso_status find_copies(iso_reporter *r, uint32_t axes)
     if (all)
         report_hosts_find_holders(r, axes, parts, room, room + parts);
     iso_free(room);
-    return all ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the copies in %d memory domains", r->n_domains);
+    return all ? ISO_OK : iso_no_memory("the copies in %d memory domains", r->n_domains);
 }
 
 iso_status iso_report_hosts(iso_reporter *r)

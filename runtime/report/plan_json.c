@@ -167,5 +167,5 @@ iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text)
     json_t *object = whole(report);
     iso_json_add(text, object, JSON_INDENT(1));
     iso_text_add(text, "\n");
-    return !text->failed ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a plan as JSON");
+    return !text->failed ? ISO_OK : iso_no_memory("a plan as JSON");
 }

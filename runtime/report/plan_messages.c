@@ -709,7 +709,7 @@ iso_status iso_report_messages(const iso_reporter *r, int domain, iso_report_buf
     m.nodes = iso_new(2 * slots * sizeof *m.nodes);
     m.area = iso_new(2 * slots * sizeof *m.area);
     if (!block || !m.slots || !m.location || !m.nodes || !m.area) {
-        status = iso_error(ISO_NO_MEMORY, "no memory for the messages of %zu slots", slots);
+        status = iso_no_memory("the messages of %zu slots", slots);
     } else {
         m.source = m.slots + slots;
         m.met = m.source + slots;

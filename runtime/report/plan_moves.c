@@ -269,7 +269,7 @@ iso_status iso_report_moves(iso_reporter *r)
         (size_t)plan->n_moves + (size_t)plan->n_fused_updates + 2 * (size_t)plan->buckets->count + 1;
     report->collectives = iso_new(most * sizeof *report->collectives);
     if (!report->collectives)
-        return iso_error(ISO_NO_MEMORY, "no memory for the report of %zu collectives", most);
+        return iso_no_memory("the report of %zu collectives", most);
     for (int i = 0; i < plan->n_instructions; i++)
         if (plan->instructions[i].kind == ISO_EXCHANGE)
             describe_moves(r, plan->instructions[i].first_move, plan->instructions[i].n_moves,

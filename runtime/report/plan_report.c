@@ -239,7 +239,7 @@ static iso_status report_take(iso_reporter *r)
                r->kernels_before && r->instruction_of && r->bucket_of && r->member_of;
     for (int k = 0; all && k < r->program->n_steps; k++)
         r->instruction_of[k] = -1;
-    return all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the report of %d ops", report->n_ops);
+    return all ? ISO_OK : iso_no_memory("the report of %d ops", report->n_ops);
 }
 
 static void give_back(iso_reporter *r)
@@ -276,7 +276,7 @@ iso_status iso_plan_report_create(const iso_plan *plan, iso_plan_report **out)
 {
     iso_plan_report *report = iso_new(sizeof *report);
     if (!report)
-        return iso_error(ISO_NO_MEMORY, "no memory for a report");
+        return iso_no_memory("a report");
     snprintf(report->mesh, sizeof report->mesh, "%s", plan->program->mesh->text);
     report->training = plan->program->training;
     report->n_slots = plan->program->mesh->n_slots;

@@ -102,7 +102,7 @@ static iso_status list_copies(const iso_picture *picture, int *slot, int64_t cou
     int64_t addends = count_addends(picture), copies = count / addends;
     keyed *order = iso_new((size_t)count * sizeof *order);
     if (!order)
-        return iso_error(ISO_NO_MEMORY, "no memory for a cell of %" PRId64 " slots", count);
+        return iso_no_memory("a cell of %" PRId64 " slots", count);
     for (int64_t i = 0; i < count; i++)
         order[i] = (keyed){copy_of(picture, slot[i]), slot[i]};
     qsort(order, (size_t)count, sizeof *order, by_copy);

@@ -257,7 +257,7 @@ iso_status iso_layout_visualize_svg(const iso_layout *layout, iso_shape shape, c
     if (status != ISO_OK)
         return status;
     write_svg(picture, &text);
-    status = text.failed ? iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout")
+    status = text.failed ? iso_no_memory("the picture of a layout")
                          : iso_file_replace(path, iso_text_get(&text), text.length);
     iso_text_free(&text);
     iso_picture_destroy(picture);

@@ -90,7 +90,7 @@ static iso_status list_tracks(grid *g, int direction)
     track *tracks = iso_new((2 * (size_t)side->shown + 1) * sizeof *tracks);
     int count = 0;
     if (!tracks)
-        return iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout");
+        return iso_no_memory("the picture of a layout");
     for (int k = 0; k < side->shown; k++) {
         const iso_picture_part *part = &side->part[k];
         if (part->skipped)
@@ -327,7 +327,7 @@ iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, 
     iso_status status = ISO_OK;
     ISO_TRY(visualize_text_draw(layout, &shape, &own, line_width(out, &own), wants_colors(out, &own), &text));
     if (text.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the picture of a layout"));
+        ISO_TRY(iso_no_memory("the picture of a layout"));
     fputs(iso_text_get(&text), out);
 done:
     iso_text_free(&text);

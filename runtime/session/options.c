@@ -142,7 +142,7 @@ static iso_status options_keep(iso_context *ctx, const iso_session_option *optio
     take_number(ctx, option, number);
     char *copy = iso_strdup(text);
     if (!copy)
-        return iso_error(ISO_NO_MEMORY, "no memory for the option --%s", option->name);
+        return iso_no_memory("the option --%s", option->name);
     int at = 0;
     while (at < ctx->n_options && strcmp(ctx->options[at].name, option->name))
         at++;
@@ -220,7 +220,7 @@ iso_status iso_options_take(iso_context *ctx, int *argc, char ***argv)
 {
     ctx->options = iso_new(OPTIONS * sizeof *ctx->options);
     if (!ctx->options)
-        return iso_error(ISO_NO_MEMORY, "no memory for the options");
+        return iso_no_memory("the options");
     iso_status status = take_environment(ctx);
     if (status != ISO_OK)
         return status;

@@ -93,7 +93,7 @@ static iso_status compare(iso_context *ctx, const char *kind, unit *mine)
         return status;
     all = iso_new((size_t)iso_ranks(ctx) * sizeof *all);
     if (!all)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the %s of %d ranks", kind, iso_ranks(ctx));
+        status = iso_no_memory("the %s of %d ranks", kind, iso_ranks(ctx));
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_gather_all(ctx, mine, sizeof *mine, all);

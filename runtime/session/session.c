@@ -27,7 +27,7 @@ static iso_status session_create(int verbose, int *argc, char ***argv, iso_conte
     *out = NULL;
     iso_context *ctx = iso_new(sizeof *ctx);
     if (!ctx)
-        return iso_error(ISO_NO_MEMORY, "no memory for the context (%zu bytes)", sizeof *ctx);
+        return iso_no_memory("the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.rank = 0, .n_ranks = 1};
     ctx->shutdown = MPI_COMM_NULL;
     ctx->seed = ISO_DEFAULT_SEED;
@@ -145,7 +145,7 @@ static iso_status open_context(iso_context *ctx, MPI_Comm communicator, bool env
         return iso_agree(ctx, joined);
     ctx->host_of_rank = iso_new((size_t)ctx->channel.n_ranks * sizeof *ctx->host_of_rank);
     if (!ctx->host_of_rank)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d ranks", ctx->channel.n_ranks);
+        status = iso_no_memory("the hosts of %d ranks", ctx->channel.n_ranks);
     status = iso_agree(ctx, status);
     iso_start_enter(ctx->start, ISO_START_HOSTS);
     if (status == ISO_OK)
@@ -473,8 +473,7 @@ iso_status iso_broadcast_in_hosts(iso_context *ctx, void *data, size_t bytes)
 {
     ISO_NEED_AGREED(ctx, data);
     char *all = iso_new((size_t)iso_ranks(ctx) * bytes);
-    iso_status status = iso_agree(
-        ctx, all ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu bytes of each rank", bytes));
+    iso_status status = iso_agree(ctx, all ? ISO_OK : iso_no_memory("%zu bytes of each rank", bytes));
     if (status == ISO_OK)
         status = iso_gather_all(ctx, data, bytes, all);
     if (status == ISO_OK)

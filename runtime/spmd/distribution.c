@@ -15,7 +15,7 @@ static iso_status distribution_create(iso_distribution value, iso_distribution *
 {
     iso_distribution *distribution = iso_new(sizeof *distribution);
     if (!distribution)
-        return iso_error(ISO_NO_MEMORY, "no memory for a distribution");
+        return iso_no_memory("a distribution");
     *distribution = value;
     distribution->holders = 1;
     iso_mesh_hold(value.mesh);
@@ -203,7 +203,7 @@ iso_status iso_distribution_input(const iso_distribution *distribution, const is
     iso_text path = {0};
     iso_text_add(&path, "%s/output", iso_tensor_name(input));
     if (path.failed)
-        return iso_error(ISO_NO_MEMORY, "no memory for the path of an input");
+        return iso_no_memory("the path of an input");
     iso_status status =
         query(distribution, distribution->how.data, iso_text_get(&path), &input->shape, layout, &given);
     if (status == ISO_OK && !given && iso_input_has_batch(input))
@@ -272,10 +272,9 @@ iso_status iso_distribution_slot(const iso_distribution *distribution, const iso
 {
     iso_text path = {0};
     iso_text_add(&path, "%s%s/%s", ISO_OPTIMIZER_PREFIX, variable->path, slot);
-    iso_status status =
-        path.failed ? iso_error(ISO_NO_MEMORY, "no memory for the path of a slot of '%s'", variable->path)
-                    : query(distribution, distribution->how.optimizer, iso_text_get(&path), &variable->shape,
-                            layout, given);
+    iso_status status = path.failed ? iso_no_memory("the path of a slot of '%s'", variable->path)
+                                    : query(distribution, distribution->how.optimizer, iso_text_get(&path),
+                                            &variable->shape, layout, given);
     iso_text_free(&path);
     return status;
 }

@@ -116,7 +116,7 @@ static iso_status read_map(iso_mesh *mesh, const char *name, const json_t *layou
     ISO_TRY(iso_layout_map_create(mesh, map));
     iso_layout_file_add(&text, layouts, 0);
     if (text.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for %s", name));
+        ISO_TRY(iso_no_memory("%s", name));
     ISO_TRY(iso_layout_map_parse(*map, name, iso_text_get(&text), text.length));
 done:
     iso_text_free(&text);

@@ -80,7 +80,7 @@ iso_status iso_fusion_replace(fusion *f, iso_program_step *step, const void *att
     if (!own || !op || iso_list_reserve(program->fused, program->n_fused, 1, "fused ops") != ISO_OK) {
         iso_free(own);
         iso_free(op);
-        return iso_error(ISO_NO_MEMORY, "no memory for a program's fused ops");
+        return iso_no_memory("a program's fused ops");
     }
     *op = *step->op;
     op->attrs = memcpy(own, attrs, size);

@@ -10,7 +10,7 @@ static iso_status layout_create_keep(iso_mesh *mesh, const iso_layout *layout, i
 {
     iso_layout *kept = iso_new(sizeof *kept);
     if (!kept)
-        return iso_error(ISO_NO_MEMORY, "no memory for a layout");
+        return iso_no_memory("a layout");
     *kept = *layout;
     kept->mesh = iso_mesh_hold(mesh);
     *out = kept;
@@ -58,8 +58,7 @@ iso_status iso_layout_batch_sharded(iso_mesh *mesh, const char *axis, int rank, 
     iso_text_add(&text, "%s", axis);
     for (int d = 1; d < rank; d++)
         iso_text_add(&text, ", -");
-    ISO_TRY(text.failed ? iso_error(ISO_NO_MEMORY, "no memory for a layout")
-                        : iso_layout_create(mesh, iso_text_get(&text), out));
+    ISO_TRY(text.failed ? iso_no_memory("a layout") : iso_layout_create(mesh, iso_text_get(&text), out));
 done:
     iso_text_free(&text);
     return status;

@@ -125,7 +125,7 @@ static iso_status add_key(reader *r, const char *key, const json_t *value)
                          kind_of(value))));
     }
     if (layout.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the layout key '%s'", key));
+        ISO_TRY(iso_no_memory("the layout key '%s'", key));
     r->key = NULL; /* the messages of what follows name the key themselves */
     status = iso_layout_map_set(r->map, key, iso_text_get(&layout));
     if (status != ISO_OK)

@@ -13,7 +13,7 @@ iso_status iso_layout_map_create(iso_mesh *mesh, iso_layout_map **out)
     ISO_NEED_AS("mesh, map", mesh, out);
     iso_layout_map *map = iso_new(sizeof *map);
     if (!map)
-        return iso_error(ISO_NO_MEMORY, "no memory for a layout map");
+        return iso_no_memory("a layout map");
     map->holders = 1;
     map->mesh = iso_mesh_hold(mesh);
     *out = map;
@@ -79,7 +79,7 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
     fresh.key = iso_strdup(key);
     fresh.text = iso_strdup(layout);
     if (!fresh.key || !fresh.text)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the layout key '%s'", key));
+        ISO_TRY(iso_no_memory("the layout key '%s'", key));
     ISO_TRY(add_entry(map, fresh));
     return ISO_OK;
 done:

@@ -176,7 +176,7 @@ static iso_status check_all_host(const iso_mesh *mesh, int ranks)
     bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
     int idle = 0;
     if (!hosts)
-        return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
+        return iso_no_memory("the slots of %d ranks", ranks);
     for (int s = 0; s < mesh->n_slots; s++)
         hosts[mesh->rank_of_slot[s]] = true;
     while (idle < ranks && hosts[idle])
@@ -215,7 +215,7 @@ static iso_status mesh_create(iso_context *ctx, const char *spec, const placing 
     void *memory = NULL;
     iso_mesh *mesh = iso_new(sizeof *mesh);
     if (!mesh)
-        return iso_error(ISO_NO_MEMORY, "no memory for a mesh");
+        return iso_no_memory("a mesh");
     mesh->holders = 1;
     mesh->ctx = ctx;
     mesh->abstract = how->abstract;
@@ -338,7 +338,7 @@ iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host,
         ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
     int *first = iso_new(((size_t)ranks + 1) * sizeof *first);
     if (!first)
-        return iso_error(ISO_NO_MEMORY, "no memory for the slots of %d ranks", ranks);
+        return iso_no_memory("the slots of %d ranks", ranks);
     count_by_rank(mesh, ranks, first);
     iso_status status = ISO_OK;
     for (int r = 0; r < ranks && mesh->listed && slots_per_host > 0; r++)

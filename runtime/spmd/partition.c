@@ -360,7 +360,7 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
     iso_update *update = all_updates(graph, request);
     iso_program *program = iso_new(sizeof *program);
     if (!program)
-        return iso_error(ISO_NO_MEMORY, "no memory for a program");
+        return iso_no_memory("a program");
     *program = (iso_program){.graph = graph,
                              .distribution = distribution,
                              .mesh = distribution->mesh,
@@ -370,7 +370,7 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
     ISO_TRY(partition(&p, request, update));
     ISO_TRY(iso_program_fuse(program, &request->casts));
     if (program->noted.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the layouts of a program"));
+        ISO_TRY(iso_no_memory("the layouts of a program"));
     *out = program;
     program = NULL;
 done:

@@ -104,7 +104,7 @@ static iso_status translate(const char *text, iso_text *out)
         }
     }
     if (out->failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text));
+        ISO_TRY(iso_no_memory("the expression '%s'", text));
 done:
     return status;
 }
@@ -141,13 +141,13 @@ iso_status iso_pattern_create(const char *text, iso_pattern **out)
     iso_text translated = {0};
     iso_pattern *pattern = iso_new(sizeof *pattern);
     if (!pattern)
-        return iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text);
+        return iso_no_memory("the expression '%s'", text);
     ISO_TRY(translate(text, &translated));
     ISO_TRY(compile(text, iso_text_get(&translated), PCRE2_ANCHORED | PCRE2_ENDANCHORED, &pattern->code));
     ISO_TRY(compile(text, iso_text_get(&translated), 0, &pattern->anywhere));
     pattern->limits = pcre2_match_context_create(NULL);
     if (!pattern->limits)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the expression '%s'", text));
+        ISO_TRY(iso_no_memory("the expression '%s'", text));
     pcre2_set_match_limit(pattern->limits, MOST_TRIES);
     pcre2_set_heap_limit(pattern->limits, MOST_HEAP_KIB);
     *out = pattern;

@@ -63,8 +63,7 @@ iso_status iso_program_keep_old_values(iso_program *program)
     iso_status status = ISO_OK;
     bool *changed = iso_new((size_t)program->graph->n_variables + 1);
     if (!changed)
-        return iso_error(ISO_NO_MEMORY, "no memory for the updates of %d variables",
-                         program->graph->n_variables);
+        return iso_no_memory("the updates of %d variables", program->graph->n_variables);
     for (int i = 0; i < program->n_changes; i++)
         changed[program->changes[i].variable->id] = true;
     for (int i = 0; i < program->n_outputs; i++)

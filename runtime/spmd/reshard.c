@@ -189,9 +189,7 @@ iso_status iso_reshard_visit(const iso_mesh *mesh, const iso_layout *from, const
     v.box = iso_new(2 * (size_t)sums * sizeof *v.box);
     v.region_slot = v.slot + sums;
     v.region_box = v.box + sums;
-    iso_status status = v.slot && v.box
-                            ? search(&v, start, 0)
-                            : iso_error(ISO_NO_MEMORY, "no memory for a reshard of %d slots", sums);
+    iso_status status = v.slot && v.box ? search(&v, start, 0) : iso_no_memory("a reshard of %d slots", sums);
     iso_free(v.slot);
     iso_free(v.box);
     return status;

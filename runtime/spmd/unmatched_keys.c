@@ -131,7 +131,7 @@ static iso_status add_joined(path_list *list, const char *prefix, const char *pa
     iso_status status = ISO_OK;
     iso_text_add(&text, "%s%s/%s", prefix, path, suffix);
     if (text.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for a path"));
+        ISO_TRY(iso_no_memory("a path"));
     const char *kept = iso_graph_keep_text(list->graph, iso_text_get(&text));
     ISO_TRY(iso_graph_error(list->graph));
     ISO_TRY(unmatched_keys_add(list, kept));

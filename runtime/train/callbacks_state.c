@@ -36,11 +36,11 @@ static iso_status add_entry(const iso_callback_options *options, json_t *list)
         ISO_PROGRAM_CALL(options->save(options->user, &entry), "`save` of the callback '%s'", options->kind));
     iso_text_add(&entry, "}");
     if (entry.failed)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks"));
+        ISO_TRY(iso_no_memory("the state of callbacks"));
     snprintf(name, sizeof name, "the state of the callback '%s' is not JSON", options->kind);
     ISO_TRY(iso_json_parse(name, iso_text_get(&entry), entry.length, &parsed));
     if (json_array_append(list, parsed))
-        status = iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
+        status = iso_no_memory("the state of callbacks");
 done:
     json_decref(parsed);
     iso_text_free(&entry);
@@ -91,7 +91,7 @@ static iso_status restore_one(const iso_callback *callback, json_t *state)
     iso_text text = {0};
     iso_json_add(&text, json_incref(state), 0);
     if (text.failed)
-        return iso_error(ISO_NO_MEMORY, "no memory for the state of callbacks");
+        return iso_no_memory("the state of callbacks");
     iso_status status =
         ISO_PROGRAM_CALL(callback->options.restore(callback->options.user, iso_text_get(&text)), "`restore`");
     iso_text_free(&text);

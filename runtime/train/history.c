@@ -18,7 +18,7 @@ struct iso_history {
 iso_status iso_history_create(iso_history **history)
 {
     *history = iso_new(sizeof **history);
-    return *history ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for a history");
+    return *history ? ISO_OK : iso_no_memory("a history");
 }
 
 void iso_history_destroy(iso_history *history)
@@ -81,7 +81,7 @@ iso_status iso_history_add(iso_history *history, const iso_logs *logs)
     for (int i = 0; i < logs->count && added; i++)
         added = find_name(history, logs->name[i]) >= 0 || add_name(history, logs->name[i]);
     if (!added || !add_epoch(history))
-        return iso_error(ISO_NO_MEMORY, "no memory for the history of epoch %d", history->epochs + 1);
+        return iso_no_memory("the history of epoch %d", history->epochs + 1);
     double *last = history->values + (size_t)(history->epochs - 1) * (size_t)history->n_values;
     for (int i = 0; i < logs->count; i++)
         last[find_name(history, logs->name[i])] = logs->value[i];
@@ -129,8 +129,8 @@ static iso_status write_epoch(void *user, iso_fit_state *state)
         iso_json_put_number(&line, state->logs.name[i], state->logs.value[i]);
     iso_json_put_text(&line, "fingerprint", text);
     iso_text_add(&line, "}\n");
-    status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a history")
-                         : iso_line_file_write(file, iso_text_get(&line));
+    status =
+        line.failed ? iso_no_memory("a line of a history") : iso_line_file_write(file, iso_text_get(&line));
     iso_text_free(&line);
     return status;
 }

@@ -163,5 +163,5 @@ iso_status iso_path_template_format(const char *pattern, int64_t epoch, int64_t 
         else
             iso_text_add(out, "%c", c);
     }
-    return status == ISO_OK && out->failed ? iso_error(ISO_NO_MEMORY, "no memory for a file name") : status;
+    return status == ISO_OK && out->failed ? iso_no_memory("a file name") : status;
 }

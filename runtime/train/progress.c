@@ -38,7 +38,7 @@ iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
     iso_options_copy(&options, sizeof options, given, size);
     iso_progress *made = iso_new(sizeof *made);
     if (!made)
-        return iso_error(ISO_NO_MEMORY, "no memory for a progress line");
+        return iso_no_memory("a progress line");
     int verbose = (int)iso_option_number(options.verbose, iso_verbose(ctx));
     made->prints = verbose > 0 && iso_is_chief(ctx);
     made->bar = made->prints && verbose == 1 && iso_is_terminal(stdout);

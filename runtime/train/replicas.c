@@ -61,7 +61,7 @@ iso_status iso_training_begin_replica_check(iso_training *t, const iso_saved_fil
     if (t->replicas.every == 0)
         return ISO_OK;
     if (resumed && !(t->replicas.from = iso_strdup(iso_saved_file_path(resumed))))
-        status = iso_error(ISO_NO_MEMORY, "no memory for the path of a checkpoint");
+        status = iso_no_memory("the path of a checkpoint");
     ISO_TRY(iso_agree(t->ctx, status));
     t->replicas.from_step = t->cursor.trained;
     ISO_TRY(compare(t, &compared));

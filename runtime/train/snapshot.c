@@ -74,7 +74,7 @@ static iso_status snapshot_make_room(iso_snapshot *snapshot, const iso_state_sha
     snapshot->shard = iso_new((count + 1) * sizeof *snapshot->shard);
     snapshot->path = iso_new((count + 1) * sizeof *snapshot->path);
     if (!snapshot->shard || !snapshot->path)
-        return iso_error(ISO_NO_MEMORY, "no memory for a copy of %zu variables", count);
+        return iso_no_memory("a copy of %zu variables", count);
     for (int i = 0; i < shards->count; i++)
         bytes += shard_room(&shards->shards[i]);
     iso_status status = iso_alloc(bytes, "a copy of the weights", &memory);
@@ -115,7 +115,7 @@ iso_status iso_snapshot_create(iso_graph *graph, iso_snapshot **out)
     iso_status status = ISO_OK;
     iso_snapshot *snapshot = iso_new(sizeof *snapshot);
     if (!snapshot)
-        return iso_error(ISO_NO_MEMORY, "no memory for a copy of the weights");
+        return iso_no_memory("a copy of the weights");
     snapshot->graph = graph;
     ISO_TRY(find_shards(graph, &shards));
     ISO_TRY(snapshot_make_room(snapshot, &shards));
@@ -176,7 +176,7 @@ static iso_status name_shards(iso_snapshot *snapshot, const char *path)
         iso_free(snapshot->path[i]);
         snprintf(text, sizeof text, "%s/%s", path, snapshot->shard[i].path);
         if (!(snapshot->path[i] = iso_strdup(text)))
-            return iso_error(ISO_NO_MEMORY, "no memory for the names of %d variables", snapshot->count);
+            return iso_no_memory("the names of %d variables", snapshot->count);
     }
     return ISO_OK;
 }

@@ -58,8 +58,7 @@ static iso_status hash_layer(const iso_layer_record *layer, uint64_t *hash)
     *hash = iso_hash_text(*hash, layer->type);
     *hash = iso_hash_text(*hash, layer->name);
     *hash = iso_hash_text(*hash, iso_text_get(&text));
-    iso_status status =
-        text.failed ? iso_error(ISO_NO_MEMORY, "no memory for the hash of layer '%s'", layer->name) : ISO_OK;
+    iso_status status = text.failed ? iso_no_memory("the hash of layer '%s'", layer->name) : ISO_OK;
     iso_text_free(&text);
     return status;
 }
@@ -240,5 +239,5 @@ iso_status iso_state_write(const iso_model *model, const iso_training *training,
     if (status == ISO_OK)
         iso_json_add(text, json_incref(state), JSON_INDENT(1));
     json_decref(state);
-    return status == ISO_OK && text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the state") : status;
+    return status == ISO_OK && text->failed ? iso_no_memory("the state") : status;
 }

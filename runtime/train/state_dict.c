@@ -31,7 +31,7 @@ iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_
 {
     iso_state_dict *contents = iso_new(sizeof *contents);
     if (!contents)
-        return iso_error(ISO_NO_MEMORY, "no memory for a checkpoint's contents");
+        return iso_no_memory("a checkpoint's contents");
     *contents = (iso_state_dict){.model = model, .weights_only = weights_only};
     iso_status status = iso_weight_paths_create(model, &contents->paths);
     if (status != ISO_OK) {
@@ -109,7 +109,7 @@ static iso_status add_callbacks(saving *s, const iso_state_shards *kept)
         if (i == 0 || strcmp(sorted[i - 1]->path, sorted[i]->path) != 0)
             added = add_tensor(s, sorted[i]);
     iso_free(sorted);
-    return added ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the tensors that callbacks keep");
+    return added ? ISO_OK : iso_no_memory("the tensors that callbacks keep");
 }
 
 static iso_status state_dict_reserve(saving *s, const iso_weight_paths *paths, int more)
@@ -119,7 +119,7 @@ static iso_status state_dict_reserve(saving *s, const iso_weight_paths *paths, i
     s->constant = iso_new((count + 1) * sizeof *s->constant);
     s->h5_paths = iso_new(((size_t)more + 1) * sizeof *s->h5_paths);
     if (!s->tensors || !s->constant || !s->h5_paths)
-        return iso_error(ISO_NO_MEMORY, "no memory for the contents of a checkpoint of %zu tensors", count);
+        return iso_no_memory("the contents of a checkpoint of %zu tensors", count);
     if (paths->n_tensors > 0)
         memcpy(s->tensors, paths->tensors, (size_t)paths->n_tensors * sizeof *s->tensors);
     if (paths->constant && paths->n_tensors > 0)

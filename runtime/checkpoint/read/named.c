@@ -49,7 +49,7 @@ static iso_status find_newest(iso_context *ctx, const char *use, const char *fol
         status =
             iso_error(ISO_INVALID, "%s: there is no complete checkpoint in the folder '%s'", use, folder);
     if (status == ISO_OK && !(*found = iso_strdup(iso_saved_file_path(file))))
-        status = iso_error(ISO_NO_MEMORY, "no memory for the path of a checkpoint");
+        status = iso_no_memory("the path of a checkpoint");
     iso_saved_file_close(file);
     return iso_agree(ctx, status);
 }
@@ -91,7 +91,7 @@ iso_status iso_checkpoint_resolve(iso_context *ctx, const char *use, const char 
     if (how == A_FILE)
         return iso_agree(ctx, newest_check_readable(use, path));
     char *folder = folder_of(path, how);
-    ISO_TRY(iso_agree(ctx, folder ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the name '%s'", path)));
+    ISO_TRY(iso_agree(ctx, folder ? ISO_OK : iso_no_memory("the name '%s'", path)));
     ISO_TRY(how == BEST ? iso_agree(ctx, newest_read_best(use, path, folder, found))
                         : find_newest(ctx, use, folder, found));
 done:

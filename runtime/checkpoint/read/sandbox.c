@@ -168,7 +168,7 @@ static iso_status receive_answer(int from, uint64_t bytes, bool *whole, void **a
         char *grown = iso_grow(data, have, room, 1);
         if (!grown) {
             iso_free(data);
-            return iso_error(ISO_NO_MEMORY, "no memory for the contents of a file");
+            return iso_no_memory("the contents of a file");
         }
         data = grown;
         more = receive_all(from, data + have, room - have);

@@ -185,7 +185,7 @@ static iso_status saved_file_share(iso_saved_file *f, void **packed, size_t *byt
     ISO_TRY(iso_broadcast(f->ctx, &packed_bytes, sizeof packed_bytes));
     *bytes = (size_t)packed_bytes;
     if (!*packed && !(*packed = iso_new(*bytes)))
-        status = iso_error(ISO_NO_MEMORY, "no memory for the contents of '%s'", f->path);
+        status = iso_no_memory("the contents of '%s'", f->path);
     ISO_TRY(iso_agree(f->ctx, status));
     ISO_TRY(iso_broadcast(f->ctx, *packed, *bytes));
 done:

@@ -149,7 +149,7 @@ iso_status iso_saved_file_verify(iso_saved_file *f)
         status = iso_file_failed(f->path, "its size and times cannot be read");
     sums = iso_new(((size_t)f->record.n_tensors + 1) * sizeof *sums);
     if (status == ISO_OK && !sums)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the checksums of '%s'", f->path);
+        status = iso_no_memory("the checksums of '%s'", f->path);
     if (status == ISO_OK)
         status = sum_share(f, iso_rank(f->ctx), ranks, sums);
     ISO_TRY(iso_agree(f->ctx, status));

@@ -329,7 +329,7 @@ iso_status iso_file_layout_make(const iso_file_spec *spec, iso_file_layout *layo
     if (fresh.state_capacity < LEAST_STATE)
         fresh.state_capacity = LEAST_STATE;
     if (!fresh.record.tensors)
-        status = iso_error(ISO_NO_MEMORY, "no memory for the offsets of %d tensors", spec->n_tensors);
+        status = iso_no_memory("the offsets of %d tensors", spec->n_tensors);
     if (status == ISO_OK)
         status = make_all(&m);
     if (status == ISO_OK)

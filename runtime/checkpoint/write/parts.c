@@ -40,7 +40,7 @@ static iso_status sort_paths(const iso_file_spec *spec, const iso_saved_tensor *
 {
     const iso_saved_tensor **all = iso_new(((size_t)spec->n_tensors + 1) * sizeof(void *));
     if (!all)
-        return iso_error(ISO_NO_MEMORY, "no memory for the paths of %d tensors", spec->n_tensors);
+        return iso_no_memory("the paths of %d tensors", spec->n_tensors);
     *count = 0;
     for (int t = 0; t < spec->n_tensors; t++)
         if (spec->tensors[t].path)

@@ -25,7 +25,7 @@ iso_status iso_kept_add(iso_kept *kept, const char *folder, const char *name)
     char *copy = iso_file_join(folder, name);
     if (!copy || iso_list_reserve(kept->paths, kept->count, 1, "the names of checkpoints") != ISO_OK) {
         iso_free(copy);
-        return iso_error(ISO_NO_MEMORY, "no memory for the names of %d checkpoints", kept->count + 1);
+        return iso_no_memory("the names of %d checkpoints", kept->count + 1);
     }
     for (int i = kept->count - 1; i >= 0; i--)
         if (!strcmp(kept->paths[i], copy))

@@ -223,8 +223,7 @@ iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_ro
                                 iso_rows_file **out)
 {
     iso_rows_file *file = iso_new(sizeof *file);
-    iso_status status =
-        file ? rows_file_check(arrays, count, path) : iso_error(ISO_NO_MEMORY, "no memory for a file");
+    iso_status status = file ? rows_file_check(arrays, count, path) : iso_no_memory("a file");
     if (file)
         *file = (iso_rows_file){.ctx = ctx, .fd = -1};
     ISO_TRY(iso_agree(ctx, status));

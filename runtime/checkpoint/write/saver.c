@@ -90,7 +90,7 @@ iso_status iso_saver_create_with(iso_context *ctx, iso_saver **saver, const iso_
             fresh->options.numbers = &fresh->numbers;
     }
     if (!fresh)
-        status = iso_error(ISO_NO_MEMORY, "no memory for a saver");
+        status = iso_no_memory("a saver");
     else if (fresh->options.keep < 0)
         status = iso_error(ISO_INVALID, "keep: %d checkpoints cannot be kept", fresh->options.keep);
     ISO_TRY(iso_agree(ctx, status));
@@ -340,7 +340,7 @@ static iso_status make_reports(iso_saver *saver, int tensors)
     saver->mine = iso_new(bytes);
     saver->all = is_chief(saver) && !is_alone(saver) ? iso_new(bytes) : NULL;
     if (!saver->mine || (is_chief(saver) && !is_alone(saver) && !saver->all))
-        return iso_error(ISO_NO_MEMORY, "no memory for the checksums of %d tensors", tensors);
+        return iso_no_memory("the checksums of %d tensors", tensors);
     iso_status status = ISO_OK;
     if (!is_alone(saver)) {
         ISO_TRY(ISO_MPI(MPI_Type_contiguous((int)bytes, MPI_BYTE, &saver->report)));
@@ -432,9 +432,7 @@ static iso_status make_layout(iso_saver *saver, const iso_file_spec *spec)
         return iso_file_layout_make(spec, layout);
     layout->record.n_tensors = spec->n_tensors;
     layout->record.tensors = iso_new(((size_t)spec->n_tensors + 1) * sizeof *layout->record.tensors);
-    return layout->record.tensors
-               ? ISO_OK
-               : iso_error(ISO_NO_MEMORY, "no memory for the offsets of %d tensors", spec->n_tensors);
+    return layout->record.tensors ? ISO_OK : iso_no_memory("the offsets of %d tensors", spec->n_tensors);
 }
 
 static iso_status share_layout(iso_saver *saver, const iso_file_spec *spec)
@@ -468,9 +466,7 @@ static iso_status check_covered(const iso_file_spec *spec, const int64_t *covere
 static iso_status share_out(iso_saver *saver, const iso_file_spec *spec, const iso_state_shards *shards)
 {
     int64_t *covered = iso_new(((size_t)spec->n_tensors + 1) * sizeof *covered);
-    iso_status status =
-        covered ? ISO_OK
-                : iso_error(ISO_NO_MEMORY, "no memory for the elements of %d tensors", spec->n_tensors);
+    iso_status status = covered ? ISO_OK : iso_no_memory("the elements of %d tensors", spec->n_tensors);
     iso_save_parts_free(&saver->parts);
     iso_two_phase_free(&saver->two_phase);
     if (status == ISO_OK)

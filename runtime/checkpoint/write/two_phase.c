@@ -165,7 +165,7 @@ static iso_status find_stretches(planner *p)
     int tensors = p->spec->n_tensors;
     p->x->stretch = iso_new(((size_t)tensors + 1) * sizeof *p->x->stretch);
     if (!p->x->stretch)
-        return iso_error(ISO_NO_MEMORY, "no memory for the parts of %d tensors", tensors);
+        return iso_no_memory("the parts of %d tensors", tensors);
     for (int t = 0; t < tensors; t++) {
         int holders = p->changes[t] ? two_phase_find_holders(p, t) : 0;
         for (int k = 0; k < holders; k++)
@@ -323,8 +323,8 @@ static iso_status two_phase_make_room(iso_two_phase *x)
     x->request = iso_new((depth * n.n_requests + 1) * sizeof *x->request);
     x->window = any ? iso_new(ISO_TWO_PHASE_WINDOW) : NULL;
     if (!x->fresh || !x->request || (any && !x->window))
-        return iso_error(ISO_NO_MEMORY, "no memory for the %zu bytes that a save redistributes",
-                         depth * n.fresh + ISO_TWO_PHASE_WINDOW);
+        return iso_no_memory("the %zu bytes that a save redistributes",
+                             depth * n.fresh + ISO_TWO_PHASE_WINDOW);
     for (size_t i = 0; i < depth; i++)
         x->buffer[i] = (iso_two_phase_buffer){.fresh = x->fresh + i * n.fresh,
                                               .requests = x->request + i * n.n_requests};

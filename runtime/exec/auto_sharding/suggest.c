@@ -243,7 +243,7 @@ static iso_status new_item(search *s, int variable)
     item *it = &s->items[s->n_items];
     *it = (item){.variable = variable, .choices = iso_new(MOST_CHOICES * sizeof *it->choices)};
     if (!it->choices)
-        return iso_error(ISO_NO_MEMORY, "no memory for the choices of layouts");
+        return iso_no_memory("the choices of layouts");
     s->n_items++;
     if (variable == ROWS) {
         list_rows(s, it);
@@ -611,7 +611,7 @@ static iso_status write_layout(void *arg, const char *path, const iso_layout *la
     if (!key || !value) {
         iso_free(key);
         iso_free(value);
-        return iso_error(ISO_NO_MEMORY, "no memory for a suggestion");
+        return iso_no_memory("a suggestion");
     }
     out->layouts[out->n_layouts++] = (iso_suggested_layout){key, value};
     return ISO_OK;
@@ -624,7 +624,7 @@ static iso_status make_suggestion(const search *s, const outcome *best, double d
     size_t most = (size_t)s->graph->n_variables + ISO_MAX_FUNCTION_INPUTS;
     if (!made || !(made->layouts = iso_new(most * sizeof *made->layouts))) {
         iso_free(made);
-        return iso_error(ISO_NO_MEMORY, "no memory for a suggestion");
+        return iso_no_memory("a suggestion");
     }
     made->tried = s->tried;
     made->fits = best->excess == 0;
@@ -658,7 +658,7 @@ iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_func
     double data_parallel = 0;
     search *s = iso_new(sizeof *s);
     if (!s)
-        return iso_error(ISO_NO_MEMORY, "no memory for a search of layouts");
+        return iso_no_memory("a search of layouts");
     *s = (search){.graph = graph, .mesh = mesh, .function = function, .options = options};
     if (graph->runtime)
         ISO_TRY(iso_error(ISO_INVALID, "layouts can be suggested before a graph's first function is made"));

@@ -224,7 +224,7 @@ static iso_status make_slot(iso_runtime *runtime, iso_executable *executable, in
     sp->thunks = iso_new(instructions * sizeof *sp->thunks);
     sp->sequences = iso_new(instructions * sizeof *sp->sequences);
     if (!sp->instruction || !sp->arrays || !sp->copies || !sp->thunks || !sp->sequences)
-        return iso_error(ISO_NO_MEMORY, "no memory for a plan of %zu instructions", instructions);
+        return iso_no_memory("a plan of %zu instructions", instructions);
     ISO_TRY(iso_executable_make_updates(runtime, executable->plan, sp));
     void *total = NULL, *rates = NULL;
     ISO_TRY(allocate_total(sp->local, &total));

@@ -22,7 +22,7 @@ static iso_status make_term(const iso_plan *plan, const iso_fused_update *fused,
     term->call = iso_new(group * sizeof *term->call);
     term->array = iso_new(group * arrays * sizeof *term->array);
     if (!term->kernel || !term->call || !term->array)
-        return iso_error(ISO_NO_MEMORY, "no memory for the products of %zu slots", group);
+        return iso_no_memory("the products of %zu slots", group);
     for (int i = 0; i < bucket->group; i++) {
         iso_array *array = term->array + (size_t)i * arrays;
         int other = iso_group_slot(plan->program->mesh, bucket->axes, slot, i);
@@ -189,7 +189,7 @@ iso_status iso_executable_make_updates(const iso_runtime *runtime, const iso_pla
     sp->gradients = iso_new(changes * sizeof *sp->gradients);
     sp->products = iso_new(changes * sizeof *sp->products);
     if (!sp->runs || !sp->assigns || !sp->gradients || !sp->products)
-        return iso_error(ISO_NO_MEMORY, "no memory for %zu updates", changes);
+        return iso_no_memory("%zu updates", changes);
     for (int i = 0; i < plan->n_fused_updates; i++)
         ISO_TRY(iso_product_make(plan, &plan->fused_updates[i], sp->local->slot,
                                  &sp->products[sp->n_products++]));

@@ -28,7 +28,7 @@ static iso_status abstract_hosts(const iso_graph *graph, const iso_mesh *mesh, i
     const iso_backend *backend = iso_context_backend(graph->ctx);
     *hosts = iso_new(2 * (size_t)mesh->n_slots * sizeof **hosts);
     if (!*hosts)
-        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
+        return iso_no_memory("the hosts of %d slots", mesh->n_slots);
     iso_status status = ISO_OK;
     bool one = true, one_domain;
     size_t chunk_bytes;

@@ -124,7 +124,7 @@ static iso_status agree_registered_ops(iso_context *ctx)
 {
     iso_text ops = {0};
     iso_registered_ops_list(&ops);
-    iso_status status = ops.failed ? iso_error(ISO_NO_MEMORY, "no memory for the list of ops") : ISO_OK;
+    iso_status status = ops.failed ? iso_no_memory("the list of ops") : ISO_OK;
     status = iso_agree(ctx, status);
     if (status == ISO_OK)
         status = iso_agree_same_lines(ctx, "the registered ops", iso_text_get(&ops));
@@ -145,7 +145,7 @@ static iso_status make_parts(iso_function *function)
 {
     size_t count = (size_t)(function->program->n_outputs * function->runtime->n_locals) + 1;
     function->part = iso_new(count * sizeof *function->part);
-    return function->part ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %zu parts of outputs", count);
+    return function->part ? ISO_OK : iso_no_memory("%zu parts of outputs", count);
 }
 
 static iso_status function_set_up(iso_function *function, const iso_function_options *options)
@@ -203,9 +203,7 @@ iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const 
     iso_function_options options;
     iso_options_copy(&options, sizeof options, given, size);
     iso_function *function = iso_new(sizeof *function);
-    iso_status status =
-        function ? ISO_OK
-                 : iso_error(ISO_NO_MEMORY, "no memory for a function (%zu bytes)", sizeof *function);
+    iso_status status = function ? ISO_OK : iso_no_memory("a function (%zu bytes)", sizeof *function);
     status = iso_agree(graph->ctx, status);
     if (status != ISO_OK) {
         iso_free(function);

@@ -158,7 +158,7 @@ iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
     iso_plan_report_destroy(report);
     if (out.failed) {
         iso_text_free(&out);
-        return iso_error(ISO_NO_MEMORY, "no memory for the text of a plan");
+        return iso_no_memory("the text of a plan");
     }
     *text = out.data;
     return ISO_OK;

@@ -50,7 +50,7 @@ static iso_status make_reads(const iso_runtime *runtime, iso_executable *executa
         return ISO_OK;
     executable->reads = iso_new((size_t)count * sizeof *executable->reads);
     if (!executable->reads)
-        return iso_error(ISO_NO_MEMORY, "no memory for the rows that slots read");
+        return iso_no_memory("the rows that slots read");
     list_reads(runtime, executable, executable->reads);
     executable->n_reads = reads_merge(executable->reads, count);
     return ISO_OK;

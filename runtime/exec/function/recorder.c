@@ -125,7 +125,7 @@ static iso_status read_marks(const iso_recorder *recorder, const iso_runtime *ru
     iso_slot_events *events = &recorder->slot[local];
     int64_t *time = iso_new((size_t)events->timer->moments * sizeof *time);
     if (!time)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d times", events->timer->moments);
+        return iso_no_memory("%d times", events->timer->moments);
     iso_status status = events->timer->device->read_timer(events->timer, runtime->locals[local].stream, time);
     for (int i = 0; i < events->count && status == ISO_OK; i++) {
         iso_event *event = &events->events[i];

@@ -260,7 +260,7 @@ static iso_status describe_rank(tracer *t)
         for (int i = 0; i < t->recorder->slot[l].count; i++)
             trace_add_event(t, slot, &t->recorder->slot[l].events[i]);
     }
-    return t->text->failed ? iso_error(ISO_NO_MEMORY, "no memory for the trace of a step") : ISO_OK;
+    return t->text->failed ? iso_no_memory("the trace of a step") : ISO_OK;
 }
 
 /* ---- all ranks ---- */
@@ -271,8 +271,7 @@ static iso_status find_origin(iso_context *ctx, const iso_recorder *recorder, in
     int ranks = iso_ranks(ctx), host = iso_host_of_rank(ctx, iso_rank(ctx));
     int64_t *all = iso_new((size_t)ranks * sizeof *all);
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, all ? ISO_OK
-                               : iso_error(ISO_NO_MEMORY, "no memory for the clocks of %d ranks", ranks)));
+    ISO_TRY(iso_agree(ctx, all ? ISO_OK : iso_no_memory("the clocks of %d ranks", ranks)));
     ISO_TRY(iso_gather_all(ctx, &recorder->origin, sizeof *all, all));
     *origin = recorder->origin;
     for (int r = 0; r < ranks; r++)
@@ -310,9 +309,7 @@ static iso_status trace_gather(iso_context *ctx, const iso_text *mine, iso_text 
     size_t *length = iso_new(ranks * sizeof *length);
     iso_text *text = iso_new(ranks * sizeof *text);
     char *room = iso_new(ranks * CHUNK);
-    iso_status status = length && text && room
-                            ? ISO_OK
-                            : iso_error(ISO_NO_MEMORY, "no memory for the traces of %zu ranks", ranks);
+    iso_status status = length && text && room ? ISO_OK : iso_no_memory("the traces of %zu ranks", ranks);
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_gather_all(ctx, &mine->length, sizeof *length, length));
     for (size_t r = 0; r < ranks; r++)
@@ -397,8 +394,7 @@ iso_status iso_function_trace(iso_function *function, iso_text *json)
     iso_text_add(&whole, "\n]}\n");
     if (iso_is_chief(ctx))
         iso_text_add(json, "%s", iso_text_get(&whole));
-    status =
-        whole.failed || json->failed ? iso_error(ISO_NO_MEMORY, "no memory for the trace of a step") : ISO_OK;
+    status = whole.failed || json->failed ? iso_no_memory("the trace of a step") : ISO_OK;
     status = iso_agree(ctx, status);
 done:
     iso_text_free(&mine);

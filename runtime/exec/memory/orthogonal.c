@@ -46,8 +46,7 @@ iso_status iso_orthogonal(uint64_t key, int64_t rows, int64_t columns, double **
         transposed = calloc((size_t)(vectors * n), sizeof *v);
     if (!v || !transposed) {
         free(v);
-        return iso_error(ISO_NO_MEMORY, "no memory for an orthogonal matrix of %lld x %lld", (long long)rows,
-                         (long long)columns);
+        return iso_no_memory("an orthogonal matrix of %lld x %lld", (long long)rows, (long long)columns);
     }
     for (int64_t i = 0; i < vectors * n; i++)
         v[i] = iso_normal(key, (uint64_t)i);

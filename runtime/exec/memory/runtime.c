@@ -35,7 +35,7 @@ static iso_status find_idle_ranks(iso_runtime *runtime)
     int ranks = iso_ranks(runtime->ctx), hosting = 0;
     bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
     if (!hosts)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+        return iso_no_memory("%d ranks", ranks);
     for (int s = 0; s < runtime->mesh->n_slots; s++) {
         bool *its = &hosts[runtime->mesh->rank_of_slot[s]];
         hosting += !*its;
@@ -69,7 +69,7 @@ static iso_status place_slots(iso_runtime *runtime)
     int me = iso_rank(runtime->ctx), host = iso_host_of_rank(runtime->ctx, me), n = 0;
     runtime->locals = iso_new(((size_t)mesh->n_slots + 1) * sizeof *runtime->locals);
     if (!runtime->locals)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d slots", mesh->n_slots);
+        return iso_no_memory("%d slots", mesh->n_slots);
     for (int s = 0, turn = 0; s < mesh->n_slots; s++) {
         if (mesh->rank_of_slot[s] == me)
             runtime->locals[n++] = (iso_local_slot){.slot = s, .device = runtime->backend->device(turn)};
@@ -82,7 +82,7 @@ static iso_status place_slots(iso_runtime *runtime)
     runtime->n_scratch = runtime->device->host_access ? runtime->n_threads : runtime->n_locals;
     runtime->scratch = iso_new((size_t)runtime->n_scratch * sizeof *runtime->scratch + 1);
     if (!runtime->first_local || !runtime->scratch)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d threads", runtime->n_threads);
+        return iso_no_memory("%d threads", runtime->n_threads);
     for (int t = 0; t <= runtime->n_threads; t++)
         runtime->first_local[t] = (int)((int64_t)t * n / runtime->n_threads);
     for (int t = 0; t < runtime->n_threads; t++)
@@ -121,7 +121,7 @@ static iso_status runtime_make_fabric(iso_runtime *runtime)
     int ranks = iso_ranks(runtime->ctx);
     int *hosts = iso_new((size_t)ranks * sizeof *hosts);
     if (!hosts)
-        return iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks);
+        return iso_no_memory("%d ranks", ranks);
     for (int r = 0; r < ranks; r++)
         hosts[r] = iso_host_of_rank(runtime->ctx, r);
     iso_topology topology = {.n_slots = runtime->mesh->n_slots,
@@ -156,7 +156,7 @@ static iso_status runtime_find_hosts(iso_runtime *runtime)
     const iso_mesh *mesh = runtime->mesh;
     runtime->host_of_slot = iso_new((size_t)mesh->n_slots * sizeof *runtime->host_of_slot);
     if (!runtime->host_of_slot)
-        return iso_error(ISO_NO_MEMORY, "no memory for the hosts of %d slots", mesh->n_slots);
+        return iso_no_memory("the hosts of %d slots", mesh->n_slots);
     bool one = true;
     for (int s = 0; s < mesh->n_slots; s++) {
         runtime->host_of_slot[s] = iso_host_of_rank(runtime->ctx, mesh->rank_of_slot[s]);
@@ -308,9 +308,8 @@ static iso_status runtime_set_up(iso_runtime *runtime)
     ISO_TRY(find_device_exchange(runtime));
     ISO_TRY(iso_agree(runtime->ctx, runtime_find_hosts(runtime)));
     runtime->domain_bytes = iso_new((size_t)runtime->domains.count * sizeof *runtime->domain_bytes);
-    ISO_TRY(iso_agree(runtime->ctx, runtime->domain_bytes
-                                        ? runtime_start_threads(runtime)
-                                        : iso_error(ISO_NO_MEMORY, "no memory for a runtime")));
+    ISO_TRY(iso_agree(runtime->ctx,
+                      runtime->domain_bytes ? runtime_start_threads(runtime) : iso_no_memory("a runtime")));
 done:
     return status;
 }
@@ -320,7 +319,7 @@ iso_status iso_runtime_get(iso_graph *graph, iso_runtime **out)
     if (!graph->runtime) {
         iso_runtime *runtime = iso_new(sizeof *runtime);
         if (!runtime)
-            return iso_error(ISO_NO_MEMORY, "no memory for a runtime");
+            return iso_no_memory("a runtime");
         runtime->graph = graph;
         runtime->ctx = graph->ctx;
         iso_status status = runtime_set_up(runtime);
@@ -402,7 +401,7 @@ static iso_status place_variable(iso_runtime *runtime, const iso_variable *varia
         storage->offset = iso_new((size_t)storage->map->n_copies * sizeof *storage->offset);
     storage->allocated = storage->offset != NULL;
     if (!storage->allocated)
-        return iso_error(ISO_NO_MEMORY, "no memory for the offsets of '%s'", variable->path);
+        return iso_no_memory("the offsets of '%s'", variable->path);
     iso_status status = ISO_OK;
     if (!iso_runtime_reuse_variable(runtime, variable, storage, &status))
         allocate_copies(runtime, variable);
@@ -584,7 +583,7 @@ static iso_status make_state(const iso_runtime *runtime, const iso_bucket *bucke
     state->data = iso_new(((size_t)(state->n_slots * runtime->n_locals) + 1) * sizeof *state->data);
     state->paths = iso_new(((size_t)(state->n_slots * bucket->n_members) + 1) * sizeof *state->paths);
     if (!state->data || !state->paths)
-        return iso_error(ISO_NO_MEMORY, "no memory for the optimizer's state");
+        return iso_no_memory("the optimizer's state");
     for (int i = 0; i < runtime->n_locals; i++) {
         int64_t begin, count;
         iso_bucket_part(bucket, runtime->mesh, runtime->locals[i].slot, &begin, &count);
@@ -605,7 +604,7 @@ static iso_status copy_bucket(const iso_bucket *from, iso_bucket *to)
     *to = *from;
     to->members = iso_new((size_t)from->n_members * sizeof *to->members);
     if (!to->members)
-        return iso_error(ISO_NO_MEMORY, "no memory for a bucket of %d variables", from->n_members);
+        return iso_no_memory("a bucket of %d variables", from->n_members);
     memcpy(to->members, from->members, (size_t)from->n_members * sizeof *to->members);
     return ISO_OK;
 }
@@ -617,7 +616,7 @@ static iso_status make_states(const iso_runtime *runtime, const iso_bucket_list 
     updates->state = iso_new(((size_t)buckets->count + 1) * sizeof *updates->state);
     updates->buckets = iso_new(((size_t)buckets->count + 1) * sizeof *updates->buckets);
     if (!updates->state || !updates->buckets)
-        return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+        return iso_no_memory("the state of updates");
     updates->n_buckets = buckets->count;
     for (int b = 0; b < buckets->count; b++) {
         ISO_TRY(copy_bucket(&buckets->buckets[b], &updates->buckets[b]));
@@ -634,7 +633,7 @@ iso_status iso_runtime_update_state(iso_runtime *runtime, const iso_program *pro
     iso_update_state *fresh = iso_new(sizeof *fresh);
     if (!fresh || !(fresh->applies = iso_new(((size_t)program->n_changes + 1) * sizeof *fresh->applies))) {
         iso_free(fresh);
-        return iso_error(ISO_NO_MEMORY, "no memory for the state of updates");
+        return iso_no_memory("the state of updates");
     }
     fresh->n_applies = list_applies(program, fresh->applies);
     iso_update_state *known = runtime_find_state(runtime, fresh->applies, fresh->n_applies);

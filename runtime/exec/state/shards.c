@@ -185,7 +185,7 @@ iso_status iso_runtime_add_variables(const iso_runtime *runtime, iso_state_shard
         .n_slots = slots, .slot = iso_new(slots * sizeof *h.slot), .seen = iso_new(slots * sizeof *h.seen)};
     iso_status status = ISO_OK;
     if (!h.slot || !h.seen)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for the holders of a variable on %zu slots", slots));
+        ISO_TRY(iso_no_memory("the holders of a variable on %zu slots", slots));
     for (int v = 0; v < runtime->n_variables; v++)
         ISO_TRY(shards_add_variable(runtime, runtime->graph->variables[v], &h, shards));
 done:
@@ -213,7 +213,7 @@ static iso_status slot_path(const iso_runtime *runtime, const iso_bucket *bucket
         iso_optimizer_slot_path(bucket->optimizer->rule, member->variable, state->name[k], text);
         const char *copy = iso_graph_keep_text(runtime->graph, text);
         if (!*copy)
-            return iso_error(ISO_NO_MEMORY, "no memory for the path '%s'", text);
+            return iso_no_memory("the path '%s'", text);
         *kept = copy;
     }
     *path = *kept;

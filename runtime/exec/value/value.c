@@ -24,13 +24,13 @@ iso_status iso_value_allocate(iso_value_site *site, const iso_layout *layout, is
     iso_status status = ISO_OK;
     iso_value *value = iso_new(sizeof *value);
     if (!value)
-        return iso_error(ISO_NO_MEMORY, "no memory for a value");
+        return iso_no_memory("a value");
     *value = (iso_value){
         .site = site, .layout = *layout, .dtype = dtype, .shape = *shape, .n_locals = site->n_locals};
     value->layout.mesh = iso_mesh_hold(site->mesh);
     value->part = iso_new(((size_t)site->n_locals + 1) * sizeof *value->part);
     if (!value->part)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for a value on %d slots", site->n_locals));
+        ISO_TRY(iso_no_memory("a value on %d slots", site->n_locals));
     for (int l = 0; l < site->n_locals; l++) {
         iso_box box = iso_value_local_box(value, l);
         ISO_TRY(iso_alloc((size_t)iso_box_count(&box) * iso_dtype_size(dtype), "a slot's part of a value",

@@ -71,7 +71,7 @@ static iso_status value_move_add_slots(mover *m, const iso_layout *layout, bool 
     iso_status status = ISO_OK;
     m->source = iso_new((size_t)site->mesh->n_slots * sizeof *m->source);
     if (!m->source)
-        return iso_error(ISO_NO_MEMORY, "no memory for an exchange of %d slots", site->mesh->n_slots);
+        return iso_no_memory("an exchange of %d slots", site->mesh->n_slots);
     for (int s = 0; s < site->mesh->n_slots; s++) {
         if (one_a_rank && !site->first_of_rank[s])
             continue;

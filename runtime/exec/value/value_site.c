@@ -25,7 +25,7 @@ static iso_status value_site_list_slots(iso_value_site *site)
     site->first_of_rank = iso_new((size_t)mesh->n_slots * sizeof *site->first_of_rank);
     iso_status status = ISO_OK;
     if (!hosts || !site->slot || !site->first_of_rank)
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for values on %d slots", mesh->n_slots));
+        ISO_TRY(iso_no_memory("values on %d slots", mesh->n_slots));
     for (int s = 0; s < mesh->n_slots; s++) {
         int rank = mesh->rank_of_slot[s];
         site->first_of_rank[s] = !hosts[rank];
@@ -47,7 +47,7 @@ static iso_status value_site_make_fabric(iso_value_site *site)
     int *hosts = iso_new((size_t)ranks * sizeof *hosts);
     iso_domains domains = {0};
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(site->ctx, hosts ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for %d ranks", ranks)));
+    ISO_TRY(iso_agree(site->ctx, hosts ? ISO_OK : iso_no_memory("%d ranks", ranks)));
     ISO_TRY(iso_domains_create(site->ctx, site->mesh, iso_device_cpu(), NULL, &domains));
     for (int r = 0; r < ranks; r++)
         hosts[r] = iso_host_of_rank(site->ctx, r);
@@ -75,7 +75,7 @@ iso_status iso_value_site_get(iso_mesh *mesh, iso_value_site **out)
         return ISO_OK;
     }
     iso_value_site *site = iso_new(sizeof *site);
-    ISO_TRY(iso_agree(mesh->ctx, site ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for values")));
+    ISO_TRY(iso_agree(mesh->ctx, site ? ISO_OK : iso_no_memory("values")));
     site->ctx = mesh->ctx;
     site->mesh = mesh;
     ISO_TRY(iso_agree(mesh->ctx, value_site_list_slots(site)));

@@ -85,11 +85,11 @@ static iso_status take_keys(csv_logger *logger, const iso_logs *logs)
     for (int i = 0; logger->keys && i < logs->count && filled; i++)
         filled = add_key(logger, "", logs->name[i]);
     if (!logger->keys || !filled)
-        return iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
+        return iso_no_memory("the columns of a table");
     qsort(logger->keys, (size_t)logger->n_keys, sizeof *logger->keys, csv_logger_compare);
     for (int i = 0; doubled && i < logs->count && filled; i++)
         filled = add_key(logger, "val_", logger->keys[i]);
-    return filled ? ISO_OK : iso_error(ISO_NO_MEMORY, "no memory for the columns of a table");
+    return filled ? ISO_OK : iso_no_memory("the columns of a table");
 }
 
 /* ---- lines ---- */
@@ -153,7 +153,7 @@ static iso_status csv_logger_epoch_end(void *user, iso_fit_state *state)
         csv_logger_add_value(&line, &state->logs, logger->keys[i]);
     }
     iso_text_add(&line, "\r\n");
-    status = line.failed ? iso_error(ISO_NO_MEMORY, "no memory for a line of a table")
+    status = line.failed ? iso_no_memory("a line of a table")
                          : iso_line_file_write(&logger->file, iso_text_get(&line));
 done:
     iso_text_free(&line);

@@ -63,7 +63,7 @@ static iso_status write_event(iso_event_file *file, event_message *event)
     size_t bytes = isogrid__tensorboard__event__get_packed_size(event);
     uint8_t *packed = iso_new(bytes + 1);
     if (!packed)
-        return iso_error(ISO_NO_MEMORY, "no memory for an event of %zu bytes", bytes);
+        return iso_no_memory("an event of %zu bytes", bytes);
     isogrid__tensorboard__event__pack(event, packed);
     bool written = iso_record_write(file->file, packed, bytes);
     iso_free(packed);
@@ -89,7 +89,7 @@ iso_status iso_event_file_create(const char *folder, iso_event_file **out)
     iso_event_file *file = iso_new(sizeof *file);
     char *folders = iso_strdup(folder);
     if (!file || !folders || !(file->path = name_file(folder)))
-        ISO_TRY(iso_error(ISO_NO_MEMORY, "no memory for an event file in %s", folder));
+        ISO_TRY(iso_no_memory("an event file in %s", folder));
     if (!make_folders(folders))
         ISO_TRY(event_file_failed(folder));
     file->file = fopen(file->path, "w");

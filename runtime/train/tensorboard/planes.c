@@ -154,7 +154,7 @@ static iso_status pack(packer *p, unsigned char **packed, size_t *bytes)
     if (!p->failed)
         *packed = iso_new(isogrid__tensorboard__space__get_packed_size(&p->space) + 1);
     if (p->failed || !*packed)
-        return iso_error(ISO_NO_MEMORY, "no memory for the trace of a step");
+        return iso_no_memory("the trace of a step");
     *bytes = isogrid__tensorboard__space__pack(&p->space, *packed);
     return ISO_OK;
 }

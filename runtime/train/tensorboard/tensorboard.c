@@ -125,7 +125,7 @@ static iso_status write_parameters(tensorboard *tb, const iso_fit_state *state)
     iso_text text = {0};
     iso_parameters_text(state, &text);
     iso_status status = text.failed
-                            ? iso_error(ISO_NO_MEMORY, "no memory for a table of hyperparameters")
+                            ? iso_no_memory("a table of hyperparameters")
                             : iso_event_file_text(tb->train, "hyperparameters", iso_text_get(&text), 0);
     iso_text_free(&text);
     return status == ISO_OK ? iso_event_file_flush(tb->train) : status;
