@@ -47,8 +47,8 @@ ISO_API iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_s
 ISO_API void iso_saved_file_close(iso_saved_file *file);
 /* Whether the file has a commit record; *number is the record's. */
 ISO_API bool iso_saved_file_committed(const iso_saved_file *file, uint64_t *number);
-/* Whether the file has checksums of its tensors: it has a commit record, or it is a checkpoint that was cut off, or to
- * which another program has written. */
+/* Whether the file has checksums of its tensors: it has a commit record, or it is a checkpoint that was cut off or
+ * that another program has written to. */
 ISO_API bool iso_saved_file_has_checksums(const iso_saved_file *file);
 /* What messages call the file: its path, or the name that it was given. Lent. */
 ISO_API const char *iso_saved_file_path(const iso_saved_file *file);
