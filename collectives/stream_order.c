@@ -207,24 +207,16 @@ const iso_device_event *iso_order_record_received(const iso_fabric *fabric, int 
     return fabric->order->received[slot];
 }
 
-static int first_slot(const iso_fabric *fabric, int domain)
-{
-    int slot = 0;
-    while (fabric->domain_of_slot[slot] != domain)
-        slot++;
-    return slot;
-}
-
-void iso_order_record_arrived(const iso_fabric *fabric, int domain, iso_stream *stream)
+void iso_order_record_arrived(const iso_fabric *fabric, int slot, iso_stream *stream)
 {
     if (fabric->order)
-        stream->device->record(fabric->order->arrived[first_slot(fabric, domain)], stream);
+        stream->device->record(fabric->order->arrived[slot], stream);
 }
 
-void iso_order_await_arrived(const iso_fabric *fabric, int domain, iso_stream *stream)
+void iso_order_await_arrived(const iso_fabric *fabric, int slot, iso_stream *stream)
 {
     if (fabric->order)
-        stream->device->await(stream, fabric->order->arrived[first_slot(fabric, domain)]);
+        stream->device->await(stream, fabric->order->arrived[slot]);
 }
 
 /* ---- an exchange ---- */

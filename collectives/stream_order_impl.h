@@ -32,9 +32,9 @@ void iso_order_await_slots(const iso_fabric *fabric, iso_stream *stream, int slo
 iso_status iso_order_wait_read(const iso_fabric *fabric);
 /* Records the event that all data received for a domain of this rank is queued on `stream`. Returns the event. */
 const iso_device_event *iso_order_record_received(const iso_fabric *fabric, int domain, iso_stream *stream);
-/* Records, or awaits, that what the communicator of a domain has brought is in its memory. The rank that owns the
- * domain (links_impl.h) records it. */
-void iso_order_record_arrived(const iso_fabric *fabric, int domain, iso_stream *stream);
-void iso_order_await_arrived(const iso_fabric *fabric, int domain, iso_stream *stream);
+/* Records, or awaits, that what the communicator of a domain has brought is in its memory. slot: the domain's first.
+ * The rank that owns the domain (links_impl.h) records it. */
+void iso_order_record_arrived(const iso_fabric *fabric, int slot, iso_stream *stream);
+void iso_order_await_arrived(const iso_fabric *fabric, int slot, iso_stream *stream);
 
 #endif

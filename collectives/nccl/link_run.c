@@ -45,7 +45,7 @@ iso_status iso_link_run_record(const iso_fabric *fabric, const iso_links *links,
     for (int i = 0; i < links->n_own; i++) {
         iso_stream *stream = links->own[i].stream;
         stream->device->record(run->arrived[i], stream);
-        iso_order_record_arrived(fabric, links->own[i].domain, stream);
+        iso_order_record_arrived(fabric, links->first_slot[links->own[i].domain], stream);
         iso_status queued = stream->device->check(stream);
         status = status == ISO_OK ? queued : status;
     }
@@ -56,13 +56,12 @@ iso_status iso_link_run_record(const iso_fabric *fabric, const iso_links *links,
 void iso_link_run_await(const iso_fabric *fabric, const iso_links *links, const iso_link_run *run, int slot,
                         iso_stream *stream)
 {
-    int domain = fabric->domain_of_slot[slot], own = 0;
-    while (own < links->n_own && links->own[own].domain != domain)
-        own++;
-    if (own < links->n_own)
-        stream->device->await(stream, run->arrived[own]);
+    int domain = fabric->domain_of_slot[slot];
+    const iso_link_member *own = iso_links_own(links, domain);
+    if (own)
+        stream->device->await(stream, run->arrived[own - links->own]);
     else
-        iso_order_await_arrived(fabric, domain, stream);
+        iso_order_await_arrived(fabric, links->first_slot[domain], stream);
 }
 
 iso_status iso_link_run_test(iso_fabric *fabric, const iso_links *links, iso_link_run *run,

@@ -55,18 +55,11 @@ int iso_group_slot(const iso_mesh *mesh, uint32_t axes, int slot, int index)
     return slot;
 }
 
-static int index_in_group(const iso_bucket *bucket, const iso_mesh *mesh, int slot)
-{
-    int index = 0;
-    for (int a = 0; a < mesh->n_axes; a++)
-        if (bucket->axes & 1u << a)
-            index = index * mesh->size[a] + iso_mesh_coordinate(mesh, slot, a);
-    return index;
-}
-
 void iso_bucket_part(const iso_bucket *bucket, const iso_mesh *mesh, int slot, int64_t *begin, int64_t *count)
 {
-    int64_t first = bucket->part * index_in_group(bucket, mesh, slot);
+    int index;
+    iso_group_count(mesh, bucket->axes, slot, &index);
+    int64_t first = bucket->part * index;
     *begin = first < bucket->total ? first : bucket->total;
     *count = bucket->total - *begin < bucket->part ? bucket->total - *begin : bucket->part;
 }

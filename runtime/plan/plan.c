@@ -92,33 +92,20 @@ static uint32_t sharded_axes(const iso_plan *plan, const iso_program_step *step)
     return axes;
 }
 
-/* Whether the slot comes first among those that differ from it along other axes than `axes` only. *alike: how many
- * these are. */
-static bool is_first_alike(const iso_mesh *mesh, uint32_t axes, int slot, int *alike)
-{
-    *alike = 1;
-    for (int a = 0; a < mesh->n_axes; a++) {
-        if (axes >> a & 1)
-            continue;
-        if (iso_mesh_coordinate(mesh, slot, a) != 0)
-            return false;
-        *alike *= mesh->size[a];
-    }
-    return true;
-}
-
-/* Of all slots, computed from the layouts alone. */
+/* Of all slots, computed from the layouts alone. Slots that differ along axes that shard nothing of the step do the
+ * same, and are counted once. */
 static double planned_flops_of(const iso_plan *plan, const iso_program_step *step)
 {
     const iso_mesh *mesh = plan->program->mesh;
     double total = 0;
-    int alike;
     if (!step->op->type->repeats_work)
         return step->replicas * flops_of(plan, step, -1);
-    uint32_t axes = sharded_axes(plan, step);
-    for (int s = 0; s < mesh->n_slots; s++)
-        if (is_first_alike(mesh, axes, s, &alike))
+    uint32_t others = ~sharded_axes(plan, step);
+    for (int s = 0; s < mesh->n_slots; s++) {
+        int index, alike = iso_group_count(mesh, others, s, &index);
+        if (index == 0)
             total += alike * flops_of(plan, step, s);
+    }
     return total;
 }
 

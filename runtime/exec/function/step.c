@@ -443,8 +443,10 @@ static void pull(const step *s, iso_exchange *exchange, int local, int number)
 static bool has_new_weights(const step *s, int local)
 {
     const iso_runtime *runtime = s->runtime;
-    if (!s->executable->plan->weight_gather || s->updates)
-        return s->executable->plan->weight_gather != NULL;
+    if (!s->executable->plan->weight_gather)
+        return false;
+    if (s->updates)
+        return true;
     return runtime->device->host_access &&
            iso_fabric_failures(runtime->fabric) == runtime->failures_reported &&
            iso_step_faults(*s->executable->slot[local].fault_total) != 0;
