@@ -6,6 +6,8 @@
 #include "launch/command.h"
 #include "launch/train_impl.h"
 #include "runtime/base/file.h"
+#include "runtime/base/memory.h"
+#include "runtime/session/roles.h"
 
 /* ---- options ---- */
 
@@ -103,6 +105,19 @@ static iso_status follow_check(const iso_train_options *options)
     return ISO_OK;
 }
 
+/* The file that this rank writes in its role. */
+static iso_status check_history(const iso_context *ctx, const iso_train_options *options)
+{
+    char *name = NULL;
+    if (!options->history)
+        return ISO_OK;
+    iso_status status = iso_role_path(ctx, iso_role(ctx), options->history, &name);
+    if (status == ISO_OK)
+        status = iso_overwrite_check(options, "--history", name);
+    iso_free(name);
+    return status;
+}
+
 /* ---- the folder ---- */
 
 /* "ck/{epoch}.weights.h5" -> "ck" and "{epoch}.weights.h5"; "ck/latest", "ck/best" and "ck" -> "ck", any name. */
@@ -155,6 +170,7 @@ static iso_status follow_with(iso_context *ctx, const follow_options *options)
     const iso_train_options *train = &options->train;
     iso_status status;
     ISO_TRY(iso_agree(ctx, follow_check(train)));
+    ISO_TRY(iso_agree(ctx, check_history(ctx, train)));
     ISO_TRY(iso_named_model_find(ctx, train, &run.named));
     ISO_TRY(iso_agree(ctx, iso_compile_options_check(train, &run.named.compile)));
     ISO_TRY(iso_distribution_setup_make(ctx, train, &run.setup));

@@ -144,8 +144,12 @@ static iso_status check_group(const named_file *output, const file_group *group)
 
 static iso_status check_data(const named_file *output, const char *option, const char *data)
 {
-    const file_group group = {option, data, data, has_idx, NULL};
-    return data ? check_group(output, &group) : ISO_OK;
+    char *folder = NULL;
+    iso_status status = data ? iso_builtin_folder(data, &folder) : ISO_OK;
+    if (data && status == ISO_OK)
+        status = check_group(output, &(file_group){option, data, folder ? folder : data, has_idx, NULL});
+    iso_free(folder);
+    return status;
 }
 
 /* The checkpoints of a folder, of which the newest or the best is read. */
@@ -159,14 +163,19 @@ static iso_status check_read(const named_file *output, const char *option, const
     return status;
 }
 
-/* What --checkpoint writes. */
+/* What --checkpoint writes, or an evaluator reads: it may name the folder. */
 static iso_status check_written(const named_file *output, const char *template)
 {
     if (!template || !strcmp(output->option, "--checkpoint"))
         return ISO_OK;
-    char *folder = iso_file_folder(template);
-    const file_group group = {"--checkpoint", template, folder, has_checkpoint, iso_file_name(template)};
-    iso_status status = folder ? check_group(output, &group) : iso_no_memory("the folder of '%s'", template);
+    char *folder = NULL;
+    iso_status status = iso_checkpoint_folder(template, &folder);
+    const char *pattern = folder ? NULL : iso_file_name(template);
+    if (status == ISO_OK && !folder && !(folder = iso_file_folder(template)))
+        status = iso_no_memory("the folder of '%s'", template);
+    if (status == ISO_OK)
+        status =
+            check_group(output, &(file_group){"--checkpoint", template, folder, has_checkpoint, pattern});
     iso_free(folder);
     return status;
 }

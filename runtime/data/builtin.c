@@ -1,6 +1,7 @@
 /* The list of the built-in data sets. */
 #include <string.h>
 
+#include "runtime/data/idx.h"
 #include "runtime/data/open_impl.h"
 
 extern const iso_builtin iso_builtin_fashion_mnist;
@@ -32,4 +33,11 @@ const iso_builtin *iso_builtin_find(const char *name)
         if (strcmp(list[i]->name, name) == 0)
             return list[i];
     return NULL;
+}
+
+iso_status iso_builtin_folder(const char *name, char **folder)
+{
+    const iso_builtin *builtin = iso_builtin_find(name);
+    *folder = NULL;
+    return builtin && builtin->folder ? builtin->folder(folder) : ISO_OK;
 }

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "runtime/base/text.h"
+#include "runtime/base/file.h"
+#include "runtime/base/memory.h"
 #include "runtime/data/open_impl.h"
 
 static const char debian_folder[] = "/usr/share/datasets/fashion-mnist";
@@ -14,24 +15,40 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-static iso_status open_fashion_mnist(iso_part part, uint64_t seed, iso_node **node)
+static iso_status find_folder(char **path)
 {
     const char *data = getenv("ISOGRID_DATA");
-    iso_text own = {0};
-    iso_status status;
+    char *own = data ? iso_file_join(data, "fashion-mnist") : NULL;
+    *path = NULL;
+    if (data && !own)
+        return iso_no_memory("the folder of fashion-mnist");
+    if (own && is_folder(own)) {
+        *path = own;
+        return ISO_OK;
+    }
+    iso_free(own);
+    *path = is_folder(debian_folder) ? iso_strdup(debian_folder) : NULL;
+    return *path || !is_folder(debian_folder) ? ISO_OK : iso_no_memory("the folder of fashion-mnist");
+}
+
+static iso_status not_installed(void)
+{
+    const char *data = getenv("ISOGRID_DATA");
+    return iso_error(ISO_INVALID,
+                     "fashion-mnist: there is no folder '%s'%s%s%s; install Debian's package "
+                     "dataset-fashion-mnist, or set "
+                     "ISOGRID_DATA to a folder that holds fashion-mnist/",
+                     debian_folder, data ? " and no " : "", data ? data : "", data ? "/fashion-mnist" : "");
+}
+
+static iso_status open_fashion_mnist(iso_part part, uint64_t seed, iso_node **node)
+{
+    char *folder;
     (void)seed;
-    iso_text_add(&own, "%s/fashion-mnist", data ? data : "");
-    if (data && is_folder(iso_text_get(&own)))
-        status = iso_open_folder(iso_text_get(&own), part, "fashion-mnist", node);
-    else if (is_folder(debian_folder))
-        status = iso_open_folder(debian_folder, part, "fashion-mnist", node);
-    else
-        status = iso_error(ISO_INVALID,
-                           "fashion-mnist: there is no folder '%s'%s%s; install Debian's package "
-                           "dataset-fashion-mnist, or set "
-                           "ISOGRID_DATA to a folder that holds fashion-mnist/",
-                           debian_folder, data ? " and no " : "", data ? iso_text_get(&own) : "");
-    iso_text_free(&own);
+    iso_status status = find_folder(&folder);
+    if (status == ISO_OK)
+        status = folder ? iso_open_folder(folder, part, "fashion-mnist", node) : not_installed();
+    iso_free(folder);
     return status;
 }
 
@@ -40,4 +57,5 @@ const iso_builtin iso_builtin_fashion_mnist = {
     .name = "fashion-mnist",
     .description = "60,000 + 10,000 grey images of clothes, [28, 28, 1] bytes, 10 classes",
     .open = open_fashion_mnist,
+    .folder = find_folder,
 };

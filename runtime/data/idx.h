@@ -24,6 +24,9 @@ iso_status iso_idx_load(const char *path, iso_idx *idx);
 
 /* Whether a data set's folder may have its rows in a file of this name: "train-images-idx3-ubyte.gz". */
 bool iso_idx_is_folder_name(const char *name);
+/* *folder: where the files of a built-in data set are, the caller's (iso_free). NULL: this is the name of none that
+ * has files. ISO_NO_MEMORY. */
+iso_status iso_builtin_folder(const char *name, char **folder);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,8 @@ uint64_t iso_file_identity(const char *path, uint64_t hash);
 typedef struct iso_builtin {
     const char *name, *description;
     iso_status (*open)(iso_part part, uint64_t seed, iso_node **node);
+    /* *path: of its files, the caller's; NULL: they are missing. ISO_NO_MEMORY. NULL: it has no files. */
+    iso_status (*folder)(char **path);
 } iso_builtin;
 const iso_builtin *iso_builtin_find(const char *name);
 
