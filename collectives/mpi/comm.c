@@ -6,7 +6,6 @@
 #include "collectives/mpi/call.h"
 #include "collectives/mpi/part.h"
 #include "collectives/mpi/wait.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/host.h"
 #include "runtime/base/memory.h"
 
@@ -130,22 +129,35 @@ iso_status iso_comm_split_for_mpi(const iso_comm *comm, int color, int key, iso_
     return status == ISO_OK ? split_mpi(comm, color, key, made) : status;
 }
 
-/* Ranks share memory on machines of the same name, as for MPI. */
-static int machine_color(void)
+/* Ranks share memory on machines of the same name, as for MPI. The color is the lowest rank with this rank's name.
+ * Without memory at one rank there is none on any. */
+static iso_status find_machine(const iso_comm *comm, int *color)
 {
-    char name[ISO_HOST_NAME];
-    iso_host_name(name);
-    return (int)(iso_hash_text(0, name) & INT_MAX);
+    char mine[ISO_HOST_NAME], (*names)[ISO_HOST_NAME] = iso_new((size_t)comm->size * sizeof *names);
+    bool room;
+    iso_host_name(mine);
+    iso_status status = iso_comm_all(comm, names != NULL, &room);
+    if (status == ISO_OK && !room)
+        status = iso_no_memory("the names of the hosts of %d ranks", comm->size);
+    if (status == ISO_OK)
+        status = iso_comm_gather_all(comm, mine, sizeof mine, names);
+    for (*color = 0; status == ISO_OK && strcmp(names[*color], mine) != 0;)
+        ++*color;
+    iso_free(names);
+    return status;
 }
 
 iso_status iso_comm_split_shared(const iso_comm *comm, int key, iso_comm **made)
 {
     MPI_Comm fresh;
+    int color;
     *made = NULL;
     if (!comm)
         return ISO_OK;
-    if (iso_watchdog_errors_return(comm->watchdog))
-        return split_off(comm, machine_color(), key, made);
+    if (iso_watchdog_errors_return(comm->watchdog)) {
+        iso_status found = find_machine(comm, &color);
+        return found == ISO_OK ? split_off(comm, color, key, made) : found;
+    }
     iso_status status = iso_mpi_split_shared(comm->mpi, key, &fresh);
     return adopt(status, fresh, comm->watchdog, made);
 }
