@@ -300,8 +300,6 @@ size_t iso_exchange_operand_bytes(size_t bytes);
 size_t iso_exchange_staged_bytes(size_t bytes, size_t chunk_bytes);
 /* The bytes that one run of the exchange pulls for a slot, as planned. */
 iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot);
-/* Bytes of this rank's message buffers that belong to the exchange alone. */
-size_t iso_exchange_bytes(const iso_exchange *exchange);
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,6 @@ typedef struct iso_coll_component {
     /* Makes a stream of the slot wait for the results, after the start; the host need not wait if the fabric orders
      * streams. NULL: the host waits. */
     void (*await)(const void *schedule, int slot, iso_stream *stream);
-    size_t (*bytes)(const void *schedule); /* of memory, for this rank */
     void (*destroy)(void *schedule);
 } iso_coll_component;
 

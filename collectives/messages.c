@@ -157,11 +157,6 @@ bool iso_messages_need_progress(const iso_messages *messages)
 iso_status iso_messages_allocate(iso_messages *messages, const iso_comm *host, const iso_device *device)
 {
     iso_status status = ISO_OK;
-    messages->bytes = messages->bytes_out;
-    for (int i = 0; i < messages->in.n_messages; i++) {
-        const iso_message *in = &messages->in.messages[i];
-        messages->bytes += in->route.to == messages->rank && in->route.to_domain < 0 ? in->bytes : 0;
-    }
     if (messages->bytes_in > 0)
         status = iso_buffer_create(host, device, messages->bytes_in, "the receive buffer of an exchange",
                                    &messages->incoming);

@@ -56,7 +56,6 @@ struct iso_messages {
     size_t bytes_out;               /* in memory of this rank: what it sends, or chunks of what devices do */
     iso_window incoming;            /* receive buffer of the host; {0} if exchanges share buffers */
     char *outgoing;                 /* send buffer of this rank, likewise */
-    size_t bytes;                   /* of this rank's buffers that belong to the exchange alone */
     bool device_failed;             /* of this host: what is sent says so (iso_messages_replace) */
     bool uses[ISO_MOST_TRANSPORTS]; /* this rank sends or receives by it */
     void *transfers[ISO_MOST_TRANSPORTS]; /* the transports'; NULL: none */

@@ -734,13 +734,3 @@ iso_traffic iso_exchange_planned(const iso_exchange *exchange, int slot)
     }
     return planned;
 }
-
-size_t iso_exchange_bytes(const iso_exchange *exchange)
-{
-    int count;
-    const iso_coll_component *const *components = iso_coll_components(&count);
-    size_t bytes = exchange->messages.bytes;
-    for (int c = 0; c < count; c++)
-        bytes += exchange->schedules[c] ? components[c]->bytes(exchange->schedules[c]) : 0;
-    return bytes;
-}

@@ -225,12 +225,6 @@ static void destroy(void *schedule)
     iso_free(r);
 }
 
-static size_t bytes_of(const void *schedule)
-{
-    const reductions *r = schedule;
-    return r->result_bytes + (r->contribution ? r->contribution_bytes : 0);
-}
-
 /* ---- a fabric ---- */
 
 static void close_module(void *module)
@@ -405,6 +399,5 @@ const iso_coll_component iso_coll_component_mpi = {
     .communicates = communicates,
     .start = start,
     .test = test,
-    .bytes = bytes_of,
     .destroy = destroy,
 };

@@ -410,12 +410,6 @@ static void resolve(const iso_exchange *exchange, void *schedule)
     }
 }
 
-static size_t bytes_of(const void *schedule)
-{
-    (void)schedule;
-    return 0; /* it is the devices' memory */
-}
-
 static void destroy(void *schedule)
 {
     nccl_schedule *s = schedule;
@@ -515,6 +509,5 @@ const iso_coll_component iso_coll_component_nccl = {
     .start = start,
     .test = test,
     .await = await,
-    .bytes = bytes_of,
     .destroy = destroy,
 };

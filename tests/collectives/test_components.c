@@ -127,12 +127,6 @@ static iso_status component_test(void *of, int *done)
     return ISO_OK;
 }
 
-static size_t component_bytes(const void *of)
-{
-    (void)of;
-    return 0;
-}
-
 static void component_destroy(void *of)
 {
     schedule *s = of;
@@ -156,7 +150,6 @@ const iso_coll_component *const *iso_coll_components(int *count)
                                                  .communicates = component_communicates,
                                                  .start = component_start,
                                                  .test = component_test,
-                                                 .bytes = component_bytes,
                                                  .destroy = component_destroy};
     static const iso_coll_component *const list[] = {&component};
     *count = 1;

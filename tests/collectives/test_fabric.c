@@ -278,7 +278,6 @@ START_TEST(a_host_sends_one_partial_sum)
         sum += all[rank];
     int hosts = (ranks + 1) / 2;
     ck_assert_msg(sum == (double)hosts * (hosts - 1) * N * sizeof(float), "%g bytes cross", sum);
-    ck_assert((iso_exchange_bytes(exchange) > 0) <= (hosts > 1));
     iso_exchange_destroy(exchange);
     iso_fabric_destroy(fabric);
 }
