@@ -6,6 +6,7 @@
 
 #include "models/keras/writer_impl.h"
 #include "models/layers/config.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
@@ -22,12 +23,6 @@ static iso_status describe_network(const iso_graph *graph, const iso_keras_topol
                                    json_t **out);
 
 /* ---- names ---- */
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static bool is_used(const writer *w, const char *name)
 {
@@ -73,7 +68,7 @@ static iso_status choose_names(writer *w)
     for (int i = 0; i < w->net->n_operations; i++) {
         const iso_operation *o = &w->net->operations[i];
         if ((o->kind == ISO_OPERATION_LAYER || o->kind == ISO_OPERATION_BLOCK) &&
-            !(w->name[i] = iso_strdup(last_part(o->name))))
+            !(w->name[i] = iso_strdup(iso_file_name(o->name))))
             return iso_no_memory(CONFIG);
     }
     for (int i = 0; i < w->net->n_operations; i++) {
@@ -85,7 +80,7 @@ static iso_status choose_names(writer *w)
             base = snake;
         }
         if (!w->name[i] &&
-            !(w->name[i] = free_name(w, o->kind == ISO_OPERATION_INPUT ? last_part(base) : base)))
+            !(w->name[i] = free_name(w, o->kind == ISO_OPERATION_INPUT ? iso_file_name(base) : base)))
             return iso_no_memory(CONFIG);
     }
 done:

@@ -20,25 +20,18 @@ static iso_status bad_list(const char *text, const char *at, const char *what)
                      what, (int)(at - text) + 1);
 }
 
-static const char *skip_space(const char *at)
-{
-    while (isspace((unsigned char)*at))
-        at++;
-    return at;
-}
-
 /* A number at *at, and the spaces after it. */
 static iso_status parse_number(const char *text, const char **at, const char *what, int *number)
 {
     char *end;
-    const char *begin = skip_space(*at);
+    const char *begin = iso_skip_space(*at);
     long read = isdigit((unsigned char)*begin) ? strtol(begin, &end, 10) : -1;
     if (read < 0)
         return bad_list(text, begin, what);
     if (read > ISO_MOST_SLOTS)
         return bad_list(text, begin, "a number that is too large");
     *number = (int)read;
-    *at = skip_space(end);
+    *at = iso_skip_space(end);
     return ISO_OK;
 }
 

@@ -65,7 +65,7 @@ static iso_status unknown_axis(const iso_mesh *mesh, const char *text, const cha
                             (int)(at - text) + 1);
 }
 
-static const char *skip_space(const char *at)
+const char *iso_skip_space(const char *at)
 {
     while (isspace((unsigned char)*at))
         at++;
@@ -78,7 +78,7 @@ static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char 
 {
     char name[ISO_MAX_AXIS_NAME];
     size_t length = 0;
-    const char *begin = skip_space(*at);
+    const char *begin = iso_skip_space(*at);
     while (isalnum((unsigned char)begin[length]) || begin[length] == '_')
         length++;
     if (length == 0 || length >= sizeof name)
@@ -90,7 +90,7 @@ static iso_status parse_axis(const iso_mesh *mesh, const char *text, const char 
         return unknown_axis(mesh, text, begin, name);
     if ((iso_layout_sharded_axes(layout) | layout->partial) & 1u << axis)
         return bad_layout(text, begin, "an axis for the second time");
-    *at = skip_space(begin + length);
+    *at = iso_skip_space(begin + length);
     *out = axis;
     return ISO_OK;
 }
@@ -100,9 +100,9 @@ static iso_status parse_dimension(const iso_mesh *mesh, const char *text, const 
     if (layout->rank == ISO_MAX_RANK)
         return bad_layout(text, *at, "more than 8 dimensions");
     layout->rank++;
-    *at = skip_space(*at);
+    *at = iso_skip_space(*at);
     if (**at == '-') {
-        *at = skip_space(*at + 1);
+        *at = iso_skip_space(*at + 1);
         return ISO_OK;
     }
     for (;;) {
@@ -122,7 +122,7 @@ static iso_status parse_dimension(const iso_mesh *mesh, const char *text, const 
 static iso_status parse_dimensions(const iso_mesh *mesh, const char *text, const char **at,
                                    iso_layout *layout)
 {
-    *at = skip_space(text);
+    *at = iso_skip_space(text);
     while ((**at && **at != ';') || layout->rank) {
         iso_status status = parse_dimension(mesh, text, at, layout);
         if (status != ISO_OK || **at != ',')
@@ -135,13 +135,13 @@ static iso_status parse_dimensions(const iso_mesh *mesh, const char *text, const
 /* "; partial(data, model)" or "; partial max(data)" at *at. */
 static iso_status parse_partial(const iso_mesh *mesh, const char *text, const char **at, iso_layout *layout)
 {
-    *at = skip_space(*at + 1);
+    *at = iso_skip_space(*at + 1);
     if (strncmp(*at, "partial", 7) != 0)
         return bad_layout(text, *at, "not 'partial'");
-    *at = skip_space(*at + 7);
+    *at = iso_skip_space(*at + 7);
     if (strncmp(*at, "max", 3) == 0) {
         layout->partial_max = true;
-        *at = skip_space(*at + 3);
+        *at = iso_skip_space(*at + 3);
     }
     if (**at != '(')
         return bad_layout(text, *at, "no '('");
@@ -155,7 +155,7 @@ static iso_status parse_partial(const iso_mesh *mesh, const char *text, const ch
     } while (**at == ',');
     if (**at != ')')
         return bad_layout(text, *at, "neither ',' nor ')'");
-    *at = skip_space(*at + 1);
+    *at = iso_skip_space(*at + 1);
     return ISO_OK;
 }
 

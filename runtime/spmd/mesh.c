@@ -21,13 +21,6 @@ static iso_status bad_spec(const char *spec, const char *at, const char *what)
                      what, (int)(at - spec) + 1);
 }
 
-static const char *skip_space(const char *at)
-{
-    while (isspace((unsigned char)*at))
-        at++;
-    return at;
-}
-
 static int count_axes(const char *spec)
 {
     int axes = 0;
@@ -39,7 +32,7 @@ static int count_axes(const char *spec)
 /* "name=size" at *at; advances *at. */
 static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
 {
-    const char *begin = skip_space(*at), *end = begin;
+    const char *begin = iso_skip_space(*at), *end = begin;
     while (isalnum((unsigned char)*end) || *end == '_')
         end++;
     size_t length = (size_t)(end - begin);
@@ -56,10 +49,10 @@ static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
     name[length] = 0;
     if (iso_mesh_find_axis(mesh, name) >= 0)
         return bad_spec(spec, begin, "an axis name for the second time");
-    end = skip_space(end);
+    end = iso_skip_space(end);
     if (*end != '=')
         return bad_spec(spec, end, "no '='");
-    begin = skip_space(end + 1);
+    begin = iso_skip_space(end + 1);
     char *after;
     long size = strtol(begin, &after, 10);
     if (*begin == '*') {
@@ -70,7 +63,7 @@ static iso_status parse_axis(iso_mesh *mesh, const char *spec, const char **at)
     else if (size > INT_MAX)
         return bad_spec(spec, begin, "a size above 2147483647");
     mesh->size[mesh->n_axes++] = (int)size;
-    *at = skip_space(after);
+    *at = iso_skip_space(after);
     return ISO_OK;
 }
 
@@ -168,22 +161,31 @@ static iso_status place_as_listed(iso_mesh *mesh, const int *rank_of_slot, int c
     return ISO_OK;
 }
 
-/* Checks that every rank has a slot. ranks: 0: as many as the list names. */
-static iso_status check_all_host(const iso_mesh *mesh, int ranks)
+iso_status iso_mesh_find_idle(const iso_mesh *mesh, int ranks, int *idle)
 {
-    for (int s = 0; s < mesh->n_slots; s++)
-        ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
     bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
-    int idle = 0;
     if (!hosts)
         return iso_no_memory("the slots of %d ranks", ranks);
     for (int s = 0; s < mesh->n_slots; s++)
         hosts[mesh->rank_of_slot[s]] = true;
-    while (idle < ranks && hosts[idle])
-        idle++;
+    *idle = 0;
+    while (*idle < ranks && hosts[*idle])
+        ++*idle;
+    *idle = *idle < ranks ? *idle : -1;
     iso_free(hosts);
-    return idle == ranks ? ISO_OK
-                         : iso_error(ISO_INVALID, "mesh '%s': rank %d hosts no slot", mesh->text, idle);
+    return ISO_OK;
+}
+
+/* Checks that every rank has a slot. ranks: 0: as many as the list names. */
+static iso_status check_all_host(const iso_mesh *mesh, int ranks)
+{
+    int idle = -1;
+    for (int s = 0; s < mesh->n_slots; s++)
+        ranks = mesh->rank_of_slot[s] >= ranks ? mesh->rank_of_slot[s] + 1 : ranks;
+    iso_status status = iso_mesh_find_idle(mesh, ranks, &idle);
+    return status != ISO_OK || idle < 0
+               ? status
+               : iso_error(ISO_INVALID, "mesh '%s': rank %d hosts no slot", mesh->text, idle);
 }
 
 /* Where slots are placed. abstract: nothing will run on the mesh, so listed ranks need not exist; without a list all

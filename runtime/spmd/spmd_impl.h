@@ -59,6 +59,10 @@ iso_status iso_distribution_slot(const iso_distribution *distribution, const iso
 /* The host of each slot of an abstract mesh, host_of_slot [n_slots]: each host has slots_per_host slots
  * (0: one host has all), in the order of their ranks. ISO_INVALID if a listed rank would be on two hosts. */
 iso_status iso_mesh_abstract_hosts(const iso_mesh *mesh, int64_t slots_per_host, int *host_of_slot);
+/* *idle: the lowest of `ranks` ranks that hosts no slot; -1: each hosts one. */
+iso_status iso_mesh_find_idle(const iso_mesh *mesh, int ranks, int *idle);
+/* The first character from `at` on that is no white space. */
+const char *iso_skip_space(const char *at);
 /* ISO_INVALID: the mesh has no axis of this name; offers the nearest. */
 iso_status iso_mesh_unknown_axis(const iso_mesh *mesh, const char *name);
 /* zero.c: the layouts of ZeRO, if the distribution gives none. *layout: replicated; becomes sharded over

@@ -32,18 +32,10 @@ done:
 /* Whether some rank hosts no slot. */
 static iso_status find_idle_ranks(iso_runtime *runtime)
 {
-    int ranks = iso_ranks(runtime->ctx), hosting = 0;
-    bool *hosts = iso_new((size_t)ranks * sizeof *hosts);
-    if (!hosts)
-        return iso_no_memory("%d ranks", ranks);
-    for (int s = 0; s < runtime->mesh->n_slots; s++) {
-        bool *its = &hosts[runtime->mesh->rank_of_slot[s]];
-        hosting += !*its;
-        *its = true;
-    }
-    iso_free(hosts);
-    runtime->idle_ranks = hosting < ranks;
-    return ISO_OK;
+    int idle = -1;
+    iso_status status = iso_mesh_find_idle(runtime->mesh, iso_ranks(runtime->ctx), &idle);
+    runtime->idle_ranks = idle >= 0;
+    return status;
 }
 
 /* Kernels of libraries, and the memory that they need, are found once for all slots of a rank. */

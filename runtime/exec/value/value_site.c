@@ -20,6 +20,7 @@ static void value_site_destroy(iso_value_site *site)
 static iso_status value_site_list_slots(iso_value_site *site)
 {
     const iso_mesh *mesh = site->mesh;
+    int idle = -1;
     bool *hosts = iso_new((size_t)iso_ranks(site->ctx) * sizeof *hosts);
     site->slot = iso_new((size_t)mesh->n_slots * sizeof *site->slot);
     site->first_of_rank = iso_new((size_t)mesh->n_slots * sizeof *site->first_of_rank);
@@ -33,8 +34,8 @@ static iso_status value_site_list_slots(iso_value_site *site)
         if (rank == iso_rank(site->ctx))
             site->slot[site->n_locals++] = s;
     }
-    for (int r = 0; r < iso_ranks(site->ctx); r++)
-        site->idle_ranks |= !hosts[r];
+    ISO_TRY(iso_mesh_find_idle(mesh, iso_ranks(site->ctx), &idle));
+    site->idle_ranks = idle >= 0;
 done:
     iso_free(hosts);
     return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
@@ -32,12 +33,6 @@ typedef struct finder {
 } finder;
 
 /* ---- names ---- */
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 enum { LONGEST_H5_PATH = ISO_MAX_SLOT_PATH + 48 };
 
@@ -128,7 +123,7 @@ static iso_status add_inner(iso_weight_paths *out, const char *base, const inner
     char group[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
     ISO_TRY(form(group, "%s/%s/vars", base, inner->attribute));
-    ISO_TRY(form(h5_path, "%s/%d", group, strcmp(last_part(path), "kernel") != 0));
+    ISO_TRY(form(h5_path, "%s/%d", group, strcmp(iso_file_name(path), "kernel") != 0));
     for (int i = first_group; i < out->n_groups; i++)
         if (strcmp(out->groups[i].h5_path, group) == 0)
             return ISO_OK;
@@ -270,7 +265,7 @@ static iso_status add_operation(finder *f, const iso_keras_topology *net, const 
         return ISO_OK;
     if (seen)
         *seen = true;
-    ISO_TRY(add_group(f->out, vars, last_part(operation->name)));
+    ISO_TRY(add_group(f->out, vars, iso_file_name(operation->name)));
     if (operation->kind == ISO_OPERATION_LAYER)
         ISO_TRY(add_variables(f, base, operation));
     else if (operation->kind == ISO_OPERATION_BLOCK)
