@@ -39,16 +39,15 @@ static void doctor_help(iso_text *text)
 
 static void describe_rank(iso_doctor_rank_facts *mine)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    iso_cores bindable;
     if (gethostname(mine->host, sizeof mine->host) || !*mine->host)
         snprintf(mine->host, sizeof mine->host, "%s", "(no name)");
     mine->host[sizeof mine->host - 1] = 0;
     iso_doctor_read("/proc/sys/kernel/random/boot_id", mine->machine, sizeof mine->machine);
     mine->machine[strcspn(mine->machine, "\n")] = 0;
-    mine->cores = cores > 0 ? (int)cores : 1;
     if (!iso_cores_find(&mine->mask))
-        for (int cpu = 0; cpu < mine->cores && cpu < ISO_MAX_CORES; cpu++)
-            iso_cores_add(&mine->mask, cpu);
+        iso_cores_add(&mine->mask, 0);
+    mine->cores = iso_cores_find_bindable(&bindable) ? iso_cores_count(&bindable) : 1;
 }
 
 static void doctor_free(iso_doctor *doctor)

@@ -32,7 +32,7 @@ typedef struct iso_doctor_finding {
 typedef struct iso_doctor_rank_facts {
     char host[ISO_HOST_NAME]; /* the host's name */
     char machine[40]; /* the kernel's boot id: the same on all ranks of a machine, in containers too */
-    int cores;        /* of the machine */
+    int cores;        /* of the machine, or of the container or job on it */
     iso_cores mask;   /* the cores that the rank may use */
 } iso_doctor_rank_facts;
 

@@ -17,6 +17,9 @@ typedef struct iso_cores {
 
 /* Finds the cores that this thread may use (sched_getaffinity). False: the kernel does not say; the set is empty. */
 bool iso_cores_find(iso_cores *cores);
+/* Finds the cores that this thread could be bound to: those of the container or of the job (its cpuset), or all of
+ * the machine. False: the kernel does not say; the set is empty. */
+bool iso_cores_find_bindable(iso_cores *cores);
 void iso_cores_add(iso_cores *cores, int core);
 bool iso_cores_have(const iso_cores *cores, int core);
 int iso_cores_count(const iso_cores *cores);

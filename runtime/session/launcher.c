@@ -4,9 +4,9 @@
  * this: a program that a rank of another job starts inherits that rank's variables. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
+#include "runtime/base/cores.h"
 #include "runtime/session/session_impl.h"
 
 /* Set by mpirun and its daemons, by PMIx servers (srun --mpi=pmix), and by PMI-1 and 2 (MPICH's mpiexec, srun
@@ -129,11 +129,14 @@ static bool on_one_machine(void)
                      : launcher_number_of("SLURM_STEP_NUM_NODES", 0) == 1;
 }
 
-/* Whether this host has more ranks than cores. Open MPI knows the slots of a hostfile instead, which may be
- * more. */
+/* Whether this host has more ranks than cores. Open MPI knows the slots of a hostfile instead, which may be more.
+ * Each rank that Open MPI has bound may have cores of its own. */
 static bool has_more_ranks_than_cores(void)
 {
-    return launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) > sysconf(_SC_NPROCESSORS_ONLN);
+    iso_cores cores;
+    bool bound = is_set("OMPI_MCA_orte_bound_at_launch");
+    bool known = bound ? iso_cores_find_bindable(&cores) : iso_cores_find(&cores);
+    return known && launcher_number_of("OMPI_COMM_WORLD_LOCAL_SIZE", 0) > iso_cores_count(&cores);
 }
 
 void iso_launcher_prepare(void)

@@ -1,5 +1,5 @@
 /* The cores that a process may use, on a machine that has more of them than a cpu_set_t holds: this program's
- * sched_getaffinity stands in for that of the C library. Ranks: 1, 3 */
+ * sched_getaffinity and sched_setaffinity stand in for those of the C library. Ranks: 1, 3 */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -12,6 +12,8 @@ static iso_context *ctx;
 static const int on_this_machine[] = {0, 1023, 1024, 1500, 5000, 8191};
 enum { HERE = sizeof on_this_machine / sizeof on_this_machine[0] };
 
+static int used = HERE; /* the process may use the first of them: it is bound to them */
+
 int sched_getaffinity(pid_t process, size_t bytes, cpu_set_t *set)
 {
     (void)process;
@@ -21,8 +23,18 @@ int sched_getaffinity(pid_t process, size_t bytes, cpu_set_t *set)
             errno = EINVAL;
             return -1;
         }
-        CPU_SET_S((size_t)on_this_machine[i], bytes, set);
+        if (i < used)
+            CPU_SET_S((size_t)on_this_machine[i], bytes, set);
     }
+    return 0;
+}
+
+/* As in a container of these cores: others are left out. */
+int sched_setaffinity(pid_t process, size_t bytes, const cpu_set_t *set)
+{
+    (void)process;
+    for (used = 0; used < HERE && CPU_ISSET_S((size_t)on_this_machine[used], bytes, set); used++)
+        ;
     return 0;
 }
 
@@ -40,6 +52,19 @@ START_TEST(every_core_is_seen)
 }
 END_TEST
 
+START_TEST(a_bound_process_knows_to_what_it_could_be_bound)
+{
+    iso_cores cores;
+    used = 2;
+    ck_assert(iso_cores_find(&cores));
+    ck_assert_int_eq(iso_cores_count(&cores), 2);
+    ck_assert(iso_cores_find_bindable(&cores));
+    ck_assert_int_eq(iso_cores_count(&cores), HERE);
+    ck_assert_int_eq(used, 2);
+    used = HERE;
+}
+END_TEST
+
 START_TEST(ranks_share_the_cores)
 {
     ck_assert_int_eq(iso_threads(ctx), HERE / iso_ranks(ctx));
@@ -49,7 +74,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS("cores", 0, every_core_is_seen, ranks_share_the_cores))
+    if (status == ISO_OK && RUN_TESTS("cores", 0, every_core_is_seen,
+                                      a_bound_process_knows_to_what_it_could_be_bound, ranks_share_the_cores))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
