@@ -230,17 +230,26 @@ iso_status iso_banner_print(iso_context *ctx, const iso_train_options *options,
     return status == ISO_OK ? compare_hosts(ctx, setup->mesh) : status;
 }
 
+static void print_rows(const iso_dataset *data)
+{
+    int64_t rows = iso_dataset_rows(data);
+    printf("%lld row%s", (long long)rows, rows == 1 ? "" : "s");
+}
+
 void iso_banner_print_data(iso_context *ctx, const iso_train_options *options, const iso_sources *sources)
 {
     char shape[128];
     if (!iso_is_chief(ctx) || options->verbose == 0)
         return;
-    printf("data %s: %lld rows", options->data, (long long)iso_dataset_rows(sources->training));
+    printf("data %s: ", options->data);
+    print_rows(sources->training);
     for (int i = 0; i < iso_dataset_components(sources->training); i++)
         printf("%s %s %s", i ? "," : " of", iso_dtype_name(iso_dataset_dtype(sources->training, i)),
                iso_shape_text(iso_dataset_shape(sources->training, i), shape, sizeof shape));
-    if (sources->validation)
-        printf("; validation: %lld rows", (long long)iso_dataset_rows(sources->validation));
+    if (sources->validation) {
+        printf("; validation: ");
+        print_rows(sources->validation);
+    }
     printf("\n");
 }
 
@@ -254,9 +263,10 @@ static void print_own_facts(iso_context *ctx, const iso_plan_facts *facts, int64
            iso_text_scaled((double)facts->state_bytes, "B", c, sizeof c),
            on_gpus(ctx) ? "windows of this host's GPUs" : "this host's window",
            iso_text_scaled((double)facts->host_bytes, "B", d, sizeof d));
-    printf("a step of %lld rows: %s, %s exchanged; of a slot: %d instructions, %d exchanges\n",
-           (long long)rows, iso_text_scaled(facts->flops, "FLOP", a, sizeof a),
-           iso_text_scaled(facts->exchanged_bytes, "B", b, sizeof b), facts->instructions, facts->exchanges);
+    printf("a step of %lld row%s: %s, %s exchanged; of a slot: %d instructions, %d exchange%s\n",
+           (long long)rows, rows == 1 ? "" : "s", iso_text_scaled(facts->flops, "FLOP", a, sizeof a),
+           iso_text_scaled(facts->exchanged_bytes, "B", b, sizeof b), facts->instructions, facts->exchanges,
+           facts->exchanges == 1 ? "" : "s");
     if (facts->accumulation_bytes < facts->exchanged_bytes)
         printf("a step that only accumulates gradients: %s exchanged\n",
                iso_text_scaled(facts->accumulation_bytes, "B", a, sizeof a));

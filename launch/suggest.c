@@ -220,12 +220,12 @@ static void print_found(const found *f, bool timed)
     const char *mesh = iso_mesh_text(f->mesh);
     fprintf(stderr,
             "mesh %s: a slot computes %s and receives %s in a step; memory of a slot %s, of a host %s%s (%d "
-            "plans)\n",
+            "plan%s)\n",
             mesh, iso_text_scaled(s->flops, "FLOP", flops, sizeof flops),
             iso_text_scaled(s->bytes, "B", bytes, sizeof bytes),
             iso_text_scaled((double)s->slot_bytes, "B", slot, sizeof slot),
             iso_text_scaled((double)s->host_bytes, "B", host, sizeof host), s->fits ? "" : ", too much",
-            s->tried);
+            s->tried, s->tried == 1 ? "" : "s");
     if (timed)
         fprintf(stderr, "mesh %s: a step takes %s%s\n", mesh, iso_text_seconds(s->cost, step, sizeof step),
                 suggest_share(s, share));

@@ -105,7 +105,8 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
         status = iso_stopped(ctx, options->checkpoint);
     if (status != ISO_OK || !iso_is_chief(ctx) || options->verbose == 0)
         return status;
-    printf("test (%lld rows)", (long long)iso_dataset_rows(run->sources.test));
+    int64_t rows = iso_dataset_rows(run->sources.test);
+    printf("test (%lld row%s)", (long long)rows, rows == 1 ? "" : "s");
     for (int i = 0; i < iso_model_value_count(run->named.model); i++)
         printf(" - %s: %.4f", iso_model_value_name(run->named.model, i), values[i]);
     printf("\n");

@@ -145,6 +145,10 @@ void iso_graph_fail_shape(iso_graph *graph, const char *what, const char *name, 
 /* Fails the graph if the name could not be shown, nor read from a file of weights. what: "layer". */
 void iso_graph_check_name(iso_graph *graph, const char *what, const char *name);
 
+/* Elements of a box, for counting operations. A whole tensor, of which many slots hold parts, may have more than 64
+ * bits count. */
+double iso_box_elements(const iso_box *box);
+
 /* Whether the tensor, or the variable, is one of the graph's now. */
 bool iso_tensor_within(const iso_graph *graph, const iso_tensor *tensor);
 bool iso_variable_within(const iso_graph *graph, const iso_variable *variable);

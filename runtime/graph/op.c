@@ -165,3 +165,11 @@ void iso_op_create_several(iso_graph *graph, const iso_op_type *type, iso_tensor
     for (int i = 0; i < (op ? op->n_outputs : type->n_outputs); i++)
         results[i] = op ? result_of(op, i) : &graph->bad;
 }
+
+double iso_box_elements(const iso_box *box)
+{
+    double count = 1;
+    for (int d = 0; d < box->rank; d++)
+        count *= (double)box->extent[d];
+    return count;
+}

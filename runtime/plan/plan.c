@@ -73,7 +73,7 @@ static double flops_of(const iso_plan *plan, const iso_program_step *step, int s
         in[i] = slot < 0 ? whole_box(plan, step->input[i]) : iso_plan_box(plan, step->input[i], slot);
     for (int i = 0; i < step->op->n_outputs; i++)
         out[i] = slot < 0 ? whole_box(plan, step->output[i]) : iso_plan_box(plan, step->output[i], slot);
-    return step->op->type->flops ? step->op->type->flops(step->op, in, out) : (double)iso_box_count(&out[0]);
+    return step->op->type->flops ? step->op->type->flops(step->op, in, out) : iso_box_elements(&out[0]);
 }
 
 double iso_plan_flops(const iso_plan *plan, const iso_program_step *step, int slot)

@@ -51,9 +51,9 @@ static void print_ranks(const printer *p)
 static void print_head(const printer *p)
 {
     const iso_plan_report *r = p->report;
-    iso_text_add(p->text, "plan of %s on %lld rows; mesh %s: %d slot%s",
-                 r->training ? "training" : "inference", (long long)r->rows, r->mesh, r->n_slots,
-                 r->n_slots == 1 ? "" : "s");
+    iso_text_add(p->text, "plan of %s on %lld row%s; mesh %s: %d slot%s",
+                 r->training ? "training" : "inference", (long long)r->rows, r->rows == 1 ? "" : "s", r->mesh,
+                 r->n_slots, r->n_slots == 1 ? "" : "s");
     if (r->n_hosts == 1)
         iso_text_add(p->text, " on one host");
     else

@@ -95,14 +95,6 @@ void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule)
         by_channel(rule->output[i], op->outputs[i]->shape.rank, rank, whole);
 }
 
-double iso_box_elements(const iso_box *box)
-{
-    double count = 1;
-    for (int d = 0; d < box->rank; d++)
-        count *= (double)box->extent[d];
-    return count;
-}
-
 double iso_one_flop_per_element(const iso_op *op, const iso_box *inputs, const iso_box *outputs)
 {
     (void)op, (void)outputs;

@@ -35,8 +35,6 @@ void iso_rule_run_over(int8_t *dims, int first, int count);
 void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule);
 /* A dropout of this rate, whose random numbers depend on the graph's seed and the path. */
 iso_dropout_attrs iso_dropout_attrs_of(const iso_graph *graph, double rate, const char *path);
-/* Elements of a box, for counting operations. */
-double iso_box_elements(const iso_box *box);
 /* The elements in the band of rows first .. first + count - 1: what iso_band_columns has for them in all. */
 double iso_band_elements(const iso_band_attrs *band, int64_t first, int64_t count, int64_t columns);
 /* An iso_op_type's flops: one for each element of the first input. */

@@ -3,6 +3,7 @@
 #define ISO_GRAPH_OPS_OPS_IMPL_H
 
 #include "runtime/base/descriptor.h"
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/op.h"
 
 /* Attributes of type iso_NAME_attrs, of which iso_NAME_settings (settings.c) are compared. */

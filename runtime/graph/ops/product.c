@@ -145,7 +145,7 @@ static double matmul_flops(const iso_op *op, const iso_box *inputs, const iso_bo
         inner = (double)inputs[0].extent[r.k_a];
     for (int i = 0; attrs->contract && i < r.lead_a; i++)
         inner *= (double)inputs[0].extent[i];
-    return 2 * inner * (double)iso_box_count(&outputs[0]);
+    return 2 * inner * iso_box_elements(&outputs[0]);
 }
 
 const iso_op_type iso_op_matmul = {

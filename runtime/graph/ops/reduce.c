@@ -124,7 +124,7 @@ static double reduce_flops(const iso_op *op, const iso_box *inputs, const iso_bo
 {
     const iso_reduce_attrs *attrs = op->attrs;
     (void)outputs;
-    return (double)iso_box_count(&inputs[0]) * (1 + attrs->square);
+    return iso_box_elements(&inputs[0]) * (1 + attrs->square);
 }
 
 const iso_op_type iso_op_reduce_sum = {
