@@ -274,6 +274,8 @@ static iso_status fill_file(int fd, const char *path, const iso_cache_layout *la
     return status;
 }
 
+enum { SELF = 32 };
+
 static void sync_folder(const char *path)
 {
     char *folder = iso_file_folder(path);
@@ -285,14 +287,41 @@ static void sync_folder(const char *path)
     iso_free(folder);
 }
 
+/* Opens a new file in the folder of the cache that has no name, so that nothing is left behind if the job is killed.
+ * self: its name for linkat. -1: this needs /proc and a file system that can do it. */
+static int open_unnamed(const char *path, char self[SELF])
+{
+    char *folder = iso_file_folder(path);
+    int fd = folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0644) : -1;
+    iso_free(folder);
+    snprintf(self, SELF, "/proc/self/fd/%d", fd);
+    if (fd < 0 || access(self, F_OK) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Gives it its name. An older file of this name, which was found to be no cache of these rows, is removed first. */
+static bool give_name(const char *self, const char *path)
+{
+    while (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
+        if (errno != EEXIST || (unlink(path) != 0 && errno != ENOENT))
+            return false;
+    return true;
+}
+
 iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout, iso_node *top,
                                 const iso_order *order, iso_cache_rounds *rounds)
 {
+    char self[SELF];
     iso_text name = {0};
     iso_text_add(&name, "%s.XXXXXX", path);
     if (name.failed)
         return iso_no_memory("the name of cache '%s'", path);
-    int fd = mkostemp(name.data, O_CLOEXEC);
+    int fd = open_unnamed(path, self);
+    bool unnamed = fd >= 0;
+    if (!unnamed)
+        fd = mkostemp(name.data, O_CLOEXEC);
     if (fd < 0) {
         iso_status status = iso_error(ISO_IO, "cannot make cache '%s': %s", path, strerror(errno));
         iso_text_free(&name);
@@ -300,12 +329,12 @@ iso_status iso_cache_file_write(const char *path, const iso_cache_layout *layout
     }
     iso_status status = fill_file(fd, path, layout, top, order, rounds);
     fchmod(fd, 0644);
-    close(fd);
-    if (status == ISO_OK && rename(name.data, path) != 0)
+    if (status == ISO_OK && !(unnamed ? give_name(self, path) : rename(name.data, path) == 0))
         status = iso_error(ISO_IO, "cannot rename the new file to cache '%s': %s", path, strerror(errno));
+    close(fd);
     if (status == ISO_OK)
         sync_folder(path);
-    else
+    else if (!unnamed)
         unlink(name.data);
     iso_text_free(&name);
     return status;

@@ -1,5 +1,6 @@
 /* Caches in files: made once, made anew when they are broken or of other rows, and whole or not there.
  * Ranks: 1 */
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "tests/data/counted_map.h"
@@ -128,6 +129,36 @@ START_TEST(test_cache_file_fails)
 }
 END_TEST
 
+static iso_status look_beside(const iso_element *in, void *const *out, void *user)
+{
+    const char *names = names_in(folder);
+    const bool *replaces = user;
+    ck_assert_msg(!strcmp(names, *replaces ? "rows.cache" : ""), "while rows are written there are: %s",
+                  names);
+    return ten_times(in, out, NULL);
+}
+
+/* A job that is killed leaves nothing: while the rows are written, the file has no name. */
+START_TEST(test_cache_file_has_no_name_until_it_is_whole)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR, 0600);
+    if (fd < 0) {
+        report_skipped("caches without a name", "the file system has no such files");
+        return;
+    }
+    close(fd);
+    for (int round = 0; round < 2; round++) {
+        bool replaces = round > 0;
+        iso_dataset *ds = numbers(NULL, 7 + round);
+        OK(iso_dataset_map(ds, look_beside, .user = &replaces, .threads = 1));
+        OK(iso_dataset_cache(ds, path));
+        ck_assert_str_eq(names_in(folder), "rows.cache");
+        iso_dataset_destroy(ds);
+    }
+    ck_assert_int_eq(calls, 15);
+}
+END_TEST
+
 /* Behind a shuffle of batches the order is kept, the place of the shorter batch with it; another shuffle may
  * follow. */
 START_TEST(test_cache_file_of_shuffled_batches)
@@ -161,5 +192,5 @@ int main(void)
 {
     return RUN_TESTS_WITH("cache files", 0, make_folder, remove_folder, test_cache_file,
                           test_cache_file_knows_its_source, test_broken_cache_files, test_cache_file_fails,
-                          test_cache_file_of_shuffled_batches);
+                          test_cache_file_has_no_name_until_it_is_whole, test_cache_file_of_shuffled_batches);
 }
