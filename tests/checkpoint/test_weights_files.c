@@ -1,5 +1,5 @@
 /* Files of weights as Keras and h5py make them: what they hold, whole and in parts, in every type; and all
- * that is refused, on all ranks alike. Ranks: 1, 3, 5 */
+ * that is refused, on all ranks alike. One rank reads all of them, several a share. Ranks: 1, 3, 5 */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -174,7 +174,7 @@ static void check_file(const char *name)
 START_TEST(test_read)
 {
     for (int i = 0; i < oracle_cases(known); i++)
-        if (!oracle_text(known, oracle_case(known, i), "refused"))
+        if (!oracle_text(known, oracle_case(known, i), "refused") && takes_case(iso_ranks(ctx), i))
             check_file(oracle_case(known, i));
 }
 END_TEST

@@ -99,6 +99,17 @@ struct copy {
 };
 std::vector<copy> &copies_of_thread();
 
+/* What a thread gives to a product of its warp. */
+struct fragments {
+    uint32_t a[4], b[2];
+};
+/* Of a thread: those of its last product, and those of the one before, which slower lanes may still read. */
+struct operands {
+    fragments of[2];
+    unsigned turn;
+};
+operands &operands_of_thread();
+
 template <class T> uint64_t bits_of(T value)
 {
     static_assert(sizeof(T) <= sizeof(uint64_t), "a shuffle moves up to 8 bytes");

@@ -49,6 +49,7 @@ struct thread {
     uint3 index;
     place at; /* where it met others last */
     std::vector<copy> copies;
+    operands given;
 };
 
 /* Lanes of a warp that name the same mask. */
@@ -123,14 +124,24 @@ class engine
     bool failed;
 };
 
-thread_local engine of_thread;
+thread_local std::unique_ptr<engine> owned;
+__thread engine *made; /* the same: it is read without a look at whether `owned` has begun its life */
+
+inline engine &of_thread()
+{
+    if (!made) {
+        owned = std::make_unique<engine>();
+        made = owned.get();
+    }
+    return *made;
+}
 
 /* A fiber runs threads that have not begun, one after another, as long as none of them waits. */
 void fiber_main()
 {
     for (;;) {
-        (*of_thread.body)();
-        of_thread.end_thread();
+        (*of_thread().body)();
+        of_thread().end_thread();
     }
 }
 
@@ -261,7 +272,6 @@ void engine::leave(context &from)
 /* Returns when somebody made the thread ready and its turn has come. */
 void engine::pause()
 {
-    check_guard();
     leave(now().stack->at);
 }
 
@@ -481,32 +491,37 @@ void fail(const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    of_thread.stop(text);
+    of_thread().stop(text);
 }
 
 unsigned char *dynamic_shared()
 {
-    return of_thread.shared.data();
+    return of_thread().shared.data();
 }
 
 int lane()
 {
-    return of_thread.current % WARP;
+    return of_thread().current % WARP;
 }
 
 std::vector<copy> &copies_of_thread()
 {
-    return of_thread.now().copies;
+    return of_thread().now().copies;
+}
+
+operands &operands_of_thread()
+{
+    return of_thread().now().given;
 }
 
 int barrier(place at, int predicate)
 {
-    return of_thread.wait_at_barrier(at, predicate);
+    return of_thread().wait_at_barrier(at, predicate);
 }
 
 const uint64_t *meet(place at, unsigned mask, warp_operation operation, uint64_t value)
 {
-    return of_thread.wait_for_lanes(at, mask, operation, value);
+    return of_thread().wait_for_lanes(at, mask, operation, value);
 }
 
 cudaError_t run_grid(const cudaLaunchConfig_t &config, const std::function<void()> &thread)
@@ -514,12 +529,12 @@ cudaError_t run_grid(const cudaLaunchConfig_t &config, const std::function<void(
     if (!launchable(config))
         return refuse(config);
     size_t blocks = static_cast<size_t>(config.gridDim.x) * config.gridDim.y * config.gridDim.z;
-    of_thread.begin_grid(config);
-    for (int number : of_thread.sequence(blocks)) {
+    of_thread().begin_grid(config);
+    for (int number : of_thread().sequence(blocks)) {
         std::lock_guard<std::mutex> hold(turn);
         unsigned n = static_cast<unsigned>(number);
         blockIdx = {n % gridDim.x, n / gridDim.x % gridDim.y, n / gridDim.x / gridDim.y};
-        if (!of_thread.run_block(config.dynamicSmemBytes, thread))
+        if (!of_thread().run_block(config.dynamicSmemBytes, thread))
             return cudaErrorLaunchFailure;
     }
     return cudaSuccess;

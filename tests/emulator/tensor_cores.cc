@@ -7,25 +7,9 @@ namespace emulator
 namespace
 {
 
-enum { MOST_THREADS = 1024, SIZE = 16 /* rows and columns of a, rows of b */ };
+enum { PAIRS = 8 /* of columns of a, rows of b */ };
 
-int thread_number()
-{
-    return static_cast<int>((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x);
-}
-
-struct fragments {
-    uint32_t a[4], b[2];
-};
-
-/* Of a thread: those of its last product, and those of the one before, which slower lanes may still read. */
-struct operands {
-    fragments of[2];
-    unsigned turn;
-};
-thread_local operands given[MOST_THREADS];
-
-float element(uint32_t word, int half)
+double element(uint32_t word, int half)
 {
     const uint32_t bits = half ? word & 0xffff0000u : word << 16;
     float value;
@@ -33,19 +17,11 @@ float element(uint32_t word, int half)
     return value;
 }
 
-/* Which lane holds an element, in which word. */
-struct holder {
-    int lane, word, half;
-};
-
-holder holder_of_a(int row, int column)
+/* Adds the products of a pair of a row of a and a column of b, first the lower halves. */
+void add_pair(double &sum, uint32_t a, uint32_t b)
 {
-    return {row % 8 * 4 + column % 8 / 2, row / 8 + column / 8 * 2, column % 2};
-}
-
-holder holder_of_b(int row, int column)
-{
-    return {column * 4 + row % 8 / 2, row / 8, row % 2};
+    sum += element(a, 0) * element(b, 0);
+    sum += element(a, 1) * element(b, 1);
 }
 
 void load(uint32_t (&x)[4], const void *row, bool transposed, place at)
@@ -78,23 +54,25 @@ void begin_copy(void *to, const void *from, int bytes, bool exists)
 void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const char *file,
                   const char *function, int line)
 {
-    operands &own = given[thread_number()];
+    operands &own = operands_of_thread();
     fragments &mine = own.of[own.turn++ % 2];
     mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
     const uint64_t *all =
         meet({file, function, line}, 0xffffffffu, WARP_PRODUCT, reinterpret_cast<uintptr_t>(&mine));
-    const int g = lane() / 4, t = lane() % 4;
-    for (int i = 0; i < 4; i++) {
-        const int row = g + i / 2 * 8, column = 2 * t + i % 2;
-        double sum = 0;
-        for (int k = 0; k < SIZE; k++) {
-            const holder of_a = holder_of_a(row, k), of_b = holder_of_b(k, column);
-            sum += static_cast<double>(element(
-                       reinterpret_cast<const fragments *>(all[of_a.lane])->a[of_a.word], of_a.half)) *
-                   element(reinterpret_cast<const fragments *>(all[of_b.lane])->b[of_b.word], of_b.half);
+    const int g = lane() / 4, t = lane() % 4; /* rows g and g + 8 of a, columns 2t and 2t + 1 of b */
+    double sum[4] = {0, 0, 0, 0};
+    for (int pair = 0; pair < PAIRS; pair++) {
+        const int holder = pair % 4, half = pair / 4;
+        const uint32_t *rows = reinterpret_cast<const fragments *>(all[4 * g + holder])->a + 2 * half;
+        for (int i = 0; i < 2; i++) {
+            const uint32_t column =
+                reinterpret_cast<const fragments *>(all[4 * (2 * t + i) + holder])->b[half];
+            add_pair(sum[i], rows[0], column);
+            add_pair(sum[2 + i], rows[1], column);
         }
-        c[i] = static_cast<float>(c[i] + sum);
     }
+    for (int i = 0; i < 4; i++)
+        c[i] = static_cast<float>(c[i] + sum[i]);
 }
 
 void load_matrices(uint32_t (&x)[4], const void *row, const char *file, const char *function, int line)

@@ -416,7 +416,7 @@ typedef struct work {
     void *out, *workspace;
 } work;
 
-/* Matrix `i` of op(A) or op(B)': rows of k numbers each. */
+/* Matrix `i`, op(A) or op(B)': k lines, each with a number of each row. */
 static double *packed(const work *w, int i, int64_t batch, uint64_t rows, uint64_t k)
 {
     const layout *l = &w->p.l[i];
@@ -432,24 +432,32 @@ static double *packed(const work *w, int i, int64_t batch, uint64_t rows, uint64
             double x = standin_element(from, l->type,
                                        along ? (int64_t)(row * (uint64_t)l->ld + at)
                                              : (int64_t)(at * (uint64_t)l->ld + row));
-            to[row * k + at] = fast ? standin_shortened(x) : x;
+            to[at * rows + row] = fast ? standin_shortened(x) : x;
         }
     return to;
 }
 
-/* The sum in parts, each rounded to the type in which the product is computed; in place in random order. */
-static double sum_of(const work *w, const double *a, const double *b, uint64_t k)
+/* The sums of the parts of a column: those of row r of part s are at s * rows + r. */
+static void add_parts(double *restrict parts, const double *restrict a, const double *restrict b,
+                      uint64_t rows, uint64_t k, uint64_t splits)
+{
+    memset(parts, 0, splits * rows * sizeof *parts);
+    for (uint64_t s = 0; s < splits; s++)
+        for (uint64_t i = s * k / splits; i < (s + 1) * k / splits; i++)
+            for (uint64_t row = 0; row < rows; row++)
+                parts[s * rows + row] += a[i * rows + row] * b[i];
+}
+
+/* The sum of the parts of a row, each rounded to the type in which the product is computed; in place in random
+ * order. */
+static double sum_of(const work *w, const double *parts, uint64_t rows, uint64_t row)
 {
     uint64_t splits = w->algorithm.splits, first = 0;
     double sum = 0;
     if (w->algorithm.scheme == CUBLASLT_REDUCTION_SCHEME_INPLACE)
         first = (uint64_t)random() % splits;
     for (uint64_t s = 0; s < splits; s++) {
-        uint64_t part = (s + first) % splits;
-        double of_part = 0;
-        for (uint64_t i = part * k / splits; i < (part + 1) * k / splits; i++)
-            of_part += a[i] * b[i];
-        sum += of_part;
+        sum += parts[(s + first) % splits * rows + row];
         sum = w->p.d.scale == CUDA_R_32F ? (float)sum : sum;
     }
     return sum;
@@ -474,13 +482,21 @@ static void multiply(const work *w, int64_t batch)
     size_t offset = (size_t)(batch * d->stride) * standin_size(d->type);
     const char *old = standin_reach((const char *)w->in[2] + offset, bytes);
     char *to = standin_reach((char *)w->out + offset, bytes);
-    for (uint64_t column = 0; column < d->cols; column++)
+    double *parts = make(w->algorithm.splits * d->rows * sizeof *parts);
+    double *of_column = make(k * sizeof *of_column);
+    for (uint64_t column = 0; column < d->cols; column++) {
+        for (uint64_t i = 0; i < k; i++)
+            of_column[i] = b[i * d->cols + column];
+        add_parts(parts, a, of_column, d->rows, k, w->algorithm.splits);
         for (uint64_t row = 0; row < d->rows; row++) {
-            double value = w->alpha * sum_of(w, a + row * k, b + column * k, k);
+            double value = w->alpha * sum_of(w, parts, d->rows, row);
             if (w->beta != 0)
                 value += w->beta * standin_element(old, c->type, (int64_t)(column * (uint64_t)c->ld + row));
             standin_store(to, d->type, (int64_t)(column * (uint64_t)d->ld + row), finished(w, value, row));
         }
+    }
+    free(of_column);
+    free(parts);
     free(a);
     free(b);
 }
