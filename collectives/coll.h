@@ -147,6 +147,9 @@ void iso_exchange_destroy(iso_exchange *exchange);
 /* Whether slots of this host wait for each other in a run. After the commit. On a device that gathers, what slots
  * have queued must then be done before they start and before they end it. */
 bool iso_exchange_is_active(const iso_exchange *exchange);
+/* Whether a run does nothing but queue work, on the streams of slots of this rank: these can be captured
+ * (iso_device.begin_capture), and launches of what was captured take the place of runs. After the commit. */
+bool iso_exchange_can_be_captured(const iso_exchange *exchange);
 /* Whether the exchange orders the streams of slots itself, by events: then the host need not wait for what slots have
  * queued. The thread that hosts a slot calls iso_exchange_ready before the start, iso_exchange_read after the pulls
  * and before the end, and iso_exchange_resume after the end. The same on all ranks of a host. After the commit. */
@@ -241,6 +244,8 @@ iso_status iso_fabric_failure(const iso_fabric *fabric);
 /* Tells the slots of all ranks of this host whether a device of this rank has failed, which the exchange itself
  * cannot report. It takes effect at the next start of an exchange in which slots wait for each other. Thread-safe. */
 void iso_fabric_set_device_failed(iso_fabric *fabric, bool failed);
+/* Whether a rank of this host reports a failed device now. */
+bool iso_fabric_device_failed(const iso_fabric *fabric);
 /* Whether a rank of this host had reported such a fault when the exchange was started last. All ranks of the host get
  * the same answer between its start and its end. What it sent to other hosts through memory of the host is then
  * replaced: read as float64, each number is 32.5. So a sum of counts of faults is not 0 there either. */
@@ -290,6 +295,8 @@ typedef struct iso_traffic {
     uint64_t pulled, crossed;
 } iso_traffic;
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot);
+/* Sets what a local slot has counted: of exchanges that were captured, each launch counts. Local. */
+void iso_fabric_set_traffic(iso_fabric *fabric, int slot, iso_traffic traffic);
 /* The number of sources of all pulls that this rank has added so far, as a measure of the time to make exchanges. */
 uint64_t iso_fabric_sources(const iso_fabric *fabric);
 /* The number of pulls that this rank has looked at so far to set addresses of targets. */

@@ -139,8 +139,6 @@ struct iso_exchange {
     iso_exchange *next_under_way;
 };
 
-/* Whether a rank of this host reports a failed device now. */
-bool iso_fabric_device_failed(const iso_fabric *fabric);
 int iso_fabric_host_of_slot(const iso_fabric *fabric, int slot);
 iso_memory_location iso_fabric_location_of_slot(const iso_fabric *fabric, int slot);
 /* domains.c: numbers the slots of each domain, and lists those in which this rank takes part. Local. */

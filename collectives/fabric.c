@@ -406,6 +406,11 @@ iso_status iso_fabric_reserve_messages(iso_fabric *fabric, iso_message_bytes byt
     return iso_channel_agree(&fabric->channel, status);
 }
 
+void iso_fabric_set_traffic(iso_fabric *fabric, int slot, iso_traffic traffic)
+{
+    fabric->counters[fabric->local[slot]].traffic = traffic;
+}
+
 iso_traffic iso_fabric_traffic(const iso_fabric *fabric, int slot)
 {
     int local = fabric->local[slot];

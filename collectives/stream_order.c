@@ -25,6 +25,15 @@ static iso_device_event **event_of(const iso_stream_order *order, int slot, int 
     return &list[kind][slot];
 }
 
+/* Whether all slots of this host are of this rank: other processes then wait for none of its events. */
+static bool has_host(const iso_fabric *fabric)
+{
+    for (int slot = 0; slot < fabric->topology.n_slots; slot++)
+        if (is_here(fabric, slot) && fabric->local[slot] < 0)
+            return false;
+    return true;
+}
+
 /* handle: [n_slots][EVENTS] of the slots of this rank. */
 static iso_status make_own(const iso_fabric *fabric, const iso_stream_order *order,
                            uint64_t (*handle)[EVENTS][WORDS])
@@ -36,7 +45,7 @@ static iso_status make_own(const iso_fabric *fabric, const iso_stream_order *ord
             continue;
         const iso_device *device = stream_of(fabric, slot)->device;
         iso_device_event **event = event_of(order, slot, kind);
-        if (iso_comm_size(fabric->host) == 1) {
+        if (has_host(fabric)) {
             ISO_TRY(device->create_event(device, event));
             continue;
         }
@@ -266,6 +275,12 @@ void iso_exchange_read(const iso_exchange *exchange, int slot)
     iso_stream *stream = stream_of(exchange->fabric, slot);
     if (iso_exchange_is_awaited(exchange) || !exchange->pulls_only)
         stream->device->record(exchange->fabric->order->read[slot], stream);
+}
+
+bool iso_exchange_can_be_captured(const iso_exchange *exchange)
+{
+    return !exchange->active || (exchange->pulls_only && !exchange->communicates && exchange->fabric->order &&
+                                 has_host(exchange->fabric));
 }
 
 void iso_exchange_resume(const iso_exchange *exchange, int slot)

@@ -185,8 +185,8 @@ typedef struct iso_backend {
     size_t table_entry; /* bytes of a run in an iso_optimizer_table; 0: there is none */
     /* Within the device's memory, or to pinned memory. faults: as in iso_optimizer_call. */
     void (*copy_bytes)(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
-    /* *out = host, plus 1 if there is a fault. */
-    void (*count_fault)(const iso_fault *fault, double host, double *out, iso_stream *stream);
+    /* *out = *host, plus 1 if there is a fault. host: pinned memory. */
+    void (*count_fault)(const iso_fault *fault, const double *host, double *out, iso_stream *stream);
 } iso_backend;
 
 /* Finds a backend by its name; "auto": the first of the list that this machine can use. ISO_INVALID names it, those

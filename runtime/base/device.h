@@ -28,6 +28,12 @@ typedef struct iso_device_event {
     const iso_device *device;
 } iso_device_event;
 
+/* A graph, like those of CUDA: work that was captured on streams, and that one launch does. A device's own graphs
+ * begin with this struct. */
+typedef struct iso_device_graph {
+    const iso_device *device;
+} iso_device_graph;
+
 /* A region of a device's memory that becomes the combination of operands, in postfix order: operand i is pushed, then
  * folds[i] times the last two are combined. */
 typedef struct iso_device_gather {
@@ -94,6 +100,21 @@ struct iso_device {
     iso_status (*export_event)(const iso_device_event *event, unsigned char handle[ISO_DEVICE_HANDLE]);
     iso_status (*import_event)(const iso_device *device, const unsigned char handle[ISO_DEVICE_HANDLE],
                                iso_device_event **event);
+    /* Whether the device captures work: not if the user forbids it. NULL: it cannot, and the four members below are
+     * NULL. */
+    bool (*captures)(void);
+    /* What is queued from now on on `count` streams, of devices of one kind, becomes part of a graph and is not done.
+     * Any thread may queue it. Its kernels have been queued before, because libraries may load a kernel when it is
+     * first queued, which a capture does not allow. Streams wait for events that are recorded in the capture alone,
+     * and nobody waits for the streams. Sequences (iso_backend) become part of the graph instruction by instruction.
+     * ISO_FAILED: the device refuses; there is no capture. */
+    iso_status (*begin_capture)(iso_stream *const *streams, int count, iso_device_graph **graph);
+    /* Ends the capture in any case, in the thread that began it. ISO_FAILED: the device refuses something that was
+     * queued, which is no error of its stream; the graph can only be destroyed. */
+    iso_status (*end_capture)(iso_device_graph *graph);
+    /* Queues what was captured, on all streams: it is done after what was queued on each before. */
+    void (*launch_graph)(const iso_device_graph *graph);
+    void (*destroy_graph)(iso_device_graph *graph); /* its launches are done; does nothing with NULL */
     /* Timers, for profiles. NULL: queued work is done at once, and the host's clock gives the times. */
     iso_status (*create_timer)(const iso_device *device, int moments, iso_device_timer **timer);
     void (*destroy_timer)(iso_device_timer *timer); /* does nothing with NULL */

@@ -310,11 +310,12 @@ END_TEST
 START_TEST(faults_are_counted)
 {
     iso_fault fault = {.code = ISO_FAULT_NONE};
+    const double host = 5;
     double count = -1;
-    iso_cuda_count_fault(&fault, 5, &count, NULL);
+    iso_cuda_count_fault(&fault, &host, &count, NULL);
     ck_assert(count == 5);
     fault.code = ISO_FAULT_REAL;
-    iso_cuda_count_fault(&fault, 5, &count, NULL);
+    iso_cuda_count_fault(&fault, &host, &count, NULL);
     ck_assert(count == 6);
 }
 END_TEST

@@ -46,6 +46,8 @@
  *   STANDIN_COPIES=1       and each copy between the host and a GPU: "cudaMemcpyAsync in|out BYTES", and each
  *                          function of the host: "cudaLaunchHostFunc"; then "among|beside kernels" of its stream
  *   STANDIN_WAITED=FILE    each wait of the host for a stream or an event adds the name of its function
+ *   STANDIN_LAUNCHED=FILE  each work that is queued on a stream, and not captured, adds what it is: "a kernel", "a
+ *                          graph", "a copy"
  *   STANDIN_CONTEXTS=FILE  each context that a process makes adds a line to it: "PROCESS GPU N", the GPU of the host
  *   STANDIN_NCCL_FOLDER=D  where the ranks of NCCL's communicators share a file (/dev/shm) */
 #ifndef ISO_TESTS_STANDIN_H

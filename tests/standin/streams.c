@@ -73,6 +73,8 @@ cudaError_t standin_enqueue(cudaStream_t stream, const standin_work *work, const
 {
     if (!stream)
         standin_stop("%s on the default stream, which Isogrid does not use", work->what);
+    if (!stream->graph) /* which the thread that queues changes alone */
+        standin_tell("STANDIN_LAUNCHED", work->what);
     standin_item *item = standin_make_item(work, argument, size);
     cudaError_t error = cudaSuccess;
     hold();

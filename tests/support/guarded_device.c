@@ -170,7 +170,6 @@ typedef struct work {
     void (*run)(const struct work *work);
     void *to;
     const void *from, *arg;
-    double number;
     size_t bytes, size;
     int first, count;
     char element[8];
@@ -626,15 +625,15 @@ static void copy_bytes(const iso_bytes_copy *list, int count, const double *faul
 
 static void run_count_fault(const work *w)
 {
-    iso_backend_cpu()->count_fault(place(w->from), w->number, place(w->to), NULL);
+    iso_backend_cpu()->count_fault(place(w->from), place(w->arg), place(w->to), NULL);
 }
 
-static void count_fault(const iso_fault *fault, double host, double *out, iso_stream *on)
+static void count_fault(const iso_fault *fault, const double *host, double *out, iso_stream *on)
 {
     work *w = make_work(run_count_fault, NULL, 0);
     w->from = fault;
     w->to = out;
-    w->number = host;
+    w->arg = host;
     queue(on, w);
 }
 

@@ -84,8 +84,8 @@ void iso_host_copy_bytes(const iso_bytes_copy *list, int count, const double *fa
             memcpy(list[i].to, list[i].from, list[i].bytes);
 }
 
-void iso_host_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream)
+void iso_host_count_fault(const iso_fault *fault, const double *host, double *out, iso_stream *stream)
 {
     (void)stream;
-    *out = host + iso_fault_raised(fault);
+    *out = *host + iso_fault_raised(fault);
 }

@@ -13,7 +13,7 @@ void iso_host_prepare(const iso_rates_call *call, iso_stream *stream);
 void iso_host_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimizer_table *table,
                        iso_stream *stream);
 void iso_host_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
-void iso_host_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream);
+void iso_host_count_fault(const iso_fault *fault, const double *host, double *out, iso_stream *stream);
 
 /* The members of iso_backend. */
 #define ISO_HOST_BACKEND                                                                                     \

@@ -116,7 +116,7 @@ static void copy_bytes(const iso_bytes_copy *list, int count, const double *faul
     iso_cuda_copy_bytes(list, count, faults, stream);
 }
 
-static void count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream)
+static void count_fault(const iso_fault *fault, const double *host, double *out, iso_stream *stream)
 {
     iso_cuda_use(stream);
     iso_cuda_count_fault(fault, host, out, stream);

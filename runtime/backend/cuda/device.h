@@ -22,6 +22,8 @@ typedef struct iso_cuda_queue {
     iso_stream base;
     cudaStream_t cuda;
     cudaError_t error;                 /* the first of what was queued since the last wait */
+    bool capturing;                    /* between begin_capture and end_capture */
+    cudaError_t earlier;               /* while capturing: the error of what was queued before */
     struct iso_cuda_rates_room *rooms; /* of iso_cuda_prepare */
 } iso_cuda_queue;
 
@@ -31,6 +33,15 @@ void iso_cuda_keep(iso_stream *of, cudaError_t error);
 void iso_cuda_use(iso_stream *stream);
 /* step_end.c: frees what iso_cuda_prepare keeps for a stream. Local. */
 void iso_cuda_free_rates(iso_cuda_queue *of);
+
+/* graph.c: the device's graphs. */
+bool iso_cuda_captures(void);
+iso_status iso_cuda_begin_capture(iso_stream *const *streams, int count, iso_device_graph **graph);
+iso_status iso_cuda_end_capture(iso_device_graph *graph);
+void iso_cuda_launch_graph(const iso_device_graph *graph);
+void iso_cuda_destroy_graph(iso_device_graph *graph);
+/* What the user allows by ISOGRID_CUDA_GRAPHS. ISO_INVALID: the variable has a wrong value. */
+iso_status iso_cuda_allows_graphs(bool *allowed);
 
 /* timer.c: the device's timers. */
 iso_status iso_cuda_create_timer(const iso_device *device, int moments, iso_device_timer **timer);

@@ -1,9 +1,8 @@
-/* Sequences of instructions: a list, and, once it is captured, a graph, which one launch executes. */
+/* Sequences of instructions: a list, and, once it is captured, a graph. */
 #include "runtime/backend/cuda/sequence.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend/cuda/chain.h"
@@ -23,8 +22,8 @@ typedef struct iso_group {
 
 struct iso_sequence {
     iso_stream *stream;
-    cudaGraphExec_t graph; /* NULL: it is not captured */
-    bool one_by_one;       /* nor can be, or is to be */
+    iso_device_graph *graph; /* NULL: it is not captured */
+    bool one_by_one;         /* nor can be, or is to be */
     int count;
     iso_group *group; /* [count] */
     iso_thunk thunks[];
@@ -97,6 +96,8 @@ static iso_status queue(const iso_sequence *sequence, int first, int count)
     const iso_cuda_queue *stream = (const iso_cuda_queue *)sequence->stream;
     const cudaError_t before = stream->error;
     iso_status status = ISO_OK;
+    if (stream->capturing && before != cudaSuccess)
+        return ISO_OK; /* the end of the capture tells it; libraries would refuse the rest */
     for (int at = first; at < first + count && status == ISO_OK; at++) {
         queue_one(sequence, at);
         status = queued_status(sequence, at, before == cudaSuccess ? stream->error : cudaSuccess);
@@ -106,35 +107,32 @@ static iso_status queue(const iso_sequence *sequence, int first, int count)
 
 /* ---- graphs ---- */
 
-static const char *const refused = "a sequence of instructions cannot be captured";
-
-/* A capture that has begun ends in any case. What only the capture refused is no error of the stream. */
-static iso_status capture(iso_sequence *sequence, iso_cuda_queue *stream)
+/* The end of a capture that has failed has an error of its own, which does not name the op. */
+static iso_status drop_capture(const iso_device *device, iso_device_graph *graph, iso_status failed)
 {
-    cudaGraph_t graph = NULL;
-    cudaError_t before = stream->error,
-                error = cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal);
-    if (error != cudaSuccess)
-        return iso_cuda_status(error, refused);
-    stream->error = cudaSuccess;
-    iso_status queued = queue(sequence, 0, sequence->count);
-    stream->error = before;
-    error = cudaStreamEndCapture(stream->cuda, &graph);
-    if (queued == ISO_OK && error == cudaSuccess)
-        error = cudaGraphInstantiate(&sequence->graph, graph, 0);
-    if (graph)
-        cudaGraphDestroy(graph);
-    cudaGetLastError();
-    return queued != ISO_OK ? queued : iso_cuda_status(error, refused);
+    char message[512];
+    snprintf(message, sizeof message, "%s", iso_error_message());
+    device->end_capture(graph);
+    device->destroy_graph(graph);
+    return iso_error(failed, "%s", message);
 }
 
-static iso_status allows_graphs(bool *allowed)
+static iso_status capture(iso_sequence *sequence)
 {
-    const char *value = getenv("ISOGRID_CUDA_GRAPHS");
-    *allowed = !value || !*value;
-    if (*allowed || strcmp(value, "0") == 0)
-        return ISO_OK;
-    return iso_error(ISO_INVALID, "ISOGRID_CUDA_GRAPHS is '%s': it must be 0, or not set", value);
+    const iso_device *device = sequence->stream->device;
+    iso_device_graph *graph = NULL;
+    iso_status status = device->begin_capture(&sequence->stream, 1, &graph);
+    if (status != ISO_OK)
+        return status;
+    status = queue(sequence, 0, sequence->count);
+    if (status != ISO_OK)
+        return drop_capture(device, graph, status);
+    status = device->end_capture(graph);
+    if (status == ISO_OK)
+        sequence->graph = graph;
+    else
+        device->destroy_graph(graph);
+    return status;
 }
 
 /* Whether the stream takes work in spite of an error. */
@@ -155,13 +153,10 @@ static void warn_once(void)
 
 iso_status iso_cuda_capture(iso_sequence *sequence)
 {
-    iso_cuda_queue *stream = (iso_cuda_queue *)sequence->stream;
     if (sequence->graph || sequence->one_by_one)
         return ISO_OK;
-    iso_status status = iso_cuda_status(iso_cuda_enter_stream(sequence->stream), refused);
-    if (status == ISO_OK)
-        status = capture(sequence, stream);
-    if (status == ISO_OK || !is_usable(stream->cuda))
+    iso_status status = capture(sequence);
+    if (status == ISO_OK || !is_usable(((const iso_cuda_queue *)sequence->stream)->cuda))
         return status;
     sequence->one_by_one = true;
     warn_once();
@@ -174,9 +169,7 @@ void iso_cuda_discard(iso_sequence *sequence)
 {
     if (!sequence)
         return;
-    iso_cuda_enter_stream(sequence->stream);
-    if (sequence->graph)
-        cudaGraphExecDestroy(sequence->graph);
+    sequence->stream->device->destroy_graph(sequence->graph);
     iso_free(sequence->group);
     iso_free(sequence);
 }
@@ -185,7 +178,7 @@ iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *str
 {
     size_t bytes = (size_t)count * sizeof *thunks;
     bool graphs;
-    iso_status status = allows_graphs(&graphs);
+    iso_status status = iso_cuda_allows_graphs(&graphs);
     if (status != ISO_OK)
         return status;
     iso_sequence *sequence = iso_new(sizeof *sequence + bytes);
@@ -211,9 +204,9 @@ iso_status iso_cuda_sequence(const iso_thunk *thunks, int count, iso_stream *str
 iso_status iso_cuda_launch(const iso_sequence *sequence, int first, int count)
 {
     iso_cuda_use(sequence->stream);
-    if (!sequence->graph || count < sequence->count)
+    bool capturing = ((const iso_cuda_queue *)sequence->stream)->capturing;
+    if (!sequence->graph || count < sequence->count || capturing)
         return queue(sequence, first, count);
-    iso_cuda_keep(sequence->stream,
-                  cudaGraphLaunch(sequence->graph, ((iso_cuda_queue *)sequence->stream)->cuda));
+    sequence->stream->device->launch_graph(sequence->graph);
     return ISO_OK;
 }

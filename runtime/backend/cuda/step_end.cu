@@ -131,11 +131,11 @@ __global__ void __launch_bounds__(BLOCK) copies_kernel(copies c)
 
 struct fault_counter {
     const iso_fault *fault;
-    double host;
+    const double *host;
     double *out;
     __device__ void operator()(int64_t) const
     {
-        *out = host + (fault->code != ISO_FAULT_NONE ? 1 : 0);
+        *out = *host + (fault->code != ISO_FAULT_NONE ? 1 : 0);
     }
 };
 
@@ -190,7 +190,7 @@ void iso_cuda_copy_bytes(const iso_bytes_copy *list, int count, const double *fa
     }
 }
 
-void iso_cuda_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream)
+void iso_cuda_count_fault(const iso_fault *fault, const double *host, double *out, iso_stream *stream)
 {
     for_each(stream, 1, fault_counter{fault, host, out});
 }

@@ -17,7 +17,7 @@ void iso_cuda_optimize(const iso_optimizer_call *calls, int n_calls, iso_optimiz
 enum { ISO_CUDA_TABLE_ENTRY = 80 };
 iso_rule_run iso_cuda_optimizer(const char *rule, iso_dtype dtype);
 void iso_cuda_copy_bytes(const iso_bytes_copy *list, int count, const double *faults, iso_stream *stream);
-void iso_cuda_count_fault(const iso_fault *fault, double host, double *out, iso_stream *stream);
+void iso_cuda_count_fault(const iso_fault *fault, const double *host, double *out, iso_stream *stream);
 void iso_cuda_sum_slots(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,
                         iso_stream *stream);
 void iso_cuda_maximum_slots(iso_dtype dtype, int64_t n, const void *a, const void *b, void *out,

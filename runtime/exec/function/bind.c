@@ -257,6 +257,7 @@ static void free_buffers(const iso_device *device, const iso_slot_instruction *i
 /* All but the plan. */
 static void executable_free(iso_runtime *runtime, iso_executable *executable)
 {
+    iso_step_drop_graphs(runtime, executable);
     for (int i = 0; executable->slot && i < runtime->n_locals; i++) {
         free_buffers(runtime->locals[i].device, executable->slot[i].instruction, executable->plan);
         iso_free(executable->slot[i].instruction);
@@ -436,8 +437,7 @@ iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executa
         if (end > first)
             status = add_sequence(runtime, sp, first, end);
     }
-    return status == ISO_OK && executable->runs > 0 ? iso_executable_capture(runtime, executable, local)
-                                                    : status;
+    return status;
 }
 
 /* A slot whose targets are bound. */
@@ -488,6 +488,7 @@ iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable)
 {
     iso_plan *plan = executable->plan;
     iso_status status = iso_runtime_finish(runtime);
+    iso_step_drop_graphs(runtime, executable);
     for (int l = 0; l < runtime->n_locals; l++) {
         for (int i = 0; i < plan->n_instructions; i++)
             address_instruction(runtime, executable, l, i);

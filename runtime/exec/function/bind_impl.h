@@ -94,14 +94,34 @@ typedef struct iso_slot_plan {
     iso_slot_sums sums;
 } iso_slot_plan;
 
+/* What a slot does in a step. */
+typedef struct iso_slot_work {
+    double flops;
+    iso_traffic traffic;
+} iso_slot_work;
+
+/* A step of a plan that a device does by one launch. */
+typedef struct iso_step_graph {
+    iso_device_graph *graph; /* NULL: it is not captured */
+    iso_slot_work *work;     /* [n_locals] */
+} iso_step_graph;
+
+/* What is captured of a step differs by the buffer of the results, and by three things: whether it changes weights,
+ * takes those of the step before, and has scalar outputs. */
+enum { ISO_STEP_GRAPHS = 8 * ISO_ASYNC_STEPS };
+
+enum { ISO_RAN_STEP = 1, ISO_RAN_UPDATE = 2, ISO_RAN_TAKING_WEIGHTS = 4 };
+
 /* A function's plan for one batch size. */
 typedef struct iso_executable {
     struct iso_executable *next;
     iso_plan *plan;
-    iso_slot_plan *slot;  /* [n_locals] */
-    size_t *scratch;      /* [n_scratch] bytes; see iso_executable_count_scratch */
-    unsigned generation;  /* of the memory to which it is bound */
-    int runs;             /* so far; 2: more than one */
+    iso_slot_plan *slot; /* [n_locals] */
+    size_t *scratch;     /* [n_scratch] bytes; see iso_executable_count_scratch */
+    unsigned generation; /* of the memory to which it is bound */
+    unsigned ran;        /* ISO_RAN_STEP, ...: what it has done in parts, so that the kernels are loaded */
+    bool in_parts;       /* a step cannot be one launch */
+    iso_step_graph graphs[ISO_STEP_GRAPHS];
     iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
 } iso_executable;
@@ -119,13 +139,16 @@ size_t iso_executable_table_bytes(const iso_plan *plan);
 void iso_executable_count_scratch(const iso_runtime *runtime, const iso_executable *executable);
 /* Fills in all addresses after memory has moved, also those of the exchanges, and makes the sequences. */
 iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable);
-/* Makes the sequences of a local slot's instructions, whose addresses are filled in, and captures them if the plan
- * has been run before. Those that it replaces are done (iso_runtime_finish). timer: records the begin and end of
- * each instruction from its first moment on; NULL: they are not timed. */
+/* Makes the sequences of a local slot's instructions, whose addresses are filled in. Those that it replaces are done
+ * (iso_runtime_finish). timer: records the begin and end of each instruction from its first moment on; NULL: they are
+ * not timed. */
 iso_status iso_executable_sequence(const iso_runtime *runtime, const iso_executable *executable, int local,
                                    iso_device_timer *timer);
-/* Captures the sequences of a local slot (iso_backend.capture). */
+/* Captures the sequences of a local slot (iso_backend.capture), after a run of the plan. Does nothing with those that
+ * are captured. */
 iso_status iso_executable_capture(const iso_runtime *runtime, const iso_executable *executable, int local);
+/* step_graph.c: destroys what was captured of whole steps. They are done (iso_runtime_finish). */
+void iso_step_drop_graphs(const iso_runtime *runtime, iso_executable *executable);
 static inline int iso_instruction_moment(int instruction)
 {
     return 2 * instruction;

@@ -7,6 +7,7 @@
 #include "collectives/control/control.h"
 #include "runtime/backend/fault.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/first_error.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/function/deferred_weights.h"
 #include "runtime/exec/function/function_impl.h"
@@ -415,14 +416,22 @@ static iso_status check_batch(const iso_function *function, const iso_batch *bat
     return ISO_OK;
 }
 
-void iso_function_drop_steps(iso_function *function)
+/* Waits for the steps that have begun. Returns the first error. */
+static iso_status wait_for_steps(iso_function *function)
 {
     iso_async_steps *steps = &function->steps;
+    iso_status status = ISO_OK;
     for (; steps->count > 0; steps->count--) {
-        iso_agree_later(function->runtime->ctx,
-                        iso_results_wait(function->runtime, &steps->step[steps->first]));
+        iso_status waited = iso_results_wait(function->runtime, &steps->step[steps->first]);
+        status = status == ISO_OK ? waited : status;
         steps->first = (steps->first + 1) % ISO_ASYNC_STEPS;
     }
+    return status;
+}
+
+void iso_function_drop_steps(iso_function *function)
+{
+    iso_agree_later(function->runtime->ctx, wait_for_steps(function));
 }
 
 /* Steps that began after one with a fault have changed nothing, and are not counted. */
@@ -434,10 +443,12 @@ static void take_back_steps(iso_function *function)
 }
 
 /* Records the error of this rank's batch or of its first slot that met a fault, if any, before that of a message:
- * CUDA tells what failed in a slot to later calls too, of any GPU. Then the ranks agree. */
+ * CUDA tells what failed in a slot to later calls too, of any GPU, and streams tell it when they are waited for. Then
+ * the ranks agree. */
 static iso_status agree_on_fault(iso_function *function, const iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
+    iso_first_error first = {ISO_OK};
     iso_status status = ISO_OK;
     if (o->refused != ISO_OK)
         status = iso_error(o->refused, "%s", o->message);
@@ -447,12 +458,12 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
         status = iso_fabric_failure(runtime->fabric);
     if (status == ISO_OK)
         status = iso_results_kernel_fault(runtime, o);
-    iso_status agreed = iso_agree(runtime->ctx, status);
-    iso_function_drop_steps(function); /* they find the fault */
-    iso_agree_later(runtime->ctx, iso_results_clear_faults(runtime));
+    iso_first_error_keep(&first, status);
+    iso_first_error_keep(&first, wait_for_steps(function)); /* they find the fault */
+    iso_first_error_keep(&first, iso_results_clear_faults(runtime));
     iso_fabric_set_device_failed(runtime->fabric, false);
     runtime->device_failed = false;
-    return agreed;
+    return iso_agree(runtime->ctx, iso_first_error_get(&first));
 }
 
 /* Ranks without slots receive the total and the results of the step from the rank of slot 0. */

@@ -114,6 +114,8 @@ iso_status iso_recorder_begin(iso_recorder *recorder, iso_runtime *runtime, iso_
     iso_status status = recorder_make_room(recorder, runtime, executable->plan);
     if (status == ISO_OK)
         status = make_sequences(recorder, runtime, executable, true);
+    for (int l = 0; l < runtime->n_locals && executable->ran != 0 && status == ISO_OK; l++)
+        status = iso_executable_capture(runtime, executable, l);
     status = iso_agree(runtime->ctx, status);
     recorder->origin = iso_clock_ns();
     recorder->recorded = status == ISO_OK;

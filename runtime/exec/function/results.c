@@ -17,6 +17,9 @@ static iso_status make_step(const iso_runtime *runtime, int kinds, iso_step_resu
     void *memory;
     ISO_TRY(device->allocate_pinned(device, sizeof *step->memory, "the results of a step", &memory));
     step->memory = memory;
+    ISO_TRY(device->allocate_pinned(device, (size_t)runtime->n_locals * sizeof *step->host_faults + 1,
+                                    "the faults that the host finds in a step", &memory));
+    step->host_faults = memory;
     if (!device->host_access) {
         ISO_TRY(device->allocate_pinned(device, (size_t)runtime->n_locals * sizeof *step->faults + 1,
                                         "the faults of a step", &memory));
@@ -47,6 +50,7 @@ static void free_step(const iso_runtime *runtime, iso_step_results *step)
     for (int l = 0; step->ended && l < runtime->n_locals; l++)
         runtime->device->destroy_event(step->ended[l]);
     iso_free(step->ended);
+    runtime->device->release_pinned(runtime->device, step->host_faults);
     runtime->device->release_pinned(runtime->device, step->rates);
     runtime->device->release_pinned(runtime->device, step->faults);
     runtime->device->release_pinned(runtime->device, step->memory);
@@ -63,8 +67,11 @@ void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps)
 iso_step_results *iso_results_next(iso_async_steps *steps)
 {
     iso_step_results *next = &steps->step[(steps->first + steps->count) % ISO_ASYNC_STEPS];
-    *next = (iso_step_results){
-        .memory = next->memory, .rates = next->rates, .faults = next->faults, .ended = next->ended};
+    *next = (iso_step_results){.memory = next->memory,
+                               .host_faults = next->host_faults,
+                               .rates = next->rates,
+                               .faults = next->faults,
+                               .ended = next->ended};
     return next;
 }
 
@@ -99,8 +106,13 @@ void iso_results_queue(const iso_runtime *runtime, const iso_program *program, i
             list[count++] =
                 (iso_bytes_copy){slot->kernel_fault, &results->faults[l], offsetof(iso_fault, text)};
         runtime->backend->copy_bytes(list, count, NULL, slot->stream);
-        runtime->device->record(results->ended[l], slot->stream);
     }
+}
+
+void iso_results_record(const iso_runtime *runtime, const iso_step_results *results)
+{
+    for (int l = 0; l < runtime->n_locals; l++)
+        runtime->device->record(results->ended[l], runtime->locals[l].stream);
 }
 
 iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *results)

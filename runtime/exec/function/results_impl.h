@@ -27,6 +27,7 @@ typedef struct iso_step_results {
     iso_rates *rates; /* [kinds of buckets] if the host computes them, in pinned memory; NULL: slots do */
     iso_fault
         *faults; /* [n_locals], of the kernels, in pinned memory; NULL: the host reads those of the slots */
+    double *host_faults; /* [n_locals] what the host tells the kernels that count faults, in pinned memory */
     iso_device_event **ended; /* [n_locals] */
 } iso_step_results;
 
@@ -44,6 +45,8 @@ void iso_results_destroy(const iso_runtime *runtime, iso_async_steps *steps);
 iso_step_results *iso_results_next(iso_async_steps *steps);
 /* Queues the copies of the results that the host will read, after all local slots have queued the step. */
 void iso_results_queue(const iso_runtime *runtime, const iso_program *program, iso_step_results *results);
+/* Records the end of the step, after these copies. */
+void iso_results_record(const iso_runtime *runtime, const iso_step_results *results);
 /* Waits until all local slots have ended the step. Local. */
 iso_status iso_results_wait(const iso_runtime *runtime, const iso_step_results *results);
 /* The value of a scalar output. */

@@ -5,73 +5,34 @@
 #include "collectives/control/control.h"
 #include "runtime/backend/fault.h"
 #include "runtime/base/clock.h"
-#include "runtime/exec/function/function_impl.h"
-#include "runtime/exec/function/recorder_impl.h"
-
-typedef struct step {
-    iso_function *function;
-    iso_runtime *runtime;
-    iso_executable *executable;
-    const iso_batch *batch;
-    iso_recorder *recorder;    /* NULL: this step is not recorded */
-    bool stop;                 /* this rank was asked to stop */
-    bool takes_weights;        /* the step before has left its new weights to this one */
-    int buffer;                /* which of its buffers a read uses */
-    const atomic_int *lost;    /* the watchdog's word; NULL without one */
-    const iso_step_info *info; /* pinned */
-    bool knows_rates;          /* the host has computed results->rates */
-    bool updates;              /* it changes weights, unless it meets a fault */
-    iso_step_results *results;
-    bool end_is_ordered; /* by events */
-} step;
+#include "runtime/exec/function/step_impl.h"
 
 /* ---- recording ---- */
 
-/* Records the begin of an event of a local slot; events nest. */
-static void event_begin(const step *s, int local, iso_event_kind kind, int instruction)
-{
-    if (s->recorder)
-        iso_recorder_open(s->recorder, local, kind, instruction, 1);
-}
-
-static void event_end(const step *s, int local)
-{
-    if (s->recorder)
-        iso_recorder_close(s->recorder, local);
-}
-
 /* The same for all slots of a thread. */
-static void begin_all(const step *s, int first, int end, iso_event_kind kind, int instruction)
+static void begin_all(const iso_step *s, int first, int end, iso_event_kind kind, int instruction)
 {
     for (int l = first; s->recorder && l < end; l++)
-        event_begin(s, l, kind, instruction);
+        iso_step_event_begin(s, l, kind, instruction);
 }
 
-static void end_all(const step *s, int first, int end)
+static void end_all(const iso_step *s, int first, int end)
 {
     for (int l = first; s->recorder && l < end; l++)
-        event_end(s, l);
+        iso_step_event_end(s, l);
 }
 
 /* The messages of an exchange that have arrived. */
-static void note_flight(const step *s, const iso_exchange *exchange, int thread, int instruction)
+static void note_flight(const iso_step *s, const iso_exchange *exchange, int thread, int instruction)
 {
     int64_t sent, arrived;
     if (s->recorder && thread == 0 && iso_exchange_message_times(exchange, &sent, &arrived))
         iso_recorder_note_span(s->recorder, 0, ISO_EVENT_FLIGHT, instruction, sent, arrived);
 }
 
-/* ---- instructions of one slot ---- */
+/* ---- faults that the host finds ---- */
 
-static iso_status step_clear(iso_stream *stream, const iso_array *array)
-{
-    const char zero = 0;
-    stream->device->fill(stream, array->data, &zero, 1, iso_array_bytes(array));
-    return stream->device->wait(stream);
-}
-
-/* A fault that the host finds; the first one of a step is kept. */
-static void step_raise(iso_local_slot *slot, iso_status status)
+void iso_step_raise(iso_local_slot *slot, iso_status status)
 {
     if (status == ISO_OK || iso_fault_raised(&slot->fault))
         return;
@@ -79,131 +40,43 @@ static void step_raise(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
-/* The host reads rows of the batch into the slot's memory. */
-static void run_read(const step *s, int local, int number)
+void iso_step_tell_host_faults(const iso_step *s, int local)
 {
-    const iso_slot_plan *sp = &s->executable->slot[local];
-    const iso_slot_instruction *bound = &sp->instruction[number];
-    const bool any = iso_array_count(bound->array) > 0, refused = iso_fault_raised(&sp->local->fault);
-    iso_status status = ISO_OK;
-    event_begin(s, local, ISO_EVENT_OP, number);
-    if (any && refused) /* a refused batch is not read */
-        status = step_clear(sp->local->stream, bound->array);
-    else if (any)
-        status = iso_read_rows(s->runtime, sp->local->thread, s->batch, bound, bound->array->data);
-    event_end(s, local);
-    step_raise(sp->local, status);
+    double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
+    s->results->host_faults[local] = stop + iso_fault_raised(&s->runtime->locals[local].fault);
 }
 
-/* ---- reads on a device whose memory the host cannot access ---- */
+/* ---- instructions of one slot ---- */
 
-/* Reads rows of the batch into pinned memory. *copy: from where a kernel takes them. If they are many, they go to the
- * device before, on a stream of their own, beside the step before; `copied` is then recorded. What the buffers held
- * was of the last step but one, which is concluded. Returns the number of copies: 1, or 0 if nothing is read. */
-static int fetch(const step *s, int local, int number, iso_bytes_copy *copy)
+/* What only a capture refuses is no fault of the step. */
+static void tell_launched(const iso_step *s, int local, iso_status status)
 {
-    const iso_slot_plan *sp = &s->executable->slot[local];
-    const iso_slot_instruction *bound = &sp->instruction[number];
-    iso_local_slot *slot = sp->local;
-    const size_t bytes = iso_array_bytes(bound->array);
-    void *staging = bound->staging[s->buffer], *buffer = bound->device_buffer[s->buffer];
-    const bool refused = iso_fault_raised(&slot->fault);
-    if (bytes == 0)
-        return 0;
-    iso_status status = refused ? step_clear(slot->stream, bound->array)
-                                : iso_read_rows(s->runtime, slot->thread, s->batch, bound, staging);
-    step_raise(slot, status);
-    if (refused || status != ISO_OK)
-        return 0;
-    if (buffer) {
-        slot->device->copy(slot->input, buffer, staging, bytes);
-        slot->device->record(slot->copied, slot->input);
+    if (!s->refusal) {
+        iso_step_raise(&s->runtime->locals[local], status);
+        return;
     }
-    *copy = (iso_bytes_copy){buffer ? buffer : staging, bound->array->data, bytes};
-    return 1;
+    pthread_mutex_lock(&s->refusal->lock);
+    iso_first_error_keep(&s->refusal->first, status);
+    pthread_mutex_unlock(&s->refusal->lock);
 }
 
-enum { MOST_BEGINNING = 2 };
-
-/* Lists the copies of what a slot's kernels know of the step. Returns their number. */
-static int list_beginning(const step *s, int local, iso_bytes_copy *list)
-{
-    const iso_slot_plan *sp = &s->executable->slot[local];
-    int count = 0, kinds = s->executable->plan->buckets->kinds;
-    list[count++] = (iso_bytes_copy){s->info, sp->local->info, sizeof *s->info};
-    if (s->knows_rates && kinds > 0)
-        list[count++] =
-            (iso_bytes_copy){s->results->rates, sp->rates, (size_t)kinds * sizeof *s->results->rates};
-    return count;
-}
-
-/* Whether the slot's first instruction reads the batch by a kernel, which then does these copies too. */
-static bool begins_with_reads(const step *s, int local)
-{
-    const iso_plan *plan = s->executable->plan;
-    return !s->runtime->device->host_access && !s->recorder && plan->n_instructions > 0 &&
-           s->executable->slot[local].instruction[0].kind == ISO_READ;
-}
-
-/* Reads [from, end). The recorded event, of one read, is what the slot's stream does. */
-static void fetch_all(const step *s, int local, int from, int end)
-{
-    iso_local_slot *slot = &s->runtime->locals[local];
-    iso_bytes_copy list[MOST_BEGINNING + ISO_MAX_FUNCTION_INPUTS];
-    int count = from == 0 && begins_with_reads(s, local) ? list_beginning(s, local, list) : 0;
-    bool buffered = false;
-    for (int i = from; i < end; i++) {
-        buffered |= s->executable->slot[local].instruction[i].device_buffer[s->buffer] != NULL;
-        count += fetch(s, local, i, &list[count]);
-    }
-    event_begin(s, local, ISO_EVENT_OP, from);
-    if (buffered)
-        slot->device->await(slot->stream, slot->copied);
-    s->runtime->backend->copy_bytes(list, count, NULL, slot->stream);
-    event_end(s, local);
-}
-
-/* The end of the reads from `from` on that one kernel completes. */
-static int end_of_reads(const step *s, int local, int from, int stop)
-{
-    const iso_slot_instruction *instruction = s->executable->slot[local].instruction;
-    int most = s->recorder ? 1 : ISO_MAX_FUNCTION_INPUTS, end = from + 1;
-    while (end < stop && end < from + most && instruction[end].kind == ISO_READ)
-        end++;
-    return end;
-}
-
-/* Returns the number of instructions that were run: reads from `from` on. */
-static int run_reads(const step *s, int local, int from, int stop)
-{
-    if (s->runtime->device->host_access) {
-        run_read(s, local, from);
-        return 1;
-    }
-    int end = end_of_reads(s, local, from, stop);
-    fetch_all(s, local, from, end);
-    return end - from;
-}
-
-/* ---- launches ---- */
-
-static void launch(const step *s, int local, int instruction, int count)
+static void launch(const iso_step *s, int local, int instruction, int count)
 {
     const iso_slot_instruction *bound = &s->executable->slot[local].instruction[instruction];
     bool marked = s->recorder && iso_recorder_marks(s->recorder);
     if (s->recorder && !marked)
         iso_recorder_open(s->recorder, local, ISO_EVENT_OP, instruction, count);
     iso_status status = s->runtime->backend->launch(bound->sequence, bound->in_sequence, count);
-    step_raise(&s->runtime->locals[local], status);
+    tell_launched(s, local, status);
     if (marked)
         iso_recorder_note_marked(s->recorder, local, instruction, count);
     else
-        event_end(s, local);
+        iso_step_event_end(s, local);
 }
 
 /* The number of instructions that are launched together: 1 if the host computes them and messages must make progress
  * meanwhile, or if the host's clock times each instruction. */
-static int launched_count(const step *s, const iso_slot_instruction *bound, bool progress)
+static int launched_count(const iso_step *s, const iso_slot_instruction *bound, bool progress)
 {
     bool timed =
         s->recorder && s->recorder->detail == ISO_TRACE_INSTRUCTIONS && !iso_recorder_marks(s->recorder);
@@ -211,13 +84,13 @@ static int launched_count(const step *s, const iso_slot_instruction *bound, bool
 }
 
 /* Runs instructions [from, stop) of a slot, which are between two exchanges. */
-static void run_instructions(const step *s, int local, int from, int stop, bool progress)
+static void run_instructions(const iso_step *s, int local, int from, int stop, bool progress)
 {
     const iso_slot_plan *sp = &s->executable->slot[local];
     for (int k = from, count; k < stop; k += count) {
         const iso_slot_instruction *bound = &sp->instruction[k];
         if (bound->kind == ISO_READ) {
-            count = run_reads(s, local, k, stop);
+            count = iso_step_read(s, local, k, stop);
         } else {
             count = launched_count(s, bound, progress);
             launch(s, local, k, count);
@@ -233,7 +106,7 @@ static void run_instructions(const step *s, int local, int from, int stop, bool 
 
 /* The rates depend on variables alone. If a step computes these on a device, the host computes the rates from them
  * while the slot's instructions go on. */
-static void begin_rates(const step *s, int local)
+static void begin_rates(const iso_step *s, int local)
 {
     const iso_plan *plan = s->executable->plan;
     iso_local_slot *slot = &s->runtime->locals[local];
@@ -245,12 +118,9 @@ static void begin_rates(const step *s, int local)
     slot->device->record(slot->prepared, slot->side);
 }
 
-static void begin_slot(const step *s, int local)
+static void begin_slot(const iso_step *s, int local)
 {
-    iso_bytes_copy list[MOST_BEGINNING];
-    if (!begins_with_reads(s, local))
-        s->runtime->backend->copy_bytes(list, list_beginning(s, local, list), NULL,
-                                        s->runtime->locals[local].stream);
+    iso_step_begin_inputs(s, local);
     if (!s->knows_rates)
         begin_rates(s, local);
 }
@@ -261,11 +131,11 @@ static void step_note_lost(iso_local_slot *slot, iso_status status)
     if (status == ISO_OK)
         return;
     slot->lost = true;
-    step_raise(slot, status);
+    iso_step_raise(slot, status);
 }
 
 /* Whether events order the end of the step: all of its exchanges. */
-static bool end_is_ordered(const step *s)
+static bool end_is_ordered(const iso_step *s)
 {
     const iso_plan *plan = s->executable->plan;
     bool ordered =
@@ -278,7 +148,7 @@ static bool end_is_ordered(const step *s)
 
 /* Whether what is queued must be done before an exchange begins: exchanges read and write the slots' memory at once,
  * or slots read each other's memory. */
-static bool waits_for_queued(const step *s, const iso_exchange *exchange)
+static bool waits_for_queued(const iso_step *s, const iso_exchange *exchange)
 {
     const iso_device *device = s->runtime->device;
     return !device->host_access && (!device->gather || iso_exchange_is_active(exchange));
@@ -293,20 +163,35 @@ static iso_status queued_status(const iso_local_slot *slot, bool wait)
     return status == ISO_OK ? device->check(slot->input) : status;
 }
 
-/* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
-static void tell_failed(const step *s, iso_local_slot *slot)
+void iso_step_tell_failed_device(const iso_step *s, int local)
 {
+    iso_local_slot *slot = &s->runtime->locals[local];
     iso_status status = queued_status(slot, false);
     if (status == ISO_OK)
         return;
-    step_raise(slot, status);
+    iso_step_raise(slot, status);
     iso_fabric_set_device_failed(s->runtime->fabric, true);
+}
+
+/* Counts the faults again: the kernel that counts them may not have been executed. */
+static void recount_fault(const iso_step *s, int local)
+{
+    const iso_slot_plan *sp = &s->executable->slot[local];
+    iso_local_slot *slot = sp->local;
+    const double *faults = &s->results->host_faults[local];
+    iso_step_tell_host_faults(s, local);
+    s->runtime->backend->count_fault(slot->kernel_fault, faults, sp->fault, slot->stream);
+    if (slot->stream->device->wait(slot->stream) != ISO_OK) /* by a copy, not by a kernel */
+        step_note_lost(slot, iso_device_write(slot->stream, sp->fault, faults, sizeof *faults));
+    slot->fault_known = !slot->lost;
+    if (slot->lost)
+        iso_fabric_set_device_failed(s->runtime->fabric, true);
 }
 
 /* Before the slots synchronize: writes what other slots will pull from this one, and reads what is about to
  * change. Other hosts learn of faults by messages alone: before these are sent, the host sees whether the faults were
  * counted. */
-static void prepare_end(const step *s, int local)
+static void prepare_end(const iso_step *s, int local)
 {
     const iso_plan *plan = s->executable->plan;
     const iso_backend *backend = s->runtime->backend;
@@ -315,10 +200,12 @@ static void prepare_end(const step *s, int local)
     backend->copy_bytes(sp->gradients, sp->n_gradients, NULL, slot->stream);
     if (!s->knows_rates)
         slot->device->await(slot->stream, slot->prepared);
-    double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
-    backend->count_fault(slot->kernel_fault, stop + iso_fault_raised(&slot->fault), sp->fault, slot->stream);
+    iso_step_tell_host_faults(s, local);
+    backend->count_fault(slot->kernel_fault, &s->results->host_faults[local], sp->fault, slot->stream);
+    if (s->refusal)
+        return;
     if ((s->end_is_ordered && s->runtime->site.one_host) || !waits_for_queued(s, plan->epilogue)) {
-        tell_failed(s, slot);
+        iso_step_tell_failed_device(s, local);
         return;
     }
     slot->fault_known = iso_fault_raised(&slot->fault);
@@ -327,26 +214,20 @@ static void prepare_end(const step *s, int local)
     status = status == ISO_OK ? queued : status;
     if (status == ISO_OK)
         return;
-    step_raise(slot, status);
-    stop += 1; /* by a kernel again, since the count may not have been executed, or by a copy */
-    backend->count_fault(slot->kernel_fault, stop, sp->fault, slot->stream);
-    if (slot->stream->device->wait(slot->stream) != ISO_OK)
-        step_note_lost(slot, iso_device_write(slot->stream, sp->fault, &stop, sizeof stop));
-    slot->fault_known = !slot->lost;
-    if (slot->lost)
-        iso_fabric_set_device_failed(s->runtime->fabric, true);
+    iso_step_raise(slot, status);
+    recount_fault(s, local);
 }
 
-static void finish_queued(const step *s, const iso_exchange *exchange, int first, int end)
+static void finish_queued(const iso_step *s, const iso_exchange *exchange, int first, int end)
 {
     for (int l = first; waits_for_queued(s, exchange) && l < end; l++) {
         iso_local_slot *slot = &s->runtime->locals[l];
-        step_raise(slot, slot->stream->device->wait(slot->stream));
+        iso_step_raise(slot, slot->stream->device->wait(slot->stream));
     }
 }
 
 /* The same before it ends, of what pulls have queued; after the faults are counted, if it is of the end of a step. */
-static void finish_pulls(const step *s, const iso_exchange *exchange, int first, int end, bool counted)
+static void finish_pulls(const iso_step *s, const iso_exchange *exchange, int first, int end, bool counted)
 {
     if (!s->runtime->device->gather || !iso_exchange_is_active(exchange))
         return;
@@ -356,19 +237,19 @@ static void finish_pulls(const step *s, const iso_exchange *exchange, int first,
         if (counted)
             step_note_lost(slot, status);
         else
-            step_raise(slot, status);
+            iso_step_raise(slot, status);
     }
 }
 
 /* Orders the streams before an exchange: pulls wait for what slots have queued, by events, or the host waits. At
  * the end of a step, one choice holds for all exchanges, because slots change there what others have read. */
-static void tell_written(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+static void tell_written(const iso_step *s, const iso_exchange *exchange, bool ordered, int first, int end)
 {
     for (int l = first; ordered && l < end; l++)
         iso_exchange_ready(exchange, s->runtime->locals[l].slot);
 }
 
-static void order_before(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+static void order_before(const iso_step *s, const iso_exchange *exchange, bool ordered, int first, int end)
 {
     if (!ordered)
         finish_queued(s, exchange, first, end);
@@ -377,7 +258,7 @@ static void order_before(const step *s, const iso_exchange *exchange, bool order
 }
 
 /* counted: of the end of the step. */
-static void order_pulls(const step *s, const iso_exchange *exchange, bool ordered, int first, int end,
+static void order_pulls(const iso_step *s, const iso_exchange *exchange, bool ordered, int first, int end,
                         bool counted)
 {
     if (!ordered)
@@ -387,26 +268,24 @@ static void order_pulls(const step *s, const iso_exchange *exchange, bool ordere
             iso_exchange_read(exchange, s->runtime->locals[l].slot);
 }
 
-static void await_readers(const step *s, const iso_exchange *exchange, bool ordered, int first, int end)
+static void await_readers(const iso_step *s, const iso_exchange *exchange, bool ordered, int first, int end)
 {
     for (int l = first; ordered && l < end; l++)
         iso_exchange_resume(exchange, s->runtime->locals[l].slot);
 }
 
-/* Failed messages are a fault of the step on all ranks, and so is a device that failed in an earlier one: this one
- * can count nothing, or what it counts does not leave it. Called by thread 0. */
-static void tell_failures(const step *s)
+void iso_step_tell_failures(const iso_step *s)
 {
     iso_runtime *runtime = s->runtime;
     runtime->failures_reported = iso_fabric_failures(runtime->fabric);
     if (runtime->device_failed || (runtime->failures_reported > 0 && !runtime->device->host_access))
         iso_fabric_set_device_failed(runtime->fabric, true);
     if (runtime->failures_reported > 0)
-        step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
+        iso_step_raise(&runtime->locals[0], iso_fabric_failure(runtime->fabric));
 }
 
 /* Changes nothing after a fault of any slot or a failed message of this rank. */
-static void change_state(const step *s, int local)
+static void change_state(const iso_step *s, int local)
 {
     const iso_slot_plan *sp = &s->executable->slot[local];
     bool known = s->runtime->device->host_access; /* else the device finds out when it is there */
@@ -421,7 +300,8 @@ static void change_state(const step *s, int local)
 }
 
 /* Ends an exchange whose event has begun. */
-static void end_exchange(const step *s, iso_exchange *exchange, int thread, int first, int end, int number)
+static void end_exchange(const iso_step *s, iso_exchange *exchange, int thread, int first, int end,
+                         int number)
 {
     begin_all(s, first, end, ISO_EVENT_RELEASE, number);
     iso_exchange_end(exchange, thread);
@@ -429,18 +309,18 @@ static void end_exchange(const step *s, iso_exchange *exchange, int thread, int 
     end_all(s, first, end);
 }
 
-static void pull(const step *s, iso_exchange *exchange, int local, int number)
+static void pull(const iso_step *s, iso_exchange *exchange, int local, int number)
 {
-    event_begin(s, local, ISO_EVENT_PULL, number);
+    iso_step_event_begin(s, local, ISO_EVENT_PULL, number);
     iso_exchange_pull(exchange, s->runtime->locals[local].slot);
-    event_end(s, local);
+    iso_step_event_end(s, local);
 }
 
 /* Whether the end of the step sends new weights to other domains, or leaves them to the next step: not if the step
  * only accumulates gradients. All ranks decide alike. Where the host computes, the iteration of a rank whose messages
  * failed at the end of the step before is one behind the others', but then this step has a fault that all ranks know:
  * with one, all send. Where a device computes, such a rank counts as the others do. */
-static bool has_new_weights(const step *s, int local)
+static bool has_new_weights(const iso_step *s, int local)
 {
     const iso_runtime *runtime = s->runtime;
     if (!s->executable->plan->weight_gather)
@@ -452,7 +332,7 @@ static bool has_new_weights(const step *s, int local)
            iso_step_faults(*s->executable->slot[local].fault_total) != 0;
 }
 
-static void run_weight_gather(const step *s, int thread, int first, int end)
+static void run_weight_gather(const iso_step *s, int thread, int first, int end)
 {
     iso_exchange *weight_gather = s->executable->plan->weight_gather;
     bool ordered = iso_exchange_is_ordered(weight_gather);
@@ -470,7 +350,7 @@ static void run_weight_gather(const step *s, int thread, int first, int end)
 }
 
 /* If there are many slots, slot 0 sums their faults. */
-static void run_faults(const step *s, int thread, int first, int end)
+static void run_faults(const iso_step *s, int thread, int first, int end)
 {
     iso_exchange *faults = s->executable->plan->faults;
     begin_all(s, first, end, ISO_EVENT_WAIT, -1);
@@ -485,7 +365,7 @@ static void run_faults(const step *s, int thread, int first, int end)
 }
 
 /* The buckets whose exchange began while slots computed. */
-static void wait_for_buckets(const step *s, int thread, int first, int end)
+static void wait_for_buckets(const iso_step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->executable->plan;
     for (int b = 0; b < plan->buckets->count; b++)
@@ -499,7 +379,7 @@ static void wait_for_buckets(const step *s, int thread, int first, int end)
             note_flight(s, plan->bucket_exchange[b], thread, plan->bucket_begin[b]);
 }
 
-static void end_buckets(const step *s, int thread)
+static void end_buckets(const iso_step *s, int thread)
 {
     const iso_plan *plan = s->executable->plan;
     for (int b = 0; b < plan->buckets->count; b++)
@@ -507,15 +387,15 @@ static void end_buckets(const step *s, int thread)
             iso_exchange_end(plan->bucket_exchange[b], thread);
 }
 
-static void run_end(const step *s, int thread, int first, int end)
+static void run_end(const iso_step *s, int thread, int first, int end)
 {
     const iso_plan *plan = s->executable->plan;
     if (thread == 0)
-        tell_failures(s);
+        iso_step_tell_failures(s);
     for (int l = first; l < end; l++) {
-        event_begin(s, l, ISO_EVENT_PREPARE, -1);
+        iso_step_event_begin(s, l, ISO_EVENT_PREPARE, -1);
         prepare_end(s, l);
-        event_end(s, l);
+        iso_step_event_end(s, l);
     }
     if (plan->faults)
         run_faults(s, thread, first, end);
@@ -531,9 +411,9 @@ static void run_end(const step *s, int thread, int first, int end)
     end_all(s, first, end);
     for (int l = first; l < end; l++) {
         pull(s, plan->epilogue, l, -1);
-        event_begin(s, l, ISO_EVENT_UPDATE, -1);
+        iso_step_event_begin(s, l, ISO_EVENT_UPDATE, -1);
         change_state(s, l);
-        event_end(s, l);
+        iso_step_event_end(s, l);
     }
     order_pulls(s, plan->epilogue, s->end_is_ordered, first, end, true);
     end_buckets(s, thread);
@@ -554,7 +434,7 @@ static int next_barrier(const iso_plan *plan, int from)
     return from;
 }
 
-static void run_exchange(const step *s, int number, int thread, int first, int end)
+static void run_exchange(const iso_step *s, int number, int thread, int first, int end)
 {
     const iso_instruction *instruction = &s->executable->plan->instructions[number];
     iso_exchange *exchange = instruction->exchange;
@@ -581,9 +461,8 @@ static void run_exchange(const step *s, int number, int thread, int first, int e
     await_readers(s, exchange, ordered, first, end);
 }
 
-static void run_thread(void *arg, int thread)
+void iso_step_queue(const iso_step *s, int thread)
 {
-    step *s = arg;
     const iso_plan *plan = s->executable->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool progress = thread == 0 && !s->runtime->site.one_host;
@@ -642,7 +521,7 @@ static void begin_faults(const iso_function *function, const iso_step_results *r
 }
 
 /* An error is of what the first slot has queued before. */
-static void compute_rates(step *s)
+static void compute_rates(iso_step *s)
 {
     iso_status status = iso_rates_compute(s->function, s->results, &s->knows_rates);
     s->updates = true;
@@ -650,22 +529,37 @@ static void compute_rates(step *s)
         status = iso_rates_find_update(s->function, s->executable->plan, &s->updates);
     if (status == ISO_OK)
         return;
-    step_raise(&s->runtime->locals[0], status);
+    iso_step_raise(&s->runtime->locals[0], status);
     iso_fabric_set_device_failed(s->runtime->fabric, true);
 }
 
-/* Before the second run: the first one has loaded all kernels. */
-static void capture_instructions(const step *s)
+/* The first run has loaded all kernels. */
+static void capture_instructions(const iso_step *s)
 {
     for (int l = 0; l < s->runtime->n_locals; l++)
-        step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->executable, l));
+        iso_step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->executable, l));
+}
+
+static void run_thread(void *arg, int thread)
+{
+    iso_step_queue(arg, thread);
+}
+
+/* A plan that has been run once has its instructions between two exchanges captured. */
+static void run_in_parts(iso_step *s)
+{
+    if (s->executable->ran != 0 && !s->loads)
+        capture_instructions(s);
+    s->executable->ran |= iso_step_does(s);
+    iso_thread_pool_run(s->runtime->pool, run_thread, s);
+    iso_results_queue(s->runtime, s->function->program, s->results);
 }
 
 void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_results *results)
 {
     iso_runtime *runtime = function->runtime;
     iso_executable *executable = results->executable;
-    step s = {.function = function, .runtime = runtime, .executable = executable, .batch = batch};
+    iso_step s = {.function = function, .runtime = runtime, .executable = executable, .batch = batch};
     s.recorder = iso_recorder_of_step(function->recorder);
     results->memory->info =
         (iso_step_info){.step = runtime->steps, .seed = runtime->graph->seed, .rows = executable->plan->rows};
@@ -683,27 +577,25 @@ void iso_step_run(iso_function *function, const iso_batch *batch, iso_step_resul
         return;
     int64_t begun = iso_watchdog_time(watchdog);
     compute_rates(&s);
-    if (executable->runs == 1)
-        capture_instructions(&s);
-    executable->runs = executable->runs < 2 ? executable->runs + 1 : 2;
     s.takes_weights = runtime->deferred == executable;
     s.end_is_ordered = end_is_ordered(&s);
-    iso_thread_pool_run(runtime->pool, run_thread, &s);
+    if (!iso_step_launch(&s))
+        run_in_parts(&s);
     runtime->deferred = function->defers_weights && has_new_weights(&s, 0) ? executable : NULL;
     iso_watchdog_step_done(watchdog, begun);
     note_host_faults(runtime, results);
-    iso_results_queue(runtime, function->program, results);
+    iso_results_record(runtime, results);
 }
 
 static void run_left_thread(void *arg, int thread)
 {
-    const step *s = arg;
+    const iso_step *s = arg;
     run_weight_gather(s, thread, s->runtime->first_local[thread], s->runtime->first_local[thread + 1]);
 }
 
 void iso_step_send_deferred_weights(iso_runtime *runtime)
 {
-    step s = {.runtime = runtime, .executable = runtime->deferred};
+    iso_step s = {.runtime = runtime, .executable = runtime->deferred};
     if (!s.executable)
         return;
     runtime->deferred = NULL;
