@@ -277,10 +277,13 @@ void iso_exchange_read(const iso_exchange *exchange, int slot)
         stream->device->record(exchange->fabric->order->read[slot], stream);
 }
 
+/* With communicators of devices, other exchanges wait for events of the slots that earlier ones have recorded. They
+ * cannot wait for what was recorded in a capture. */
 bool iso_exchange_can_be_captured(const iso_exchange *exchange)
 {
-    return !exchange->active || (exchange->pulls_only && !exchange->communicates && exchange->fabric->order &&
-                                 has_host(exchange->fabric));
+    const iso_fabric *fabric = exchange->fabric;
+    return !exchange->active || (exchange->pulls_only && !exchange->communicates && fabric->order &&
+                                 has_host(fabric) && !fabric->links && !fabric->all_links);
 }
 
 void iso_exchange_resume(const iso_exchange *exchange, int slot)

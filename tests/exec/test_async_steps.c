@@ -167,7 +167,8 @@ static void check_fault(const char *mesh, kind which)
         "the rows of batch 1 are gone", "input 'x' takes rows of shape"};
     begin_training(&t, mesh);
     begin_training(&plain, mesh);
-    ck_assert(run(&t, 0) == run(&plain, 0));
+    for (int i = 0; i < 4; i++) /* on CUDA, steps are graphs by then */
+        ck_assert(run(&t, i) == run(&plain, i));
     read_weights(&t, before);
     make_rows(&bad, 1);
     make_rows(&good, 2);

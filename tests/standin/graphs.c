@@ -62,6 +62,18 @@ cudaError_t standin_refuse_capture(void)
     return error;
 }
 
+bool standin_in_capture(void)
+{
+    bool is = false;
+    pthread_mutex_lock(&standin_lock);
+    for (cudaStream_t s = standin_streams(); s && !is; s = s->next)
+        is = s->graph && pthread_equal(s->graph->thread, pthread_self());
+    if (is)
+        standin_refuse_capture();
+    pthread_mutex_unlock(&standin_lock);
+    return is;
+}
+
 /* The kernels that are loaded; they are never forgotten. */
 static struct loaded {
     uint64_t kernel;
@@ -110,7 +122,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     pthread_mutex_lock(&standin_lock);
     if (stream->graph)
         standin_stop("a capture begins on a stream that is captured");
+    static uint64_t captures;
     graph->origin = stream;
+    graph->capture = ++captures;
+    graph->thread = pthread_self();
     stream->graph = graph;
     stream->n_tail = 0;
     pthread_mutex_unlock(&standin_lock);
@@ -155,8 +170,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     cudaError_t entered = standin_enter(__func__); /* the capture ends in any case */
     pthread_mutex_lock(&standin_lock);
     cudaGraph_t graph = stream->graph;
-    if (!graph || graph->origin != stream)
-        standin_stop("the end of a capture that did not begin on this stream");
+    if (!graph || graph->origin != stream || !pthread_equal(graph->thread, pthread_self()))
+        standin_stop("the end of a capture that did not begin on this stream, in this thread");
     cudaError_t error = entered             ? entered
                         : graph->broken     ? graph->broken
                         : is_joined(stream) ? cudaSuccess

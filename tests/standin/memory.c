@@ -190,6 +190,8 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     STANDIN_ENTER_GPU();
+    if (standin_in_capture())
+        return standin_error(cudaErrorStreamCaptureUnsupported);
     pthread_once(&once, begin_reports);
     pthread_mutex_lock(&lock);
     int gpu = standin_gpu();

@@ -77,6 +77,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void standin_stop(const char *fo
 
 /* Keeps an error for cudaGetLastError, and returns it. */
 cudaError_t standin_error(cudaError_t error);
+/* Whether this thread has begun a capture: it may not call what may wait for the device, which breaks the capture. */
+bool standin_in_capture(void);
 /* What STANDIN_FAIL orders for this call of a function; cudaSuccess if nothing. */
 cudaError_t standin_ordered(const char *function);
 /* The same for a call of CUDA: without a driver, and after an error of a kernel, every call fails. */

@@ -209,9 +209,11 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     STANDIN_ENTER();
     hold();
-    bool done = stream->finished == stream->pushed;
+    cudaError_t error = stream->graph ? standin_refuse_capture() : cudaSuccess;
+    if (error == cudaSuccess && stream->finished != stream->pushed)
+        error = cudaErrorNotReady;
     let_go();
-    return done ? cudaSuccess : standin_error(cudaErrorNotReady);
+    return standin_error(error);
 }
 
 cudaError_t cudaDeviceSynchronize(void)
@@ -366,7 +368,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         mark(event, stream);
     event->stream = stream;
     event->position = stream->pushed;
-    event->graph = stream->graph;
+    event->capture = stream->graph ? stream->graph->capture : 0;
     if (stream->graph)
         standin_set_nodes(&event->nodes, &event->n_nodes, stream->tail, stream->n_tail);
     let_go();
@@ -398,20 +400,41 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     return standin_error(error);
 }
 
+/* With the lock: the capture in which the event was recorded, while it goes on. */
+static cudaGraph_t capture_of(cudaEvent_t event)
+{
+    for (cudaStream_t s = streams; s; s = s->next)
+        if (s->graph && s->graph->capture == event->capture)
+            return s->graph;
+    return NULL;
+}
+
+/* With the lock: the host can neither test nor await an event of a capture, also when that has ended. */
+static cudaError_t refuse_captured(cudaEvent_t event)
+{
+    if (event->capture == 0)
+        return cudaSuccess;
+    if (capture_of(event))
+        standin_refuse_capture();
+    return cudaErrorCapturedEvent;
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     STANDIN_ENTER();
     hold();
-    bool done = !event->stream || event->stream->finished >= event->position;
+    cudaError_t error = refuse_captured(event);
+    if (error == cudaSuccess && event->stream && event->stream->finished < event->position)
+        error = cudaErrorNotReady;
     let_go();
-    return done ? cudaSuccess : standin_error(cudaErrorNotReady);
+    return standin_error(error);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     STANDIN_ENTER();
     hold();
-    cudaError_t error = event->graph ? standin_refuse_capture() : cudaSuccess;
+    cudaError_t error = refuse_captured(event);
     if (error == cudaSuccess && event->stream)
         await(event->stream, event->position);
     let_go();
@@ -456,11 +479,14 @@ static void await_moment(cudaStream_t stream, cudaEvent_t event)
 /* A stream that waits for an event of a capture takes part in it. */
 static cudaError_t join_capture(cudaStream_t stream, cudaEvent_t event)
 {
-    if (stream->graph && stream->graph != event->graph)
-        return cudaErrorStreamCaptureIsolation;
+    cudaGraph_t graph = capture_of(event);
+    if (!graph)
+        return cudaErrorCapturedEvent;
+    if (stream->graph && stream->graph != graph)
+        return cudaErrorStreamCaptureMerge;
     if (!stream->graph)
         stream->n_tail = 0;
-    stream->graph = event->graph;
+    stream->graph = graph;
     int *both = malloc((size_t)(stream->n_tail + event->n_nodes) * sizeof *both + 1), count = stream->n_tail;
     if (!both)
         standin_stop("no memory for a capture");
@@ -483,7 +509,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return cudaSuccess;
     cudaError_t error = cudaSuccess;
     hold();
-    if (event->graph)
+    if (event->capture != 0)
         error = join_capture(stream, event);
     else if (stream->graph)
         error = cudaErrorStreamCaptureIsolation;
@@ -567,19 +593,24 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
         return cudaSuccess;
     check_reach(stream, to);
     check_reach(stream, from);
-    bool captured = stream && stream->graph;
+    bool pageable = from_kind == STANDIN_PAGEABLE || to_kind == STANDIN_PAGEABLE;
+    if (pageable && stream && stream->graph) { /* no manual promises it */
+        hold();
+        cudaError_t refused = standin_refuse_capture();
+        let_go();
+        return standin_error(refused);
+    }
     if (to_device != from_device && standin_number("STANDIN_COPIES", 0))
         standin_note("cudaMemcpyAsync %s %zu %s kernels", to_device ? "in" : "out", bytes,
                      stream && stream->computes ? "among" : "beside");
-    if (from_kind == STANDIN_PAGEABLE && !captured) {
+    if (from_kind == STANDIN_PAGEABLE) {
         c.staged = malloc(bytes);
         if (!c.staged)
             return standin_error(cudaErrorMemoryAllocation);
         memcpy(c.staged, from, bytes);
     }
     cudaError_t error = standin_enqueue(stream, &work, &c, sizeof c);
-    return error == cudaSuccess && to_kind == STANDIN_PAGEABLE && !captured ? cudaStreamSynchronize(stream)
-                                                                            : error;
+    return error == cudaSuccess && to_kind == STANDIN_PAGEABLE ? cudaStreamSynchronize(stream) : error;
 }
 
 typedef struct fill {

@@ -24,6 +24,8 @@ struct CUgraph_st {
     standin_node *nodes;
     int n_nodes;
     cudaStream_t origin;
+    uint64_t capture;   /* its number among the captures, from 1 on */
+    pthread_t thread;   /* that began it */
     cudaError_t broken; /* by what was called while it was captured */
 };
 
@@ -59,7 +61,7 @@ struct CUevent_st {
     int64_t time;           /* nanoseconds, of the last record that was done; 0: none was */
     cudaStream_t stream;    /* recorded there, after so many items; NULL: never */
     uint64_t position;
-    cudaGraph_t graph; /* or in a capture, after these nodes */
+    uint64_t capture; /* or in this capture, after these nodes; 0: in none */
     int *nodes;
     int n_nodes;
 };

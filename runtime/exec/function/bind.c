@@ -489,6 +489,7 @@ iso_status iso_executable_bind(iso_runtime *runtime, iso_executable *executable)
     iso_plan *plan = executable->plan;
     iso_status status = iso_runtime_finish(runtime);
     iso_step_drop_graphs(runtime, executable);
+    executable->ran = 0; /* the first run sends the new addresses to the devices, which a capture must not */
     for (int l = 0; l < runtime->n_locals; l++) {
         for (int i = 0; i < plan->n_instructions; i++)
             address_instruction(runtime, executable, l, i);

@@ -106,11 +106,15 @@ typedef struct iso_step_graph {
     iso_slot_work *work;     /* [n_locals] */
 } iso_step_graph;
 
-/* What is captured of a step differs by the buffer of the results, and by three things: whether it changes weights,
- * takes those of the step before, and has scalar outputs. */
-enum { ISO_STEP_GRAPHS = 8 * ISO_ASYNC_STEPS };
-
-enum { ISO_RAN_STEP = 1, ISO_RAN_UPDATE = 2, ISO_RAN_TAKING_WEIGHTS = 4 };
+/* What a step does, in bits. Each kernel of what a step does is loaded when such a step has been run in parts. */
+enum {
+    ISO_STEP_COMPUTES = 1,
+    ISO_STEP_UPDATES = 2,        /* weights */
+    ISO_STEP_TAKES_WEIGHTS = 4,  /* of the step before */
+    ISO_STEP_SENDS_WEIGHTS = 8,  /* at its end, to other domains */
+    ISO_STEP_GIVES_SCALARS = 16, /* all outputs */
+    ISO_STEP_KINDS = 32
+};
 
 /* A function's plan for one batch size. */
 typedef struct iso_executable {
@@ -119,9 +123,10 @@ typedef struct iso_executable {
     iso_slot_plan *slot; /* [n_locals] */
     size_t *scratch;     /* [n_scratch] bytes; see iso_executable_count_scratch */
     unsigned generation; /* of the memory to which it is bound */
-    unsigned ran;        /* ISO_RAN_STEP, ...: what it has done in parts, so that the kernels are loaded */
+    unsigned ran;        /* what its steps have done in parts since it was bound, in bits */
     bool in_parts;       /* a step cannot be one launch */
-    iso_step_graph graphs[ISO_STEP_GRAPHS];
+    iso_step_graph graphs[ISO_STEP_KINDS]
+                         [ISO_ASYNC_STEPS]; /* by what a step does, and its buffer of results */
     iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
 } iso_executable;

@@ -332,6 +332,15 @@ static bool has_new_weights(const iso_step *s, int local)
            iso_step_faults(*s->executable->slot[local].fault_total) != 0;
 }
 
+/* On the host's own memory the faults of a step decide, at its end, whether it sends weights. */
+unsigned iso_step_does(const iso_step *s)
+{
+    bool sends = s->updates && s->executable->plan->weight_gather && !s->function->defers_weights;
+    return ISO_STEP_COMPUTES | (s->updates ? ISO_STEP_UPDATES : 0u) |
+           (s->takes_weights ? ISO_STEP_TAKES_WEIGHTS : 0u) | (sends ? ISO_STEP_SENDS_WEIGHTS : 0u) |
+           (s->results->scalars ? ISO_STEP_GIVES_SCALARS : 0u);
+}
+
 static void run_weight_gather(const iso_step *s, int thread, int first, int end)
 {
     iso_exchange *weight_gather = s->executable->plan->weight_gather;

@@ -6,8 +6,7 @@
 
 static iso_step_graph *graph_of(const iso_step *s)
 {
-    int variant = 4 * s->results->scalars + 2 * s->updates + s->takes_weights;
-    return &s->executable->graphs[ISO_ASYNC_STEPS * variant + s->buffer];
+    return &s->executable->graphs[iso_step_does(s)][s->buffer];
 }
 
 /* ---- which steps ---- */
@@ -136,8 +135,9 @@ static bool is_captured(iso_step *s, iso_step_graph *captured)
 
 void iso_step_drop_graphs(const iso_runtime *runtime, iso_executable *executable)
 {
-    for (int i = 0; i < ISO_STEP_GRAPHS; i++)
-        drop(runtime, &executable->graphs[i]);
+    for (int does = 0; does < ISO_STEP_KINDS; does++)
+        for (int i = 0; i < ISO_ASYNC_STEPS; i++)
+            drop(runtime, &executable->graphs[does][i]);
 }
 
 /* ---- launch ---- */

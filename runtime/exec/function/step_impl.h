@@ -33,12 +33,8 @@ typedef struct iso_step {
     iso_step_refusal *refusal; /* not NULL: the step is captured, and not done */
 } iso_step;
 
-/* What the step does, of ISO_RAN_STEP, ... */
-static inline unsigned iso_step_does(const iso_step *s)
-{
-    return ISO_RAN_STEP | (s->updates ? ISO_RAN_UPDATE : 0u) |
-           (s->takes_weights ? ISO_RAN_TAKING_WEIGHTS : 0u);
-}
+/* What the step does, in bits: ISO_STEP_COMPUTES, ... */
+unsigned iso_step_does(const iso_step *s);
 
 /* Records the begin of an event of a local slot; events nest. */
 static inline void iso_step_event_begin(const iso_step *s, int local, iso_event_kind kind, int instruction)
