@@ -383,7 +383,7 @@ iso_status iso_layouts_hint(iso_context *ctx, const iso_plan_options *options, c
     iso_dry_run p = {.named.quiet = true};
     iso_status status;
     ISO_TRY(iso_dry_run_prepare_search(ctx, options, &p));
-    ISO_TRY(iso_mesh_abstract(ctx, mesh, &abstract));
+    ISO_TRY(iso_agree(ctx, iso_mesh_abstract(ctx, mesh, &abstract)));
     ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? compare_with_patterns(options, &p, abstract, hint) : ISO_OK));
 done:
     iso_mesh_destroy(abstract);

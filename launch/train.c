@@ -163,8 +163,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
         status = iso_banner_print_plan(ctx, run.named.model, options->batch_size, options->verbose == 2);
     if (status != ISO_INTERRUPTED) /* a request to stop while --tune measured is fit's: it saves the state */
         ISO_TRY(status);
-    ISO_TRY(iso_layouts_print_hint(ctx, &placed, iso_dataset_shape(run.sources.training, 0), &run.from,
-                                   run.setup.mesh));
+    iso_layouts_print_hint(ctx, &placed, iso_dataset_shape(run.sources.training, 0), &run.from,
+                           run.setup.mesh);
     ISO_TRY(fit(ctx, options, &run));
     ISO_TRY(train_save(ctx, options, &run));
     ISO_TRY(test(ctx, options, &run));

@@ -128,9 +128,10 @@ iso_status iso_distribution_setup_choose(iso_context *ctx, const iso_train_optio
                                          const iso_shape *row, const iso_resumption *from,
                                          iso_distribution_setup *setup);
 /* Prints on the chief whether tensor parallelism is estimated to be clearly faster, for a data parallel run without
- * layout options on the CPU of one host. row: the shape of a built-in model's input. Collective. */
-iso_status iso_layouts_print_hint(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
-                                  const iso_resumption *from, const iso_mesh *mesh);
+ * layout options on the CPU of one host. An error of the comparison is printed and does not end the run. row: the
+ * shape of a built-in model's input. Collective. */
+void iso_layouts_print_hint(iso_context *ctx, const iso_train_options *options, const iso_shape *row,
+                            const iso_resumption *from, const iso_mesh *mesh);
 /* Uses the mesh of the choice, if there is one. Collective. */
 iso_status iso_distribution_setup_make(iso_context *ctx, const iso_train_options *options,
                                        iso_distribution_setup *setup);

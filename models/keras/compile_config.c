@@ -73,8 +73,9 @@ static void add_settings(json_t *config, const iso_setting *own, const iso_outpu
                             iso_setting_json(own, iso_setting_option(own, output)));
 }
 
-static json_t *loss_json(const iso_output_options *output)
+static json_t *loss_json(iso_model *model, int index)
 {
+    const iso_output_options *output = iso_model_compiled_output(model, index);
     const iso_loss_type *type = iso_loss_type_of(output->loss);
     if (!type)
         return json_null();
@@ -86,7 +87,8 @@ static json_t *loss_json(const iso_output_options *output)
 }
 
 /* name NULL: the default one. */
-static json_t *metric_json(iso_metric metric, const char *name, const iso_output_options *output)
+static json_t *metric_json(iso_metric metric, const char *name, const iso_output_options *output,
+                           iso_dtype precision)
 {
     const iso_metric_type *type = iso_metric_type_of(metric);
     if (!type)
@@ -95,17 +97,18 @@ static json_t *metric_json(iso_metric metric, const char *name, const iso_output
         const char *known = name ? iso_metric_spelling(metric, name) : NULL;
         return json_string(known ? known : iso_metric_title(metric));
     }
-    json_t *config =
-        json_pack("{s: s, s: s}", "name", name ? name : iso_metric_title(metric), "dtype", "float32");
+    json_t *config = json_pack("{s: s, s: s}", "name", name ? name : iso_metric_title(metric), "dtype",
+                               iso_dtype_name(precision));
     add_settings(config, type->row.setting, output);
     return iso_keras_object("keras.metrics", type->row.keras, config);
 }
 
-static json_t *metric_list(const iso_metric *list, const char *const *names, const iso_output_options *output)
+static json_t *metric_list(const iso_metric *list, const char *const *names, const iso_output_options *output,
+                           iso_dtype precision)
 {
     json_t *out = json_array();
     for (int i = 0; i < ISO_MAX_METRICS && list[i] != ISO_METRIC_NONE; i++) {
-        json_t *metric = metric_json(list[i], names ? names[i] : NULL, output);
+        json_t *metric = metric_json(list[i], names ? names[i] : NULL, output, precision);
         if (metric)
             json_array_append_new(out, metric);
     }
@@ -128,50 +131,65 @@ void iso_keras_warn_of_functions(iso_model *model)
                  loss ? "a loss is" : "metrics are");
 }
 
-bool iso_keras_outputs_have_keys(iso_model *model)
+bool iso_keras_are_keys(const char *const *key, int count)
 {
     bool keys = true;
-    for (int i = 0; i < iso_model_output_count(model); i++)
-        keys = keys && iso_model_output_has_name(model, i) &&
-               (i == 0 || strcmp(iso_model_output_name(model, i - 1), iso_model_output_name(model, i)) < 0);
+    for (int i = 0; i < count; i++)
+        keys = keys && key[i] && (i == 0 || strcmp(key[i - 1], key[i]) < 0);
     return keys;
 }
 
-static json_t *for_each_key(iso_model *model, json_t *(*of)(const iso_output_options *output))
+bool iso_keras_outputs_have_keys(iso_model *model)
+{
+    const char *key[ISO_MAX_MODEL_OUTPUTS];
+    int count = iso_model_output_count(model);
+    for (int i = 0; i < count; i++)
+        key[i] = iso_model_output_has_name(model, i) ? iso_model_output_name(model, i) : NULL;
+    return iso_keras_are_keys(key, count);
+}
+
+static json_t *for_each_key(iso_model *model, json_t *(*of)(iso_model *model, int output))
 {
     json_t *object = json_object();
     for (int i = 0; i < iso_model_output_count(model); i++)
-        json_object_set_new(object, iso_model_output_name(model, i), of(iso_model_compiled_output(model, i)));
+        json_object_set_new(object, iso_model_output_name(model, i), of(model, i));
     return object;
 }
 
 /* One value for each output, by its key if it has one; with one output the value itself. */
-static json_t *for_each_output(iso_model *model, json_t *(*of)(const iso_output_options *output))
+static json_t *for_each_output(iso_model *model, json_t *(*of)(iso_model *model, int output))
 {
     int count = iso_model_output_count(model);
     if (iso_keras_outputs_have_keys(model))
         return for_each_key(model, of);
     if (count == 1)
-        return of(iso_model_compiled_output(model, 0));
+        return of(model, 0);
     json_t *list = json_array();
     for (int i = 0; i < count; i++)
-        json_array_append_new(list, of(iso_model_compiled_output(model, i)));
+        json_array_append_new(list, of(model, i));
     return list;
 }
 
-static json_t *weight_of(const iso_output_options *output)
+static json_t *weight_of(iso_model *model, int output)
 {
-    return json_real(output->loss_weight);
+    return json_real(iso_model_compiled_output(model, output)->loss_weight);
 }
 
-static json_t *metrics_of(const iso_output_options *output)
+static iso_dtype precision_of(iso_model *model)
 {
-    return metric_list(output->metrics, output->metric_names, output);
+    return iso_graph_precision(iso_model_graph(model));
 }
 
-static json_t *weighted_metrics_of(const iso_output_options *output)
+static json_t *metrics_of(iso_model *model, int index)
 {
-    return metric_list(output->weighted_metrics, NULL, output);
+    const iso_output_options *output = iso_model_compiled_output(model, index);
+    return metric_list(output->metrics, output->metric_names, output, precision_of(model));
+}
+
+static json_t *weighted_metrics_of(iso_model *model, int index)
+{
+    const iso_output_options *output = iso_model_compiled_output(model, index);
+    return metric_list(output->weighted_metrics, NULL, output, precision_of(model));
 }
 
 static bool weighs(iso_model *model)

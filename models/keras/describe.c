@@ -477,18 +477,35 @@ static iso_status describe_network(const iso_graph *graph, const iso_keras_topol
     return status;
 }
 
-/* "output_layers" by the keys of a dictionary. */
-static iso_status name_outputs(iso_model *model, json_t *network)
+/* "input_layers" or "output_layers" by the keys of a dictionary. */
+static iso_status set_keys(json_t *network, const char *ends, const char *const *key, int count)
 {
-    json_t *config = json_object_get(network, "config"), *list = json_object_get(config, "output_layers"),
+    json_t *config = json_object_get(network, "config"), *list = json_object_get(config, ends),
            *object = json_object();
     bool one = json_is_string(json_array_get(list, 0));
     int failed = !object;
-    for (int i = 0; i < iso_model_output_count(model); i++)
-        failed |= json_object_set(object, iso_model_output_name(model, i),
-                                  one ? list : json_array_get(list, (size_t)i));
-    failed |= json_object_set_new(config, "output_layers", object);
+    for (int i = 0; i < count; i++)
+        failed |= json_object_set(object, key[i], one ? list : json_array_get(list, (size_t)i));
+    failed |= json_object_set_new(config, ends, object);
     return failed ? iso_no_memory(CONFIG) : ISO_OK;
+}
+
+/* Inputs and outputs that are those of a dictionary get their keys. */
+static iso_status name_ends(iso_model *model, json_t *network)
+{
+    const char *input[ISO_MAX_MODEL_INPUTS], *output[ISO_MAX_MODEL_OUTPUTS];
+    int inputs = iso_model_input_count(model), outputs = iso_model_output_count(model);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < inputs; i++)
+        input[i] = iso_model_input_key(model, i);
+    for (int i = 0; i < outputs; i++)
+        output[i] = iso_model_output_name(model, i);
+    if (iso_keras_are_keys(input, inputs))
+        ISO_TRY(set_keys(network, "input_layers", input, inputs));
+    if (iso_keras_outputs_have_keys(model))
+        ISO_TRY(set_keys(network, "output_layers", output, outputs));
+done:
+    return status;
 }
 
 iso_status iso_keras_describe(iso_model *model, json_t **out)
@@ -512,8 +529,8 @@ iso_status iso_keras_describe(iso_model *model, json_t **out)
     iso_text_snake_case(iso_topology_class(net.sequential), default_value, sizeof default_value);
     ISO_TRY(describe_network(graph, &net, iso_graph_name(graph) ? iso_graph_name(graph) : default_value,
                              &config));
-    if (!net.sequential && iso_keras_outputs_have_keys(model))
-        ISO_TRY(name_outputs(model, config));
+    if (!net.sequential)
+        ISO_TRY(name_ends(model, config));
     if (iso_model_optimizer(model)) {
         compile = iso_keras_compile_config(model);
         if (!compile || json_object_set_new(config, "compile_config", compile))

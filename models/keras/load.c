@@ -55,8 +55,11 @@ static iso_status make_model(iso_graph *graph, const iso_keras_list *inputs, con
 {
     iso_model *made =
         iso_model_create_several(graph, inputs->tensor, inputs->count, outputs->tensor, outputs->count);
+    for (int i = 0; i < inputs->count; i++)
+        if (inputs->name[i]) /* the key of a dictionary */
+            iso_model_set_input_key(made, i, inputs->name[i]);
     for (int i = 0; i < outputs->count; i++)
-        if (outputs->name[i]) /* the key of a dictionary */
+        if (outputs->name[i])
             iso_model_set_output_name(made, i, outputs->name[i]);
     *model = made;
     return ISO_OK;

@@ -78,6 +78,34 @@ void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length)
     *last = path;
 }
 
+/* Whether "<name>/output" is the path. */
+static bool is_output_of(const char *path, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(path, name, length) == 0 && strcmp(path + length, "/output") == 0;
+}
+
+static bool tensor_has_path(const iso_tensor *tensor, const char *path)
+{
+    if (tensor->producer->type == &iso_op_variable)
+        return false;
+    if (iso_tensor_is_input(tensor) ? is_output_of(path, tensor->name)
+                                    : tensor->name && strcmp(path, tensor->name) == 0)
+        return true;
+    for (const iso_tensor_path *own = tensor->paths; own; own = own->next)
+        if (strcmp(path, own->text) == 0)
+            return true;
+    return false;
+}
+
+int iso_graph_count_path(const iso_graph *graph, const char *path)
+{
+    int count = iso_name_find(&graph->variable_paths, path) != NULL;
+    for (int i = 0; i < graph->n_tensors; i++)
+        count += tensor_has_path(graph->tensors[i], path);
+    return count;
+}
+
 /* The path of the open block, with its '/'; "" outside all blocks. */
 static const char *scope_of(const iso_graph *graph)
 {

@@ -74,7 +74,7 @@ iso_status iso_layout_map_set(iso_layout_map *map, const char *key, const char *
     ISO_TRY(iso_layout_parse(map->mesh, layout, &fresh.layout));
     fresh.layout.mesh = map->mesh;
     ISO_TRY(iso_pattern_create(key, &fresh.pattern));
-    fresh.plain = key[strcspn(key, "\\^$.|?*+()[]{}")] == 0;
+    fresh.plain = iso_pattern_is_plain(key);
     fresh.of_optimizer = iso_path_of_optimizer(key);
     fresh.key = iso_strdup(key);
     fresh.text = iso_strdup(layout);

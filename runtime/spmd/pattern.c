@@ -22,6 +22,21 @@ static iso_status refuse(const char *text, const char *at, const char *what)
     return iso_error(ISO_INVALID, "not a regular expression: %s at position %d", what, (int)(at - text) + 1);
 }
 
+/* ---- plain text ---- */
+
+static const char special[] = "\\^$.|?*+()[]{}";
+
+bool iso_pattern_is_plain(const char *text)
+{
+    return text[strcspn(text, special)] == '\0';
+}
+
+void iso_pattern_add_path(iso_text *text, const char *path)
+{
+    for (; *path; path++)
+        iso_text_add(text, strchr(special, *path) ? "\\%c" : "%c", *path);
+}
+
 /* ---- from Python's words to PCRE2's ---- */
 
 /* Translates an escape, at a backslash. Accepts the letters that Python gives a meaning; any other letter is an

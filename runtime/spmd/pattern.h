@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 typedef struct iso_pattern iso_pattern;
 
@@ -13,6 +14,10 @@ typedef struct iso_pattern iso_pattern;
  * that Python does not have (recursion, verbs, \K, ...). Owned by the caller. */
 iso_status iso_pattern_create(const char *text, iso_pattern **pattern);
 void iso_pattern_destroy(iso_pattern *pattern);
+/* Whether the text has no special character of expressions: as an expression it matches itself alone. */
+bool iso_pattern_is_plain(const char *text);
+/* Adds the expression that matches this path alone: special characters get a '\'. */
+void iso_pattern_add_path(iso_text *text, const char *path);
 /* Whether the whole path matches, as re.fullmatch(). ISO_INVALID if the path is not UTF-8, or if matching
  * takes more than a million steps, as an expression such as (a+)+b may. */
 iso_status iso_pattern_match(const iso_pattern *pattern, const char *path, bool *found);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/layer.h"
 #include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"
@@ -95,11 +96,23 @@ static bool has_objective(const iso_output_options *o)
 
 /* ---- inputs beyond the model's own ---- */
 
+/* Whether layouts find something else by the path that an input of this name would have. */
+static bool path_used(const iso_graph *graph, const char *name)
+{
+    char path[ISO_MAX_PATH + 64];
+    snprintf(path, sizeof path, "%s/output", name);
+    return iso_graph_count_path(graph, path) > 0;
+}
+
+/* Adds "<output>_<what>"; if the network has such a path already, with a number, as reported values have. */
 static iso_tensor *add_part(iso_model *model, const char *output, const char *what, iso_dtype dtype,
                             iso_shape shape)
 {
-    char name[ISO_MAX_NAME + 16];
-    snprintf(name, sizeof name, "%s%s%s", output, *output ? "_" : "", what);
+    char first[ISO_MAX_PATH + 16], name[ISO_MAX_PATH + 32];
+    snprintf(first, sizeof first, "%s%s%s", output, *output ? "_" : "", what);
+    snprintf(name, sizeof name, "%s", first);
+    for (int k = 1; path_used(model->graph, name); k++)
+        snprintf(name, sizeof name, "%s_%d", first, k);
     return model->parts[model->n_parts++] = iso_input(model->graph, name, dtype, shape);
 }
 

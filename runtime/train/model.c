@@ -236,6 +236,21 @@ iso_dtype iso_model_output_dtype(const iso_model *model, int index)
     return dtype == ISO_BF16 ? iso_graph_precision(model->graph) : dtype;
 }
 
+const char *iso_model_input_key(const iso_model *model, int index)
+{
+    if (ISO_ANY_NULL(model))
+        return NULL;
+    return index >= 0 && index < model->n_inputs ? model->input_key[index] : NULL;
+}
+
+void iso_model_set_input_key(iso_model *model, int index, const char *key)
+{
+    if (ISO_ANY_NULL(model, key))
+        return;
+    if (index >= 0 && index < model->n_inputs)
+        model->input_key[index] = iso_graph_keep_text(model->graph, key);
+}
+
 const char *iso_model_output_name(iso_model *model, int index)
 {
     if (ISO_ANY_NULL(model))

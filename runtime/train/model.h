@@ -47,6 +47,10 @@ ISO_API const char *iso_model_output_name(iso_model *model, int index);
 ISO_API void iso_model_set_output_name(iso_model *model, int index, const char *name);
 /* Whether a name was set. */
 ISO_API bool iso_model_output_has_name(const iso_model *model, int index);
+/* The key of an input in the dictionary with which Keras calls the model. Keras's files have a dictionary of inputs
+ * if all have keys, in the order of strcmp. NULL: none. Lent. */
+ISO_API const char *iso_model_input_key(const iso_model *model, int index);
+ISO_API void iso_model_set_input_key(iso_model *model, int index, const char *key);
 /* The type of an output's results: that of its tensor, or that of variables if it is computed in ISO_BF16.
  * ISO_DTYPE_NONE: there is no such output. */
 ISO_API iso_dtype iso_model_output_dtype(const iso_model *model, int index);

@@ -24,6 +24,7 @@ struct iso_model {
     iso_graph *graph;
     int n_inputs, n_outputs;
     iso_tensor *inputs[ISO_MAX_MODEL_INPUTS], *outputs[ISO_MAX_MODEL_OUTPUTS];
+    const char *input_key[ISO_MAX_MODEL_INPUTS];           /* of the graph; NULL: none */
     iso_tensor *result[ISO_MAX_MODEL_OUTPUTS];             /* iso_model_result; NULL: not made yet */
     char output_name[ISO_MAX_MODEL_OUTPUTS][ISO_MAX_NAME]; /* names that were set; "": the layer's name */
     iso_status status;                                     /* the model's own error, not its graph's */

@@ -195,6 +195,7 @@ INDEXES = {
     ("iso_layout_dimension_of", "axis"): "iso_mesh_axes(f->mesh)", ("iso_layout_local_box", "slot"): "iso_mesh_slots(f->mesh)",
     ("iso_layout_map_key", "index"): "iso_layout_map_count(f->map)", ("iso_layout_map_layout", "index"): "iso_layout_map_count(f->map)",
     ("iso_model_input_at", "index"): "iso_model_input_count(f->model)", ("iso_model_output_at", "index"): "iso_model_output_count(f->model)",
+    ("iso_model_input_key", "index"): "iso_model_input_count(f->model)", ("iso_model_set_input_key", "index"): "iso_model_input_count(f->model)",
     ("iso_model_output_name", "index"): "iso_model_output_count(f->model)", ("iso_model_set_output_name", "index"): "iso_model_output_count(f->model)",
     ("iso_model_output_has_name", "index"): "iso_model_output_count(f->model)", ("iso_model_output_dtype", "index"): "iso_model_output_count(f->model)",
     ("iso_model_compiled_output", "index"): "iso_model_output_count(f->model)",

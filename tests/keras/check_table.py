@@ -74,14 +74,22 @@ def loss_names(net):
     return [type(f).__name__ if f else None for f in make_table.listed(net._compile_loss._user_loss)]
 
 
+def keys(net):
+    """The dictionaries of inputs and outputs, if there are."""
+    config = net.get_config()
+    ends = {end: config.get(end) for end in ("input_layers", "output_layers")}
+    return {end: layers for end, layers in ends.items() if isinstance(layers, dict)}
+
+
 def predictions(net, x):
-    return np.concatenate([np.ravel(y) for y in make_table.listed(net(make_table.one(x), training=False))])
+    return np.concatenate([np.ravel(y) for y in make_table.listed(net(make_table.inputs_of(net, x), training=False))])
 
 
 def train(net, x, y):
     losses = []
     for _ in range(MORE):
-        losses.append(float(net.train_on_batch(make_table.one(x), make_table.one(y), return_dict=True)["loss"]))
+        given = make_table.inputs_of(net, x), make_table.targets_of(net, y)
+        losses.append(float(net.train_on_batch(*given, return_dict=True)["loss"]))
         net.reset_metrics()
     return losses
 
@@ -107,6 +115,7 @@ def check_model(folder, name, entry):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", "When providing `inputs` as a dict")  # so for Keras's own file
         ours = keras.models.load_model(folder / f"{name}.keras")
         for v in weights.variables:
             v.assign(np.zeros(v.shape, v.dtype) if v.dtype != "uint32" else v)
@@ -117,6 +126,7 @@ def check_model(folder, name, entry):
     check(name, "layers", list(a) == list(b), f"{list(a)} instead of {list(b)}")
     for layer in b:
         check(name, f"layer {layer}:", a.get(layer) == b[layer], f"{a.get(layer)} instead of {b[layer]}")
+    check(name, "keys", keys(ours) == keys(theirs), f"{keys(ours)} instead of {keys(theirs)}")
     check(name, "class", type(ours) is type(theirs), type(ours))
     check(name, "optimizer", optimizer_config(ours) == optimizer_config(theirs),
           f"{optimizer_config(ours)} instead of {optimizer_config(theirs)}")

@@ -218,6 +218,14 @@ def two_in_two_out():
     return keras.Model([a, b], [L.Dense(2)(y), L.Dense(1)(b)])
 
 
+@model(lambda: O.SGD(0.05), {"p": "mse", "q": "huber"}, metrics={"p": ["mae"], "q": ["mse"]})
+def dictionaries():
+    """Keys that are not the names of inputs and layers."""
+    a, b = x_of((3,), "a"), x_of((2,), "b")
+    y = L.Concatenate()([a, b])
+    return keras.Model({"v": a, "u": b}, {"q": L.Dense(2, name="d")(y), "p": L.Dense(1, name="e")(b)})
+
+
 @model(lambda: O.Adam(0.01))
 def nested_twice_called():
     x = x_of((4,))
@@ -537,6 +545,17 @@ def one(values):
     return values[0] if len(values) == 1 else values
 
 
+def inputs_of(net, values):
+    """As the network is called with them: by keys if it has some."""
+    ends = getattr(net, "_inputs_struct", None)
+    return dict(zip(sorted(ends), values)) if isinstance(ends, dict) else one(values)
+
+
+def targets_of(net, values):
+    ends = getattr(net, "_outputs_struct", None)
+    return dict(zip(sorted(ends), values)) if isinstance(ends, dict) else one(values)
+
+
 def renumber(value, known):
     """Ids of shared objects, which are addresses, as small numbers: so that files come out alike."""
     if isinstance(value, dict):
@@ -568,6 +587,8 @@ def numbers(values):
 
 
 def listed(value):
+    if isinstance(value, dict):
+        return [value[key] for key in sorted(value)]
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
@@ -585,12 +606,12 @@ def make(name):
             near = 1.0 if v.name in ("gamma", "scale", "moving_variance") else 0.0
             v.assign(near + hashed(len(v.path), tuple(v.shape), 0.3))
     x, y = data(net, options)
-    entry = {**{k: v for k, v in options.items() if k != "stored"}, "y": numbers(listed(net(one(x), training=False)))}
+    entry = {**{k: v for k, v in options.items() if k != "stored"}, "y": numbers(listed(net(inputs_of(net, x), training=False)))}
     path = FOLDER / f"{name}.keras"
     net.save(path)
     entry["losses"], logs = [], {}
     for _ in range(STEPS if options["train"] else 0):
-        loss = net.train_on_batch(one(x), one(y), return_dict=True)
+        loss = net.train_on_batch(inputs_of(net, x), targets_of(net, y), return_dict=True)
         net.reset_metrics()
         entry["losses"].append(float(f"{float(loss['loss']):.9g}"))
         for key, value in loss.items():
@@ -598,7 +619,7 @@ def make(name):
     if settings.get("metrics"):
         entry["logs"] = logs
     if options["train"]:
-        entry["trained_y"] = numbers(listed(net(one(x), training=False)))
+        entry["trained_y"] = numbers(listed(net(inputs_of(net, x), training=False)))
         net.save(FOLDER / f"{name}.trained.keras")
         pack(FOLDER / f"{name}.trained.keras")
     if not options["stored"]:

@@ -220,6 +220,55 @@ static char *saved_config(iso_model *model)
     return text;
 }
 
+/* Inputs that have keys are those of a dictionary, unless the order of their keys is another. */
+START_TEST(keys_of_inputs)
+{
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *both[] = {iso_input(g, "b", ISO_F32, ISO_SHAPE(6)), iso_input(g, "a", ISO_F32, ISO_SHAPE(6))};
+    iso_tensor *y = iso_dense(iso_add(both[0], both[1]), 2);
+    iso_model *model = iso_model_create_several(g, both, 2, &y, 1), *again;
+    iso_model_set_input_key(model, 0, "u");
+    char *one = saved_config(model);
+    iso_model_set_input_key(model, 1, "v");
+    char *two = saved_config(model);
+    check_ok(iso_keras_load(ctx, path, &again));
+    ck_assert_str_eq(iso_model_input_key(again, 0), "u");
+    ck_assert_str_eq(iso_model_input_key(again, 1), "v");
+    iso_model_set_input_key(model, 1, "t");
+    char *reversed = saved_config(model);
+    ck_assert_ptr_nonnull(strstr(one, "\"input_layers\": [[\"b\", 0, 0], [\"a\", 0, 0]]"));
+    ck_assert_ptr_nonnull(strstr(two, "\"input_layers\": {\"u\": [\"b\", 0, 0], \"v\": [\"a\", 0, 0]}"));
+    ck_assert_ptr_nonnull(strstr(reversed, "\"input_layers\": [[\"b\", 0, 0], [\"a\", 0, 0]]"));
+    iso_free(one);
+    iso_free(two);
+    iso_free(reversed);
+    end(model, again);
+}
+END_TEST
+
+/* Metrics are computed in the precision of the graph. */
+START_TEST(types_of_metrics)
+{
+    static const iso_dtype types[] = {ISO_F32, ISO_F64};
+    for (int i = 0; i < 2; i++) {
+        iso_graph *g = iso_graph_create(ctx);
+        iso_graph_set_precision(g, types[i]);
+        iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));
+        iso_model *model = iso_model_create(g, x, iso_dense(x, 2)), *again;
+        check_ok(iso_compile(model, .loss = ISO_LOSS_MSE, .metrics = {ISO_METRIC_MAE}, .sample_weights = true,
+                             .weighted_metrics = {ISO_METRIC_MSE}));
+        char *text = saved_config(model);
+        const char *metrics = strstr(text, "\"metrics\": [");
+        ck_assert_ptr_nonnull(metrics);
+        ck_assert_ptr_nonnull(strstr(metrics, i ? "\"dtype\": \"float64\"" : "\"dtype\": \"float32\""));
+        ck_assert_ptr_null(strstr(text, i ? "float32" : "float64"));
+        iso_free(text);
+        check_ok(iso_keras_load(ctx, path, &again, .precision = types[i]));
+        end(model, again);
+    }
+}
+END_TEST
+
 /* What is saved of a network that was loaded is what was saved before. */
 START_TEST(initializers_and_activations_come_back)
 {
@@ -421,7 +470,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/net.keras", folder);
     int failed =
         RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, every_loss_and_metric_comes_back,
-                  initializers_and_activations_come_back, named_outputs, connections_are_those_of_keras,
-                  a_network_ends_with_a_model, refused, wrong_names);
+                  initializers_and_activations_come_back, named_outputs, keys_of_inputs, types_of_metrics,
+                  connections_are_those_of_keras, a_network_ends_with_a_model, refused, wrong_names);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }

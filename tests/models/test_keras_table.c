@@ -303,6 +303,35 @@ static void keep_for_python(net_case *c, double *const *y)
         fclose(out);
 }
 
+static json_t *network_of(const char *path)
+{
+    char *text;
+    size_t bytes;
+    json_t *root;
+    check_ok(iso_keras_read_member(path, "config.json", &text, &bytes));
+    check_ok(iso_json_parse(path, text, bytes, &root));
+    json_t *network = json_incref(json_object_get(root, "config"));
+    json_decref(root);
+    iso_free(text);
+    return network;
+}
+
+/* Inputs and outputs that Keras has in dictionaries have their keys in the saved file. */
+static void compare_keys(const net_case *c, const char *saved)
+{
+    static const char *const ends[] = {"input_layers", "output_layers"};
+    char path[300];
+    snprintf(path, sizeof path, "tests/keras/%s/%s.keras", c->folder, c->name);
+    json_t *theirs = network_of(path), *ours = network_of(saved);
+    for (int i = 0; i < 2; i++) {
+        json_t *want = json_object_get(theirs, ends[i]);
+        ck_assert_msg(!json_is_object(want) || json_equal(want, json_object_get(ours, ends[i])),
+                      "%s: other %s than Keras's", c->name, ends[i]);
+    }
+    json_decref(theirs);
+    json_decref(ours);
+}
+
 /* The file that is saved gives the same model: to the last bit what was saved. */
 static void save_and_load(net_case *c)
 {
@@ -310,6 +339,7 @@ static void save_and_load(net_case *c)
     double *a[ISO_MAX_MODEL_OUTPUTS], *b[ISO_MAX_MODEL_OUTPUTS];
     const char *path = path_of(c->name, ".keras");
     check_ok(iso_keras_save(c->model, path));
+    compare_keys(c, path);
     load(&again, path);
     compare_states(c, again.model, c->model, 0);
     predict(c, a);

@@ -13,6 +13,7 @@
 #include "runtime/base/table.h"
 #include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/function_impl.h"
+#include "runtime/spmd/pattern.h"
 
 enum {
     MOST_ITEMS = 64,
@@ -167,6 +168,31 @@ static void suggest_list_choices(search *s, item *it, const iso_shape *shape)
         }
 }
 
+/* The function's inputs that have rows, one after the other from *at on; NULL: there are no more. */
+static const iso_tensor *next_input(const search *s, int *at)
+{
+    while (*at < ISO_MAX_FUNCTION_INPUTS && s->function->inputs[*at]) {
+        const iso_tensor *input = s->function->inputs[(*at)++];
+        if (iso_input_has_batch(input))
+            return input;
+    }
+    return NULL;
+}
+
+/* Whether a key can set the layout of each of these inputs alone. */
+static bool inputs_have_own_paths(const search *s)
+{
+    const iso_tensor *input;
+    bool own = true;
+    for (int at = 0; own && (input = next_input(s, &at));) {
+        iso_text path = {0};
+        iso_text_add(&path, "%s/output", iso_tensor_name(input));
+        own = !path.failed && iso_graph_count_path(s->graph, iso_text_get(&path)) == 1;
+        iso_text_free(&path);
+    }
+    return own;
+}
+
 /* Rows over the first axis, which is the default, or over all axes. */
 static void list_rows(search *s, item *it)
 {
@@ -175,7 +201,7 @@ static void list_rows(search *s, item *it)
     for (int a = 0; a < s->mesh->n_axes; a++)
         shard(&all, 0, a);
     add_choice(it, &first);
-    if (s->mesh->n_axes > 1)
+    if (s->mesh->n_axes > 1 && inputs_have_own_paths(s))
         add_choice(it, &all);
 }
 
@@ -294,7 +320,20 @@ static iso_layout input_layout(const iso_layout *rows, const iso_shape *shape)
     return layout;
 }
 
-typedef iso_status (*layout_visit)(void *arg, const char *path, const iso_layout *layout);
+/* What is done with a layout and its key, which matches one path alone. */
+typedef iso_status (*layout_visit)(void *arg, const char *key, const iso_layout *layout);
+
+/* Visits the layout of the path "<name><end>". */
+static iso_status visit_path(layout_visit visit, void *arg, const char *name, const char *end,
+                             const iso_layout *layout)
+{
+    iso_text key = {0};
+    iso_pattern_add_path(&key, name);
+    iso_text_add(&key, "%s", end);
+    iso_status status = key.failed ? iso_no_memory("a layout key") : visit(arg, iso_text_get(&key), layout);
+    iso_text_free(&key);
+    return status;
+}
 
 /* Visits every layout that needs a key. */
 static iso_status visit_layouts(const search *s, layout_visit visit, void *arg)
@@ -306,12 +345,11 @@ static iso_status visit_layouts(const search *s, layout_visit visit, void *arg)
         if (it->chosen == 0)
             continue;
         for (int m = 0; m < it->n_members; m++)
-            ISO_TRY(visit(arg, s->graph->variables[it->members[m]]->path, layout));
-        for (int k = 0; it->variable == ROWS && k < ISO_MAX_FUNCTION_INPUTS && s->function->inputs[k]; k++) {
-            char path[512];
-            iso_layout input = input_layout(layout, iso_tensor_shape(s->function->inputs[k]));
-            snprintf(path, sizeof path, "%s/output", iso_tensor_name(s->function->inputs[k]));
-            ISO_TRY(visit(arg, path, &input));
+            ISO_TRY(visit_path(visit, arg, s->graph->variables[it->members[m]]->path, "", layout));
+        const iso_tensor *input;
+        for (int at = 0; it->variable == ROWS && (input = next_input(s, &at));) {
+            iso_layout rows = input_layout(layout, iso_tensor_shape(input));
+            ISO_TRY(visit_path(visit, arg, iso_tensor_name(input), "/output", &rows));
         }
     }
 done:
@@ -323,11 +361,11 @@ typedef struct setter {
     iso_layout_map *map;
 } setter;
 
-static iso_status set_key(void *arg, const char *path, const iso_layout *layout)
+static iso_status set_key(void *arg, const char *key, const iso_layout *layout)
 {
     const setter *to = arg;
     char text[LAYOUT_TEXT];
-    return iso_layout_map_set(to->map, path, iso_layout_text(to->s->mesh, layout, text, sizeof text));
+    return iso_layout_map_set(to->map, key, iso_layout_text(to->s->mesh, layout, text, sizeof text));
 }
 
 static void suggest_weigh(const search *s, const iso_plan_report *r, outcome *out)
@@ -601,19 +639,19 @@ typedef struct writer {
     iso_suggestion *suggestion;
 } writer;
 
-static iso_status write_layout(void *arg, const char *path, const iso_layout *layout)
+static iso_status write_layout(void *arg, const char *key, const iso_layout *layout)
 {
     const writer *w = arg;
     char text[LAYOUT_TEXT];
     iso_suggestion *out = w->suggestion;
-    char *key = iso_strdup(path);
+    char *copy = iso_strdup(key);
     char *value = iso_strdup(iso_layout_text(w->s->mesh, layout, text, sizeof text));
-    if (!key || !value) {
-        iso_free(key);
+    if (!copy || !value) {
+        iso_free(copy);
         iso_free(value);
         return iso_no_memory("a suggestion");
     }
-    out->layouts[out->n_layouts++] = (iso_suggested_layout){key, value};
+    out->layouts[out->n_layouts++] = (iso_suggested_layout){copy, value};
     return ISO_OK;
 }
 

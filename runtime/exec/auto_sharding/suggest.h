@@ -26,7 +26,7 @@ typedef struct iso_suggest_options {
 } iso_suggest_options;
 
 typedef struct iso_suggested_layout {
-    const char *path; /* as a key of a layout map */
+    const char *path; /* as a key of a layout map: special characters of expressions have a '\' */
     const char *layout;
 } iso_suggested_layout;
 
