@@ -1,6 +1,6 @@
 /* Steps of one function that do different things in turn: they send their new weights or leave them to the next one,
- * follow a batch for which memory has moved, and count what they do. On CUDA (tests/standin/test_graphs) steps are graphs,
- * of which each kind has its own: their bits are those without graphs. Ranks: 1 */
+ * follow a batch for which memory has moved, and count what they do. On CUDA (tests/standin/test_graphs) steps are
+ * graphs, of which each kind has its own: their bits are those without graphs. Ranks: 1 */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
