@@ -1,5 +1,5 @@
-/* A save that fails while training goes on. With stop_on_error the steps end soon, with the error of this save, and no
- * other save begins; otherwise the chief warns then. Later trainings of the context do not stop. Ranks: 1, 3 */
+/* A save that fails while training goes on. With stop_on_error the steps end soon, with its error, and no other save
+ * begins; otherwise the chief warns then. Later trainings of the context do not stop. Ranks: 1, 3 */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,7 @@ START_TEST(it_ends_the_steps)
 }
 END_TEST
 
-/* The first save fails when it is committed, the second one at its begin, because a file has the name of its folder. */
+/* The first save fails when it is committed, the second one when it begins: a file has the name of its folder. */
 static iso_status block_two(void *user, iso_fit_state *state)
 {
     (void)user;
