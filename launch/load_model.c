@@ -24,6 +24,9 @@ static const struct {
     {"x", false, NULL},
     {"y", true, NULL},
     {"sample-weight", true, NULL},
+    {"validation-split", true,
+     "the data is this fraction of the part train, from its end: what `isogrid train` keeps for validation"},
+    {"validation-rows", true, "the data is this number of its rows, likewise"},
     {"check-data", false, NULL},
     {"batch-size", false, NULL},
     {"loss", true, NULL},
@@ -81,11 +84,17 @@ void iso_load_options_help(const iso_load_command *command, iso_text *text)
     iso_arguments_help(rows, load_model_make_table(command, rows), text);
 }
 
+/* Whether the data is what training keeps for validation. */
+static bool keeps_rows(const iso_train_options *options)
+{
+    return options->validation_split > 0 || options->validation_rows > 0;
+}
+
 iso_status iso_load_options_parse(const iso_load_command *command, int argc, char *const *argv,
                                   iso_load_options *options)
 {
     iso_argument rows[ISO_MAX_ARGUMENTS];
-    iso_load_options read = {.train = iso_train_options_default(), .part = "test"};
+    iso_load_options read = {.train = iso_train_options_default(), .part = NULL};
     iso_status status;
     ISO_TRY(iso_arguments_parse(rows, load_model_make_table(command, rows), argc, argv, &read));
     ISO_TRY(iso_train_options_check(&read.train));
@@ -93,12 +102,26 @@ iso_status iso_load_options_parse(const iso_load_command *command, int argc, cha
         return iso_error(ISO_INVALID, "--model is missing; `isogrid models` lists the built-in models");
     if (!read.train.data)
         return iso_error(ISO_INVALID, "--data is missing; `isogrid datasets` lists the built-in data sets");
+    if (read.part && keeps_rows(&read.train))
+        return iso_error(ISO_INVALID,
+                         "--part cannot be used with --validation-split or --validation-rows, which are "
+                         "for the rows of the part train");
     *options = read;
 done:
     return status;
 }
 
 /* ---- the model and its data ---- */
+
+static iso_status load_model_open(iso_context *ctx, bool compiles, const iso_load_options *options,
+                                  iso_loaded_model *t)
+{
+    const iso_train_options *train = &options->train;
+    iso_part which = options->part && !strcmp(options->part, "train") ? ISO_TRAIN : ISO_TEST;
+    if (keeps_rows(train))
+        return iso_validation_open(ctx, train, &t->named, &t->data);
+    return iso_source_open(ctx, train, which, &t->named, !compiles, &t->data);
+}
 
 static iso_status load_model_build(iso_context *ctx, bool compiles, const iso_train_options *options,
                                    iso_loaded_model *t)
@@ -125,14 +148,13 @@ iso_status iso_loaded_model_make(iso_context *ctx, const iso_load_command *comma
                                  const iso_load_options *options, iso_loaded_model *t)
 {
     const iso_train_options *train = &options->train;
-    iso_part which = options->part[1] == 'r' ? ISO_TRAIN : ISO_TEST;
     iso_status status;
     ISO_TRY(iso_named_model_find(ctx, train, &t->named));
     ISO_TRY(iso_agree(ctx, check_model(train, command->compiles, &t->named)));
     ISO_TRY(iso_distribution_setup_make(ctx, train, &t->setup));
     if (!options->json)
         ISO_TRY(iso_banner_print(ctx, train, &t->setup));
-    ISO_TRY(iso_agree(ctx, iso_source_open(ctx, train, which, &t->named, !command->compiles, &t->data)));
+    ISO_TRY(iso_agree(ctx, load_model_open(ctx, command->compiles, options, t)));
     ISO_TRY(load_model_build(ctx, command->compiles, train, t));
     ISO_TRY(iso_named_model_load_weights(ctx, train, true, &t->named));
 done:

@@ -6,7 +6,7 @@
 
 typedef struct iso_load_options {
     iso_train_options train; /* the options of `isogrid train` that apply here */
-    const char *part;        /* "train" or "test" */
+    const char *part;        /* "train" or "test"; NULL: "test", unless options of `train` name rows */
     const char *out;         /* predict */
     bool json;               /* evaluate */
 } iso_load_options;

@@ -46,11 +46,19 @@ iso_status iso_share_text(iso_context *ctx, iso_status status, const char *path,
 /* Whether something has asked this rank to stop, such as a signal. Call it once a step. ctx may be NULL.
  * Local. */
 bool iso_stop_wanted(iso_context *ctx);
+/* This rank asks all to stop after a step: it knows of an error on which the ranks are to agree then. Local. */
+void iso_stop_want(iso_context *ctx);
+/* They have agreed on the error. Requests that came from outside stay. Collective. */
+void iso_stop_withdraw(iso_context *ctx);
 /* All ranks know now that one of them was asked to stop. Local. */
 void iso_stop_acknowledge(iso_context *ctx);
 /* Whether a request to stop (iso_stop_wanted) has reached any rank, agreed without a step; ISO_OK at once if no
  * rank accepts such requests. Collective. */
 iso_status iso_stop_agree(iso_context *ctx);
+/* On an evaluator in the workers' job, which goes on until they end: the name of a signal that one of its ranks has
+ * got, unless the launcher is known to have sent it to the whole job. NULL: none. The same on all its ranks after
+ * iso_stop_agree. Local. */
+const char *iso_stop_refused(const iso_context *ctx);
 
 /* The number of slots that an axis `*` of a mesh is computed from, as ISOGRID_SLOTS states it; 0 if it is not
  * set. launch/mpirun sets it, so that a job that is restarted on fewer ranks keeps its mesh. Local. */

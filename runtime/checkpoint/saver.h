@@ -58,6 +58,8 @@ iso_status iso_saver_save(iso_saver *saver, const char *path, const iso_file_spe
                           const iso_state_shards *shards, bool best, iso_status *last);
 /* Advances a save; cheap, never waits. Call it after each step, equally often on every rank. */
 void iso_saver_poll(iso_saver *saver);
+/* Whether a save has ended with an error that no call has returned yet. Other ranks may learn of it later. Local. */
+bool iso_saver_has_failed(const iso_saver *saver);
 /* Waits for the save in progress and returns its status, agreed; ISO_OK if there is none. Each status is
  * returned once. Collective. */
 iso_status iso_saver_wait(iso_saver *saver);

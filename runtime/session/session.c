@@ -203,9 +203,20 @@ static iso_status begin_and_open(iso_context *ctx, iso_status status)
     return begun;
 }
 
-iso_status iso_init(int *argc, char ***argv, iso_context **out)
+/* Every collective call on a context whose start has failed returns the error. */
+static iso_status keep_failure(iso_context *ctx, const char *who, iso_status status)
 {
-    ISO_NEED_AS("ctx", out);
+    iso_first_error failed = {0};
+    if (!ctx || status == ISO_OK)
+        return status;
+    iso_first_error_keep(&failed, status);
+    iso_agree_later(ctx, iso_error(ISO_INVALID, "the context cannot be used, because %s failed: %s", who,
+                                   failed.message));
+    return iso_first_error_get(&failed);
+}
+
+static iso_status init(int *argc, char ***argv, iso_context **out)
+{
     int running;
     bool launched;
     iso_status status = session_create(1, argc, argv, out);
@@ -224,6 +235,13 @@ iso_status iso_init(int *argc, char ***argv, iso_context **out)
     return begin_and_open(*out, status);
 }
 
+iso_status iso_init(int *argc, char ***argv, iso_context **out)
+{
+    ISO_NEED_AS("ctx", out);
+    iso_status status = init(argc, argv, out);
+    return keep_failure(*out, __func__, status);
+}
+
 /* Below MPI_THREAD_SERIALIZED no other thread than the one that started MPI may call it. */
 static iso_status check_thread(void)
 {
@@ -234,16 +252,16 @@ static iso_status check_thread(void)
     if (level < MPI_THREAD_SERIALIZED && !started)
         status =
             iso_error(ISO_INVALID,
-                      "iso_init_on: MPI was started with %s, so only the thread that started MPI may make a "
-                      "context; contexts on several threads need MPI_THREAD_MULTIPLE",
+                      "iso_init_on: MPI was started with %s, so only the thread that started MPI may use "
+                      "Isogrid; another thread needs MPI_THREAD_SERIALIZED, several at once need "
+                      "MPI_THREAD_MULTIPLE",
                       level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED");
 done:
     return status;
 }
 
-iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
+static iso_status init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
 {
-    ISO_NEED_AS("ctx", out);
     int running, between;
     iso_status status = session_create(0, argc, argv, out);
     if (!*out)
@@ -265,6 +283,13 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
         return iso_error(ISO_INVALID,
                          "iso_init_on: the communicator joins two groups of ranks; it must have one");
     return open_context(*out, communicator, false, status);
+}
+
+iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
+{
+    ISO_NEED_AS("ctx", out);
+    iso_status status = init_on(communicator, argc, argv, out);
+    return keep_failure(*out, __func__, status);
 }
 
 const iso_channel *iso_context_channel(const iso_context *ctx)

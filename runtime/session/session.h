@@ -112,7 +112,9 @@ ISO_API bool iso_is_chief(const iso_context *ctx);
  *   - iso_evaluate and iso_predict return ISO_INTERRUPTED;
  *   - iso_stop_requested is true.
  * Signals within a second count as one, because launchers may deliver a signal twice. A later one ends the
- * process at once. A signal that is ignored when this is called stays ignored. In a job of several ranks
+ * process at once; what launch/mpirun forwards is counted apart from what a rank gets by itself. An evaluator in
+ * the workers' job goes on until they end. A signal that is ignored when this is called stays ignored. In a job of
+ * several ranks
  * SIGPIPE is ignored, because mpirun closes the ranks' output when it loses a host, and the loss is to be
  * reported. iso_finish restores the handlers. ISO_INVALID unless iso_init made the context and, if there is
  * MPI, initialised it: signals belong to the program. Collective. */

@@ -14,10 +14,12 @@ typedef struct iso_option_value {
 
 /* Requests to stop. */
 typedef struct iso_stop {
-    bool on_signals; /* this context handles signals */
-    bool agreed;     /* all ranks know of a request */
-    int signal;      /* of the request, once all ranks know it; 0 before, or if time was up */
-    bool limited;    /* this context stops before the time limit of its Slurm job */
+    bool on_signals;     /* this context handles signals */
+    bool agreed;         /* all ranks know of a request */
+    bool wanted;         /* by the library on this rank: iso_stop_want */
+    const char *refused; /* a signal that asked an evaluator of the workers' job; NULL: none */
+    int signal;          /* of the request, once all ranks know it; 0 before, or if time was up */
+    bool limited;        /* this context stops before the time limit of its Slurm job */
     /* Of rank 0, as iso_clock(): */
     double deadline;  /* no step may end later; 0: none */
     double last_step; /* when the last step began; 0: none has */

@@ -1,6 +1,7 @@
 /* Requests to stop: signals. A handler only notes the signal; in the next step all ranks agree on it. */
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/clock.h"
@@ -16,9 +17,14 @@ static const char *const handled_name[HANDLED] = {"SIGTERM", "SIGINT", "SIGUSR1"
 static struct sigaction before[HANDLED], pipe_before;
 static bool pipe_ignored;
 static _Atomic int users; /* contexts that handle signals */
-/* Written by the handler alone while it is installed. */
+/* Set before the handlers are installed: */
+static bool forwards; /* the launcher gives the ranks SIGUSR1 for each request to the job */
+static bool goes_on;  /* this rank is an evaluator, which ends after the workers of its job */
+/* Written by the handler alone while it is installed: */
 static volatile sig_atomic_t received; /* the first signal; 0: none */
 static volatile double received_at;    /* iso_clock() */
+static volatile sig_atomic_t of_job;   /* the launcher has forwarded a request */
+static volatile sig_atomic_t alone;    /* the last signal that the launcher did not forward; 0: none */
 
 /* Signals within this time of the first one count as one. mpirun and srun may both deliver a signal that was
  * sent to the job. */
@@ -27,14 +33,25 @@ static const double same_request = 1; /* seconds */
 /* Asks to stop; a later signal ends the process with the signal's own action. Only functions that are safe in
  * a handler are called.
  *
+ * The first signal that the launcher forwards is the first one of the job, also if this rank has got one before: the
+ * ranks save their state together. An evaluator is ended only by the second one of the job, since its end would end
+ * the workers before they have saved.
+ *
  * mpirun also sends SIGTERM to the ranks that survive a rank's death. Those do not complete another step, so
  * the request has no effect, and the watchdog reports the lost rank and ends the job. */
-static void on_signal(int signal_number)
+static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    if (!received) {
+    (void)context;
+    bool forwarded = forwards && signal_number == SIGUSR1 && info->si_pid == getppid();
+    bool first = !received || (forwarded && !of_job);
+    if (forwarded)
+        of_job = 1;
+    else
+        alone = signal_number;
+    if (first) {
         received_at = iso_clock();
         received = signal_number;
-    } else if (iso_clock() - received_at > same_request) {
+    } else if ((forwarded || !goes_on) && iso_clock() - received_at > same_request) {
         signal(signal_number, SIG_DFL);
         raise(signal_number); /* delivered when this function returns */
     }
@@ -42,12 +59,12 @@ static void on_signal(int signal_number)
 
 static void install(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < HANDLED; i++)
         sigaddset(&action.sa_mask, handled[i]);
     iso_signal_stack_use();
-    received = 0;
+    received = of_job = alone = 0;
     for (int i = 0; i < HANDLED; i++) {
         sigaction(handled[i], NULL, &before[i]);
         if (before[i].sa_handler != SIG_IGN)
@@ -78,8 +95,11 @@ iso_status iso_stop_on_signals(iso_context *ctx)
     if (status != ISO_OK || ctx->stop.on_signals)
         return status;
     ctx->stop.on_signals = true;
-    if (users++ == 0)
+    if (users++ == 0) {
+        forwards = iso_launcher_forwards_signals();
+        goes_on = iso_job_has_workers(ctx);
         install();
+    }
     if (iso_ranks(ctx) > 1 && !pipe_ignored)
         ignore_broken_pipe();
     return ISO_OK;
@@ -145,7 +165,22 @@ static bool time_is_up(iso_stop *stop)
 /* An evaluator in the workers' job goes on until they end. */
 bool iso_stop_wanted(iso_context *ctx)
 {
-    return ctx && !iso_job_has_workers(ctx) && (is_signalled(ctx) || time_is_up(&ctx->stop));
+    return ctx && !iso_job_has_workers(ctx) &&
+           (is_signalled(ctx) || time_is_up(&ctx->stop) || ctx->stop.wanted);
+}
+
+void iso_stop_want(iso_context *ctx)
+{
+    if (ctx)
+        ctx->stop.wanted = true;
+}
+
+void iso_stop_withdraw(iso_context *ctx)
+{
+    if (!ctx)
+        return;
+    ctx->stop.wanted = ctx->stop.agreed = false;
+    iso_stop_agree(ctx); /* otherwise the next step tells of a request */
 }
 
 void iso_stop_acknowledge(iso_context *ctx)
@@ -157,10 +192,20 @@ iso_status iso_stop_agree(iso_context *ctx)
 {
     if (!ctx || !(ctx->stop.on_signals || ctx->stop.limited)) /* the same on all ranks */
         return ISO_OK;
-    int64_t wanted = iso_stop_wanted(ctx);
-    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, &wanted, 1);
-    ctx->stop.agreed = ctx->stop.agreed || wanted != 0;
+    int64_t asked = iso_stop_wanted(ctx); /* bit 0; bit n: signal n has asked an evaluator that goes on */
+    if (ctx->stop.on_signals && goes_on && alone)
+        asked |= INT64_C(1) << alone;
+    iso_status status = iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_I64, &asked, 1);
+    ctx->stop.agreed = ctx->stop.agreed || (asked & 1) != 0;
+    for (int i = 0; i < HANDLED; i++)
+        if (asked >> handled[i] & 1)
+            ctx->stop.refused = handled_name[i];
     return status;
+}
+
+const char *iso_stop_refused(const iso_context *ctx)
+{
+    return ctx ? ctx->stop.refused : NULL;
 }
 
 bool iso_stop_requested(const iso_context *ctx)

@@ -26,6 +26,7 @@ struct iso_checkpoint_writer {
     iso_checkpoint_writer_options options;
     iso_state_dict *contents;
     iso_saver *saver;
+    bool warned;         /* of the failure of the last save, before all ranks know its end */
     char reported[1024]; /* the last message about a save, which is reported once */
     int64_t n_saves, failed;
 };
@@ -77,6 +78,13 @@ static bool speaks(const iso_checkpoint_writer *writer)
     return iso_is_chief(writer->ctx);
 }
 
+static void warn_of_failure(iso_checkpoint_writer *writer, const char *message)
+{
+    if (speaks(writer) && !writer->warned)
+        iso_warn("%s; training goes on", message);
+    writer->warned = true;
+}
+
 /* Handles a failed save: a warning, or an error if the options say so. */
 static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const char *message)
 {
@@ -85,9 +93,9 @@ static iso_status tell(iso_checkpoint_writer *writer, iso_status status, const c
     writer->failed++;
     snprintf(writer->reported, sizeof writer->reported, "%s", message);
     if (writer->options.stop_on_error)
-        return iso_error(status, "%s", message);
-    if (speaks(writer))
-        iso_warn("%s; training goes on", message);
+        return iso_error(status, "%s", writer->reported);
+    warn_of_failure(writer, writer->reported);
+    writer->warned = false;
     return ISO_OK;
 }
 
@@ -101,7 +109,7 @@ static iso_status tell_end(iso_checkpoint_writer *writer, iso_status status)
         if (speaks(writer))
             iso_warn("%s", message);
     }
-    return tell(writer, status, message);
+    return tell(writer, status, iso_error_message());
 }
 
 /* The save that was begun has ended. */
@@ -128,26 +136,31 @@ static void note_begin(iso_checkpoint_writer *writer, const iso_training *traini
     writer->committed = false;
 }
 
+iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer)
+{
+    iso_status status = iso_saver_wait(writer->saver);
+    note_end(writer, status);
+    return tell_end(writer, status);
+}
+
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
                                       bool best)
 {
-    iso_status last = ISO_OK, equal = iso_training_check_replicas(training);
-    if (equal != ISO_OK)
-        return equal;
+    iso_status status;
+    ISO_TRY(iso_training_check_replicas(training));
+    ISO_TRY(iso_checkpoint_writer_wait(writer));
     iso_graph_send_deferred_weights(training->model->graph);
     writer->n_saves++;
     if (writer->options.verbose)
         iso_fit_print(&training->state, "epoch %d: saving %s", training->state.epoch + 1, path);
-    iso_status status = iso_state_dict_save(writer->contents, training, writer->saver, path, best, &last);
-    char message[1024];
-    snprintf(message, sizeof message, "%s", status == ISO_OK ? "" : iso_error_message());
-    note_end(writer, last);
+    status = iso_state_dict_save(writer->contents, training, writer->saver, path, best);
     note_begin(writer, training, status == ISO_OK ? path : NULL);
-    /* If each save is waited for, the saver's message is about this save and is reported below. */
-    bool waits = writer->options.waits || writer->options.mpio;
-    iso_status before = waits && status != ISO_OK ? ISO_OK : tell_end(writer, last);
-    iso_status now = tell(writer, status, message);
-    return now != ISO_OK ? now : before;
+    bool waits = writer->options.waits || writer->options.mpio; /* the save has ended */
+    if (status == ISO_OK)
+        return waits ? tell_end(writer, ISO_OK) : ISO_OK;
+    return tell(writer, status, iso_error_message());
+done:
+    return status;
 }
 
 bool iso_checkpoint_writer_committed(const iso_checkpoint_writer *writer)
@@ -166,16 +179,27 @@ void iso_checkpoint_writer_mark(iso_checkpoint_writer *writer, const char *folde
         iso_warn("the best checkpoint is '%s': %s; the next save tries again", name, iso_error_message());
 }
 
-void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer)
+void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer, const iso_training *training)
 {
     iso_saver_poll(writer->saver);
+    if (!iso_saver_has_failed(writer->saver))
+        return;
+    if (writer->options.stop_on_error) {
+        iso_stop_want(writer->ctx);
+        return;
+    }
+    if (!writer->warned)
+        iso_progress_break(training->progress);
+    warn_of_failure(writer, iso_saver_message(writer->saver));
 }
 
-iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer)
+iso_status iso_checkpoint_writers_wait(const iso_training *training)
 {
-    iso_status status = iso_saver_wait(writer->saver);
-    note_end(writer, status);
-    return tell_end(writer, status);
+    iso_status status = ISO_OK;
+    for (iso_checkpoint_writer *writer = training->writers; writer; writer = writer->next)
+        ISO_TRY(iso_checkpoint_writer_wait(writer));
+done:
+    return status;
 }
 
 /* A save that fails here is reported by its writer; it is not the error to return now. */

@@ -21,7 +21,8 @@ void iso_checkpoint_writer_destroy(iso_checkpoint_writer *writer);
 /* Checks that every rank can write into the folder (iso_saver_try), and counts existing checkpoints for
  * `keep` (iso_saver_adopt). who: for messages. Collective. */
 iso_status iso_checkpoint_writer_adopt(iso_checkpoint_writer *writer, const char *who, const char *pattern);
-/* Makes the replica check, begins a save and reports the result of the one before. Collective. */
+/* Makes the replica check, reports the result of the save before and, unless that is an error, begins a save.
+ * Collective. */
 iso_status iso_checkpoint_writer_save(iso_checkpoint_writer *writer, iso_training *training, const char *path,
                                       bool best);
 /* Saves, and waits until the file is complete. An error says that it is not, whatever stop_on_error.
@@ -34,9 +35,13 @@ bool iso_checkpoint_writer_committed(const iso_checkpoint_writer *writer);
 uint64_t iso_checkpoint_writer_number(const iso_checkpoint_writer *writer, const iso_training *training);
 /* The file is the best of the run that this one resumes: see iso_saver_mark. A failure is a warning. On the chief. */
 void iso_checkpoint_writer_mark(iso_checkpoint_writer *writer, const char *folder, const char *name);
-void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer);
+/* Advances a save, after a step. One that turns out to have failed is reported by the chief's warning at once. With
+ * stop_on_error it ends the steps (iso_stop_want); the next wait or save returns the error. Local. */
+void iso_checkpoint_writer_poll(iso_checkpoint_writer *writer, const iso_training *training);
 /* Waits for the save in progress and reports its result. Collective. */
 iso_status iso_checkpoint_writer_wait(iso_checkpoint_writer *writer);
+/* The same for all writers of a training, up to the first error. Collective. */
+iso_status iso_checkpoint_writers_wait(const iso_training *training);
 /* Waits for the saves in progress of all writers of a training. The path of the newest checkpoint that they
  * have written (lent) and its step; NULL: none. Collective. */
 const char *iso_checkpoint_writers_newest(const iso_training *training, int64_t *step);

@@ -11,6 +11,7 @@
 #include "runtime/exec/function/async_steps.h"
 #include "runtime/exec/function/deferred_weights.h"
 #include "runtime/session/session.h"
+#include "runtime/train/checkpoint_writer_impl.h"
 #include "runtime/train/training_impl.h"
 
 /* ---- before the first step ---- */
@@ -208,11 +209,15 @@ static bool is_stopped(const iso_training *t)
     return iso_stop_requested(t->ctx) && !t->state.stop;
 }
 
-/* Saves the state at the cursor, if a callback can. Returns the status that ends the program. */
+/* Saves the state at the cursor, if a callback can. Returns the status that ends the program, or the error of a save
+ * because of which a rank wanted to stop. */
 static iso_status save_and_stop(iso_training *t)
 {
     iso_text file = {0};
     iso_progress_break(t->progress);
+    iso_status ended = iso_checkpoint_writers_wait(t);
+    if (ended != ISO_OK)
+        return ended;
     t->state.epoch = t->cursor.epoch;
     t->state.batch = t->cursor.batch > 0 ? t->cursor.batch - 1 : 0;
     iso_status status = iso_callbacks_save_now(t->callbacks, &t->state, &file);
@@ -455,6 +460,17 @@ done:
     return iso_training_replica_error(t, status); /* in full: callbacks' errors are kept in part */
 }
 
+/* A save that failed may have ended the steps. Other trainings of the context must not stop for that. */
+static iso_status withdraw_stop(const iso_training *t, iso_status status)
+{
+    iso_first_error failed = {0};
+    if (!t->writers || status == ISO_OK || status == ISO_STOPPED || status == ISO_INTERRUPTED)
+        return status;
+    iso_first_error_keep(&failed, status);
+    iso_stop_withdraw(t->ctx);
+    return iso_first_error_get(&failed);
+}
+
 static void clean_up(iso_training *t)
 {
     iso_callbacks_destroy(t->callbacks);
@@ -483,7 +499,7 @@ iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_optio
         status = agree_options(&t);
     model->busy++;
     if (status == ISO_OK)
-        status = fit_run(&t);
+        status = withdraw_stop(&t, fit_run(&t));
     model->busy--;
     clean_up(&t);
     return status;

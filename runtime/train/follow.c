@@ -37,8 +37,9 @@ typedef struct follower {
     double since;           /* when the last checkpoint was evaluated */
     int epoch; /* the most of the evaluated checkpoints that are, or were during this run, in the folder */
     int n_evaluated;
-    int n_skipped;       /* without those that could not be read, which the watch counts */
-    bool seen;           /* a complete checkpoint */
+    int n_skipped; /* without those that could not be read, which the watch counts */
+    bool seen;     /* a complete checkpoint */
+    bool told_signal;
     bool told_precision; /* that a checkpoint was trained in another one */
     char complaint[512]; /* the last one about the folder */
 } follower;
@@ -328,6 +329,20 @@ static void say_end(const follower *f)
                                                    : "");
 }
 
+/* Says once why a signal does not end the evaluator. */
+static void warn_of_signal(follower *f)
+{
+    const char *name = iso_stop_refused(f->ctx);
+    if (!name || f->told_signal)
+        return;
+    f->told_signal = true;
+    if (iso_is_chief(f->ctx))
+        iso_warn(
+            "the evaluator has got %s and goes on until the workers end; they save their state and stop if "
+            "mpirun or one of them gets a signal",
+            name);
+}
+
 static iso_status follow(follower *f)
 {
     decision next = {.action = WAIT};
@@ -336,6 +351,7 @@ static iso_status follow(follower *f)
         ISO_TRY(iso_stop_agree(f->ctx));
         if (iso_stop_requested(f->ctx))
             return stopped(f);
+        warn_of_signal(f);
         ISO_TRY(iso_agree(f->ctx, iso_is_chief(f->ctx) ? decide(f, &next) : ISO_OK));
         ISO_TRY(iso_broadcast(f->ctx, &next, sizeof next));
         if (next.action == EVALUATE)

@@ -73,7 +73,7 @@ iso_status iso_model_save_weights(iso_model *model, const char *path)
         ISO_TRY(iso_model_predictor(model, true, &predictor));
     ISO_TRY(iso_agree(ctx, iso_state_dict_create(model, false, &contents)));
     ISO_TRY(iso_saver_create(ctx, &saver, .waits = true, .no_latest = true));
-    ISO_TRY(iso_state_dict_save(contents, NULL, saver, path, false, NULL));
+    ISO_TRY(iso_state_dict_save(contents, NULL, saver, path, false));
     ISO_TRY(iso_saver_wait(saver));
 done:
     iso_saver_destroy(saver);

@@ -169,7 +169,7 @@ done:
 }
 
 iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *training, iso_saver *saver,
-                               const char *path, bool best, iso_status *last)
+                               const char *path, bool best)
 {
     saving s = {.n_tensors = 0};
     iso_context *ctx = iso_graph_context(contents->model->graph);
@@ -183,7 +183,7 @@ iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *tra
                                                  .groups = contents->paths.groups,
                                                  .state = s.state.data,
                                                  .number = training ? (uint64_t)training->cursor.trained : 0},
-                                &s.shards, best, last);
+                                &s.shards, best, NULL);
     free_saving(&s);
     return status;
 }

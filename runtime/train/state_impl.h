@@ -49,9 +49,10 @@ typedef struct iso_state_dict iso_state_dict;
 /* weights_only: without the optimizer and the state. Local. */
 iso_status iso_state_dict_create(iso_model *model, bool weights_only, iso_state_dict **contents);
 void iso_state_dict_destroy(iso_state_dict *contents);
-/* Saves the model and, if not NULL, its training. Collective. */
+/* Saves the model and, if not NULL, its training. No save of the saver is in progress, or its status is not wanted.
+ * Collective. */
 iso_status iso_state_dict_save(iso_state_dict *contents, const iso_training *training, iso_saver *saver,
-                               const char *path, bool best, iso_status *last);
+                               const char *path, bool best);
 /* Whether to read an optimizer's state from a file. */
 typedef enum iso_optimizer_state {
     ISO_OPTIMIZER_IF_THERE, /* read it if the file has it */

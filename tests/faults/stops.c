@@ -4,8 +4,10 @@
  *
  * Trains in FOLDER, and goes on from what an earlier run saved there. SAVER: checkpoint, named (the name has a
  * value of validation), backup, best (which keeps only the best), none. At MOMENT of EPOCH (from 0), rank
- * RANK, or each rank for `all`, gets the signals; more than a second passes between two. MOMENT: set-up (before
- * fit), train-begin, epoch-begin, batch-N, epoch-end, validation, test (an evaluation after training), predict.
+ * RANK, or each rank for `all`, gets the signals; more than a second passes between two. The signal `job` goes
+ * to mpirun, which gives all ranks SIGUSR1. An evaluator does not train: it gets its signals at once, and ends.
+ * MOMENT: set-up (before fit), train-begin, epoch-begin, batch-N, epoch-end, validation, test (an evaluation
+ * after training), predict.
  *
  * FOLDER gets history.json, log.csv, events, the running loss after each step (steps), and after the last step
  * the fingerprint (print). */
@@ -20,7 +22,7 @@
 #include "runtime/isogrid.h"
 #include "tests/support/folder.h"
 
-enum { ROWS = 26, BATCH = 6, EPOCHS = 3, MOST_SIGNALS = 3 };
+enum { ROWS = 26, BATCH = 6, EPOCHS = 3, MOST_SIGNALS = 3, OF_JOB = 0 };
 
 static struct {
     iso_context *ctx;
@@ -39,7 +41,11 @@ static void strike(void)
     for (int i = 0; i < run.n_signals; i++) {
         if (i > 0)
             usleep(1200000);
-        kill(getpid(), run.signals[i]);
+        if (run.signals[i] == OF_JOB) {
+            kill(getppid(), SIGUSR1);
+            usleep(1200000); /* it is on its way */
+        } else
+            kill(getpid(), run.signals[i]);
     }
     run.n_signals = 0;
 }
@@ -216,7 +222,14 @@ static void read_arguments(int argc, char **argv)
     run.epoch = atoi(argv[4]);
     run.rank = strcmp(argv[5], "all") ? atoi(argv[5]) : -1;
     for (int i = 6; i < argc && run.n_signals < MOST_SIGNALS; i++)
-        run.signals[run.n_signals++] = atoi(argv[i]);
+        run.signals[run.n_signals++] = strcmp(argv[i], "job") ? atoi(argv[i]) : OF_JOB;
+}
+
+static iso_status evaluator(void)
+{
+    iso_status status = iso_stop_on_signals(run.ctx);
+    strike();
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -226,6 +239,8 @@ int main(int argc, char **argv)
         status = iso_error(ISO_INVALID, "stops FOLDER SAVER [MOMENT EPOCH RANK SIGNAL...]");
     if (status == ISO_OK) {
         read_arguments(argc, argv);
+        if (iso_role(run.ctx) == ISO_EVALUATOR)
+            return iso_finish(run.ctx, evaluator());
         iso_model *model = make_model();
         status = train(model);
         iso_model_destroy(model);

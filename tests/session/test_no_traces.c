@@ -449,7 +449,7 @@ START_TEST(test_other_threads)
         ck_assert_mem_eq(&t[i].sum, &alone, sizeof alone);
     for (int i = 0; i < 2 && level < MPI_THREAD_SERIALIZED; i++) {
         ck_assert_int_eq(t[i].status, ISO_INVALID);
-        ck_assert_msg(strstr(t[i].message, "so only the thread that started MPI may make a context") &&
+        ck_assert_msg(strstr(t[i].message, "so only the thread that started MPI may use Isogrid") &&
                           strstr(t[i].message, level == MPI_THREAD_SINGLE ? "_SINGLE" : "_FUNNELED"),
                       "%s", t[i].message);
     }

@@ -14,6 +14,7 @@
 #include "collectives/control/watchdog.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/remote_error.h"
+#include "runtime/isogrid.h"
 #include "runtime/session/session_mpi.h"
 #include "tests/support/run_tests.h"
 
@@ -452,6 +453,37 @@ START_TEST(callers_bring_communicators)
 }
 END_TEST
 
+/* Whatever is made with it fails, on all ranks and with the reason. */
+START_TEST(a_context_that_failed_is_refused)
+{
+    char program[] = "program", option[] = "--threads", value[] = "abc";
+    char *words[] = {program, option, value, NULL}, **argv = words;
+    int argc = 3;
+    iso_context *other;
+    MPI_Comm *world = iso_communicator(ctx);
+    iso_mesh *mesh;
+    iso_dataset *data;
+    iso_function *function;
+    iso_status status = world ? iso_init_on(*world, &argc, &argv, &other) : iso_init(&argc, &argv, &other);
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_ptr_nonnull(strstr(iso_error_message(), "--threads 'abc'"));
+    iso_graph *graph = iso_graph_create(other);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(2));
+    iso_model *model = iso_model_create(graph, x, iso_dense(x, 3));
+    for (int i = 0; i < 4; i++) {
+        status = i == 0   ? iso_function_create(graph, &function, .inputs = {x}, .outputs = {x})
+                 : i == 1 ? iso_compile(model, .loss = ISO_LOSS_MSE, .optimizer = iso_sgd(0.1))
+                 : i == 2 ? iso_mesh_create(other, "data=2", &mesh)
+                          : iso_dataset_random(other, 8, &data, .shape = ISO_SHAPE(2));
+        ck_assert_int_eq(status, ISO_INVALID);
+        ck_assert_ptr_nonnull(strstr(iso_error_message(), "the context cannot be used, because iso_init"));
+        ck_assert_ptr_nonnull(strstr(iso_error_message(), "--threads 'abc'"));
+    }
+    iso_model_destroy(model);
+    ck_assert_int_eq(iso_finish(other, ISO_OK), 0);
+}
+END_TEST
+
 /* ---- endings ---- */
 
 /* A rank that fails lets go of what it shares with others, who wait for it elsewhere. */
@@ -519,7 +551,8 @@ int main(int argc, char **argv)
                   ranks_that_differ_are_named, different_options_are_refused, bytes_travel,
                   bytes_travel_from_any_rank, ranks_reduce_integers, ranks_reduce_doubles,
                   a_reduction_fails_on_all_ranks, no_context_is_one_rank, ranks_are_divided_by_role,
-                  a_wrong_role_is_named, callers_bring_communicators, exit_codes_are_those_of_the_job))
+                  a_wrong_role_is_named, callers_bring_communicators, a_context_that_failed_is_refused,
+                  exit_codes_are_those_of_the_job))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

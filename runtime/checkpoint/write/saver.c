@@ -275,6 +275,11 @@ void iso_saver_poll(iso_saver *saver)
         ;
 }
 
+bool iso_saver_has_failed(const iso_saver *saver)
+{
+    return saver->phase == ISO_SAVE_NONE && saver->unreported && saver->result != ISO_OK;
+}
+
 /* A rank is lost: what it was to send never comes. Work of this rank alone ends first. */
 static void abandon(iso_saver *saver)
 {

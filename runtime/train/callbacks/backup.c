@@ -77,7 +77,7 @@ static iso_status save_now(void *user, iso_fit_state *state, iso_text *file)
 static iso_status after_batch(void *user, iso_fit_state *state)
 {
     backup *b = user;
-    iso_checkpoint_writer_poll(b->writer);
+    iso_checkpoint_writer_poll(b->writer, state->training);
     if (b->options.save_freq == 0 || ++b->seen < b->options.save_freq)
         return ISO_OK;
     b->seen = 0;

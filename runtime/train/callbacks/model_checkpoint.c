@@ -262,7 +262,7 @@ static iso_status save_now(void *user, iso_fit_state *state, iso_text *file)
 static iso_status after_batch(void *user, iso_fit_state *state)
 {
     model_checkpoint *c = user;
-    iso_checkpoint_writer_poll(c->writer);
+    iso_checkpoint_writer_poll(c->writer, state->training);
     return model_checkpoint_save(c, state);
 }
 
