@@ -172,8 +172,6 @@ void iso_names_free(iso_name_table *table);
 const char *iso_graph_path(iso_graph *graph, const char *path, char *room);
 /* Lets layouts find the tensor by "<name>/output" too; name: `length` characters. */
 void iso_tensor_add_path(iso_tensor *tensor, const char *name, int length);
-/* The number of variables, inputs and outputs that layouts find by this path. */
-int iso_graph_count_path(const iso_graph *graph, const char *path);
 
 typedef struct iso_variable_attrs {
     iso_variable *variable;

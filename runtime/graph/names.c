@@ -7,6 +7,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
+#include "runtime/graph/paths.h"
 
 /* ---- tables ---- */
 

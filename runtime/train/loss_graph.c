@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/graph/graph_impl.h"
 #include "runtime/graph/layer.h"
+#include "runtime/graph/paths.h"
 #include "runtime/train/losses_impl.h"
 #include "runtime/train/model_impl.h"
 

@@ -13,6 +13,7 @@
 #include "runtime/base/table.h"
 #include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/function_impl.h"
+#include "runtime/graph/paths.h"
 #include "runtime/spmd/pattern.h"
 
 enum {
