@@ -47,15 +47,15 @@ static iso_conv conv_of(const trial *t, const shape *s, pass which)
     return conv;
 }
 
-static iso_conv turned_of(const iso_conv *conv)
+static iso_conv rotated_of(const iso_conv *conv)
 {
-    iso_conv turned = *conv;
-    turned.c = conv->f, turned.f = conv->c;
+    iso_conv rotated = *conv;
+    rotated.c = conv->f, rotated.f = conv->c;
     for (int i = 0; i < 2; i++) {
-        turned.in[i] = conv->out[i], turned.out[i] = conv->in[i];
-        turned.pad[i] = 2 - conv->pad[i];
+        rotated.in[i] = conv->out[i], rotated.out[i] = conv->in[i];
+        rotated.pad[i] = 2 - conv->pad[i];
     }
-    return turned;
+    return rotated;
 }
 
 /* The functions themselves, whatever the rule says. */
@@ -66,16 +66,16 @@ static result run_winograd(const trial *t, const shape *s, pass which)
     r.out[0] = t->out[0];
     r.out[0].data = room_for(&t->out[0], 0, &r.owner[0]);
     memset(r.out[0].data, 0xa5, bytes_of(&t->out[0]) + GUARD);
-    const iso_conv conv = conv_of(t, s, which), turned = turned_of(&conv);
+    const iso_conv conv = conv_of(t, s, which), rotated = rotated_of(&conv);
     const size_t scratch = which == OF_KERNEL ? f->winograd_grad_kernel_scratch(&conv)
-                                              : f->winograd_scratch(which == OF_INPUT ? &turned : &conv);
+                                              : f->winograd_scratch(which == OF_INPUT ? &rotated : &conv);
     unsigned char *memory = aligned_alloc(64, (scratch + 2 * GUARD) / 64 * 64 + 64);
     ck_assert_ptr_nonnull(memory);
     memset(memory, 0xff, scratch + GUARD); /* NaN */
     if (which == FORWARD)
         f->winograd(&conv, false, t->in[0].data, t->in[1].data, r.out[0].data, memory);
     else if (which == OF_INPUT)
-        f->winograd(&turned, true, t->in[1].data, t->in[0].data, r.out[0].data, memory);
+        f->winograd(&rotated, true, t->in[1].data, t->in[0].data, r.out[0].data, memory);
     else
         f->winograd_grad_kernel(&conv, t->in[0].data, t->in[1].data, r.out[0].data, memory);
     for (int i = 0; i < GUARD; i++)
@@ -230,6 +230,7 @@ START_TEST(the_rule_has_these_edges)
             check_choice(pixels[i], n, i, i, least, least, 1);
     check_choice(false, 2, 8, 8, least - 1, least, 1);
     check_choice(false, 2, 8, 8, least, least - 1, 1);
+    check_choice(false, 2, 5, 9, 64, 64, 1); /* 325 to 240 */
     check_choice(true, 2, 6, 6, 64, 64, 0);
     check_choice(false, 2, 3, 3, 64, 64, 0);
     const shape valid = {2, 6, 6, 64, 64, {0, 0}, {0, 0}};
@@ -279,17 +280,17 @@ END_TEST
 START_TEST(nan_stays_in_its_tiles)
 {
     const shape s = {2, 8, 8, 32, 32, {1, 1}, {1, 1}};
-    enum { ROW = 3, COLUMN = 4, PIXELS = 8, CHANNELS_ = 32 };
+    enum { ROW = 3, COLUMN = 4, PIXELS = 8, DEPTH = 32 };
     trial t = trial_of(&s, FORWARD);
     void *owner[MOST_ARRAYS];
     random_state = 1;
     place_inputs(&t, 0, NULL, owner);
     result want = run_winograd(&t, &s, FORWARD);
-    ((float *)t.in[0].data)[(ROW * PIXELS + COLUMN) * CHANNELS_ + 5] = NAN;
+    ((float *)t.in[0].data)[(ROW * PIXELS + COLUMN) * DEPTH + 5] = NAN;
     result got = run_winograd(&t, &s, FORWARD);
     const float *before = want.out[0].data, *after = got.out[0].data;
     for (int64_t i = 0; i < iso_array_count(&t.out[0]); i++) {
-        const int64_t place = i / CHANNELS_, image = place / (PIXELS * PIXELS);
+        const int64_t place = i / DEPTH, image = place / (PIXELS * PIXELS);
         const int64_t row = place / PIXELS % PIXELS, column = place % PIXELS;
         /* Tile k reads rows 2 k - 1 to 2 k + 2. */
         const bool reads = image == 0 && row / 2 >= (ROW - 1) / 2 && row / 2 <= (ROW + 1) / 2 &&

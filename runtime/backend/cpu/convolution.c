@@ -116,18 +116,18 @@ static bool convolution_is_winograd(const iso_kernel_call *call, const iso_array
            iso_cpu_functions()->winograd_pays(shape);
 }
 
-/* The convolution of dy with the turned kernel that makes the gradient of x. */
-static iso_conv convolution_turned(const iso_kernel_call *call)
+/* The convolution of dy with the rotated kernel that makes the gradient of x. */
+static iso_conv convolution_rotated(const iso_kernel_call *call)
 {
-    iso_conv conv = convolution_backward_input(call), turned = conv;
-    turned.c = conv.f;
-    turned.f = conv.c;
+    iso_conv conv = convolution_backward_input(call), rotated = conv;
+    rotated.c = conv.f;
+    rotated.f = conv.c;
     for (int i = 0; i < 2; i++) {
-        turned.in[i] = conv.out[i];
-        turned.out[i] = conv.in[i];
-        turned.pad[i] = conv.kernel[i] - 1 - conv.pad[i];
+        rotated.in[i] = conv.out[i];
+        rotated.out[i] = conv.in[i];
+        rotated.pad[i] = conv.kernel[i] - 1 - conv.pad[i];
     }
-    return turned;
+    return rotated;
 }
 
 static bool winograd_forward_fits(const iso_kernel_call *call)
@@ -151,20 +151,20 @@ static void winograd_run_forward(const iso_kernel_call *call)
 
 static bool winograd_input_fits(const iso_kernel_call *call)
 {
-    iso_conv conv = convolution_backward_input(call), turned = convolution_turned(call);
-    return convolution_is_winograd(call, &call->out[0], &call->in[1], &conv, &turned);
+    iso_conv conv = convolution_backward_input(call), rotated = convolution_rotated(call);
+    return convolution_is_winograd(call, &call->out[0], &call->in[1], &conv, &rotated);
 }
 
 static size_t winograd_input_scratch(const iso_kernel_call *call)
 {
-    iso_conv turned = convolution_turned(call);
-    return iso_cpu_functions()->winograd_scratch(&turned);
+    iso_conv rotated = convolution_rotated(call);
+    return iso_cpu_functions()->winograd_scratch(&rotated);
 }
 
 static void winograd_run_input(const iso_kernel_call *call)
 {
-    iso_conv turned = convolution_turned(call);
-    iso_cpu_functions()->winograd(&turned, true, call->in[1].data, call->in[0].data, call->out[0].data,
+    iso_conv rotated = convolution_rotated(call);
+    iso_cpu_functions()->winograd(&rotated, true, call->in[1].data, call->in[0].data, call->out[0].data,
                                   call->scratch);
 }
 

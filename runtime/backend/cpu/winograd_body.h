@@ -156,13 +156,13 @@ INLINE void winograd_pack_rows(const float *g, int64_t tap, int64_t row, int64_t
         }
 }
 
-/* Filters [j, ..) of the kernel [3, 3, c, f] -> u [point, c, lanes]; turned: [3, 3, f, c], by 180 degrees. */
-static void winograd_pack(const iso_conv *p, const winograd *w, bool turned, const float *kernel, int64_t j,
+/* Filters [j, ..) of the kernel [3, 3, c, f] -> u [point, c, lanes]; rotated: [3, 3, f, c], by 180 degrees. */
+static void winograd_pack(const iso_conv *p, const winograd *w, bool rotated, const float *kernel, int64_t j,
                           float *u)
 {
     const int64_t lanes = w->width * VL, tap = p->c * p->f;
     const int64_t n = p->f - j < lanes ? p->f - j : lanes;
-    if (!turned) {
+    if (!rotated) {
         winograd_pack_rows(kernel + j, tap, p->f, p->c, n, lanes, w->panel, u);
         return;
     }
@@ -179,14 +179,14 @@ static void winograd_pack(const iso_conv *p, const winograd *w, bool turned, con
 /* ---- tiles ---- */
 
 /* Tile t, counted over all images: its image, and its first row and column of outputs. */
-typedef struct winograd_place {
+typedef struct winograd_position {
     int64_t image, row, column;
-} winograd_place;
+} winograd_position;
 
-INLINE winograd_place winograd_place_of(const winograd *w, int64_t t)
+INLINE winograd_position winograd_position_of(const winograd *w, int64_t t)
 {
     const int64_t line = t / w->across;
-    return (winograd_place){line / w->down, line % w->down * 2, t % w->across * 2};
+    return (winograd_position){line / w->down, line % w->down * 2, t % w->across * 2};
 }
 
 /* Element (row, column) of images [.., height, width, channels]; outside of the image: zeros. */
@@ -201,7 +201,7 @@ INLINE const float *winograd_element(const float *images, const int64_t *size, i
 INLINE void winograd_take(const iso_conv *p, const winograd *w, int64_t t, const float *x, const float *zeros,
                           int64_t point, float *v)
 {
-    const winograd_place at = winograd_place_of(w, t);
+    const winograd_position at = winograd_position_of(w, t);
     const float *from[WINOGRAD_POINTS];
     for (int i = 0; i < WINOGRAD_POINTS; i++)
         from[i] = winograd_element(x, p->in, p->c, at.image, at.row - p->pad[0] + i / 4,
@@ -227,7 +227,7 @@ INLINE void winograd_take(const iso_conv *p, const winograd *w, int64_t t, const
 INLINE void winograd_take_slopes(const iso_conv *p, const winograd *w, int64_t t, const float *dy,
                                  const float *zeros, int64_t point, float *v)
 {
-    const winograd_place at = winograd_place_of(w, t);
+    const winograd_position at = winograd_position_of(w, t);
     const float *from[4];
     for (int i = 0; i < 4; i++)
         from[i] = winograd_element(dy, p->out, p->f, at.image, at.row + i / 2, at.column + i % 2, zeros);
@@ -252,7 +252,7 @@ INLINE void winograd_take_slopes(const iso_conv *p, const winograd *w, int64_t t
 INLINE void winograd_give(const iso_conv *p, const winograd *w, int64_t t, const float *m, int64_t point,
                           int64_t j, int64_t n, float *y)
 {
-    const winograd_place at = winograd_place_of(w, t);
+    const winograd_position at = winograd_position_of(w, t);
     const bool below = at.row + 1 < p->out[0], right = at.column + 1 < p->out[1];
     const int64_t line = p->out[1] * p->f;
     y += (at.image * p->out[0] + at.row) * line + at.column * p->f + j;
@@ -276,8 +276,8 @@ INLINE void winograd_give(const iso_conv *p, const winograd *w, int64_t t, const
     }
 }
 
-/* ---- forward, and the gradient of the input ---- Scratch: the panels of the kernel, which the first block packs; the
- * transformed patches of a block; the products of a block and a panel. */
+/* ---- forward, and the gradient of the input ---- Scratch: the panels of the kernel, which the first block packs, then
+ * the transformed patches of a block, and the products of a block and a panel. */
 
 /* Panels of the kernel that are kept. */
 INLINE int64_t winograd_kept(const winograd *w)
@@ -309,7 +309,7 @@ INLINE void winograd_panel(const iso_conv *p, const winograd *w, int64_t first, 
         winograd_give(p, w, first + i, m + i * lanes, w->results, j, n, y);
 }
 
-void ISO_SIMD(winograd)(const iso_conv *p, bool turned, const float *x, const float *kernel, float *y,
+void ISO_SIMD(winograd)(const iso_conv *p, bool rotated, const float *x, const float *kernel, float *y,
                         void *scratch)
 {
     const winograd w = winograd_of(p);
@@ -324,7 +324,7 @@ void ISO_SIMD(winograd)(const iso_conv *p, bool turned, const float *x, const fl
             winograd_take(p, &w, first + i, x, zeros, w.patches, v + i * w.patch);
         for (int64_t i = 0; i < w.panels; i++) {
             if (first == 0)
-                winograd_pack(p, &w, turned, kernel, i * lanes, u + i * next);
+                winograd_pack(p, &w, rotated, kernel, i * lanes, u + i * next);
             winograd_panel(p, &w, first, count, v, u + i * next, i * lanes, m, y);
         }
     }
