@@ -276,7 +276,7 @@ INLINE void winograd_give(const iso_conv *p, const winograd *w, int64_t t, const
     }
 }
 
-/* ---- forward, and the gradient of the input ---- Scratch: the panels of the kernel, which the first block packs, then
+/* ---- forward, and the gradient of the input ---- Scratch: the panels of the kernel, which the first block packs,
  * the transformed patches of a block, and the products of a block and a panel. */
 
 /* Panels of the kernel that are kept. */
