@@ -14,10 +14,10 @@
 #include "runtime/backend/cpu/tile_body.h"
 
 enum {
-    WINOGRAD_POINTS = 16,       /* elements of a transformed patch */
-    WINOGRAD_PATCHES = 1 << 16, /* floats of the transformed patches of a block: 256 KiB of the L2 cache */
-    WINOGRAD_TILES = 56,        /* of a block at least: each block reads all panels of the kernel */
-    WINOGRAD_PACK = 16,         /* channels of a kernel that are transposed at a time */
+    WINOGRAD_POINTS = 16, /* elements of a transformed patch */
+    WINOGRAD_LEAST = 32,  /* tiles of a block */
+    WINOGRAD_MOST = 128,
+    WINOGRAD_PACK = 16, /* channels of a kernel that are transposed at a time */
 };
 
 /* Floats of a row of transformed patches of c channels: a vector more than they need. Otherwise, rows of 256 channels
@@ -67,16 +67,24 @@ typedef struct winograd {
     int width;                   /* vectors of a panel */
 } winograd;
 
+/* Tiles of a block. Each block reads all panels of the kernel, or adds to all sums of its gradient. These come from the
+ * L3 cache if there are many channels and filters, so blocks are large. With few of them, blocks are small, and their
+ * patches stay in the L2 cache. */
+INLINE int64_t winograd_block(const iso_conv *p)
+{
+    const int64_t count = (p->c + p->f) / 4;
+    return count < WINOGRAD_LEAST ? WINOGRAD_LEAST : count > WINOGRAD_MOST ? WINOGRAD_MOST : count;
+}
+
 INLINE winograd winograd_of(const iso_conv *p)
 {
     winograd w = {.down = (p->out[0] + 1) / 2, .across = (p->out[1] + 1) / 2};
     w.tiles = p->n * w.down * w.across;
     w.patch = winograd_row(p->c);
-    const int64_t vectors = (p->f + VL - 1) / VL, fit = WINOGRAD_PATCHES / (WINOGRAD_POINTS * w.patch);
-    const int64_t most = fit > WINOGRAD_TILES ? fit : WINOGRAD_TILES;
+    const int64_t vectors = (p->f + VL - 1) / VL, most = winograd_block(p);
     w.width = tile_width(most, vectors);
     w.panels = (vectors + w.width - 1) / w.width;
-    w.block = most / tile_rows(w.width) * tile_rows(w.width);
+    w.block = (most + tile_rows(w.width) - 1) / tile_rows(w.width) * tile_rows(w.width);
     w.block = w.tiles < w.block ? w.tiles : w.block;
     w.patches = winograd_point(w.block * w.patch);
     w.panel = winograd_point(p->c * w.width * VL);
@@ -331,8 +339,7 @@ void ISO_SIMD(winograd)(const iso_conv *p, bool rotated, const float *x, const f
 }
 
 /* ---- gradient of the kernel ---- The adjoint: G^T [ sum over tiles of (B^T d B) x (A dy A^T) ] G. Scratch: the sums
- * [point, c, f], and the transformed patches of x and of dy of a block. A block has many tiles if the sums of many
- * channels and filters come from the L3 cache, and fewer if its patches fit the L2 cache with the sums. */
+ * [point, c, f], and the transformed patches of x and of dy of a block. */
 typedef struct winograd_sums {
     winograd tiles;
     int64_t row, sums;     /* floats of a row and of a point of sums */
@@ -344,7 +351,7 @@ INLINE winograd_sums winograd_sums_of(const iso_conv *p)
     winograd_sums s = {
         .tiles = winograd_of(p), .row = (p->f + VL - 1) / VL * VL, .slope = winograd_row(p->f)};
     winograd *w = &s.tiles;
-    const int64_t terms = (p->c + p->f) / 4, most = terms < 64 ? 64 : terms > 128 ? 128 : terms;
+    const int64_t most = winograd_block(p);
     w->block = w->tiles < most ? w->tiles : most;
     w->width = tile_width(p->c, s.row / VL);
     w->patches = winograd_point(w->block * w->patch);
