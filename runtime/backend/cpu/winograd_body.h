@@ -15,9 +15,9 @@
 
 enum {
     WINOGRAD_POINTS = 16, /* elements of a transformed patch */
-    WINOGRAD_LEAST = 32,  /* tiles of a block */
-    WINOGRAD_MOST = 128,
-    WINOGRAD_PACK = 16, /* channels of a kernel that are transposed at a time */
+    WINOGRAD_LEAST = 32,  /* tiles of a block, at least */
+    WINOGRAD_MOST = 128,  /* and at most, up to whole tiles of registers */
+    WINOGRAD_PACK = 16,   /* channels of a kernel that are transposed at a time */
 };
 
 /* Floats of a row of transformed patches of c channels: a vector more than they need. Otherwise, rows of 256 channels
@@ -67,9 +67,9 @@ typedef struct winograd {
     int width;                   /* vectors of a panel */
 } winograd;
 
-/* Tiles of a block. Each block reads all panels of the kernel, or adds to all sums of its gradient. These come from the
- * L3 cache if there are many channels and filters, so blocks are large. With few of them, blocks are small, and their
- * patches stay in the L2 cache. */
+/* Tiles of a block. Each block reads all panels of the kernel, or adds to all sums of its gradient. These come from
+ * the L3 cache if there are many channels and filters, so blocks are large. With few of them, blocks are small, and
+ * their patches stay in the L2 cache. */
 INLINE int64_t winograd_block(const iso_conv *p)
 {
     const int64_t count = (p->c + p->f) / 4;
