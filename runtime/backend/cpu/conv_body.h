@@ -3,6 +3,7 @@
 #include "runtime/backend/cpu/conv_wide_body.h"
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"
+#include "runtime/backend/cpu/winograd_body.h"
 
 INLINE int64_t smaller(int64_t a, int64_t b)
 {

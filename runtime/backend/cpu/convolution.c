@@ -101,6 +101,108 @@ static void convolution_run_kernel(const iso_kernel_call *call)
                                           call->scratch);
 }
 
+/* ---- by Winograd's F(2 x 2, 3 x 3) ---- Parts of an image are left to the other loops: their tiles of outputs would
+ * begin elsewhere than those of the whole. */
+static bool convolution_is_whole(const iso_array *images)
+{
+    return images->dim[1] == images->global[1] && images->dim[2] == images->global[2];
+}
+
+/* shape: of the convolution that is computed */
+static bool convolution_is_winograd(const iso_kernel_call *call, const iso_array *x, const iso_array *y,
+                                    const iso_conv *conv, const iso_conv *shape)
+{
+    return convolution_is_whole(x) && convolution_is_whole(y) && convolution_fits(call, conv) &&
+           iso_cpu_functions()->winograd_pays(shape);
+}
+
+/* The convolution of dy with the rotated kernel that makes the gradient of x. */
+static iso_conv convolution_rotated(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_input(call), rotated = conv;
+    rotated.c = conv.f;
+    rotated.f = conv.c;
+    for (int i = 0; i < 2; i++) {
+        rotated.in[i] = conv.out[i];
+        rotated.out[i] = conv.in[i];
+        rotated.pad[i] = conv.kernel[i] - 1 - conv.pad[i];
+    }
+    return rotated;
+}
+
+static bool winograd_forward_fits(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_forward(call);
+    return convolution_is_winograd(call, &call->in[0], &call->out[0], &conv, &conv);
+}
+
+static size_t winograd_forward_scratch(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_forward(call);
+    return iso_cpu_functions()->winograd_scratch(&conv);
+}
+
+static void winograd_run_forward(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_forward(call);
+    iso_cpu_functions()->winograd(&conv, false, call->in[0].data, call->in[1].data, call->out[0].data,
+                                  call->scratch);
+}
+
+static bool winograd_input_fits(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_input(call), rotated = convolution_rotated(call);
+    return convolution_is_winograd(call, &call->out[0], &call->in[1], &conv, &rotated);
+}
+
+static size_t winograd_input_scratch(const iso_kernel_call *call)
+{
+    iso_conv rotated = convolution_rotated(call);
+    return iso_cpu_functions()->winograd_scratch(&rotated);
+}
+
+static void winograd_run_input(const iso_kernel_call *call)
+{
+    iso_conv rotated = convolution_rotated(call);
+    iso_cpu_functions()->winograd(&rotated, true, call->in[1].data, call->in[0].data, call->out[0].data,
+                                  call->scratch);
+}
+
+static bool winograd_kernel_fits(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    return convolution_is_winograd(call, &call->in[0], &call->in[1], &conv, &conv);
+}
+
+static size_t winograd_kernel_scratch(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    return iso_cpu_functions()->winograd_grad_kernel_scratch(&conv);
+}
+
+static void winograd_run_kernel(const iso_kernel_call *call)
+{
+    iso_conv conv = convolution_backward_kernel(call);
+    iso_cpu_functions()->winograd_grad_kernel(&conv, call->in[0].data, call->in[1].data, call->out[0].data,
+                                              call->scratch);
+}
+
+#define WINOGRAD "Winograd F(2x2, 3x3)"
+const iso_kernel iso_cpu_conv2d_winograd = {.op = "conv2d",
+                                            .name = WINOGRAD,
+                                            .fits = winograd_forward_fits,
+                                            .scratch = winograd_forward_scratch,
+                                            .run = winograd_run_forward};
+const iso_kernel iso_cpu_conv2d_grad_input_winograd = {.op = "conv2d_grad_input",
+                                                       .name = WINOGRAD,
+                                                       .fits = winograd_input_fits,
+                                                       .scratch = winograd_input_scratch,
+                                                       .run = winograd_run_input};
+const iso_kernel iso_cpu_conv2d_grad_kernel_winograd = {.op = "conv2d_grad_kernel",
+                                                        .name = WINOGRAD,
+                                                        .fits = winograd_kernel_fits,
+                                                        .scratch = winograd_kernel_scratch,
+                                                        .run = winograd_run_kernel};
 const iso_kernel iso_cpu_conv2d = {.op = "conv2d",
                                    .name = "tiles",
                                    .fits = convolution_forward_fits,

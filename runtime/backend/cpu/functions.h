@@ -95,6 +95,16 @@ typedef struct iso_row_moments {
     FUNCTION(size_t, conv_grad_kernel_scratch, (const iso_conv *conv))                                       \
     FUNCTION(void, conv_grad_kernel,                                                                         \
              (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))         \
+    /* The same by Winograd's F(2 x 2, 3 x 3), of 3 x 3 elements without strides. rotated: the kernel is */  \
+    /* [r, s, f, c] and rotated by 180 degrees, which makes of dy the gradient of the input. */              \
+    FUNCTION(bool, winograd_pays, (const iso_conv *conv))                                                    \
+    FUNCTION(size_t, winograd_scratch, (const iso_conv *conv))                                               \
+    FUNCTION(                                                                                                \
+        void, winograd,                                                                                      \
+        (const iso_conv *conv, bool rotated, const float *x, const float *kernel, float *y, void *scratch))  \
+    FUNCTION(size_t, winograd_grad_kernel_scratch, (const iso_conv *conv))                                   \
+    FUNCTION(void, winograd_grad_kernel,                                                                     \
+             (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))         \
     /* Convolutions of each channel by itself, one image; dkernel is added to */                             \
     FUNCTION(void, depthwise_f32, (const iso_depthwise *d, const float *x, const float *kernel, float *y))   \
     FUNCTION(void, depthwise_grad_input_f32,                                                                 \
