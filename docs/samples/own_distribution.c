@@ -1,5 +1,5 @@
-/* A distribution of the program's own: every kernel is sharded over the second axis of the mesh if that divides
- * its last dimension. */
+/* A distribution of the program's own: every kernel is sharded over the second axis of the mesh if there is one
+ * that divides its last dimension. */
 #include <isogrid.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static iso_status shard_kernels(void *arg, const char *path, const iso_shape *sh
 {
     const iso_mesh *mesh = arg;
     const char *name = strrchr(path, '/');
-    if (!name || strcmp(name, "/kernel") != 0 ||
+    if (iso_mesh_axes(mesh) < 2 || !name || strcmp(name, "/kernel") != 0 ||
         shape->dim[shape->rank - 1] % iso_mesh_axis_size(mesh, 1) != 0)
         return ISO_OK;
     for (int d = 1; d < shape->rank; d++)
