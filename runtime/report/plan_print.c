@@ -78,9 +78,10 @@ static void print_variable(const printer *p, const iso_report_variable *v, const
         iso_text_add(p->text, "  key '%s'", v->key);
     else if (said)
         iso_text_add(p->text, "  %s",
-                     !strcmp(v->reason, "own")    ? "its own layout"
-                     : !strcmp(v->reason, "zero") ? "ZeRO 3"
-                                                  : "the distribution");
+                     !strcmp(v->reason, "own")            ? "its own layout"
+                     : !strcmp(v->reason, "zero")         ? "ZeRO 3"
+                     : !strcmp(v->reason, "accumulation") ? "accumulated gradients"
+                                                          : "the distribution");
     if (v->split > 1)
         iso_text_add(p->text, "%supdate split over %s", said ? "; " : "  ", v->split_axes);
     iso_text_add(p->text, "\n");

@@ -126,7 +126,7 @@ static void describe_variable(const iso_reporter *r, int number)
                                  .local = extents(&box)};
     out->reason = iso_distribution_reason(r->program->distribution, variable, &out->key);
     if (!strcmp(out->reason, "default") && iso_layout_sharded_axes(layout))
-        out->reason = "zero";
+        out->reason = variable->gathers ? "accumulation" : "zero";
     iso_layout_text(r->mesh, layout, out->layout, sizeof out->layout);
     out->bytes = iso_box_count(&box) * (int64_t)iso_dtype_size(variable->dtype);
     describe_update(r, variable, out);
