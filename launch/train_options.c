@@ -135,7 +135,9 @@ static const iso_argument table[] = {
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
          "writes checkpoints, from which --resume continues; the name may contain values: "
          "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5, {batch}; Keras's load_weights() opens them"),
-    TEXT(save_freq, "save-freq", "epoch or N", "after each epoch (the default), or every N steps"),
+    TEXT(save_freq, "save-freq", "epoch or N",
+         "after each epoch (the default), or every N steps; the name then has no values of validation, which "
+         "are known at the end of an epoch only"),
     COUNT(keep, "keep", "N", 1, 0x1p31 - 1, "keep only the last N checkpoints; default: all"),
     TEXT(save_best, "save-best", "METRIC",
          "keep the checkpoint with the best value of METRIC (val_loss, val_accuracy); the file `best` in "

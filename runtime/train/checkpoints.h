@@ -46,8 +46,8 @@ ISO_API iso_status iso_model_restore_or_create(iso_context *ctx, const char *fol
 typedef struct iso_model_checkpoint_options {
     char begin_;
     /* "ckpt/{epoch:02d}-{val_loss:.4f}.weights.h5": epoch and batch count from 1, as in Keras; other names
-     * are those of the logs. A missing folder is made. ISO_INVALID before the first step if a rank cannot
-     * write into it. */
+     * are those of the logs (with .save_freq, not val_...). A missing folder is made. ISO_INVALID before the
+     * first step if a rank cannot write into it. */
     const char *path;
     const char *monitor; /* "val_loss": for save_best_only */
     iso_mode mode;

@@ -48,12 +48,27 @@ static iso_status check_name(const char *pattern, const char *path)
     return ISO_OK;
 }
 
-/* Every name in the path must be a name in the logs. */
+static bool path_fits(const model_checkpoint *c, const iso_logs *logs)
+{
+    iso_text name = {0};
+    iso_status status = iso_path_template_format(c->path, 1, 1, logs, &name);
+    iso_text_free(&name);
+    return status == ISO_OK;
+}
+
+/* Every name in the path must be a name in the logs, at the time of the save. */
 static iso_status check_path(const model_checkpoint *c, const iso_fit_state *state)
 {
     iso_text name = {0};
+    iso_logs at_end = iso_training_expected_logs(state->training);
     if (!c->path)
         return iso_error(ISO_INVALID, "ModelCheckpoint: the path is NULL");
+    if (path_fits(c, &at_end) && !path_fits(c, &state->logs))
+        return iso_error(ISO_INVALID,
+                         "ModelCheckpoint: file name '%s': it names a value of validation, which is known at "
+                         "the end of an "
+                         "epoch only; with --save-freq N (.save_freq) files are saved before that",
+                         c->path);
     iso_status status = iso_path_template_format(c->path, 1, 1, &state->logs, &name);
     if (status == ISO_OK)
         status = check_name(c->path, iso_text_get(&name));
