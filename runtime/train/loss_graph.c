@@ -140,16 +140,21 @@ static void add_parts(objectives *all, bool weighted)
 
 /* ---- losses ---- */
 
-/* Whether a function of the program returned a tensor of the model's graph. */
+/* Whether a function of the program returned values of rows, in a tensor of the model's graph. */
 static bool check_returned(const objectives *all, const char *what, const char *name,
                            const iso_tensor *values)
 {
     iso_graph *graph = all->model->graph;
     const char *space = *name ? " " : "";
+    char shape[160];
     if (!values)
         iso_graph_fail(graph, "the %s%s%s returned NULL", what, space, name);
     else if (iso_tensor_graph(values) != graph)
         iso_graph_fail(graph, "the %s%s%s returned a tensor of another graph", what, space, name);
+    else if (iso_graph_error(graph) == ISO_OK &&
+             (iso_tensor_shape(values)->rank == 0 || iso_tensor_shape(values)->dim[0] != ISO_BATCH))
+        iso_graph_fail(graph, "the %s%s%s returned a tensor of shape %s, not a value for each row: [batch]",
+                       what, space, name, iso_shape_text(iso_tensor_shape(values), shape, sizeof shape));
     return iso_graph_error(graph) == ISO_OK;
 }
 

@@ -152,6 +152,16 @@ static iso_tensor *other_values(iso_tensor *y_true, iso_tensor *y_pred)
     return iso_input(other, "q", ISO_F32, ISO_SHAPE(1));
 }
 
+static iso_tensor *mean_error(iso_tensor *y_true, iso_tensor *y_pred)
+{
+    return iso_mean(iso_abs(iso_subtract(y_true, y_pred)));
+}
+
+static iso_tensor *errors_of_columns(iso_tensor *y_true, iso_tensor *y_pred)
+{
+    return iso_reduce_mean(iso_abs(iso_subtract(y_true, y_pred)), (int[]){0}, 1, false);
+}
+
 static char *long_name(size_t length)
 {
     static char name[400];
@@ -178,6 +188,13 @@ START_TEST(metrics_of_compile)
     check_refused(iso_compile(model, .loss = ISO_LOSS_MSE, .custom_metrics = {{"a", other_values}}),
                   "custom metric a returned a tensor of another graph");
     check_refused(iso_compile(model, .loss_function = other_values), "a tensor of another graph");
+    check_refused(iso_compile(model, .loss_function = mean_error),
+                  "the loss function returned a tensor of shape [], not a value for each row");
+    check_refused_naming(
+        iso_compile(model, .loss = ISO_LOSS_MSE, .custom_metrics = {{"columns", errors_of_columns}}),
+        "the custom metric columns returned a tensor of shape [", "], not a value for each row");
+    check_refused_naming(iso_compile(model, .loss = ISO_LOSS_MSE, .custom_metrics = {{"m", mean_error}}),
+                         "the custom metric m", "shape []");
     check_ok(iso_compile(model, .loss = ISO_LOSS_MSE));
 }
 END_TEST
