@@ -100,34 +100,35 @@ typedef struct iso_slot_work {
     iso_traffic traffic;
 } iso_slot_work;
 
-/* A step of a plan that a device does by one launch. */
-typedef struct iso_step_graph {
-    iso_device_graph *graph; /* NULL: it is not captured */
-    iso_slot_work *work;     /* [n_locals] */
-} iso_step_graph;
-
 /* What a step does, in bits. Each kernel of what a step does is loaded when such a step has been run in parts. */
 enum {
     ISO_STEP_COMPUTES = 1,
-    ISO_STEP_UPDATES = 2,        /* weights */
-    ISO_STEP_TAKES_WEIGHTS = 4,  /* of the step before */
-    ISO_STEP_SENDS_WEIGHTS = 8,  /* at its end, to other domains */
-    ISO_STEP_GIVES_SCALARS = 16, /* all outputs */
-    ISO_STEP_KINDS = 32
+    ISO_STEP_UPDATES = 2,       /* weights */
+    ISO_STEP_TAKES_WEIGHTS = 4, /* of the step before */
+    ISO_STEP_SENDS_WEIGHTS = 8, /* at its end, to other domains */
+    ISO_STEP_GIVES_SCALARS = 16 /* all outputs */
 };
+
+/* A step of a plan that a device does by one launch. */
+typedef struct iso_step_graph {
+    struct iso_step_graph *next;
+    unsigned does; /* in bits */
+    int buffer;    /* of the results */
+    iso_device_graph *graph;
+    iso_slot_work work[]; /* [n_locals] */
+} iso_step_graph;
 
 /* A function's plan for one batch size. */
 typedef struct iso_executable {
     struct iso_executable *next;
     iso_plan *plan;
-    iso_slot_plan *slot; /* [n_locals] */
-    size_t *scratch;     /* [n_scratch] bytes; see iso_executable_count_scratch */
-    unsigned generation; /* of the memory to which it is bound */
-    unsigned ran;        /* what its steps have done in parts since it was bound, in bits */
-    bool in_parts;       /* a step cannot be one launch */
-    iso_step_graph graphs[ISO_STEP_KINDS]
-                         [ISO_ASYNC_STEPS]; /* by what a step does, and its buffer of results */
-    iso_row_range *reads; /* the rows of a batch that local slots read; found when first needed */
+    iso_slot_plan *slot;    /* [n_locals] */
+    size_t *scratch;        /* [n_scratch] bytes; see iso_executable_count_scratch */
+    unsigned generation;    /* of the memory to which it is bound */
+    unsigned ran;           /* what its steps have done in parts since it was bound, in bits */
+    bool in_parts;          /* a step cannot be one launch */
+    iso_step_graph *graphs; /* that are captured */
+    iso_row_range *reads;   /* the rows of a batch that local slots read; found when first needed */
     int n_reads;
 } iso_executable;
 

@@ -4,9 +4,14 @@
 #include "runtime/base/memory.h"
 #include "runtime/exec/function/step_impl.h"
 
+/* NULL: it is not captured. */
 static iso_step_graph *graph_of(const iso_step *s)
 {
-    return &s->executable->graphs[iso_step_does(s)][s->buffer];
+    const unsigned does = iso_step_does(s);
+    iso_step_graph *captured = s->executable->graphs;
+    while (captured && (captured->does != does || captured->buffer != s->buffer))
+        captured = captured->next;
+    return captured;
 }
 
 /* ---- which steps ---- */
@@ -97,47 +102,57 @@ static void drop(const iso_runtime *runtime, iso_step_graph *captured)
 {
     if (captured->graph)
         runtime->device->destroy_graph(captured->graph);
-    iso_free(captured->work);
-    *captured = (iso_step_graph){0};
+    iso_free(captured);
 }
 
-static iso_status capture(iso_step *s, iso_step_graph *captured)
+static iso_status capture(iso_step *s, iso_step_graph **out)
 {
     const int n_locals = s->runtime->n_locals;
     iso_stream **streams = iso_new((size_t)n_locals * sizeof *streams);
-    captured->work = iso_new((size_t)n_locals * sizeof *captured->work);
+    iso_step_graph *captured = iso_new(sizeof *captured + (size_t)n_locals * sizeof *captured->work);
+    iso_status status = streams && captured ? ISO_OK : iso_no_memory("a step of %d slots", n_locals);
     for (int l = 0; streams && l < n_locals; l++)
         streams[l] = s->runtime->locals[l].stream;
-    iso_status status = streams && captured->work ? queue_captured(s, streams, captured)
-                                                  : iso_no_memory("a step of %d slots", n_locals);
+    if (status == ISO_OK)
+        status = queue_captured(s, streams, captured);
     iso_free(streams);
-    if (status != ISO_OK)
+    if (status == ISO_OK)
+        *out = captured;
+    else if (captured)
         drop(s->runtime, captured);
     return status;
 }
 
-/* A plan that cannot be captured is run in parts from then on. */
-static bool is_captured(iso_step *s, iso_step_graph *captured)
+/* Captures the step. NULL: it cannot be captured now. A plan of which a step is refused is run in parts from then
+ * on. */
+static iso_step_graph *make_graph(iso_step *s)
 {
-    if (captured->graph)
-        return true;
-    s->executable->in_parts =
-        !s->runtime->device->captures() || !exchanges_can_be_captured(s->executable->plan);
-    s->loads = !s->executable->in_parts && (iso_step_does(s) & ~s->executable->ran) != 0;
-    if (s->executable->in_parts || s->loads)
-        return false;
-    iso_status status = capture(s, captured);
-    s->executable->in_parts = status != ISO_OK;
-    if (status != ISO_OK)
+    iso_executable *executable = s->executable;
+    iso_step_graph *captured;
+    executable->in_parts = !s->runtime->device->captures() || !exchanges_can_be_captured(executable->plan);
+    s->loads = !executable->in_parts && (iso_step_does(s) & ~executable->ran) != 0;
+    if (executable->in_parts || s->loads)
+        return NULL;
+    iso_status status = capture(s, &captured);
+    executable->in_parts = status != ISO_OK;
+    if (status != ISO_OK) {
         iso_warn("a step of '%s' is several launches, not one: %s", s->function->name, iso_error_message());
-    return status == ISO_OK;
+        return NULL;
+    }
+    captured->does = iso_step_does(s);
+    captured->buffer = s->buffer;
+    captured->next = executable->graphs;
+    executable->graphs = captured;
+    return captured;
 }
 
 void iso_step_drop_graphs(const iso_runtime *runtime, iso_executable *executable)
 {
-    for (int does = 0; does < ISO_STEP_KINDS; does++)
-        for (int i = 0; i < ISO_ASYNC_STEPS; i++)
-            drop(runtime, &executable->graphs[does][i]);
+    while (executable->graphs) {
+        iso_step_graph *next = executable->graphs->next;
+        drop(runtime, executable->graphs);
+        executable->graphs = next;
+    }
 }
 
 /* ---- launch ---- */
@@ -151,9 +166,12 @@ static void fetch_thread(void *arg, int thread)
 
 bool iso_step_launch(iso_step *s)
 {
-    iso_step_graph *captured = graph_of(s);
     const iso_runtime *runtime = s->runtime;
-    if (!can_be_launched(s) || !is_captured(s, captured))
+    if (!can_be_launched(s))
+        return false;
+    iso_step_graph *captured = graph_of(s);
+    captured = captured ? captured : make_graph(s);
+    if (!captured)
         return false;
     iso_thread_pool_run(runtime->pool, fetch_thread, s);
     iso_step_tell_failures(s);
