@@ -470,8 +470,9 @@ static void run_exchange(const iso_step *s, int number, int thread, int first, i
     await_readers(s, exchange, ordered, first, end);
 }
 
-void iso_step_queue(const iso_step *s, int thread)
+void iso_step_queue(void *step, int thread)
 {
+    const iso_step *s = step;
     const iso_plan *plan = s->executable->plan;
     int first = s->runtime->first_local[thread], end = s->runtime->first_local[thread + 1];
     bool progress = thread == 0 && !s->runtime->site.one_host;
@@ -549,18 +550,13 @@ static void capture_instructions(const iso_step *s)
         iso_step_raise(&s->runtime->locals[l], iso_executable_capture(s->runtime, s->executable, l));
 }
 
-static void run_thread(void *arg, int thread)
-{
-    iso_step_queue(arg, thread);
-}
-
 /* A plan that has been run once has its instructions between two exchanges captured. */
 static void run_in_parts(iso_step *s)
 {
     if (s->executable->ran != 0 && !s->loads)
         capture_instructions(s);
     s->executable->ran |= iso_step_does(s);
-    iso_thread_pool_run(s->runtime->pool, run_thread, s);
+    iso_thread_pool_run(s->runtime->pool, iso_step_queue, s);
     iso_results_queue(s->runtime, s->function->program, s->results);
 }
 

@@ -42,11 +42,6 @@ static bool can_be_launched(const iso_step *s)
 
 /* ---- capture ---- */
 
-static void queue_thread(void *arg, int thread)
-{
-    iso_step_queue(arg, thread);
-}
-
 static void note_work(const iso_step *s, iso_slot_work *work)
 {
     for (int l = 0; l < s->runtime->n_locals; l++)
@@ -90,7 +85,7 @@ static iso_status queue_captured(iso_step *s, iso_stream *const *streams, iso_st
         return status;
     note_work(s, captured->work);
     s->refusal = &refusal;
-    iso_thread_pool_run(s->runtime->pool, queue_thread, s);
+    iso_thread_pool_run(s->runtime->pool, iso_step_queue, s);
     iso_results_queue(s->runtime, s->function->program, s->results);
     s->refusal = NULL;
     take_work(s, captured->work);

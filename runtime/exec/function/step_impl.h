@@ -60,8 +60,8 @@ void iso_step_tell_host_faults(const iso_step *s, int local);
 void iso_step_tell_failures(const iso_step *s);
 /* Reports a failure of the slot's device, which may have prevented the count of faults itself. */
 void iso_step_tell_failed_device(const iso_step *s, int local);
-/* Queues the step on the slots of a thread. */
-void iso_step_queue(const iso_step *s, int thread);
+/* An iso_job: queues the iso_step on the slots of a thread. */
+void iso_step_queue(void *step, int thread);
 
 /* step_inputs.c: */
 /* Queues the copies of what a slot's kernels know of the step, if its first reads do not do them. */
