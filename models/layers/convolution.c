@@ -21,11 +21,17 @@ static bool positive(const iso_layer *layer, const char *what, const int64_t val
     return false;
 }
 
+bool iso_conv_sizes_fit(const iso_layer *layer, const iso_conv_windows *conv)
+{
+    return positive(layer, "kernel_size", conv->window) &&
+           positive(layer, "strides", conv->geometry.stride) &&
+           positive(layer, "dilation", conv->geometry.dilation);
+}
+
 bool iso_conv_windows_fit(const iso_layer *layer, const iso_shape *x, iso_conv_windows *conv)
 {
     iso_conv_geometry *geometry = &conv->geometry;
-    if (!positive(layer, "kernel_size", conv->window) || !positive(layer, "strides", geometry->stride) ||
-        !positive(layer, "dilation", geometry->dilation))
+    if (!iso_conv_sizes_fit(layer, conv))
         return false;
     for (int i = 0; i < 2; i++) {
         int64_t reach = (conv->window[i] - 1) * geometry->dilation[i] + 1;

@@ -17,6 +17,8 @@ typedef struct iso_conv_windows {
 iso_conv_windows iso_conv_windows_of(const int64_t kernel_size_hw[2], int64_t kernel_size,
                                      const int64_t strides_hw[2], int64_t strides,
                                      const int64_t dilation_hw[2], int64_t dilation, iso_padding padding);
+/* False, with an error in the graph, if a size, stride or dilation is not positive. */
+bool iso_conv_sizes_fit(const iso_layer *layer, const iso_conv_windows *conv);
 /* Fills in the padding for x [n, h, w, c]. False, with an error in the graph, if a size is wrong or the kernel
  * too large. */
 bool iso_conv_windows_fit(const iso_layer *layer, const iso_shape *x, iso_conv_windows *conv);

@@ -64,6 +64,8 @@ ISO_API iso_tensor *iso_global_max_pooling2d_row(const void *options, size_t siz
 ISO_API iso_tensor *iso_conv1d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_depthwise_conv2d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_separable_conv2d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_conv1d_transpose_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_conv2d_transpose_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_zero_padding2d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_cropping2d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_up_sampling2d_row(const void *options, size_t size, iso_tensor *x);

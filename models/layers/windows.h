@@ -118,6 +118,63 @@ ISO_API iso_tensor *iso_separable_conv2d_with(const iso_separable_conv2d_options
 #define iso_separable_conv2d(...)                                                                            \
     iso_separable_conv2d_with(ISO_OPTIONS(iso_separable_conv2d_options, __VA_ARGS__))
 
+/* The transpose of a convolution, which enlarges images: x: [batch, h, w, c] -> [batch, h', w', filters]; kernel:
+ * [height, width, filters, c], bias: [filters]. Each pixel adds its c numbers times the kernel to a window of the
+ * output; the windows of neighbours are `strides` apart. Sizes along a dimension, where the window reaches over
+ * k = (kernel_size - 1) * dilation + 1 elements (those of Keras's Conv2DTranspose):
+ *   output_padding_count 0:  valid  (h - 1) * strides + max(k, strides)      same  h * strides
+ *   otherwise:               valid  (h - 1) * strides + k + output_padding   same  (h - 1) * strides + k % 2 +
+ *                                                                                  output_padding */
+typedef struct iso_conv2d_transpose_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t kernel_size_hw[2];
+    int64_t strides; /* 1 */
+    int64_t strides_hw[2];
+    int64_t dilation; /* 1 */
+    int64_t dilation_hw[2];
+    iso_padding padding;
+    int64_t output_padding[2]; /* height, width; less than strides */
+    int output_padding_count;  /* 0: none is given; 1: one for both; 2 */
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_conv2d_transpose_options;
+ISO_API iso_tensor *iso_conv2d_transpose_with(const iso_conv2d_transpose_options *options, size_t size);
+#define iso_conv2d_transpose(...)                                                                            \
+    iso_conv2d_transpose_with(ISO_OPTIONS(iso_conv2d_transpose_options, __VA_ARGS__))
+
+/* The same of sequences: x: [batch, steps, c] -> [batch, steps', filters]; kernel: [size, filters, c], bias: [filters] */
+typedef struct iso_conv1d_transpose_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t strides;  /* 1 */
+    int64_t dilation; /* 1 */
+    iso_padding padding;
+    int64_t output_padding[1];
+    int output_padding_count; /* 0: none is given; 1 */
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_conv1d_transpose_options;
+ISO_API iso_tensor *iso_conv1d_transpose_with(const iso_conv1d_transpose_options *options, size_t size);
+#define iso_conv1d_transpose(...)                                                                            \
+    iso_conv1d_transpose_with(ISO_OPTIONS(iso_conv1d_transpose_options, __VA_ARGS__))
+
 /* x: [batch, h, w, c] -> [batch, h', w', c] */
 typedef struct iso_pooling2d_options {
     char begin_;

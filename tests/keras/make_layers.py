@@ -106,6 +106,14 @@ ARGUMENTS = {
                             padding="valid", dilation_rate=(1, 1),
                             depth_multiplier=1, use_bias=True,
                             activation="linear"),
+    "Conv1DTranspose": dict(filters=None, kernel_size=None, strides=1,
+                            padding="valid", output_padding=None,
+                            dilation_rate=1, use_bias=True,
+                            activation="linear"),
+    "Conv2DTranspose": dict(filters=None, kernel_size=None, strides=(1, 1),
+                            padding="valid", output_padding=None,
+                            dilation_rate=(1, 1), use_bias=True,
+                            activation="linear"),
     "ZeroPadding2D": dict(padding=1),
     "Cropping2D": dict(cropping=0),
     "UpSampling2D": dict(size=(2, 2), interpolation="nearest"),
@@ -146,7 +154,7 @@ def attributes(layer_class, given):
     if out.get("strides", 0) is None:  # pooling: as the pool
         out["strides"] = out["pool_size"]
     for key in PAIRS:
-        if isinstance(out.get(key), int) and not layer_class.endswith("1D"):
+        if isinstance(out.get(key), int) and "1D" not in layer_class:
             out[key] = (out[key], out[key])
     return {key: value for key, value in out.items() if value is not None}
 
@@ -590,6 +598,40 @@ def merging(case):
          axis=1)
 
 
+def transposed_convolutions(case):
+    for padding in ("same", "valid"):
+        for strides in (1, 2, 3, (1, 2)):
+            for k in (1, 2, 3, (4, 5)):
+                n = k if isinstance(k, int) else "%dx%d" % k
+                s = strides if isinstance(strides, int) else "%dx%d" % strides
+                case(f"conv2d_transpose/{padding}_stride{s}_k{n}",
+                     "Conv2DTranspose", (2, 4, 3, 3), filters=2,
+                     kernel_size=k, strides=strides, padding=padding)
+        for k in (2, 3, 5):
+            for more in (0, 1, (0, 2)):
+                m = more if isinstance(more, int) else "%dx%d" % more
+                case(f"conv2d_transpose/{padding}_k{k}_output_padding{m}",
+                     "Conv2DTranspose", (2, 3, 4, 2), filters=3, kernel_size=k,
+                     strides=3, padding=padding, output_padding=more)
+            case(f"conv1d_transpose/{padding}_k{k}", "Conv1DTranspose",
+                 (2, 5, 3), filters=4, kernel_size=k, strides=2,
+                 padding=padding)
+            case(f"conv1d_transpose/{padding}_k{k}_output_padding1",
+                 "Conv1DTranspose", (2, 5, 3), filters=4, kernel_size=k,
+                 strides=2, padding=padding, output_padding=1)
+        case(f"conv2d_transpose/{padding}_dilation2", "Conv2DTranspose",
+             (2, 4, 5, 2), filters=3, kernel_size=3, dilation_rate=2,
+             padding=padding)
+        case(f"conv1d_transpose/{padding}_dilation3", "Conv1DTranspose",
+             (2, 4, 2), filters=3, kernel_size=2, dilation_rate=3,
+             padding=padding)
+    case("conv2d_transpose/no_bias_relu", "Conv2DTranspose", (1, 3, 3, 2),
+         filters=2, kernel_size=2, strides=2, use_bias=False,
+         activation="relu")
+    case("conv2d_transpose/many_channels", "Conv2DTranspose", (2, 5, 4, 20),
+         filters=18, kernel_size=3, strides=2, padding="same")
+
+
 FILES = {
     "layers.h5": (simple, dense, conv2d, batch_norm, layer_norm, activations,
                   pooling, merging),
@@ -598,6 +640,7 @@ FILES = {
     "layers_attention.h5": (attention,),
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
+    "layers_transpose.h5": (transposed_convolutions,),
 }
 if __name__ == "__main__":
     for name in sys.argv[1:] or FILES:

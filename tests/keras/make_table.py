@@ -303,6 +303,24 @@ def depthwise():
 
 
 @model(lambda: O.Adam(0.01))
+def transposed():
+    x = x_of((7, 6, 3))
+    y = L.Conv2D(4, 3, strides=2, padding="same", activation="tanh")(x)
+    y = L.Conv2DTranspose(4, (2, 3), strides=2, padding="same", activation="relu")(y)
+    y = L.Concatenate()([L.Cropping2D(((0, 1), (0, 0)))(y), x])
+    y = L.Conv2DTranspose(3, 3, strides=(2, 3), output_padding=(0, 1), use_bias=False)(y)
+    y = L.Conv2DTranspose(3, 2, dilation_rate=2, padding="same")(y)
+    return keras.Model(x, L.Dense(2)(L.GlobalAveragePooling2D()(y)), name="transposed")
+
+
+@model(lambda: O.Adam(0.01))
+def transposed_steps():
+    return keras.Sequential([x_of((5, 4)), L.Conv1DTranspose(4, 3, strides=2, padding="same", activation="relu"),
+                             L.Conv1DTranspose(3, 2, strides=3, output_padding=1, use_bias=False),
+                             L.Conv1DTranspose(4, 3, dilation_rate=2), L.GlobalAveragePooling1D(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
 def separable():
     return keras.Sequential([x_of((7, 6, 3)), L.SeparableConv2D(4, 3, padding="same", activation="relu"),
                              L.SeparableConv2D(5, 2, strides=2, depth_multiplier=2, use_bias=False),

@@ -194,9 +194,15 @@ START_TEST(shapes)
     check_shape(iso_up_sampling2d(x, .size_hw = {2, 3}), ISO_SHAPE(ISO_BATCH, 16, 18, 3));
     check_shape(iso_depthwise_conv2d(x, 3, .depth_multiplier = 2), ISO_SHAPE(ISO_BATCH, 6, 4, 6));
     check_shape(iso_separable_conv2d(x, 5, 3, .strides = 2), ISO_SHAPE(ISO_BATCH, 3, 2, 5));
+    check_shape(iso_conv2d_transpose(x, 5, 3, .strides = 2), ISO_SHAPE(ISO_BATCH, 17, 13, 5));
+    check_shape(iso_conv2d_transpose(x, 5, 3, .strides = 2, .padding = ISO_SAME),
+                ISO_SHAPE(ISO_BATCH, 16, 12, 5));
+    check_shape(iso_conv2d_transpose(x, 5, 3, .strides = 2, .padding = ISO_SAME, .output_padding_count = 1),
+                ISO_SHAPE(ISO_BATCH, 15, 11, 5));
     check_shape(iso_permute(x, ISO_SHAPE(3, 1, 2)), ISO_SHAPE(ISO_BATCH, 3, 8, 6));
     iso_tensor *row = iso_input(graph, "row", ISO_F32, ISO_SHAPE(9, 4));
     check_shape(iso_conv1d(row, 5, 3, .causal = true, .strides = 2), ISO_SHAPE(ISO_BATCH, 5, 5));
+    check_shape(iso_conv1d_transpose(row, 5, 2, .strides = 3), ISO_SHAPE(ISO_BATCH, 27, 5));
     check_shape(iso_average_pooling1d(row), ISO_SHAPE(ISO_BATCH, 4, 4));
     check_shape(iso_global_average_pooling1d(row, .keep_dims = true), ISO_SHAPE(ISO_BATCH, 1, 4));
     check_shape(iso_multi_head_attention(row, row, 2, 3, .output_shape = ISO_SHAPE(2, 5)),
@@ -251,6 +257,17 @@ START_TEST(errors_name_the_layer)
     check_refused("'depthwise_conv2d'", "depth_multiplier is -1");
     iso_separable_conv2d(image(), 0, 3, .name = "s");
     check_refused("'s' (SeparableConv2D)", "filters is 0");
+    iso_conv2d_transpose(image(), 0, 3, .name = "t");
+    check_refused("'t' (Conv2DTranspose)", "filters is 0");
+    iso_conv2d_transpose(image(), 4, 3, .strides = 2, .output_padding = {0, 2}, .output_padding_count = 2);
+    check_refused("'conv2d_transpose'", "output_padding is 2; it must be less than strides, 2");
+    iso_conv2d_transpose(image(), 4, 3, .strides = 1 << 30);
+    check_refused("'conv2d_transpose'", "its output would have 8589934592 elements where its input has 8");
+    iso_conv2d_transpose(iso_input(graph, "x", ISO_F32, ISO_SHAPE(1, 1, 3)), 4, 2, .padding = ISO_SAME,
+                         .output_padding_count = 1);
+    check_refused("'conv2d_transpose'", "its output would have 0 elements where its input has 1");
+    iso_conv1d_transpose(image(), 4, 3);
+    check_refused("'conv1d_transpose'", "[batch, steps, channels]");
     iso_zero_padding2d(image(), .sides = {{1, -2}, {0, 0}});
     check_refused("'zero_padding2d'", "padding of a side is -2");
     iso_cropping2d(image(), 3);

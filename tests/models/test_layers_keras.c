@@ -243,7 +243,8 @@ static const char *const files[] = {"layers.h5",
                                     "layers_attention.h5",
                                     "layers_activations.h5",
                                     "layers_embeddings.h5",
-                                    "layers_language.h5"};
+                                    "layers_language.h5",
+                                    "layers_transpose.h5"};
 enum { FILES = sizeof files / sizeof files[0] };
 
 static void check_file(const char *name, iso_dtype precision, double tolerance)

@@ -210,6 +210,23 @@ static void mobile(net *n)
     classify(n, iso_dense(iso_global_average_pooling2d(x, .name = "gap"), 4, .name = "d"), NULL);
 }
 
+/* A small U-Net: images shrink, and grow again by transposed convolutions. */
+static void decoder(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(7, 6, 3));
+    iso_tensor *wide = iso_conv2d(x, 4, 3, .padding = ISO_SAME, .activation = ISO_TANH, .name = "wide");
+    iso_tensor *small = iso_conv2d(wide, 5, 3, .strides = 2, .padding = ISO_SAME, .name = "down");
+    iso_tensor *large = iso_conv2d_transpose(small, 4, 2, .strides = 2, .activation = ISO_SILU, .name = "up");
+    iso_tensor *parts[] = {iso_cropping2d(large, .sides = {{0, 1}, {0, 0}}, .name = "cut"), wide};
+    x = iso_concatenate(parts, 2, .name = "both");
+    x = iso_conv2d_transpose(x, 3, .kernel_size_hw = {4, 3}, .strides_hw = {2, 3}, .padding = ISO_SAME,
+                             .output_padding = {1, 2}, .output_padding_count = 2, .no_bias = true,
+                             .name = "out");
+    x = iso_reshape(iso_max_pooling2d(x, 3, .name = "max"), ISO_SHAPE(-1, 3), .name = "row");
+    x = iso_conv1d_transpose(x, 4, 3, .dilation = 2, .padding = ISO_SAME, .name = "steps");
+    classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "gap"), 4, .name = "d"), NULL);
+}
+
 /* Sequences: causal convolutions, pools, noise. */
 static void sequence(net *n)
 {
@@ -317,6 +334,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"teacher", teacher},
                               {"logic", logic},
                               {"mobile", mobile},
+                              {"decoder", decoder},
                               {"sequence", sequence},
                               {"heads", heads},
                               {"language", language},

@@ -375,6 +375,26 @@ static iso_tensor *depthwise(maker *m, iso_tensor *x)
                                 .depth_multiplier = between(m, 1, 2), .activation = activation(m));
 }
 
+static iso_tensor *transposed(maker *m, iso_tensor *x)
+{
+    int64_t h = between(m, 1, 2), w = between(m, 1, 3);
+    if (size_of(x, 1) * size_of(x, 2) > 60)
+        return x;
+    return iso_conv2d_transpose(x, between(m, 1, 6), .kernel_size_hw = {between(m, 1, 4), between(m, 1, 4)},
+                                .strides_hw = {h, w}, .padding = padding(m), .activation = activation(m),
+                                .output_padding = {between(m, 0, h - 1), between(m, 0, w - 1)},
+                                .output_padding_count =
+                                    size_of(x, 1) > 1 && size_of(x, 2) > 1 ? between(m, 0, 2) : 0);
+}
+
+static iso_tensor *transposed_steps(maker *m, iso_tensor *x)
+{
+    if (size_of(x, 1) > 20)
+        return x;
+    return iso_conv1d_transpose(x, between(m, 1, 6), between(m, 1, 4), .strides = between(m, 1, 3),
+                                .padding = padding(m), .activation = activation(m));
+}
+
 static iso_tensor *pool2d(maker *m, iso_tensor *x)
 {
     int64_t h = between(m, 1, 3), w = between(m, 1, 3), stride = between(m, 1, 3);
@@ -425,7 +445,7 @@ static const choice choices[] = {
     {3, 4, shares},         {4, 4, conv2d},     {4, 4, conv2d},
     {4, 4, depthwise},      {2, 4, rms_norm},   {3, 3, grouped_attention},
     {4, 4, pool2d},         {4, 4, enlarged},   {4, 4, framed},
-    {4, 4, mean_of_image},
+    {4, 4, mean_of_image},  {4, 4, transposed}, {3, 3, transposed_steps},
 };
 
 static iso_tensor *one_layer(maker *m, iso_tensor *x)

@@ -40,25 +40,49 @@ static iso_sliding_window window_of(const iso_conv_geometry *g, int i, const iso
     return (iso_sliding_window){positions, kernel->dim[i], g->stride[i], g->dilation[i], g->pad_before[i]};
 }
 
+/* Sets the height and width of y to the numbers of window positions of x. */
+static bool positions_fit(iso_op *op, const iso_shape *x, const iso_shape *kernel, iso_shape *y)
+{
+    const iso_conv_geometry *g = &((const iso_conv_attrs *)op->attrs)->geometry;
+    for (int i = 0; i < 2; i++) {
+        iso_sliding_window window = window_of(g, i, kernel, 0);
+        if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
+            return false;
+        y->dim[1 + i] = window.positions;
+    }
+    return true;
+}
+
 static bool convolution_infer(iso_op *op)
 {
     const iso_conv_geometry *g = &((const iso_conv_attrs *)op->attrs)->geometry;
     if (!inputs_fit(op))
         return false;
     const iso_shape *x = &op->inputs[0]->shape, *kernel = &op->inputs[1]->shape;
-    if (!channels_fit(op, x, kernel, g->groups))
-        return false;
     iso_shape y = {4, {x->dim[0], 0, 0, kernel->dim[3]}}; /* [n, h', w', f] */
-    for (int i = 0; i < 2; i++) {
-        iso_sliding_window window = window_of(g, i, kernel, 0);
-        if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
-            return false;
-        y.dim[1 + i] = window.positions;
-    }
-    return iso_op_set_output(op, op->inputs[0]->dtype, &y);
+    return channels_fit(op, x, kernel, g->groups) && positions_fit(op, x, kernel, &y) &&
+           iso_op_set_output(op, op->inputs[0]->dtype, &y);
 }
 
-static bool convolution_infer_gradient(iso_op *op)
+static bool infer_input_gradient(iso_op *op)
+{
+    const iso_conv_attrs *attrs = op->attrs;
+    if (!inputs_fit(op))
+        return false;
+    const iso_shape *kernel = &op->inputs[0]->shape, *dy = &op->inputs[1]->shape, *x = &attrs->shape;
+    iso_shape y = *dy;
+    if (!channels_fit(op, x, kernel, attrs->geometry.groups) || !positions_fit(op, x, kernel, &y))
+        return false;
+    if (y.dim[1] != dy->dim[1] || y.dim[2] != dy->dim[2] || dy->dim[3] != kernel->dim[3])
+        return iso_op_refuse(
+            op,
+            "it has %lld x %lld positions of %lld filters; windows over %lld x %lld have %lld x %lld of %lld",
+            (long long)dy->dim[1], (long long)dy->dim[2], (long long)dy->dim[3], (long long)x->dim[1],
+            (long long)x->dim[2], (long long)y.dim[1], (long long)y.dim[2], (long long)kernel->dim[3]);
+    return iso_op_set_output(op, op->inputs[0]->dtype, x);
+}
+
+static bool infer_kernel_gradient(iso_op *op)
 {
     const iso_conv_attrs *attrs = op->attrs;
     return inputs_fit(op) && iso_op_set_output(op, op->inputs[0]->dtype, &attrs->shape);
@@ -206,7 +230,7 @@ const iso_op_type iso_op_conv2d = {
 const iso_op_type iso_op_conv2d_grad_input = {
     .name = "conv2d_grad_input",
     ISO_OP_ATTRS(conv),
-    .infer = convolution_infer_gradient,
+    .infer = infer_input_gradient,
     .gradient = input_gradient,
     .rule_of = rule_of_input_gradient,
     .flops = flops_of_input_gradient,
@@ -215,7 +239,7 @@ const iso_op_type iso_op_conv2d_grad_input = {
 const iso_op_type iso_op_conv2d_grad_kernel = {
     .name = "conv2d_grad_kernel",
     ISO_OP_ATTRS(conv),
-    .infer = convolution_infer_gradient,
+    .infer = infer_kernel_gradient,
     .gradient = kernel_gradient,
     .rule_of = rule_of_kernel_gradient,
     .flops = flops_of_kernel_gradient,
@@ -227,4 +251,14 @@ iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geom
     if (ISO_NULL_IN(x->graph, geometry))
         return iso_graph_bad_tensor(x->graph);
     return convolution_create(&iso_op_conv2d, x, kernel, geometry, NULL);
+}
+
+iso_tensor *iso_conv2d_transpose_op(iso_tensor *y, iso_tensor *kernel, const iso_conv_geometry *geometry,
+                                    int64_t height, int64_t width)
+{
+    ISO_NEED_TENSORS(y, kernel);
+    if (ISO_NULL_IN(y->graph, geometry))
+        return iso_graph_bad_tensor(y->graph);
+    iso_shape x = {4, {y->shape.dim[0], height, width, kernel->shape.dim[2] * geometry->groups}};
+    return convolution_create(&iso_op_conv2d_grad_input, kernel, y, geometry, &x);
 }
