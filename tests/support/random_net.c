@@ -72,10 +72,12 @@ static iso_padding padding(maker *m)
 
 /* ---- layers of any input ---- */
 
+/* The bias is not zero: before a normalisation its gradient is what rounding leaves, whose sign L1 would follow. */
 static iso_tensor *dense(maker *m, iso_tensor *x)
 {
     return iso_dense(x, between(m, 1, 13), .activation = activation(m), .no_bias = coin(m),
-                     .kernel_l2 = penalty(m), .bias_l1 = penalty(m));
+                     .kernel_l2 = penalty(m), .bias_l1 = penalty(m),
+                     .bias_initializer = {.kind = ISO_INIT_CONSTANT, .value = 0.2});
 }
 
 static iso_tensor *nonlinear(maker *m, iso_tensor *x)
