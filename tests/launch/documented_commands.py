@@ -124,7 +124,7 @@ def run(command, folder, data):
     if "train" in words and "--steps-per-epoch" not in words:
         at = words.index(":") if ":" in words else len(words)
         words[at:at] = ["--steps-per-epoch", "8"]
-    ended = subprocess.run(words, cwd=folder, env={**os.environ, "ISOGRID_DATA": data}, capture_output=True, text=True, check=False, timeout=100)
+    ended = subprocess.run(words, cwd=folder, env={**os.environ, "ISOGRID_DATA": data}, capture_output=True, text=True, check=False, timeout=1800)
     return words, ended.returncode, [line.rstrip() for line in (ended.stdout + ended.stderr).splitlines()]
 
 
