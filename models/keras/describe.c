@@ -164,8 +164,8 @@ static json_t *members_json(const iso_attribute *attribute)
     return out;
 }
 
-/* A layer's attribute; NULL: out of memory. A real that is whole is written as an integer, and null stands
- * for numbers that JSON does not have. */
+/* A layer's attribute; NULL: out of memory. A real that is whole is written as an integer, unless Keras on JAX
+ * would refuse one so large; null stands for numbers that JSON does not have. */
 static json_t *attribute_json(const iso_attribute *attribute)
 {
     switch (attribute->kind) {
@@ -174,7 +174,7 @@ static json_t *attribute_json(const iso_attribute *attribute)
     case ISO_ATTRIBUTE_INTEGER:
         return json_integer(attribute->integer);
     case ISO_ATTRIBUTE_REAL:
-        if (fabs(attribute->real) < 1e17 && attribute->real == trunc(attribute->real))
+        if (fabs(attribute->real) <= INT32_MAX && attribute->real == trunc(attribute->real))
             return json_integer((json_int_t)attribute->real);
         return isfinite(attribute->real) ? json_real(attribute->real) : json_null();
     case ISO_ATTRIBUTE_TEXT:
@@ -298,7 +298,7 @@ static iso_status layer_config(const writer *w, int number, const char **module,
     return *out ? check_activation(operation->name, *out) : iso_no_memory(CONFIG);
 }
 
-/* The names of a class that is not Keras's own. */
+/* The names of a class that is not of keras.layers. */
 static void note_package(json_t *layer, const char *type)
 {
     const iso_layer_type *known = iso_layer_type_find(type);

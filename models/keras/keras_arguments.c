@@ -1,5 +1,6 @@
 /* The arguments of layers and of the objects in them, from JSON. Arguments that are looked up are removed from a
  * list; those that remain must have Keras's default values, so that no argument is ever silently ignored. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,10 +128,12 @@ static bool add_numbers(const json_t *value, double *values, int capacity, int *
                 return false;
         return true;
     }
-    if (!json_is_number(value) && !json_is_boolean(value))
+    if (!json_is_number(value) && !json_is_boolean(value) && !json_is_null(value))
         return false;
     if (*count < capacity)
-        values[*count] = json_is_number(value) ? json_number_value(value) : json_is_true(value);
+        values[*count] = json_is_number(value) ? json_number_value(value)
+                         : json_is_null(value) ? NAN
+                                               : json_is_true(value);
     ++*count;
     return *count < 1 << 20;
 }
@@ -145,6 +148,29 @@ static int numbers(const iso_layer_config *config, const char *key, double *valu
         return count;
     refuse(config, key, "numbers");
     return 0;
+}
+
+static bool has_shape(const json_t *value, const iso_shape *shape, int dim)
+{
+    if (dim == shape->rank || !json_is_array(value))
+        return dim == shape->rank && !json_is_array(value);
+    size_t size = json_array_size(value);
+    bool equal = (int64_t)size == shape->dim[dim];
+    for (size_t i = 0; i < size && equal; i++)
+        equal = has_shape(json_array_get(value, i), shape, dim + 1);
+    return equal;
+}
+
+static bool shape(const iso_layer_config *config, const char *key, iso_shape *out)
+{
+    const json_t *value = look_up(config, key), *first = value;
+    *out = (iso_shape){.rank = value ? 0 : 1};
+    for (; json_is_array(first) && out->rank < ISO_MAX_RANK; first = json_array_get(first, 0))
+        out->dim[out->rank++] = (int64_t)json_array_size(first);
+    bool array = !value || has_shape(value, out, 0);
+    if (!array)
+        refuse(config, key, "a number, or lists of equal lengths");
+    return array && json_object_get(of(config)->members, key);
 }
 
 static const char *text(const iso_layer_config *config, const char *key)
@@ -195,6 +221,7 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
 iso_status iso_keras_arguments_begin(iso_keras_arguments *arguments)
 {
     arguments->config.numbers = numbers;
+    arguments->config.shape = shape;
     arguments->config.text = text;
     arguments->config.object = object;
     arguments->config.refuse = refuse;

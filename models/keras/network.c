@@ -66,6 +66,15 @@ static iso_status unknown_layer(const iso_keras_network *net, const iso_keras_la
     return status;
 }
 
+/* Whether these are the names of a type that is not of keras.layers. Classes without package have their own name as
+ * registered name, so that of the user's class may be the same. */
+static bool is_registered(const iso_layer_type *type, const char *module, const char *registered)
+{
+    bool package = strchr(type->registered, '>');
+    return registered && strcmp(registered, type->registered) == 0 &&
+           (package || (module && strcmp(module, type->module) == 0));
+}
+
 /* The layer type for a class of Keras; NULL: not supported. */
 static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
 {
@@ -74,7 +83,7 @@ static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
     const char *registered = iso_keras_text(l->entry, "registered_name");
     const iso_layer_type *found = type ? iso_layer_type_find(type) : NULL;
     if (found && found->registered)
-        return registered && strcmp(registered, found->registered) == 0 ? found : NULL;
+        return is_registered(found, module, registered) ? found : NULL;
     bool layers =
         !module || strcmp(module, "keras.layers") == 0 || strncmp(module, "keras.src.layers", 16) == 0;
     return layers && !*custom ? found : NULL;

@@ -13,9 +13,12 @@ typedef struct iso_layer_config iso_layer_config;
 struct iso_layer_config {
     const char *name; /* of the layer; NULL: automatic */
     const char *type; /* the class whose arguments these are: "Dense", "GlorotUniform"; NULL: unknown */
-    /* Writes at most `capacity` numbers (booleans as 0 and 1) of a key and returns how many it has; 0 if it is
-     * missing. */
+    /* Writes at most `capacity` numbers (booleans as 0 and 1, null in a list as NAN) of a key and returns how many it
+     * has; 0 if it is missing. */
     int (*numbers)(const iso_layer_config *config, const char *key, double *values, int capacity);
+    /* The shape of a key's nested lists: of no dimensions for a number, [0] for null. False if the key is missing, or
+     * its lists are not those of an array, which is refused. */
+    bool (*shape)(const iso_layer_config *config, const char *key, iso_shape *shape);
     /* The text of a key; NULL if it is missing or not a text. Owned by the config. */
     const char *(*text)(const iso_layer_config *config, const char *key);
     /* The arguments of the object that a key has (an initializer, a regularizer, an activation); NULL if it is
@@ -29,8 +32,9 @@ struct iso_layer_config {
 
 typedef struct iso_layer_type {
     const char *keras; /* the class in Keras: "Dense" */
-    /* For a class of another package than Keras: the names under which files have it, "keras_hub.layers" and
-     * "keras_hub>PositionEmbedding". NULL: a class of keras.layers. */
+    /* For a class that is not of keras.layers: the names under which files have it. "keras_hub.layers" and
+     * "keras_hub>PositionEmbedding", a package's; or "keras.src.applications.convnext" and "LayerScale", a class
+     * without package, which both names together identify. NULL: a class of keras.layers. */
     const char *module, *registered;
     /* x: the inputs, `count` of them. Errors stay in their graph, and refused arguments in the config. The
      * builder looks up every argument that the layer has: the reader of a file refuses arguments that were not

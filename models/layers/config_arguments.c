@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
+#include "runtime/base/memory.h"
 #include "runtime/graph/initializers.h"
 
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported)
@@ -50,6 +51,26 @@ int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *
         values[i] = (int64_t)number[i];
     }
     return count;
+}
+
+bool iso_config_given(const iso_layer_config *config, const char *key)
+{
+    iso_shape shape;
+    return config->shape && config->shape(config, key, &shape);
+}
+
+double *iso_config_array(const iso_layer_config *config, iso_graph *graph, const char *key, iso_shape *shape)
+{
+    int64_t count = 0;
+    if (!config->shape || !config->shape(config, key, shape) || iso_shape_count(shape, &count) != ISO_OK ||
+        count == 0)
+        return NULL;
+    double *values = iso_new((size_t)count * sizeof *values);
+    if (!values)
+        iso_graph_fail_memory(graph, key, (size_t)count * sizeof *values);
+    else
+        config->numbers(config, key, values, (int)count);
+    return values;
 }
 
 int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t default_value)

@@ -1,4 +1,4 @@
-/* Dense, rescaling and embeddings.
+/* Dense, rescaling, normalization and embeddings.
  * Functions are local unless their comment says otherwise; every rank makes the same calls.
  * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_CORE_H
@@ -20,6 +20,25 @@ typedef struct iso_rescaling_options {
 } iso_rescaling_options;
 ISO_API iso_tensor *iso_rescaling_with(const iso_rescaling_options *options, size_t size);
 #define iso_rescaling(...) iso_rescaling_with(ISO_OPTIONS(iso_rescaling_options, __VA_ARGS__))
+
+/* y = (x - mean) / max(sqrt(variance), 1e-7), with a mean and a variance for each index of the dimensions `axis`.
+ * They are given, or they are variables that training leaves as they are: mean (zeros at first), variance (ones),
+ * both of the shape of these dimensions, and count, which Keras's files have. Nothing here computes them from data
+ * as Keras's adapt() does: load them from a file, or assign them (iso_variable_assign). */
+typedef struct iso_normalization_options {
+    char begin_;
+    iso_tensor *x;
+    int axis[ISO_MAX_RANK], axis_count; /* axis_count 0: the last dimension (negative: from the end) */
+    bool no_axis;                       /* one mean and one variance for all elements: Keras's axis=None */
+    const double *mean, *variance;      /* both or neither; copied */
+    iso_shape
+        mean_shape; /* of both: one number, or dimensions that broadcast to those of `axis`, in the order of x */
+    bool invert;    /* y = mean + x * max(sqrt(variance), 1e-7) */
+    const char *mean_layout, *variance_layout;
+    const char *name;
+} iso_normalization_options;
+ISO_API iso_tensor *iso_normalization_with(const iso_normalization_options *options, size_t size);
+#define iso_normalization(...) iso_normalization_with(ISO_OPTIONS(iso_normalization_options, __VA_ARGS__))
 
 /* x: [batch, ..., k] -> activation(x kernel + bias): [batch, ..., units]; kernel: [k, units], bias: [units]
  */

@@ -109,6 +109,9 @@ iso_variable *iso_layer_variable(const iso_layer *layer, const char *what, iso_s
                                  iso_initializer chosen, iso_initializer_kind default_value, bool trainable);
 /* The path for a layer's random numbers: each call of a shared layer has its own. */
 void iso_layer_random_path(const iso_layer *layer, iso_text *path);
+/* x with the layer's random numbers: parts of it are 0 with the probability `rate`, the others are divided by 1 -
+ * rate. noise: the shape of the parts, of x's rank, with dimensions of x or 1. */
+iso_tensor *iso_layer_drop(const iso_layer *layer, iso_tensor *x, double rate, const iso_shape *noise);
 /* The contents of a text, owned by it. Out of memory: an error of the graph, and "" or a part of the text. */
 const char *iso_layer_text(const iso_layer *layer, const iso_text *text);
 /* Makes a weight and returns its value, in the type in which the layer computes.
@@ -151,6 +154,11 @@ bool iso_config_flag(const iso_layer_config *config, const char *key, bool defau
 void iso_config_pair(const iso_layer_config *config, const char *key, int64_t default_value, int64_t pair[2]);
 /* A list of whole numbers, or one; returns their number, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
+/* An array of numbers and its shape, to be freed with iso_free. NULL: the key is missing, null or an empty list, or
+ * there is no memory, which is an error of the graph. */
+double *iso_config_array(const iso_layer_config *config, iso_graph *graph, const char *key, iso_shape *shape);
+/* Whether a key is given: an empty list and null are. */
+bool iso_config_given(const iso_layer_config *config, const char *key);
 /* The index of a text among names, which end with NULL; 0 if it is missing. Other texts are refused. */
 int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names);
 iso_padding iso_config_padding(const iso_layer_config *config);

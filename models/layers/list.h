@@ -6,6 +6,7 @@
 #endif
 // clang-format off
 LAYER(rescaling)
+LAYER(normalization)
 LAYER(flatten)
 LAYER(reshape)
 LAYER(dense)
@@ -51,5 +52,8 @@ LAYER(maximum)
 LAYER(minimum)
 LAYER(multiply)
 LAYER(concatenate)
+LAYER(layer_scale)
+LAYER(stochastic_depth)
+LAYER(custom_scale)
 // clang-format on
 #undef LAYER

@@ -18,6 +18,9 @@ typedef struct iso_dropout_options {
     iso_tensor *x;
     double rate; /* 0 <= rate < 1 */
     const char *name;
+    iso_shape
+        noise_shape; /* of what is kept, broadcast to x: ISO_SHAPE(ISO_BATCH, 1, 1, 1) keeps whole images or none.
+                              ISO_BATCH: as in x, in any dimension. Of no dimensions: each element for itself. */
 } iso_dropout_options;
 ISO_API iso_tensor *iso_dropout_with(const iso_dropout_options *options, size_t size);
 #define iso_dropout(...) iso_dropout_with(ISO_OPTIONS(iso_dropout_options, __VA_ARGS__))

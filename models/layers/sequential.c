@@ -21,6 +21,7 @@ iso_tensor *iso_sequential_rows(iso_tensor *x, const iso_layer_row *rows)
         return iso_##layer##_with(&options, sizeof options);                                                 \
     }
 ROW(rescaling)
+ROW(normalization)
 ROW(flatten)
 ROW(reshape)
 ROW(dense)

@@ -48,6 +48,7 @@ typedef struct iso_layer_row {
         }                                                                                                    \
     }
 ISO_API iso_tensor *iso_rescaling_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_normalization_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_flatten_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_reshape_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_dense_row(const void *options, size_t size, iso_tensor *x);

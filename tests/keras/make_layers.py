@@ -1,4 +1,4 @@
-"""layers.h5, layers_more.h5, layers_attention.h5: output and gradients of Keras layers, computed in
+"""layers.h5, layers_more.h5, layers_attention.h5, ...: output and gradients of Keras layers, computed in
 float64.
 
     KERAS_BACKEND=jax python make_layers.py [FILE]    (see README.md for the format)
@@ -13,6 +13,7 @@ keras = common.keras_on_jax("float64")
 import jax
 import jax.numpy as jnp
 import numpy as np
+from keras.src.applications import convnext, inception_resnet_v2
 
 L = keras.layers
 
@@ -29,13 +30,17 @@ def run(name, layer, inputs, training, positive=(), call=None,
     weights = []
     for v in layer.weights:
         shape = tuple(v.shape)
-        if v.name in positive:
+        if v.dtype.startswith("int"):  # a count
+            w = np.full(shape, 7, np.int32)
+        elif v.name in positive:
             w = generator.uniform(0.5, 1.5, shape).astype(np.float32)
         else:
             fan = np.prod(shape[:-1]) if len(shape) > 1 else 4
             w = common.normal(generator, shape, 1 / np.sqrt(fan))
         v.assign(w)
         weights.append(w)
+    if isinstance(layer, L.Normalization):
+        layer.finalize_state()  # it computes with a copy of its weights
     trainable = [jnp.asarray(v.value) for v in layer.trainable_variables]
     fixed = [jnp.asarray(v.value) for v in layer.non_trainable_variables]
     floating = np.issubdtype(inputs[0].dtype, np.floating)
@@ -77,6 +82,10 @@ def run(name, layer, inputs, training, positive=(), call=None,
 # What is stored of a layer's arguments, with Keras's defaults.
 ARGUMENTS = {
     "Rescaling": dict(scale=1.0, offset=0.0),
+    "Normalization": dict(axis=-1, mean=None, variance=None, invert=False),
+    "LayerScale": dict(init_values=None, projection_dim=None),
+    "StochasticDepth": dict(drop_path_rate=None),
+    "CustomScaleLayer": dict(scale=None),
     "Flatten": dict(),
     "Reshape": dict(target_shape=None),
     "Dense": dict(units=None, use_bias=True, activation="linear"),
@@ -174,7 +183,7 @@ class Writer:
                   for i, x in enumerate(inputs)]
         layer = build() if build else getattr(L, layer_class)(**given)
         data, weights, trainable = run(name, layer, arrays, training,
-                                       positive=("gamma", "moving_variance"),
+                                       positive=("gamma", "moving_variance", "variance"),
                                        call=call, masked=masked)
         head = dict(attributes(layer_class, given), **called)
         head.update(training=training, inputs=len(arrays), weights=weights,
@@ -507,6 +516,45 @@ def grouped_attention(case):
          called=dict(attention_mask=True), masked=2, **small)
 
 
+def normalization(case):
+    image = (2, 3, 4, 5)
+    for name, axis in (("last", -1), ("none", ()), ("first", 1), ("middle", 2), ("two", (1, -1)),
+                       ("turned", (3, 1)), ("neighbours", (2, 3)), ("all", (1, 2, 3))):
+        for invert in (False, True):
+            case(f"normalization/adapted_{name}{'_invert' * invert}", "Normalization", image, axis=axis,
+                 invert=invert)
+    case("normalization/rank2", "Normalization", (4, 7))
+    case("normalization/rank2_none", "Normalization", (4, 7), axis=())
+    case("normalization/bytes", "Normalization", common.rng("bytes").integers(0, 256, image).astype(np.int32))
+    five, ten = [0.5, -1.25, 3.0, 0.125, 10.0], [[0.25 * i - 1 for i in range(5 * j, 5 * j + 5)] for j in range(3)]
+    squares, many = [0.25, 1.0, 7.5, 2.0, 0.03], [[0.1 + 0.3 * abs(v) for v in row] for row in ten]
+    for name, given in (("number", dict(mean=0.5, variance=0.3)), ("list", dict(mean=five, variance=squares)),
+                        ("one", dict(mean=[2.5], variance=[4.0])),
+                        ("number_none", dict(mean=-3.0, variance=2.0, axis=())),
+                        ("number_two", dict(mean=-3.0, variance=2.0, axis=(1, 3))),
+                        ("last_of_two", dict(mean=five, variance=squares, axis=(1, 3))),
+                        ("two", dict(mean=ten, variance=many, axis=(1, 3))),
+                        ("column_of_two", dict(mean=[[0.5], [1.5], [-2.0]], variance=[[0.5], [1.5], [2.0]], axis=(3, 1))),
+                        ("first", dict(mean=[0.5, 1.5, -2.0], variance=[0.5, 1.5, 2.0], axis=1)),
+                        ("no_variance", dict(mean=five, variance=[0.0, 1e-16, 1e-12, 1.0, 0.0]))):
+        case(f"normalization/given_{name}", "Normalization", image, **given)
+    case("normalization/given_invert", "Normalization", image, mean=five, variance=squares, invert=True)
+
+
+def of_applications(case):
+    """The layers that keras.applications defines for itself; StochasticDepth in inference: the identity."""
+    case("layer_scale/rank4", "LayerScale", (2, 3, 4, 5), build=lambda: convnext.LayerScale(1e-6, 5),
+         init_values=1e-6, projection_dim=5)
+    case("layer_scale/rank2", "LayerScale", (4, 7), build=lambda: convnext.LayerScale(1, 7), init_values=1,
+         projection_dim=7)
+    case("stochastic_depth/inference", "StochasticDepth", (3, 4, 5), build=lambda: convnext.StochasticDepth(0.4),
+         drop_path_rate=0.4)
+    case("stochastic_depth/none", "StochasticDepth", (3, 4, 5), build=lambda: convnext.StochasticDepth(0.0),
+         drop_path_rate=0.0, training=True)
+    case("custom_scale/rank4", "CustomScaleLayer", (2, 3, 4, 5), (2, 3, 4, 5),
+         build=lambda: inception_resnet_v2.CustomScaleLayer(0.17), scale=0.17)
+
+
 def batch_norm(case):
     for training in (True, False):
         mode = "train" if training else "inference"
@@ -641,6 +689,7 @@ FILES = {
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
     "layers_transpose.h5": (transposed_convolutions,),
+    "layers_applications.h5": (normalization, of_applications),
 }
 if __name__ == "__main__":
     for name in sys.argv[1:] or FILES:

@@ -46,6 +46,18 @@ def head(k, L, policy):
         L.Dense(3, **policy("o", SINGLE))], name="head")
 
 
+def normalized(k, L, policy):
+    """Normalization in mixed_bfloat16 and in float32."""
+    mean, variance = [0.1 * i - 0.5 for i in range(12)], [0.3 + 0.2 * i for i in range(12)]
+    x = k.Input((12,), name="x")
+    a = L.Normalization(mean=mean, variance=variance, **policy("a", MIXED))(x)
+    b = L.Dense(24, activation="relu", **policy("b", SINGLE))(a)
+    c = L.Normalization(axis=None, mean=0.7, variance=1.7, **policy("c", SINGLE))(b)
+    d = L.Dense(12, **policy("d", MIXED))(c)
+    e = L.Normalization(mean=mean, variance=variance, invert=True, **policy("e", MIXED))(d)
+    return k.Model(x, L.Dense(3, **policy("o", SINGLE))(e), name="normalized")
+
+
 def of_table(keras):
     def policy(name, own, form="name"):
         made = keras.DTypePolicy(own)
@@ -95,7 +107,7 @@ def main():
     os.environ["XLA_FLAGS"] += " --xla_allow_excess_precision=false"
     FOLDER.mkdir(exist_ok=True)
     with common.File("policies.h5") as file:
-        for build in (borders, head):
+        for build in (borders, head, normalized):
             run(keras, build.__name__, build, file)
 
 

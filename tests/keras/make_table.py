@@ -20,6 +20,7 @@ from keras import layers as L
 from keras import losses as lo
 from keras import optimizers as O
 from keras import regularizers as R
+from keras.src.applications import convnext, inception_resnet_v2
 from make_training import hashed
 
 ROWS, STEPS = 12, 5
@@ -470,6 +471,39 @@ def categorical():
 def normalization_axes():
     return keras.Sequential([x_of((3, 4, 2)), L.BatchNormalization(axis=1), L.BatchNormalization(axis=-2),
                              L.LayerNormalization(axis=1), L.LayerNormalization(axis=[1, 3]), L.Flatten(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
+def normalization():
+    """Statistics that adapt() found, and given ones."""
+    x = x_of((3, 4))
+    adapted = [L.Normalization(), L.Normalization(axis=None), L.Normalization(axis=1, invert=True),
+               L.Normalization(axis=(1, 2), name="all")]
+    for i, layer in enumerate(adapted):
+        layer.adapt(2 * hashed(i, (20, 3, 4), 1.0) + 0.25 * i)
+    y = [layer(x) for layer in adapted]
+    y += [L.Normalization(mean=0.5, variance=2.0)(x), L.Normalization(mean=[1.0, 2.0, 0.0, 3.0], variance=[1.0, 0.5, 2.0, 4.0])(x),
+          L.Normalization(axis=(1, 2), mean=[[0.5], [-1.0], [0.25]], variance=[[1.0], [3.0], [0.1]], invert=True)(x),
+          L.Normalization(axis=None, mean=4e9, variance=1.6e19)(x)]
+    y = [adapted[0](L.Dense(4)(y[0]))] + y  # once more
+    return keras.Model(x, L.Dense(2)(L.Flatten()(L.Concatenate()(y))))
+
+
+@model(lambda: O.Adam(0.01))
+def of_applications():
+    """The layers that keras.applications defines for itself."""
+    y = L.Conv2D(5, 3, padding="same")(x := x_of((4, 4, 3)))
+    z = convnext.LayerScale(0.5, 5)(L.Dense(5, activation="gelu")(y))
+    y = L.Add()([y, z])
+    y = inception_resnet_v2.CustomScaleLayer(0.17)([y, L.Conv2D(5, 1)(y)])
+    return keras.Model(x, L.Dense(2)(L.GlobalAveragePooling2D()(y)))
+
+
+@model(train=False)
+def dropped_parts():
+    """Keras on JAX does not train StochasticDepth: its random numbers have no seed."""
+    return keras.Sequential([x_of((3, 4)), L.Dense(3), L.Dropout(0.3, noise_shape=(None, 1, 3)), convnext.StochasticDepth(0.4),
+                             L.Dropout(0.2, noise_shape=(1, 3, None)), L.Dense(2)])
 
 
 @model(lambda: O.SGD(0.05))

@@ -135,6 +135,31 @@ START_TEST(arguments)
          "layers[1] (Pos): the class Pos is the user's own, not Keras's"},
         {SEQUENTIAL("{\"module\": \"keras.layers\", \"class_name\": \"Pos\", \"config\": {}}"),
          "layers[1] (Pos): the layer Pos is not supported"},
+        {SEQUENTIAL("{\"module\": \"my.pack\", \"class_name\": \"LayerScale\", \"config\": {\"name\": \"l\", "
+                    "\"init_values\": 1, \"projection_dim\": 2}, \"registered_name\": \"LayerScale\"}"),
+         "layers[1] (LayerScale 'l'): the class LayerScale is the user's own"},
+        {SEQUENTIAL(
+             "{\"module\": \"keras.src.applications.convnext\", \"class_name\": \"LayerScale\", "
+             "\"config\": {\"name\": \"l\", \"init_values\": 1}, \"registered_name\": \"LayerScale\"}"),
+         "projection_dim is 0, it must be positive"},
+        {SEQUENTIAL("{\"module\": \"keras.src.applications.convnext\", \"class_name\": \"StochasticDepth\", "
+                    "\"config\": {\"name\": \"l\", \"drop_path_rate\": 1}, \"registered_name\": "
+                    "\"StochasticDepth\"}"),
+         "drop_path_rate is 1, it must be at least 0 and below 1"},
+        {SEQUENTIAL(LAYER("Normalization", ", \"mean\": [[1, 2], [3]], \"variance\": [1, 2]")),
+         "mean is [[1, 2], [3]]; supported: a number, or lists of equal lengths"},
+        {SEQUENTIAL(LAYER("Normalization", ", \"mean\": [1, 2], \"variance\": 1")),
+         "variance is 1; supported: numbers in the shape of mean"},
+        {SEQUENTIAL(LAYER("Normalization", ", \"mean\": [1, \"2\"], \"variance\": [1, 1]")),
+         "mean is [1, \"2\"]; supported: numbers"},
+        {SEQUENTIAL(LAYER("Normalization", ", \"mean\": [1, null], \"variance\": [1, 1]")),
+         "element 1 of its mean is nan"},
+        {SEQUENTIAL(LAYER("Normalization", ", \"mean\": 1")), "it has a mean and no variance"},
+        {SEQUENTIAL(LAYER("Dropout", ", \"rate\": 0.5, \"noise_shape\": [null, 1.5, 1, 1]")),
+         "noise_shape is [null, 1.5, 1, 1]; supported: null and whole numbers from 1"},
+        {SEQUENTIAL(LAYER("Dropout", ", \"rate\": 0.5, \"noise_shape\": [null, 5, 1, 1]")),
+         "its noise_shape is [batch, 5, 1, 1], which does not broadcast to the shape of its input, [batch, "
+         "6, 6, 2]"},
         {SEQUENTIAL("{\"config\": {\"name\": \"a\"}}"), "layers[1] has no class_name"},
         {SEQUENTIAL("7"), "layers[1] has no class_name"},
         {SEQUENTIAL(LAYER("Den\\u001b[31mse\\nisogrid: error: ", "")),

@@ -369,6 +369,46 @@ START_TEST(connections_are_those_of_keras)
 }
 END_TEST
 
+/* Given statistics are in the file as they were given. Numbers above those of int32 are real ones: Keras on JAX
+ * refuses integers so large. */
+START_TEST(statistics_as_they_were_given)
+{
+    static const double mean[] = {1, 2147483647, 2147483648, -4e9, 0.5, -0.125},
+                        squares[6] = {1, 2, 3, 4, 5, 0.25}, five[] = {5};
+    static const struct {
+        const char *name, *axis, *mean, *variance;
+    } expected[] = {{"lists", "[1,2]", "[[1,2147483647],[2147483648.0,-4000000000.0],[0.5,-0.125]]",
+                     "[[1,2],[3,4],[5,0.25]]"},
+                    {"number", "[]", "5", "5"},
+                    {"list", "2", "[5]", "[5]"},
+                    {"none", "1", "null", "null"}};
+    json_t *config = NULL;
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3, 2));
+    iso_tensor *y = iso_normalization(x, .axis = {-1, 1}, .axis_count = 2, .mean = mean, .variance = squares,
+                                      .mean_shape = ISO_SHAPE(3, 2), .name = "lists");
+    y = iso_normalization(y, .no_axis = true, .mean = five, .variance = five, .name = "number");
+    y = iso_normalization(y, .mean = five, .variance = five, .mean_shape = ISO_SHAPE(1), .name = "list");
+    y = iso_normalization(y, .axis = {1}, .axis_count = 1, .invert = true, .name = "none");
+    iso_model *model = iso_model_create(graph, x, y);
+    check_ok(iso_keras_describe(model, &config));
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const json_t *layer = json_object_get(layer_named(config, expected[i].name), "config");
+        const char *const keys[] = {"axis", "mean", "variance"}, *const wanted[] = {expected[i].axis,
+                                                                                    expected[i].mean,
+                                                                                    expected[i].variance};
+        for (int k = 0; k < 3; k++) {
+            char *have = json_dumps(json_object_get(layer, keys[k]), JSON_COMPACT | JSON_ENCODE_ANY);
+            ck_assert_str_eq(have, wanted[k]);
+            free(have);
+        }
+        ck_assert(json_is_boolean(json_object_get(layer, "invert")));
+    }
+    json_decref(config);
+    iso_model_destroy(model);
+}
+END_TEST
+
 /* Keras counts the calls of a model within from 1 where a network ends: keras.Model(x, inner(x)) has
  * ["inner", 1, 0]. */
 START_TEST(a_network_ends_with_a_model)
@@ -468,9 +508,9 @@ int main(void)
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     snprintf(path, sizeof path, "%s/net.keras", folder);
-    int failed =
-        RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled, every_loss_and_metric_comes_back,
-                  initializers_and_activations_come_back, named_outputs, keys_of_inputs, types_of_metrics,
-                  connections_are_those_of_keras, a_network_ends_with_a_model, refused, wrong_names);
+    int failed = RUN_TESTS("saving files of Keras", 0, ops_and_blocks, not_compiled,
+                           every_loss_and_metric_comes_back, initializers_and_activations_come_back,
+                           named_outputs, keys_of_inputs, types_of_metrics, connections_are_those_of_keras,
+                           a_network_ends_with_a_model, statistics_as_they_were_given, refused, wrong_names);
     return iso_finish(ctx, remove_test_folder(ctx, folder)) || failed;
 }

@@ -333,6 +333,33 @@ START_TEST(errors_name_the_layer)
     check_refused("'rms_normalization'", "axes is 4 of 3 dimensions");
     iso_rms_norm(image(), .epsilon = ISO_ZERO);
     check_refused("'rms_normalization'", "epsilon is 0");
+    static const double one[] = {1, 2, 3}, bad[] = {1, -2, NAN};
+    iso_normalization(image(), .mean = one);
+    check_refused("'normalization' (Normalization)", "it has a mean and no variance");
+    iso_normalization(image(), .variance = one);
+    check_refused("'normalization'", "it has a variance and no mean");
+    iso_normalization(image(), .mean = one, .variance = bad, .mean_shape = ISO_SHAPE(3));
+    check_refused("'normalization'", "element 1 of its variance is -2, it must be finite and not negative");
+    iso_normalization(image(), .mean = bad, .variance = one, .mean_shape = ISO_SHAPE(3));
+    check_refused("'normalization'", "element 2 of its mean is nan, it must be finite");
+    iso_normalization(image(), .mean = one, .variance = one, .mean_shape = ISO_SHAPE(2));
+    check_refused("'normalization'",
+                  "its mean has the shape [2], which does not broadcast to that of its axis, [3]");
+    iso_normalization(image(), .mean = one, .variance = one, .mean_shape = ISO_SHAPE(1), .no_axis = true);
+    check_refused("'normalization'",
+                  "its mean has the shape [1], which does not broadcast to that of its axis, []");
+    iso_normalization(image(), .axis = {0}, .axis_count = 1);
+    check_refused("'normalization'", "axis 0 is out of range, is the batch");
+    iso_normalization(image(), .axis = {1}, .axis_count = 1, .no_axis = true);
+    check_refused("'normalization'", "axis_count is 1, it must be at most 8, and 0 with no_axis");
+    iso_normalization(image(), .mean = one, .variance = one, .mean_layout = "model");
+    check_refused("'normalization'", "it has a layout for its mean and no such variable");
+    iso_dropout(image(), 0.5, .noise_shape = ISO_SHAPE(ISO_BATCH, 2, 1, 1));
+    check_refused("'dropout'",
+                  "its noise_shape is [batch, 2, 1, 1], which does not broadcast to the shape of its "
+                  "input, [batch, 8, 6, 3]");
+    iso_dropout(image(), 0.5, .noise_shape = ISO_SHAPE(ISO_BATCH, 1));
+    check_refused("'dropout'", "its noise_shape is [batch, 1], ");
     iso_multi_head_attention(image(), NULL, 2, 3);
     check_refused("multi_head_attention", "value is NULL");
     iso_reshape(image(), ISO_SHAPE(7, 7));
@@ -340,6 +367,28 @@ START_TEST(errors_name_the_layer)
     iso_flatten(image(), .name = "f");
     iso_flatten(image(), .name = "f");
     check_refused("'f'", "two layers");
+    end();
+}
+END_TEST
+
+/* A program reaches the means as the others of its layers. */
+START_TEST(normalization_has_variables)
+{
+    static const double five[] = {5};
+    begin();
+    iso_tensor *x = iso_normalization(image(), .axis = {-1, 1}, .axis_count = 2, .mean_layout = "-, model");
+    check_shape(iso_normalization(x, .no_axis = true), ISO_SHAPE(ISO_BATCH, 8, 6, 3));
+    iso_normalization(x, .mean = five, .variance = five);
+    static const char *const paths[] = {"normalization/mean",       "normalization/variance",
+                                        "normalization/count",      "normalization_1/mean",
+                                        "normalization_1/variance", "normalization_1/count"};
+    ck_assert_int_eq(iso_graph_variable_count(graph), 6);
+    for (int i = 0; i < 6; i++) {
+        const iso_variable *variable = iso_graph_variable(graph, i);
+        ck_assert_str_eq(iso_variable_path(variable), paths[i]);
+        ck_assert(!iso_variable_trainable(variable));
+        ck_assert_int_eq(iso_variable_shape(variable)->rank, i < 2 ? 2 : 0);
+    }
     end();
 }
 END_TEST
@@ -488,8 +537,9 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("layers", 0, names_are_keras, attention_is_keras, arguments_are_noted, attention_masks,
-                     shapes, errors_name_the_layer, a_broken_graph_goes_on, every_type_is_documented,
+    return RUN_TESTS("layers", 0, names_are_keras, normalization_has_variables, attention_is_keras,
+                     arguments_are_noted, attention_masks, shapes, errors_name_the_layer,
+                     a_broken_graph_goes_on, every_type_is_documented,
                      builtin_models_have_the_guides_parameters, summary_is_keras_table,
                      summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
 }

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "models/layers/config.h"
+#include "runtime/base/random.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/oracle.h"
 #include "tests/support/probe.h"
 #include "tests/support/run_tests.h"
 
-enum { MAX_INPUTS = 4, MAX_WEIGHTS = 10 };
+enum { MAX_INPUTS = 4, MAX_WEIGHTS = 10, MAX_NUMBERS = 16 };
 
 static iso_context *ctx;
 static oracle *file;
@@ -43,15 +44,22 @@ static bool is_default(const char *key, const double *values, int count)
 
 static int case_numbers(const iso_layer_config *config, const char *key, double *values, int capacity)
 {
-    double found[ISO_MAX_RANK];
+    double found[MAX_NUMBERS];
     const char *name = ((const case_config *)config->impl)->name;
-    int count = oracle_numbers(file, name, key, found, ISO_MAX_RANK);
+    int count = oracle_numbers(file, name, key, found, MAX_NUMBERS);
     bool other = (strcmp(key, "strides") == 0 && strstr(name, "pooling")) || /* has another default */
                  (strcmp(key, "groups") == 0 && strstr(name, "group_norm"));
     if (count == 0 || (is_default(key, found, count) && !other))
         return 0;
     memcpy(values, found, (size_t)(count < capacity ? count : capacity) * sizeof *values);
     return count;
+}
+
+static bool case_shape(const iso_layer_config *config, const char *key, iso_shape *shape)
+{
+    double value;
+    bool found = oracle_attribute_shape(file, ((const case_config *)config->impl)->name, key, shape);
+    return found && (oracle_elements(shape) == 0 || case_numbers(config, key, &value, 1) > 0);
 }
 
 static const char *case_text(const iso_layer_config *config, const char *key)
@@ -105,7 +113,8 @@ static void build(layer_case *c)
         c->x[i] = add_input(c, name);
     }
     case_config data = {c->name};
-    iso_layer_config config = {.numbers = case_numbers, .text = case_text, .impl = &data};
+    iso_layer_config config = {
+        .numbers = case_numbers, .shape = case_shape, .text = case_text, .impl = &data};
     c->y = layer->build(&config, c->x, c->inputs);
     c->dy = add_input(c, "dy");
     check_ok(iso_graph_error(c->graph));
@@ -244,7 +253,8 @@ static const char *const files[] = {"layers.h5",
                                     "layers_activations.h5",
                                     "layers_embeddings.h5",
                                     "layers_language.h5",
-                                    "layers_transpose.h5"};
+                                    "layers_transpose.h5",
+                                    "layers_applications.h5"};
 enum { FILES = sizeof files / sizeof files[0] };
 
 static void check_file(const char *name, iso_dtype precision, double tolerance)
@@ -323,12 +333,73 @@ START_TEST(gradients_of_activations_are_finite_differences)
 }
 END_TEST
 
+/* ---- parts that are dropped as wholes ---- */
+
+static int rate_alone(const iso_layer_config *config, const char *key, double *values, int capacity)
+{
+    (void)config;
+    if (capacity > 0)
+        values[0] = 0.4;
+    return strstr(key, "rate") != NULL;
+}
+
+enum { ROWS = 60, POINTS = 3, CHANNELS = 2, ELEMENTS = ROWS * POINTS * CHANNELS };
+
+/* y is x with its parts dropped: the random number of element i's part is the one with the index of[i]. */
+static void check_dropped(probe *p, iso_tensor *x, iso_tensor *y, const char *path, const int *of)
+{
+    double *got = probe_evaluate(p, y);
+    int kept = 0;
+    for (int i = 0; i < ELEMENTS; i++) {
+        uint32_t word = iso_random_word(iso_random_key(5, path), 3, (uint64_t)of[i]);
+        bool keep = iso_uniform_f32(word) >= 0.4f;
+        double expected = keep ? probe_values(p, x)[i] / 0.6 : 0;
+        check_near(path, &got[i], &expected, 1, 1e-15);
+        kept += keep;
+    }
+    ck_assert(kept > 0 && kept < ELEMENTS);
+}
+
+/* Dropout with a noise_shape, and StochasticDepth, which drops rows: Keras's formula with numbers of our own. */
+START_TEST(parts_are_dropped_whole)
+{
+    int row[ELEMENTS], point[ELEMENTS], channel[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        row[i] = i / (POINTS * CHANNELS);
+        point[i] = i / CHANNELS % POINTS;
+        channel[i] = row[i] * CHANNELS + i % CHANNELS;
+    }
+    probe p;
+    probe_begin(&p, ROWS, ISO_F64);
+    p.in->training = true;
+    p.step = 3;
+    iso_graph_set_seed(p.graph, 5);
+    iso_tensor *x = probe_input(&p, "x", ISO_SHAPE(POINTS, CHANNELS));
+    iso_layer_config config = {.name = "rows", .numbers = rate_alone};
+    iso_tensor *rows = iso_layer_type_find("StochasticDepth")->build(&config, &x, 1);
+    check_dropped(&p, x, rows, "rows", row);
+    rows = iso_dropout(x, 0.4, .noise_shape = ISO_SHAPE(ISO_BATCH, 1, 1), .name = "also");
+    check_dropped(&p, x, rows, "also", row);
+    check_dropped(&p, x, iso_dropout(x, 0.4, .noise_shape = ISO_SHAPE(1, POINTS, 1), .name = "points"),
+                  "points", point);
+    iso_tensor *channels =
+        iso_dropout(x, 0.4, .noise_shape = ISO_SHAPE(ISO_BATCH, 1, ISO_BATCH), .name = "c");
+    check_dropped(&p, x, channels, "c", channel);
+    probe_check_gradients(&p, channels);
+    p.in->training = false;
+    interpreter_set(p.in, x, probe_values(&p, x));
+    check_near("in inference", probe_evaluate(&p, channels), probe_values(&p, x), ELEMENTS, 0);
+    probe_end(&p);
+}
+END_TEST
+
 int main(void)
 {
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("layers against Keras", 0, every_type_has_a_case, every_activation_has_a_case,
-                           gradients_of_activations_are_finite_differences, in_float64, in_float32);
+                           gradients_of_activations_are_finite_differences, parts_are_dropped_whole,
+                           in_float64, in_float32);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -194,13 +194,17 @@ static void logic(net *n)
 /* Images as in small networks for mobile phones. */
 static void mobile(net *n)
 {
+    static const double mean[] = {0.5, -1, 0.25}, variance[] = {2, 0.25, 1};
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(7, 6, 3));
+    x = iso_normalization(x, .mean = mean, .variance = variance, .mean_shape = ISO_SHAPE(3), .name = "given");
+    x = iso_normalization(x, .axis = {1, -1}, .axis_count = 2, .invert = true, .name = "adapted");
     x = iso_zero_padding2d(x, .sides = {{0, 1}, {2, 1}}, .name = "pad");
     x = iso_conv2d(x, 6, 3, .strides = 2, .no_bias = true, .name = "stem");
     x = iso_activation(iso_batch_norm(x, .name = "norm"), ISO_RELU, .max_value = 6, .name = "act");
     x = iso_depthwise_conv2d(x, 3, .depth_multiplier = 2, .padding = ISO_SAME, .name = "depthwise");
     x = iso_prelu(x, .shared_axes = {1, 2}, .shared_axis_count = 2, .name = "slopes");
-    x = iso_group_norm(x, 3, .name = "groups");
+    x = iso_dropout(iso_group_norm(x, 3, .name = "groups"), 0.3, .noise_shape = ISO_SHAPE(ISO_BATCH, 1, 1, 1),
+                    .name = "rows");
     x = iso_separable_conv2d(x, 5, 3, .padding = ISO_SAME, .activation = ISO_HARD_SILU, .name = "apart");
     iso_tensor *large[] = {iso_up_sampling2d(x, .size_hw = {2, 3}, .name = "blocks"),
                            iso_up_sampling2d(x, .size_hw = {2, 3}, .bilinear = true, .name = "between")};

@@ -125,6 +125,16 @@ static hid_t open_attribute(const oracle *file, const char *name, const char *at
     return H5Aopen_by_name(file->file, name, attribute, H5P_DEFAULT, H5P_DEFAULT);
 }
 
+bool oracle_attribute_shape(const oracle *file, const char *name, const char *attribute, iso_shape *shape)
+{
+    hid_t id = open_attribute(file, name, attribute);
+    if (id < 0)
+        return false;
+    *shape = shape_of(H5Aget_space(id));
+    H5Aclose(id);
+    return true;
+}
+
 int oracle_numbers(const oracle *file, const char *name, const char *attribute, double *values, int capacity)
 {
     double all[64];

@@ -17,6 +17,8 @@ double *oracle_data(oracle *file, const char *name, const char *dataset, iso_sha
 bool oracle_is_integer(const oracle *file, const char *name, const char *dataset);
 /* Numbers of an attribute: how many there are (0: absent). */
 int oracle_numbers(const oracle *file, const char *name, const char *attribute, double *values, int capacity);
+/* The shape of an attribute; false: it is absent. */
+bool oracle_attribute_shape(const oracle *file, const char *name, const char *attribute, iso_shape *shape);
 double oracle_number(const oracle *file, const char *name, const char *attribute, double usual);
 /* NULL if it is absent. Belongs to the file. */
 const char *oracle_text(oracle *file, const char *name, const char *attribute);
