@@ -106,11 +106,18 @@ static int64_t context_of_file(iso_model *model)
     return shape && shape->rank == 2 && !iso_dtype_is_float(iso_tensor_dtype(x)) ? shape->dim[1] : 0;
 }
 
+/* That of a built-in model of tokens; 0: it takes no tokens. */
+static int64_t context_of_settings(const iso_named_model *named)
+{
+    for (const iso_setting *s = named->builtin->settings; named->builtin->tokens && s->name; s++)
+        if (strcmp(s->name, "context") == 0)
+            return (int64_t)iso_setting_get(s, &named->settings);
+    return 0;
+}
+
 int64_t iso_named_model_context(const iso_named_model *named)
 {
-    if (!named->builtin)
-        return context_of_file(named->model);
-    return named->builtin->tokens ? named->settings.gpt.context : 0;
+    return named->builtin ? context_of_settings(named) : context_of_file(named->model);
 }
 
 void iso_named_model_make(iso_context *ctx, const iso_train_options *options, const iso_shape *row,

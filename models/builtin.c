@@ -1,8 +1,9 @@
-/* The built-in models: networks of guides of Keras and TensorFlow, and GPT-2. A new one is a function and a row of
- * the table. */
+/* The built-in models: networks of guides of Keras and TensorFlow, GPT-2 and LLaMA. A new one is a function and a row
+ * of the table. */
 #include <string.h>
 
 #include "models/gpt_impl.h"
+#include "models/llama_impl.h"
 #include "models/models.h"
 #include "runtime/base/text.h"
 #include "runtime/graph/null_tensor.h"
@@ -63,12 +64,28 @@ static iso_tensor *gpt(iso_tensor *x, int outputs, const void *settings)
     return iso_gpt_with(&options, sizeof options); /* logits: [batch, t, outputs] */
 }
 
+/* LLaMA, by default on bytes. */
+static iso_tensor *llama(iso_tensor *x, int outputs, const void *settings)
+{
+    iso_llama_options options = settings ? *(const iso_llama_options *)settings : (iso_llama_options){0};
+    options.x = x;
+    options.vocabulary = outputs;
+    return iso_llama_with(&options, sizeof options); /* logits: [batch, t, outputs] */
+}
+
 /* The optimizer of nanoGPT: AdamW with weight decay on matrices alone, embeddings too, and gradients clipped by their
  * norm. */
 static iso_optimizer gpt_adamw(void)
 {
     return iso_adamw(6e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
                      .no_decay = "bias,gamma,beta", .global_clip_norm = 1);
+}
+
+/* That of LLaMA's paper, with weight decay on matrices alone. */
+static iso_optimizer llama_adamw(void)
+{
+    return iso_adamw(3e-4, .beta_2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .no_decay = "scale",
+                     .global_clip_norm = 1);
 }
 
 static iso_optimizer adam(void)
@@ -127,6 +144,17 @@ static const iso_builtin_model models[] = {
      .tokens = true,
      .settings = iso_gpt_settings,
      .optimizer = gpt_adamw,
+     .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
+     .metrics = {ISO_METRIC_ACCURACY},
+     .batch = 12,
+     .outputs = 256},
+    {.name = "llama",
+     .description = "LLaMA, on bytes or tokens: llama:layers=12,heads=12,kv_heads=4,width=768,hidden=2048,"
+                    "context=1024,wavelength=10000,recompute=0; AdamW",
+     .build = llama,
+     .tokens = true,
+     .settings = iso_llama_settings,
+     .optimizer = llama_adamw,
      .loss = ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS,
      .metrics = {ISO_METRIC_ACCURACY},
      .batch = 12,

@@ -4,6 +4,7 @@
 #define ISO_MODELS_MODELS_H
 
 #include "models/gpt.h"
+#include "models/llama.h"
 #include "runtime/train/train.h"
 
 #ifdef __cplusplus
@@ -20,8 +21,9 @@ typedef struct iso_builtin_model {
      * integers [batch, t] -> [batch, t, outputs]. settings: a struct of the model's type; NULL: its defaults */
     iso_tensor *(*build)(iso_tensor *x, int outputs, const void *settings);
     bool tokens;
-    const struct iso_setting *settings; /* its numbers, as in "gpt:layers=2"; NULL: none */
-    iso_optimizer (*optimizer)(void);   /* its guide's choices */
+    /* Its numbers, as in "gpt:layers=2"; NULL: none. With `tokens` one is "context". */
+    const struct iso_setting *settings;
+    iso_optimizer (*optimizer)(void); /* its guide's choices */
     iso_loss loss;
     iso_metric metrics[ISO_MAX_METRICS];
     int batch;   /* its guide's batch size */
@@ -31,6 +33,7 @@ typedef struct iso_builtin_model {
 /* The settings of any built-in model. */
 typedef union iso_builtin_settings {
     iso_gpt_options gpt;
+    iso_llama_options llama;
 } iso_builtin_settings;
 
 ISO_API int iso_builtin_model_count(void);

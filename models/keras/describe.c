@@ -284,6 +284,17 @@ static iso_status check_activation(const char *layer, const json_t *config)
     return ISO_OK;
 }
 
+/* Rotary positions within an attention. */
+static iso_status check_rotary(const char *layer, const char *type, const json_t *config)
+{
+    if (json_object_get(config, "rope_max_wavelength"))
+        return iso_error(ISO_INVALID,
+                         "layer '%s' has rope_max_wavelength, which Keras's %s does not have; Keras's files "
+                         "cannot hold it",
+                         layer, type);
+    return ISO_OK;
+}
+
 /* A layer's config. */
 static iso_status layer_config(const writer *w, int number, const char **module, const char **type,
                                json_t **out)
@@ -295,7 +306,10 @@ static iso_status layer_config(const writer *w, int number, const char **module,
         return bare_op(operation, w->net, module, type, out);
     const iso_layer_record *record = iso_graph_layer(w->graph, operation->record);
     *out = record->config ? attribute_json(record->config) : json_object();
-    return *out ? check_activation(operation->name, *out) : iso_no_memory(CONFIG);
+    if (!*out)
+        return iso_no_memory(CONFIG);
+    iso_status status = check_activation(operation->name, *out);
+    return status == ISO_OK ? check_rotary(operation->name, *type, *out) : status;
 }
 
 /* The names of a class that is not of keras.layers. */

@@ -37,6 +37,26 @@ static bool is_positive(const iso_layer *layer, const char *what, int64_t value)
     return good;
 }
 
+static double scaling_factor(const attention *a)
+{
+    return iso_option_number(a->options->rope_scaling_factor, 1);
+}
+
+static bool rotary_fits(const attention *a)
+{
+    double wavelength = a->options->rope_max_wavelength, scaling = scaling_factor(a);
+    bool numbers = wavelength > 0 && !isinf(wavelength) && scaling > 0 && !isinf(scaling);
+    if (!numbers)
+        iso_layer_fail(a->layer,
+                       "rope_max_wavelength is %g, rope_scaling_factor %g: both must be positive "
+                       "(rope_max_wavelength 0: no rotary positions)",
+                       wavelength, scaling);
+    else if (a->key_dim % 2 != 0)
+        iso_layer_fail(a->layer, "%s is %lld, it must be even with rope_max_wavelength", a->kind->key_dim,
+                       (long long)a->key_dim);
+    return numbers && a->key_dim % 2 == 0;
+}
+
 /* The numbers among the options. */
 static bool check_numbers(const attention *a)
 {
@@ -59,6 +79,8 @@ static bool check_numbers(const attention *a)
     else if (o->sliding_window < 0)
         iso_layer_fail(a->layer, "sliding_window is %lld; it must not be negative (0: none)",
                        (long long)o->sliding_window);
+    else if (o->rope_max_wavelength != 0 && !rotary_fits(a))
+        return false;
     else if (o->output_shape.rank < 0)
         iso_layer_fail(a->layer, "output_shape has %d dimensions", o->output_shape.rank);
     else
@@ -244,6 +266,13 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
     return iso_by_mode(iso_attention_op(query, key, value, mask, &form), y);
 }
 
+/* x: [batch, t, heads, features] */
+static iso_tensor *turn_by_positions(const attention *a, iso_tensor *x)
+{
+    const double wavelength = a->options->rope_max_wavelength;
+    return wavelength != 0 ? iso_rotary_op(x, a->lead, wavelength, scaling_factor(a)) : x;
+}
+
 static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
 {
     const iso_multi_head_attention_options *o = a->options;
@@ -255,6 +284,8 @@ static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_te
         gate = iso_sigmoid(project(a, x, "gate", a->heads, a->value_dim, o->gate_layout));
     iso_tensor *values = attention_join(a, iso_layer_cast(a->layer, value));
     iso_tensor *v = project(a, values, "value", a->kv_heads, a->value_dim, o->value_layout);
+    q = turn_by_positions(a, q);
+    k = turn_by_positions(a, k);
     iso_tensor *y = attend(a, q, repeat_heads(a, k), repeat_heads(a, v));
     if (!iso_tensor_good(y))
         return y;
@@ -314,6 +345,10 @@ static void attention_note(iso_layer *layer, const attention *a)
         iso_layer_note_integer(layer, "sliding_window", o->sliding_window);
     else
         iso_layer_note_none(layer, "sliding_window");
+    if (o->rope_max_wavelength != 0) {
+        iso_layer_note_real(layer, "rope_max_wavelength", o->rope_max_wavelength);
+        iso_layer_note_real(layer, "rope_scaling_factor", scaling_factor(a));
+    }
     iso_layer_note_weight(layer, &kernel_form);
     iso_layer_note_weight(layer, &bias_form);
     iso_layer_note_none(layer, "seed");
@@ -355,6 +390,7 @@ static bool check_rank(const attention *a)
     int rank = iso_tensor_shape(o->x)->rank;
     const char *what = a->kind->grouped                 ? "attention with groups of heads needs"
                        : o->causal || o->sliding_window ? "causal and sliding_window need"
+                       : o->rope_max_wavelength != 0    ? "rope_max_wavelength needs"
                                                         : NULL;
     if (what && rank != 3)
         iso_layer_fail(a->layer, "%s a query of 3 dimensions, batch, positions and features; it has %d", what,
@@ -432,6 +468,8 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .use_gate = o.use_gate,
                                                       .causal = o.causal,
                                                       .sliding_window = o.sliding_window,
+                                                      .rope_max_wavelength = o.rope_max_wavelength,
+                                                      .rope_scaling_factor = o.rope_scaling_factor,
                                                       .kernel_initializer = o.kernel_initializer,
                                                       .bias_initializer = o.bias_initializer,
                                                       .kernel_l1 = o.kernel_l1,

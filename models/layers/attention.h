@@ -33,7 +33,11 @@ typedef struct iso_multi_head_attention_options {
     bool use_gate;          /* multiplies the output of the heads by sigmoid(x gate/kernel + gate/bias) */
     bool causal;            /* no position attends to later ones: Keras's use_causal_mask */
     int64_t sliding_window; /* attends to fewer than this many positions before and after; 0: to all */
-    iso_shape output_shape; /* of an element of the output; rank 0: [d] */
+    /* Rotary positions, as iso_rotary_embedding (core.h): each query and key is turned by its position, with this
+     * max_wavelength, as 10000; 0: not. x has 3 dimensions, key_dim is even. Keras's files cannot hold it. */
+    double rope_max_wavelength;
+    double rope_scaling_factor;       /* 1 */
+    iso_shape output_shape;           /* of an element of the output; rank 0: [d] */
     int attention_axes[ISO_MAX_RANK]; /* the last dimensions before the features, listed; default: all */
     int attention_axis_count;
     iso_initializer kernel_initializer; /* Glorot uniform */
@@ -65,6 +69,8 @@ typedef struct iso_grouped_query_attention_options {
     bool use_gate;
     bool causal;
     int64_t sliding_window;
+    double rope_max_wavelength; /* head_dim is then even */
+    double rope_scaling_factor;
     iso_initializer kernel_initializer; /* Glorot uniform */
     iso_initializer bias_initializer;   /* zeros */
     double kernel_l1, bias_l1, kernel_l2, bias_l2;

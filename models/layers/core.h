@@ -112,6 +112,22 @@ ISO_API iso_tensor *iso_position_embedding_with(const iso_position_embedding_opt
 #define iso_position_embedding(...)                                                                          \
     iso_position_embedding_with(ISO_OPTIONS(iso_position_embedding_options, __VA_ARGS__))
 
+/* Rotary positions (Su et al. 2021, arXiv 2104.09864), as in keras_hub: x: [batch, ..., t, ..., features] -> the same
+ * shape. At position p, from 0, features i and i + features / 2 are turned in their plane by the angle
+ * p / scaling_factor * max_wavelength^(-2 i / features). The number of features is even. Angles are computed in
+ * float64, so late positions are exact too; keras_hub computes them in float32. */
+typedef struct iso_rotary_embedding_options {
+    char begin_;
+    iso_tensor *x;
+    double max_wavelength; /* 10000 */
+    double scaling_factor; /* 1 */
+    int sequence_axis;     /* of the positions; 1; negative: from the end */
+    const char *name;
+} iso_rotary_embedding_options;
+ISO_API iso_tensor *iso_rotary_embedding_with(const iso_rotary_embedding_options *options, size_t size);
+#define iso_rotary_embedding(...)                                                                            \
+    iso_rotary_embedding_with(ISO_OPTIONS(iso_rotary_embedding_options, __VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

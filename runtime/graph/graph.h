@@ -303,6 +303,10 @@ ISO_API iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2]
 /* x: [..., t, s] for s up to t's number (causal) and less than `window` from it (0: any distance), `fill`
  * elsewhere */
 ISO_API iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, double fill);
+/* Rotary positions (Su et al. 2021, arXiv 2104.09864). x: [batch, ..., positions, ..., features], positions along
+ * `axis`, an even number of features. At position p, from 0, features i and i + features / 2 are turned in their
+ * plane by the angle p / scaling * wavelength^(-2 i / features). */
+ISO_API iso_tensor *iso_rotary_op(iso_tensor *x, int axis, double wavelength, double scaling);
 typedef struct iso_attention_form {
     double scale;     /* of the products of queries and keys, as 1 / sqrt(k) */
     double masked;    /* the score of positions that are not attended to, as -1e9 */

@@ -473,6 +473,7 @@ static const struct {
     {"max_pool2d_grad", pool},
     {"average_pool2d", pool},
     {"average_pool2d_grad", pool},
+    {"rotary", rotary},
 };
 
 static maker *maker_of(const char *op)

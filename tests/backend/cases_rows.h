@@ -252,4 +252,26 @@ static bool embedding(trial *t, int index)
     return true;
 }
 
+/* Vectors with a rest, more pairs than are turned at a time, parts of the positions, angles that are large, a longer
+ * angle for each further pair, no element. */
+static bool rotary(trial *t, int index)
+{
+    static const struct {
+        int64_t dim[4], axis, offset;
+        double wavelength, scaling;
+    } cases[] = {{{2, 5, 3, 8}, 1, 0, 10000, 1},     {{2, 3, 5, 6}, 2, 4, 10000, 1},
+                 {{3, 4, 2, 64}, 1, 1000, 1e4, -1},  {{1, 2, 1, 1030}, 1, 3, 500000, 8},
+                 {{2, 3, 2, 34}, 1, 100000, 100, 1}, {{1, 3, 2, 22}, 1, 1 << 30, 10000, -0.25},
+                 {{1, 3, 2, 128}, 2, 7, 1e-6, 1},    {{2, 0, 3, 8}, 1, 5, 10000, 1}};
+    if (index == sizeof cases / sizeof *cases)
+        return false;
+    const int64_t *dim = cases[index].dim;
+    t->attrs.rotary = (iso_rotary_attrs){
+        .wavelength = cases[index].wavelength, .scaling = cases[index].scaling, .axis = cases[index].axis};
+    input(t, ISO_F32, -2, 2, 4, dim);
+    output(t, ISO_F32, 4, dim);
+    t->in[0].offset[cases[index].axis] = t->out[0].offset[cases[index].axis] = cases[index].offset;
+    return true;
+}
+
 #endif

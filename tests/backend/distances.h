@@ -30,7 +30,7 @@ static const distance distances[] = {
     {"affine power gaussian_noise max_pool2d_grad average_pool2d average_pool2d_grad upsample_linear "
      "upsample_linear_grad",
      "", "1e-6", "2e-7", false},
-    {"batch_norm batch_norm_grad", "", "1e-6", "3e-7", false},
+    {"batch_norm batch_norm_grad rotary", "", "1e-6", "3e-7", false},
     {"unary_gradient", "the gradient of each function", "1e-6", "1e-6", false},
     {"softmax log_softmax softmax_grad log_softmax_grad crossentropy crossentropy_grad sparse_crossentropy "
      "sparse_crossentropy_grad class_max class_sum_exp class_softmax class_log_softmax class_loss class_grad "

@@ -54,6 +54,7 @@ typedef struct trial {
         iso_slice_attrs slice;
         iso_one_hot_attrs one_hot;
         iso_band_attrs band;
+        iso_rotary_attrs rotary;
         iso_upsample_attrs upsample;
         iso_moments_attrs moments;
     } attrs;

@@ -1,9 +1,10 @@
-/* Softmax, cross-entropy, embedding and dropout: values, gradients, faults of the data, and parts of tensors.
- * Ranks: 1 */
+/* Softmax, cross-entropy, embedding, rotary positions and dropout: values, gradients, faults of the data, and parts
+ * of tensors. Ranks: 1 */
 #include <check.h>
 #include <math.h>
 #include <string.h>
 
+#include "runtime/backend/rotary.h"
 #include "runtime/base/random.h"
 #include "runtime/graph/op.h"
 #include "runtime/graph/ops/network_impl.h"
@@ -514,6 +515,56 @@ START_TEST(dropout_of_parts)
 }
 END_TEST
 
+/* ---- rotary positions ---- */
+
+/* Beside a multiple of pi / 2 and between, small and large: within 2^-52 of libm in a wider type. */
+START_TEST(turns)
+{
+    static const double near[] = {0, 1e-9, -1e-9, 0.25, -0.6, 0.785398, -0.785399};
+    const long double quarter = 1.5707963267948966192313216916397514L;
+    for (int power = 0; power < 40; power++)
+        for (int64_t of = -3; of <= 4; of++)
+            for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+                double angle = (double)(quarter * (long double)((1LL << power) + of)) + near[i];
+                iso_turn turn = iso_turn_of(angle);
+                ck_assert_msg(fabsl(turn.cosine - cosl(angle)) <= 0x1p-52L &&
+                                  fabsl(turn.sine - sinl(angle)) <= 0x1p-52L,
+                              "angle %.17g: %.17g, %.17g", angle, turn.cosine, turn.sine);
+            }
+}
+END_TEST
+
+static void check_position(const iso_backend *backend, int64_t position)
+{
+    enum { FEATURES = 8 };
+    float x[FEATURES] = {1, 0.5f, -2, 3, 0.25f, -1, 2, 0.125f}, y[FEATURES];
+    const iso_rotary_attrs attrs = {.wavelength = 10000, .scaling = 1, .axis = 1};
+    const int64_t dim[] = {1, 1, FEATURES};
+    iso_array in = {.data = x, .dtype = ISO_F32, .rank = 3, .offset = {0, position, 0}}, out;
+    memcpy(in.dim, dim, sizeof dim);
+    out = in;
+    out.data = y;
+    iso_kernel_call call = {.attrs = &attrs, .n_inputs = 1, .n_outputs = 1, .in = &in, .out = &out};
+    backend->find("rotary", &call)->run(&call);
+    for (int i = 0; i < FEATURES / 2; i++) {
+        long double angle = (long double)position * powl(10000, -2.0L * i / FEATURES);
+        long double a = x[i], b = x[i + FEATURES / 2];
+        ck_assert_float_eq_tol(y[i], (float)(a * cosl(angle) - b * sinl(angle)), 1e-6);
+        ck_assert_float_eq_tol(y[i + FEATURES / 2], (float)(b * cosl(angle) + a * sinl(angle)), 1e-6);
+    }
+}
+
+/* In float32, against libm in a wider type: angles in float32 would be wrong by 0.001. */
+START_TEST(late_positions)
+{
+    static const int64_t positions[] = {0, 1, 4095, 65537, 100000, 1048575, 1 << 30};
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        check_position(iso_backend_reference(), positions[i]);
+        check_position(iso_backend_cpu(), positions[i]);
+    }
+}
+END_TEST
+
 /* ---- what does not fit ---- */
 
 static iso_tensor *logits_of(iso_graph *graph)
@@ -551,6 +602,15 @@ START_TEST(refused)
     graph = iso_graph_create(NULL);
     iso_embedding_op(logits_of(graph), iso_equal(logits_of(graph), logits_of(graph)));
     check_refused(graph, "input 1 should hold numbers");
+    graph = iso_graph_create(NULL);
+    iso_rotary_op(logits_of(graph), 1, 10000, 1);
+    check_refused(graph, "positions are along axis 1: it must lie between the batch and the features");
+    graph = iso_graph_create(NULL);
+    iso_rotary_op(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 5)), 1, 10000, 1);
+    check_refused(graph, "takes an even number of features");
+    graph = iso_graph_create(NULL);
+    iso_rotary_op(iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 6)), 1, 0, 1);
+    check_refused(graph, "the wavelength is 0 and the scaling factor 1: they must be positive");
 }
 END_TEST
 
@@ -577,6 +637,8 @@ static Suite *suite(void)
     tcase_add_test(tests, dropout_gradients);
     tcase_add_test(tests, noise_is_normal);
     tcase_add_test(tests, noise_differs);
+    tcase_add_test(tests, turns);
+    tcase_add_test(tests, late_positions);
     tcase_add_test(tests, dropout_depends_on);
     tcase_add_test(tests, dropout_limits);
     tcase_add_test(tests, dropout_of_parts);

@@ -1,4 +1,5 @@
-"""layers_embeddings.h5: output and gradients of the embeddings of language models, in float64.
+"""layers_embeddings.h5: output and gradients of the embeddings of language models, in float64. KerasHub has the
+angles of rotary positions in float32.
 
     KERAS_BACKEND=jax python make_embeddings.py    (the format is that of layers.h5)
 
@@ -37,6 +38,21 @@ def position(case):
          build=lambda: keras_hub.layers.PositionEmbedding(4), masked=0, sequence_length=4)
 
 
+def rotary(case):
+    def build(**given):
+        return lambda: keras_hub.layers.RotaryEmbedding(**given)
+
+    for name, shape, given in (("rank3", (2, 6, 8), {}), ("heads", (2, 5, 3, 6), {}),
+                               ("inner", (2, 3, 5, 6), dict(sequence_axis=2)),
+                               ("from_end", (2, 3, 5, 6), dict(sequence_axis=-2)),
+                               ("wavelength", (2, 7, 2, 10), dict(max_wavelength=50)),
+                               ("scaled", (2, 7, 4), dict(scaling_factor=4.0, max_wavelength=500000)),
+                               ("pair", (3, 9, 2), {})):
+        case(f"rotary_embedding/{name}", "RotaryEmbedding", shape, build=build(**given), called=dict(tolerance=1e-5),
+             **given)
+
+
 with common.File("layers_embeddings.h5") as file:
     reversible(Writer(file))
     position(Writer(file))
+    rotary(Writer(file))

@@ -154,6 +154,7 @@ ARGUMENTS = {
     "Embedding": dict(input_dim=None, output_dim=None),
     "ReversibleEmbedding": dict(input_dim=None, output_dim=None),
     "PositionEmbedding": dict(sequence_length=None),
+    "RotaryEmbedding": dict(max_wavelength=10000, scaling_factor=1.0, sequence_axis=1),
 }
 PAIRS = ("kernel_size", "strides", "dilation_rate", "pool_size")
 

@@ -440,6 +440,20 @@ def language():
     return keras.Model(x, L.Dense(12, activation="softmax")(L.RMSNormalization()(y)), name="language")
 
 
+# As language.
+@model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", tokens=12, classes=12)
+def rotary():
+    """Needs keras_hub: make_embeddings.py says how to install it."""
+    import keras_hub
+    x = x_of((6,), dtype="int32")
+    y = L.Embedding(12, 8)(x)
+    z = keras_hub.layers.RotaryEmbedding(max_wavelength=100)(y)
+    z = L.GroupQueryAttention(4, 2, 1, use_bias=False)(z, y, key=z, use_causal_mask=True)
+    y = L.Reshape((2, 6, 4))(L.Add()([y, z]))
+    y = keras_hub.layers.RotaryEmbedding(scaling_factor=2.5, sequence_axis=2, name="turned")(y)
+    return keras.Model(x, L.Dense(12, activation="softmax")(L.Reshape((6, 8))(y)), name="rotary")
+
+
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=5)
 def mobile():
     x = x_of((8, 8, 3))

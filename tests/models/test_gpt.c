@@ -1,6 +1,7 @@
-/* The built-in gpt: 200 steps against PyTorch from the same weights on the same tokens (tests/torch), in float64, on
- * one slot and with layouts for data, tensor, sequence and fully sharded training, whose losses are equal; its data
- * from text and from files of tokens; what it refuses. Ranks: 1, 3, 4 */
+/* The built-in gpt and llama: steps against PyTorch from the same weights on the same tokens (tests/torch), in
+ * float64, on one slot and with layouts for data, tensor, sequence and fully sharded training, whose losses are
+ * equal; logits and gradients of llama; their data from text and from files of tokens; what they refuse.
+ * Ranks: 1, 3, 4 */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,13 +20,51 @@
 #include "tests/support/oracle.h"
 #include "tests/support/run_tests.h"
 
-enum { VOCABULARY = 64, LAYERS = 2, HEADS = 2, WIDTH = 32, CONTEXT = 16, BATCH = 8, STEPS = 200 };
+enum { VOCABULARY = 64, CONTEXT = 16, BATCH = 8, STEPS = 200, LLAMA_STEPS = 60 };
 enum { TOKENS = BATCH * STEPS * CONTEXT + 1 };
 
 static iso_context *ctx;
 static char folder[64], token_file[96];
 
-/* ---- what make_gpt.py computes too ---- */
+/* A model of the settings that the scripts of tests/torch have. */
+typedef struct network {
+    const char *name, *results;    /* results: the file of PyTorch's */
+    const char *tensor, *sequence; /* files of layouts */
+    int steps;
+    double decrease; /* the last loss is less than this times the first */
+    iso_builtin_settings settings;
+} network;
+
+static const network networks[] = {
+    {.name = "gpt",
+     .results = "tests/torch/gpt.txt",
+     .tensor = "models/layouts/gpt-tensor.json",
+     .sequence = "models/layouts/gpt-sequence.json",
+     .steps = STEPS,
+     .decrease = 0.6,
+     .settings = {.gpt = {.layers = 2, .heads = 2, .width = 32, .context = CONTEXT}}},
+    {.name = "llama",
+     .results = "tests/torch/llama.txt",
+     .tensor = "models/layouts/llama-tensor.json",
+     .sequence = "models/layouts/llama-sequence.json",
+     .steps = LLAMA_STEPS,
+     .decrease = 0.95,
+     .settings = {.llama = {.layers = 2,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .width = 32,
+                            .hidden = 48,
+                            .context = CONTEXT,
+                            .wavelength = 100}}},
+};
+enum { NETWORKS = sizeof networks / sizeof *networks };
+
+/* ---- what make_gpt.py and make_llama.py compute too ---- */
+
+static bool is_scale(const char *path)
+{
+    return strstr(path, "gamma") || strstr(path, "scale");
+}
 
 static void assign_weights(iso_graph *graph)
 {
@@ -37,8 +76,8 @@ static void assign_weights(iso_graph *graph)
             continue;
         double *values = calloc((size_t)count, sizeof *values);
         for (int64_t i = 0; i < count; i++)
-            values[i] = oracle_weight((uint32_t)number, (uint32_t)i, 0.1) +
-                        (strstr(iso_variable_path(variable), "gamma") != NULL);
+            values[i] =
+                oracle_weight((uint32_t)number, (uint32_t)i, 0.1) + is_scale(iso_variable_path(variable));
         check_ok(iso_variable_assign(variable, values, count));
         free(values);
         number++;
@@ -63,15 +102,24 @@ static void write_tokens(void)
     ck_assert_int_eq(fclose(out), 0);
 }
 
-static void read_losses(double *losses)
+/* After the first line, which says who computed them; those of llama begin with lines of other numbers. */
+static FILE *open_results(const network *net)
 {
     char line[160];
-    FILE *in = fopen("tests/torch/gpt.txt", "r");
-    ck_assert_msg(in, "tests/torch/gpt.txt cannot be read");
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, in)); /* who computed it */
-    for (int i = 0; i < STEPS; i++) {
+    FILE *in = fopen(net->results, "r");
+    ck_assert_msg(in, "%s cannot be read", net->results);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, in));
+    return in;
+}
+
+static void read_losses(const network *net, double *losses)
+{
+    char line[160], *end = line;
+    FILE *in = open_results(net);
+    for (int i = 0; i < net->steps;) {
         ck_assert_ptr_nonnull(fgets(line, sizeof line, in));
-        losses[i] = strtod(line, NULL);
+        losses[i] = strtod(line, &end);
+        i += end > line && *end == '\n';
     }
     fclose(in);
 }
@@ -94,23 +142,31 @@ static iso_status note_loss(void *user, iso_fit_state *state)
 }
 
 typedef struct setting {
+    const network *net;
     const char *mesh, *layouts; /* layouts: a file, or NULL */
     int zero;
 } setting;
 
-static iso_model *make_model(iso_distribution *distribution)
+static iso_model *make_model(const network *net, const iso_optimizer *other, iso_distribution *distribution)
 {
     const iso_builtin_model *builtin;
-    iso_builtin_settings settings = {
-        .gpt = {.layers = LAYERS, .heads = HEADS, .width = WIDTH, .context = CONTEXT}};
-    check_ok(iso_builtin_model_find("gpt", &builtin));
+    check_ok(iso_builtin_model_find(net->name, &builtin));
     iso_model *model =
-        iso_builtin_model_create(ctx, builtin, ISO_SHAPE(CONTEXT), VOCABULARY, ISO_F64, &settings);
-    iso_optimizer optimizer = builtin->optimizer();
-    optimizer.schedule = iso_cosine_decay(3e-3, STEPS, .alpha = 0.1);
+        iso_builtin_model_create(ctx, builtin, ISO_SHAPE(CONTEXT), VOCABULARY, ISO_F64, &net->settings);
+    iso_optimizer optimizer = other ? *other : builtin->optimizer();
+    if (!other)
+        optimizer.schedule = iso_cosine_decay(3e-3, net->steps, .alpha = 0.1);
     check_ok(iso_compile(model, .optimizer = optimizer, .loss = builtin->loss, .distribution = distribution));
     assign_weights(iso_model_graph(model));
     return model;
+}
+
+static iso_dataset *open_tokens(void)
+{
+    iso_dataset *data = NULL;
+    check_ok(iso_dataset_open(ctx, token_file, ISO_TRAIN, &data, .context = CONTEXT));
+    check_ok(iso_dataset_batch(data, BATCH));
+    return data;
 }
 
 /* `steps` steps on a mesh with layouts. */
@@ -119,7 +175,6 @@ static void train(const setting *s, int steps, curve *c)
     iso_mesh *mesh = NULL;
     iso_distribution *distribution = NULL;
     iso_layout_map *map = NULL;
-    iso_dataset *data = NULL;
     iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = c, .collective = true),
                                  NULL};
     *c = (curve){0};
@@ -129,9 +184,8 @@ static void train(const setting *s, int steps, curve *c)
         check_ok(iso_layout_map_read(map, s->layouts));
     check_ok(iso_model_parallel_create(map, &distribution));
     check_ok(iso_distribution_set_zero(distribution, s->zero));
-    check_ok(iso_dataset_open(ctx, token_file, ISO_TRAIN, &data, .context = CONTEXT));
-    check_ok(iso_dataset_batch(data, BATCH));
-    iso_model *model = make_model(distribution);
+    iso_dataset *data = open_tokens();
+    iso_model *model = make_model(s->net, NULL, distribution);
     check_ok(iso_fit(model, data, .epochs = 1, .steps_per_epoch = steps, .callbacks = callbacks,
                      .verbose = ISO_ZERO));
     ck_assert_int_eq(c->count, steps);
@@ -146,35 +200,41 @@ static void compare(const setting *s, const curve *c, const double *expected, do
 {
     for (int i = 0; i < c->count; i++)
         ck_assert_msg(fabs(c->loss[i] - expected[i]) <= tolerance,
-                      "mesh %s, layouts %s, zero %d, step %d: loss %.12f, expected %.12f", s->mesh,
-                      s->layouts ? s->layouts : "none", s->zero, i, c->loss[i], expected[i]);
+                      "%s: mesh %s, layouts %s, zero %d, step %d: loss %.12f, expected %.12f", s->net->name,
+                      s->mesh, s->layouts ? s->layouts : "none", s->zero, i, c->loss[i], expected[i]);
 }
 
 /* Adam's epsilon and the one of clipping stand elsewhere in PyTorch. */
-START_TEST(its_losses_are_those_of_pytorch)
+static void check_losses(const network *net)
 {
-    const setting s = {.mesh = iso_ranks(ctx) > 1 ? "data=4" : "data=1", .zero = 1};
+    const setting s = {.net = net, .mesh = iso_ranks(ctx) > 1 ? "data=4" : "data=1", .zero = 1};
     double expected[STEPS];
     curve c;
-    read_losses(expected);
-    train(&s, STEPS, &c);
+    read_losses(net, expected);
+    train(&s, net->steps, &c);
     compare(&s, &c, expected, 1e-4);
-    ck_assert(c.loss[STEPS - 1] < 0.6 * c.loss[0]);
+    ck_assert(c.loss[net->steps - 1] < net->decrease * c.loss[0]);
+}
+
+START_TEST(its_losses_are_those_of_pytorch)
+{
+    for (int i = 0; i < NETWORKS; i++)
+        check_losses(&networks[i]);
 }
 END_TEST
 
 /* The files beside the model, and ZeRO: other orders of the same sums. */
-START_TEST(layouts_change_no_loss)
+static void check_layouts(const network *net)
 {
     enum { FEW = 12 };
-    static const setting settings[] = {
-        {"data=4", NULL, 1},
-        {"data=2,model=2", "models/layouts/gpt-tensor.json", 1},
-        {"data=1,model=5", "models/layouts/gpt-tensor.json", 1},
-        {"data=2,model=2", "models/layouts/gpt-sequence.json", 1},
-        {"data=1,model=5", "models/layouts/gpt-sequence.json", 1},
-        {"data=5", NULL, 3},
-        {"data=2,model=2", "models/layouts/gpt-tensor.json", 3},
+    const setting settings[] = {
+        {net, "data=4", NULL, 1},
+        {net, "data=2,model=2", net->tensor, 1},
+        {net, "data=1,model=5", net->tensor, 1},
+        {net, "data=2,model=2", net->sequence, 1},
+        {net, "data=1,model=5", net->sequence, 1},
+        {net, "data=5", NULL, 3},
+        {net, "data=2,model=2", net->tensor, 3},
     };
     curve first, c;
     train(&settings[0], FEW, &first);
@@ -182,6 +242,79 @@ START_TEST(layouts_change_no_loss)
         train(&settings[i], FEW, &c);
         compare(&settings[i], &c, first.loss, 1e-10);
     }
+}
+
+START_TEST(layouts_change_no_loss)
+{
+    for (int i = 0; i < NETWORKS; i++)
+        check_layouts(&networks[i]);
+}
+END_TEST
+
+/* The sum of the squares of values, and of their products with other numbers, as the next line of a file has them.
+ * PyTorch has angles of rotary positions in float32. */
+static void check_digest(FILE *results, const char *name, int number, const double *values, int64_t count)
+{
+    char line[160], path[100];
+    double squares = 0, products = 0, of_squares, of_products;
+    for (int64_t i = 0; i < count; i++) {
+        squares += values[i] * values[i];
+        products += values[i] * oracle_weight((uint32_t)number, (uint32_t)i, 1);
+    }
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, results));
+    ck_assert_int_eq(sscanf(line, "%99s %lf %lf", path, &of_squares, &of_products), 3);
+    ck_assert_str_eq(path, name);
+    ck_assert_msg(fabs(squares - of_squares) <= 1e-6 * of_squares &&
+                      fabs(products - of_products) <= 1e-6 * sqrt(of_squares),
+                  "%s: %.12g, %.12g; expected %.12g, %.12g", path, squares, products, of_squares,
+                  of_products);
+}
+
+static double *read_variable(iso_variable *variable, int64_t *count)
+{
+    check_ok(iso_shape_count(iso_variable_shape(variable), count));
+    double *values = calloc((size_t)*count, sizeof *values);
+    check_ok(iso_variable_read(variable, values, *count));
+    return values;
+}
+
+/* A step of SGD takes the gradients from the weights. */
+static void check_gradients(FILE *results, iso_model *model, iso_dataset *data)
+{
+    iso_graph *graph = iso_model_graph(model);
+    enum { VARIABLES = 40 };
+    double *before[VARIABLES], *after;
+    int64_t count;
+    int variables = 0;
+    for (; !strstr(iso_variable_path(iso_graph_variable(graph, variables)), "optimizer/"); variables++)
+        before[variables] = read_variable(iso_graph_variable(graph, variables), &count);
+    check_ok(iso_fit(model, data, .epochs = 1, .steps_per_epoch = 1, .verbose = ISO_ZERO));
+    for (int v = 0; v < variables; v++) {
+        after = read_variable(iso_graph_variable(graph, v), &count);
+        for (int64_t i = 0; i < count; i++)
+            after[i] = before[v][i] - after[i];
+        check_digest(results, iso_variable_path(iso_graph_variable(graph, v)), v + 50, after, count);
+        free(before[v]);
+        free(after);
+    }
+}
+
+START_TEST(logits_and_gradients_of_llama)
+{
+    const network *net = &networks[1];
+    const iso_optimizer sgd = iso_sgd(1);
+    iso_model *model = make_model(net, &sgd, NULL);
+    iso_dataset *data = open_tokens();
+    const int64_t of_row = CONTEXT * VOCABULARY;
+    double *logits = calloc((size_t)(iso_dataset_rows(data) * of_row), sizeof *logits);
+    FILE *results = open_results(net);
+    check_ok(iso_predict(model, data, .outputs = {logits}, .verbose = ISO_ZERO));
+    check_digest(results, "logits", 100, logits, BATCH * of_row);
+    check_gradients(results, model, data);
+    fclose(results);
+    free(logits);
+    iso_dataset_destroy(data);
+    iso_model_destroy(model);
 }
 END_TEST
 
@@ -336,14 +469,24 @@ START_TEST(tokens_outside_of_the_vocabulary)
 }
 END_TEST
 
-static void check_no_model(iso_shape shape, iso_gpt_options options, const char *message)
+static void check_no_model_of(const char *name, iso_shape shape, iso_builtin_settings settings,
+                              const char *message)
 {
     const iso_builtin_model *builtin;
-    iso_builtin_settings settings = {.gpt = options};
-    check_ok(iso_builtin_model_find("gpt", &builtin));
+    check_ok(iso_builtin_model_find(name, &builtin));
     iso_model *model = iso_builtin_model_create(ctx, builtin, shape, VOCABULARY, ISO_F32, &settings);
     check_refused(iso_graph_error(iso_model_graph(model)), message);
     iso_model_destroy(model);
+}
+
+static void check_no_model(iso_shape shape, iso_gpt_options options, const char *message)
+{
+    check_no_model_of("gpt", shape, (iso_builtin_settings){.gpt = options}, message);
+}
+
+static void check_no_llama(int64_t tokens, iso_llama_options options, const char *message)
+{
+    check_no_model_of("llama", ISO_SHAPE(tokens), (iso_builtin_settings){.llama = options}, message);
 }
 
 START_TEST(models_that_cannot_be)
@@ -360,6 +503,14 @@ START_TEST(models_that_cannot_be)
                    "from 1 to 1048576");
     check_no_model(ISO_SHAPE(9), (iso_gpt_options){.layers = 1, .width = 24, .context = 8},
                    "has 9 positions, and sequence_length is 8");
+    check_no_model_of("llama", ISO_SHAPE(8, 2), (iso_builtin_settings){0}, "takes rows of tokens, [t]");
+    check_no_llama(8, (iso_llama_options){.heads = 5}, "width 768 is not a multiple of its 5 heads");
+    check_no_llama(8, (iso_llama_options){.kv_heads = 5}, "heads 12 is not a multiple of kv_heads, 5");
+    check_no_llama(8, (iso_llama_options){.width = 36}, "a head has 3 features, width / heads");
+    check_no_llama(8, (iso_llama_options){.layers = 10001}, "layers is 10001; it must be from 1 to 10000");
+    check_no_llama(8, (iso_llama_options){.hidden = -1}, "hidden is -1; it must be from 1 to 1048576");
+    check_no_llama(8, (iso_llama_options){.wavelength = -2}, "wavelength -2; it must be positive");
+    check_no_llama(9, (iso_llama_options){.layers = 1, .context = 8}, "rows of 9 tokens, and context is 8");
 }
 END_TEST
 
@@ -381,10 +532,10 @@ int main(int argc, char **argv)
 {
     if (iso_init(&argc, &argv, &ctx) != ISO_OK)
         return iso_finish(ctx, ISO_INVALID);
-    int code =
-        RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch, layouts_change_no_loss,
-                       rows_of_text_and_tokens, tokens_read_as_text_are_warned_of,
-                       tokens_outside_of_the_vocabulary, what_is_refused, models_that_cannot_be);
+    int code = RUN_TESTS_WITH("gpt", 120, set_up, tear_down, its_losses_are_those_of_pytorch,
+                              layouts_change_no_loss, logits_and_gradients_of_llama, rows_of_text_and_tokens,
+                              tokens_read_as_text_are_warned_of, tokens_outside_of_the_vocabulary,
+                              what_is_refused, models_that_cannot_be);
     int end = iso_finish(ctx, ISO_OK);
     return code ? code : end;
 }

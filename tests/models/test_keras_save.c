@@ -457,6 +457,13 @@ static iso_tensor *no_chain(iso_graph *g, iso_tensor *x)
     return iso_merge_add(both, 2);
 }
 
+static iso_tensor *turned_heads(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, 1, -1));
+    return iso_grouped_query_attention(x, x, 2, 2, 1, .rope_max_wavelength = 10, .name = "turned");
+}
+
 START_TEST(refused)
 {
     static const struct {
@@ -464,6 +471,7 @@ START_TEST(refused)
         const char *part;
     } cases[] = {{constant_added, "which no layer made"},
                  {own_variable, "which no layer made"},
+                 {turned_heads, "layer 'turned' has rope_max_wavelength, which Keras's GroupQueryAttention"},
                  {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
                  {rsqrt_of, "the op 'rsqrt'"},
                  {no_chain, "is not a chain of layers"}};

@@ -208,6 +208,7 @@ START_TEST(shapes)
     check_shape(iso_multi_head_attention(row, row, 2, 3, .output_shape = ISO_SHAPE(2, 5)),
                 ISO_SHAPE(ISO_BATCH, 9, 2, 5));
     check_shape(iso_grouped_query_attention(row, row, 3, 4, 2), ISO_SHAPE(ISO_BATCH, 9, 4));
+    check_shape(iso_rotary_embedding(row), ISO_SHAPE(ISO_BATCH, 9, 4));
     iso_tensor *words = iso_input(graph, "words", ISO_I32, ISO_SHAPE(7));
     check_shape(iso_embedding(words, 100, 4), ISO_SHAPE(ISO_BATCH, 7, 4));
     end();
@@ -329,6 +330,23 @@ START_TEST(errors_name_the_layer)
     query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 3));
     iso_grouped_query_attention(query, query, 3, 4, 2);
     check_refused("grouped_query_attention", "a query of 3 dimensions");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_grouped_query_attention(query, query, 3, 4, 2, .rope_max_wavelength = 100);
+    check_refused("grouped_query_attention", "head_dim is 3, it must be even with rope_max_wavelength");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = -1);
+    check_refused("multi_head_attention", "rope_max_wavelength is -1, rope_scaling_factor 1: both must");
+    query = iso_input(graph, "q", ISO_F32, ISO_SHAPE(2, 4, 6));
+    iso_multi_head_attention(query, query, 2, 4, .rope_max_wavelength = 100);
+    check_refused("multi_head_attention", "rope_max_wavelength needs a query of 3 dimensions");
+    iso_rotary_embedding(image());
+    check_refused("'rotary_embedding' (RotaryEmbedding)", "3 features, it must have an even number");
+    iso_rotary_embedding(image(), .sequence_axis = -1);
+    check_refused("rotary_embedding", "sequence_axis is -1 of an input of 4 dimensions");
+    iso_rotary_embedding(iso_input(graph, "row", ISO_F32, ISO_SHAPE(6)));
+    check_refused("rotary_embedding", "sequence_axis is 1 of an input of 2 dimensions");
+    iso_rotary_embedding(iso_input(graph, "row", ISO_F32, ISO_SHAPE(4, 6)), .scaling_factor = ISO_ZERO);
+    check_refused("rotary_embedding", "max_wavelength is 10000, scaling_factor 0: both must be positive");
     iso_rms_norm(image(), .axes = 4);
     check_refused("'rms_normalization'", "axes is 4 of 3 dimensions");
     iso_rms_norm(image(), .epsilon = ISO_ZERO);
@@ -443,7 +461,7 @@ START_TEST(builtin_models_have_the_guides_parameters)
         const char *name;
         int64_t parameters;
     } known[] = {{"mlp", 269322}, {"convnet", 49242}, {"dense", 158810}, {"dtensor", 101770}};
-    ck_assert_int_eq(iso_builtin_model_count(), 5); /* and gpt: test_gpt.c */
+    ck_assert_int_eq(iso_builtin_model_count(), 6); /* and gpt, llama: test_gpt.c */
     for (int i = 0; i < 4; i++) {
         const iso_builtin_model *found;
         ck_assert_int_eq(iso_builtin_model_find(known[i].name, &found), ISO_OK);

@@ -264,12 +264,14 @@ static void heads(net *n)
     classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "all"), 4, .name = "d"), NULL);
 }
 
-/* A block of a language model: query heads that share keys and values, division by the root of the mean square. */
+/* A block of a language model: query heads that share keys and values, rotary positions, division by the root of the
+ * mean square. */
 static void language(net *n)
 {
     iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 8));
     iso_tensor *y = iso_rms_norm(x, .name = "norm");
-    y = iso_grouped_query_attention(y, y, 3, 6, 2, .causal = true, .no_bias = true, .name = "attention");
+    y = iso_grouped_query_attention(y, y, 4, 6, 2, .causal = true, .no_bias = true,
+                                    .rope_max_wavelength = 100, .name = "attention");
     x = iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum");
     y = iso_rms_norm(x, .epsilon = 1e-5, .name = "norm2");
     iso_tensor *gate = iso_dense(y, 12, .activation = ISO_SILU, .no_bias = true, .name = "gate");
@@ -277,6 +279,7 @@ static void language(net *n)
     y = iso_dense(iso_merge_multiply(((iso_tensor *const[]){gate, up}), 2, .name = "gated"), 8,
                   .no_bias = true, .name = "down");
     x = iso_merge_add(((iso_tensor *const[]){x, y}), 2, .name = "sum2");
+    x = iso_rotary_embedding(x, .max_wavelength = 20, .name = "turned");
     y = iso_grouped_query_attention(x, x, 2, 4, 1, .dropout = 0.2, .use_gate = true, .name = "one_key");
     x = iso_rms_norm(y, .axes = 2, .name = "norm3");
     classify(n, iso_dense(iso_flatten(x, .name = "flat"), 4, .name = "d"), NULL);

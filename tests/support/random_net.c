@@ -277,6 +277,9 @@ static iso_tensor *mean_of_steps(maker *m, iso_tensor *x)
 
 static iso_tensor *positions(maker *m, iso_tensor *x)
 {
+    if (size_of(x, -1) % 2 == 0 && coin(m))
+        return iso_rotary_embedding(x, .max_wavelength = between(m, 2, 100),
+                                    .sequence_axis = (int)between(m, 1, rank_of(x) - 2));
     iso_tensor *both[] = {x, iso_position_embedding(x, size_of(x, -2) + between(m, 0, 2))};
     return iso_merge_add(both, 2);
 }

@@ -188,6 +188,25 @@ SAMPLE(band_gradient)
 {
     differentiate(s, band(s, true, 3, -9));
 }
+/* x: [batch, 4, 3, 6] */
+static iso_tensor *turn(sample_graph *s, int axis, double wavelength, double scaling)
+{
+    return iso_rotary_op(sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 4, 3, 6)), axis, wavelength,
+                         scaling);
+}
+
+SAMPLE(rotary)
+{
+    turn(s, 1, 10000, 1);
+}
+SAMPLE(rotary_inner)
+{
+    turn(s, -2, 50, 0.5);
+}
+SAMPLE(rotary_gradient)
+{
+    differentiate(s, turn(s, 1, 20, 2));
+}
 /* q: [batch, 4, 2, 3], k: [batch, 5, 2, 3], v: [batch, 5, 2, 2] */
 static iso_tensor *attend(sample_graph *s, int64_t mask_heads, const iso_attention_form *form)
 {
@@ -517,6 +536,9 @@ const sample network_samples[] = {
     {"band", band_window},
     {"band", band_both},
     {"band", band_gradient},
+    {"rotary", rotary},
+    {"rotary", rotary_inner},
+    {"rotary", rotary_gradient},
     {"gaussian_noise", noise},
     {"gaussian_noise", noise_gradient},
     {"attention", attention},

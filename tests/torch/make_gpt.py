@@ -109,8 +109,9 @@ def train():
         yield loss.item()
 
 
-torch.set_default_dtype(torch.float64)
-with open(pathlib.Path(__file__).parent / "gpt.txt", "w") as file:
-    file.write(f"PyTorch {torch.__version__}: losses of {STEPS} steps of make_gpt.py\n")
-    for loss in train():
-        file.write(f"{loss:.9f}\n")
+if __name__ == "__main__":
+    torch.set_default_dtype(torch.float64)
+    with open(pathlib.Path(__file__).parent / "gpt.txt", "w") as file:
+        file.write(f"PyTorch {torch.__version__}: losses of {STEPS} steps of make_gpt.py\n")
+        for loss in train():
+            file.write(f"{loss:.9f}\n")

@@ -144,6 +144,18 @@ typedef struct iso_row_moments {
     FUNCTION(void, dropout_f32,                                                                              \
              (int64_t n, uint64_t key, uint64_t step, uint64_t first, uint32_t threshold, float scale,       \
               const float *x, float *y))                                                                     \
+    /* Rotary positions: n angles position * frequency; rows of pairs i, i + features / 2; y may be x */     \
+    FUNCTION(void, rotary_angles,                                                                            \
+             (int64_t n, double position, const double *frequency, double *cosine, double *sine))            \
+    FUNCTION(void, rotary_f32,                                                                               \
+             (int64_t rows, int64_t features, int64_t pairs, const float *cosine, const float *sine,         \
+              const float *x, float *y))                                                                     \
+    FUNCTION(void, rotary_bf16,                                                                              \
+             (int64_t rows, int64_t features, int64_t pairs, const float *cosine, const float *sine,         \
+              const uint16_t *x, uint16_t *y))                                                               \
+    FUNCTION(void, rotary_f64,                                                                               \
+             (int64_t rows, int64_t features, int64_t pairs, const double *cosine, const double *sine,       \
+              const double *x, double *y))                                                                   \
     /* Pools */                                                                                              \
     FUNCTION(void, max_pool_f32, (const iso_pool2d *pool, const float *x, float *y))                         \
     FUNCTION(void, max_pool_grad_f32,                                                                        \

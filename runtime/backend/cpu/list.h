@@ -25,6 +25,7 @@ KERNEL(layer_norm_bf16) KERNEL(layer_norm_grad_bf16) KERNEL(layer_norm_grad_sums
 KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_grad) KERNEL(layer_weight_sums)
 KERNEL(embedding) KERNEL(embedding_grad) KERNEL(embedding_grad_add)
 KERNEL(dropout) KERNEL(gaussian_noise)
+KERNEL(rotary)
 KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average_pool2d_grad)
 KERNEL(conv2d_winograd) KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_im2col)
 KERNEL(conv2d_grad_input_winograd) KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_depthwise) KERNEL(conv2d_grad_input_im2col)

@@ -64,4 +64,17 @@ INLINE void vf_store_bf16_n(uint16_t *p, vf v, int64_t n)
     memcpy(p, &half, (size_t)n * sizeof *p);
 }
 
+/* All of a vector, or its first n if n is below VL. */
+INLINE vf vf_get_bf16(const uint16_t *p, int64_t n)
+{
+    return n >= VL ? vf_load_bf16(p) : vf_load_bf16_n(p, n);
+}
+INLINE void vf_put_bf16(uint16_t *p, vf v, int64_t n)
+{
+    if (n >= VL)
+        vf_store_bf16(p, v);
+    else
+        vf_store_bf16_n(p, v, n);
+}
+
 #endif

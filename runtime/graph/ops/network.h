@@ -33,6 +33,11 @@
  *   band                x [..., t, s] -> y = x at s <= t if causal, and |t - s| < window if window > 0, in global
  *                       indices; fill elsewhere
  *
+ * ---- positions (iso_rotary_attrs)
+ *   rotary              x [..., t, ..., c*] -> y: at global position p of dimension `axis`, elements i and i + c / 2
+ *                       of the last dimension are turned by the angle p iso_rotary_frequency(i), computed in double;
+ *                       a negative `scaling` turns the other way
+ *
  * ---- attention (iso_attention_attrs): scores are scale q k', `band.fill` outside the band and where the mask is 0;
  * weights are their softmax over s, then 0 where the mask is 0 if zero_masked, then dropout of a tensor [..., heads,
  * t, s] ----
@@ -122,6 +127,8 @@
 #ifndef ISO_GRAPH_OPS_NETWORK_H
 #define ISO_GRAPH_OPS_NETWORK_H
 
+#include <math.h>
+
 #include "runtime/base/host_device.h"
 #include "runtime/graph/op.h"
 
@@ -178,6 +185,18 @@ ISO_HOST_DEVICE static inline void iso_band_columns(const iso_band_attrs *band, 
     int64_t after = band->causal ? row + 1 : band->window > 0 ? row + band->window : columns;
     *begin = first < 0 ? 0 : first < columns ? first : columns;
     *end = after < *begin ? *begin : after < columns ? after : columns;
+}
+
+typedef struct iso_rotary_attrs {
+    double wavelength; /* times 2 pi it is nearly the longest wave, in positions */
+    double scaling;    /* of positions, which are divided by it; the gradient has the negative number */
+    int64_t axis;      /* of the positions */
+} iso_rotary_attrs;
+
+/* The angle of a position further, for pair `pair` of an even number of features. */
+static inline double iso_rotary_frequency(const iso_rotary_attrs *attrs, int64_t pair, int64_t features)
+{
+    return pow(attrs->wavelength, -2.0 * (double)pair / (double)features) / attrs->scaling;
 }
 
 typedef struct iso_noise_attrs {

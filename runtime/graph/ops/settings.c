@@ -61,6 +61,9 @@ const iso_setting iso_upsample_settings[] = {PAIR(times), {0}};
 #define ATTRS iso_band_attrs
 const iso_setting iso_band_settings[] = {REAL(fill), COUNT(window), COUNT(causal), {0}};
 #undef ATTRS
+#define ATTRS iso_rotary_attrs
+const iso_setting iso_rotary_settings[] = {REAL(wavelength), REAL(scaling), COUNT(axis), {0}};
+#undef ATTRS
 #define ATTRS iso_noise_attrs
 const iso_setting iso_noise_settings[] = {COUNT(key), REAL(stddev), {0}};
 #undef ATTRS
@@ -78,8 +81,8 @@ const iso_setting iso_batch_norm_settings[] = {
     REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), INT(activation), {0}};
 #undef ATTRS
 #define ATTRS iso_layer_norm_attrs
-const iso_setting iso_layer_norm_settings[] = {
-    REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), FLAG(rms), FLAG(residual), {0}};
+const iso_setting iso_layer_norm_settings[] = {REAL(epsilon), FLAG(has_gamma), FLAG(has_beta),
+                                               FLAG(rms),     FLAG(residual),  {0}};
 #undef ATTRS
 #define ATTRS iso_embedding_attrs
 const iso_setting iso_embedding_settings[] = {COUNT(rows), {0}};

@@ -1,0 +1,131 @@
+#include "models/llama_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "models/models.h"
+#include "runtime/base/arguments.h"
+#include "runtime/graph/null_tensor.h"
+#include "runtime/graph/op.h"
+
+const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, layers, 12),
+                                          ISO_SETTING(iso_llama_options, COUNT, heads, 12),
+                                          ISO_SETTING(iso_llama_options, COUNT, kv_heads, 4),
+                                          ISO_SETTING(iso_llama_options, COUNT, width, 768),
+                                          ISO_SETTING(iso_llama_options, COUNT, hidden, 2048),
+                                          ISO_SETTING(iso_llama_options, COUNT, context, 1024),
+                                          ISO_SETTING(iso_llama_options, REAL, wavelength, 10000),
+                                          ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
+                                          {0}};
+
+enum { MOST_LAYERS = 10000 /* a plan takes half a megabyte for each */ };
+
+static iso_initializer normal(double deviation)
+{
+    return (iso_initializer){ISO_INIT_RANDOM_NORMAL, .stddev = deviation};
+}
+
+static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
+{
+    iso_tensor *h = iso_rms_norm(x, .epsilon = 1e-5, .name = "attention_norm");
+    h = iso_grouped_query_attention(h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true,
+                                    .no_bias = true, .rope_max_wavelength = o->wavelength,
+                                    .kernel_initializer = normal(0.02), .name = "attention");
+    return iso_add(x, h);
+}
+
+static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x)
+{
+    iso_tensor *h = iso_rms_norm(x, .epsilon = 1e-5, .name = "norm");
+    iso_tensor *gate = iso_dense(h, o->hidden, .activation = ISO_SILU, .no_bias = true,
+                                 .kernel_initializer = normal(0.02), .name = "gate");
+    iso_tensor *up =
+        iso_dense(h, o->hidden, .no_bias = true, .kernel_initializer = normal(0.02), .name = "up");
+    h = iso_dense(iso_multiply(gate, up), o->width, .no_bias = true,
+                  .kernel_initializer = normal(0.02 / sqrt(2.0 * (double)o->layers)), .name = "down");
+    return iso_add(x, h);
+}
+
+static iso_tensor *llama_block(const iso_llama_options *o, int64_t number, iso_tensor *x)
+{
+    char name[32];
+    iso_graph *graph = iso_tensor_graph(x);
+    snprintf(name, sizeof name, "block_%lld", (long long)number);
+    iso_name_scope_begin(graph, name);
+    if (o->recompute)
+        iso_recompute_begin(graph);
+    iso_tensor *y = llama_perceptron(o, llama_attention(o, x));
+    if (o->recompute)
+        iso_recompute_end(graph);
+    return iso_name_scope_end(graph, y);
+}
+
+static bool llama_count_fits(iso_graph *graph, const char *name, int64_t count, int most)
+{
+    bool fits = count >= ISO_BUILTIN_LEAST && count <= most;
+    if (!fits)
+        iso_graph_fail(graph, "llama: %s is %lld; it must be from 1 to %d", name, (long long)count, most);
+    return fits;
+}
+
+/* Whether the heads divide what they share. */
+static bool llama_heads_fit(const iso_llama_options *o)
+{
+    iso_graph *graph = iso_tensor_graph(o->x);
+    if (o->width % o->heads != 0)
+        iso_graph_fail(graph, "llama: width %lld is not a multiple of its %lld heads", (long long)o->width,
+                       (long long)o->heads);
+    else if (o->heads % o->kv_heads != 0)
+        iso_graph_fail(graph, "llama: heads %lld is not a multiple of kv_heads, %lld", (long long)o->heads,
+                       (long long)o->kv_heads);
+    else if (o->width / o->heads % 2 != 0)
+        iso_graph_fail(graph, "llama: a head has %lld features, width / heads; it must be an even number",
+                       (long long)(o->width / o->heads));
+    return iso_graph_error(graph) == ISO_OK;
+}
+
+static bool llama_numbers_fit(const iso_llama_options *o)
+{
+    iso_graph *graph = iso_tensor_graph(o->x);
+    if (!llama_count_fits(graph, "layers", o->layers, MOST_LAYERS) ||
+        !llama_count_fits(graph, "heads", o->heads, ISO_BUILTIN_MOST) ||
+        !llama_count_fits(graph, "kv_heads", o->kv_heads, ISO_BUILTIN_MOST) ||
+        !llama_count_fits(graph, "width", o->width, ISO_BUILTIN_MOST) ||
+        !llama_count_fits(graph, "hidden", o->hidden, ISO_BUILTIN_MOST) ||
+        !llama_count_fits(graph, "context", o->context, ISO_BUILTIN_MOST))
+        return false;
+    if (!(o->wavelength > 0) || isinf(o->wavelength)) {
+        iso_graph_fail(graph, "llama: wavelength %g; it must be positive", o->wavelength);
+        return false;
+    }
+    return llama_heads_fit(o);
+}
+
+/* Whether x is [batch, t], t being at most `context`; other shapes are refused by the embedding and the attention. */
+static bool llama_rows_fit(const iso_llama_options *o)
+{
+    const iso_shape *shape = iso_tensor_shape(o->x);
+    int64_t tokens = shape->dim[shape->rank - 1];
+    if (shape->rank == 2 && tokens > o->context)
+        iso_graph_fail(iso_tensor_graph(o->x), "llama: rows of %lld tokens, and context is %lld",
+                       (long long)tokens, (long long)o->context);
+    return iso_graph_error(iso_tensor_graph(o->x)) == ISO_OK;
+}
+
+iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)
+{
+    iso_llama_options o = {0};
+    iso_options_copy(&o, sizeof o, options, size);
+    ISO_NEED_TENSORS(o.x);
+    for (const iso_setting *s = iso_llama_settings; s->name; s++)
+        iso_setting_set(s, &o, iso_setting_option(s, &o));
+    iso_graph *graph = iso_tensor_graph(o.x);
+    if (!llama_numbers_fit(&o) || !llama_rows_fit(&o))
+        return iso_graph_bad_tensor(graph);
+    iso_tensor *h = iso_embedding(o.x, o.vocabulary, o.width, .embeddings_initializer = normal(0.02),
+                                  .name = "token_embedding");
+    for (int64_t i = 0; i < o.layers; i++)
+        h = llama_block(&o, i, h);
+    h = iso_rms_norm(h, .epsilon = 1e-5, .name = "norm");
+    return iso_dense(h, o.vocabulary, .no_bias = true, .kernel_initializer = normal(0.02), .name = "logits");
+}

@@ -1,0 +1,1 @@
+#include "runtime/backend/cpu/rotary_body.h"
