@@ -6,6 +6,7 @@
 #include "models/llama_impl.h"
 #include "models/models.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
@@ -193,6 +194,7 @@ iso_status iso_builtin_model_find(const char *name, const iso_builtin_model **mo
 iso_model *iso_builtin_model_create(iso_context *ctx, const iso_builtin_model *model, iso_shape shape,
                                     int outputs, iso_dtype precision, const iso_builtin_settings *settings)
 {
+    ISO_DEFAULT_MODES();
     char text[160];
     iso_graph *graph = iso_graph_create(ctx);
     if (ISO_NULL_IN(graph, model))

@@ -5,6 +5,7 @@
 
 #include "models/models.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
@@ -99,6 +100,7 @@ static bool gpt_numbers_fit(const iso_gpt_options *o)
 
 iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_gpt_options o = {0};
     iso_options_copy(&o, sizeof o, options, size);
     ISO_NEED_TENSORS(o.x);

@@ -19,6 +19,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread_modes.h"
 
 /* Seconds. */
 static const double suspect_after = 1.5, stopped_after = 5, silent_after = 8;
@@ -306,6 +307,7 @@ static void wait_for_event(iso_watchdog *w, int timeout)
 static void *watch_run(void *arg)
 {
     iso_watchdog *w = arg;
+    iso_default_modes_of_thread();
     w->clock = iso_clock();
     while (!atomic_load(&w->over)) {
         look(w);

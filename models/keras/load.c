@@ -10,6 +10,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/session.h"
 
 /* ---- the text of config.json ---- */
@@ -100,6 +101,7 @@ static void name_config(const char *path, iso_text *name)
 iso_status iso_keras_load_with(iso_context *ctx, const char *path, const iso_keras_load_options *given,
                                size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_keras_load_options options = {0};
     iso_text name = {0};
     char *text = NULL;

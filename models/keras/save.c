@@ -19,6 +19,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
 
@@ -195,6 +196,7 @@ static void free_texts(saving *s)
 
 iso_status iso_keras_save_check(iso_model *model, const char *path)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model, path);
     saving s = {.path = path, .lock = -1};
     iso_status status = save_prepare(model, &s);
@@ -204,6 +206,7 @@ iso_status iso_keras_save_check(iso_model *model, const char *path)
 
 iso_status iso_keras_save(iso_model *model, const char *path)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     saving s = {.path = path, .lock = -1};
     iso_context *ctx = iso_graph_context(iso_model_graph(model));

@@ -14,6 +14,7 @@
 #include "models/keras/keras.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
+#include "runtime/base/thread_modes.h"
 
 static const char prefix[] = ".isogrid-unpacked-";
 
@@ -89,6 +90,7 @@ void iso_keras_unpacked_remove(iso_keras_unpacked *t)
 
 iso_status iso_keras_unpack_weights(const char *path, iso_keras_unpacked *t)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("path, unpacked", path, t);
     iso_keras_archive *archive = NULL;
     iso_status status;
@@ -104,6 +106,7 @@ done:
 
 iso_status iso_keras_read_member(const char *path, const char *member, char **text, size_t *bytes)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(path, member, text, bytes);
     iso_keras_archive *archive = NULL;
     iso_status status;

@@ -8,6 +8,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/session.h"
 
 enum { PATH_ROOM = sizeof((iso_keras_unpacked *)0)->path };
@@ -33,6 +34,7 @@ static iso_status rename_in_message(iso_status status, const char *unpacked, con
 
 iso_status iso_keras_load_weights_with(iso_model *model, const iso_load_weights_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     iso_load_weights_options options = {0};
     iso_keras_unpacked own = {.file = -1};

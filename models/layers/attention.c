@@ -6,6 +6,7 @@
 
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "runtime/base/thread_modes.h"
 
 typedef struct attention attention;
 
@@ -450,12 +451,14 @@ static iso_tensor *build_layer(const attention_kind *kind, const iso_multi_head_
 
 iso_tensor *iso_multi_head_attention_with(const iso_multi_head_attention_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_LAYER_OPTIONS(iso_multi_head_attention_options, options, given, size);
     return build_layer(&multi_head, &options, options.num_heads);
 }
 
 iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_LAYER_OPTIONS(iso_grouped_query_attention_options, o, given, size);
     const iso_multi_head_attention_options options = {.x = o.x,
                                                       .value = o.value,

@@ -1,6 +1,7 @@
 /* BatchNormalization over the global batch (Ioffe and Szegedy 2015, arXiv 1502.03167), as in Keras. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "runtime/base/thread_modes.h"
 
 /* moving = momentum * moving + (1 - momentum) * batch, in training functions; later calls of a shared layer
  * update the result of earlier ones */
@@ -59,6 +60,7 @@ static iso_tensor *rounded(const iso_layer *layer, iso_tensor *x)
 
 iso_tensor *iso_batch_norm_with(const iso_batch_norm_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_LAYER_OPTIONS(iso_batch_norm_options, options, given, size);
     iso_layer layer;
     iso_tensor *x = options.x, *gamma = NULL, *beta = NULL, *mean = NULL, *variance = NULL;

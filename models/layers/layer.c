@@ -5,6 +5,7 @@
 
 #include "models/layers/layer_impl.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 
 iso_tensor *iso_layer_broken_in(const char *function, iso_tensor *x)
 {
@@ -212,6 +213,7 @@ void iso_layer_random_path(const iso_layer *layer, iso_text *path)
 
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
 {
+    ISO_DEFAULT_MODES();
     char message[512];
     va_list args;
     va_start(args, format);

@@ -1,6 +1,7 @@
 /* Layers of several inputs: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "runtime/base/thread_modes.h"
 
 /* Begins a layer of several inputs; false if it cannot be built. */
 static bool merge_begin(iso_layer *layer, const iso_merge_options *options, const char *type,
@@ -102,6 +103,7 @@ iso_tensor *iso_merge_subtract_with(const iso_merge_options *given, size_t size)
 
 iso_tensor *iso_merge_average_with(const iso_merge_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_LAYER_OPTIONS(iso_merge_options, options, given, size);
     iso_layer layer;
     if (!merge_begin(&layer, &options, "Average", "average"))

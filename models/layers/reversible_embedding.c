@@ -1,6 +1,7 @@
 /* ReversibleEmbedding: rows of a table by index, and products with its rows. */
 #include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
+#include "runtime/base/thread_modes.h"
 
 static bool reversible_begin(iso_layer *layer, iso_reversible_embedding_options *options)
 {
@@ -42,6 +43,7 @@ static void reversible_note(iso_layer *layer, const iso_reversible_embedding_opt
 
 iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_LAYER_OPTIONS(iso_reversible_embedding_options, options, given, size);
     iso_layer layer;
     if (!reversible_begin(&layer, &options))

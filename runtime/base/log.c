@@ -6,6 +6,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/printable.h"
+#include "runtime/base/thread_modes.h"
 
 static struct {
     void (*take)(void *user, const char *text);
@@ -31,6 +32,7 @@ static void say(char *text)
 /* A list of files may be longer than the buffer; when out of memory, only its beginning is printed. */
 void iso_warn(const char *format, ...)
 {
+    ISO_DEFAULT_MODES();
     char text[1024];
     va_list args, again;
     if (ISO_ANY_NULL(format))

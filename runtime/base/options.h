@@ -13,9 +13,9 @@
 
 /* What such a macro passes: the address of a struct of options, and its size. ISO_OPTIONS_AFTER: the list
  * begins with the value of the member `first`. C++ has no designated initializers before 2020, so there
- * the list is not an initializer: each `.member = value` of it is an assignment. In C++ every member is
- * named (iso_dense(.x = x, .units = 200)), a list has at most 24, and a value in braces is written by its
- * members (.x.data = a, .metrics[0] = m). */
+ * the list is not an initializer: each `.member = value` of it is an assignment. In C++ members that are
+ * positional in C are named (iso_dense(.x = x, .units = 200)), except `first`; a list has at most 24, and a
+ * value in braces is written by its members (.x.data = a, .metrics[0] = m). */
 #ifndef __cplusplus
 #define ISO_OPTIONS(type, ...) &(type){.begin_ = 0, __VA_ARGS__}, sizeof(type)
 #define ISO_OPTIONS_AFTER(type, first, ...) &(type){.first = __VA_ARGS__}, sizeof(type)

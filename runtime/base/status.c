@@ -8,6 +8,7 @@
 
 #include "runtime/base/program_call.h"
 #include "runtime/base/remote_error.h"
+#include "runtime/base/thread_modes.h"
 
 static _Thread_local char message[4096];
 static _Thread_local bool elsewhere;
@@ -15,6 +16,7 @@ static _Thread_local bool elsewhere;
 /* Writes the message from this byte on; nothing if `format` is NULL. Returns what vsnprintf does. */
 __attribute__((format(printf, 2, 0))) static int print_message(size_t at, const char *format, va_list args)
 {
+    ISO_DEFAULT_MODES();
     if (format)
         return vsnprintf(message + at, sizeof message - at, format, args);
     message[at] = '\0';
@@ -81,6 +83,7 @@ void iso_error_forget(void)
 
 iso_status iso_error_of_call(iso_status status, const char *format, ...)
 {
+    ISO_DEFAULT_MODES();
     if (status == ISO_OK || message[0])
         return status;
     char what[256];

@@ -9,9 +9,11 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 
 void iso_text_add(iso_text *text, const char *format, ...)
 {
+    ISO_DEFAULT_MODES();
     va_list args;
     if (ISO_ANY_NULL(text, format))
         return;
@@ -129,6 +131,7 @@ void iso_text_add_nearest_options(iso_text *text, const char *wrong, const char 
 
 char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(unit, text))
         return NULL;
     static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
@@ -141,6 +144,7 @@ char *iso_text_scaled(double value, const char *unit, char *text, size_t size)
 
 char *iso_text_seconds(double seconds, char *text, size_t size)
 {
+    ISO_DEFAULT_MODES();
     static const char *const unit[] = {"s", "ms", "us"};
     if (ISO_ANY_NULL(text))
         return NULL;
@@ -153,6 +157,7 @@ char *iso_text_seconds(double seconds, char *text, size_t size)
 
 void iso_text_snake_case(const char *name, char *text, size_t size)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(name, text))
         return;
     /* A capital begins a word if a small letter precedes it or small letters follow it. */

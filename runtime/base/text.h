@@ -32,7 +32,7 @@ ISO_API void iso_text_free(iso_text *text);
 /* The characters, "" if there are none; they belong to the text until it changes. */
 ISO_API const char *iso_text_get(const iso_text *text);
 
-/* Writes "1.50 GB" and the like into text, for bytes and operations; returns the caller's own text. */
+/* Writes "1.5 GB" and the like into text, for bytes and operations; returns the caller's own text. */
 ISO_API char *iso_text_scaled(double value, const char *unit, char *text, size_t size);
 /* Writes "12.3 ms" and the like into text, in s, ms or us; returns the caller's own text. */
 ISO_API char *iso_text_seconds(double seconds, char *text, size_t size);

@@ -5,6 +5,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/signal_stack.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/base/wait.h"
 
 typedef struct worker {
@@ -33,6 +34,7 @@ static void *work(void *arg)
 {
     worker *self = arg;
     iso_thread_pool *pool = self->pool;
+    iso_default_modes_of_thread();
     iso_signal_stack_use();
     for (uint32_t round = 1;; round++) {
         iso_count_await(&pool->rounds, round, pool->crowded, NULL);

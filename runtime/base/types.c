@@ -85,6 +85,9 @@ void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value)
     case ISO_BF16:
         ((uint16_t *)data)[i] = iso_bf16_of_double(value);
         break;
+    case ISO_BOOL:
+        ((uint8_t *)data)[i] = value != 0;
+        break;
     default:
         ((uint8_t *)data)[i] = (uint8_t)value;
     }

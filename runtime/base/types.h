@@ -42,8 +42,8 @@ ISO_API iso_dtype iso_dtype_named(const char *name);
 ISO_API bool iso_dtype_is_float(iso_dtype dtype);
 /* The type of a result of both in Keras: the wider one, where any real type is wider than any integer. */
 ISO_API iso_dtype iso_dtype_promoted(iso_dtype a, iso_dtype b);
-/* Gets element i of a dense array as a double, and sets it from one (integers are truncated). For set-up,
- * not for kernels. */
+/* Gets element i of a dense array as a double, and sets it from one (integers are truncated; a bool
+ * becomes 1 unless the number is 0). For set-up, not for kernels. */
 ISO_API double iso_element_get(const void *data, iso_dtype dtype, int64_t i);
 ISO_API void iso_element_set(void *data, iso_dtype dtype, int64_t i, double value);
 

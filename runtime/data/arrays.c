@@ -7,6 +7,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
 
@@ -263,6 +264,7 @@ static iso_status open_local(iso_context *ctx, const iso_dataset_arrays_options 
 
 iso_status iso_dataset_arrays_with(iso_context *ctx, const iso_dataset_arrays_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_dataset_arrays_options taken = {0};
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);

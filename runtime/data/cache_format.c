@@ -15,6 +15,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/cache_file_impl.h"
 
 enum { HEADER = 4096, BLOCK_BYTES = 1 << 20, ROUND_BLOCKS = 16 };
@@ -169,6 +170,7 @@ static void keep_error(writer *w, iso_status status)
 static void *write_blocks(void *argument)
 {
     writer *w = argument;
+    iso_default_modes_of_thread();
     for (;;) {
         int64_t first = atomic_fetch_add(&w->next, w->block);
         if (first >= w->end)

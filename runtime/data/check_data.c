@@ -6,6 +6,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
 
@@ -111,6 +112,7 @@ done:
 
 iso_status iso_dataset_check(iso_dataset *ds)
 {
+    ISO_DEFAULT_MODES();
     enum { AHEAD = 64 };
     chunk c = {0};
     part p = {0};

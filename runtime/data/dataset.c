@@ -5,6 +5,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/session.h"
 
 #include <inttypes.h>
@@ -232,6 +233,7 @@ iso_status iso_dataset_agree_order(const iso_dataset *ds, const char *what)
 
 iso_status iso_dataset_serve(iso_dataset *ds)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     iso_node *source = iso_local_rows_below(ds->top);
     return source ? iso_local_rows_serve(source) : ISO_OK;

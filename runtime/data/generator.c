@@ -9,6 +9,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/program_call.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 
 struct iso_generator {
@@ -83,8 +84,10 @@ static iso_status at_batch(const iso_generator *g, iso_status status)
 static iso_status ask(iso_generator *g, int64_t rows)
 {
     g->batch = empty_batch(g, rows);
+    iso_program_modes *modes = iso_program_modes_begin();
     iso_status status =
         ISO_PROGRAM_CALL(g->options.next(g->options.user, g->epoch, g->number, &g->batch), "`next`");
+    iso_program_modes_end(modes);
     if (status == ISO_OK)
         status = check_rows(g, rows);
     if (status == ISO_OK && g->batch.rows > 0)
@@ -261,6 +264,7 @@ static iso_status open_generator(iso_context *ctx, const iso_dataset_generator_o
 iso_status iso_dataset_generator_with(iso_context *ctx, const iso_dataset_generator_options *options,
                                       size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_dataset_generator_options taken = {0};
     iso_dataset *ds = NULL;
     iso_options_copy(&taken, sizeof taken, options, size);

@@ -3,6 +3,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 
 static iso_status check_range(const iso_batch *batch, int component, int64_t begin, int64_t count,
@@ -38,6 +39,7 @@ static iso_status check_part(const iso_batch *batch, int component, const iso_bo
 static iso_status read_rows(const iso_batch *batch, int component, int64_t begin, int64_t count,
                             const iso_row_part *part, iso_dtype dtype, void *out)
 {
+    ISO_DEFAULT_MODES();
     const iso_dataset *ds = batch->impl;
     if (ds->generator)
         return iso_generator_read(ds->generator, component, begin, count, part, dtype, out);
@@ -211,6 +213,7 @@ iso_status iso_dataset_start(iso_dataset *ds)
 
 iso_status iso_dataset_rewind(iso_dataset *ds, int64_t epoch)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     if (epoch < 0)
         return iso_error(ISO_INVALID, "%s: rewind to epoch %" PRId64 "; it must not be negative",
@@ -243,6 +246,7 @@ static iso_status generate(iso_dataset *ds, const iso_batch **batch)
 
 iso_status iso_dataset_next(iso_dataset *ds, const iso_batch **batch)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset, batch", ds, batch);
     iso_status status = iso_dataset_start(ds);
     if (status != ISO_OK)
@@ -273,6 +277,7 @@ int64_t iso_dataset_position(const iso_dataset *ds)
 
 iso_status iso_dataset_seek(iso_dataset *ds, int64_t position)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     int64_t batches = iso_dataset_batches(ds);
     if (position < 0)

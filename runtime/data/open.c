@@ -8,6 +8,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
 #include "runtime/session/session.h"
@@ -95,6 +96,7 @@ static iso_status agree_on(iso_context *ctx, const request *r)
 iso_status iso_dataset_open_with(iso_context *ctx, const char *name, iso_part part,
                                  const iso_dataset_open_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_dataset_open_options taken = {0};
     iso_node *node = NULL;
     iso_dataset *ds = NULL;

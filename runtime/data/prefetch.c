@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 
 /* A unit that failed in the background is made again by the thread that reads it, which then gets the
  * error. */
@@ -91,6 +92,7 @@ static void *worker(void *argument)
     iso_prefetcher *f = argument;
     buffer *s = NULL;
     int64_t unit = 0;
+    iso_default_modes_of_thread();
     pthread_mutex_lock(&f->lock);
     while (!f->ending) {
         if (find_work(f, &s, &unit))

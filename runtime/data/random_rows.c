@@ -8,6 +8,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
 #include "runtime/session/session.h"
@@ -220,6 +221,7 @@ done:
 iso_status iso_dataset_random_with(iso_context *ctx, int64_t rows, const iso_dataset_random_options *options,
                                    size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_dataset_random_options taken = {0};
     iso_node *node = NULL;
     iso_dataset *ds = NULL;

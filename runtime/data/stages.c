@@ -6,6 +6,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/data/cache_file_impl.h"
 #include "runtime/data/dataset_impl.h"
 
@@ -25,6 +26,7 @@ static void put_node(iso_dataset *ds, iso_node *node)
 
 iso_status iso_dataset_map_with(iso_dataset *ds, const iso_dataset_map_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_map_options, options, size);
     iso_node *node = NULL;
@@ -39,6 +41,7 @@ iso_status iso_dataset_map_with(iso_dataset *ds, const iso_dataset_map_options *
 
 iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_shuffle_options, options, size);
     char path[32];
@@ -57,6 +60,7 @@ iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_o
 
 iso_status iso_dataset_batch_with(iso_dataset *ds, const iso_dataset_batch_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_batch_options, options, size);
     iso_order_op op = {.kind = ISO_ORDER_BATCH, .n = taken.rows, .drop = taken.drop_remainder};
@@ -95,6 +99,7 @@ static iso_status cache_in_file(iso_dataset *ds, const char *path)
 
 iso_status iso_dataset_cache(iso_dataset *ds, const char *path)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     iso_status status = iso_dataset_edit(ds);
     if (status == ISO_OK)
@@ -111,6 +116,7 @@ iso_status iso_dataset_cache(iso_dataset *ds, const char *path)
 
 iso_status iso_dataset_prefetch(iso_dataset *ds, int64_t n)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     iso_status status = iso_dataset_edit(ds);
     if (status != ISO_OK)
@@ -167,6 +173,7 @@ done:
 
 iso_status iso_dataset_split(iso_dataset *ds, int64_t rows, iso_dataset **last)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset, last", ds, last);
     iso_status status = iso_dataset_edit(ds);
     return status == ISO_OK ? iso_dataset_keep(ds, split(ds, rows, last)) : status;

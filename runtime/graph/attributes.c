@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "runtime/base/json.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
 
@@ -33,6 +34,7 @@ static void print_members(const iso_attribute *attribute, iso_text *text)
 
 void iso_attribute_print(const iso_attribute *attribute, iso_text *text)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(attribute, text))
         return;
     switch (attribute->kind) {

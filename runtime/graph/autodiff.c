@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/ops_impl.h"
@@ -149,6 +150,7 @@ static bool check_sources(iso_graph *graph, iso_tensor *const *of, int count)
 
 void iso_gradients(iso_tensor *loss, iso_tensor *const *of, int count, iso_tensor **gradients)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(loss) || ISO_NULL_IN(loss->graph, of, gradients))
         return;
     for (int i = 0; i < count; i++)

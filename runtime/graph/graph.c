@@ -5,6 +5,7 @@
 
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/owner.h"
@@ -44,6 +45,7 @@ iso_graph *iso_graph_create(iso_context *ctx)
 
 void iso_graph_destroy(iso_graph *graph)
 {
+    ISO_DEFAULT_MODES();
     if (graph && !graph->owned)
         iso_graph_release(graph);
 }
@@ -98,6 +100,7 @@ static void fail(iso_graph *graph, iso_status status, const char *format, va_lis
 
 void iso_graph_fail(iso_graph *graph, const char *format, ...)
 {
+    ISO_DEFAULT_MODES();
     va_list args;
     if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, format))
         return;

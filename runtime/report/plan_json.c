@@ -1,6 +1,7 @@
 /* A report as JSON. docs/plan.md describes every field. */
 #include "runtime/base/arguments.h"
 #include "runtime/base/json.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/report/plan_report.h"
 
 static json_t *json_shape_of(const iso_shape *shape)
@@ -163,6 +164,7 @@ static json_t *whole(const iso_plan_report *r)
 
 iso_status iso_plan_report_json(const iso_plan_report *report, iso_text *text)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(report, text);
     json_t *object = whole(report);
     iso_json_add(text, object, JSON_INDENT(1));

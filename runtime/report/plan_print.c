@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/report/plan_time.h"
 
 typedef struct printer {
@@ -301,6 +302,7 @@ static void print_totals(const printer *p)
 
 void iso_plan_report_print(const iso_plan_report *report, iso_text *text)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(report, text))
         return;
     printer p = {report, text};

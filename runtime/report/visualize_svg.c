@@ -5,6 +5,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/report/visualize_impl.h"
 
 enum { MOST_SHOWN = 32, MARGIN = 16, LINE = 18, SKIPPED = 28 };
@@ -248,6 +249,7 @@ static void write_svg(const iso_picture *picture, iso_text *out)
 iso_status iso_layout_visualize_svg(const iso_layout *layout, iso_shape shape, const char *path,
                                     const iso_visualize_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(layout, path);
     iso_visualize_options own = {0};
     iso_picture *picture;

@@ -6,6 +6,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/terminal.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/report/visualize_impl.h"
 
 enum {
@@ -320,6 +321,7 @@ static iso_status visualize_text_draw(const iso_layout *layout, const iso_shape 
 iso_status iso_layout_visualize_with(const iso_layout *layout, iso_shape shape, FILE *out,
                                      const iso_visualize_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(layout, out);
     iso_visualize_options own = {0};
     iso_text text = {0};
@@ -336,6 +338,7 @@ done:
 
 iso_status iso_layout_visualize(const iso_layout *layout, iso_shape shape, FILE *out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(layout, out);
     iso_visualize_options options = {0};
     return iso_layout_visualize_with(layout, shape, out, &options, sizeof options);

@@ -17,6 +17,7 @@
 #include "runtime/base/printable.h"
 #include "runtime/base/program_call.h"
 #include "runtime/base/remote_error.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
@@ -233,6 +234,7 @@ static int exit_code(const iso_context *ctx, iso_status status)
 
 int iso_finish(iso_context *ctx, iso_status status)
 {
+    ISO_DEFAULT_MODES();
     bool began = ctx && ctx->began_mpi, joined = ctx && ctx->shutdown != MPI_COMM_NULL;
     if (status != ISO_OK && !*iso_error_message())
         iso_error(status, "the program ended with status %d (%s) and recorded no message", (int)status,

@@ -15,6 +15,7 @@
 #include "runtime/base/build.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/roles_impl.h"
 #include "runtime/session/session_impl.h"
@@ -35,7 +36,8 @@ static iso_status session_create(int verbose, int *argc, char ***argv, iso_conte
     ctx->verbose = verbose;
     ctx->n_hosts = ctx->n_host_ranks = 1;
     *out = ctx;
-    return iso_options_take(ctx, argc, argv);
+    iso_status status = iso_options_take(ctx, argc, argv);
+    return status == ISO_OK ? iso_default_modes_check() : status;
 }
 
 /* Makes communicators of the ranks of one role. They are our own, so the caller's messages cannot match
@@ -237,6 +239,7 @@ static iso_status init(int *argc, char ***argv, iso_context **out)
 
 iso_status iso_init(int *argc, char ***argv, iso_context **out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("ctx", out);
     iso_status status = init(argc, argv, out);
     return keep_failure(*out, __func__, status);
@@ -287,6 +290,7 @@ static iso_status init_on(MPI_Comm communicator, int *argc, char ***argv, iso_co
 
 iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("ctx", out);
     iso_status status = init_on(communicator, argc, argv, out);
     return keep_failure(*out, __func__, status);
@@ -524,6 +528,7 @@ static iso_status reduce_over_ranks(const iso_context *ctx, MPI_Op op, MPI_Datat
 
 iso_status iso_all_reduce(iso_context *ctx, iso_reduction how, iso_dtype dtype, void *values, size_t count)
 {
+    ISO_DEFAULT_MODES();
     static const MPI_Op op[] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_BOR};
     bool integers = dtype == ISO_I64, wraps = how == ISO_REDUCE_SUM || how == ISO_REDUCE_OR;
     if (count > 0)

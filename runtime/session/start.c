@@ -32,6 +32,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/session_impl.h"
 
 enum {
@@ -327,6 +328,7 @@ static void *start_run(void *arg)
 {
     iso_start *s = arg;
     struct pollfd wake = {.fd = s->wake, .events = POLLIN};
+    iso_default_modes_of_thread();
     s->clock = iso_clock();
     while (!atomic_load(&s->over)) {
         start_look(s);

@@ -6,6 +6,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/signal_stack.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/session_impl.h"
 
@@ -139,6 +140,7 @@ static iso_status set_deadline(iso_context *ctx, double seconds)
 
 iso_status iso_stop_before_limit(iso_context *ctx, double seconds)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(ctx);
     iso_status status = iso_agree(ctx, iso_rank(ctx) == 0 ? set_deadline(ctx, seconds) : ISO_OK);
     ctx->stop.limited = ctx->stop.limited || status == ISO_OK;

@@ -7,6 +7,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/graph_impl.h"
 
 enum { EVERY_AXIS = -1 };
@@ -78,6 +79,7 @@ iso_status iso_model_parallel_create_with(iso_layout_map *map, iso_distribution 
 iso_status iso_auto_parallel_create_with(iso_mesh *mesh, iso_distribution **distribution,
                                          const iso_auto_parallel_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(distribution);
     iso_auto_parallel_options own;
     iso_options_copy(&own, sizeof own, options, size);

@@ -18,6 +18,18 @@ iso_callback *iso_callback_no_memory(void)
     return (iso_callback *)&no_memory;
 }
 
+iso_callback *iso_callback_of_isogrid(iso_callback *callback)
+{
+    if (callback->status == ISO_OK) /* otherwise it is the constant */
+        callback->built_in = true;
+    return callback;
+}
+
+iso_program_modes *iso_callback_modes_begin(const iso_callback *callback)
+{
+    return callback->built_in ? NULL : iso_program_modes_begin();
+}
+
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name)
 {
     if (callback->status == ISO_OK) /* otherwise it is the constant */
@@ -113,8 +125,12 @@ static iso_status call(const iso_callback *callback, iso_moment moment, iso_fit_
         return moment == ISO_TRAIN_BEGIN ? iso_error(callback->status, "no memory for a callback") : ISO_OK;
     if (!function)
         return ISO_OK;
-    return ISO_PROGRAM_CALL(function(callback->options.user, state), "%s of %s", moment_names[moment],
-                            callback->options.kind ? callback->options.kind : "a callback");
+    iso_program_modes *modes = iso_callback_modes_begin(callback);
+    iso_status status =
+        ISO_PROGRAM_CALL(function(callback->options.user, state), "%s of %s", moment_names[moment],
+                         callback->options.kind ? callback->options.kind : "a callback");
+    iso_program_modes_end(modes);
+    return status;
 }
 
 iso_status iso_callbacks_call(iso_callback *const *callbacks, iso_moment moment, iso_fit_state *state)

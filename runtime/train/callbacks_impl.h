@@ -7,6 +7,7 @@
 #include "runtime/base/json.h"
 #include "runtime/base/shards.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/train/callbacks.h"
 #include "runtime/train/evaluations.h"
 #include "runtime/train/progress.h"
@@ -32,7 +33,8 @@ typedef struct iso_callback_same {
 
 struct iso_callback {
     iso_callback_options options;
-    bool last; /* called after all others, because it saves their state */
+    bool built_in; /* its functions are Isogrid's, not the program's */
+    bool last;     /* called after all others, because it saves their state */
     /* Changes the callback's own state for this moment. It is called for all callbacks that come last, before the
      * first of them saves the state of all callbacks. NULL: none. Collective. */
     iso_status (*decide)(void *user, const iso_fit_state *state, iso_moment moment);
@@ -54,6 +56,12 @@ struct iso_callback {
 
 /* The constant that constructors return when out of memory. */
 iso_callback *iso_callback_no_memory(void);
+/* Creates a callback of Isogrid itself. */
+#define iso_callback_built_in(...) iso_callback_of_isogrid(iso_callback_create(__VA_ARGS__))
+iso_callback *iso_callback_of_isogrid(iso_callback *callback);
+/* Begins a call of a callback's function, which iso_program_modes_end() ends: a function of the program has the
+ * program's modes. */
+iso_program_modes *iso_callback_modes_begin(const iso_callback *callback);
 /* Sets `logs`, unless the callback is that constant; returns the callback. */
 iso_callback *iso_callback_logs(iso_callback *callback, const char *name);
 /* Sets `same`, unless the callback is that constant; returns the callback. */

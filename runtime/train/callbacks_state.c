@@ -23,8 +23,9 @@ static int callbacks_state_number_of(iso_callback *const *callbacks, int index)
 }
 
 /* Adds {"kind": ..., "state": ...}, and checks that the callback's text is JSON. */
-static iso_status add_entry(const iso_callback_options *options, json_t *list)
+static iso_status add_entry(const iso_callback *callback, json_t *list)
 {
+    const iso_callback_options *options = &callback->options;
     iso_text entry = {0};
     json_t *parsed = NULL;
     char name[160];
@@ -32,8 +33,11 @@ static iso_status add_entry(const iso_callback_options *options, json_t *list)
     iso_text_add(&entry, "{");
     iso_json_put_text(&entry, "kind", options->kind);
     iso_json_key(&entry, "state");
-    ISO_TRY(
-        ISO_PROGRAM_CALL(options->save(options->user, &entry), "`save` of the callback '%s'", options->kind));
+    iso_program_modes *modes = iso_callback_modes_begin(callback);
+    status =
+        ISO_PROGRAM_CALL(options->save(options->user, &entry), "`save` of the callback '%s'", options->kind);
+    iso_program_modes_end(modes);
+    ISO_TRY(status);
     iso_text_add(&entry, "}");
     if (entry.failed)
         ISO_TRY(iso_no_memory("the state of callbacks"));
@@ -53,7 +57,7 @@ iso_status iso_callbacks_save(iso_callback *const *callbacks, json_t **list)
     iso_status status = ISO_OK;
     for (int i = 0; callbacks && callbacks[i]; i++)
         if (keeps_state(callbacks[i]))
-            ISO_TRY(add_entry(&callbacks[i]->options, out));
+            ISO_TRY(add_entry(callbacks[i], out));
     *list = out;
     return ISO_OK;
 done:
@@ -92,8 +96,10 @@ static iso_status restore_one(const iso_callback *callback, json_t *state)
     iso_json_add(&text, json_incref(state), 0);
     if (text.failed)
         return iso_no_memory("the state of callbacks");
+    iso_program_modes *modes = iso_callback_modes_begin(callback);
     iso_status status =
         ISO_PROGRAM_CALL(callback->options.restore(callback->options.user, iso_text_get(&text)), "`restore`");
+    iso_program_modes_end(modes);
     iso_text_free(&text);
     if (status != ISO_OK)
         return iso_error_prefix(status, "the state of a callback, %s: ", callback->options.kind);
@@ -124,8 +130,11 @@ iso_status iso_callbacks_shards(iso_callback *const *callbacks, iso_state_shards
             continue;
         snprintf(path, sizeof path, "callbacks/%s/%d", callbacks[i]->options.kind,
                  callbacks_state_number_of(callbacks, i));
-        ISO_TRY(ISO_PROGRAM_CALL(callbacks[i]->options.shards(callbacks[i]->options.user, path, shards),
-                                 "`shards` of the callback '%s'", callbacks[i]->options.kind));
+        iso_program_modes *modes = iso_callback_modes_begin(callbacks[i]);
+        status = ISO_PROGRAM_CALL(callbacks[i]->options.shards(callbacks[i]->options.user, path, shards),
+                                  "`shards` of the callback '%s'", callbacks[i]->options.kind);
+        iso_program_modes_end(modes);
+        ISO_TRY(status);
     }
 done:
     return status;

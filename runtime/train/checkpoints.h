@@ -12,7 +12,8 @@ extern "C" {
 
 /* Writes the weights of a model, its other variables and, if it is compiled, the optimizer's state into a
  * file that ends in ".weights.h5", which Keras's model.load_weights() opens. An existing file of this name is
- * replaced when the new one is complete. ISO_INVALID: another ending; ISO_IO names the file. Collective. */
+ * replaced when the new one is complete. A missing folder is made. ISO_INVALID: another ending; ISO_IO names the
+ * file. Collective. */
 ISO_API iso_status iso_model_save_weights(iso_model *model, const char *path);
 typedef struct iso_load_weights_options {
     const char *path; /* positional. A file, or a checkpoint as DIR or DIR/latest (the newest), or DIR/best */

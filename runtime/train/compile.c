@@ -5,6 +5,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/auto_sharding/search_layouts.h"
 #include "runtime/exec/state/recompile.h"
 #include "runtime/graph/layer.h"
@@ -243,6 +244,7 @@ static iso_status compile_for(iso_model *model, bool evaluation_only, const iso_
 
 iso_status iso_compile_with(iso_model *model, const iso_compile_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     return compile_for(model, false, options, size);
 }
@@ -255,6 +257,7 @@ iso_status iso_compile_evaluation(iso_model *model, const iso_compile_options *o
 iso_status iso_model_describe_with(iso_model *model, const iso_compile_options *given, size_t size,
                                    iso_function_options *training)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model, training);
     iso_compile_options options = {0};
     iso_results results = {.count = 0};

@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/async_steps.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
@@ -73,6 +74,7 @@ iso_status iso_check_evaluation(iso_model *model, iso_dataset *data)
 iso_status iso_evaluate_with(iso_model *model, iso_dataset *data, const iso_evaluate_options *given,
                              size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     iso_evaluate_options options = {0};
     iso_progress *progress = NULL;

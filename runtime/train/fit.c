@@ -7,6 +7,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/exec/function/async_steps.h"
 #include "runtime/exec/function/deferred_weights.h"
@@ -485,6 +486,7 @@ static void clean_up(iso_training *t)
 
 iso_status iso_fit_with(iso_model *model, iso_dataset *data, const iso_fit_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_training t = {.model = model, .data = data};
     iso_options_copy(&t.options, sizeof t.options, given, size);
     t.options.epochs = (int)iso_option_number(t.options.epochs, 1);

@@ -16,6 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/folder_watch.h"
 #include "runtime/session/roles.h"
 #include "runtime/session/session.h"
@@ -415,6 +416,7 @@ static iso_status follow_check(follower *f)
 iso_status iso_follow_with(iso_model *model, const char *folder, iso_dataset *data,
                            const iso_follow_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     follower f = {.model = model, .data = data, .folder = folder};
     iso_status status = ISO_INVALID;
     iso_options_copy(&f.options, sizeof f.options, given, size);

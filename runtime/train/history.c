@@ -159,9 +159,9 @@ iso_callback *iso_history_file(const char *path)
         return iso_callback_no_memory();
     }
     iso_callback *callback =
-        iso_callback_create(.train_begin = history_open_file, .epoch_end = write_epoch, .user = file,
-                            .destroy = destroy_file, .kind = "history_file", .save = save_file,
-                            .restore = restore_file);
+        iso_callback_built_in(.train_begin = history_open_file, .epoch_end = write_epoch, .user = file,
+                              .destroy = destroy_file, .kind = "history_file", .save = save_file,
+                              .restore = restore_file);
     if (callback->status == ISO_OK) /* otherwise it is a constant */
         callback->lines = file->path;
     return iso_callback_logs(callback, "");

@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/train/model_impl.h"
 
 static iso_status read_optimizer(iso_model *model, const char *path, double *value)
@@ -17,6 +18,7 @@ static iso_status read_optimizer(iso_model *model, const char *path, double *val
 
 iso_status iso_model_learning_rate(iso_model *model, double *rate)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     ISO_NEED_AGREED(iso_graph_context(model->graph), rate);
     double own, iteration;
@@ -46,6 +48,7 @@ static iso_status check_rate(const iso_model *model, const iso_variable *variabl
 
 iso_status iso_model_set_learning_rate(iso_model *model, double rate)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     char text[64];
     iso_status status = ISO_OK;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/thread_modes.h"
 #include "runtime/train/losses_impl.h"
 
 /* ---- the rows ---- */
@@ -206,6 +207,7 @@ iso_tensor *iso_loss_fit_weights(iso_tensor *weights, iso_tensor *values)
 
 iso_tensor *iso_reduce_loss(iso_tensor *values, iso_tensor *weights)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(values))
         return iso_null_tensor(&weights, 1);
     if (weights)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/layer.h"
 #include "runtime/train/losses_impl.h"
 
@@ -161,6 +162,7 @@ static iso_tensor *values_of(const iso_metric_type *type, const iso_metric_optio
 
 iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_metric_options options = {0};
     iso_options_copy(&options, sizeof options, given, size);
     if (ISO_ANY_NULL_AS("y_true, y_pred", options.y_true, options.y_pred)) {
@@ -185,6 +187,7 @@ double iso_metric_last_step(double (*last)(double mean), double sum, double weig
 
 double iso_metric_result(iso_metric metric, double sum, double weight)
 {
+    ISO_DEFAULT_MODES();
     const iso_metric_type *type = iso_metric_type_of(metric);
     return iso_metric_last_step(type ? type->last : NULL, sum, weight);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/owner.h"
@@ -140,6 +141,7 @@ iso_model *iso_model_create(iso_graph *g, iso_tensor *x, iso_tensor *y)
 
 void iso_model_destroy(iso_model *model)
 {
+    ISO_DEFAULT_MODES();
     if (!model || model->status == ISO_NO_MEMORY)
         return;
     iso_function_destroy(model->training);

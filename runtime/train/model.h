@@ -218,7 +218,8 @@ typedef struct iso_predict_options {
     iso_status (*part)(void *user, const iso_output_part *part);
     void *user;
     /* An HDF5 file that all ranks write, each its own part: dataset "y" or, with several outputs, a dataset
-     * with each output's name. It gets its name when it is complete; every rank must see the folder. */
+     * with each output's name. It gets its name when it is complete; every rank must see the folder, which is
+     * made if it is missing. */
     const char *file;
     int verbose; /* as in iso_fit */
 } iso_predict_options;

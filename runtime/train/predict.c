@@ -8,6 +8,7 @@
 #include "runtime/base/first_error.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/rows_file.h"
 #include "runtime/graph/pending.h"
 #include "runtime/session/session.h"
@@ -166,8 +167,11 @@ static void take_parts(prediction *p, const iso_function *function)
         if (p->file)
             iso_first_error_keep(&p->pending,
                                  iso_rows_file_write(p->file, part.output, &part.box, part.data));
-        if (p->options.part && p->pending.status == ISO_OK)
+        if (p->options.part && p->pending.status == ISO_OK) {
+            iso_program_modes *modes = iso_program_modes_begin();
             iso_first_error_keep(&p->pending, p->options.part(p->options.user, &part));
+            iso_program_modes_end(modes);
+        }
     }
 }
 
@@ -230,6 +234,7 @@ static iso_status predict_run(prediction *p)
 iso_status iso_predict_with(iso_model *model, iso_dataset *data, const iso_predict_options *given,
                             size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     prediction p = {
         .model = model, .data = data, .ctx = model->graph ? iso_graph_context(model->graph) : NULL};

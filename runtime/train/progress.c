@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/terminal.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/session/session.h"
 #include "runtime/train/callbacks_impl.h"
 
@@ -33,6 +34,7 @@ struct iso_progress {
 iso_status iso_progress_create_with(iso_context *ctx, iso_progress **progress,
                                     const iso_progress_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(progress);
     iso_progress_options options = {0};
     iso_options_copy(&options, sizeof options, given, size);
@@ -330,6 +332,7 @@ static iso_logs shown(iso_progress *progress)
 
 void iso_progress_update(iso_progress *progress, const double *values)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(progress, values))
         return;
     for (int i = 0; i < progress->n_values; i++)
@@ -342,6 +345,7 @@ void iso_progress_update(iso_progress *progress, const double *values)
 
 void iso_progress_finish(iso_progress *progress)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(progress))
         return;
     iso_logs logs = shown(progress);

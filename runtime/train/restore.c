@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/saver.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/session/session.h"
@@ -33,6 +34,7 @@ static iso_status compare_precision(const iso_model *model, const iso_saved_file
 
 iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     iso_load_weights_options options = {0};
     iso_options_copy(&options, sizeof options, given, size);
@@ -60,6 +62,7 @@ done:
 
 iso_status iso_model_save_weights(iso_model *model, const char *path)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(model);
     iso_state_dict *contents = NULL;
     iso_saver *saver = NULL;
@@ -212,6 +215,7 @@ static iso_status take_choices(iso_context *ctx, const iso_saved_file *file)
 iso_status iso_model_restore_or_create(iso_context *ctx, const char *folder,
                                        iso_model *(*build)(iso_context *ctx), iso_model **out)
 {
+    ISO_DEFAULT_MODES();
     iso_saved_file *file = NULL;
     iso_status status = ISO_OK;
     if (!ctx || !folder || !build || !out)

@@ -3,6 +3,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/train/keras/topology.h"
 #include "runtime/train/model_impl.h"
 
@@ -228,6 +229,7 @@ static void print_table(const table *t)
 
 void iso_model_summary(iso_model *model, FILE *out)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(model, out))
         return;
     table t = {.out = out, .graph = model->graph};

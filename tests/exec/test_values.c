@@ -357,6 +357,17 @@ START_TEST(elements_are_rounded_once)
 }
 END_TEST
 
+START_TEST(bools_are_0_or_1)
+{
+    const double from[] = {5, 0.25, -1, -0.0, 256};
+    const uint8_t expected[] = {1, 1, 1, 0, 1};
+    uint8_t bools[5] = {0};
+    for (int i = 0; i < 5; i++)
+        iso_element_set(bools, ISO_BOOL, i, from[i]);
+    ck_assert_mem_eq(bools, expected, sizeof bools);
+}
+END_TEST
+
 START_TEST(wrong_reads_are_named)
 {
     int here[8], last;
@@ -576,7 +587,7 @@ int main(int argc, char **argv)
         status = iso_init(NULL, NULL, &apart);
     if (status == ISO_OK &&
         RUN_TESTS("values", 0, values_keep_their_elements, values_cross_hosts, parts_are_read,
-                  elements_are_rounded_once, wrong_reads_are_named, arrays_reach_the_mesh,
+                  elements_are_rounded_once, bools_are_0_or_1, wrong_reads_are_named, arrays_reach_the_mesh,
                   sums_keep_their_order, values_are_refused_together, wrong_calls_leave_nobody_waiting))
         status = iso_error(ISO_FAILED, "a test failed");
     iso_finish(apart, ISO_OK);

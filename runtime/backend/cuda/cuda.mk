@@ -51,8 +51,8 @@ NVCC_FLAGS := -std=c++17 -O1 -fmad=false $(CUDA_TARGETS) -I. -DISO_BUILDING -Wer
 CUDA_CPPFLAGS := $(addprefix -isystem ,$(filter-out $(CUDA_SYSTEM),$(CUDA_FOLDERS))) -DISO_WITH_NCCL=$(CUDA_HAS_NCCL) -DISO_WITH_CUDNN=$(CUDA_HAS_CUDNN)
 CUDA_SOURCES := $(filter runtime/backend/cuda/%.c runtime/backend/cuda/%.cu,$(SOURCES))
 CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(CUDA_SOURCES)))
-# What these share with the C library and has no state; all else they reach through runtime/backend/cuda/host.c.
-CUDA_SHARED := $(patsubst %,$(BUILD)/runtime/%.o,base/arguments base/build base/convert base/list base/text base/types)
+# What these share with the C library and has no state (thread_modes: only what a thread has set itself); all else they reach through runtime/backend/cuda/host.c.
+CUDA_SHARED := $(patsubst %,$(BUILD)/runtime/%.o,base/arguments base/build base/convert base/list base/text base/thread_modes base/types)
 
 # nvcc and its flags: objects that others have made are made again.
 $(BUILD)/cuda_flags: force

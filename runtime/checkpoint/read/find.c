@@ -4,6 +4,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/read/listing_impl.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 #include "runtime/session/session.h"
@@ -71,6 +72,7 @@ done:
 iso_status iso_checkpoint_find(iso_context *ctx, const char *folder, const char *pattern,
                                iso_saved_file **file, iso_text *passed_over)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AGREED(ctx, folder, file);
     bool chief = iso_is_chief(ctx);
     iso_listing list = {0};
@@ -98,6 +100,7 @@ done:
 iso_status iso_checkpoint_newest(iso_context *ctx, const char *what, const char *folder, const char *pattern,
                                  iso_saved_file **file)
 {
+    ISO_DEFAULT_MODES();
     iso_text passed_over = {0};
     ISO_NEED_AGREED(ctx, what, folder, file);
     iso_status status = iso_checkpoint_find(ctx, folder, pattern, file, &passed_over);

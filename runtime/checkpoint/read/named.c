@@ -8,6 +8,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_names.h"
 #include "runtime/session/session.h"
@@ -82,6 +83,7 @@ static iso_status newest_check_readable(const char *use, const char *path)
 
 iso_status iso_checkpoint_resolve(iso_context *ctx, const char *use, const char *path, char **found)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AGREED(ctx, use, path, found);
     way how = way_of(path);
     *found = NULL;
@@ -101,6 +103,7 @@ done:
 
 iso_status iso_checkpoint_open(iso_context *ctx, const char *use, const char *path, iso_saved_file **file)
 {
+    ISO_DEFAULT_MODES();
     char *found = NULL;
     ISO_NEED_AGREED(ctx, use, path, file);
     iso_status status = iso_checkpoint_resolve(ctx, use, path, &found);

@@ -7,6 +7,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/device.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 #include "runtime/checkpoint/read/sandbox_impl.h"
@@ -282,6 +283,7 @@ static iso_status read_check_tensor(const iso_saved_file *f, int tensor)
 
 iso_status iso_saved_file_read(iso_saved_file *f, int tensor, const iso_box *box, iso_dtype dtype, void *out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("file, box, out", f, box, out);
     iso_status status = read_check_tensor(f, tensor);
     return status == ISO_OK ? read_range(f, tensor, box, 0, iso_box_count(box), dtype, out) : status;
@@ -289,6 +291,7 @@ iso_status iso_saved_file_read(iso_saved_file *f, int tensor, const iso_box *box
 
 iso_status iso_saved_file_read_shard(iso_saved_file *f, int tensor, const iso_state_shard *shard)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("file, shard", f, shard);
     char theirs[160], ours[160];
     iso_status status = read_check_tensor(f, tensor);

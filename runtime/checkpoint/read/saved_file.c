@@ -12,6 +12,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/hdf5/hdf5_impl.h"
 #include "runtime/checkpoint/read/sandbox_impl.h"
@@ -287,6 +288,7 @@ static iso_status agree_on_open(iso_context *ctx, iso_status status)
 
 iso_status iso_saved_file_open(iso_context *ctx, const char *path, iso_saved_file **file)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AGREED(ctx, path, file);
     void *packed = NULL;
     size_t bytes = 0;

@@ -9,6 +9,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/crc.h"
 #include "runtime/checkpoint/file_io_impl.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
@@ -135,6 +136,7 @@ static iso_status is_verified_everywhere(const iso_saved_file *f, bool *verified
 
 iso_status iso_saved_file_verify(iso_saved_file *f)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("file", f);
     int ranks = iso_ranks(f->ctx);
     uint32_t *sums = NULL;

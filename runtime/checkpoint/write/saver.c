@@ -15,6 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/checkpoint/file_io_impl.h"
 
 static const struct timespec nap = {0, 200000};
@@ -135,6 +136,7 @@ void iso_saver_destroy(iso_saver *saver)
 static void *run_work(void *data)
 {
     iso_saver *saver = data;
+    iso_default_modes_of_thread();
     saver->work(saver);
     atomic_store(&saver->worked, true);
     return NULL;

@@ -11,6 +11,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/table.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/graph/paths.h"
@@ -99,6 +100,7 @@ static double weights_of_others(const iso_plan_report *r)
 
 double iso_suggest_cost(const iso_plan_report *r)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL_AS("report", r))
         return 0;
     bool away = r->n_hosts > 1;
@@ -691,6 +693,7 @@ static void free_item(item *it)
 iso_status iso_function_suggest(iso_graph *graph, iso_mesh *mesh, const iso_function_options *function,
                                 const iso_suggest_options *options, iso_suggestion **suggestion)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(graph, mesh, function, options, suggestion);
     iso_status status;
     outcome best = {0};

@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/dry_run.h"
 #include "runtime/exec/function/dry_run_impl.h"
 #include "runtime/exec/function/function_impl.h"
@@ -114,6 +115,7 @@ done:
 iso_status iso_function_plan(iso_graph *graph, int64_t rows, int slots_per_host,
                              const iso_function_options *options, iso_plan_report **report)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(graph, options, report);
     return iso_function_plan_timed(graph, rows, slots_per_host, options, NULL, report);
 }

@@ -9,6 +9,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/first_error.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/deferred_weights.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/function/inspect.h"
@@ -199,6 +200,7 @@ static void list_function(iso_function *function)
 iso_status iso_function_create_with(iso_graph *graph, iso_function **out, const iso_function_options *given,
                                     size_t size)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(graph);
     ISO_NEED_AGREED_AS(graph->ctx, "function", out);
     iso_function_options options;
@@ -253,6 +255,7 @@ static void unlist_function(iso_function *function)
 
 void iso_function_destroy(iso_function *function)
 {
+    ISO_DEFAULT_MODES();
     if (!function)
         return;
     unlist_function(function);
@@ -363,6 +366,7 @@ void iso_graph_send_deferred_weights(iso_graph *graph)
 
 iso_status iso_function_prepare(iso_function *function, int64_t rows)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     iso_executable *executable;
     return iso_function_executable(function, rows, &executable);
@@ -637,6 +641,7 @@ iso_status iso_function_end_step(iso_function *function, double *results)
 
 iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     iso_status status = iso_function_begin_step(function, batch);
     return status == ISO_OK ? iso_function_end_step(function, results) : status;
@@ -702,6 +707,7 @@ done:
 
 iso_status iso_function_step(iso_function *function, const iso_batch *batch)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     iso_executable *executable;
     if (!function->parts)
@@ -751,6 +757,7 @@ static iso_status read_output(const iso_function *function, const iso_executable
 
 iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch, double *const *outputs)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     iso_runtime *runtime = function->runtime;
     const iso_program *program = function->program;

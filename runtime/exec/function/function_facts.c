@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/report/report.h"
@@ -78,6 +79,7 @@ static int64_t state_bytes(const iso_function *function)
 
 iso_status iso_function_facts(iso_function *function, int64_t rows, iso_plan_facts *facts)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, facts);
     iso_runtime *runtime = function->runtime;
@@ -122,6 +124,7 @@ done:
 
 void iso_function_counted(const iso_function *function, double *flops, double *exchanged_bytes)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(function, flops, exchanged_bytes))
         return;
     const iso_runtime *runtime = function->runtime;
@@ -135,6 +138,7 @@ void iso_function_counted(const iso_function *function, double *flops, double *e
 
 iso_status iso_function_report(iso_function *function, int64_t rows, iso_plan_report **report)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, report);
     iso_executable *executable;
@@ -147,6 +151,7 @@ done:
 
 iso_status iso_function_print(iso_function *function, int64_t rows, char **text)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     ISO_NEED_AGREED(function->graph->ctx, text);
     iso_plan_report *report;

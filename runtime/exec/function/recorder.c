@@ -7,6 +7,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 
 /* Events of an exchange; upper bound for the end of a step. */
@@ -35,6 +36,7 @@ void iso_recorder_destroy(iso_recorder *recorder)
 
 iso_status iso_function_record(iso_function *function, iso_trace_detail detail)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     if (!function->recorder)
         function->recorder = iso_new(sizeof *function->recorder);

@@ -9,6 +9,7 @@
 #include "runtime/base/build.h"
 #include "runtime/base/json.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/exec/function/recorder_impl.h"
@@ -376,6 +377,7 @@ static void begin_json(const iso_function *function, iso_text *json)
 
 iso_status iso_function_trace(iso_function *function, iso_text *json)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(function);
     iso_context *ctx = function->graph->ctx;
     ISO_NEED_AGREED(ctx, json);

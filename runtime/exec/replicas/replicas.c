@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/exec/replicas/replicas_impl.h"
@@ -100,6 +101,7 @@ static iso_status add_weighed_digest(const iso_state_shard *shard, uint64_t *sum
 
 iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(graph);
     iso_runtime *runtime = graph->runtime;
     uint64_t sum[] = {0, 0, 0}; /* of digests; of bytes; of ranks that could not read their copies */

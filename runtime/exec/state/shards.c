@@ -10,6 +10,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/session/session.h"
@@ -268,6 +269,7 @@ done:
 
 iso_status iso_graph_shards(iso_graph *graph, iso_state_shards *out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_AS("graph, shards", graph, out);
     iso_runtime *runtime = graph->runtime;
     iso_state_shards shards = {0};

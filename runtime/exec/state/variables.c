@@ -7,6 +7,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/function/inspect.h"
 #include "runtime/exec/value/value.h"
@@ -63,6 +64,7 @@ iso_status iso_elements_all_gather(iso_context *ctx, double *values, int64_t cou
 
 iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(variable);
     iso_runtime *runtime;
     iso_status status =
@@ -110,6 +112,7 @@ done:
 
 iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(variable);
     iso_runtime *runtime;
     iso_status status =
@@ -215,6 +218,7 @@ static iso_status sum_fingerprints(iso_context *ctx, iso_status mine, iso_finger
 
 iso_status iso_graph_fingerprint(iso_graph *graph, iso_fingerprint *fingerprint)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(graph);
     ISO_NEED_AGREED(graph->ctx, fingerprint);
     iso_runtime *runtime = graph->runtime;

@@ -5,6 +5,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/value/value_impl.h"
 
@@ -277,6 +278,7 @@ done:
 iso_status iso_function_call_with(iso_function *function, const iso_function_call_options *options,
                                   size_t size)
 {
+    ISO_DEFAULT_MODES();
     call c = {.function = function};
     iso_executable *executable;
     int64_t rows;

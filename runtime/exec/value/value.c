@@ -7,6 +7,7 @@
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/bind_impl.h"
 #include "runtime/exec/value/value_impl.h"
 #include "runtime/spmd/collective.h"
@@ -95,6 +96,7 @@ static iso_status agree_on_layout(const char *what, const iso_layout *layout, is
 
 iso_status iso_value_create(const iso_layout *layout, iso_dtype dtype, iso_shape shape, iso_value **out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(layout);
     iso_value_site *site;
     iso_value *value = NULL;
@@ -152,6 +154,7 @@ static int local_of(const iso_value *value, int slot)
 
 iso_status iso_value_pack(iso_value *value, int slot, const void *local)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(value);
     iso_status status = check_slot(value, slot);
     if (status != ISO_OK)
@@ -206,6 +209,7 @@ static iso_status check_array(const iso_value *value, const void *array, const c
 
 iso_status iso_value_copy_to_mesh(iso_value *value, const void *array)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(value);
     iso_status status = take_status(value);
     if (status == ISO_OK)
@@ -273,6 +277,7 @@ static iso_status check_target(iso_value *value, const iso_layout *layout)
 
 iso_status iso_value_reshard(iso_value *value, const iso_layout *layout, iso_value **out)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(value);
     ISO_NEED_AGREED(value->site->ctx, layout, out);
     iso_layout stop[ISO_MAX_RESHARD_PATH];
@@ -319,6 +324,7 @@ iso_status iso_value_to_layout(iso_value *value, const iso_layout *layout, iso_v
 
 iso_status iso_value_fetch(iso_value *value, void *array)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(value);
     iso_layout stop[ISO_MAX_RESHARD_PATH], whole = iso_layout_whole(value->shape.rank);
     iso_value *near = NULL;

@@ -7,6 +7,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/bind_impl.h"
 #include "runtime/exec/value/value_impl.h"
 #include "runtime/session/session.h"
@@ -120,6 +121,7 @@ static iso_status check_hosted(const iso_mesh *mesh, int rank, int slot)
 
 iso_status iso_value_read(const iso_value *value, int slot, const iso_box *box, iso_dtype dtype, void *out)
 {
+    ISO_DEFAULT_MODES();
     iso_status status = ISO_OK;
     ISO_NEED(value, out);
     ISO_TRY(check_hosted(value->site->mesh, iso_rank(value->site->ctx), slot));
@@ -191,6 +193,7 @@ iso_status iso_variable_box(const iso_variable *variable, int slot, iso_box *box
 iso_status iso_variable_read_part(const iso_variable *variable, int slot, const iso_box *box, iso_dtype dtype,
                                   void *out)
 {
+    ISO_DEFAULT_MODES();
     iso_runtime *runtime = NULL;
     iso_status status = ISO_OK;
     ISO_NEED(out);

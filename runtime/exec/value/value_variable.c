@@ -3,6 +3,7 @@
 
 #include "collectives/control/control.h"
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/value/value_impl.h"
 
@@ -26,6 +27,7 @@ static iso_status copy_variable(const iso_runtime *runtime, const iso_variable *
 
 iso_status iso_variable_read_value(iso_variable *variable, iso_value **out)
 {
+    ISO_DEFAULT_MODES();
     iso_runtime *runtime = NULL;
     iso_value_site *site;
     iso_value *value = NULL;
@@ -71,6 +73,7 @@ static iso_status agree_on_value(const iso_variable *variable, const iso_value *
 
 iso_status iso_variable_assign_value(iso_variable *variable, iso_value *value)
 {
+    ISO_DEFAULT_MODES();
     iso_runtime *runtime = NULL;
     iso_value *resharded = NULL;
     iso_status status = ISO_OK;

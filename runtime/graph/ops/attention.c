@@ -3,6 +3,7 @@
  * features, as the projections leave them, so that nothing is transposed in memory. */
 #include <string.h>
 
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/classes_impl.h"
 
@@ -251,6 +252,7 @@ const iso_op_type iso_op_attention_grad = {
 iso_tensor *iso_attention_op(iso_tensor *query, iso_tensor *key, iso_tensor *value, iso_tensor *mask,
                              const iso_attention_form *form)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_TENSORS(query, key, value);
     iso_graph *graph = query->graph;
     if (ISO_NULL_IN(graph, form) || (form->dropout != 0 && ISO_NULL_IN(graph, form->path)))

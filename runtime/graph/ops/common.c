@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/base/text.h"
+#include "runtime/base/thread_modes.h"
 
 static void add_inputs(iso_text *text, const iso_op *op)
 {
@@ -17,6 +18,7 @@ static void add_inputs(iso_text *text, const iso_op *op)
 
 bool iso_op_refuse(iso_op *op, const char *format, ...)
 {
+    ISO_DEFAULT_MODES();
     char message[256];
     va_list list;
     va_start(list, format);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runtime/base/random.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
@@ -33,6 +34,7 @@ iso_dropout_attrs iso_dropout_attrs_of(const iso_graph *graph, double rate, cons
 
 iso_tensor *iso_dropout_op(iso_tensor *x, double rate, const char *path)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_TENSORS(x);
     if (ISO_NULL_IN(x->graph, path))
         return iso_graph_bad_tensor(x->graph);

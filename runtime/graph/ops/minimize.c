@@ -5,6 +5,7 @@
 
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -274,6 +275,7 @@ iso_update *iso_minimize_trainable(iso_tensor *loss, iso_optimizer optimizer, bo
 
 iso_update *iso_minimize(iso_tensor *loss, iso_optimizer optimizer)
 {
+    ISO_DEFAULT_MODES();
     bool trains;
     if (ISO_ANY_NULL(loss))
         return NULL;

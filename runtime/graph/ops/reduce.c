@@ -1,4 +1,5 @@
 /* Reductions over axes: sums, means, extremes. */
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -225,6 +226,7 @@ static iso_tensor *mean(iso_tensor *x, uint32_t axes, bool keep)
 
 iso_tensor *iso_reduce_mean(iso_tensor *x, const int *axes, int count, bool keep)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_TENSORS(x);
     if (count > 0 && ISO_NULL_IN(x->graph, axes))
         return iso_graph_bad_tensor(x->graph);
@@ -242,6 +244,7 @@ iso_tensor *iso_sum(iso_tensor *x)
 
 iso_tensor *iso_mean(iso_tensor *x)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED_TENSORS(x);
     return mean(x, axis_bits(x, NULL, 0), false);
 }

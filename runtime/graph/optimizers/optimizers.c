@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/optimizers/list.h"
 #include "runtime/graph/schedules/rule.h"
 
@@ -148,6 +149,7 @@ static iso_status check_settings(const iso_optimizer *optimizer, const iso_optim
 
 iso_status iso_optimizer_check(const iso_optimizer *optimizer)
 {
+    ISO_DEFAULT_MODES();
     ISO_NEED(optimizer);
     const iso_descriptor *row = &default_rule->row;
     iso_status status = ISO_OK;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/schedules/list.h"
 
 const iso_descriptor *const iso_schedule_rows[] = {
@@ -58,6 +59,7 @@ iso_status iso_schedule_check_steps(const iso_schedule *schedule)
 
 double iso_schedule_rate(const iso_optimizer *optimizer, int64_t iterations, double learning_rate)
 {
+    ISO_DEFAULT_MODES();
     if (ISO_ANY_NULL(optimizer))
         return 0;
     const iso_schedule_rule *rule = iso_schedule_rule_of(&optimizer->schedule);

@@ -149,9 +149,9 @@ iso_callback *iso_backup_and_restore_with(const iso_backup_and_restore_options *
         }
     }
     iso_callback_same same = {.name = "backup_and_restore", .settings = settings, .options = &b->options};
-    iso_callback *callback = iso_callback_create(.train_begin = backup_begin, .train_end = end,
-                                                 .epoch_end = after_epoch, .batch_end = after_batch,
-                                                 .collective = true, .user = b, .destroy = backup_destroy);
+    iso_callback *callback = iso_callback_built_in(.train_begin = backup_begin, .train_end = end,
+                                                   .epoch_end = after_epoch, .batch_end = after_batch,
+                                                   .collective = true, .user = b, .destroy = backup_destroy);
     if (callback->status == ISO_OK) { /* otherwise it is a constant, and b has been freed */
         callback->last = callback->sends_weights = true;
         callback->logs = "";

@@ -206,9 +206,9 @@ iso_callback *iso_csv_logger_with(const iso_csv_logger_options *given, size_t si
         csv_logger_destroy(logger);
         return iso_callback_no_memory();
     }
-    return iso_callback_logs(iso_callback_create(.train_begin = csv_logger_train_begin,
-                                                 .epoch_end = csv_logger_epoch_end, .user = logger,
-                                                 .destroy = csv_logger_destroy, .kind = "csv_logger",
-                                                 .save = csv_logger_save, .restore = restore),
+    return iso_callback_logs(iso_callback_built_in(.train_begin = csv_logger_train_begin,
+                                                   .epoch_end = csv_logger_epoch_end, .user = logger,
+                                                   .destroy = csv_logger_destroy, .kind = "csv_logger",
+                                                   .save = csv_logger_save, .restore = restore),
                              "");
 }

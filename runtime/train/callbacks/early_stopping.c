@@ -178,9 +178,9 @@ iso_callback *iso_early_stopping_with(const iso_early_stopping_options *given, s
     iso_callback_same same = {
         .name = "early_stopping", .settings = settings, .options = options, .monitor = options->monitor};
     iso_callback *callback =
-        iso_callback_create(.train_begin = early_stopping_train_begin, .epoch_end = early_stopping_epoch_end,
-                            .train_end = early_stopping_train_end, .user = stopping,
-                            .destroy = early_stopping_destroy, .kind = "early_stopping",
-                            .save = early_stopping_save, .restore = restore, .shards = shards);
+        iso_callback_built_in(.train_begin = early_stopping_train_begin,
+                              .epoch_end = early_stopping_epoch_end, .train_end = early_stopping_train_end,
+                              .user = stopping, .destroy = early_stopping_destroy, .kind = "early_stopping",
+                              .save = early_stopping_save, .restore = restore, .shards = shards);
     return iso_callback_set_same(iso_callback_logs(callback, ""), &same);
 }

@@ -42,9 +42,9 @@ iso_callback *iso_learning_rate_scheduler_with(const iso_learning_rate_scheduler
     if (!options)
         return iso_callback_no_memory();
     iso_options_copy(options, sizeof *options, given, size);
-    return iso_callback_logs(iso_callback_create(.train_begin = learning_rate_scheduler_train_begin,
-                                                 .epoch_begin = epoch_begin,
-                                                 .epoch_end = learning_rate_scheduler_epoch_end,
-                                                 .user = options, .destroy = iso_free),
+    return iso_callback_logs(iso_callback_built_in(.train_begin = learning_rate_scheduler_train_begin,
+                                                   .epoch_begin = epoch_begin,
+                                                   .epoch_end = learning_rate_scheduler_epoch_end,
+                                                   .user = options, .destroy = iso_free),
                              "learning_rate");
 }

@@ -395,10 +395,10 @@ iso_callback *iso_model_checkpoint_with(const iso_model_checkpoint_options *give
                               .monitor = c->best.monitor.name,
                               .best = c->marked.used ? c->marked.monitor.name : NULL};
     iso_callback *callback =
-        iso_callback_create(.train_begin = model_checkpoint_begin, .train_end = end, .epoch_end = after_epoch,
-                            .batch_end = after_batch, .collective = true, .user = c,
-                            .destroy = model_checkpoint_destroy, .kind = "model_checkpoint",
-                            .save = keep_state, .restore = take_state);
+        iso_callback_built_in(.train_begin = model_checkpoint_begin, .train_end = end,
+                              .epoch_end = after_epoch, .batch_end = after_batch, .collective = true,
+                              .user = c, .destroy = model_checkpoint_destroy, .kind = "model_checkpoint",
+                              .save = keep_state, .restore = take_state);
     if (callback->status == ISO_OK) { /* otherwise it is a constant */
         callback->last = callback->sends_weights = true;
         callback->logs = "";

@@ -85,9 +85,9 @@ iso_callback *iso_profile_with(const iso_profile_options *given, size_t size)
     p->options = (iso_profile_options){.step = options.step, .launches = options.launches};
     iso_callback_same same = {.name = "profile", .settings = settings, .options = &p->options};
     iso_callback *callback =
-        iso_callback_create(.train_begin = profile_train_begin, .batch_begin = batch_begin,
-                            .batch_end = profile_batch_end, .epoch_end = profile_epoch_end,
-                            .train_end = profile_train_end, .collective = true, .async = true, .user = p,
-                            .destroy = profile_destroy);
+        iso_callback_built_in(.train_begin = profile_train_begin, .batch_begin = batch_begin,
+                              .batch_end = profile_batch_end, .epoch_end = profile_epoch_end,
+                              .train_end = profile_train_end, .collective = true, .async = true, .user = p,
+                              .destroy = profile_destroy);
     return iso_callback_set_same(iso_callback_sends_weights(iso_callback_logs(callback, "")), &same);
 }

@@ -146,9 +146,9 @@ iso_callback *iso_reduce_lr_on_plateau_with(const iso_reduce_lr_on_plateau_optio
                               .options = options,
                               .monitor = options->monitor};
     iso_callback *callback =
-        iso_callback_create(.train_begin = reduce_lr_on_plateau_train_begin,
-                            .epoch_end = reduce_lr_on_plateau_epoch_end, .user = p,
-                            .destroy = reduce_lr_on_plateau_destroy, .kind = "reduce_lr_on_plateau",
-                            .save = reduce_lr_on_plateau_save, .restore = restore);
+        iso_callback_built_in(.train_begin = reduce_lr_on_plateau_train_begin,
+                              .epoch_end = reduce_lr_on_plateau_epoch_end, .user = p,
+                              .destroy = reduce_lr_on_plateau_destroy, .kind = "reduce_lr_on_plateau",
+                              .save = reduce_lr_on_plateau_save, .restore = restore);
     return iso_callback_set_same(iso_callback_logs(callback, "learning_rate"), &same);
 }

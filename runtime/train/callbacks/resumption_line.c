@@ -14,7 +14,7 @@ iso_callback *iso_resumption_line(const char *line)
     char *copy = iso_strdup(line);
     if (!copy)
         return iso_callback_no_memory();
-    iso_callback *callback = iso_callback_create(.user = copy, .destroy = iso_free);
+    iso_callback *callback = iso_callback_built_in(.user = copy, .destroy = iso_free);
     if (callback->status == ISO_OK) /* otherwise it is the constant */
         callback->resumed = print_line;
     return callback;

@@ -56,9 +56,9 @@ iso_callback *iso_terminate_on_nan_with(const iso_terminate_on_nan_options *give
         return iso_callback_no_memory();
     t->raise_error = options.raise_error;
     iso_callback_same same = {.name = "terminate_on_nan", .settings = settings, .options = t};
-    iso_callback *callback =
-        iso_callback_create(.train_begin = terminate_on_nan_train_begin,
-                            .batch_end = terminate_on_nan_batch_end, .train_end = terminate_on_nan_train_end,
-                            .collective = true, .user = t, .destroy = iso_free);
+    iso_callback *callback = iso_callback_built_in(.train_begin = terminate_on_nan_train_begin,
+                                                   .batch_end = terminate_on_nan_batch_end,
+                                                   .train_end = terminate_on_nan_train_end,
+                                                   .collective = true, .user = t, .destroy = iso_free);
     return iso_callback_set_same(iso_callback_sends_weights(iso_callback_logs(callback, "")), &same);
 }

@@ -1,6 +1,8 @@
 /* Cross-entropy of classes, of distributions and of independent fractions, from probabilities or logits. */
 #include "runtime/train/losses_impl.h"
 
+#include "runtime/base/thread_modes.h"
+
 /* Divides probabilities by their sum and clips them. */
 static iso_tensor *normalise(iso_tensor *p)
 {
@@ -28,6 +30,7 @@ static bool check_smoothing(iso_tensor *y_pred, double smoothing, bool possible)
 
 iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     OPTIONS();
     if (!iso_loss_match_labels(&t, p, "sparse cross-entropy") ||
         !check_smoothing(p, options.label_smoothing, false))
@@ -41,6 +44,7 @@ iso_tensor *iso_sparse_crossentropy_with(const iso_crossentropy_options *given, 
 
 iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     OPTIONS();
     double smoothing = options.label_smoothing;
     if (!iso_loss_match(&t, &p, "cross-entropy") || !check_smoothing(p, smoothing, true))
@@ -55,6 +59,7 @@ iso_tensor *iso_categorical_crossentropy_with(const iso_crossentropy_options *gi
 
 iso_tensor *iso_binary_crossentropy_with(const iso_crossentropy_options *given, size_t size)
 {
+    ISO_DEFAULT_MODES();
     OPTIONS();
     double smoothing = options.label_smoothing;
     if (!iso_loss_match(&t, &p, "binary cross-entropy") || !check_smoothing(p, smoothing, true))

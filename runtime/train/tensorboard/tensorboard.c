@@ -327,11 +327,11 @@ iso_callback *iso_tensorboard_with(const iso_tensorboard_options *given, size_t 
     tb->options.path = options->path && options->path[0] ? "" : NULL;
     iso_callback_same same = {.name = "tensorboard", .settings = settings, .options = options};
     iso_callback *callback =
-        iso_callback_create(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,
-                            .batch_begin = batches ? batch_begin : NULL,
-                            .batch_end = batches ? tensorboard_batch_end : NULL,
-                            .epoch_end = tensorboard_epoch_end, .train_end = tensorboard_train_end,
-                            .collective = true, .user = tb, .destroy = tensorboard_destroy);
+        iso_callback_built_in(.train_begin = tensorboard_train_begin, .epoch_begin = epoch_begin,
+                              .batch_begin = batches ? batch_begin : NULL,
+                              .batch_end = batches ? tensorboard_batch_end : NULL,
+                              .epoch_end = tensorboard_epoch_end, .train_end = tensorboard_train_end,
+                              .collective = true, .user = tb, .destroy = tensorboard_destroy);
     if (callback->status == ISO_OK) /* otherwise it is a constant */
         callback->evaluated = tensorboard_evaluated;
     return iso_callback_set_same(iso_callback_sends_weights(iso_callback_logs(callback, "")), &same);
