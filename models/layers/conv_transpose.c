@@ -9,8 +9,8 @@ typedef struct transposed {
     int64_t size[2]; /* of the output */
 } transposed;
 
-/* The size of the output along dimension i of an input of n elements, and the padding of the convolution that has this
- * one as its transpose. As Keras on JAX: of the zeros around the stretched input, `left` come before it. */
+/* The size of the output along dimension i of an input of n elements, and the padding of the convolution whose
+ * transpose this one is. As Keras on JAX: of the zeros around the stretched input, `left` come before it. */
 static void lay_out(transposed *t, int i, int64_t n)
 {
     iso_conv_geometry *geometry = &t->conv.geometry;

@@ -151,7 +151,8 @@ ISO_API iso_tensor *iso_conv2d_transpose_with(const iso_conv2d_transpose_options
 #define iso_conv2d_transpose(...)                                                                            \
     iso_conv2d_transpose_with(ISO_OPTIONS(iso_conv2d_transpose_options, __VA_ARGS__))
 
-/* The same of sequences: x: [batch, steps, c] -> [batch, steps', filters]; kernel: [size, filters, c], bias: [filters] */
+/* The same of sequences: x: [batch, steps, c] -> [batch, steps', filters]; kernel: [size, filters, c], bias:
+ * [filters] */
 typedef struct iso_conv1d_transpose_options {
     char begin_;
     iso_tensor *x;

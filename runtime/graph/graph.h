@@ -287,8 +287,8 @@ typedef struct iso_conv_geometry {
 } iso_conv_geometry;
 /* x: [n, h, w, c], kernel: [r, s, c / groups, f] -> [n, h', w', f] */
 ISO_API iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geometry *geometry);
-/* Its transpose: y: [n, h', w', f], kernel: [r, s, c / groups, f] -> [n, height, width, c]. An image of that size must
- * have h' x w' window positions. */
+/* Its transpose: y: [n, h', w', f], kernel: [r, s, c / groups, f] -> [n, height, width, c]. An image of that size
+ * must have h' x w' window positions. */
 ISO_API iso_tensor *iso_conv2d_transpose_op(iso_tensor *y, iso_tensor *kernel,
                                             const iso_conv_geometry *geometry, int64_t height, int64_t width);
 typedef struct iso_pool_geometry {

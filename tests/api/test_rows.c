@@ -70,6 +70,7 @@ static const struct {
     const char *name, *file;
 } exceptions[] = {
     {"constant", "runtime/graph/planner_ops.c"}, /* the op */
+    {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \
         name, "runtime/train/state_dict.c"                                                                   \
