@@ -48,8 +48,8 @@ ISO_API void iso_function_destroy(iso_function *function);
 
 /* Runs one step on one global batch (NULL if the function has no inputs). results: one double for each
  * output, of the global batch. All ranks get the same status. ISO_INVALID: an error of the data (a label outside
- * the classes), or a batch that any rank refuses (NULL, wrong shapes); a status of the batch's `read`. After an
- * error no update has been made. Batches must have
+ * the classes), or a batch that any rank refuses (NULL, wrong shapes); ranks that run different functions; a status
+ * of the batch's `read`. After an error no update has been made. Batches must have
  * the same number of rows on all ranks; a rank that is given NULL assumes the number of the last step.
  * Collective. */
 ISO_API iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
@@ -136,7 +136,8 @@ ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
 /* The global value on every rank, dense, converted to double / from double; `count` must be the variable's
- * number of elements. iso_variable_assign: ISO_INVALID if ranks give different values. Both collective. */
+ * number of elements. ISO_INVALID if ranks name different variables, or assign different values. Both
+ * collective. */
 ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
 /* Training steps so far; 0 before the graph's first function is made. Dropout's random numbers depend on
