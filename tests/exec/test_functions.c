@@ -24,6 +24,10 @@ static void begin(trial *t, const char *name)
 
 /* ---- meshes of a job ---- */
 
+#define LISTS                                                                                                \
+    "rank 1 differs from rank 0 in the mesh: rank 0 has 'data=3 on ranks 0, 1, 2', rank 1 has 'data=3 on "   \
+    "ranks 1, 1, 2'"
+
 START_TEST(meshes_that_do_not_fit_the_job_are_refused)
 {
     iso_mesh *mesh = NULL;
@@ -35,6 +39,9 @@ START_TEST(meshes_that_do_not_fit_the_job_are_refused)
                   "3 ranks are not a multiple of the other axes' 2 slots");
     iso_status status = iso_mesh_create(ctx, iso_rank(ctx) == 1 ? "data=4" : "data=3", &mesh);
     ck_assert_msg(status == ISO_INVALID, "status %d: %s", (int)status, iso_error_message());
+    status = iso_mesh_create_on(ctx, "data=3", (int[]){iso_rank(ctx) == 1, 1, 2}, 3, &mesh);
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_str_eq(iso_error_message(), LISTS);
     status = iso_mesh_create(ctx, iso_rank(ctx) == 2 ? "data=" : "data=3", &mesh); /* one rank fails alone */
     ck_assert_int_eq(status, ISO_INVALID);
     ck_assert_ptr_null(mesh);
