@@ -555,7 +555,8 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
 
 /* A rank that refuses its batch still takes part, so that the others do not wait for it: its slots raise a
  * fault in the step, which then changes nothing, or it reports its error when the ranks agree on a new plan.
- * A rank without slots takes no part in the step: if there is one, the ranks agree before it, and on what they run. */
+ * A rank without slots takes no part in the step: if there is one, the ranks agree before it, and compare what they
+ * run. */
 static iso_status function_run(iso_function *function, const iso_batch *batch, iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
