@@ -253,16 +253,22 @@ uint64_t iso_graph_seed(const iso_graph *graph)
 
 int iso_graph_op_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->n_ops;
 }
 
 const iso_op *iso_graph_op(const iso_graph *graph, int index)
 {
-    return graph->ops[index];
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return index >= 0 && index < graph->n_ops ? graph->ops[index] : NULL;
 }
 
 int iso_graph_tensor_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->n_tensors;
 }
 
