@@ -36,6 +36,9 @@ iso_status iso_agree_same_composed(iso_context *ctx, const char *what, const iso
  * on all ranks. Collective. */
 iso_status iso_agree_same_lines(iso_context *ctx, const char *what, const char *lines);
 
+/* iso_broadcast_from (session.h) without its checks of root and data, for steps. Collective. */
+iso_status iso_broadcast_unchecked(const iso_context *ctx, int root, void *data, size_t bytes);
+
 /* Gives all ranks the text that rank 0 has read from the file `path`, of `size` bytes; `status`: of its reading. Each
  * rank frees *text with iso_free, also after an error. ISO_NO_MEMORY, or the status of rank 0. Collective. */
 iso_status iso_share_text(iso_context *ctx, iso_status status, const char *path, char **text, size_t *size);

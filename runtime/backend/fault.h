@@ -7,7 +7,8 @@
 #include "runtime/graph/op.h"
 
 /* A step's total over all slots: the number of slots that met a fault, plus this weight for each rank that
- * was asked to stop. Requests to stop thus need no exchange of their own. Exact: below 2^53. */
+ * was asked to stop. If not all slots run the same plan, a number that is not 0 is added, which may be negative.
+ * Neither needs an exchange of its own. Exact: below 2^53. */
 #define ISO_STOP_WEIGHT 0x1p32
 ISO_HOST_DEVICE static inline double iso_step_faults(double total)
 {

@@ -24,6 +24,7 @@ typedef struct iso_array {
 typedef enum iso_fault_code {
     ISO_FAULT_NONE,
     ISO_FAULT_TEXT,    /* `text` says it: of kernels that run on the host */
+    ISO_FAULT_OP_TEXT, /* the same, of instruction `instruction` */
     ISO_FAULT_INTEGER, /* element `element` of input `input` is `integer`, not one of `count` indices */
     ISO_FAULT_REAL     /* the same of an element that is not an integer: `real` */
 } iso_fault_code;
@@ -42,7 +43,8 @@ typedef struct iso_fault {
     double real;
     char text[240];
 } iso_fault;
-/* Raises a fault with a message of its own, for kernels that run on the host. */
+/* Raises a fault with a message of its own, for kernels that run on the host: "row 5 is negative". The op's name is
+ * put before it, and its layer after it. */
 ISO_API void iso_fault_raise(iso_fault *fault, const char *format, ...);
 
 /* A queue of a device, in which it does one thing after the other. On the CPU all is done at once. */

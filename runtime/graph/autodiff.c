@@ -85,6 +85,18 @@ static iso_op *for_gradient(const backward *pass, iso_op *op)
     return pass->again[op->id] ? pass->again[op->id] : op;
 }
 
+/* The gradient of an input has the input's shape. */
+static bool check_gradients(const iso_op *op, iso_tensor *const *dx)
+{
+    char is[160], has[160];
+    for (int i = 0; i < op->n_inputs; i++)
+        if (dx[i] && iso_tensor_good(dx[i]) && !iso_shape_equal(&dx[i]->shape, &op->inputs[i]->shape))
+            iso_graph_fail(op->graph, "%s: its .gradient gave %s for input %d, whose shape is %s",
+                           op->type->name, iso_shape_text(&dx[i]->shape, is, sizeof is), i,
+                           iso_shape_text(&op->inputs[i]->shape, has, sizeof has));
+    return op->graph->status == ISO_OK;
+}
+
 static void through(backward *pass, iso_op *op)
 {
     iso_tensor *dy[ISO_MAX_OUTPUTS] = {0}, *dx[ISO_MAX_INPUTS] = {0};
@@ -109,6 +121,8 @@ static void through(backward *pass, iso_op *op)
         if (dy[i] && op->widened & 1u << i)
             dy[i] = iso_cast_back(dy[i], ISO_BF16);
     op->type->gradient(read, dy, dx);
+    if (!check_gradients(op, dx))
+        return;
     for (int i = 0; i < op->n_inputs; i++)
         if (dx[i] && pass->depends[op->inputs[i]->id])
             autodiff_gather(pass, op->inputs[i], dx[i]);

@@ -228,11 +228,23 @@ const char *iso_graph_precision_name(const iso_graph *graph)
     return graph->compute == ISO_BF16 ? "mixed_bfloat16" : iso_dtype_name(graph->precision);
 }
 
+/* Whether something depends on the seed: a variable's initial values, or an op's random numbers. */
+static bool uses_seed(const iso_graph *graph)
+{
+    bool uses = graph->n_variables > 0;
+    for (int i = 0; i < graph->n_ops && !uses; i++)
+        uses = graph->ops[i]->type->random;
+    return uses;
+}
+
 void iso_graph_set_seed(iso_graph *graph, uint64_t seed)
 {
     if (ISO_ANY_NULL(graph))
         return;
-    graph->seed = seed;
+    if (uses_seed(graph))
+        iso_graph_fail(graph, "the seed must be set before the graph's first variable and random op");
+    else
+        graph->seed = seed;
 }
 
 uint64_t iso_graph_seed(const iso_graph *graph)
@@ -244,16 +256,22 @@ uint64_t iso_graph_seed(const iso_graph *graph)
 
 int iso_graph_op_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->n_ops;
 }
 
 const iso_op *iso_graph_op(const iso_graph *graph, int index)
 {
-    return graph->ops[index];
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    return index >= 0 && index < graph->n_ops ? graph->ops[index] : NULL;
 }
 
 int iso_graph_tensor_count(const iso_graph *graph)
 {
+    if (ISO_ANY_NULL(graph))
+        return 0;
     return graph->n_tensors;
 }
 

@@ -45,8 +45,8 @@ ISO_API iso_dtype iso_graph_compute_type(const iso_graph *graph);
 #define ISO_PRECISION_OF_LAYERS "policies of layers"
 /* "float32", "float64" or "mixed_bfloat16"; ISO_PRECISION_OF_LAYERS if some have their own; constant. */
 ISO_API const char *iso_graph_precision_name(const iso_graph *graph);
-/* The seed for initial weights and dropout: the context's (ISO_DEFAULT_SEED without one) unless set before
- * the first layer. */
+/* The seed for initial weights and dropout: the context's (ISO_DEFAULT_SEED without one) unless it is set.
+ * Set it before the first variable and random op; later it is an error of the graph. */
 ISO_API void iso_graph_set_seed(iso_graph *graph, uint64_t seed);
 ISO_API uint64_t iso_graph_seed(const iso_graph *graph);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/graph/graph_impl.h"
+#include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/ops_impl.h"
 #include "runtime/graph/registered.h"
 
@@ -110,13 +111,25 @@ static void widen_sums(iso_op *op)
     }
 }
 
-static bool check_shapes(iso_op *op)
+static bool check_shape(iso_op *op, const iso_shape *shape)
 {
     char text[160];
+    if (shape->rank < 0 || shape->rank > ISO_MAX_RANK)
+        return iso_op_refuse(op, "the result would have %d dimensions; 0 to %d are possible", shape->rank,
+                             ISO_MAX_RANK);
+    iso_shape_text(shape, text, sizeof text);
+    for (int d = 0; d < shape->rank; d++)
+        if (shape->dim[d] < 0 && shape->dim[d] != ISO_BATCH)
+            return iso_op_refuse(op, "the result %s would have a negative dimension", text);
+    return iso_graph_takes_shape(shape) ||
+           iso_op_refuse(op, "the result %s would have more than %lld elements", text, ISO_MAX_ELEMENTS);
+}
+
+static bool check_shapes(iso_op *op)
+{
     for (int i = 0; i < op->n_outputs; i++)
-        if (!iso_graph_takes_shape(&op->outputs[i]->shape))
-            return iso_op_refuse(op, "the result %s would have more than %lld elements",
-                                 iso_shape_text(&op->outputs[i]->shape, text, sizeof text), ISO_MAX_ELEMENTS);
+        if (!check_shape(op, &op->outputs[i]->shape))
+            return false;
     return true;
 }
 
@@ -154,6 +167,10 @@ static iso_tensor *result_of(const iso_op *op, int output)
 iso_tensor *iso_op_create(iso_graph *graph, const iso_op_type *type, iso_tensor *const *inputs, int count,
                           const void *attrs)
 {
+    if (ISO_ANY_NULL(graph))
+        return NULL;
+    if (ISO_NULL_IN(graph, type) || (count > 0 && ISO_NULL_IN(graph, inputs)))
+        return &graph->bad;
     iso_op *op = make_op(graph, type, inputs, count, attrs);
     return op ? result_of(op, 0) : &graph->bad;
 }

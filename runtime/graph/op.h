@@ -135,7 +135,7 @@ ISO_API bool iso_tensor_good(const iso_tensor *tensor);
 /* The tensor that calls on a broken graph return. */
 ISO_API iso_tensor *iso_graph_bad_tensor(iso_graph *graph);
 
-/* Ops and tensors of a graph, in order of creation: `id` is their index. index: in [0, count). */
+/* Ops and tensors of a graph, in order of creation: `id` is their index. NULL for other indexes. */
 ISO_API int iso_graph_op_count(const iso_graph *graph);
 ISO_API const iso_op *iso_graph_op(const iso_graph *graph, int index);
 ISO_API int iso_graph_tensor_count(const iso_graph *graph);

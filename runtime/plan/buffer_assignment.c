@@ -246,8 +246,10 @@ static int member_begin(const assigner *s, int b, int m)
 static int place_buckets(const assigner *s, iso_block *block)
 {
     iso_plan *plan = s->plan;
-    size_t end = 0;
     int n = 0;
+    plan->fault_offset = 0; /* in all plans: slots that run different ones find out */
+    block[n++] = (iso_block){.bytes = 2 * sizeof(double), .end = plan->n_instructions};
+    size_t end = iso_padded(block[0].bytes);
     for (int b = 0; b < plan->buckets->count; b++) {
         const iso_bucket *bucket = &plan->buckets->buckets[b];
         size_t element = iso_dtype_size(bucket->dtype);
@@ -263,8 +265,6 @@ static int place_buckets(const assigner *s, iso_block *block)
                                                    (size_t)plan->member_stored[b][m] * element};
         }
     }
-    plan->fault_offset = end;
-    block[n++] = (iso_block){.bytes = 2 * sizeof(double), .end = plan->n_instructions, .offset = end};
     return n;
 }
 

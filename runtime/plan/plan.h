@@ -152,7 +152,7 @@ typedef struct iso_plan {
     int epilogue_first_move, n_epilogue_moves;
     iso_exchange *faults; /* before it, if slots are many: slot 0 adds their faults, and all take the sum
                              in `epilogue`; else NULL */
-    size_t fault_offset;  /* in the shared area: two doubles, the slot's own faults and that sum */
+    size_t fault_offset;  /* in the shared area: two doubles, what the slot adds to the faults and the sum */
     int fault_target;     /* number of the target that gets the sum of the faults of all slots */
     int n_fused_updates;
     iso_fused_update *fused_updates;

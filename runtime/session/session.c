@@ -428,9 +428,11 @@ void *iso_communicator(const iso_context *ctx)
 }
 
 /* MPI counts are ints, so at most 1 GiB is sent at once. */
-static iso_status broadcast_from(const iso_context *ctx, int root, void *data, size_t bytes)
+iso_status iso_broadcast_unchecked(const iso_context *ctx, int root, void *data, size_t bytes)
 {
     enum { PART = 1 << 30 };
+    if (iso_ranks(ctx) == 1)
+        return ISO_OK;
     iso_watchdog *watchdog = ctx->channel.watchdog;
     iso_watchdog_name name;
     iso_watchdog_name_set(&name, "a broadcast of", (int64_t)bytes, "bytes");
@@ -446,17 +448,24 @@ static iso_status broadcast_from(const iso_context *ctx, int root, void *data, s
 
 iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes)
 {
+    char text[16];
     if (bytes > 0)
         ISO_NEED_AGREED(ctx, data);
+    snprintf(text, sizeof text, "%d", root);
+    iso_status status = iso_agree_same(ctx, "iso_broadcast_from's root", (uint64_t)root, text);
+    if (status != ISO_OK)
+        return status;
     if (root < 0 || root >= iso_ranks(ctx))
         return iso_error(ISO_INVALID, "iso_broadcast_from: there is no rank %d among %d ranks", root,
                          iso_ranks(ctx));
-    return iso_ranks(ctx) > 1 ? broadcast_from(ctx, root, data, bytes) : ISO_OK;
+    return iso_broadcast_unchecked(ctx, root, data, bytes);
 }
 
 iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes)
 {
-    return iso_broadcast_from(ctx, 0, data, bytes);
+    if (bytes > 0)
+        ISO_NEED_AGREED(ctx, data);
+    return iso_broadcast_unchecked(ctx, 0, data, bytes);
 }
 
 static iso_status gather_all(const iso_channel *channel, const void *mine, int bytes, void *all)
@@ -480,7 +489,7 @@ iso_status iso_gather_all(iso_context *ctx, const void *mine, size_t bytes, void
         return gather_all(&ctx->channel, mine, (int)bytes, all);
     memcpy(out + (size_t)iso_rank(ctx) * bytes, mine, bytes);
     for (int rank = 0; rank < ranks && ranks > 1 && status == ISO_OK; rank++)
-        status = broadcast_from(ctx, rank, out + (size_t)rank * bytes, bytes);
+        status = iso_broadcast_unchecked(ctx, rank, out + (size_t)rank * bytes, bytes);
     return status;
 }
 

@@ -138,8 +138,8 @@ ISO_API void *iso_communicator(const iso_context *ctx);
 
 /* Collectives for set-up, not for steps. ctx NULL: one rank. */
 
-/* Sends `bytes` of rank 0, or of rank `root`, to all ranks. ISO_INVALID on every rank: one passes NULL data, or
- * there is no such root. Both collective. */
+/* Sends `bytes` of rank 0, or of rank `root`, to all ranks. ISO_INVALID on every rank: one passes NULL data, the
+ * ranks pass different roots, or there is no such root. Both collective. */
 ISO_API iso_status iso_broadcast(iso_context *ctx, void *data, size_t bytes);
 ISO_API iso_status iso_broadcast_from(iso_context *ctx, int root, void *data, size_t bytes);
 /* Sends `bytes` of the first rank of each host to the host's other ranks. ISO_INVALID on every rank if one

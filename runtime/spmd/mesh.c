@@ -243,15 +243,26 @@ static uint64_t mesh_hash(const iso_mesh *mesh)
     return iso_hash_bytes(hash, mesh->rank_of_slot, (size_t)mesh->n_slots * sizeof(int));
 }
 
+/* "data=3", and " on ranks 0, 1, 7" if they were listed. */
+static iso_status describe(const iso_mesh *mesh, iso_text *text)
+{
+    iso_text_add(text, "%s", mesh->text);
+    for (int s = 0; mesh->listed && s < mesh->n_slots; s++)
+        iso_text_add(text, "%s%d", s ? ", " : " on ranks ", mesh->rank_of_slot[s]);
+    return text->failed ? iso_no_memory("the text of a mesh") : ISO_OK;
+}
+
 /* made: the status of this rank's creation of the mesh. */
 static iso_status agree_on_mesh(iso_context *ctx, iso_status made, iso_mesh *mesh, iso_mesh **out)
 {
+    iso_text text = {0};
     iso_status status = ISO_OK;
-    ISO_TRY(iso_agree(ctx, made));
-    ISO_TRY(iso_agree_same(ctx, "the mesh", mesh_hash(mesh), mesh->text));
+    ISO_TRY(iso_agree(ctx, made == ISO_OK ? describe(mesh, &text) : made));
+    ISO_TRY(iso_agree_same(ctx, "the mesh", mesh_hash(mesh), iso_text_get(&text)));
     *out = mesh;
     mesh = NULL;
 done:
+    iso_text_free(&text);
     iso_mesh_destroy(mesh);
     return status;
 }

@@ -283,7 +283,7 @@ class Function:
         self.collective = bool(re.search(r"\bCollective\b", words)) and self.returns == "iso_status"
 
 
-# Called while an op is built or run, with what the library itself passes: not checked for NULL. iso_op_register() has a test of its own.
+# Called while an op is built or run, with what the library itself passes: not checked for NULL (docs/embedding.md). The others have tests of their own.
 WITHIN_OPS = ("runtime/graph/op.h", "runtime/backend/kernel.h", "runtime/backend/register.h")
 
 functions, members = [], {}

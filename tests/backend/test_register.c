@@ -165,13 +165,125 @@ START_TEST(ranks_must_register_alike)
 }
 END_TEST
 
+static bool to_rank(iso_op *op)
+{
+    return iso_op_set_output(op, ISO_F32, &(iso_shape){.rank = 99});
+}
+static bool to_negative(iso_op *op)
+{
+    return iso_op_set_output(op, ISO_F32, &(iso_shape){.rank = 2, .dim = {ISO_BATCH, -7}});
+}
+
+START_TEST(results_that_are_no_shapes_are_errors_of_the_graph)
+{
+    static const iso_op_type rank = {.name = "rank99", .infer = to_rank, .rule = "mk,nk->mk"};
+    static const iso_op_type negative = {.name = "negative7", .infer = to_negative, .rule = "mk,nk->mk"};
+    ck_assert_int_eq(iso_op_register(&rank, &good, 1), ISO_OK);
+    ck_assert_int_eq(iso_op_register(&negative, &good, 1), ISO_OK);
+    expect_graph_error(&rank, "rank99: the result would have 99 dimensions; 0 to 8 are possible");
+    expect_graph_error(&negative, "negative7: the result [batch, -7] would have a negative dimension");
+}
+END_TEST
+
+static void to_scalar(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    (void)op;
+    dx[0] = iso_sum(dy[0]);
+}
+
+START_TEST(gradients_of_another_shape_are_errors_of_the_graph)
+{
+    static const iso_op_type type = {
+        .name = "shrinks", .infer = same, .rule = "ab->ab", .gradient = to_scalar};
+    ck_assert_int_eq(iso_op_register(&type, &good, 1), ISO_OK);
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4)), *gradient;
+    iso_gradients(iso_sum(iso_matmul(iso_op_1(&type, x, NULL), iso_transpose(x, (int[]){1, 0}))), &x, 1,
+                  &gradient);
+    ck_assert_int_eq(iso_graph_error(g), ISO_INVALID);
+    ck_assert_str_eq(iso_error_message(),
+                     "shrinks: its .gradient gave [] for input 0, whose shape is [batch, 4]");
+    iso_graph_destroy(g);
+}
+END_TEST
+
+static void fails(const iso_kernel_call *call)
+{
+    run(call);
+    if (call->in[0].offset[0] == 0)
+        iso_fault_raise(call->fault, "the first row is %s", "bad");
+}
+
+/* One slot raises it; the op before and the op after are others. */
+START_TEST(a_kernel_s_fault_names_its_op)
+{
+    static const iso_kernel failing = {.name = "fails", .run = fails};
+    static const iso_op_type type = {.name = "picky", .infer = same, .rule = "ab->ab"};
+    ck_assert_int_eq(iso_op_register(&type, &failing, 1), ISO_OK);
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    iso_tensor *y = iso_relu(iso_op_1(&type, iso_square(x), NULL));
+    iso_function *f = NULL;
+    iso_dataset *data = NULL;
+    const iso_batch *batch;
+    double sum;
+    ck_assert_int_eq(iso_function_create(g, &f, .inputs = {x}, .outputs = {iso_sum(y)}), ISO_OK);
+    ck_assert_int_eq(iso_dataset_random(ctx, 6, &data, .shape = ISO_SHAPE(4), .no_targets = true), ISO_OK);
+    ck_assert_int_eq(iso_dataset_batch(data, 6), ISO_OK);
+    ck_assert_int_eq(iso_dataset_next(data, &batch), ISO_OK);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(iso_function_run(f, batch, &sum), ISO_INVALID);
+        ck_assert_ptr_nonnull(strstr(iso_error_message(), "picky: the first row is bad"));
+    }
+    iso_dataset_destroy(data);
+    iso_function_destroy(f);
+    iso_graph_destroy(g);
+}
+END_TEST
+
+/* Functions that a program calls, not only an op's own functions. */
+START_TEST(null_is_refused)
+{
+    static const iso_op_type type = {.name = "taken", .infer = same, .rule = "ab->ab"};
+    ck_assert_int_eq(iso_op_register(&type, &good, 1), ISO_OK);
+    iso_graph *g = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(4));
+    ck_assert(iso_graph_op_count(NULL) == 0 && iso_graph_tensor_count(NULL) == 0);
+    ck_assert(!iso_graph_op(NULL, 0) && !iso_graph_op(g, -1) && !iso_graph_op(g, 1) && iso_graph_op(g, 0));
+    ck_assert_int_eq(iso_axis(NULL, 0), -1);
+    ck_assert_ptr_null(iso_op_create(NULL, &type, &x, 1, NULL));
+    ck_assert_ptr_null(iso_op_1(&type, NULL, NULL));
+    ck_assert_ptr_null(iso_op_2(&type, NULL, NULL, NULL));
+    ck_assert_ptr_null(iso_op_3(&type, NULL, NULL, NULL, NULL));
+    ck_assert_ptr_null(iso_sum_to_shape(NULL, &(iso_shape){0}));
+    ck_assert_int_eq(iso_graph_error(g), ISO_OK);
+    for (int i = 0; i < 4; i++) {
+        static const char *const messages[] = {"iso_op_create: type is NULL", "iso_op_create: inputs is NULL",
+                                               "iso_op_3: c is NULL", "iso_sum_to_shape: shape is NULL"};
+        iso_graph *other = iso_graph_create(ctx);
+        iso_tensor *z = iso_input(other, "z", ISO_F32, ISO_SHAPE(4));
+        iso_tensor *y = i == 0   ? iso_op_1(NULL, z, NULL)
+                        : i == 1 ? iso_op_create(other, &type, NULL, 1, NULL)
+                        : i == 2 ? iso_op_3(&type, z, z, NULL, NULL)
+                                 : iso_sum_to_shape(z, NULL);
+        ck_assert(y == iso_graph_bad_tensor(other));
+        ck_assert_int_eq(iso_graph_error(other), ISO_INVALID);
+        ck_assert_str_eq(iso_error_message(), messages[i]);
+        iso_graph_destroy(other);
+    }
+    iso_graph_destroy(g);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status == ISO_OK &&
         RUN_TESTS("register", 0, types_that_make_no_sense_are_refused, rules_that_cannot_be_read_are_refused,
                   kernels_that_cannot_run_are_refused, ops_that_do_not_fit_their_rule_are_errors_of_the_graph,
-                  ranks_must_register_alike))
+                  results_that_are_no_shapes_are_errors_of_the_graph,
+                  gradients_of_another_shape_are_errors_of_the_graph, a_kernel_s_fault_names_its_op,
+                  null_is_refused, ranks_must_register_alike))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

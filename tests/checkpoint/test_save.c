@@ -488,10 +488,15 @@ START_TEST(test_ranks_differ)
         return;
     check_ok(iso_saver_create(ctx, &saver));
     state.tensor[3].h5_path = last ? "/other" : "/layers/conv2d/vars/0";
-    expect_refused("a.weights.h5", "the ranks give different tensors");
-    state.tensor[3].h5_path = "/layers/conv2d/vars/0";
-    char names[200], numbers[200];
+    char names[400], numbers[200], tensor[200];
     int end = iso_ranks(ctx) - 1;
+    snprintf(tensor, sizeof tensor, "rank %d has '%s, ", end, state.tensor[3].path);
+    snprintf(names, sizeof names, "in the tensors of checkpoint '%s': rank 0 has '%s, ",
+             in_folder(folder, "a.weights.h5"), state.tensor[3].path);
+    expect_refused("a.weights.h5", names);
+    ck_assert_msg(strstr(iso_error_message(), tensor) && strstr(iso_error_message(), "at /other'"), "%s",
+                  iso_error_message());
+    state.tensor[3].h5_path = "/layers/conv2d/vars/0";
     snprintf(names, sizeof names, "in the name of the checkpoint: rank 0 has '%s', rank %d has '",
              in_folder(folder, "b.weights.h5"), end);
     expect_refused(last ? "a.weights.h5" : "b.weights.h5", names);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/exec/value/value.h"
 #include "runtime/session/session.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
@@ -23,6 +24,10 @@ static void begin(trial *t, const char *name)
 
 /* ---- meshes of a job ---- */
 
+#define LISTS                                                                                                \
+    "rank 1 differs from rank 0 in the mesh: rank 0 has 'data=3 on ranks 0, 1, 2', rank 1 has 'data=3 on "   \
+    "ranks 1, 1, 2'"
+
 START_TEST(meshes_that_do_not_fit_the_job_are_refused)
 {
     iso_mesh *mesh = NULL;
@@ -34,6 +39,9 @@ START_TEST(meshes_that_do_not_fit_the_job_are_refused)
                   "3 ranks are not a multiple of the other axes' 2 slots");
     iso_status status = iso_mesh_create(ctx, iso_rank(ctx) == 1 ? "data=4" : "data=3", &mesh);
     ck_assert_msg(status == ISO_INVALID, "status %d: %s", (int)status, iso_error_message());
+    status = iso_mesh_create_on(ctx, "data=3", (int[]){iso_rank(ctx) == 1, 1, 2}, 3, &mesh);
+    ck_assert_int_eq(status, ISO_INVALID);
+    ck_assert_str_eq(iso_error_message(), LISTS);
     status = iso_mesh_create(ctx, iso_rank(ctx) == 2 ? "data=" : "data=3", &mesh); /* one rank fails alone */
     ck_assert_int_eq(status, ISO_INVALID);
     ck_assert_ptr_null(mesh);
@@ -270,7 +278,151 @@ START_TEST(an_idle_rank_s_batch_counts_too)
 }
 END_TEST
 
+/* ---- ranks that run different functions ---- */
+
+/* A graph with two functions of one shape, each with a variable that it changes. */
+typedef struct two {
+    iso_graph *graph;
+    iso_variable *variable[2];
+    iso_function *function[2];
+    iso_distribution *distribution;
+    iso_mesh *mesh;
+    memory_batch batch, half;
+} two;
+
+static void two_begin(two *t, const char *mesh, const int *rank_of_slot, int slots)
+{
+    static const double values[24] = {1, 2, 3, 4, 5, 6, 7};
+    static const char *const names[2] = {"twice", "thrice"};
+    check_ok(iso_mesh_create_on(ctx, mesh, rank_of_slot, slots, &t->mesh));
+    check_ok(iso_data_parallel_create(t->mesh, &t->distribution));
+    t->graph = iso_graph_create(ctx);
+    iso_graph_distribute(t->graph, t->distribution);
+    iso_tensor *x = iso_input(t->graph, "x", ISO_F32, ISO_SHAPE(4));
+    for (int i = 0; i < 2; i++) {
+        t->variable[i] = iso_variable_create(t->graph, names[i], ISO_F32, ISO_SCALAR,
+                                             (iso_initializer){.kind = ISO_INIT_ZEROS}, true);
+        iso_tensor *y = iso_sum(iso_affine(x, 2 + i, 0));
+        check_ok(iso_function_create(t->graph, &t->function[i], .inputs = {x}, .outputs = {y},
+                                     .updates = {iso_assign(t->variable[i], y)}, .name = names[i]));
+    }
+    memory_batch_begin(&t->batch, 6);
+    memory_batch_add(&t->batch, ISO_SHAPE(4), values);
+    memory_batch_begin(&t->half, 3);
+    memory_batch_add(&t->half, ISO_SHAPE(4), values);
+}
+
+static void two_end(two *t)
+{
+    for (int i = 0; i < 2; i++)
+        iso_function_destroy(t->function[i]);
+    iso_graph_destroy(t->graph);
+    iso_distribution_destroy(t->distribution);
+    iso_mesh_destroy(t->mesh);
+}
+
+static double value_of(iso_variable *variable)
+{
+    double value;
+    check_ok(iso_variable_read(variable, &value, 1));
+    return value;
+}
+
+/* In the first step of all, where each makes a plan. */
+static void differ_at_once(void)
+{
+    const int one_each[2] = {0, 1};
+    two t;
+    double result = -1;
+    two_begin(&t, "data=2", one_each, 2);
+    check_refused(iso_function_run(t.function[iso_rank(ctx) == 1], &t.batch.batch, &result),
+                  "rank 0 has 'twice on 6 rows', rank 1 has 'thrice on 6 rows'");
+    ck_assert(result == -1 && value_of(t.variable[0]) == 0 && value_of(t.variable[1]) == 0);
+    two_end(&t);
+}
+
+/* Rank 1 alone runs another function than the others, and then other rows: nothing changes. */
+START_TEST(ranks_that_run_different_functions_are_told)
+{
+    static const struct {
+        const char *mesh;
+        int slots, rank[80];
+    } meshes[] = {{"data=2", 2, {0, 1}}, {"data=5", 5, {1, 0, 0, 1, 0}}, {"data=80", 80, {[30] = 1, 1}}};
+    if (iso_ranks(ctx) > 1)
+        differ_at_once();
+    for (int m = 0; m < 3 && iso_ranks(ctx) > 1; m++) {
+        two t;
+        double result = -1, first;
+        two_begin(&t, meshes[m].mesh, meshes[m].rank, meshes[m].slots);
+        bool odd = iso_rank(ctx) == 1;
+        for (int i = 0; i < 2; i++) { /* the memory of plans moves while others are made */
+            check_ok(iso_function_run(t.function[0], &t.batch.batch, &first));
+            check_ok(iso_function_run(t.function[1], &t.half.batch, &result));
+            check_ok(iso_function_run(t.function[1], &t.batch.batch, &result));
+        }
+        double before[2] = {value_of(t.variable[0]), value_of(t.variable[1])};
+        result = -1;
+        check_refused(
+            iso_function_run(t.function[!odd], &t.batch.batch, &result),
+            "rank 1 differs from rank 0 in the function that it runs: rank 0 has 'thrice on 6 rows', "
+            "rank 1 has 'twice on 6 rows'");
+        check_refused(iso_function_run(t.function[1], odd ? &t.half.batch : &t.batch.batch, &result),
+                      "rank 0 has 'thrice on 6 rows', rank 1 has 'thrice on 3 rows'");
+        ck_assert(result == -1);
+        ck_assert(value_of(t.variable[0]) == before[0] && value_of(t.variable[1]) == before[1]);
+        check_ok(iso_function_run(t.function[0], &t.batch.batch, &result));
+        ck_assert(result == first);
+        two_end(&t);
+    }
+}
+END_TEST
+
+/* The rank without slots alone runs another function, or other rows. */
+START_TEST(an_idle_rank_s_function_counts_too)
+{
+    const int first[2] = {0, 0};
+    two t;
+    double result;
+    if (iso_ranks(ctx) == 1)
+        return;
+    two_begin(&t, "data=2", first, 2);
+    bool last = iso_rank(ctx) == iso_ranks(ctx) - 1;
+    for (int i = 0; i < 4; i++)
+        check_ok(iso_function_run(t.function[i % 2], &t.batch.batch, &result));
+    check_refused(iso_function_run(t.function[last], &t.batch.batch, &result),
+                  "differs from rank 0 in the function that it runs: rank 0 has 'twice on 6 rows'");
+    check_refused(iso_function_run(t.function[0], last ? &t.half.batch : &t.batch.batch, &result),
+                  "has 'twice on 3 rows'");
+    check_ok(iso_function_run(t.function[0], &t.batch.batch, &result));
+    two_end(&t);
+}
+END_TEST
+
 /* ---- variables ---- */
+
+/* Two variables of one size. */
+START_TEST(ranks_that_name_different_variables_are_told)
+{
+    two t;
+    double value = 3;
+    iso_value *read = NULL;
+    if (iso_ranks(ctx) == 1)
+        return;
+    two_begin(&t, "data=5", NULL, 0);
+    bool odd = iso_rank(ctx) == 1;
+    double before[2] = {value_of(t.variable[0]), value_of(t.variable[1])};
+    check_refused(iso_variable_assign(t.variable[odd], &value, 1),
+                  "rank 1 differs from rank 0 in the values of a variable: rank 0 has 'twice: 3..,");
+    check_refused(iso_variable_read(t.variable[odd], &value, 1),
+                  "in the variable to be read: rank 0 has 'twice', rank 1 has 'thrice'");
+    ck_assert(value == 3);
+    check_refused(iso_variable_read_value(t.variable[odd], &read),
+                  "in the variable to be read: rank 0 has 'twice', rank 1 has 'thrice'");
+    ck_assert_ptr_null(read);
+    ck_assert(value_of(t.variable[0]) == before[0] && value_of(t.variable[1]) == before[1]);
+    two_end(&t);
+}
+END_TEST
 
 START_TEST(arrays_of_one_rank_alone_are_refused)
 {
@@ -301,7 +453,9 @@ int main(int argc, char **argv)
                   layouts_that_do_not_fit_are_the_function_s_error, batches_that_do_not_fit_are_refused,
                   run_gives_scalars_only, a_label_outside_the_classes_changes_nothing,
                   a_rank_that_cannot_read_stops_all, a_batch_that_one_rank_refuses_is_refused,
-                  an_idle_rank_s_batch_counts_too, arrays_of_one_rank_alone_are_refused))
+                  an_idle_rank_s_batch_counts_too, ranks_that_run_different_functions_are_told,
+                  an_idle_rank_s_function_counts_too, ranks_that_name_different_variables_are_told,
+                  arrays_of_one_rank_alone_are_refused))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -183,11 +183,46 @@ START_TEST(functions_of_the_other_kind)
 }
 END_TEST
 
+/* The parts of this rank that have data, over all ranks. */
+static int64_t parts_with_data(const iso_function *function)
+{
+    int64_t count = 0;
+    for (int i = 0; i < iso_function_part_count(function); i++)
+        count += iso_function_part(function, i).data != NULL;
+    check_ok(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, &count, 1));
+    return count;
+}
+
+/* Every slot holds a scalar, whose box cannot be empty: one part has it. */
+START_TEST(one_part_has_a_scalar)
+{
+    trial t;
+    double loss;
+    trial_begin(&t, ctx, &net_kinds[0], ISO_F64, 3);
+    trial_mesh(&t, "data=4,model=2", NULL);
+    iso_optimizer sgd = iso_sgd(0.1);
+    trial_make(&t, "data", &sgd);
+    iso_function *all = make(&t, &t.net.loss, 1, false), *parts = make(&t, &t.net.loss, 1, true);
+    trial_run_parts(&t, parts, 0);
+    ck_assert_int_eq(parts_with_data(parts), 1);
+    int count = iso_function_part_count(parts);
+    trial_run(&t, all, 0, (double *[]){&loss}); /* another function leaves the parts, and may change them */
+    ck_assert_int_eq(iso_function_part_count(parts), count);
+    trial_run_parts(&t, parts, 1);
+    check_refused(iso_function_step(parts, NULL), "no batch");
+    ck_assert_int_eq(iso_function_part_count(parts), 0);
+    iso_function_destroy(all);
+    iso_function_destroy(parts);
+    trial_end(&t);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     setenv("ISOGRID_RANKS_PER_HOST", "2", 0); /* several hosts where there are several ranks */
     iso_status status = iso_init(&argc, &argv, &ctx);
-    int failed = status == ISO_OK && RUN_TESTS("parts", 0, parts_are_the_whole, functions_of_the_other_kind);
+    int failed = status == ISO_OK && RUN_TESTS("parts", 0, parts_are_the_whole, functions_of_the_other_kind,
+                                               one_part_has_a_scalar);
     if (failed)
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);

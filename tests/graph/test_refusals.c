@@ -171,8 +171,35 @@ START_TEST(second_gradients)
 }
 END_TEST
 
+/* A seed or precision that a part of the graph would not have; what is set is not changed. */
+START_TEST(settings_that_come_late)
+{
+    static const double zero[1];
+    operands o = make();
+    uint64_t seed = iso_graph_seed(o.graph);
+    iso_graph_set_seed(o.graph, seed + 1); /* after variables */
+    ck_assert(iso_graph_seed(o.graph) == seed);
+    check_says(&o, iso_negate(o.rows), (const char *const[]){"the seed must be set before the graph's first"},
+               1);
+    o = make();
+    iso_graph_set_precision(o.graph, ISO_F64);
+    ck_assert_int_eq(iso_graph_precision(o.graph), ISO_F32);
+    check_says(&o, iso_negate(o.rows), (const char *const[]){"before the graph's first tensor"}, 1);
+    iso_graph *g = iso_graph_create(NULL);
+    iso_tensor *x =
+        iso_add(iso_input(g, "x", ISO_F32, ISO_SHAPE(4)), iso_constant(g, ISO_F32, ISO_SCALAR, zero));
+    iso_graph_set_seed(g, 5);
+    ck_assert_int_eq(iso_graph_error(g), ISO_OK);
+    iso_dropout_op(x, 0.5, "drop");
+    iso_graph_set_seed(g, 6);
+    ck_assert(iso_graph_seed(g) == 5);
+    ck_assert_int_eq(iso_graph_error(g), ISO_INVALID);
+    iso_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
     return RUN_TESTS("refusals", 30, too_many_dimensions, too_many_elements, pooling, arithmetic,
-                     products_and_reductions, shapes, gradients, second_gradients);
+                     products_and_reductions, shapes, gradients, second_gradients, settings_that_come_late);
 }

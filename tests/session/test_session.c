@@ -292,6 +292,13 @@ START_TEST(bytes_travel_from_any_rank)
     ck_assert(iso_broadcast_from(ctx, ranks, &value, sizeof value) == ISO_INVALID);
     ck_assert(iso_broadcast_from(ctx, -1, &value, sizeof value) == ISO_INVALID);
     ck_assert(strstr(iso_error_message(), "rank -1") != NULL);
+    if (ranks > 1) { /* the last rank has another root, which may be none */
+        int last = iso_rank(ctx) == ranks - 1;
+        ck_assert(iso_broadcast_from(ctx, last ? ranks : 0, &value, sizeof value) == ISO_INVALID);
+        ck_assert(iso_broadcast_from(ctx, last, &value, sizeof value) == ISO_INVALID);
+        ck_assert(strstr(iso_error_message(),
+                         "differs from rank 0 in iso_broadcast_from's root: rank 0 has '0'") != NULL);
+    }
     ck_assert_int_eq(value, 5);
 }
 END_TEST
@@ -358,6 +365,9 @@ START_TEST(a_reduction_fails_on_all_ranks)
     ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_I64, given, 1) == ISO_INVALID);
     ck_assert_msg(strstr(iso_error_message(), "values") != NULL, "%s", iso_error_message());
     ck_assert(iso_broadcast_from(ctx, last, given, sizeof value) == ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "iso_broadcast_from: data is NULL") != NULL);
+    ck_assert(iso_broadcast(ctx, given, sizeof value) == ISO_INVALID);
+    ck_assert(strstr(iso_error_message(), "iso_broadcast: data is NULL") != NULL);
     ck_assert_int_eq(value, 3);
     ck_assert(iso_all_reduce(ctx, ISO_REDUCE_OR, ISO_F64, &number, 1) == ISO_INVALID);
     ck_assert(iso_all_reduce(ctx, ISO_REDUCE_SUM, ISO_F32, &number, 1) == ISO_INVALID);

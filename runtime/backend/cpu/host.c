@@ -29,13 +29,23 @@ iso_status iso_host_sequence(const iso_thunk *thunks, int count, iso_stream *str
     return ISO_OK;
 }
 
+static void host_run(const iso_thunk *thunk)
+{
+    iso_fault *fault = thunk->call->fault;
+    thunk->kernel->run(thunk->call);
+    if (fault->code != ISO_FAULT_TEXT)
+        return;
+    fault->code = ISO_FAULT_OP_TEXT;
+    fault->instruction = thunk->call->instruction;
+}
+
 iso_status iso_host_launch(const iso_sequence *sequence, int first, int count)
 {
     for (const iso_thunk *w = &sequence->thunks[first], *end = w + count; w < end; w++) {
         if (w->copy)
             iso_box_copy_run(w->copy);
         else
-            w->kernel->run(w->call);
+            host_run(w);
     }
     return ISO_OK;
 }

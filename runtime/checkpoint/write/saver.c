@@ -406,6 +406,33 @@ static iso_status report_names(iso_saver *saver, const char *path, uint64_t numb
     return status == ISO_OK ? iso_agree_same_text(saver->ctx, "the number of the checkpoint", text) : status;
 }
 
+/* The error where tensors or groups differ. Collective. */
+static iso_status report_tensors(const iso_saver *saver, const char *path, const iso_file_spec *spec)
+{
+    iso_text lines = {0}, what = {0};
+    char shape[160];
+    for (int t = 0; t < spec->n_tensors; t++) {
+        const iso_saved_tensor *tensor = &spec->tensors[t];
+        iso_text_add(&lines, "%s, %s of %s, at %s\n", tensor->path ? tensor->path : "a tensor",
+                     iso_shape_text(&tensor->shape, shape, sizeof shape), iso_dtype_name(tensor->dtype),
+                     tensor->h5_path);
+    }
+    for (int g = 0; g < spec->n_groups; g++)
+        iso_text_add(&lines, "the group %s, named '%s'\n", spec->groups[g].h5_path,
+                     spec->groups[g].name ? spec->groups[g].name : "");
+    iso_text_add(&what, "the tensors of checkpoint '%s'", path);
+    iso_status status = ISO_OK;
+    ISO_TRY(iso_agree(saver->ctx, lines.failed || what.failed
+                                      ? iso_no_memory("a list of %d tensors", spec->n_tensors)
+                                      : ISO_OK));
+    ISO_TRY(iso_agree_same_lines(saver->ctx, iso_text_get(&what), iso_text_get(&lines)));
+    status = iso_error(ISO_INVALID, "checkpoint '%s': the ranks give different tensors", path);
+done:
+    iso_text_free(&lines);
+    iso_text_free(&what);
+    return status;
+}
+
 /* Agrees that all ranks save the same, and whether one of them needs a new layout. One reduction for both. */
 static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char *path,
                                  const iso_file_spec *spec, bool *fresh)
@@ -422,7 +449,7 @@ static iso_status agree_to_begin(iso_saver *saver, iso_status status, const char
     if (word[0])
         return iso_agree(saver->ctx, status);
     if (word[2] != ~word[3])
-        return iso_error(ISO_INVALID, "checkpoint '%s': the ranks give different tensors", path);
+        return report_tensors(saver, path, spec);
     if (word[4] != ~word[5])
         return report_names(saver, path, spec->number);
     *fresh = word[1];

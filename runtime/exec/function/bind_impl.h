@@ -85,8 +85,8 @@ typedef struct iso_slot_plan {
     int n_sequences;
     void *constants;
     iso_rates *rates; /* [kinds of buckets] of the running step, in the device's memory */
-    double *fault;    /* in the shared area: 1 if this slot met a fault, then the sum if slot 0 computes it */
-    double *fault_total; /* number of slots that met a fault in the step: a result of the last exchange */
+    double *fault; /* in the shared area: what the slot adds to the total; then the sum, if slot 0 adds up */
+    double *fault_total; /* of the step, see fault.h: a result of the last exchange */
     int n_runs, n_assigns, n_gradients, n_products;
     iso_weight_run *runs;
     iso_slot_product *products;          /* [n_fused_updates] */
@@ -118,10 +118,14 @@ typedef struct iso_step_graph {
     iso_slot_work work[]; /* [n_locals] */
 } iso_step_graph;
 
+/* The number of a plan has that of its function and its own among those of the function, each modulo 256. */
+enum { ISO_FUNCTION_NUMBERS = 256, ISO_PLAN_NUMBERS = 256 };
+
 /* A function's plan for one batch size. */
 typedef struct iso_executable {
     struct iso_executable *next;
     iso_plan *plan;
+    unsigned number;        /* the same on all ranks */
     iso_slot_plan *slot;    /* [n_locals] */
     size_t *scratch;        /* [n_scratch] bytes; see iso_executable_count_scratch */
     unsigned generation;    /* of the memory to which it is bound */

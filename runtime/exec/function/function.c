@@ -8,6 +8,7 @@
 #include "runtime/backend/fault.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/first_error.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/exec/function/deferred_weights.h"
@@ -194,6 +195,7 @@ static void list_function(iso_function *function)
         function->next->previous = function;
     runtime->functions = function;
     function->listed = true;
+    function->number = function->runtime->functions_made++;
     function->runtime->detach = detach_functions;
 }
 
@@ -320,6 +322,8 @@ static iso_status make_plan(iso_function *function, int64_t rows, iso_executable
     iso_executable_count_scratch(runtime, executable);
     ISO_TRY(reserve(runtime, executable, iso_runtime_reserve));
     ISO_TRY(iso_plan_connect(executable->plan));
+    executable->number = function->number % ISO_FUNCTION_NUMBERS * ISO_PLAN_NUMBERS +
+                         function->plans_made++ % ISO_PLAN_NUMBERS;
     *out = executable;
     return ISO_OK;
 done:
@@ -446,6 +450,15 @@ static void take_back_steps(iso_function *function)
         function->runtime->steps -= steps->step[(steps->first + i) % ISO_ASYNC_STEPS].counted;
 }
 
+/* ISO_INVALID unless all ranks run the same function on as many rows. Collective. */
+static iso_status agree_on_run(const iso_function *function, int64_t rows)
+{
+    char text[ISO_MAX_NAME + 64];
+    snprintf(text, sizeof text, "%s on %" PRId64 " rows", function->name, rows);
+    return iso_agree_same(function->graph->ctx, "the function that it runs",
+                          iso_hash_mix((uint64_t)rows) + function->number, text);
+}
+
 /* Records the error of this rank's batch or of its first slot that met a fault, if any, before that of a message:
  * CUDA tells what failed in a slot to later calls too, of any GPU, and streams tell it when they are waited for. Then
  * the ranks agree. */
@@ -467,7 +480,8 @@ static iso_status agree_on_fault(iso_function *function, const iso_step_results 
     iso_first_error_keep(&first, iso_results_clear_faults(runtime));
     iso_fabric_set_device_failed(runtime->fabric, false);
     runtime->device_failed = false;
-    return iso_agree(runtime->ctx, iso_first_error_get(&first));
+    status = iso_agree(runtime->ctx, iso_first_error_get(&first));
+    return status == ISO_OK ? agree_on_run(function, o->executable->plan->rows) : status;
 }
 
 /* Ranks without slots receive the total and the results of the step from the rank of slot 0. */
@@ -476,8 +490,8 @@ static iso_status tell_idle_ranks(iso_runtime *runtime, double *total, double *r
     size_t bytes = (size_t)count * sizeof *results;
     double reported[ISO_MAX_FUNCTION_OUTPUTS + 1] = {*total};
     memcpy(reported + 1, results, bytes);
-    iso_status status =
-        iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], reported, bytes + sizeof *reported);
+    iso_status status = iso_broadcast_unchecked(runtime->ctx, runtime->mesh->rank_of_slot[0], reported,
+                                                bytes + sizeof *reported);
     *total = reported[0];
     memcpy(results, reported + 1, bytes);
     return status;
@@ -545,7 +559,8 @@ static iso_status function_prepare_rows(iso_function *function, const iso_batch 
 
 /* A rank that refuses its batch still takes part, so that the others do not wait for it: its slots raise a
  * fault in the step, which then changes nothing, or it reports its error when the ranks agree on a new plan.
- * A rank without slots takes no part in the step: if there is one, the ranks agree before it. */
+ * A rank without slots takes no part in the step: if there is one, the ranks agree before it, and compare what they
+ * run. */
 static iso_status function_run(iso_function *function, const iso_batch *batch, iso_step_results *o)
 {
     iso_runtime *runtime = function->runtime;
@@ -555,6 +570,7 @@ static iso_status function_run(iso_function *function, const iso_batch *batch, i
     iso_status status = ISO_OK;
     if (runtime->idle_ranks) {
         ISO_TRY(iso_agree(runtime->ctx, o->refused));
+        ISO_TRY(agree_on_run(function, rows));
         ISO_TRY(iso_stop_agree(runtime->ctx));
     }
     if (o->refused != ISO_OK) {
@@ -776,8 +792,8 @@ iso_status iso_function_evaluate(iso_function *function, const iso_batch *batch,
         iso_box box = iso_box_whole(&shape);
         ISO_TRY(iso_runtime_agree_copied(runtime, read_output(function, executable, o, outputs[o])));
         if (runtime->idle_ranks)
-            ISO_TRY(iso_broadcast_from(runtime->ctx, runtime->mesh->rank_of_slot[0], outputs[o],
-                                       (size_t)iso_box_count(&box) * sizeof *outputs[o]));
+            ISO_TRY(iso_broadcast_unchecked(runtime->ctx, runtime->mesh->rank_of_slot[0], outputs[o],
+                                            (size_t)iso_box_count(&box) * sizeof *outputs[o]));
     }
 done:
     return status;

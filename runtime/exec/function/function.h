@@ -48,8 +48,8 @@ ISO_API void iso_function_destroy(iso_function *function);
 
 /* Runs one step on one global batch (NULL if the function has no inputs). results: one double for each
  * output, of the global batch. All ranks get the same status. ISO_INVALID: an error of the data (a label outside
- * the classes), or a batch that any rank refuses (NULL, wrong shapes); a status of the batch's `read`. After an
- * error no update has been made. Batches must have
+ * the classes), or a batch that any rank refuses (NULL, wrong shapes); ranks that run different functions; a status
+ * of the batch's `read`. After an error no update has been made. Batches must have
  * the same number of rows on all ranks; a rank that is given NULL assumes the number of the last step.
  * Collective. */
 ISO_API iso_status iso_function_run(iso_function *function, const iso_batch *batch, double *results);
@@ -60,16 +60,18 @@ ISO_API iso_status iso_function_evaluate(iso_function *function, const iso_batch
 /* The same as iso_function_run, for a function with .parts: results stay on their slots, for iso_function_part.
  * Collective. */
 ISO_API iso_status iso_function_step(iso_function *function, const iso_batch *batch);
-/* The part of an output that a slot of this rank holds after the last step. Every element of an output is in
- * exactly one part of one rank. */
+/* The part of an output that a slot of this rank holds after the last iso_function_step. Slots may hold the same
+ * elements: every element of an output is in exactly one part that has `data`, of one rank. */
 typedef struct iso_output_part {
     int output;  /* -1: there is no part with this index */
     iso_box box; /* of the global tensor, whose first dimension is the rows of the batch */
     iso_dtype dtype;
-    const void
-        *data; /* dense; lent until the next step of any function of the graph; NULL: the part is empty */
+    const void *
+        data; /* dense; lent until the next step of any function of the graph; NULL: the box is empty, or another
+                  slot's part gives these elements */
 } iso_output_part;
-/* The number of parts (0 before the first step), and each of them. Local. */
+/* The number of parts, and each of them. There are none before the first iso_function_step, and after an
+ * iso_function_call of this function or an error of its step. Local. */
 ISO_API int iso_function_part_count(const iso_function *function);
 ISO_API iso_output_part iso_function_part(const iso_function *function, int index);
 /* ---- values in and out ---- */
@@ -136,7 +138,8 @@ ISO_API const iso_mesh *iso_graph_mesh(const iso_graph *graph);
 
 /* ---- variables of a graph whose first function has been made ---- */
 /* The global value on every rank, dense, converted to double / from double; `count` must be the variable's
- * number of elements. iso_variable_assign: ISO_INVALID if ranks give different values. Both collective. */
+ * number of elements. ISO_INVALID if ranks name different variables, or assign different values.
+ * Both collective. */
 ISO_API iso_status iso_variable_read(iso_variable *variable, double *values, int64_t count);
 ISO_API iso_status iso_variable_assign(iso_variable *variable, const double *values, int64_t count);
 /* Training steps so far; 0 before the graph's first function is made. Dropout's random numbers depend on

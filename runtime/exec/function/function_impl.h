@@ -20,6 +20,7 @@ struct iso_function {
         *part; /* only with .parts: [n_outputs * n_locals] its outputs, mapped while `stepped` is set */
     iso_async_steps steps;
     char name[64];
+    unsigned number, plans_made;   /* among all functions of the runtime; of its own */
     iso_watchdog_name step_name;   /* for the watchdog */
     iso_executable *plans;         /* by batch size; the most recently used one is first */
     struct iso_recorder *recorder; /* NULL: no step is recorded */

@@ -144,6 +144,14 @@ static void say_source(const iso_step_results *results, int64_t row, char *text,
         snprintf(text, size, " of the batch (row %" PRId64 " of the data set)", source);
 }
 
+/* Puts the op's name before a kernel's own text. */
+static void word_text(iso_fault *found, const char *op)
+{
+    char text[sizeof found->text];
+    snprintf(text, sizeof text, "%s", found->text);
+    snprintf(found->text, sizeof found->text, "%s: %.*s", op, (int)(sizeof text - strlen(op) - 3), text);
+}
+
 /* Words what the kernels of a slot raised, with the op's layer, which losses lack. */
 static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
 {
@@ -152,11 +160,15 @@ static void word_fault(const iso_step_results *results, const iso_slot_plan *sp,
     if (!iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
         return;
     const iso_op *op = plan->program->steps[plan->instructions[found->instruction].step].op;
-    const iso_array *in = sp->instruction[found->instruction].call.in;
-    const iso_shape *shape = &op->inputs[found->input]->shape;
-    if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
-        say_source(results, iso_fault_row(found, in), source, sizeof source);
-    iso_fault_format(found, op->type, in, source);
+    if (found->code == ISO_FAULT_OP_TEXT) {
+        word_text(found, op->type->name);
+    } else {
+        const iso_array *in = sp->instruction[found->instruction].call.in;
+        const iso_shape *shape = &op->inputs[found->input]->shape;
+        if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
+            say_source(results, iso_fault_row(found, in), source, sizeof source);
+        iso_fault_format(found, op->type, in, source);
+    }
     const char *layer = iso_op_layer(plan->program->graph, op);
     size_t length = strlen(found->text);
     if (*layer)

@@ -40,10 +40,18 @@ void iso_step_raise(iso_local_slot *slot, iso_status status)
     iso_fault_raise(&slot->fault, "%s", iso_error_message());
 }
 
+/* What a slot adds to the faults: over all slots this is 0 if they run the same plan, and never 0 if they run two. */
+static double plan_check(const iso_step *s, int slot)
+{
+    double number = s->executable->number;
+    return slot == 0 ? number * (1 - s->runtime->mesh->n_slots) : number;
+}
+
 void iso_step_tell_host_faults(const iso_step *s, int local)
 {
+    const iso_local_slot *slot = &s->runtime->locals[local];
     double stop = local == 0 && s->stop ? ISO_STOP_WEIGHT : 0;
-    s->results->host_faults[local] = stop + iso_fault_raised(&s->runtime->locals[local].fault);
+    s->results->host_faults[local] = stop + iso_fault_raised(&slot->fault) + plan_check(s, slot->slot);
 }
 
 /* ---- instructions of one slot ---- */

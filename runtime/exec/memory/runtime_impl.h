@@ -133,8 +133,9 @@ typedef struct iso_runtime {
     size_t *domain_bytes; /* [domains.count] used in the area that each domain shares */
     size_t arena_bytes, shared_bytes;
     int n_scratch;
-    iso_scratch *scratch;  /* [n_scratch] */
-    unsigned generation;   /* counts moves of the memory above: plans are then bound again */
+    iso_scratch *scratch; /* [n_scratch] */
+    unsigned generation;  /* counts moves of the memory above: plans are then bound again */
+    unsigned functions_made;
     uint64_t steps;        /* of training so far */
     int failures_reported; /* failed messages that the last step reported to all slots as a fault */
     bool idle_ranks;       /* some rank hosts no slot */

@@ -69,6 +69,8 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
     iso_runtime *runtime;
     iso_status status =
         iso_agree(variable->graph->ctx, runtime_of(__func__, variable, values, count, &runtime));
+    if (status == ISO_OK)
+        status = iso_agree_same_text(runtime->ctx, "the variable to be read", variable->path);
     if (status != ISO_OK)
         return status;
     iso_step_send_deferred_weights(runtime);
@@ -80,13 +82,12 @@ iso_status iso_variable_read(iso_variable *variable, double *values, int64_t cou
 /* Every slot takes its part from the array of its own rank, so that all ranks must have the same. Collective. */
 static iso_status agree_on_values(const iso_variable *variable, const double *values, int64_t count)
 {
-    iso_text what = {0};
-    char text[96];
+    iso_text text = {0};
     uint64_t hash = iso_hash_content(values, (size_t)count * sizeof *values);
-    snprintf(text, sizeof text, "%.17g.., hash %016" PRIx64, count > 0 ? values[0] : 0, hash);
-    iso_text_add(&what, "the values assigned to '%s'", variable->path);
-    iso_status status = iso_agree_same(variable->graph->ctx, iso_text_get(&what), hash, text);
-    iso_text_free(&what);
+    iso_text_add(&text, "%s: %.17g.., hash %016" PRIx64, variable->path, count > 0 ? values[0] : 0, hash);
+    iso_status status = iso_agree_same(variable->graph->ctx, "the values of a variable",
+                                       iso_hash_text(hash, variable->path), iso_text_get(&text));
+    iso_text_free(&text);
     return status;
 }
 

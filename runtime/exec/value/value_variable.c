@@ -36,6 +36,7 @@ iso_status iso_variable_read_value(iso_variable *variable, iso_value **out)
     ISO_NEED_AGREED_AS(variable->graph->ctx, "value", out);
     ISO_TRY(
         iso_agree(variable->graph->ctx, iso_variable_placed(variable, "iso_variable_read_value", &runtime)));
+    ISO_TRY(iso_agree_same_text(runtime->ctx, "the variable to be read", variable->path));
     ISO_TRY(iso_value_site_get(runtime->distribution->mesh, &site));
     iso_step_send_deferred_weights(runtime);
     ISO_TRY(iso_agree(runtime->ctx, copy_variable(runtime, variable, site, &value)));

@@ -5,6 +5,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
+#include "runtime/graph/null_tensor.h"
 
 static void add_inputs(iso_text *text, const iso_op *op)
 {
@@ -64,16 +65,19 @@ bool iso_infer_broadcast(iso_op *op)
 
 iso_tensor *iso_op_1(const iso_op_type *type, iso_tensor *x, const void *attrs)
 {
+    ISO_NEED_TENSORS(x);
     return iso_op_create(x->graph, type, &x, 1, attrs);
 }
 
 iso_tensor *iso_op_2(const iso_op_type *type, iso_tensor *a, iso_tensor *b, const void *attrs)
 {
+    ISO_NEED_TENSORS(a, b);
     return iso_op_create(a->graph, type, (iso_tensor *[]){a, b}, 2, attrs);
 }
 
 iso_tensor *iso_op_3(const iso_op_type *type, iso_tensor *a, iso_tensor *b, iso_tensor *c, const void *attrs)
 {
+    ISO_NEED_TENSORS(a, b, c);
     return iso_op_create(a->graph, type, (iso_tensor *[]){a, b, c}, 3, attrs);
 }
 
@@ -98,6 +102,8 @@ bool iso_shape_broadcast(const iso_shape *a, const iso_shape *b, iso_shape *both
 
 int iso_axis(iso_tensor *x, int axis)
 {
+    if (ISO_ANY_NULL(x))
+        return -1;
     int rank = x->shape.rank, from_front = axis < 0 ? axis + rank : axis;
     if (from_front >= 0 && from_front < rank)
         return from_front;

@@ -252,6 +252,9 @@ iso_tensor *iso_mean(iso_tensor *x)
 /* Sums x over those dimensions in which `shape`, aligned from the right, has 1 or none. */
 iso_tensor *iso_sum_to_shape(iso_tensor *x, const iso_shape *shape)
 {
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, shape))
+        return iso_graph_bad_tensor(x->graph);
     if (!iso_tensor_good(x) || iso_shape_equal(&x->shape, shape))
         return x;
     int missing = x->shape.rank - shape->rank;
