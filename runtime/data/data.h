@@ -311,6 +311,8 @@ ISO_API const char *iso_dataset_source(const iso_dataset *dataset);
 /* A hash of the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not of the
  * contents of rows. Local. */
 ISO_API uint64_t iso_dataset_order(const iso_dataset *dataset);
+/* What this hash would be if the context had another seed. Local. */
+ISO_API uint64_t iso_dataset_order_with_seed(const iso_dataset *dataset, uint64_t seed);
 /* ISO_INVALID on every rank unless the data set has the same rows in the same order on all ranks: as many rows,
  * and the same stages with the same seeds. The message names `what` ("the validation data"), a rank, and both
  * orders. iso_fit, iso_evaluate and iso_predict call it. Collective. */
