@@ -144,23 +144,26 @@ static void say_source(const iso_step_results *results, int64_t row, char *text,
         snprintf(text, size, " of the batch (row %" PRId64 " of the data set)", source);
 }
 
-/* Words what the kernels of a slot raised, with the op's layer, which losses lack. */
-static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
+/* Words what the kernels of a slot raised, with the op's layer, which losses lack. Returns the name of the data set's
+ * source if its row is named; NULL: it is not known. */
+static const char *word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
 {
     const iso_plan *plan = results->executable->plan;
     char source[80] = "";
-    if (!iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
-        return;
+    if (found->code == ISO_FAULT_TEXT)
+        return NULL;
     const iso_op *op = plan->program->steps[plan->instructions[found->instruction].step].op;
     const iso_array *in = sp->instruction[found->instruction].call.in;
     const iso_shape *shape = &op->inputs[found->input]->shape;
-    if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
+    const bool rows = shape->rank > 0 && shape->dim[0] == ISO_BATCH;
+    if (rows)
         say_source(results, iso_fault_row(found, in), source, sizeof source);
     iso_fault_format(found, op->type, in, source);
     const char *layer = iso_op_layer(plan->program->graph, op);
     size_t length = strlen(found->text);
     if (*layer)
         snprintf(found->text + length, sizeof found->text - length, ", in layer '%s'", layer);
+    return rows && results->batch ? results->batch->source : NULL;
 }
 
 iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results)
@@ -168,9 +171,11 @@ iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_r
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
         iso_fault found = results->faults ? results->faults[l] : *runtime->locals[l].kernel_fault;
-        word_fault(results, &results->executable->slot[l], &found);
-        if (iso_fault_raised(&found))
-            status = iso_error(ISO_INVALID, "%s", found.text);
+        if (!iso_fault_raised(&found))
+            continue;
+        const char *source = word_fault(results, &results->executable->slot[l], &found);
+        status = iso_error(ISO_INVALID, "%s%s%s%s", source ? "data set " : "", source ? source : "",
+                           source ? ": " : "", found.text);
     }
     return status;
 }
