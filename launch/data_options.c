@@ -6,11 +6,19 @@
 
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
+#include "runtime/data/tokens.h"
+#include "runtime/graph/op.h"
 #include "runtime/train/loss.h"
 
 static bool is_sparse(iso_loss loss)
 {
     return iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES;
+}
+
+/* The loss of an output of a model of a file. */
+static iso_loss loss_of_output(const iso_named_model *named, int output)
+{
+    return named->compile.loss != ISO_LOSS_NONE ? named->compile.loss : named->compile.outputs[output].loss;
 }
 
 /* Rows for a tensor of a model of a file: noise, or integers below `classes`. */
@@ -37,7 +45,7 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
     }
     for (int i = 0; i < iso_model_output_count(named->model); i++) {
         const iso_output_options *own = &named->compile.outputs[i];
-        iso_loss loss = named->compile.loss != ISO_LOSS_NONE ? named->compile.loss : own->loss;
+        iso_loss loss = loss_of_output(named, i);
         iso_tensor *y = iso_model_output_at(named->model, i);
         if (loss == ISO_LOSS_NONE && own->metrics[0] == ISO_METRIC_NONE)
             continue;
@@ -111,6 +119,47 @@ static iso_status suggest_random(iso_status status, const char *name)
     return status;
 }
 
+/* ---- the vocabulary of text and tokens ---- */
+
+/* The number of rows of the table in which a model looks up its first input, the least of several; 0: none. */
+static int64_t embedding_rows(iso_model *model)
+{
+    const iso_tensor *x = iso_model_input_at(model, 0);
+    const iso_graph *graph = iso_tensor_graph(x);
+    int64_t least = 0;
+    for (int i = 0; i < iso_graph_op_count(graph); i++) {
+        const iso_op *op = iso_graph_op(graph, i);
+        if (strcmp(op->type->name, "embedding") != 0 || op->n_inputs < 2 || op->inputs[1] != x)
+            continue;
+        int64_t rows = iso_tensor_shape(op->inputs[0])->dim[0];
+        least = least == 0 || rows < least ? rows : least;
+    }
+    return least;
+}
+
+/* The number of classes of each token for the loss of a model of a file; 0: its targets are no tokens. */
+static int64_t token_classes(const iso_named_model *named, int64_t context)
+{
+    if (iso_model_output_count(named->model) != 1 || !is_sparse(loss_of_output(named, 0)))
+        return 0;
+    const iso_shape *y = iso_tensor_shape(iso_model_output_at(named->model, 0));
+    return y->rank == 3 && y->dim[1] == context ? y->dim[2] : 0;
+}
+
+/* The number below which tokens of inputs, and of targets if there are any, must be; 0: not known. of: where it comes
+ * from, for messages. */
+static int64_t find_vocabulary(const iso_named_model *named, int64_t context, bool no_targets,
+                               const char **of)
+{
+    *of = "--classes";
+    if (context == 0 || named->builtin)
+        return context ? named->n_outputs : 0;
+    int64_t inputs = embedding_rows(named->model), targets = no_targets ? 0 : token_classes(named, context);
+    bool by_targets = targets > 0 && (inputs == 0 || targets < inputs);
+    *of = by_targets ? "the classes of the model's output" : "the rows of the model's embedding";
+    return by_targets ? targets : inputs;
+}
+
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
                            iso_part part, const iso_named_model *named, bool no_targets,
                            iso_dataset **dataset)
@@ -121,10 +170,11 @@ static iso_status open_one(iso_context *ctx, const iso_train_options *options, c
     if (after && (normal || *after || options->classes || context ||
                   !(named->builtin && is_sparse(named->compile.loss))))
         return open_random(ctx, after, normal, part, named, dataset);
-    iso_status status =
-        iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
-                         .sample_weight = options->sample_weight, .no_targets = no_targets,
-                         .context = context, .vocabulary = context && named->builtin ? named->n_outputs : 0);
+    const char *of;
+    int64_t vocabulary = find_vocabulary(named, context, no_targets, &of);
+    iso_status status = iso_dataset_open(ctx, name, part, dataset, .x = options->x, .y = options->y,
+                                         .sample_weight = options->sample_weight, .no_targets = no_targets,
+                                         .context = context, .vocabulary = vocabulary, .vocabulary_of = of);
     return status == ISO_OK ? ISO_OK : suggest_random(status, name);
 }
 
@@ -155,23 +205,26 @@ static iso_status open_other(iso_context *ctx, const iso_train_options *options,
     return status;
 }
 
-/* Whether a data set has no datasets with names, as HDF5 files have; true for none. */
-static bool is_nameless(const char *data)
+/* Whether a data set has no datasets with names, as HDF5 files have; true for none. context: of the model. */
+static bool is_nameless(const char *data, int64_t context)
 {
     struct stat about;
     bool normal, known = !data || !strcmp(data, "test") || after_random(data, &normal);
     for (int i = 0; !known && iso_dataset_name(i); i++)
         known = !strcmp(data, iso_dataset_name(i));
-    return known || (stat(data, &about) == 0 && S_ISDIR(about.st_mode));
+    if (known || stat(data, &about) != 0)
+        return known;
+    return S_ISDIR(about.st_mode) || (S_ISREG(about.st_mode) && iso_is_token_file(data, context));
 }
 
 /* Refuses names of datasets where no data set of the command has any. Local. */
-static iso_status check_dataset_names(const iso_train_options *options)
+static iso_status check_dataset_names(const iso_train_options *options, const iso_named_model *named)
 {
+    const int64_t context = iso_named_model_context(named);
     const char *option = options->x ? "x" : options->y ? "y" : "sample-weight";
     const char *value = options->x ? options->x : options->y ? options->y : options->sample_weight;
-    if (!value || !is_nameless(options->data) || !is_nameless(options->validation_data) ||
-        !is_nameless(options->test_data))
+    if (!value || !is_nameless(options->data, context) || !is_nameless(options->validation_data, context) ||
+        !is_nameless(options->test_data, context))
         return ISO_OK;
     return iso_error(ISO_INVALID, "--%s '%s': the data set '%s' has no datasets with names; HDF5 files have",
                      option, value, options->data);
@@ -213,7 +266,7 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
                             iso_sources *sources)
 {
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check_dataset_names(options)));
+    ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
     ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources->training));
     if (options->validation_data)
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
@@ -239,7 +292,7 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
                            const iso_named_model *named, bool no_targets, iso_dataset **dataset)
 {
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check_dataset_names(options)));
+    ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
     ISO_TRY(open_one(ctx, options, options->data, part, named, no_targets, dataset));
     ISO_TRY(sources_check(options, *dataset));
     ISO_TRY(batch(options, *dataset));
@@ -253,7 +306,7 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
 {
     iso_sources sources = {0};
     iso_status status;
-    ISO_TRY(iso_agree(ctx, check_dataset_names(options)));
+    ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
     if (options->validation_data) {
         ISO_TRY(open_other(ctx, options, "--validation-data", options->validation_data, named,
                            &sources.validation));

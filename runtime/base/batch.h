@@ -34,7 +34,10 @@ struct iso_batch {
      * made, so it must be valid until the step with the batch is over. Local. */
     int64_t (*source_row)(const iso_batch *batch, int64_t position, int64_t row);
     int64_t position; /* which batch it is, for source_row */
-    void *impl;       /* of the code that made the batch */
+    /* NULL, or the name of the data set's source, for messages about rows that source_row names. Lent, as long as
+     * source_row is valid. */
+    const char *source;
+    void *impl; /* of the code that made the batch */
 };
 
 #endif

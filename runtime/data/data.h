@@ -36,12 +36,13 @@ typedef struct iso_dataset_open_options {
     /* HDF5: names of its datasets; NULL: "x", "y", and "sample_weight" if there is one. Several are joined by
      * ',': "images,ages". sample_weight "none": weights in the file are not used. */
     const char *x, *y, *sample_weight;
-    bool no_targets; /* HDF5: inputs only */
+    bool no_targets; /* HDF5, text and tokens: inputs only */
     size_t
         memory_limit; /* HDF5, text and tokens: if the datasets, or the file, have more bytes than this, rows are
                             read when needed, else all at once; 0: 1 GiB, of text and tokens 64 MiB */
-    int64_t context;    /* text and tokens: the number of tokens of a row */
-    int64_t vocabulary; /* text and tokens: the file's tokens must be below it; 0: not checked */
+    int64_t context;           /* text and tokens: the number of tokens of a row */
+    int64_t vocabulary;        /* text and tokens: the file's tokens must be below it; 0: not checked */
+    const char *vocabulary_of; /* for messages: what has this number; may be NULL */
 } iso_dataset_open_options;
 
 /* Opens a built-in data set by name, a folder of IDX files as MNIST has them (train-images-idx3-ubyte,
@@ -49,10 +50,11 @@ typedef struct iso_dataset_open_options {
  * other file as text, gzip'd or not. A file is one part: `part` is ignored. Each byte of a text is a token. Tokens
  * in a file are 16-bit numbers, lowest byte first, as nanoGPT and llm.c write them (llm.c with a header). Row r of
  * text or tokens has the tokens [r * context, (r + 1) * context) and, as targets, the token after each of these;
- * the rest at the end is unused. Images [rows, h, w] become rows [h, w, 1]. A built-in data set is searched in its
- * folder under $ISOGRID_DATA, then in the folder of Debian's package. ISO_INVALID: an unknown name (the message
- * suggests similar ones); a file that is missing, truncated, empty or not as its header says; inputs and targets
- * with different numbers of rows; a token of a row that is not below .vocabulary; hosts that found different data.
+ * tokens after the last whole row, which with targets needs one token more, are unused. Images [rows, h, w]
+ * become rows [h, w, 1]. A built-in data set is searched in its folder under $ISOGRID_DATA, then in the folder
+ * of Debian's package. ISO_INVALID: an unknown name (the message suggests similar ones); a file that is missing,
+ * truncated, empty or not as its header says; inputs and targets with different numbers of rows; a token of a
+ * row that is not below .vocabulary; hosts that found different data.
  * The hosts compare the number of rows, the shapes and types, and the bytes of all rows if they were read at once.
  * If the file is too large for that (memory_limit), they compare 16 rows spread over it, including the first and the
  * last. A gzip'd file is always read at once. Collective. */
@@ -311,6 +313,8 @@ ISO_API const char *iso_dataset_source(const iso_dataset *dataset);
 /* A hash of the order of rows in all epochs: shuffles with their seeds, maps, splits and batches; not of the
  * contents of rows. Local. */
 ISO_API uint64_t iso_dataset_order(const iso_dataset *dataset);
+/* What this hash would be if the context had another seed. Local. */
+ISO_API uint64_t iso_dataset_order_with_seed(const iso_dataset *dataset, uint64_t seed);
 /* ISO_INVALID on every rank unless the data set has the same rows in the same order on all ranks: as many rows,
  * and the same stages with the same seeds. The message names `what` ("the validation data"), a rank, and both
  * orders. iso_fit, iso_evaluate and iso_predict call it. Collective. */

@@ -173,14 +173,21 @@ const char *iso_dataset_source(const iso_dataset *ds)
     return ds->top->name;
 }
 
+uint64_t iso_dataset_order_with_seed(const iso_dataset *ds, uint64_t seed)
+{
+    if (ISO_ANY_NULL_AS("dataset", ds))
+        return 0;
+    uint64_t hash = iso_order_hash_with_seed(&ds->order, ds->seed, seed, 0);
+    for (const iso_node *node = ds->top; node && node->up; node = node->up)
+        hash = iso_order_hash_with_seed(&node->in, ds->seed, seed, hash);
+    return hash;
+}
+
 uint64_t iso_dataset_order(const iso_dataset *ds)
 {
     if (ISO_ANY_NULL_AS("dataset", ds))
         return 0;
-    uint64_t hash = iso_order_hash(&ds->order, 0);
-    for (const iso_node *node = ds->top; node && node->up; node = node->up)
-        hash = iso_order_hash(&node->in, hash);
-    return hash;
+    return iso_dataset_order_with_seed(ds, ds->seed);
 }
 
 static void describe_shuffle(const iso_order_op *op, iso_text *text)

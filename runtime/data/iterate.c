@@ -172,6 +172,7 @@ static void describe_batch(iso_dataset *ds)
     batch->read_part = read_part;
     batch->prepare = ds->window ? iterate_prepare : NULL;
     batch->source_row = ds->generator ? NULL : source_row;
+    batch->source = ds->top->name;
 }
 
 /* Whether the order depends on the epoch and must be computed again. */

@@ -143,15 +143,22 @@ done:
     return status;
 }
 
-uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
+uint64_t iso_order_hash_with_seed(const iso_order *order, uint64_t from, uint64_t to, uint64_t hash)
 {
     for (int i = 0; i < order->n_ops; i++) {
         const iso_order_op *op = &order->ops[i];
-        uint64_t flags = (op->drop ? 1 : 0) | (op->kind == ISO_ORDER_SHUFFLE && op->once ? 2 : 0);
-        uint64_t words[] = {op->kind, (uint64_t)op->n, (uint64_t)op->count, op->key, flags};
+        const bool shuffle = op->kind == ISO_ORDER_SHUFFLE;
+        uint64_t flags = (op->drop ? 1 : 0) | (shuffle && op->once ? 2 : 0),
+                 key = shuffle && op->seed == from ? iso_shuffle_key(to, op->number) : op->key,
+                 words[] = {op->kind, (uint64_t)op->n, (uint64_t)op->count, key, flags};
         hash = iso_hash_bytes(hash, words, sizeof words);
     }
     return hash;
+}
+
+uint64_t iso_order_hash(const iso_order *order, uint64_t hash)
+{
+    return iso_order_hash_with_seed(order, 0, 0, hash);
 }
 
 /* A source in memory that does not come from a file is identified by its bytes. */

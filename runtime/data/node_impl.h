@@ -75,6 +75,8 @@ bool iso_node_is_live(const iso_node *node);
 /* A hash of what the rows depend on: source, shapes, stages. */
 uint64_t iso_node_hash(const iso_node *node, uint64_t hash);
 uint64_t iso_order_hash(const iso_order *order, uint64_t hash);
+/* As if shuffles with the seed `from` had the seed `to`. */
+uint64_t iso_order_hash_with_seed(const iso_order *order, uint64_t from, uint64_t to, uint64_t hash);
 
 /* Components in memory, [rows, ...] each: lent, or owned by `owned` (iso_free) or `mapping` (munmap). */
 typedef struct iso_memory_rows {

@@ -11,6 +11,7 @@
 #include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/data/open_impl.h"
+#include "runtime/data/tokens.h"
 #include "runtime/session/session.h"
 
 uint64_t iso_file_identity(const char *path, uint64_t hash)
@@ -46,6 +47,15 @@ typedef struct request {
     const iso_dataset_open_options *options;
 } request;
 
+/* The message names IDX files, which users of text may not know. */
+static iso_status open_folder(const request *r, iso_node **node)
+{
+    iso_status status = iso_open_folder(r->name, r->part, r->name, node);
+    if (status == ISO_OK || r->options->context == 0)
+        return status;
+    return iso_error_prefix(status, "'%s' is a folder (text and tokens are read from files): ", r->name);
+}
+
 static iso_status open_source(const void *arguments, bool checked, iso_node **node)
 {
     const request *r = arguments;
@@ -57,7 +67,7 @@ static iso_status open_source(const void *arguments, bool checked, iso_node **no
         return errno == ENOENT ? open_unknown(r->name)
                                : iso_error(ISO_INVALID, "data set '%s': %s", r->name, strerror(errno));
     if (S_ISDIR(about.st_mode))
-        return iso_open_folder(r->name, r->part, r->name, node);
+        return open_folder(r, node);
     if (S_ISREG(about.st_mode) && iso_is_token_file(r->name, r->options->context))
         return iso_open_tokens(r->name, r->options, checked, node);
     if (S_ISREG(about.st_mode))

@@ -7,9 +7,7 @@
 
 /* Rows from a folder of IDX files. Not collective, like all here. */
 iso_status iso_open_folder(const char *folder, iso_part part, const char *name, iso_node **node);
-/* Rows of `context` tokens and their targets. is: whether a file is opened so: a .bin or .txt file, and with a
- * context any other that is not HDF5. checked: another rank of the host has checked its tokens. */
-bool iso_is_token_file(const char *path, int64_t context);
+/* Rows of `context` tokens and their targets. checked: another rank of the host has checked its tokens. */
 iso_status iso_open_tokens(const char *path, const iso_dataset_open_options *options, bool checked,
                            iso_node **node);
 bool iso_is_hdf5(const char *path);

@@ -1,10 +1,18 @@
 #include "runtime/data/row_order_impl.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
 #include "runtime/base/random.h"
+
+uint64_t iso_shuffle_key(uint64_t seed, int number)
+{
+    char path[32];
+    snprintf(path, sizeof path, "shuffle/%d", number);
+    return iso_random_key(seed, path);
+}
 
 iso_spans iso_spans_of_rows(int64_t rows)
 {

@@ -13,6 +13,7 @@ typedef struct iso_order_op {
     iso_order_kind kind;
     int64_t n;     /* buffer of the shuffle; rows of the batch; first row of the split */
     int64_t count; /* rows of the split */
+    int number;    /* of the shuffle, among those of the data set */
     uint64_t key;  /* of the shuffle */
     uint64_t seed; /* from which the key was made, for messages */
     bool once;     /* the shuffle has the order of epoch 0 in every epoch */
@@ -44,6 +45,9 @@ int64_t iso_span_begin(const iso_spans *spans, int64_t element);
 int64_t iso_span_rows(const iso_spans *spans, int64_t element);
 /* The element that contains a row. */
 int64_t iso_span_of_row(const iso_spans *spans, int64_t row);
+
+/* The key of a data set's shuffle `number`. */
+uint64_t iso_shuffle_key(uint64_t seed, int number);
 
 /* An order that changes nothing. */
 void iso_order_begin(iso_order *order, const iso_spans *from);

@@ -1,11 +1,9 @@
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/memory.h"
-#include "runtime/base/random.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/data/cache_file_impl.h"
 #include "runtime/data/dataset_impl.h"
@@ -44,16 +42,16 @@ iso_status iso_dataset_shuffle_with(iso_dataset *ds, const iso_dataset_shuffle_o
     ISO_DEFAULT_MODES();
     ISO_NEED_AS("dataset", ds);
     TAKE_OPTIONS(iso_dataset_shuffle_options, options, size);
-    char path[32];
     iso_status status = iso_dataset_edit(ds);
     if (status != ISO_OK)
         return status;
-    snprintf(path, sizeof path, "shuffle/%d", ds->shuffles++);
     uint64_t seed = taken.seed ? taken.seed : ds->seed;
+    int number = ds->shuffles++;
     iso_order_op op = {.kind = ISO_ORDER_SHUFFLE,
                        .n = taken.buffer,
                        .seed = seed,
-                       .key = iso_random_key(seed, path),
+                       .key = iso_shuffle_key(seed, number),
+                       .number = number,
                        .once = taken.once};
     return iso_dataset_keep(ds, iso_order_add(&ds->order, &op));
 }

@@ -1,6 +1,6 @@
 /* Files of tokens for language models: text, each byte of which is a token, and files of 16-bit tokens as nanoGPT
  * (.bin) and llm.c (with a header) write them. Row r has the tokens [r * context, (r + 1) * context), and its
- * targets are those one further on. */
+ * targets, if any, are those one further on. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,9 +11,11 @@
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 #include "runtime/data/open_impl.h"
 #include "runtime/data/stream_impl.h"
 #include "runtime/data/token_file_impl.h"
+#include "runtime/data/tokens.h"
 
 enum {
     FIRST_ROOM = 1 << 20,
@@ -115,27 +117,42 @@ done:
     return status;
 }
 
-/* count: of the file's tokens. */
-static iso_status make_spec(const char *path, int64_t context, iso_dtype dtype, size_t count, iso_spec *spec,
-                            int64_t *rows)
+/* Of `count` tokens. The last target is one token after the last row. */
+static size_t whole_rows(const iso_dataset_open_options *options, size_t count)
 {
-    *rows = count > 0 ? (int64_t)((count - 1) / (size_t)context) : 0;
-    *spec = (iso_spec){
-        .n_components = 2, .shape = {ISO_SHAPE(context), ISO_SHAPE(context)}, .dtype = {dtype, dtype}};
-    if (*rows == 0)
-        return iso_error(ISO_INVALID,
-                         "'%s' has %zu token%s; a row of %" PRId64
-                         " and the target of its last one need %" PRId64,
-                         path, count, count == 1 ? "" : "s", context, context + 1);
-    return iso_spec_finish(spec, *rows, path);
+    const size_t target = options->no_targets ? 0 : 1;
+    return count > target ? (count - target) / (size_t)options->context : 0;
 }
 
-static iso_status make_node(const char *path, int64_t context, iso_dtype dtype, size_t count,
-                            iso_memory_rows *memory, iso_node **node)
+static iso_status too_few_tokens(const char *path, const iso_dataset_open_options *options, size_t count)
+{
+    const char *s = count == 1 ? "" : "s";
+    if (options->no_targets)
+        return iso_error(ISO_INVALID, "'%s' has %zu token%s; a row needs %" PRId64, path, count, s,
+                         options->context);
+    return iso_error(ISO_INVALID,
+                     "'%s' has %zu token%s; a row of %" PRId64
+                     " and the target of its last one need %" PRId64,
+                     path, count, s, options->context, options->context + 1);
+}
+
+/* count: of the file's tokens. */
+static iso_status make_spec(const char *path, const iso_dataset_open_options *options, iso_dtype dtype,
+                            size_t count, iso_spec *spec, int64_t *rows)
+{
+    const iso_shape row = ISO_SHAPE(options->context);
+    *rows = (int64_t)whole_rows(options, count);
+    *spec =
+        (iso_spec){.n_components = options->no_targets ? 1 : 2, .shape = {row, row}, .dtype = {dtype, dtype}};
+    return *rows > 0 ? iso_spec_finish(spec, *rows, path) : too_few_tokens(path, options, count);
+}
+
+static iso_status make_node(const char *path, const iso_dataset_open_options *options, iso_dtype dtype,
+                            size_t count, iso_memory_rows *memory, iso_node **node)
 {
     int64_t rows;
     iso_spec spec;
-    iso_status status = make_spec(path, context, dtype, count, &spec, &rows);
+    iso_status status = make_spec(path, options, dtype, count, &spec, &rows);
     if (status != ISO_OK)
         return status;
     memory->data[0] = memory->owned[0];
@@ -163,17 +180,29 @@ static bool is_wide(const char *path, const uint8_t *head, size_t count)
     return is_named_wide(path) || magic == HEADER_MAGIC || magic == WIDE_MAGIC;
 }
 
+/* "100 tokens (--classes)" */
+static void add_vocabulary(iso_text *text, const iso_dataset_open_options *options)
+{
+    const char *of = options->vocabulary_of;
+    iso_text_add(text, "%" PRId64 " token%s", options->vocabulary, options->vocabulary == 1 ? "" : "s");
+    if (of)
+        iso_text_add(text, " (%s)", of);
+}
+
 /* Warns of a file that is read as text and may not be one. On one rank of each host. */
-static void doubt_text(const char *path, int64_t vocabulary, const uint8_t *head, size_t count)
+static void doubt_text(const char *path, const iso_dataset_open_options *options, const uint8_t *head,
+                       size_t count)
 {
     static const char hint[] = "16-bit tokens are read from files named .bin, or with llm.c's header";
+    iso_text vocabulary = {0};
+    add_vocabulary(&vocabulary, options);
     if (memchr(head, 0, count < HEADER_BYTES ? count : HEADER_BYTES))
         iso_warn("'%s' is read as text, each byte as a token, and has bytes of 0 near its beginning; %s",
                  path, hint);
-    else if (vocabulary > UINT8_MAX + 1)
-        iso_warn("'%s' is read as text, each byte as a token, and the vocabulary has %" PRId64
-                 " tokens (--classes); %s",
-                 path, vocabulary, hint);
+    else if (options->vocabulary > UINT8_MAX + 1)
+        iso_warn("'%s' is read as text, each byte as a token, and the vocabulary has %s; %s", path,
+                 iso_text_get(&vocabulary), hint);
+    iso_text_free(&vocabulary);
 }
 
 bool iso_is_token_file(const char *path, int64_t context)
@@ -189,24 +218,33 @@ static int32_t token_at(const void *tokens, iso_dtype dtype, size_t at)
 }
 
 /* The tokens of all rows and the last target, which are checked, not those after them. count: of the file. */
-static size_t tokens_used(int64_t context, size_t count)
+static size_t tokens_used(const iso_dataset_open_options *options, size_t count)
 {
-    return count ? (count - 1) / (size_t)context * (size_t)context + 1 : 0;
+    const size_t rows = whole_rows(options, count);
+    return rows * (size_t)options->context + (rows > 0 && !options->no_targets);
+}
+
+static iso_status bad_token(const char *path, const iso_dataset_open_options *options, int token, size_t at)
+{
+    iso_text vocabulary = {0};
+    add_vocabulary(&vocabulary, options);
+    iso_status status = iso_error(
+        ISO_INVALID, "'%s': token %d at position %zu (counted from 0) is not in the vocabulary, which has %s",
+        path, token, at, iso_text_get(&vocabulary));
+    iso_text_free(&vocabulary);
+    return status;
 }
 
 /* tokens: `count` of them, from token `first` of the file on. */
-static iso_status check_tokens(const char *path, int64_t vocabulary, const void *tokens, iso_dtype dtype,
-                               size_t first, size_t count)
+static iso_status check_tokens(const char *path, const iso_dataset_open_options *options, const void *tokens,
+                               iso_dtype dtype, size_t first, size_t count)
 {
     size_t at = 0;
-    while (vocabulary > 0 && at < count && token_at(tokens, dtype, at) < vocabulary)
+    while (options->vocabulary > 0 && at < count && token_at(tokens, dtype, at) < options->vocabulary)
         at++;
-    if (vocabulary == 0 || at == count)
+    if (options->vocabulary == 0 || at == count)
         return ISO_OK;
-    return iso_error(ISO_INVALID,
-                     "'%s': token %d at position %zu (counted from 0) is not in the vocabulary, which has "
-                     "%" PRId64 " tokens (--classes)",
-                     path, (int)token_at(tokens, dtype, at), first + at, vocabulary);
+    return bad_token(path, options, (int)token_at(tokens, dtype, at), first + at);
 }
 
 static iso_status open_in_memory(const char *path, const iso_dataset_open_options *options, iso_node **node)
@@ -219,13 +257,12 @@ static iso_status open_in_memory(const char *path, const iso_dataset_open_option
     if (wide)
         status = widen(path, &bytes, &count);
     else if (status == ISO_OK)
-        doubt_text(path, options->vocabulary, bytes, count);
+        doubt_text(path, options, bytes, count);
     if (status == ISO_OK)
-        status =
-            check_tokens(path, options->vocabulary, bytes, dtype, 0, tokens_used(options->context, count));
+        status = check_tokens(path, options, bytes, dtype, 0, tokens_used(options, count));
     iso_memory_rows memory = {.owned = {bytes}};
     if (status == ISO_OK)
-        status = make_node(path, options->context, dtype, count, &memory, node);
+        status = make_node(path, options, dtype, count, &memory, node);
     if (status != ISO_OK)
         iso_free(bytes);
     return status;
@@ -233,18 +270,18 @@ static iso_status open_in_memory(const char *path, const iso_dataset_open_option
 
 /* ---- rows in the file ---- */
 
-static iso_status check_file(const iso_token_file *from, int64_t vocabulary, size_t used)
+static iso_status check_file(const iso_token_file *from, const iso_dataset_open_options *options, size_t used)
 {
     const int64_t values = (int64_t)1 << 8 * from->width;
     void *memory = NULL;
     iso_status status = ISO_OK;
-    if (vocabulary == 0 || vocabulary >= values) /* any token is in it */
+    if (options->vocabulary == 0 || options->vocabulary >= values) /* any token is in it */
         return ISO_OK;
     ISO_TRY(iso_alloc(BLOCK * sizeof(int32_t), from->path, &memory));
     for (size_t at = 0; at < used; at += BLOCK) {
         size_t count = used - at < BLOCK ? used - at : BLOCK;
         ISO_TRY(iso_token_file_read(from, (int64_t)at, (int64_t)count, memory));
-        ISO_TRY(check_tokens(from->path, vocabulary, memory, ISO_I32, at, count));
+        ISO_TRY(check_tokens(from->path, options, memory, ISO_I32, at, count));
     }
 done:
     iso_free(memory);
@@ -263,11 +300,10 @@ static iso_status open_rows(iso_token_file *from, const iso_dataset_open_options
     if (from->width == TOKEN_BYTES)
         ISO_TRY(find_tokens(from->path, head, from->size, &from->begin, &count));
     else if (!checked)
-        doubt_text(from->path, options->vocabulary, head, count);
-    ISO_TRY(
-        make_spec(from->path, options->context, from->width == 1 ? ISO_U8 : ISO_I32, count, &spec, &rows));
+        doubt_text(from->path, options, head, count);
+    ISO_TRY(make_spec(from->path, options, from->width == 1 ? ISO_U8 : ISO_I32, count, &spec, &rows));
     if (!checked)
-        ISO_TRY(check_file(from, options->vocabulary, tokens_used(options->context, count)));
+        ISO_TRY(check_file(from, options, tokens_used(options, count)));
     ISO_TRY(iso_token_file_node(from, &spec, rows, node));
 done:
     return status;

@@ -337,6 +337,7 @@ const iso_batch *iso_input_iterator_next(iso_input_iterator *iterator)
     iterator->reshaped.prepare = batch->prepare ? prepare_lent : NULL;
     iterator->reshaped.source_row = batch->source_row ? source_row_of_lent : NULL;
     iterator->reshaped.position = batch->position;
+    iterator->reshaped.source = batch->source;
     return &iterator->reshaped;
 }
 

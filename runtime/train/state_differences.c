@@ -147,11 +147,22 @@ static bool is_other_count(const json_t *object, const char *key, int64_t value)
     return (int64_t)json_integer_value(json_object_get(object, key)) != value;
 }
 
-bool iso_state_has_other_order(const json_t *state, const iso_training *t)
+/* Whether the state has a hash of the order of rows other than `order`. */
+static bool is_other_order(const json_t *state, uint64_t order)
 {
     const json_t *data = json_object_get(state, "data");
-    return json_object_get(data, "order") && !has_other_seed(state, t) &&
-           iso_state_hexadecimal(data, "order") != iso_dataset_order(t->data);
+    return json_object_get(data, "order") && iso_state_hexadecimal(data, "order") != order;
+}
+
+bool iso_state_has_other_order(const json_t *state, const iso_training *t)
+{
+    return is_other_order(state, iso_dataset_order(t->data));
+}
+
+bool iso_state_has_other_stages(const json_t *state, const iso_training *t)
+{
+    return iso_state_has_other_order(state, t) &&
+           is_other_order(state, iso_dataset_order_with_seed(t->data, iso_state_hexadecimal(state, "seed")));
 }
 
 static void compare_data(const char *path, const json_t *state, const iso_training *t)
@@ -174,7 +185,7 @@ static void compare_data(const char *path, const json_t *state, const iso_traini
                  json_integer_value(json_object_get(data, "rows")),
                  json_integer_value(json_object_get(data, "batch_size")), t->steps, iso_dataset_rows(t->data),
                  iso_dataset_batch_size(t->data));
-    else if (iso_state_has_other_order(state, t))
+    else if (iso_state_has_other_stages(state, t))
         iso_warn("%s was written by a run in which rows came in another order: they are shuffled or "
                  "split differently here",
                  path);

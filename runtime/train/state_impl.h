@@ -15,7 +15,7 @@ iso_status iso_state_write(const iso_model *model, const iso_training *training,
  * root: json_decref(). */
 iso_status iso_state_parse(const iso_saved_file *file, json_t **root);
 /* The position of the training that wrote the state. ISO_INVALID if it cannot continue here, naming both
- * sides: another model, or other batches in the middle of an epoch. Local. */
+ * sides: another model, or other batches or another order of rows in the middle of an epoch. Local. */
 iso_status iso_state_check(const iso_saved_file *file, const json_t *state, const iso_training *training,
                            iso_training_cursor *cursor);
 /* Sets the training's position, random numbers and callbacks; the chief warns of other differences. Local. */
@@ -27,8 +27,10 @@ void iso_state_warn_of_differences(const char *path, const json_t *state, const 
 /* Warns, on this rank, if the state was written in another precision than the graph computes in. Returns whether
  * it did. */
 bool iso_state_warn_of_precision(const char *path, const json_t *state, const iso_graph *graph);
-/* Whether the rows of its epochs come in another order, for a reason other than another seed. */
+/* Whether the rows of its epochs come in another order. */
 bool iso_state_has_other_order(const json_t *state, const iso_training *training);
+/* Whether they would even with one seed: rows are shuffled or split in another way. */
+bool iso_state_has_other_stages(const json_t *state, const iso_training *training);
 /* The learning rate of this run's options, if it differs from the one in the checkpoint's options: it applies
  * from now on. False: the checkpoint's rate applies. */
 bool iso_state_has_other_rate(const json_t *state, const iso_training *training, double *rate);

@@ -94,6 +94,21 @@ done:
     return status;
 }
 
+static iso_status other_order(const json_t *state, const iso_training *t)
+{
+    const uint64_t seed = iso_state_hexadecimal(state, "seed");
+    if (iso_state_has_other_stages(state, t))
+        return iso_error(ISO_INVALID,
+                         "it was written in the middle of an epoch, in which rows come in another order "
+                         "than in this training: they are shuffled or split differently");
+    return iso_error(
+        ISO_INVALID,
+        "it was written in the middle of an epoch, in which rows are shuffled with --seed %" PRIu64
+        "; this training has --seed %" PRIu64 ": resume with --seed %" PRIu64
+        ", or begin another run with --weights",
+        seed, iso_graph_seed(t->model->graph), seed);
+}
+
 /* The position of the next step. In the middle of an epoch the batches must be the same. */
 static iso_status read_cursor(const json_t *state, const iso_training *t, iso_training_cursor *cursor)
 {
@@ -121,9 +136,7 @@ static iso_status read_cursor(const json_t *state, const iso_training *t, iso_tr
                          steps, rows, batch_size, t->steps, iso_dataset_rows(t->data),
                          iso_dataset_batch_size(t->data));
     if (cursor->batch > 0 && iso_state_has_other_order(state, t))
-        return iso_error(ISO_INVALID,
-                         "it was written in the middle of an epoch, in which rows come in another order "
-                         "than in this training: they are shuffled or split differently");
+        status = other_order(state, t);
 done:
     return status;
 }

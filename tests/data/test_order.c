@@ -1,6 +1,7 @@
 /* The order of rows: batch, shuffle, split, cache and the cursor, against expectations worked out by hand and
  * an independent simulation of tf.data's shuffle. Ranks: 1 */
 #include "runtime/base/random.h"
+#include "runtime/session/session.h"
 #include "tests/data/data_test.h"
 #include "tests/support/run_tests.h"
 
@@ -131,6 +132,29 @@ START_TEST(test_hash_knows_once)
     ck_assert(iso_dataset_order(ds) != iso_dataset_order(other));
     iso_dataset_destroy(ds);
     iso_dataset_destroy(other);
+}
+END_TEST
+
+/* The order that another seed of the context gives is known beforehand; a shuffle's own seed is not replaced. */
+START_TEST(test_hash_with_another_seed)
+{
+    const uint64_t seed = iso_seed(NULL) + 8;
+    iso_dataset *ds = numbers(NULL, 10), *other = numbers(NULL, 10), *plain = numbers(NULL, 10);
+    OK(iso_dataset_shuffle(ds, 0));
+    OK(iso_dataset_batch(ds, 2));
+    OK(iso_dataset_shuffle(ds, 3));
+    OK(iso_dataset_shuffle(other, 0, .seed = seed));
+    OK(iso_dataset_batch(other, 2));
+    OK(iso_dataset_shuffle(other, 3, .seed = seed));
+    OK(iso_dataset_batch(plain, 2));
+    ck_assert(iso_dataset_order(ds) != iso_dataset_order(other));
+    ck_assert(iso_dataset_order_with_seed(ds, seed) == iso_dataset_order(other));
+    ck_assert(iso_dataset_order_with_seed(ds, iso_seed(NULL)) == iso_dataset_order(ds));
+    ck_assert(iso_dataset_order_with_seed(other, seed + 1) == iso_dataset_order(other));
+    ck_assert(iso_dataset_order_with_seed(plain, seed) == iso_dataset_order(plain));
+    iso_dataset_destroy(ds);
+    iso_dataset_destroy(other);
+    iso_dataset_destroy(plain);
 }
 END_TEST
 
@@ -419,7 +443,7 @@ int main(void)
 {
     return RUN_TESTS("order", 0, test_batches_and_tail, test_drop_remainder, test_without_batch,
                      test_end_and_rewind, test_shuffle_all, test_shuffle_seed_and_once, test_hash_knows_once,
-                     test_shuffle_buffer, test_shuffle_buffer_of_one, test_shuffle_behind_batch,
-                     test_shuffles_compose, test_split, test_split_then_shuffle, test_cache_keeps_order,
-                     test_cursor, test_parts_of_a_batch, test_stage_errors);
+                     test_hash_with_another_seed, test_shuffle_buffer, test_shuffle_buffer_of_one,
+                     test_shuffle_behind_batch, test_shuffles_compose, test_split, test_split_then_shuffle,
+                     test_cache_keeps_order, test_cursor, test_parts_of_a_batch, test_stage_errors);
 }

@@ -140,6 +140,58 @@ START_TEST(rows_have_their_tokens)
 }
 END_TEST
 
+static void put_token(const char *name, off_t at, uint16_t value)
+{
+    OK(iso_agree(ctx, ISO_OK));
+    if (iso_rank(ctx) == 0) {
+        int file = open(name, O_WRONLY);
+        ck_assert_int_eq(pwrite(file, &value, 2, 2 * at), 2);
+        close(file);
+    }
+    OK(iso_agree(ctx, ISO_OK));
+}
+
+/* Without targets no token is needed after the last row, and none after it is checked. */
+START_TEST(rows_without_targets)
+{
+    enum { ROWS = TOKENS / CONTEXT, USED = ROWS * CONTEXT };
+    const size_t limits[] = {1, 0};
+    write_words(path, NULL, 0, 0);
+    for (int spare = 0; spare < 2; spare++) {
+        at_first_rank(truncate, path, 2 * (USED + spare));
+        for (int i = 0; i < 2; i++) {
+            iso_dataset *data = NULL, *with = NULL;
+            const iso_batch *batch = NULL;
+            int32_t got[CONTEXT];
+            OK(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .vocabulary = VOCABULARY,
+                                .memory_limit = limits[i], .no_targets = true));
+            OK(iso_dataset_open(ctx, path, ISO_TRAIN, &with, .context = CONTEXT, .memory_limit = limits[i]));
+            ck_assert_int_eq(iso_dataset_components(data), 1);
+            ck_assert_int_eq(iso_dataset_targets(data), 0);
+            ck_assert_int_eq(iso_dataset_rows(data), ROWS);
+            ck_assert_int_eq(iso_dataset_rows(with), ROWS - 1 + spare);
+            OK(iso_dataset_batch(data, ROWS));
+            OK(iso_dataset_next(data, &batch));
+            OK(batch->read(batch, 0, ROWS - 1, 1, ISO_I32, got));
+            for (int k = 0; k < CONTEXT; k++)
+                ck_assert_int_eq(got[k], token((size_t)(USED - CONTEXT + k)));
+            iso_dataset_destroy(data);
+            iso_dataset_destroy(with);
+        }
+    }
+    put_token(path, USED, UINT16_MAX);
+    iso_dataset *data = NULL;
+    OK(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .vocabulary = VOCABULARY,
+                        .no_targets = true));
+    iso_dataset_destroy(data);
+    data = NULL;
+    FAILS(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .vocabulary = VOCABULARY,
+                           .vocabulary_of = "of a test"),
+          "token 65535 at position 19998 (counted from 0) is not in the vocabulary, which has 40000 tokens "
+          "(of a test)");
+}
+END_TEST
+
 /* ---- a file that is larger than the memory ---- */
 
 static size_t address_space(void)
@@ -150,17 +202,6 @@ static size_t address_space(void)
     ck_assert_int_eq(fscanf(file, "%zu", &pages), 1);
     fclose(file);
     return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static void put_token(const char *name, off_t at, uint16_t value)
-{
-    OK(iso_agree(ctx, ISO_OK));
-    if (iso_rank(ctx) == 0) {
-        int file = open(name, O_WRONLY);
-        ck_assert_int_eq(pwrite(file, &value, 2, 2 * at), 2);
-        close(file);
-    }
-    OK(iso_agree(ctx, ISO_OK));
 }
 
 /* 96 MiB may be allocated, the file has 256 MiB of zeros; the check of the vocabulary reads all of them. */
@@ -261,6 +302,9 @@ START_TEST(bad_files)
     at_first_rank(truncate, path, 2 * CONTEXT);
     FAILS(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .memory_limit = 1),
           "has 9 tokens; a row of 9 and the target of its last one need 10");
+    at_first_rank(truncate, path, 2 * (CONTEXT - 1));
+    FAILS(iso_dataset_open(ctx, path, ISO_TRAIN, &data, .context = CONTEXT, .no_targets = true),
+          "has 8 tokens; a row needs 9");
     ck_assert_ptr_null(data);
 }
 END_TEST
@@ -268,9 +312,10 @@ END_TEST
 int main(int argc, char **argv)
 {
     iso_status status = iso_init(&argc, &argv, &ctx);
-    if (status == ISO_OK && RUN_TESTS_WITH("tokens", 0, make_folder, remove_folder, rows_are_those_in_memory,
-                                           rows_have_their_tokens, files_larger_than_the_memory,
-                                           truncated_files_are_errors, replaced_files_are_read_on, bad_files))
+    if (status == ISO_OK &&
+        RUN_TESTS_WITH("tokens", 0, make_folder, remove_folder, rows_are_those_in_memory,
+                       rows_have_their_tokens, rows_without_targets, files_larger_than_the_memory,
+                       truncated_files_are_errors, replaced_files_are_read_on, bad_files))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }

@@ -1,6 +1,6 @@
-/* An error of the data names the row of the batch and the row of the data set, as the user numbers it: after every
- * order of stages, in training and evaluation, in a later epoch, with rows in shares; batches of a generator and rows
- * of a cache file in an order of its own have no such number. Ranks: 1, 3 */
+/* An error of the data names the data set, the row of the batch and the row of the data set, as the user numbers it:
+ * after every order of stages, in training and evaluation, in a later epoch, with rows in shares; batches of a
+ * generator and rows of a cache file in an order of its own have no such number. Ranks: 1, 3 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,13 +165,14 @@ static iso_model *build(void)
     return model;
 }
 
-/* The beginning and the end of the message with the rows between. */
+/* The name of the data set, and the beginning and the end of the message with the rows between. */
 static void check_says(iso_status status, const char *begin, int64_t row, int source, const char *end)
 {
     char of[64] = "", text[256];
     if (source != UNKNOWN)
         snprintf(of, sizeof of, " (row %d of the data set)", source);
-    snprintf(text, sizeof text, "%s of row %d of the batch%s%s", begin, (int)row, of, end);
+    snprintf(text, sizeof text, "%s%s of row %d of the batch%s%s",
+             source == UNKNOWN ? "" : "data set arrays: ", begin, (int)row, of, end);
     ck_assert_int_eq(status, ISO_INVALID);
     ck_assert_msg(strstr(iso_error_message(), text) != NULL, "%s\nhas not: %s", iso_error_message(), text);
 }

@@ -152,27 +152,38 @@ static void word_text(iso_fault *found, const char *op)
     snprintf(found->text, sizeof found->text, "%s: %.*s", op, (int)(sizeof text - strlen(op) - 3), text);
 }
 
-/* Words what the kernels of a slot raised, with the op's layer, which losses lack. */
-static void word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
+/* Words a bad value that an op found in one of its inputs. Returns whether its row is one of the batch. */
+static bool word_value(const iso_step_results *results, const iso_slot_plan *sp, const iso_op *op,
+                       iso_fault *found)
+{
+    char source[80] = "";
+    const iso_array *in = sp->instruction[found->instruction].call.in;
+    const iso_shape *shape = &op->inputs[found->input]->shape;
+    const bool rows = shape->rank > 0 && shape->dim[0] == ISO_BATCH;
+    if (rows)
+        say_source(results, iso_fault_row(found, in), source, sizeof source);
+    iso_fault_format(found, op->type, in, source);
+    return rows;
+}
+
+/* Words what the kernels of a slot raised, with the op's layer, which losses lack. Returns the name of the data set's
+ * source if its row is named; NULL: it is not known. */
+static const char *word_fault(const iso_step_results *results, const iso_slot_plan *sp, iso_fault *found)
 {
     const iso_plan *plan = results->executable->plan;
-    char source[80] = "";
-    if (!iso_fault_raised(found) || found->code == ISO_FAULT_TEXT)
-        return;
+    bool rows = false;
+    if (found->code == ISO_FAULT_TEXT)
+        return NULL;
     const iso_op *op = plan->program->steps[plan->instructions[found->instruction].step].op;
-    if (found->code == ISO_FAULT_OP_TEXT) {
+    if (found->code == ISO_FAULT_OP_TEXT)
         word_text(found, op->type->name);
-    } else {
-        const iso_array *in = sp->instruction[found->instruction].call.in;
-        const iso_shape *shape = &op->inputs[found->input]->shape;
-        if (shape->rank > 0 && shape->dim[0] == ISO_BATCH)
-            say_source(results, iso_fault_row(found, in), source, sizeof source);
-        iso_fault_format(found, op->type, in, source);
-    }
+    else
+        rows = word_value(results, sp, op, found);
     const char *layer = iso_op_layer(plan->program->graph, op);
     size_t length = strlen(found->text);
     if (*layer)
         snprintf(found->text + length, sizeof found->text - length, ", in layer '%s'", layer);
+    return rows && results->batch ? results->batch->source : NULL;
 }
 
 iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_results *results)
@@ -180,9 +191,11 @@ iso_status iso_results_kernel_fault(const iso_runtime *runtime, const iso_step_r
     iso_status status = ISO_OK;
     for (int l = 0; l < runtime->n_locals && status == ISO_OK; l++) {
         iso_fault found = results->faults ? results->faults[l] : *runtime->locals[l].kernel_fault;
-        word_fault(results, &results->executable->slot[l], &found);
-        if (iso_fault_raised(&found))
-            status = iso_error(ISO_INVALID, "%s", found.text);
+        if (!iso_fault_raised(&found))
+            continue;
+        const char *source = word_fault(results, &results->executable->slot[l], &found);
+        status = iso_error(ISO_INVALID, "%s%s%s%s", source ? "data set " : "", source ? source : "",
+                           source ? ": " : "", found.text);
     }
     return status;
 }

@@ -1,0 +1,12 @@
+/* Files of text and of tokens. */
+#ifndef ISO_DATA_TOKENS_H
+#define ISO_DATA_TOKENS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether iso_dataset_open() reads this file as text or tokens: a .bin or .txt file, and with a context any other
+ * that is not HDF5. Local. */
+bool iso_is_token_file(const char *path, int64_t context);
+
+#endif
