@@ -47,6 +47,14 @@ static iso_status read_settings(const iso_train_options *options, const char *te
                                   &named->settings);
 }
 
+/* All settings have values now, but a zero means the default in a model's options. */
+static void keep_zeros(iso_named_model *named)
+{
+    for (const iso_setting *s = named->builtin->settings; s && s->name; s++)
+        if (s->fallback != 0 && iso_setting_get(s, &named->settings) == 0)
+            iso_setting_set(s, &named->settings, ISO_ZERO);
+}
+
 static iso_status find_builtin(const iso_train_options *options, iso_named_model *named)
 {
     char name[ISO_LONGEST_SETTING];
@@ -74,6 +82,7 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
     status = read_settings(options, options->model + length + (options->model[length] == ':'), named);
     if (status != ISO_OK)
         return status;
+    keep_zeros(named);
     named->n_outputs = options->classes ? (int)options->classes : named->builtin->outputs;
     named->compile.optimizer = named->builtin->optimizer();
     named->compile.loss = named->builtin->loss;

@@ -295,6 +295,38 @@ static iso_status check_rotary(const char *layer, const char *type, const json_t
     return ISO_OK;
 }
 
+static bool is_above_one(const json_t *numbers)
+{
+    size_t i;
+    const json_t *number;
+    json_array_foreach(numbers, i, number) if (json_integer_value(number) > 1) return true;
+    return false;
+}
+
+/* Keras computes strides with dilation in depthwise convolutions alone. */
+static iso_status check_strides(const char *layer, const char *type, const json_t *config)
+{
+    static const char *const refused[] = {"Conv1D", "Conv2D", "Conv1DTranspose", "Conv2DTranspose"};
+    bool is_refused = false;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        is_refused = is_refused || strcmp(type, refused[i]) == 0;
+    if (is_refused && is_above_one(json_object_get(config, "strides")) &&
+        is_above_one(json_object_get(config, "dilation_rate")))
+        return iso_error(ISO_INVALID,
+                         "layer '%s' has strides and a dilation_rate above 1, which Keras's %s refuses; "
+                         "Keras's files cannot hold it",
+                         layer, type);
+    return ISO_OK;
+}
+
+static iso_status check_config(const char *layer, const char *type, const json_t *config)
+{
+    iso_status status = check_activation(layer, config);
+    if (status == ISO_OK)
+        status = check_rotary(layer, type, config);
+    return status == ISO_OK ? check_strides(layer, type, config) : status;
+}
+
 /* A layer's config. */
 static iso_status layer_config(const writer *w, int number, const char **module, const char **type,
                                json_t **out)
@@ -308,8 +340,7 @@ static iso_status layer_config(const writer *w, int number, const char **module,
     *out = record->config ? attribute_json(record->config) : json_object();
     if (!*out)
         return iso_no_memory(CONFIG);
-    iso_status status = check_activation(operation->name, *out);
-    return status == ISO_OK ? check_rotary(operation->name, *type, *out) : status;
+    return check_config(operation->name, *type, *out);
 }
 
 /* The names of a class that is not of keras.layers. */

@@ -464,17 +464,26 @@ static iso_tensor *turned_heads(iso_graph *g, iso_tensor *x)
     return iso_grouped_query_attention(x, x, 2, 2, 1, .rope_max_wavelength = 10, .name = "turned");
 }
 
+static iso_tensor *wide_strides(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, 6, 1, 1));
+    return iso_conv2d_transpose(x, 2, 2, .strides_hw = {2, 1}, .dilation_hw = {1, 2}, .name = "wide");
+}
+
 START_TEST(refused)
 {
     static const struct {
         iso_tensor *(*build)(iso_graph *g, iso_tensor *x);
         const char *part;
-    } cases[] = {{constant_added, "which no layer made"},
-                 {own_variable, "which no layer made"},
-                 {turned_heads, "layer 'turned' has rope_max_wavelength, which Keras's GroupQueryAttention"},
-                 {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
-                 {rsqrt_of, "the op 'rsqrt'"},
-                 {no_chain, "is not a chain of layers"}};
+    } cases[] = {
+        {constant_added, "which no layer made"},
+        {own_variable, "which no layer made"},
+        {turned_heads, "layer 'turned' has rope_max_wavelength, which Keras's GroupQueryAttention"},
+        {wide_strides, "layer 'wide' has strides and a dilation_rate above 1, which Keras's Conv2DTr"},
+        {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
+        {rsqrt_of, "the op 'rsqrt'"},
+        {no_chain, "is not a chain of layers"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         iso_graph *g = iso_graph_create(ctx);
         iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(6));

@@ -476,6 +476,15 @@ static void await_moment(cudaStream_t stream, cudaEvent_t event)
     standin_push(stream, standin_make_item(&work, &of, sizeof of));
 }
 
+/* Adds a node to a list that has none twice. */
+static void add_to(int *nodes, int *count, int node)
+{
+    for (int i = 0; i < *count; i++)
+        if (nodes[i] == node)
+            return;
+    nodes[(*count)++] = node;
+}
+
 /* A stream that waits for an event of a capture takes part in it. */
 static cudaError_t join_capture(cudaStream_t stream, cudaEvent_t event)
 {
@@ -493,7 +502,7 @@ static cudaError_t join_capture(cudaStream_t stream, cudaEvent_t event)
     if (count > 0)
         memcpy(both, stream->tail, (size_t)count * sizeof *both);
     for (int i = 0; i < event->n_nodes; i++)
-        both[count++] = event->nodes[i];
+        add_to(both, &count, event->nodes[i]);
     free(stream->tail);
     stream->tail = both;
     stream->n_tail = count;

@@ -66,9 +66,9 @@ typedef struct iso_output_part {
     int output;  /* -1: there is no part with this index */
     iso_box box; /* of the global tensor, whose first dimension is the rows of the batch */
     iso_dtype dtype;
-    const void *
-        data; /* dense; lent until the next step of any function of the graph; NULL: the box is empty, or another
-                  slot's part gives these elements */
+    /* Dense; lent until the next step of any function of the graph. NULL: the box is empty, or another slot's part
+     * gives these elements. */
+    const void *data;
 } iso_output_part;
 /* The number of parts, and each of them. There are none before the first iso_function_step, and after an
  * iso_function_call of this function or an error of its step. Local. */
