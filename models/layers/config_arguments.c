@@ -40,7 +40,9 @@ int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *
     double number[2 * ISO_MAX_RANK];
     int count = config->numbers(config, key, number, 2 * ISO_MAX_RANK);
     if (count > capacity || count > 2 * ISO_MAX_RANK) {
-        iso_config_refuse(config, key, "fewer numbers");
+        char supported[32];
+        snprintf(supported, sizeof supported, "at most %d number%s", capacity, capacity == 1 ? "" : "s");
+        iso_config_refuse(config, key, supported);
         return 0;
     }
     for (int i = 0; i < count; i++) {

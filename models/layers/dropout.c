@@ -78,7 +78,7 @@ static iso_shape noise_shape(const iso_layer_config *config)
     double size[ISO_MAX_RANK];
     iso_shape shape = {.rank = config->numbers(config, "noise_shape", size, ISO_MAX_RANK)};
     if (shape.rank > ISO_MAX_RANK) {
-        iso_config_refuse(config, "noise_shape", "fewer numbers");
+        iso_config_refuse(config, "noise_shape", "as many numbers as the input has dimensions");
         return ISO_SCALAR;
     }
     for (int d = 0; d < shape.rank; d++) {

@@ -67,7 +67,7 @@ START_TEST(arguments)
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4.5, \"kernel_size\": 3")),
          "filters is 4.5; supported: whole numbers"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [3, 3, 3]")),
-         "kernel_size is [3, 3, 3]"},
+         "kernel_size is [3, 3, 3]; supported: at most 2 numbers"},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_constraint\": {\"class_name\": \"MaxNorm\", \"config\": "
                                          "{}}")),
          "kernel_constraint is {\"class_name\": \"MaxNorm\""},
