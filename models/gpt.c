@@ -1,9 +1,9 @@
 #include "models/gpt_impl.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "models/models.h"
+#include "models/transformer_impl.h"
 #include "runtime/base/arguments.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
@@ -17,15 +17,7 @@ const iso_setting iso_gpt_settings[] = {ISO_SETTING(iso_gpt_options, COUNT, laye
                                         ISO_SETTING(iso_gpt_options, FLAG, recompute, 0),
                                         {0}};
 
-enum {
-    WIDER = 4,          /* the perceptron's hidden features, times width */
-    MOST_LAYERS = 10000 /* a plan takes half a megabyte for each */
-};
-
-static iso_initializer normal(double deviation)
-{
-    return (iso_initializer){ISO_INIT_RANDOM_NORMAL, .stddev = deviation};
-}
+enum { WIDER = 4 /* the perceptron's hidden features, times width */ };
 
 static iso_tensor *gpt_dropout(const iso_gpt_options *o, iso_tensor *x)
 {
@@ -36,58 +28,45 @@ static iso_tensor *gpt_attention(const iso_gpt_options *o, iso_tensor *x)
 {
     iso_tensor *h = iso_layer_norm(x, .epsilon = 1e-5, .name = "attention_norm");
     h = iso_multi_head_attention(h, h, o->heads, o->width / o->heads, .causal = true, .dropout = o->dropout,
-                                 .kernel_initializer = normal(0.02), .name = "attention");
+                                 .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
     return iso_add(x, gpt_dropout(o, h));
 }
 
 static iso_tensor *gpt_perceptron(const iso_gpt_options *o, iso_tensor *x)
 {
     iso_tensor *h = iso_layer_norm(x, .epsilon = 1e-5, .name = "norm");
-    h = iso_dense(h, WIDER * o->width, .activation = ISO_GELU, .kernel_initializer = normal(0.02),
-                  .name = "up");
-    h = iso_dense(h, o->width, .kernel_initializer = normal(0.02 / sqrt(2.0 * (double)o->layers)),
+    h = iso_dense(h, WIDER * o->width, .activation = ISO_GELU,
+                  .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
+    h = iso_dense(h, o->width,
+                  .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
                   .name = "down");
     return iso_add(x, gpt_dropout(o, h));
 }
 
 static iso_tensor *gpt_block(const iso_gpt_options *o, int64_t number, iso_tensor *x)
 {
-    char name[32];
-    iso_graph *graph = iso_tensor_graph(x);
-    snprintf(name, sizeof name, "block_%lld", (long long)number);
-    iso_name_scope_begin(graph, name);
-    if (o->recompute)
-        iso_recompute_begin(graph);
+    iso_transformer_block_begin(iso_tensor_graph(x), number, o->recompute);
     iso_tensor *y = gpt_perceptron(o, gpt_attention(o, x));
-    if (o->recompute)
-        iso_recompute_end(graph);
-    return iso_name_scope_end(graph, y);
+    return iso_transformer_block_end(y, o->recompute);
 }
 
 static iso_tensor *gpt_embed(const iso_gpt_options *o)
 {
-    iso_tensor *h = iso_reversible_embedding(
-        o->x, o->vocabulary, o->width, .embeddings_initializer = normal(0.02), .name = "token_embedding");
-    iso_tensor *positions =
-        iso_position_embedding(h, o->context, .initializer = normal(0.02), .name = "position_embedding");
+    iso_tensor *h = iso_reversible_embedding(o->x, o->vocabulary, o->width,
+                                             .embeddings_initializer = iso_transformer_normal(0.02),
+                                             .name = "token_embedding");
+    iso_tensor *positions = iso_position_embedding(h, o->context, .initializer = iso_transformer_normal(0.02),
+                                                   .name = "position_embedding");
     return gpt_dropout(o, iso_add(h, positions));
-}
-
-static bool gpt_count_fits(iso_graph *graph, const char *name, int64_t count, int most)
-{
-    bool fits = count >= ISO_BUILTIN_LEAST && count <= most;
-    if (!fits)
-        iso_graph_fail(graph, "gpt: %s is %lld; it must be from 1 to %d", name, (long long)count, most);
-    return fits;
 }
 
 static bool gpt_numbers_fit(const iso_gpt_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
-    if (!gpt_count_fits(graph, "layers", o->layers, MOST_LAYERS) ||
-        !gpt_count_fits(graph, "heads", o->heads, ISO_BUILTIN_MOST) ||
-        !gpt_count_fits(graph, "width", o->width, ISO_BUILTIN_MOST) ||
-        !gpt_count_fits(graph, "context", o->context, ISO_BUILTIN_MOST))
+    if (!iso_transformer_count_fits(graph, "gpt", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
+        !iso_transformer_count_fits(graph, "gpt", "heads", o->heads, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "gpt", "width", o->width, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "gpt", "context", o->context, ISO_BUILTIN_MOST))
         return false;
     bool divides = o->width % o->heads == 0, drops = o->dropout >= 0 && o->dropout < 1;
     if (!divides)
@@ -115,7 +94,8 @@ iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size)
     h = iso_layer_norm(h, .epsilon = 1e-5, .name = "norm");
     iso_share_begin(graph);
     h = iso_reversible_embedding(h, o.vocabulary, o.width, .reverse = true,
-                                 .embeddings_initializer = normal(0.02), .name = "token_embedding");
+                                 .embeddings_initializer = iso_transformer_normal(0.02),
+                                 .name = "token_embedding");
     iso_share_end(graph);
     return h;
 }

@@ -1,10 +1,11 @@
 #include "models/llama_impl.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "models/models.h"
+#include "models/transformer_impl.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
@@ -18,19 +19,12 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
-enum { MOST_LAYERS = 10000 /* a plan takes half a megabyte for each */ };
-
-static iso_initializer normal(double deviation)
-{
-    return (iso_initializer){ISO_INIT_RANDOM_NORMAL, .stddev = deviation};
-}
-
 static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
 {
     iso_tensor *h = iso_rms_norm(x, .epsilon = 1e-5, .name = "attention_norm");
     h = iso_grouped_query_attention(h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true,
                                     .no_bias = true, .rope_max_wavelength = o->wavelength,
-                                    .kernel_initializer = normal(0.02), .name = "attention");
+                                    .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
     return iso_add(x, h);
 }
 
@@ -38,34 +32,20 @@ static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x)
 {
     iso_tensor *h = iso_rms_norm(x, .epsilon = 1e-5, .name = "norm");
     iso_tensor *gate = iso_dense(h, o->hidden, .activation = ISO_SILU, .no_bias = true,
-                                 .kernel_initializer = normal(0.02), .name = "gate");
-    iso_tensor *up =
-        iso_dense(h, o->hidden, .no_bias = true, .kernel_initializer = normal(0.02), .name = "up");
+                                 .kernel_initializer = iso_transformer_normal(0.02), .name = "gate");
+    iso_tensor *up = iso_dense(h, o->hidden, .no_bias = true,
+                               .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
     h = iso_dense(iso_multiply(gate, up), o->width, .no_bias = true,
-                  .kernel_initializer = normal(0.02 / sqrt(2.0 * (double)o->layers)), .name = "down");
+                  .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
+                  .name = "down");
     return iso_add(x, h);
 }
 
 static iso_tensor *llama_block(const iso_llama_options *o, int64_t number, iso_tensor *x)
 {
-    char name[32];
-    iso_graph *graph = iso_tensor_graph(x);
-    snprintf(name, sizeof name, "block_%lld", (long long)number);
-    iso_name_scope_begin(graph, name);
-    if (o->recompute)
-        iso_recompute_begin(graph);
+    iso_transformer_block_begin(iso_tensor_graph(x), number, o->recompute);
     iso_tensor *y = llama_perceptron(o, llama_attention(o, x));
-    if (o->recompute)
-        iso_recompute_end(graph);
-    return iso_name_scope_end(graph, y);
-}
-
-static bool llama_count_fits(iso_graph *graph, const char *name, int64_t count, int most)
-{
-    bool fits = count >= ISO_BUILTIN_LEAST && count <= most;
-    if (!fits)
-        iso_graph_fail(graph, "llama: %s is %lld; it must be from 1 to %d", name, (long long)count, most);
-    return fits;
+    return iso_transformer_block_end(y, o->recompute);
 }
 
 /* Whether the heads divide what they share. */
@@ -87,12 +67,12 @@ static bool llama_heads_fit(const iso_llama_options *o)
 static bool llama_numbers_fit(const iso_llama_options *o)
 {
     iso_graph *graph = iso_tensor_graph(o->x);
-    if (!llama_count_fits(graph, "layers", o->layers, MOST_LAYERS) ||
-        !llama_count_fits(graph, "heads", o->heads, ISO_BUILTIN_MOST) ||
-        !llama_count_fits(graph, "kv_heads", o->kv_heads, ISO_BUILTIN_MOST) ||
-        !llama_count_fits(graph, "width", o->width, ISO_BUILTIN_MOST) ||
-        !llama_count_fits(graph, "hidden", o->hidden, ISO_BUILTIN_MOST) ||
-        !llama_count_fits(graph, "context", o->context, ISO_BUILTIN_MOST))
+    if (!iso_transformer_count_fits(graph, "llama", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
+        !iso_transformer_count_fits(graph, "llama", "heads", o->heads, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "llama", "kv_heads", o->kv_heads, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "llama", "width", o->width, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "llama", "hidden", o->hidden, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "llama", "context", o->context, ISO_BUILTIN_MOST))
         return false;
     if (!(o->wavelength > 0) || isinf(o->wavelength)) {
         iso_graph_fail(graph, "llama: wavelength %g; it must be positive", o->wavelength);
@@ -114,6 +94,7 @@ static bool llama_rows_fit(const iso_llama_options *o)
 
 iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)
 {
+    ISO_DEFAULT_MODES();
     iso_llama_options o = {0};
     iso_options_copy(&o, sizeof o, options, size);
     ISO_NEED_TENSORS(o.x);
@@ -122,10 +103,12 @@ iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)
     iso_graph *graph = iso_tensor_graph(o.x);
     if (!llama_numbers_fit(&o) || !llama_rows_fit(&o))
         return iso_graph_bad_tensor(graph);
-    iso_tensor *h = iso_embedding(o.x, o.vocabulary, o.width, .embeddings_initializer = normal(0.02),
-                                  .name = "token_embedding");
+    iso_tensor *h =
+        iso_embedding(o.x, o.vocabulary, o.width, .embeddings_initializer = iso_transformer_normal(0.02),
+                      .name = "token_embedding");
     for (int64_t i = 0; i < o.layers; i++)
         h = llama_block(&o, i, h);
     h = iso_rms_norm(h, .epsilon = 1e-5, .name = "norm");
-    return iso_dense(h, o.vocabulary, .no_bias = true, .kernel_initializer = normal(0.02), .name = "logits");
+    return iso_dense(h, o.vocabulary, .no_bias = true, .kernel_initializer = iso_transformer_normal(0.02),
+                     .name = "logits");
 }

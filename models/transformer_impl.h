@@ -1,0 +1,19 @@
+/* Shared by the built-in transformers. For models/ only. */
+#ifndef ISO_MODELS_TRANSFORMER_IMPL_H
+#define ISO_MODELS_TRANSFORMER_IMPL_H
+
+#include "models/layers.h"
+
+enum { ISO_TRANSFORMER_MOST_LAYERS = 10000 /* a plan takes half a megabyte for each */ };
+
+/* Random normal weights. */
+iso_initializer iso_transformer_normal(double deviation);
+/* Whether a setting is from 1 to `most`; otherwise the graph has an error, which names the model. */
+bool iso_transformer_count_fits(iso_graph *graph, const char *model, const char *setting, int64_t count,
+                                int most);
+/* The layers made in between are in the scope block_<number>; with recompute, the backward pass computes them
+ * again. iso_transformer_block_end returns the block's output, y. */
+void iso_transformer_block_begin(iso_graph *graph, int64_t number, bool recompute);
+iso_tensor *iso_transformer_block_end(iso_tensor *y, bool recompute);
+
+#endif
