@@ -310,7 +310,44 @@ static iso_status fuse_slopes(fusion *f, int number)
     return ISO_OK;
 }
 
+/* ---- inputs ---- */
+
+/* Whether each slot's part under `to` is in its part under `from`, but for the halo of a window. */
+static bool narrows(const iso_layout *from, const iso_layout *to)
+{
+    bool narrows = to->partial == from->partial;
+    for (int d = 0; d < from->rank; d++)
+        for (int i = 0; i < from->dim[d].count; i++)
+            narrows &= i < to->dim[d].count && to->dim[d].axis[i] == from->dim[d].axis[i];
+    return narrows;
+}
+
+/* An input that only one reshard reads is read from the batch in the reshard's layout. So of targets that are as
+ * large as the images, slots read the rows of their predictions; and no halos of inputs are exchanged. */
+static iso_status read_part(fusion *f, int number)
+{
+    iso_program *program = f->program;
+    const iso_program_step *step = &program->steps[number];
+    int input = step->input[0], part = step->output[0];
+    iso_program_value *value = &program->values[input];
+    if (step->op || value->tensor->producer->type != &iso_op_input || value->step >= 0 ||
+        f->uses[input] != 1 || f->uses[part] != f->first_read[part + 1] - f->first_read[part] ||
+        !narrows(&value->layout, &program->values[part].layout))
+        return ISO_OK;
+    value->layout = program->values[part].layout;
+    for (int i = f->first_read[part]; i < f->first_read[part + 1]; i++) {
+        iso_program_step *reader = &program->steps[f->reader[i]];
+        for (int k = 0; k < inputs_of(reader); k++)
+            if (reader->input[k] == part)
+                reader->input[k] = input;
+    }
+    f->dead[number] = true;
+    return ISO_OK;
+}
+
 /* ---- all ---- */
+
+typedef iso_status pass(fusion *f, int number);
 
 static iso_status fuse_sum(fusion *f, int number)
 {
@@ -348,11 +385,12 @@ static iso_status fuse_step(fusion *f, int number)
     return is(step, &iso_op_add) ? fuse_sum(f, number) : ISO_OK;
 }
 
-/* One pass over the steps; what it fuses is not seen by itself. */
-static iso_status fuse_all(iso_program *program, const iso_fusion_casts *casts)
+/* A pass over the steps; what it fuses is not seen by itself. */
+static iso_status fuse_all(iso_program *program, pass *fuse, const iso_fusion_casts *casts)
 {
     iso_status status = ISO_OK;
     fusion f = {.program = program,
+                .casts = casts,
                 .uses = iso_new(((size_t)program->n_values + 1) * sizeof(int)),
                 .dead = iso_new((size_t)program->n_steps + 1)};
     if (!f.uses || !f.dead) {
@@ -362,7 +400,7 @@ static iso_status fuse_all(iso_program *program, const iso_fusion_casts *casts)
     ISO_TRY(list_readers(&f));
     count_uses(&f);
     for (int i = 0; i < program->n_steps; i++)
-        ISO_TRY(casts ? iso_fusion_cast(&f, i, casts) : fuse_step(&f, i));
+        ISO_TRY(fuse(&f, i));
     close_gaps(&f);
 done:
     iso_free(f.uses);
@@ -374,8 +412,13 @@ done:
 
 iso_status iso_program_fuse(iso_program *program, const iso_fusion_casts *casts)
 {
-    iso_status status = casts->rounds || casts->normalizes ? fuse_all(program, casts) : ISO_OK;
-    return status == ISO_OK ? fuse_all(program, NULL) : status;
+    iso_status status = ISO_OK;
+    ISO_TRY(fuse_all(program, read_part, casts));
+    if (casts->rounds || casts->normalizes)
+        ISO_TRY(fuse_all(program, iso_fusion_cast, casts));
+    ISO_TRY(fuse_all(program, fuse_step, casts));
+done:
+    return status;
 }
 
 void iso_program_free_fused(iso_program *program)

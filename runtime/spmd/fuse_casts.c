@@ -129,25 +129,25 @@ static int output_of(const iso_program_step *step, int value)
 }
 
 /* Whether the op that makes a value can round it: it is a float32 sum of a bfloat16 op, or normalised bfloat16. */
-static bool can_round(const iso_fusion *f, int value, const iso_fusion_casts *casts)
+static bool can_round(const iso_fusion *f, int value)
 {
     int made = f->program->values[value].step;
     const iso_program_step *step = made < 0 || f->dead[made] ? NULL : &f->program->steps[made];
     if (!step || !step->op)
         return false;
     if (is_normalisation(step->op))
-        return casts->normalizes && step->op->n_outputs == 1 && dtype_of(f, step->input[X]) == ISO_BF16;
-    return casts->rounds && step->op->widened >> output_of(step, value) & 1;
+        return f->casts->normalizes && step->op->n_outputs == 1 && dtype_of(f, step->input[X]) == ISO_BF16;
+    return f->casts->rounds && step->op->widened >> output_of(step, value) & 1;
 }
 
 /* The op writes what the cast would: a sum of several slots has an exchange in between. */
-static iso_status fuse_rounding(iso_fusion *f, int number, const iso_fusion_casts *casts)
+static iso_status fuse_rounding(iso_fusion *f, int number)
 {
     iso_program *program = f->program;
     const iso_program_step *cast = &program->steps[number];
     int wide = cast->input[0], rounded = cast->output[0];
     if (dtype_of(f, rounded) != ISO_BF16 || dtype_of(f, wide) != ISO_F32 || f->uses[wide] != 1 ||
-        !can_round(f, wide, casts) || !iso_fusion_one_layout(f, wide, rounded))
+        !can_round(f, wide) || !iso_fusion_one_layout(f, wide, rounded))
         return ISO_OK;
     int made = program->values[wide].step;
     iso_program_step *step = &program->steps[made];
@@ -163,13 +163,13 @@ static iso_status fuse_rounding(iso_fusion *f, int number, const iso_fusion_cast
     return ISO_OK;
 }
 
-iso_status iso_fusion_cast(iso_fusion *f, int number, const iso_fusion_casts *casts)
+iso_status iso_fusion_cast(iso_fusion *f, int number)
 {
     iso_program_step *step = &f->program->steps[number];
-    if (casts->normalizes && is_normalisation(step->op))
+    if (f->casts->normalizes && is_normalisation(step->op))
         return fuse_inputs(f, step);
     if (!step->op || step->op->type != &iso_op_cast || f->dead[number])
         return ISO_OK;
     iso_status status = merge_equal_casts(f, number);
-    return status == ISO_OK ? fuse_rounding(f, number, casts) : status;
+    return status == ISO_OK ? fuse_rounding(f, number) : status;
 }
