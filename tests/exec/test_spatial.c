@@ -74,8 +74,7 @@ static void flat(net *n)
     classify(n, iso_dense(iso_flatten(x, .name = "flat"), 3, .name = "d"));
 }
 
-/* Convolutions of many channels, of which a slot with whole images computes other sums (Winograd's) than one with
- * parts of images. */
+/* Convolutions of many channels, by Winograd: tiles of 2 x 2 outputs that begin at a slot's part. */
 static void deep(net *n)
 {
     iso_tensor *x = image_of(n, ISO_SHAPE(8, 7, 3));

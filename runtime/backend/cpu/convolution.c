@@ -101,19 +101,12 @@ static void convolution_run_kernel(const iso_kernel_call *call)
                                           call->scratch);
 }
 
-/* ---- by Winograd's F(2 x 2, 3 x 3) ---- Parts of an image are left to the other loops: their tiles of outputs would
- * begin elsewhere than those of the whole. */
-static bool convolution_is_whole(const iso_array *images)
-{
-    return images->dim[1] == images->global[1] && images->dim[2] == images->global[2];
-}
+/* ---- by Winograd's F(2 x 2, 3 x 3) ---- */
 
 /* shape: of the convolution that is computed */
-static bool convolution_is_winograd(const iso_kernel_call *call, const iso_array *x, const iso_array *y,
-                                    const iso_conv *conv, const iso_conv *shape)
+static bool convolution_is_winograd(const iso_kernel_call *call, const iso_conv *conv, const iso_conv *shape)
 {
-    return convolution_is_whole(x) && convolution_is_whole(y) && convolution_fits(call, conv) &&
-           iso_cpu_functions()->winograd_pays(shape);
+    return convolution_fits(call, conv) && iso_cpu_functions()->winograd_pays(shape);
 }
 
 /* The convolution of dy with the rotated kernel that makes the gradient of x. */
@@ -133,7 +126,7 @@ static iso_conv convolution_rotated(const iso_kernel_call *call)
 static bool winograd_forward_fits(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_forward(call);
-    return convolution_is_winograd(call, &call->in[0], &call->out[0], &conv, &conv);
+    return convolution_is_winograd(call, &conv, &conv);
 }
 
 static size_t winograd_forward_scratch(const iso_kernel_call *call)
@@ -152,7 +145,7 @@ static void winograd_run_forward(const iso_kernel_call *call)
 static bool winograd_input_fits(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_backward_input(call), rotated = convolution_rotated(call);
-    return convolution_is_winograd(call, &call->out[0], &call->in[1], &conv, &rotated);
+    return convolution_is_winograd(call, &conv, &rotated);
 }
 
 static size_t winograd_input_scratch(const iso_kernel_call *call)
@@ -171,7 +164,7 @@ static void winograd_run_input(const iso_kernel_call *call)
 static bool winograd_kernel_fits(const iso_kernel_call *call)
 {
     iso_conv conv = convolution_backward_kernel(call);
-    return convolution_is_winograd(call, &call->in[0], &call->in[1], &conv, &conv);
+    return convolution_is_winograd(call, &conv, &conv);
 }
 
 static size_t winograd_kernel_scratch(const iso_kernel_call *call)
