@@ -181,7 +181,15 @@ define install-page
 	chmod 644 $(DESTDIR)$(PREFIX)/share/doc/isogrid/$(1)
 
 endef
-install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
+# The Fortran module (docs/fortran.md), made from the public headers; programs compile it, since compilers do not read each other's modules.
+FORTRAN := $(if $(shell command -v python3),$(BUILD)/isogrid.f90)
+fortran: $(or $(FORTRAN),without-python)
+without-python:
+	@echo "make fortran: there is no python3, which makes the Fortran module" >&2; exit 2
+$(BUILD)/isogrid.f90: runtime/fortran/make_module.py runtime/fortran/module.f90 $(INSTALLED_HEADERS)
+	@mkdir -p $(@D) && echo '  $@'
+	$(Q)$(MPICC) -E $(filter-out -DISO_BUILDING,$(CPPFLAGS)) runtime/isogrid_mpi.h | python3 $< runtime/fortran/module.f90 > $@.new && mv $@.new $@
+install: check-prefix all $(FORTRAN) $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $(BUILD)/isogrid.1
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/isogrid $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/install/libisogrid.a $(DESTDIR)$(PREFIX)/lib
@@ -189,13 +197,14 @@ install: check-prefix all $(BUILD)/libisogrid.so $(BUILD)/install/libisogrid.a $
 	ln -sf libisogrid.so.0 $(DESTDIR)$(PREFIX)/lib/libisogrid.so
 	$(if $(CUDA_LIBRARY),install -m 755 $(CUDA_LIBRARY),rm -f) $(DESTDIR)$(PREFIX)/lib/libisogrid_cuda.so
 	for h in $$(tests/public_headers); do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/isogrid/$$h || exit; done
+	$(if $(FORTRAN),install -m 644 $(FORTRAN) $(DESTDIR)$(PREFIX)/include/isogrid,@echo "there is no python3: the Fortran module is not installed")
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' -e 's|@CUDA@|$(WITH_CUDA)|' launch/isogrid.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/isogrid.pc
 	install -m 755 launch/mpirun $(DESTDIR)$(PREFIX)/bin/isogrid-mpirun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/hostfiles hostfiles/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/slurm launch/slurm/*.sbatch
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/layouts models/layouts/*.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c docs/samples/*.cpp
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/isogrid/samples docs/samples/*.c docs/samples/*.cpp docs/samples/*.f90
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/isogrid LICENSE
 	install -d $(DESTDIR)$(PREFIX)/share/doc/isogrid/docs
 	$(call install-page,README.md,../..)
@@ -216,6 +225,6 @@ check-prefix:
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo tests sanitized test check-includes check-comments format check-format install uninstall check-prefix clean
+.PHONY: all demo fortran without-python tests sanitized test check-includes check-comments format check-format install uninstall check-prefix clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

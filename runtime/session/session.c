@@ -296,6 +296,11 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
     return keep_failure(*out, __func__, status);
 }
 
+iso_status iso_init_on_fortran(MPI_Fint communicator, int *argc, char ***argv, iso_context **out)
+{
+    return iso_init_on(MPI_Comm_f2c(communicator), argc, argv, out);
+}
+
 const iso_channel *iso_context_channel(const iso_context *ctx)
 {
     return ctx ? &ctx->channel : NULL;

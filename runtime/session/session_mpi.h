@@ -29,6 +29,9 @@ extern "C" {
  * such a context iso_fit, iso_evaluate and iso_predict print nothing unless .verbose or --verbose asks for it.
  * Collective over `communicator`. */
 ISO_API iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_context **ctx);
+/* The same for a communicator of Fortran: the integer of the module mpi and of mpif.h, or %MPI_VAL of mpi_f08.
+ * ISO_INVALID as iso_init_on. Collective over `communicator`. */
+ISO_API iso_status iso_init_on_fortran(MPI_Fint communicator, int *argc, char ***argv, iso_context **ctx);
 
 #ifdef __cplusplus
 }

@@ -96,7 +96,7 @@ SCALARS = {
     "int": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
     "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_part": "ISO_TRAIN",
     "iso_optimizer": "f->optimizer", "iso_status": "ISO_OK", "iso_loss": "ISO_LOSS_MSE", "iso_metric": "ISO_METRIC_MSE",
-    "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD",
+    "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD", "MPI_Fint": "MPI_Comm_c2f(MPI_COMM_WORLD)",
     "iso_trace_detail": "ISO_TRACE_INSTRUCTIONS",
 }
 # Arguments of one function that are not those of their type.
@@ -137,7 +137,7 @@ MAY_BE_NULL = {
     ("iso_attention_op", "mask"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_set_failure_handler", "take"), ("iso_set_failure_handler", "user"),
-    ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_finish", "ctx"),
+    ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_init_on_fortran", "argc"), ("iso_init_on_fortran", "argv"), ("iso_finish", "ctx"),
     ("iso_option", "fallback"), ("iso_stopped", "saved"), ("iso_graph_create", "ctx"), ("iso_mesh_create", "spec"), ("iso_mesh_abstract_on", "devices"), ("iso_mesh_create_on", "rank_of_slot"),
     ("iso_distribution_create_with", "mesh"), ("iso_data_parallel_create", "mesh"), ("iso_auto_parallel_create_with", "mesh"), ("iso_graph_distribute", "distribution"),
     ("iso_saved_file_committed", "number"), ("iso_saved_file_stored", "bytes"),
