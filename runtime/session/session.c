@@ -296,9 +296,14 @@ iso_status iso_init_on(MPI_Comm communicator, int *argc, char ***argv, iso_conte
     return keep_failure(*out, __func__, status);
 }
 
+/* MPI may end a program that converts a handle while MPI does not run. */
 iso_status iso_init_on_fortran(MPI_Fint communicator, int *argc, char ***argv, iso_context **out)
 {
-    return iso_init_on(MPI_Comm_f2c(communicator), argc, argv, out);
+    int running;
+    ISO_NEED_AS("ctx", out);
+    MPI_Initialized(&running);
+    return iso_init_on(running && !iso_mpi_ended() ? MPI_Comm_f2c(communicator) : MPI_COMM_NULL, argc, argv,
+                       out);
 }
 
 const iso_channel *iso_context_channel(const iso_context *ctx)

@@ -96,7 +96,7 @@ SCALARS = {
     "int": "1", "int64_t": "1", "uint64_t": "1", "size_t": "sizeof f->bytes", "double": "1", "bool": "false",
     "iso_dtype": "ISO_F32", "iso_shape": "f->shape", "iso_initializer": "(iso_initializer){0}", "iso_part": "ISO_TRAIN",
     "iso_optimizer": "f->optimizer", "iso_status": "ISO_OK", "iso_loss": "ISO_LOSS_MSE", "iso_metric": "ISO_METRIC_MSE",
-    "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD", "MPI_Fint": "MPI_Comm_c2f(MPI_COMM_WORLD)",
+    "iso_activation_kind": "ISO_RELU", "iso_reduction": "ISO_REDUCE_SUM", "MPI_Comm": "MPI_COMM_WORLD", "MPI_Fint": "0",
     "iso_trace_detail": "ISO_TRACE_INSTRUCTIONS",
 }
 # Arguments of one function that are not those of their type.
