@@ -83,6 +83,8 @@ static void add_state(iso_text *text, const json_t *state)
         iso_text_add(text, "  %-*s  ", (int)widest, key);
         if (!strcmp(key, "distribution"))
             add_distribution(text, value);
+        else if (!strcmp(key, "layers") && json_is_object(value))
+            iso_text_add(text, "%zu, with their settings", json_object_size(value));
         else if (json_is_object(value) || json_is_array(value))
             add_members(text, value);
         else

@@ -23,8 +23,9 @@ typedef struct iso_load_weights_options {
 } iso_load_weights_options;
 /* Reads the weights of a model (compiled, or to be used by iso_predict) from a checkpoint or a .weights.h5 of
  * Keras, on any mesh, and the optimizer's state if the file has it. Checksums, if the file has them, are
- * compared first. ISO_INVALID names the first tensor that is missing, unexpected, or of another shape;
- * nothing has been changed then. Collective. */
+ * compared first. The chief warns if the checkpoint is of a model whose layers have other settings, on which the
+ * outputs depend, or that computed in another precision. ISO_INVALID names the first tensor that is missing,
+ * unexpected, or of another shape; nothing has been changed then. Collective. */
 ISO_API iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_options *options,
                                                size_t size);
 #define iso_model_load_weights(model, ...)                                                                   \

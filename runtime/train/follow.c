@@ -41,7 +41,7 @@ typedef struct follower {
     int n_skipped; /* without those that could not be read, which the watch counts */
     bool seen;     /* a complete checkpoint */
     bool told_signal;
-    bool told_precision; /* that a checkpoint was trained in another one */
+    bool told_model;     /* that a checkpoint is of another model or precision */
     char complaint[512]; /* the last one about the folder */
 } follower;
 
@@ -219,7 +219,7 @@ static iso_status skip(follower *f, const decision *what, iso_status why)
 }
 
 /* The training's position in a checkpoint; without one (weights alone) the epoch is -1, and the step is the commit
- * record's number. The first checkpoint of another precision is reported. */
+ * record's number. The first checkpoint of another precision or other settings is reported. */
 static iso_status read_position(follower *f, const iso_saved_file *file, iso_evaluation *out)
 {
     json_t *state = NULL;
@@ -229,8 +229,8 @@ static iso_status read_position(follower *f, const iso_saved_file *file, iso_eva
         out->step = json_integer_value(step);
     out->epoch = json_is_integer(epoch) ? (int)json_integer_value(epoch) : -1;
     out->batch = json_integer_value(json_object_get(state, "batch"));
-    if (status == ISO_OK && iso_is_chief(f->ctx) && !f->told_precision)
-        f->told_precision = iso_state_warn_of_precision(iso_saved_file_path(file), state, f->model->graph);
+    if (status == ISO_OK && state && iso_is_chief(f->ctx) && !f->told_model)
+        status = iso_state_warn_of_model(iso_saved_file_path(file), state, f->model, &f->told_model);
     json_decref(state);
     return status;
 }

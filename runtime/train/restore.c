@@ -19,15 +19,15 @@ static iso_status check_compiled(const iso_model *model, const char *use)
     return ISO_OK;
 }
 
-/* The chief tells of weights that were trained in another precision. */
-static iso_status compare_precision(const iso_model *model, const iso_saved_file *file)
+/* The chief warns of weights that were trained in another precision, or by a model of other settings. */
+static iso_status compare_model(iso_model *model, const iso_saved_file *file)
 {
     json_t *state = NULL;
     if (!iso_is_chief(iso_graph_context(model->graph)))
         return ISO_OK;
     iso_status status = iso_state_parse(file, &state);
     if (status == ISO_OK && state)
-        iso_state_warn_of_precision(iso_saved_file_path(file), state, model->graph);
+        status = iso_state_warn_of_model(iso_saved_file_path(file), state, model, NULL);
     json_decref(state);
     return status;
 }
@@ -54,7 +54,7 @@ iso_status iso_model_load_weights_with(iso_model *model, const iso_load_weights_
     model->initial = NULL;
     ISO_TRY(iso_model_read_tensors(model, file,
                                    options.no_optimizer ? ISO_OPTIMIZER_LEFT : ISO_OPTIMIZER_IF_THERE));
-    ISO_TRY(iso_agree(ctx, compare_precision(model, file)));
+    ISO_TRY(iso_agree(ctx, compare_model(model, file)));
 done:
     iso_saved_file_close(file);
     return status;
@@ -169,6 +169,7 @@ static iso_status read_initial_weights(void *user)
         return ISO_OK;
     ISO_TRY(iso_model_read_tensors(model, model->initial, ISO_OPTIMIZER_LEFT));
     ISO_TRY(iso_agree(ctx, read_steps(model, model->initial)));
+    ISO_TRY(iso_agree(ctx, compare_model(model, model->initial)));
 done:
     return status;
 }

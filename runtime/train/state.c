@@ -157,7 +157,7 @@ json_t *iso_state_loss(const iso_model *model)
     return loss;
 }
 
-static void write_model(json_t *state, const iso_model *model, uint64_t hash)
+static iso_status write_model(json_t *state, iso_model *model, uint64_t hash)
 {
     const iso_mesh *mesh = iso_graph_mesh(model->graph);
     json_object_set_new(state, "isogrid", json_string(ISO_VERSION));
@@ -178,6 +178,11 @@ static void write_model(json_t *state, const iso_model *model, uint64_t hash)
         json_object_set_new(state, "optimizer", iso_state_optimizer(&model->optimizer));
     if (model->compiled)
         json_object_set_new(state, "loss", iso_state_loss(model));
+    json_t *layers = NULL;
+    iso_status status = iso_state_layers(model, &layers);
+    if (status == ISO_OK)
+        json_object_set_new(state, "layers", layers);
+    return status;
 }
 
 /* ---- the training ---- */
@@ -226,15 +231,15 @@ static iso_status write_training(json_t *state, const iso_training *t)
     return write_callbacks(state, t);
 }
 
-iso_status iso_state_write(const iso_model *model, const iso_training *training, iso_text *text)
+iso_status iso_state_write(iso_model *model, const iso_training *training, iso_text *text)
 {
     uint64_t hash;
     iso_status status = iso_model_hash(model, &hash);
     if (status != ISO_OK)
         return status;
     json_t *state = json_object();
-    write_model(state, model, hash);
-    if (training)
+    status = write_model(state, model, hash);
+    if (status == ISO_OK && training)
         status = write_training(state, training);
     if (status == ISO_OK)
         iso_json_add(text, json_incref(state), JSON_INDENT(1));

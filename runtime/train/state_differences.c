@@ -134,6 +134,20 @@ bool iso_state_warn_of_precision(const char *path, const json_t *state, const is
     return true;
 }
 
+iso_status iso_state_warn_of_model(const char *path, const json_t *state, iso_model *model, bool *warned)
+{
+    iso_text text = {0};
+    bool precision = iso_state_warn_of_precision(path, state, model->graph);
+    iso_status status = iso_state_layer_differences(state, model, false, &text);
+    if (text.length)
+        iso_warn("%s was written by another model than this one, its outputs may differ: %s", path,
+                 iso_text_get(&text));
+    if (warned)
+        *warned = precision || text.length;
+    iso_text_free(&text);
+    return status;
+}
+
 /* ---- the data ---- */
 
 static bool has_other_seed(const json_t *state, const iso_training *t)

@@ -10,7 +10,7 @@
 
 /* Adds the state of a model and of its training (NULL: only the model). Local; the same on all ranks except
  * for the callbacks' state. */
-iso_status iso_state_write(const iso_model *model, const iso_training *training, iso_text *text);
+iso_status iso_state_write(iso_model *model, const iso_training *training, iso_text *text);
 /* Parses the state of a file that this library has written; NULL if the file has none. The caller owns the
  * root: json_decref(). */
 iso_status iso_state_parse(const iso_saved_file *file, json_t **root);
@@ -27,6 +27,9 @@ void iso_state_warn_of_differences(const char *path, const json_t *state, const 
 /* Warns, on this rank, if the state was written in another precision than the graph computes in. Returns whether
  * it did. */
 bool iso_state_warn_of_precision(const char *path, const json_t *state, const iso_graph *graph);
+/* The same, and if layers of the model that wrote the state had settings with which the model's outputs may differ.
+ * *warned (or NULL): whether it did. Errors: those of iso_weight_paths_create. */
+iso_status iso_state_warn_of_model(const char *path, const json_t *state, iso_model *model, bool *warned);
 /* Whether the rows of its epochs come in another order. */
 bool iso_state_has_other_order(const json_t *state, const iso_training *training);
 /* Whether they would even with one seed: rows are shuffled or split in another way. */
@@ -36,6 +39,12 @@ bool iso_state_has_other_stages(const json_t *state, const iso_training *trainin
 bool iso_state_has_other_rate(const json_t *state, const iso_training *training, double *rate);
 /* A member that was written as a hexadecimal text; 0 if there is none. */
 uint64_t iso_state_hexadecimal(const json_t *object, const char *key);
+/* The state's member "layers": the class, name and settings of each layer, under the path of its group in the file.
+ * Owned by the caller. Errors: those of iso_weight_paths_create. */
+iso_status iso_state_layers(iso_model *model, json_t **layers);
+/* Adds in what the layers of a model differ from those of the state: at most three differences. every: also in names
+ * and in settings of training alone. Adds nothing if the state is older than the member. Errors: as above. */
+iso_status iso_state_layer_differences(const json_t *state, iso_model *model, bool every, iso_text *text);
 /* The state's members for an optimizer, for what it minimizes ("mse of output 0 + 0.5 * mae of output 1"),
  * and for the layouts of variables that are sharded. Owned by the caller. */
 json_t *iso_state_loss(const iso_model *model);

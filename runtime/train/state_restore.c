@@ -66,8 +66,9 @@ static iso_status check_optimizer(const json_t *state, const iso_model *model)
         other ? "optimizer" : "schedule", other ? rule : kind, other ? ours : schedule, other ? rule : kind);
 }
 
-static iso_status other_model(const json_t *state, const iso_model *model, uint64_t theirs, uint64_t ours)
+static iso_status other_model(const json_t *state, iso_model *model, uint64_t theirs, uint64_t ours)
 {
+    iso_text text = {0};
     const char *rule = json_string_value(json_object_get(json_object_get(state, "optimizer"), "rule"));
     if (rule && strcmp(rule, model->optimizer.rule) != 0)
         return iso_error(
@@ -75,13 +76,19 @@ static iso_status other_model(const json_t *state, const iso_model *model, uint6
             "it was written by another model: its optimizer is '%s', this one's '%s', and layers, "
             "their settings or variables may differ too",
             rule, model->optimizer.rule);
-    return iso_error(ISO_INVALID,
-                     "it was written by another model: layers, their settings or variables differ (its "
-                     "fingerprint is %016" PRIx64 ", this model's %016" PRIx64 ")",
-                     theirs, ours);
+    iso_status status = iso_state_layer_differences(state, model, true, &text);
+    if (status == ISO_OK && text.length)
+        status = iso_error(ISO_INVALID, "it was written by another model: %s", iso_text_get(&text));
+    else if (status == ISO_OK)
+        status = iso_error(ISO_INVALID,
+                           "it was written by another model: layers, their settings or variables differ (its "
+                           "fingerprint is %016" PRIx64 ", this model's %016" PRIx64 ")",
+                           theirs, ours);
+    iso_text_free(&text);
+    return status;
 }
 
-static iso_status check_model(const json_t *state, const iso_model *model)
+static iso_status check_model(const json_t *state, iso_model *model)
 {
     uint64_t theirs = iso_state_hexadecimal(state, "model"), ours;
     iso_status status;

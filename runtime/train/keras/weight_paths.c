@@ -53,12 +53,15 @@ static iso_status form(char text[LONGEST_H5_PATH], const char *format, ...)
 
 static const char PLACES[] = "the paths of a model's variables";
 
-/* name NULL: no name. */
-static iso_status add_group(iso_weight_paths *out, const char *h5_path, const char *name)
+/* name NULL: no name; layer -1: it is the group of no layer of the graph. */
+static iso_status add_group(iso_weight_paths *out, const char *h5_path, const char *name, int layer)
 {
     iso_status status = iso_list_reserve(out->groups, out->n_groups, 1, PLACES);
+    if (status == ISO_OK)
+        status = iso_list_reserve(out->layer, out->n_groups, 1, PLACES);
     if (status != ISO_OK)
         return status;
+    out->layer[out->n_groups] = layer;
     iso_saved_group group = {iso_strdup(h5_path), name ? iso_strdup(name) : NULL};
     out->groups[out->n_groups++] = group;
     return group.h5_path && (!name || group.name) ? ISO_OK : iso_no_memory(PLACES);
@@ -127,7 +130,7 @@ static iso_status add_inner(iso_weight_paths *out, const char *base, const inner
     for (int i = first_group; i < out->n_groups; i++)
         if (strcmp(out->groups[i].h5_path, group) == 0)
             return ISO_OK;
-    status = add_group(out, group, inner->path);
+    status = add_group(out, group, inner->path, -1);
 done:
     return status;
 }
@@ -265,7 +268,8 @@ static iso_status add_operation(finder *f, const iso_keras_topology *net, const 
         return ISO_OK;
     if (seen)
         *seen = true;
-    ISO_TRY(add_group(f->out, vars, iso_file_name(operation->name)));
+    ISO_TRY(add_group(f->out, vars, iso_file_name(operation->name),
+                      operation->kind == ISO_OPERATION_LAYER ? operation->record : -1));
     if (operation->kind == ISO_OPERATION_LAYER)
         ISO_TRY(add_variables(f, base, operation));
     else if (operation->kind == ISO_OPERATION_BLOCK)
@@ -388,7 +392,7 @@ static iso_status add_optimizer(finder *f, const iso_optimizer *optimizer)
     int at = 0;
     iso_status status = ISO_OK;
     iso_text_snake_case(rule->row.keras, name, sizeof name);
-    ISO_TRY(add_group(f->out, "/optimizer/vars", name));
+    ISO_TRY(add_group(f->out, "/optimizer/vars", name, -1));
     ISO_TRY(add_own(f, "iteration", &at));
     if (optimizer->schedule.kind == ISO_SCHEDULE_CONSTANT)
         ISO_TRY(add_own(f, "learning_rate", &at));
@@ -490,7 +494,7 @@ static iso_status weight_paths_find(finder *f, iso_model *model)
     const char *name = iso_graph_name(f->graph);
     char default_value[32];
     iso_text_snake_case(iso_topology_class(net.sequential), default_value, sizeof default_value);
-    ISO_TRY(add_group(f->out, "/vars", name ? name : default_value));
+    ISO_TRY(add_group(f->out, "/vars", name ? name : default_value, -1));
     ISO_TRY(add_network(f, &net, ""));
     if (model->compiled)
         ISO_TRY(add_optimizer(f, &model->optimizer));
@@ -564,6 +568,7 @@ void iso_weight_paths_free(iso_weight_paths *paths)
     iso_free(paths->tensors);
     iso_free(paths->constant);
     iso_free(paths->groups);
+    iso_free(paths->layer);
     iso_table_free(&paths->by_h5_path);
     iso_table_free(&paths->by_path);
     *paths = (iso_weight_paths){0};
@@ -581,10 +586,12 @@ void iso_weight_paths_drop(iso_weight_paths *paths, const char *begin)
         paths->constant[tensors++] = paths->constant[i];
     }
     for (int i = 0; i < paths->n_groups; i++) {
-        if (strncmp(paths->groups[i].h5_path, begin, strlen(begin)) == 0)
+        if (strncmp(paths->groups[i].h5_path, begin, strlen(begin)) == 0) {
             free_group(paths, i);
-        else
-            paths->groups[groups++] = paths->groups[i];
+            continue;
+        }
+        paths->groups[groups] = paths->groups[i];
+        paths->layer[groups++] = paths->layer[i];
     }
     paths->n_tensors = tensors;
     paths->n_groups = groups;

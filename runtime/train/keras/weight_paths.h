@@ -15,6 +15,7 @@ typedef struct iso_weight_paths {
                               does not */
     const void **constant; /* [n_tensors] the values of those without a path; NULL for the others */
     iso_saved_group *groups;
+    int *layer; /* [n_groups] the graph's record of the layer whose group it is; -1: it is no layer's */
     iso_table by_h5_path, by_path; /* the numbers of the tensors */
 } iso_weight_paths;
 
