@@ -7,7 +7,7 @@
 #include "collectives/control/control.h"
 #include "launch/train_impl.h"
 #include "runtime/data/tokens.h"
-#include "runtime/graph/op.h"
+#include "runtime/train/index_limits.h"
 #include "runtime/train/loss.h"
 
 static bool is_sparse(iso_loss loss)
@@ -19,6 +19,13 @@ static bool is_sparse(iso_loss loss)
 static iso_loss loss_of_output(const iso_named_model *named, int output)
 {
     return named->compile.loss != ISO_LOSS_NONE ? named->compile.loss : named->compile.outputs[output].loss;
+}
+
+/* Whether an output of a model of a file has a loss or metrics, and so targets. */
+static bool has_targets(const iso_named_model *named, int output)
+{
+    return loss_of_output(named, output) != ISO_LOSS_NONE ||
+           named->compile.outputs[output].metrics[0] != ISO_METRIC_NONE;
 }
 
 /* Rows for a tensor of a model of a file: noise, or integers below `classes`. */
@@ -44,10 +51,9 @@ static iso_status open_random_like(iso_context *ctx, int64_t rows, uint64_t seed
             rows_like(x, iso_dtype_is_float(iso_tensor_dtype(x)) ? 0 : TOKENS, normal);
     }
     for (int i = 0; i < iso_model_output_count(named->model); i++) {
-        const iso_output_options *own = &named->compile.outputs[i];
         iso_loss loss = loss_of_output(named, i);
         iso_tensor *y = iso_model_output_at(named->model, i);
-        if (loss == ISO_LOSS_NONE && own->metrics[0] == ISO_METRIC_NONE)
+        if (!has_targets(named, i))
             continue;
         iso_random_rows *target = &options.output[options.outputs++];
         *target = rows_like(y, 0, normal && iso_loss_targets_of(loss) == ISO_LOSS_OF_VALUES);
@@ -121,29 +127,18 @@ static iso_status suggest_random(iso_status status, const char *name)
 
 /* ---- the vocabulary of text and tokens ---- */
 
-/* The number of rows of the table in which a model looks up its first input, the least of several; 0: none. */
-static int64_t embedding_rows(iso_model *model)
-{
-    const iso_tensor *x = iso_model_input_at(model, 0);
-    const iso_graph *graph = iso_tensor_graph(x);
-    int64_t least = 0;
-    for (int i = 0; i < iso_graph_op_count(graph); i++) {
-        const iso_op *op = iso_graph_op(graph, i);
-        if (strcmp(op->type->name, "embedding") != 0 || op->n_inputs < 2 || op->inputs[1] != x)
-            continue;
-        int64_t rows = iso_tensor_shape(op->inputs[0])->dim[0];
-        least = least == 0 || rows < least ? rows : least;
-    }
-    return least;
-}
+static const char of_embedding[] = "the rows of the model's embedding",
+                  of_output[] = "the classes of the model's output", of_option[] = "--classes";
 
 /* The number of classes of each token for the loss of a model of a file; 0: its targets are no tokens. */
 static int64_t token_classes(const iso_named_model *named, int64_t context)
 {
-    if (iso_model_output_count(named->model) != 1 || !is_sparse(loss_of_output(named, 0)))
+    if (iso_model_output_count(named->model) != 1)
         return 0;
     const iso_shape *y = iso_tensor_shape(iso_model_output_at(named->model, 0));
-    return y->rank == 3 && y->dim[1] == context ? y->dim[2] : 0;
+    return y->rank == 3 && y->dim[1] == context
+               ? iso_model_target_limit(named->model, 0, loss_of_output(named, 0))
+               : 0;
 }
 
 /* The number below which tokens of inputs, and of targets if there are any, must be; 0: not known. of: where it comes
@@ -151,13 +146,51 @@ static int64_t token_classes(const iso_named_model *named, int64_t context)
 static int64_t find_vocabulary(const iso_named_model *named, int64_t context, bool no_targets,
                                const char **of)
 {
-    *of = "--classes";
+    *of = of_option;
     if (context == 0 || named->builtin)
         return context ? named->n_outputs : 0;
-    int64_t inputs = embedding_rows(named->model), targets = no_targets ? 0 : token_classes(named, context);
+    int64_t inputs = iso_model_input_limit(named->model, 0),
+            targets = no_targets ? 0 : token_classes(named, context);
     bool by_targets = targets > 0 && (inputs == 0 || targets < inputs);
-    *of = by_targets ? "the classes of the model's output" : "the rows of the model's embedding";
+    *of = by_targets ? of_output : of_embedding;
     return by_targets ? targets : inputs;
+}
+
+/* ---- the check of all rows ---- */
+
+static void add_limit(iso_dataset_check_options *check, int component, int64_t below, const char *of)
+{
+    if (component >= ISO_MAX_COMPONENTS)
+        return;
+    check->below[component] = below;
+    check->below_of[component] = of;
+}
+
+/* The limits of a model of a file: for its inputs, and for the targets of outputs that have any. */
+static void add_limits_of_file(const iso_named_model *named, iso_dataset_check_options *check)
+{
+    int component = 0;
+    for (int i = 0; i < iso_model_input_count(named->model); i++)
+        add_limit(check, component++, iso_model_input_limit(named->model, i), of_embedding);
+    for (int i = 0; i < iso_model_output_count(named->model); i++)
+        if (has_targets(named, i))
+            add_limit(check, component++, iso_model_target_limit(named->model, i, loss_of_output(named, i)),
+                      of_output);
+}
+
+static iso_status sources_check(const iso_train_options *options, const iso_named_model *named,
+                                iso_dataset *dataset)
+{
+    iso_dataset_check_options check = {0};
+    if (!dataset || !options->check_data)
+        return ISO_OK;
+    if (!named->builtin)
+        add_limits_of_file(named, &check);
+    else if (is_sparse(named->compile.loss))
+        add_limit(&check, 1, named->n_outputs, of_option);
+    if (named->builtin && named->builtin->tokens)
+        add_limit(&check, 0, named->n_outputs, of_option);
+    return iso_dataset_check_with(dataset, &check, sizeof check);
 }
 
 static iso_status open_one(iso_context *ctx, const iso_train_options *options, const char *name,
@@ -252,11 +285,6 @@ static iso_status split(const iso_train_options *options, iso_sources *sources)
     return iso_dataset_split(sources->training, last, &sources->validation);
 }
 
-static iso_status sources_check(const iso_train_options *options, iso_dataset *dataset)
-{
-    return dataset && options->check_data ? iso_dataset_check(dataset) : ISO_OK;
-}
-
 static iso_status batch(const iso_train_options *options, iso_dataset *dataset)
 {
     return dataset ? iso_dataset_batch(dataset, options->batch_size) : ISO_OK;
@@ -273,9 +301,9 @@ iso_status iso_sources_open(iso_context *ctx, const iso_train_options *options, 
                            &sources->validation));
     if (options->test_data)
         ISO_TRY(open_other(ctx, options, "--test-data", options->test_data, named, &sources->test));
-    ISO_TRY(sources_check(options, sources->training));
-    ISO_TRY(sources_check(options, sources->validation));
-    ISO_TRY(sources_check(options, sources->test));
+    ISO_TRY(sources_check(options, named, sources->training));
+    ISO_TRY(sources_check(options, named, sources->validation));
+    ISO_TRY(sources_check(options, named, sources->test));
     ISO_TRY(split(options, sources));
     if (options->shuffle_rows >= 0)
         ISO_TRY(iso_dataset_shuffle(sources->training, options->shuffle_rows));
@@ -294,7 +322,7 @@ iso_status iso_source_open(iso_context *ctx, const iso_train_options *options, i
     iso_status status;
     ISO_TRY(iso_agree(ctx, check_dataset_names(options, named)));
     ISO_TRY(open_one(ctx, options, options->data, part, named, no_targets, dataset));
-    ISO_TRY(sources_check(options, *dataset));
+    ISO_TRY(sources_check(options, named, *dataset));
     ISO_TRY(batch(options, *dataset));
     ISO_TRY(iso_dataset_prefetch(*dataset, 2));
 done:
@@ -314,7 +342,7 @@ iso_status iso_validation_open(iso_context *ctx, const iso_train_options *option
         ISO_TRY(open_one(ctx, options, options->data, ISO_TRAIN, named, false, &sources.training));
         ISO_TRY(split(options, &sources));
     }
-    ISO_TRY(sources_check(options, sources.validation));
+    ISO_TRY(sources_check(options, named, sources.validation));
     ISO_TRY(batch(options, sources.validation));
     ISO_TRY(iso_dataset_prefetch(sources.validation, 2));
     *dataset = sources.validation;

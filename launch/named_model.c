@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/train/compile.h"
+#include "runtime/train/index_limits.h"
 
 static bool is_file(const char *name)
 {
@@ -107,12 +108,15 @@ iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *optio
     return iso_agree(ctx, iso_compile_options_replace(options, &named->compile));
 }
 
-/* The context of a model from a file: the length of its only input, if that is [batch, t] of integers. */
+/* The context of a model from a file: the length of its only input, if that is [batch, t] of integers, or of the
+ * indices of an embedding, which Keras's Input holds as floats unless told otherwise. */
 static int64_t context_of_file(iso_model *model)
 {
     iso_tensor *x = iso_model_input_count(model) == 1 ? iso_model_input_at(model, 0) : NULL;
     const iso_shape *shape = x ? iso_tensor_shape(x) : NULL;
-    return shape && shape->rank == 2 && !iso_dtype_is_float(iso_tensor_dtype(x)) ? shape->dim[1] : 0;
+    bool tokens = shape && shape->rank == 2 &&
+                  (!iso_dtype_is_float(iso_tensor_dtype(x)) || iso_model_input_limit(model, 0) > 0);
+    return tokens ? shape->dim[1] : 0;
 }
 
 /* That of a built-in model of tokens; 0: it takes no tokens. */

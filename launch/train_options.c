@@ -130,7 +130,9 @@ static const iso_argument table[] = {
            "default float32, or the policies of a .keras file's layers; with mixed_bfloat16 layers compute "
            "in bfloat16, and variables, losses "
            "and metrics are float32"),
-    FLAG(check_data, "check-data", "reads all data first; a NaN or an infinity in them is an error"),
+    FLAG(check_data, "check-data",
+         "reads all data first; a NaN, an infinity, or a token or label that the model does not have is an "
+         "error"),
     SESSION(seed),
     TEXT(checkpoint, "checkpoint", "DIR/NAME.weights.h5",
          "writes checkpoints, from which --resume continues; the name may contain values: "

@@ -1,10 +1,11 @@
-/* --check-data: NaN and infinity in the rows that a data set gives. */
+/* --check-data: NaN, infinity and indices out of range in the rows that a data set gives. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "collectives/control/control.h"
 #include "runtime/base/arguments.h"
+#include "runtime/base/convert.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
@@ -14,31 +15,47 @@
 typedef struct chunk {
     int64_t begin, rows;
     void *out[ISO_MAX_COMPONENTS];
+    const iso_dataset_check_options *options;
 } chunk;
 
-static bool is_bad(iso_dtype dtype, const void *values, int64_t i)
+static bool is_bad(iso_dtype dtype, const void *element, int64_t below)
 {
-    return dtype == ISO_F32 ? !isfinite(((const float *)values)[i]) : !isfinite(((const double *)values)[i]);
+    double value = 0;
+    if (!below && !iso_dtype_is_float(dtype))
+        return false;
+    iso_convert(dtype, element, ISO_F64, &value, 1);
+    return !isfinite(value) || (below && !(value > -1 && value < (double)below));
+}
+
+static iso_status bad_element(const iso_dataset *ds, const chunk *c, int component, int64_t i)
+{
+    const iso_spec *spec = &ds->top->spec;
+    const iso_dtype dtype = spec->dtype[component];
+    const char *of = c->options->below_of[component];
+    const int64_t below = c->options->below[component];
+    iso_rows rows = iso_order_rows(&ds->order, c->begin, c->rows, 0);
+    char value[64], range[128] = "";
+    iso_element_text(dtype, (const char *)c->out[component] + (size_t)i * iso_dtype_size(dtype), value,
+                     sizeof value);
+    if (below)
+        snprintf(range, sizeof range, " is not in 0 to %" PRId64 "%s%s%s", below - 1, of ? " (" : "",
+                 of ? of : "", of ? ")" : "");
+    return iso_error(ISO_INVALID, "%s: component %d (%s), row %" PRId64 ": %s%s", ds->top->name, component,
+                     component < spec->n_inputs                     ? "inputs"
+                     : component < spec->n_inputs + spec->n_targets ? "targets"
+                                                                    : "further",
+                     iso_rows_at(&rows, i / spec->elements[component]), value, range);
 }
 
 static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
 {
     const iso_spec *spec = &ds->top->spec;
     for (int k = 0; k < spec->n_components; k++) {
-        iso_dtype dtype = spec->dtype[k];
-        for (int64_t i = 0; iso_dtype_is_float(dtype) && i < c->rows * spec->elements[k]; i++) {
-            if (!is_bad(dtype, c->out[k], i))
-                continue;
-            iso_rows rows = iso_order_rows(&ds->order, c->begin, c->rows, 0);
-            char text[64];
-            iso_element_text(dtype, (const char *)c->out[k] + (size_t)i * iso_dtype_size(dtype), text,
-                             sizeof text);
-            return iso_error(ISO_INVALID, "%s: component %d (%s), row %" PRId64 ": %s", ds->top->name, k,
-                             k < spec->n_inputs                     ? "inputs"
-                             : k < spec->n_inputs + spec->n_targets ? "targets"
-                                                                    : "further",
-                             iso_rows_at(&rows, i / spec->elements[k]), text);
-        }
+        const size_t size = iso_dtype_size(spec->dtype[k]);
+        const bool any = iso_dtype_is_float(spec->dtype[k]) || c->options->below[k];
+        for (int64_t i = 0; any && i < c->rows * spec->elements[k]; i++)
+            if (is_bad(spec->dtype[k], (const char *)c->out[k] + (size_t)i * size, c->options->below[k]))
+                return bad_element(ds, c, k, i);
     }
     return ISO_OK;
 }
@@ -110,13 +127,15 @@ done:
     return status;
 }
 
-iso_status iso_dataset_check(iso_dataset *ds)
+iso_status iso_dataset_check_with(iso_dataset *ds, const iso_dataset_check_options *given, size_t size)
 {
     ISO_DEFAULT_MODES();
     enum { AHEAD = 64 };
-    chunk c = {0};
+    iso_dataset_check_options options;
+    chunk c = {.options = &options};
     part p = {0};
     ISO_NEED_AS("dataset", ds);
+    iso_options_copy(&options, sizeof options, given, size);
     iso_status status = iso_dataset_start(ds);
     if (status == ISO_OK && ds->generator)
         status = iso_error(

@@ -320,9 +320,20 @@ ISO_API uint64_t iso_dataset_order_with_seed(const iso_dataset *dataset, uint64_
  * orders. iso_fit, iso_evaluate and iso_predict call it. Collective. */
 ISO_API iso_status iso_dataset_agree_order(const iso_dataset *dataset, const char *what);
 
-/* Reads every row once and looks for NaN and infinity in floats: ISO_INVALID names source, component, row and
- * value. The ranks divide the rows between them. Collective. */
-ISO_API iso_status iso_dataset_check(iso_dataset *dataset);
+typedef struct iso_dataset_check_options {
+    char begin_;
+    /* By component: values must be at least 0 and below this number, as indices of tables and of classes are; 0: any.
+     * Floats are truncated, as where they are used. */
+    int64_t below[ISO_MAX_COMPONENTS];
+    const char *below_of[ISO_MAX_COMPONENTS]; /* for messages: what has this number; may be NULL */
+} iso_dataset_check_options;
+
+/* Reads every row once and looks for NaN and infinity in floats, and for indices out of range: ISO_INVALID names
+ * source, component, row and value. The ranks divide the rows between them. Collective. */
+ISO_API iso_status iso_dataset_check_with(iso_dataset *dataset, const iso_dataset_check_options *options,
+                                          size_t size);
+#define iso_dataset_check(dataset, ...)                                                                      \
+    iso_dataset_check_with(dataset, ISO_OPTIONS(iso_dataset_check_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -433,6 +433,39 @@ START_TEST(test_check_of_float32)
 }
 END_TEST
 
+/* Component 1 has a limit, of any type of elements; component 0 has none. */
+START_TEST(test_check_of_indices)
+{
+    const struct {
+        double value;
+        const char *text;
+    } values[] = {{0, NULL},
+                  {4, NULL},
+                  {5, "arrays: component 1 (targets), row 2: 5 is not in 0 to 4 (the classes)"},
+                  {-1, "row 2: -1 is not in 0 to 4"},
+                  {4.5, NULL},
+                  {-0.5, NULL},
+                  {INFINITY, "row 2: inf is not in"}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        for (int whole = 0; whole < 2; whole++) {
+            double real[4] = {1, 0, values[i].value, 3}, x[4] = {-7, 70, 7, 7};
+            int64_t integer[4] = {1, 0, isfinite(real[2]) ? (int64_t)real[2] : 0, 3};
+            iso_dataset *ds = NULL;
+            if (whole && (double)integer[2] != real[2])
+                continue;
+            OK(iso_dataset_arrays(
+                ctx, &ds, .x = {x, ISO_F64, ISO_SHAPE(4)},
+                .y = {whole ? (void *)integer : real, whole ? ISO_I64 : ISO_F64, ISO_SHAPE(4)}));
+            iso_status status = iso_dataset_check(ds, .below = {0, 5}, .below_of = {NULL, "the classes"});
+            if (values[i].text)
+                FAILS(status, values[i].text);
+            else
+                OK(status);
+            iso_dataset_destroy(ds);
+        }
+}
+END_TEST
+
 /* A part of a data set is checked alone, and checking does not disturb the iteration. */
 START_TEST(test_check_of_a_part)
 {
@@ -459,7 +492,7 @@ int main(int argc, char **argv)
         RUN_TESTS("sources", 0, test_conversions, test_gather, test_parts_of_rows, test_labels_as_floats,
                   test_copied_and_lent, test_several_arrays, test_bad_arrays, test_random, test_random_normal,
                   test_random_rows_when_read, test_random_classes, test_bad_random, test_check,
-                  test_check_of_float32, test_check_of_a_part))
+                  test_check_of_float32, test_check_of_indices, test_check_of_a_part))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
