@@ -268,10 +268,11 @@ static bool same(const json_t *value, const char *wanted)
     return equal;
 }
 
-/* `false` for an argument of a call has no effect either: it is the default of such flags. */
+/* `false` for an argument of a call has no effect either: it is the default of such flags. *default_value: NULL if
+ * the argument is not in the list. */
 static bool says_nothing(const char *key, const json_t *value, bool of_call, const char **default_value)
 {
-    *default_value = "null";
+    *default_value = NULL;
     if (json_is_null(value) || (of_call && json_is_false(value)))
         return true;
     for (size_t i = 0; i < sizeof silent / sizeof silent[0]; i++) {
@@ -296,9 +297,13 @@ static iso_status check_left(const iso_keras_arguments *arguments, json_t *left,
         if (strcmp(key, "seed") == 0)
             iso_keras_warn(arguments->reader, "%sseed %s is not used: random numbers come from --seed",
                            arguments->path, shown);
-        else
+        else if (default_value)
             return iso_keras_refuse(arguments->reader, "%s%.100s is %s; supported: %s", arguments->path, key,
                                     shown, default_value);
+        else
+            return iso_keras_refuse(arguments->reader,
+                                    "%s%.100s is %s: this argument is not supported (null has no effect)",
+                                    arguments->path, key, shown);
     }
     return ISO_OK;
 }

@@ -71,6 +71,8 @@ START_TEST(arguments)
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_constraint\": {\"class_name\": \"MaxNorm\", \"config\": "
                                          "{}}")),
          "kernel_constraint is {\"class_name\": \"MaxNorm\""},
+        {SEQUENTIAL(LAYER("Conv2DTranspose", CONV ", \"groups\": 2")),
+         "layers[1] (Conv2DTranspose 'l'): groups is 2: this argument is not supported (null has no effect)"},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activity_regularizer\": \"l2\"")),
          "activity_regularizer is \"l2\""},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"activation\": \"sine\"")),
