@@ -80,7 +80,8 @@ static json_t *layer_of(const iso_op *op, const char **type)
         return activation;
     if (op->type == &iso_op_softmax) {
         *type = iso_layer_softmax.keras;
-        return json_pack("{s: i}", "axis", ((const iso_softmax_attrs *)op->attrs)->axis);
+        int axis = ((const iso_softmax_attrs *)op->attrs)->axis;
+        return json_pack("{s: i}", "axis", axis == iso_tensor_shape(op->inputs[0])->rank - 1 ? -1 : axis);
     }
     if (is_rounding(op)) { /* the layer's policy is the type of its output */
         *type = iso_layer_activation.keras;

@@ -172,7 +172,7 @@ static json_t *attribute_json(const iso_attribute *attribute)
     case ISO_ATTRIBUTE_FLAG:
         return json_boolean(attribute->integer);
     case ISO_ATTRIBUTE_INTEGER:
-        return json_integer(attribute->integer);
+        return json_integer(attribute->from_end ? attribute->from_end : attribute->integer);
     case ISO_ATTRIBUTE_REAL:
         if (fabs(attribute->real) <= INT32_MAX && attribute->real == trunc(attribute->real))
             return json_integer((json_int_t)attribute->real);

@@ -244,7 +244,7 @@ static iso_tensor *softmax_over(iso_layer *layer, const int *axis, int count, is
     uint32_t axes = iso_layer_axes(layer, x, count ? axis : last, count ? count : 1);
     if (!axes)
         return iso_layer_broken(x);
-    iso_layer_note_axes(layer, "axis", axes);
+    iso_layer_note_axes(layer, "axis", axes, axis, count);
     if (count <= 1)
         return iso_softmax(x, __builtin_ctz(axes));
     x = iso_layer_axes_last(x, axes, back);

@@ -57,15 +57,21 @@ iso_shape iso_layer_last_dims(const iso_shape *shape, int axes, iso_shape *joine
     return last;
 }
 
-void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes)
+/* How a dimension counts from the end if it was given so; else 0. */
+static int from_end(int dimension, int rank, const int *given, int count)
 {
-    int64_t list[ISO_MAX_RANK];
-    int count = 0;
+    for (int i = 0; i < count; i++)
+        if (given[i] == dimension - rank)
+            return given[i];
+    return count == 0 ? dimension - rank : 0;
+}
+
+void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes, const int *given, int count)
+{
+    const int rank = iso_tensor_shape(layer->inputs[0])->rank;
+    const bool one = __builtin_popcount(axes) == 1;
+    iso_layer list = one ? *layer : iso_layer_note_list(layer, key);
     for (int d = 0; d < ISO_MAX_RANK; d++)
         if (axes >> d & 1)
-            list[count++] = d;
-    if (count == 1)
-        iso_layer_note_integer(layer, key, list[0]);
-    else
-        iso_layer_note_integers(layer, key, list, count);
+            iso_layer_note_dimension(&list, one ? key : NULL, d, from_end(d, rank, given, count));
 }

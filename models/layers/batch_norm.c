@@ -39,7 +39,7 @@ static void batch_norm_note(iso_layer *layer, const iso_batch_norm_options *opti
 {
     iso_weight_form gamma_form = ISO_WEIGHT_FORM(*options, gamma, ISO_INIT_ONES);
     iso_weight_form beta_form = ISO_WEIGHT_FORM(*options, beta, ISO_INIT_ZEROS);
-    iso_layer_note_axes(layer, "axis", axes);
+    iso_layer_note_axes(layer, "axis", axes, &options->axis, options->axis != 0);
     iso_layer_note_real(layer, "momentum", momentum);
     iso_layer_note_real(layer, "epsilon", epsilon);
     iso_layer_note_flag(layer, "center", !options->no_center);

@@ -74,7 +74,7 @@ iso_tensor *iso_group_norm_with(const iso_group_norm_options *given, size_t size
     if (beta)
         y = iso_add(y, iso_reshape_to(beta, each));
     iso_layer_note_integer(&layer, "groups", groups);
-    iso_layer_note_axes(&layer, "axis", axes);
+    iso_layer_note_axes(&layer, "axis", axes, &options.axis, options.axis != 0);
     iso_layer_note_real(&layer, "epsilon", epsilon);
     iso_layer_note_flag(&layer, "center", !options.no_center);
     iso_layer_note_flag(&layer, "scale", !options.no_scale);

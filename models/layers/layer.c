@@ -104,6 +104,13 @@ void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value)
     layer_note(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_INTEGER, .name = key, .integer = value});
 }
 
+void iso_layer_note_dimension(iso_layer *layer, const char *key, int64_t value, int from_end)
+{
+    layer_note(
+        layer,
+        (iso_attribute){.kind = ISO_ATTRIBUTE_INTEGER, .name = key, .integer = value, .from_end = from_end});
+}
+
 iso_layer iso_layer_note_list(iso_layer *layer, const char *key)
 {
     iso_layer list = *layer;

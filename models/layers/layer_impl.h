@@ -78,6 +78,7 @@ iso_tensor *iso_layer_end_forms(iso_layer *layer, iso_tensor *y, bool no_bias,
  * before iso_layer_end ---- */
 void iso_layer_note_integer(iso_layer *layer, const char *key, int64_t value);
 void iso_layer_note_integers(iso_layer *layer, const char *key, const int64_t *value, int count); /* a list */
+void iso_layer_note_dimension(iso_layer *layer, const char *key, int64_t value, int from_end);    /* or 0 */
 void iso_layer_note_real(iso_layer *layer, const char *key, double value);
 void iso_layer_note_flag(iso_layer *layer, const char *key, bool value);
 void iso_layer_note_text(iso_layer *layer, const char *key, const char *value);
@@ -85,8 +86,10 @@ void iso_layer_note_none(iso_layer *layer, const char *key);
 /* A list: values recorded in the result, with the key NULL, are its items. */
 iso_layer iso_layer_note_list(iso_layer *layer, const char *key);
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding); /* "padding" */
-/* Dimensions given as bits: a list, or a number if there is only one. */
-void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes);
+/* Dimensions of the first input given as bits: a list, or a number if there is only one. Files have a dimension as it
+ * was given, from the beginning or from the end: `given`, `count` of them; 0: none, and the defaults count from the
+ * end. */
+void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes, const int *given, int count);
 /* {"module": ..., "class_name": ..., "config": {...}}: values recorded in the result are members of its config.
  */
 iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *module,

@@ -56,7 +56,7 @@ iso_tensor *iso_layer_norm_with(const iso_layer_norm_options *given, size_t size
     iso_tensor *y = normalize(&layer, &options, &gamma_form, &beta_form,
                               iso_layer_axes_last(iso_layer_cast(&layer, options.x), axes, back),
                               __builtin_popcount(axes), epsilon);
-    iso_layer_note_axes(&layer, "axis", axes);
+    iso_layer_note_axes(&layer, "axis", axes, options.axis, options.axis_count);
     iso_layer_note_real(&layer, "epsilon", epsilon);
     iso_layer_note_flag(&layer, "center", !options.no_center);
     iso_layer_note_flag(&layer, "scale", !options.no_scale);

@@ -170,7 +170,7 @@ iso_tensor *iso_normalization_with(const iso_normalization_options *options_give
         variance = adapted(&layer, "variance", options.variance_layout, ISO_INIT_ONES, kept, wide);
         make_count(&layer);
     }
-    iso_layer_note_axes(&layer, "axis", axes);
+    iso_layer_note_axes(&layer, "axis", axes, options.axis, options.axis_count);
     iso_layer_note_flag(&layer, "invert", options.invert);
     note_statistic(&layer, "mean", options.mean, &options.mean_shape);
     note_statistic(&layer, "variance", options.variance, &options.mean_shape);

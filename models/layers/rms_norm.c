@@ -31,7 +31,7 @@ iso_tensor *iso_rms_norm_with(const iso_rms_norm_options *given, size_t size)
     if (axes < 1 || axes >= rank)
         return iso_layer_fail(&layer, "axes is %d of %d dimensions besides the batch", axes, rank - 1);
     iso_tensor *y = divide_by_root(&layer, &options, iso_layer_cast(&layer, options.x), axes, epsilon);
-    iso_layer_note_axes(&layer, "axis", ((1u << axes) - 1) << (rank - axes));
+    iso_layer_note_axes(&layer, "axis", ((1u << axes) - 1) << (rank - axes), NULL, 0);
     iso_layer_note_real(&layer, "epsilon", epsilon);
     return iso_layer_end(&layer, iso_layer_as_input(&layer, y));
 }

@@ -58,9 +58,11 @@ def configs(net, prefix=""):
             out.update(configs(layer, f"{prefix}{layer.name}/"))
         elif not (prefix and isinstance(layer, keras.layers.InputLayer)):
             config = plain({**layer.get_config(), "class": type(layer).__name__})
-            if "axis" in config:  # -1 or the number of the last dimension: the same
-                rank = len(layer._inbound_nodes[0].input_tensors[0].shape)
-                config["axis"] = [axis % rank for axis in make_table.listed(config["axis"])]
+            if "axis" in config:  # a number or a list of one: the same; Keras sorts some
+                axes = make_table.listed(config["axis"])
+                if isinstance(layer, keras.layers.RMSNormalization):  # Isogrid knows how many dimensions these are, and writes them from the end
+                    axes = [axis % len(layer._inbound_nodes[0].input_tensors[0].shape) for axis in axes]
+                config["axis"] = sorted(axes)
             out[prefix + layer.name] = config
     return out
 

@@ -377,10 +377,10 @@ START_TEST(statistics_as_they_were_given)
                         squares[6] = {1, 2, 3, 4, 5, 0.25}, five[] = {5};
     static const struct {
         const char *name, *axis, *mean, *variance;
-    } expected[] = {{"lists", "[1,2]", "[[1,2147483647],[2147483648.0,-4000000000.0],[0.5,-0.125]]",
+    } expected[] = {{"lists", "[1,-1]", "[[1,2147483647],[2147483648.0,-4000000000.0],[0.5,-0.125]]",
                      "[[1,2],[3,4],[5,0.25]]"},
                     {"number", "[]", "5", "5"},
-                    {"list", "2", "[5]", "[5]"},
+                    {"list", "-1", "[5]", "[5]"},
                     {"none", "1", "null", "null"}};
     json_t *config = NULL;
     iso_graph *graph = iso_graph_create(ctx);
