@@ -99,6 +99,8 @@ iso_status iso_channel_agree_in(const iso_channel *channel, iso_status status, c
 iso_status iso_agree_in(iso_context *ctx, iso_status status, const char *where)
 {
     const iso_channel *channel = iso_context_channel(ctx);
+    if (status == ISO_OK)
+        status = iso_context_check(ctx);
     if (status == ISO_OK && channel)
         status = iso_first_error_get(&channel->failed);
     if (status == ISO_OK)

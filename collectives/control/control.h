@@ -19,6 +19,9 @@ extern "C" {
  * call ends with it. where: the function that calls, for the watchdog's report. Collective. */
 iso_status iso_agree_in(iso_context *ctx, iso_status status, const char *where);
 #define iso_agree(ctx, status) iso_agree_in(ctx, status, __func__)
+/* ISO_INVALID if iso_finish has ended the context, which an object was made with. iso_agree returns it too. ctx may
+ * be NULL. Local. */
+iso_status iso_context_check(const iso_context *ctx);
 /* Keeps an error that this rank found where the ranks do not agree (in the messages at the end of a step).
  * From now on, iso_agree uses it whenever this rank passes ISO_OK. Only the first such error counts; its
  * message is the last one recorded. Local. */

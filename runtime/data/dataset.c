@@ -6,7 +6,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
-#include "runtime/session/session.h"
+#include "runtime/session/lifetime.h"
 
 #include <inttypes.h>
 
@@ -17,7 +17,7 @@ iso_status iso_dataset_create(iso_context *ctx, iso_node *source, iso_dataset **
         iso_node_release(source);
         return iso_no_memory("a data set");
     }
-    ds->ctx = ctx;
+    ds->ctx = iso_context_hold(ctx);
     ds->seed = iso_seed(ctx);
     ds->top = source;
     iso_order_begin(&ds->order, &source->spans);
@@ -35,6 +35,7 @@ void iso_dataset_destroy(iso_dataset *ds)
     iso_order_free(&ds->order);
     iso_node_release(ds->top);
     iso_free(ds->message);
+    iso_context_release(ds->ctx);
     iso_free(ds);
 }
 

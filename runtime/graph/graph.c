@@ -11,7 +11,7 @@
 #include "runtime/graph/owner.h"
 #include "runtime/graph/pending.h"
 #include "runtime/graph/savepoint.h"
-#include "runtime/session/session.h"
+#include "runtime/session/lifetime.h"
 
 static void graph_set_up(iso_graph *graph, iso_context *ctx)
 {
@@ -33,7 +33,7 @@ iso_graph *iso_graph_create(iso_context *ctx)
 {
     iso_graph *graph = iso_new(sizeof *graph);
     if (graph) {
-        graph_set_up(graph, ctx);
+        graph_set_up(graph, iso_context_hold(ctx));
         return graph;
     }
     graph_set_up(&no_memory, ctx);
@@ -87,6 +87,7 @@ void iso_graph_release(iso_graph *graph)
     iso_free(graph->layers);
     iso_free(graph->loss_terms);
     iso_free(graph->blocks);
+    iso_context_release(graph->ctx);
     iso_free(graph);
 }
 

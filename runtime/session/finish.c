@@ -197,14 +197,38 @@ static finish_barrier finish_job(iso_context *ctx, iso_status *status)
     return MET;
 }
 
-static void free_context(iso_context *ctx)
+iso_context *iso_context_hold(iso_context *ctx)
+{
+    if (ctx)
+        atomic_fetch_add(&ctx->holders, 1);
+    return ctx;
+}
+
+void iso_context_release(iso_context *ctx)
+{
+    if (!ctx || atomic_fetch_sub(&ctx->holders, 1) > 1)
+        return;
+    iso_free(ctx->host_of_rank);
+    iso_free(ctx->job_hosts);
+    iso_free(ctx);
+}
+
+iso_status iso_context_check(const iso_context *ctx)
+{
+    if (!ctx || !ctx->ended)
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "its context has ended: after iso_finish() objects can only be destroyed");
+}
+
+/* Objects may still hold it: to them it is a context of this rank alone. */
+static void end_context(iso_context *ctx)
 {
     iso_watchdog_destroy(ctx->channel.watchdog);
     iso_options_free(ctx);
     iso_tuning_choices_free(ctx);
-    iso_free(ctx->host_of_rank);
-    iso_free(ctx->job_hosts);
-    iso_free(ctx);
+    ctx->channel = (iso_channel){.n_ranks = 1};
+    ctx->ended = true;
+    iso_context_release(ctx);
 }
 
 /* Whether Isogrid began MPI and the job has other ranks, which may be waiting for this one. */
@@ -256,7 +280,7 @@ int iso_finish(iso_context *ctx, iso_status status)
     int code = exit_code(ctx, status);
     bool on_signals = ctx && ctx->stop.on_signals;
     if (ctx)
-        free_context(ctx);
+        end_context(ctx);
     if (began && ISO_MPI(MPI_Finalize()) != ISO_OK) {
         print_end(NULL, ISO_FAILED, -1, iso_error_message());
         code = code == 0 ? iso_status_exit_code(ISO_FAILED) : code;

@@ -31,6 +31,7 @@ static iso_status session_create(int verbose, int *argc, char ***argv, iso_conte
         return iso_no_memory("the context (%zu bytes)", sizeof *ctx);
     ctx->channel = (iso_channel){.rank = 0, .n_ranks = 1};
     ctx->shutdown = MPI_COMM_NULL;
+    atomic_init(&ctx->holders, 1);
     ctx->seed = ISO_DEFAULT_SEED;
     ctx->timeout = ISO_DEFAULT_TIMEOUT;
     ctx->verbose = verbose;

@@ -3,9 +3,10 @@
 #define ISO_SESSION_IMPL_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 
 #include "collectives/control/channel.h"
-#include "runtime/session/session.h"
+#include "runtime/session/lifetime.h"
 
 typedef struct iso_option_value {
     const char *name; /* from the table in options.c */
@@ -64,7 +65,9 @@ struct iso_context {
     iso_option_value *options;
     int n_options;
     iso_stop stop;
-    iso_start *start; /* NULL: it is over, or not watched */
+    iso_start *start;   /* NULL: it is over, or not watched */
+    atomic_int holders; /* objects that were made with it, and the program until iso_finish */
+    bool ended;         /* by iso_finish */
 };
 
 /* Takes our options out of argv and checks them. Local. */

@@ -10,7 +10,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
-#include "runtime/session/session.h"
+#include "runtime/session/lifetime.h"
 #include "runtime/spmd/spmd_impl.h"
 
 enum { REST = 0 }; /* the size of an axis written "*" until it is known */
@@ -219,7 +219,7 @@ static iso_status mesh_create(iso_context *ctx, const char *spec, const placing 
     if (!mesh)
         return iso_no_memory("a mesh");
     mesh->holders = 1;
-    mesh->ctx = ctx;
+    mesh->ctx = iso_context_hold(ctx);
     mesh->abstract = how->abstract;
     if (!spec || !*spec)
         ISO_TRY(iso_error(ISO_INVALID, "the mesh is empty; expected for example data=4,model=2"));
@@ -332,6 +332,7 @@ void iso_mesh_destroy(iso_mesh *mesh)
     if (mesh->destroy_site)
         mesh->destroy_site(mesh->site);
     iso_free(mesh->rank_of_slot);
+    iso_context_release(mesh->ctx);
     iso_free(mesh);
 }
 

@@ -641,6 +641,9 @@ bool iso_function_is_async(const iso_function *function)
 iso_status iso_function_begin_step(iso_function *function, const iso_batch *batch)
 {
     const iso_program *program = function->program;
+    iso_status status = iso_context_check(function->runtime->ctx);
+    if (status != ISO_OK)
+        return status;
     for (int i = 0; i < program->n_outputs; i++)
         if (program->values[program->output_value[i]].tensor->shape.rank != 0)
             return iso_error(ISO_INVALID,
@@ -667,7 +670,9 @@ iso_status iso_function_take_step(iso_function *function, const iso_batch *batch
                                   iso_executable **executable)
 {
     unmap_parts(function);
-    iso_status status = begin_step(function, batch, refused, false);
+    iso_status status = iso_context_check(function->runtime->ctx);
+    if (status == ISO_OK)
+        status = begin_step(function, batch, refused, false);
     return status == ISO_OK ? end_step(function, executable, NULL) : status;
 }
 

@@ -109,6 +109,7 @@ iso_status iso_graph_check_replicas(iso_graph *graph, int64_t *compared)
     if (!runtime)
         return iso_error(ISO_INVALID,
                          "a graph has no variables to compare before its first function is made");
+    ISO_TRY(iso_context_check(runtime->ctx));
     if (runtime->domains.count > 1) {
         iso_step_send_deferred_weights(runtime);
         /* no rank of a domain still writes to the variables */
