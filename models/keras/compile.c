@@ -211,8 +211,10 @@ static void read_settings(const iso_layer_config *config, const iso_setting *set
 {
     for (; setting && setting->name; setting++) {
         const char *key = iso_setting_keras(setting);
-        double value = number(config, key, setting->fallback);
-        if (setting->kind == ISO_SETTING_INT && !(value >= 1 && value <= INT_MAX && value == (int)value))
+        double value = number(config, key, setting->fallback), all[2];
+        if (config->numbers(config, key, all, 2) > 1)
+            config->refuse(config, key, "one number");
+        else if (setting->kind == ISO_SETTING_INT && !(value >= 1 && value <= INT_MAX && value == (int)value))
             config->refuse(config, key, "a whole number from 1");
         else
             iso_setting_set(setting, output, explicit_zero(value));

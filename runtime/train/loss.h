@@ -44,7 +44,9 @@ typedef struct iso_metric_type {
     iso_metric (*choose)(iso_loss loss, const iso_shape *prediction);
     iso_tensor *(*function)(iso_tensor *y_true, iso_tensor *y_pred); /* targets in the predictions' shape */
     iso_tensor *(*build)(const iso_metric_options *options);         /* used if `function` is NULL */
-    double (*last)(double mean);                                     /* NULL: the mean is the metric */
+    /* The sums of a metric that is no mean over rows: it is the quotient of both; used if it is set. */
+    iso_metric_sums (*sums)(const iso_metric_options *options);
+    double (*last)(double mean); /* NULL: the mean is the metric */
 } iso_metric_type;
 
 /* NULL outside the range. */

@@ -86,11 +86,11 @@ typedef struct iso_metric_options {
     iso_tensor *y_true, *y_pred;
     iso_tensor *weights; /* NULL: each value has weight 1 */
     int k;               /* for top-k; 5 */
-    double threshold;    /* for binary accuracy; 0.5 */
+    double threshold;    /* for binary accuracy, precision and recall; 0.5 */
 } iso_metric_options;
 /* A metric of one batch: the sum of its values times weights, and the sum of the weights, both scalars. Over
  * several batches it is iso_metric_result of the added sums. Without weights `weight` is NULL, and each row
- * counts as `per_row` values. */
+ * counts as `per_row` values; but precision and recall always have a `weight`, the values that count. */
 typedef struct iso_metric_sums {
     iso_tensor *sum, *weight;
     double per_row;

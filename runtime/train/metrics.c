@@ -170,11 +170,13 @@ iso_metric_sums iso_metric_build_with(const iso_metric_options *given, size_t si
         return (iso_metric_sums){.per_row = 1};
     }
     const iso_metric_type *type = iso_metric_type_of(options.metric);
-    if (!type || (!type->function && !type->build)) {
+    if (!type || (!type->function && !type->build && !type->sums)) {
         iso_graph_fail(iso_tensor_graph(options.y_pred), "metric %d: there is no such metric",
                        (int)options.metric);
         return (iso_metric_sums){.per_row = 1};
     }
+    if (type->sums)
+        return type->sums(&options);
     return iso_metric_sum_values(values_of(type, &options), options.weights);
 }
 

@@ -65,11 +65,13 @@ static const char *const ops[] = {
 #include "runtime/graph/ops/list.h"
 };
 
-/* Names that mean something else in one more file. */
+/* Names that mean something else in one more file, or in a folder. */
 static const struct {
     const char *name, *file;
 } exceptions[] = {
-    {"constant", "runtime/graph/planner_ops.c"}, /* the op */
+    {"constant", "runtime/graph/planner_ops.c"},    /* the op */
+    {"precision", "launch/"},                       /* --precision */
+    {"precision", "runtime/train/state"},           /* the same in a checkpoint */
     {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \
@@ -141,7 +143,8 @@ static int take_source(const char *name, const struct stat *info, int type, stru
 static bool is_exception(const char *name, const char *file)
 {
     for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
-        if (strcmp(exceptions[i].name, name) == 0 && strcmp(exceptions[i].file, file) == 0)
+        if (strcmp(exceptions[i].name, name) == 0 &&
+            strncmp(exceptions[i].file, file, strlen(exceptions[i].file)) == 0)
             return true;
     if (strncmp(file, "runtime/graph/ops/", 18) != 0 && strncmp(file, "runtime/backend/", 16) != 0)
         return false;

@@ -33,6 +33,8 @@ METRICS = {
     "binary_accuracy": keras.metrics.BinaryAccuracy,
     "sparse_top_k": keras.metrics.SparseTopKCategoricalAccuracy,
     "top_k": keras.metrics.TopKCategoricalAccuracy,
+    "precision": keras.metrics.Precision,
+    "recall": keras.metrics.Recall,
 }
 
 
@@ -200,6 +202,8 @@ def metric_case(file, name, batches, **given):
         head["k"] = given.get("k", 5)
     if kind == "binary_accuracy":
         head["threshold"] = given.get("threshold", 0.5)
+    if kind in ("precision", "recall"):
+        head["threshold"] = given.get("thresholds", 0.5)
     file.case(name, head, result=np.array(results), **data)
 
 
@@ -247,6 +251,21 @@ def metrics(file):
     both("binary_accuracy/rank2", pairs, (3,))
     both("binary_accuracy/one_output", pairs, (1,))
     both("binary_accuracy/threshold", pairs, (3,), threshold=0.25)
+    for kind in ("precision", "recall"):
+        both(f"{kind}/rank2", pairs, (3,))
+        both(f"{kind}/rank3", pairs, (3, 2))
+        both(f"{kind}/one_output", pairs, (1,))
+        both(f"{kind}/threshold", pairs, (3,), thresholds=0.25)
+        both(f"{kind}/none_predicted", pairs, (2,), thresholds=1.0)
+        metric_case(file, f"{kind}/at_threshold", [
+            (np.array([[0, 1, 1, 0]], np.float32),
+             np.array([[0.5, 0.5, 0.75, 0.75]], np.float32), None)])
+        metric_case(file, f"{kind}/no_positives", [
+            (np.zeros((3, 1), np.float32),
+             np.array([[0.25], [0.5], [0.75]], np.float32), None)])
+        metric_case(file, f"{kind}/targets_not_binary", [
+            (np.array([[0, 0.25, 2, -1]], np.float32),
+             np.array([[0.9, 0.9, 0.1, 0.9]], np.float32), None)])
     # Ties: argmax takes the first; top-k counts only larger entries; the
     # threshold itself counts as 0.
     tied = np.array([[1, 1, 0, 1], [2, 3, 3, 0], [0, 0, 0, 0]], np.float32)

@@ -492,6 +492,21 @@ START_TEST(metrics)
 }
 END_TEST
 
+/* A list of one threshold is a number; several would give several results. */
+START_TEST(thresholds)
+{
+    built(COMPILED(LOSS ", \"metrics\": [" OBJECT("Precision", "\"thresholds\": [0.2, 0.4]") ", " OBJECT(
+        "Precision",
+        "\"thresholds\": [0.25], \"top_k\": null, \"class_id\": null") ", " OBJECT("Recall", "\"thresholds\":"
+                                                                                             " 0.25") "]"));
+    ck_assert_int_eq(compiled.metrics[0], ISO_METRIC_PRECISION);
+    ck_assert_int_eq(compiled.metrics[1], ISO_METRIC_RECALL);
+    ck_assert_int_eq(compiled.metrics[2], ISO_METRIC_NONE);
+    ck_assert(compiled.threshold == 0.25);
+    done();
+}
+END_TEST
+
 /* What parsing a text prints on stderr. */
 static void warnings_of(const char *text, char *said, size_t size)
 {
@@ -599,7 +614,7 @@ int main(void)
         return iso_finish(ctx, status);
     int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
                            calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
-                           a_bomb_of_values, settings, metrics, settings_that_are_left_out,
+                           a_bomb_of_values, settings, metrics, thresholds, settings_that_are_left_out,
                            warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }

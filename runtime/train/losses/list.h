@@ -33,6 +33,8 @@ METRIC(mse, MSE)
 METRIC(mae, MAE)
 METRIC(rmse, RMSE)
 METRIC(kl_divergence, KL_DIVERGENCE)
+METRIC(precision, PRECISION)
+METRIC(recall, RECALL)
 
 // clang-format on
 #undef LOSS
