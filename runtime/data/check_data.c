@@ -21,9 +21,12 @@ typedef struct chunk {
 static bool is_bad(iso_dtype dtype, const void *element, int64_t below)
 {
     double value = 0;
-    if (!below && !iso_dtype_is_float(dtype))
-        return false;
-    iso_convert(dtype, element, ISO_F64, &value, 1);
+    if (dtype == ISO_F32)
+        value = (double)*(const float *)element;
+    else if (dtype == ISO_F64)
+        value = *(const double *)element;
+    else
+        iso_convert(dtype, element, ISO_F64, &value, 1);
     return !isfinite(value) || (below && !(value > -1 && value < (double)below));
 }
 

@@ -79,8 +79,7 @@ typedef struct iso_attribute {
     const char *text;
     struct iso_attribute *first, *last; /* of a list or object; NULL: it is empty */
     struct iso_attribute *next;         /* the next one in its list or object */
-    int from_end; /* of an integer: -1, -2, ... for a dimension that was given so; files have it. 0: they have .integer
-                   */
+    int from_end; /* of a dimension's number: -1, -2, ... if it was given so, as files have it; else 0 */
 } iso_attribute;
 
 /* Copies a value into the graph, as the last of a list or object; `to` NULL: of none. Its name and text

@@ -66,8 +66,8 @@ ISO_API void iso_set_failure_handler(iso_context *ctx, void (*take)(void *user, 
                                      void *user);
 /* Ends a context: prints the error once, naming its rank, and frees ctx. Returns the exit code. Ends MPI if iso_init
  * began it, and aborts the job if only this rank fails. In a job with both roles, the ranks of each role wait here
- * for those of the other. ctx may be NULL. Objects that were made with ctx may be destroyed after it, but not used: their
- * collective functions then return ISO_INVALID. Collective. */
+ * for those of the other. ctx may be NULL. Objects that were made with ctx may be destroyed after it, but not used:
+ * their collective functions then return ISO_INVALID. Collective. */
 ISO_API int iso_finish(iso_context *ctx, iso_status status);
 
 /* ---- properties of a context; NULL means a program of one rank that did not call iso_init ---- */

@@ -41,5 +41,5 @@ int64_t iso_model_input_limit(iso_model *model, int input)
 int64_t iso_model_target_limit(iso_model *model, int output, iso_loss loss)
 {
     const iso_shape *y = iso_tensor_shape(iso_model_output_at(model, output));
-    return iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES ? y->dim[y->rank - 1] : 0;
+    return iso_loss_targets_of(loss) == ISO_LOSS_OF_CLASSES && y->rank > 1 ? y->dim[y->rank - 1] : 0;
 }

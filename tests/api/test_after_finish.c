@@ -1,5 +1,6 @@
 /* What is used after iso_finish says so: every public function of an object that waits for other ranks returns
- * ISO_INVALID and its reason, on any number of ranks, and the objects can still be destroyed. Ranks: 1, 3 Sanitize: 1, 3 */
+ * ISO_INVALID and its reason, on any number of ranks, and the objects can still be destroyed.
+ * Ranks: 1, 3 Sanitize: 1, 3 */
 #include <check.h>
 #include <string.h>
 
