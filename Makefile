@@ -1,14 +1,16 @@
 # Isogrid. `make` builds the library and the program, `make test` builds and runs the tests.
-#   SANITIZE=1  AddressSanitizer and UBSan       DNNL=0  OpenBLAS alone, without oneDNN
+#   SANITIZE=1  AddressSanitizer and UBSan       DNNL=0  OpenBLAS alone, without oneDNN (the default except on x86-64)
 #   CC=clang    works as well as gcc             BUILD=dir  where objects go
 #   LONG=1      also the tests that CI skips       V=1       print the commands
 #   CUDA=0|1    without CUDA, or not without it: runtime/backend/cuda/cuda.mk
 PREFIX ?= /usr/local
 Q := $(if $(V),,@)
-DNNL ?= 1
 MPICC ?= mpicc
 export OMPI_CC ?= $(if $(filter default,$(origin CC)),gcc,$(CC))
-BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(filter 0,$(DNNL)),-blas)$(if $(findstring clang,$(OMPI_CC)),-clang)
+# Whether the compiler makes code for x86-64. The products of oneDNN 2.6 for other processors are plain loops.
+X86 := $(filter x86_64-%,$(shell $(OMPI_CC) -dumpmachine))
+DNNL ?= $(if $(X86),1,0)
+BUILD ?= build$(if $(SANITIZE),-sanitize)$(if $(X86),$(if $(filter 0,$(DNNL)),-blas),$(if $(filter 1,$(DNNL)),-dnnl))$(if $(findstring clang,$(OMPI_CC)),-clang)
 VERSION := $(shell sed -n 's/^\#define ISO_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' runtime/base/build.h | paste -s -d .)
 
 # Asked for once: += would ask pkg-config again for each object.
@@ -30,7 +32,7 @@ KEEP_MODULES := $(BUILD)/tests/sanitize/keep_modules.o
 endif
 
 SOURCES := $(shell find $(wildcard collectives launch models runtime tests docs) \( -name "*.[ch]" -o -name "*.cc" -o -name "*.cu" \) | LC_ALL=C sort)
-LIBRARY_SOURCES := $(filter-out runtime/backend/cuda/%,$(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES)))
+LIBRARY_SOURCES := $(filter-out runtime/backend/cuda/% $(if $(X86),,%_avx2.c %_avx512.c),$(filter collectives/%.c models/%.c runtime/%.c,$(SOURCES)))
 PROGRAM_SOURCES := $(filter launch/%.c,$(SOURCES))
 PROTOCOLS := $(wildcard runtime/train/tensorboard/*.proto)
 LIBRARY_OBJECTS := $(LIBRARY_SOURCES:%.c=$(BUILD)/%.o) $(PROTOCOLS:%.proto=$(BUILD)/%.pb-c.o) $(BUILD)/build_id.o
@@ -47,12 +49,14 @@ $(BUILD)/libisogrid.a: $(LIBRARY_OBJECTS)
 $(BUILD)/isogrid: $(PROGRAM_OBJECTS) $(BUILD)/libisogrid.a $(KEEP_MODULES)
 	$(Q)$(MPICC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# Kernels that are written once in vector types and compiled for each instruction set.
+# Kernels that are written once in vector types and compiled for each instruction set. Other processors than x86-64 have one, that of *_base.c.
+ifdef X86
 AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(BUILD)/%_avx512.o: CFLAGS += $(AVX512) -mfma -mprefer-vector-width=512
 $(BUILD)/%_avx512bf16.o: CFLAGS += $(AVX512) -mavx512bf16
 $(BUILD)/%_amx.o: CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 $(BUILD)/%_avx2.o: CFLAGS += -mavx2 -mfma
+endif
 
 # Tests compile in half the time, and compute little themselves.
 ifndef SANITIZE

@@ -32,7 +32,7 @@ static iso_status run(const iso_doctor *doctor, iso_doctor_finding *finding)
     iso_libraries_find(&l);
     if (!*l.openblas)
         return iso_doctor_find(finding, MISSING, 0, "OpenBLAS is not found");
-    if (core && strcasecmp(l.openblas_core, l.suitable_core) != 0)
+    if (core && *l.suitable_core && strcasecmp(l.openblas_core, l.suitable_core) != 0)
         return iso_doctor_find(
             finding, CORE, 0,
             "OPENBLAS_CORETYPE is '%s': OpenBLAS %s uses kernels for %s, but those for %s suit %s", core,

@@ -1,6 +1,7 @@
 #include "runtime/base/thread_modes.h"
 
 #include <pthread.h>
+#include <stdint.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -27,40 +28,55 @@ iso_status iso_default_modes_check(void)
     return find_locale() ? ISO_OK : iso_no_memory("the locale \"C\"");
 }
 
-/* <fenv.h> takes 60 ns for each call on x86, so modes that are the default ones already are left alone. The flags of
- * exceptions are in the register too. */
+/* <fenv.h> takes 60 ns for each call on x86, so modes that are the default ones already are left alone. */
 #if defined(__x86_64__)
 enum { SSE_MODES = 0xffc0, SSE_DEFAULT = 0x1f80, X87_MODES = 0x0f3f, X87_DEFAULT = 0x033f };
 
-static bool numbers_are_default(unsigned *sse)
+static bool numbers_are_default(unsigned *flags)
 {
     unsigned short x87;
     __asm__ volatile("fnstcw %0" : "=m"(x87));
-    *sse = _mm_getcsr();
-    return (*sse & SSE_MODES) == SSE_DEFAULT && (x87 & X87_MODES) == X87_DEFAULT;
+    *flags = _mm_getcsr();
+    return (*flags & SSE_MODES) == SSE_DEFAULT && (x87 & X87_MODES) == X87_DEFAULT;
 }
 
-static void set_sse(unsigned sse)
+static void set_flags(unsigned flags)
 {
-    _mm_setcsr(sse);
+    _mm_setcsr(flags);
+}
+#elif defined(__aarch64__)
+/* Modes are in the register FPCR, where 0 is the default, flags in FPSR. */
+static bool numbers_are_default(unsigned *flags)
+{
+    uint64_t modes, status;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(modes) : : "memory");
+    __asm__ volatile("mrs %0, fpsr" : "=r"(status) : : "memory");
+    *flags = (unsigned)status;
+    return modes == 0;
+}
+
+static void set_flags(unsigned flags)
+{
+    __asm__ volatile("msr fpcr, xzr" : : : "memory");
+    __asm__ volatile("msr fpsr, %0" : : "r"((uint64_t)flags) : "memory");
 }
 #else
-static bool numbers_are_default(unsigned *sse)
+static bool numbers_are_default(unsigned *flags)
 {
-    *sse = 0;
+    *flags = 0;
     return false;
 }
 
-static void set_sse(unsigned sse)
+static void set_flags(unsigned flags)
 {
-    (void)sse;
+    (void)flags;
 }
 #endif
 
 /* Keeps the program's modes and sets the default ones. */
 static void keep(iso_program_modes *program)
 {
-    program->default_numbers = numbers_are_default(&program->sse);
+    program->default_numbers = numbers_are_default(&program->flags);
     if (!program->default_numbers) {
         fegetenv(&program->numbers);
         fesetenv(FE_DFL_ENV);
@@ -72,7 +88,7 @@ static void restore(const iso_program_modes *program)
 {
     uselocale(program->locale);
     if (program->default_numbers)
-        set_sse(program->sse);
+        set_flags(program->flags);
     else
         fesetenv(&program->numbers);
 }

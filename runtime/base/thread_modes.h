@@ -12,8 +12,8 @@
 
 /* The modes of the program in this thread, with its flags of floating-point exceptions. */
 typedef struct iso_program_modes {
-    bool default_numbers; /* only the control and status register of SSE is to be set again */
-    unsigned sse;
+    bool default_numbers; /* only `flags` are to be set again */
+    unsigned flags;       /* of exceptions; on x86-64 the register that holds the modes too */
     fenv_t numbers;
     locale_t locale;
 } iso_program_modes;

@@ -1,5 +1,6 @@
 /* Requests to stop: signals. A handler only notes the signal; in the next step all ranks agree on it. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,11 +22,12 @@ static _Atomic int users; /* contexts that handle signals */
 /* Set before the handlers are installed: */
 static bool forwards; /* the launcher gives the ranks SIGUSR1 for each request to the job */
 static bool goes_on;  /* this rank is an evaluator, which ends after the workers of its job */
-/* Written by the handler alone while it is installed: */
-static volatile sig_atomic_t received; /* the first signal; 0: none */
-static volatile double received_at;    /* iso_clock() */
-static volatile sig_atomic_t of_job;   /* the launcher has forwarded a request */
-static volatile sig_atomic_t alone;    /* the last signal that the launcher did not forward; 0: none */
+/* Written by the handler alone while it is installed. It may run in several threads at a time, so what one writes
+ * first another one must see first. Atomic operations without locks are safe in a handler. */
+static atomic_int received;        /* the first signal; 0: none */
+static _Atomic double received_at; /* iso_clock(); set before `received` */
+static atomic_int of_job;          /* the launcher has forwarded a request */
+static atomic_int alone;           /* the last signal that the launcher did not forward; 0: none */
 
 /* Signals within this time of the first one count as one. mpirun and srun may both deliver a signal that was
  * sent to the job. */

@@ -64,7 +64,7 @@ static bool has_a_disk(void)
 /* Of the file's pages, the part that the cache holds. */
 static double part_cached(void)
 {
-    size_t pages = (BYTES + 4095) / 4096, held = 0;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (BYTES + page - 1) / page, held = 0;
     unsigned char *is = malloc(pages);
     void *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, file, 0);
     ck_assert_ptr_ne(map, MAP_FAILED);

@@ -1,7 +1,7 @@
 # CUDA kernels compiled for the host, for tests: the emulator (tests/emulator/emulator.h) in place of CUDA. Neither a GPU nor CUDA is needed.
 CXX_FOR_TESTS := $(if $(findstring clang,$(OMPI_CC)),clang++,g++)
-# Fused multiply-adds of kernels (fma) are then instructions, not calls.
-EMULATOR_FMA := $(if $(shell grep -m 1 -w fma /proc/cpuinfo 2>/dev/null),-mfma)
+# Fused multiply-adds of kernels (fma) are then instructions, not calls; on other processors they are already.
+EMULATOR_FMA := $(if $(and $(X86),$(shell grep -m 1 -w fma /proc/cpuinfo 2>/dev/null)),-mfma)
 # Kernels read threadIdx and its like often: without a call, also in the stand-in's shared library (tests/standin).
 EMULATOR_FLAGS := -std=c++17 $(EMULATOR_FMA) -O$(if $(SANITIZE),1,2) $(filter -g -fPIC -pthread -W% -fsanitize=% -fno-% -ffp-contract=off,$(CFLAGS)) -ftls-model=initial-exec -Itests/emulator
 EMULATOR := $(patsubst %.cc,$(BUILD)/%.o,$(filter tests/emulator/%.cc,$(SOURCES)))

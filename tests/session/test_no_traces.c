@@ -21,13 +21,13 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-#include <xmmintrin.h>
 
 #include "models/keras/keras.h"
 #include "models/models.h"
 #include "runtime/base/text.h"
 #include "runtime/isogrid_mpi.h"
 #include "tests/support/folder.h"
+#include "tests/support/modes.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -70,10 +70,9 @@ static void add_signals(iso_text *text)
 
 static void add_modes(iso_text *text)
 {
-    unsigned short x87;
     cpu_set_t cores;
-    __asm__ volatile("fnstcw %0" : "=m"(x87));
-    iso_text_add(text, "rounding %d, MXCSR %x, x87 %x\n", fegetround(), _mm_getcsr() & ~0x3fU, (unsigned)x87);
+    iso_text_add(text, "rounding %d, modes %llx\n", fegetround(),
+                 (unsigned long long)number_modes_now().modes);
     iso_text_add(text, "locale %s\n", setlocale(LC_ALL, NULL));
     sched_getaffinity(0, sizeof cores, &cores);
     for (int i = 0; i < CPU_SETSIZE; i++)

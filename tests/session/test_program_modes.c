@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <xmmintrin.h>
 
 #include "models/layers.h"
 #include "runtime/isogrid_extend.h"
 #include "runtime/isogrid_mpi.h"
 #include "tests/support/folder.h"
+#include "tests/support/modes.h"
 #include "tests/support/once.h"
 #include "tests/support/run_tests.h"
 
@@ -45,7 +45,7 @@ static void set_mode(mode wanted, int on_rank)
     if (wanted == UPWARD)
         fesetround(FE_UPWARD);
     if (wanted == FLUSH)
-        _mm_setcsr(_mm_getcsr() | 0x8040u); /* FTZ, DAZ */
+        flush_denormals();
     if (wanted == TRAPS)
         feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
     if (wanted == COMMA)
@@ -53,26 +53,23 @@ static void set_mode(mode wanted, int on_rank)
 }
 
 typedef struct state {
-    unsigned sse;
-    unsigned short x87;
+    number_modes numbers;
     char point;
 } state;
 
 static state state_now(void)
 {
-    state is = {.sse = _mm_getcsr(), .point = localeconv()->decimal_point[0]};
-    __asm__ volatile("fnstcw %0" : "=m"(is.x87));
-    return is;
+    return (state){number_modes_now(), localeconv()->decimal_point[0]};
 }
 
 static bool is_same(state a, state b)
 {
-    return a.sse == b.sse && a.x87 == b.x87 && a.point == b.point;
+    return a.numbers.modes == b.numbers.modes && a.numbers.flags == b.numbers.flags && a.point == b.point;
 }
 
 static bool is_default(state is)
 {
-    return (is.sse & 0xffc0) == 0x1f80 && is.x87 == 0x37f && is.point == '.';
+    return is.numbers.modes == DEFAULT_NUMBER_MODES && is.point == '.';
 }
 
 /* A locale of which only the numbers are defined. localedef, which comes with the C library, complains of the rest,

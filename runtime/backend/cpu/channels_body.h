@@ -81,7 +81,7 @@ INLINE void sum_vectors(const kind what, int64_t vectors, int64_t count, int64_t
         CASE(2)
         CASE(3)
         CASE(4)
-#if defined(__AVX512F__)
+#if VREGISTERS == 32
         CASE(5)
         CASE(6)
 #endif

@@ -97,7 +97,11 @@ void iso_cpu_limit_isa(iso_isa isa)
 
 const char *iso_isa_name(iso_isa isa)
 {
-    static const char *const names[] = {"base", "AVX2", "AVX-512", "AVX-512 with bfloat16",
-                                        "AVX-512 with AMX"};
+#if defined(__aarch64__)
+    static const char base[] = "NEON";
+#else
+    static const char base[] = "base";
+#endif
+    static const char *const names[] = {base, "AVX2", "AVX-512", "AVX-512 with bfloat16", "AVX-512 with AMX"};
     return names[isa];
 }

@@ -1,4 +1,5 @@
-/* Instruction sets of the CPU, in increasing order. The choice belongs to the process. */
+/* Instruction sets of the CPU, in increasing order. The choice belongs to the process. ISO_ISA_BASE is what every
+ * processor of an architecture has: SSE2 on x86-64, NEON on aarch64. The others are of x86-64. */
 #ifndef ISO_CPU_ISA_H
 #define ISO_CPU_ISA_H
 
@@ -13,8 +14,8 @@ iso_isa iso_cpu_isa(void);
 iso_status iso_cpu_check_isa(void);
 void iso_cpu_limit_isa(iso_isa isa);
 const char *iso_isa_name(iso_isa isa);
-/* Loads OpenBLAS with the kernels of iso_cpu_isa() unless it is loaded already. Sets two environment variables
- * during the load. */
+/* Loads OpenBLAS with the kernels of iso_cpu_isa(), on aarch64 with those that it chooses itself, unless it is
+ * loaded already. Sets two environment variables during the load. */
 void iso_cpu_load_openblas(void);
 
 #endif

@@ -37,20 +37,26 @@ static void openblas_find(void *library, const char *name, void *function)
 }
 
 /* The processor whose kernels suit an instruction set, as OpenBLAS writes it; when it reads the name, the
- * case of letters does not matter. */
+ * case of letters does not matter. "": OpenBLAS chooses. On aarch64 it looks for the model of the processor, and
+ * takes kernels for any of them if it does not know it. */
 static const char *suitable_core(void)
 {
+#if defined(__x86_64__)
     static const char *const cores[] = {
         [ISO_ISA_BASE] = "Nehalem",         [ISO_ISA_AVX2] = "Haswell", [ISO_ISA_AVX512] = "SkylakeX",
         [ISO_ISA_AVX512_BF16] = "SkylakeX", [ISO_ISA_AMX] = "SkylakeX",
     };
     return cores[iso_cpu_isa()];
+#else
+    return "";
+#endif
 }
 
 static void load_once(void)
 {
     bool chosen = getenv("OPENBLAS_CORETYPE") != NULL, counted = getenv("OPENBLAS_NUM_THREADS") != NULL;
-    setenv("OPENBLAS_CORETYPE", suitable_core(), 0);
+    if (*suitable_core())
+        setenv("OPENBLAS_CORETYPE", suitable_core(), 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     blas.programs = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD) != NULL;
     void *library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_LOCAL);

@@ -11,6 +11,8 @@ INLINE vu64 multiply_even(vu a, vu b)
     return (vu64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 #elif defined(__SSE2__)
     return (vu64)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#elif defined(__aarch64__)
+    return (vu64)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 #else
     return ((vu64)a & 0xffffffffu) * ((vu64)b & 0xffffffffu);
 #endif

@@ -18,7 +18,7 @@ enum { TILE_VECTORS = VREGISTERS == 32 ? 5 : 3 };
  * the registers. */
 INLINE int tile_rows(int vectors)
 {
-#if defined(__AVX512F__)
+#if VREGISTERS == 32
     static const int rows[] = {16, 14, 9, 6, 5};
 #else
     static const int rows[] = {12, 6, 4};
@@ -167,7 +167,7 @@ INLINE void tile_run(const iso_tile *t, const int rows, const int vectors)
 #define TILES_14(T, v) TILES_12(T, v) T(13, v) T(14, v)
 #define TILES_16(T, v) TILES_14(T, v) T(15, v) T(16, v)
 #define POINTER(rows, vectors) tile_##vectors##_##rows,
-#if defined(__AVX512F__)
+#if VREGISTERS == 32
 TILES_16(TILE, 1) TILES_14(TILE, 2) TILES_9(TILE, 3) TILES_6(TILE, 4) TILES_4(TILE, 5) TILE(5, 5)
 static void (*const tiles[][16])(const iso_tile *) = {
     {TILES_16(POINTER, 1)}, {TILES_14(POINTER, 2)}, {TILES_9(POINTER, 3)}, {TILES_6(POINTER, 4)},

@@ -1,6 +1,7 @@
 /* Vectors of floats for the instruction set for which a file is compiled. Kernels include this header and are
  * written once. Files named *_avx2.c and *_avx512.c get the compiler flags of their instruction set
- * (Makefile), and ISO_SIMD(name) gives each copy its own name. vf: VL floats; vd: VL / 2 doubles; vi: VL
+ * (Makefile); those named *_base.c are for what every processor has: NEON on aarch64. ISO_SIMD(name) gives each copy
+ * its own name. vf: VL floats; vd: VL / 2 doubles; vi: VL
  * 32-bit integers. + - * / & | ^ << >> work on them as on scalars. */
 #ifndef ISO_CPU_VECTOR_H
 #define ISO_CPU_VECTOR_H
@@ -15,7 +16,8 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define ISO_SIMD(name) ISO_CONCAT(name, _avx512)
-enum { VL = 16, VREGISTERS = 32 };
+#define VREGISTERS 32
+enum { VL = 16 };
 typedef __m512 vf;
 typedef __m512d vd;
 typedef __mmask16 vm;
@@ -119,7 +121,8 @@ INLINE vd vd_sqrt(vd a)
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define ISO_SIMD(name) ISO_CONCAT(name, _avx2)
-enum { VL = 8, VREGISTERS = 16 };
+#define VREGISTERS 16
+enum { VL = 8 };
 typedef __m256 vf;
 typedef __m256d vd;
 typedef __m256 vm;
@@ -202,7 +205,13 @@ INLINE vd vd_sqrt(vd a)
 #else
 #include <math.h>
 #define ISO_SIMD(name) ISO_CONCAT(name, _base)
-enum { VL = 4, VREGISTERS = 16 };
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#define VREGISTERS 32
+#else
+#define VREGISTERS 16
+#endif
+enum { VL = 4 };
 typedef float vf __attribute__((vector_size(16)));
 typedef double vd __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
@@ -234,14 +243,6 @@ INLINE vf vf_set(float x)
 {
     return (vf){x, x, x, x};
 }
-INLINE vf vf_fma(vf a, vf b, vf c)
-{
-    return a * b + c;
-}
-INLINE vf vf_fnma(vf a, vf b, vf c)
-{
-    return c - a * b;
-}
 INLINE vm vf_gt(vf a, vf b)
 {
     return (vm)(a > b);
@@ -261,6 +262,44 @@ INLINE vf vf_max(vf a, vf b)
 INLINE vf vf_min(vf a, vf b)
 {
     return vf_select(vf_gt(b, a), a, b);
+}
+#if defined(__aarch64__)
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return (vf)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+INLINE vf vf_sqrt(vf a)
+{
+    return (vf)vsqrtq_f32((float32x4_t)a);
+}
+INLINE vf vf_round(vf a)
+{
+    return (vf)vrndnq_f32((float32x4_t)a);
+}
+INLINE vd vd_low(vf a)
+{
+    return (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)a));
+}
+INLINE vd vd_high(vf a)
+{
+    return (vd)vcvt_high_f64_f32((float32x4_t)a);
+}
+INLINE vd vd_sqrt(vd a)
+{
+    return (vd)vsqrtq_f64((float64x2_t)a);
+}
+#else
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return a * b + c;
+}
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return c - a * b;
 }
 INLINE vf vf_sqrt(vf a)
 {
@@ -284,6 +323,7 @@ INLINE vd vd_sqrt(vd a)
 {
     return (vd){sqrt(a[0]), sqrt(a[1])};
 }
+#endif
 #endif
 
 #if !defined(__AVX512F__)
@@ -314,6 +354,18 @@ INLINE unsigned flush_begin(void)
 INLINE void flush_end(unsigned before)
 {
     _mm_setcsr(before);
+}
+#elif defined(__aarch64__)
+INLINE unsigned flush_begin(void)
+{
+    uint64_t before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before) : : "memory");
+    __asm__ volatile("msr fpcr, %0" : : "r"(before | 1u << 24) : "memory"); /* FZ */
+    return (unsigned)before;
+}
+INLINE void flush_end(unsigned before)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)before) : "memory");
 }
 #else
 INLINE unsigned flush_begin(void)

@@ -6,12 +6,15 @@
 
 enum { LABELS, LOGITS, DLOSS };
 
-/* log(sum(exp(x))) of a row that begins at `first`. */
+/* log(sum(exp(x))) of a row that begins at `first`. For aarch64, gcc 12 does not compile this loop with fmax: it
+ * stops with an internal error. */
 static double log_sum(const iso_array *logits, int64_t first)
 {
     double largest = -INFINITY, sum = 0;
-    for (int64_t k = 0; k < iso_last_dim(logits); k++)
-        largest = fmax(largest, iso_get(logits, first + k));
+    for (int64_t k = 0; k < iso_last_dim(logits); k++) {
+        double x = iso_get(logits, first + k);
+        largest = x > largest ? x : largest;
+    }
     for (int64_t k = 0; k < iso_last_dim(logits); k++)
         sum += exp(iso_get(logits, first + k) - largest);
     return log(sum) + largest;
