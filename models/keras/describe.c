@@ -306,7 +306,8 @@ static bool is_above_one(const json_t *numbers)
 /* Keras computes strides with dilation in depthwise convolutions alone. */
 static iso_status check_strides(const char *layer, const char *type, const json_t *config)
 {
-    static const char *const refused[] = {"Conv1D", "Conv2D", "Conv1DTranspose", "Conv2DTranspose"};
+    static const char *const refused[] = {"Conv1D",          "Conv2D",          "Conv3D",
+                                          "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"};
     bool is_refused = false;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         is_refused = is_refused || strcmp(type, refused[i]) == 0;

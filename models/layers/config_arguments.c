@@ -86,13 +86,16 @@ bool iso_config_flag(const iso_layer_config *config, const char *key, bool defau
     return iso_config_number(config, key, default_value) != 0;
 }
 
-void iso_config_pair(const iso_layer_config *config, const char *key, int64_t default_value, int64_t pair[2])
+void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t default_value, int count,
+                      int64_t *sizes)
 {
-    int count = iso_config_counts(config, key, pair, 2);
-    if (count == 0)
-        pair[0] = default_value;
-    if (count < 2)
-        pair[1] = pair[0];
+    int given = iso_config_counts(config, key, sizes, count);
+    if (given > 1 && given < count)
+        iso_config_refuse(config, key, "a number, or one for each dimension");
+    if (given == 0)
+        sizes[0] = default_value;
+    for (int i = 1; i < count && given < count; i++)
+        sizes[i] = sizes[0];
 }
 
 iso_padding iso_config_padding(const iso_layer_config *config)

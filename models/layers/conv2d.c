@@ -34,7 +34,7 @@ static iso_tensor *conv2d_build(const iso_layer_config *config, iso_tensor *cons
     (void)count;
     options.filters = iso_config_count(config, "filters", 0);
     options.groups = iso_config_count(config, "groups", 1);
-    ISO_CONFIG_CONV(&options, config);
+    ISO_CONFIG_CONV(&options, config, hw);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
     return iso_conv2d_with(&options, sizeof options);

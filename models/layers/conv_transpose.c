@@ -1,4 +1,5 @@
-/* Conv2DTranspose, and Conv1DTranspose, which is computed as images of one row. */
+/* Conv2DTranspose, Conv1DTranspose, which is computed as images of one row, and Conv3DTranspose, whose slices are
+ * added up. */
 #include "models/layers/convolution_impl.h"
 #include "models/layers/list.h"
 
@@ -41,13 +42,16 @@ static bool output_padding_fits(const iso_layer *layer, const transposed *t, int
     return false;
 }
 
-/* x: [n, h, w, c] */
-static bool fit(const iso_layer *layer, const iso_shape *x, int64_t filters, transposed *t)
+static bool filters_fit(const iso_layer *layer, int64_t filters)
 {
-    if (filters <= 0) {
+    if (filters <= 0)
         iso_layer_fail(layer, "filters is %lld, it must be positive", (long long)filters);
-        return false;
-    }
+    return filters > 0;
+}
+
+/* x: [n, h, w, c] */
+static bool fit(const iso_layer *layer, const iso_shape *x, transposed *t)
+{
     if (!iso_conv_sizes_fit(layer, &t->conv) || !output_padding_fits(layer, t, 0) ||
         !output_padding_fits(layer, t, 1))
         return false;
@@ -62,14 +66,19 @@ static bool fit(const iso_layer *layer, const iso_shape *x, int64_t filters, tra
     return true;
 }
 
+static void note_output_padding(iso_layer *layer, bool given, const int64_t *padding, int dims)
+{
+    if (given)
+        iso_layer_note_integers(layer, "output_padding", padding, dims);
+    else
+        iso_layer_note_none(layer, "output_padding");
+}
+
 static void note(iso_layer *layer, const transposed *t, int64_t filters, int dims)
 {
     iso_layer_note_integer(layer, "filters", filters);
     iso_conv_note(layer, &t->conv, dims);
-    if (t->padding_given)
-        iso_layer_note_integers(layer, "output_padding", t->output_padding + 2 - dims, dims);
-    else
-        iso_layer_note_none(layer, "output_padding");
+    note_output_padding(layer, t->padding_given, t->output_padding + 2 - dims, dims);
 }
 
 iso_tensor *iso_conv2d_transpose_with(const iso_conv2d_transpose_options *given, size_t size)
@@ -82,7 +91,7 @@ iso_tensor *iso_conv2d_transpose_with(const iso_conv2d_transpose_options *given,
                     .padding_given = options.output_padding_count > 0};
     if (!iso_layer_begin(&layer, &options.x, "Conv2DTranspose", "conv2d_transpose", options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
-        !fit(&layer, iso_tensor_shape(options.x), options.filters, &t))
+        !filters_fit(&layer, options.filters) || !fit(&layer, iso_tensor_shape(options.x), &t))
         return iso_layer_broken(options.x);
     int64_t channels = iso_tensor_shape(options.x)->dim[3];
     iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, kernel, ISO_INIT_GLOROT_UNIFORM);
@@ -118,7 +127,7 @@ iso_tensor *iso_conv1d_transpose_with(const iso_conv1d_transpose_options *given,
     const iso_shape *x = iso_tensor_shape(options.x);
     int64_t channels = x->dim[2], filters = options.filters;
     iso_shape row = ISO_SHAPE(x->dim[0], 1, x->dim[1], channels);
-    if (!fit(&layer, &row, filters, &t))
+    if (!filters_fit(&layer, filters) || !fit(&layer, &row, &t))
         return iso_layer_broken(options.x);
     iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, kernel, ISO_INIT_GLOROT_UNIFORM);
     iso_weight_form bias_form = ISO_WEIGHT_FORM(options, bias, ISO_INIT_ZEROS);
@@ -134,13 +143,106 @@ iso_tensor *iso_conv1d_transpose_with(const iso_conv1d_transpose_options *given,
     return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
 }
 
+/* ---- volumes ---- */
+
+typedef struct transposed_volume {
+    transposed depth, slice;
+    int64_t output_padding[3];
+} transposed_volume;
+
+static transposed_volume of_volume(const iso_conv3d_transpose_options *options)
+{
+    const int64_t *padding = options->output_padding;
+    const bool given = options->output_padding_count > 0, one = options->output_padding_count == 1;
+    transposed_volume t = {.output_padding = {padding[0], padding[one ? 0 : 1], padding[one ? 0 : 2]}};
+    iso_conv3d_windows conv;
+    ISO_CONV3D_WINDOWS(*options, &conv);
+    t.depth =
+        (transposed){.conv = conv.depth, .output_padding = {0, t.output_padding[0]}, .padding_given = given};
+    t.slice = (transposed){.conv = conv.slice,
+                           .output_padding = {t.output_padding[1], t.output_padding[2]},
+                           .padding_given = given};
+    return t;
+}
+
+static iso_conv3d_windows volume_windows(const transposed_volume *t)
+{
+    return (iso_conv3d_windows){.depth = t->depth.conv, .slice = t->slice.conv};
+}
+
+/* Each slice of x gives as many slices as the kernel is deep; those that lie at one place are added.
+ * x: [n, d, h, w, c], kernel: [depth, height, width, filters, c] */
+static iso_tensor *transpose_volume(iso_tensor *x, iso_tensor *kernel, const transposed_volume *t,
+                                    int64_t filters)
+{
+    const iso_conv3d_windows conv = volume_windows(t);
+    const iso_shape shape = *iso_tensor_shape(x);
+    const iso_unfold_geometry slices = iso_conv3d_unfolding(&conv);
+    kernel = iso_conv3d_kernel_of_slices(kernel, &conv, filters, shape.dim[4]);
+    iso_tensor *y =
+        iso_conv2d_transpose_op(x, kernel, &conv.slice.geometry, t->slice.size[0], t->slice.size[1]);
+    if (iso_conv3d_in_slices(&conv) && t->depth.size[1] == shape.dim[1])
+        return y;
+    y = iso_reshape_to(
+        y, ISO_SHAPE(shape.dim[0], shape.dim[1], t->slice.size[0], t->slice.size[1], slices.size, filters));
+    return iso_fold_op(y, 1, &slices, t->depth.size[1]); /* [n, d', h', w', filters] */
+}
+
+static bool volume_fits(const iso_layer *layer, iso_tensor *x, int64_t filters, transposed_volume *t)
+{
+    const iso_conv3d_windows conv = volume_windows(t);
+    if (!iso_layer_check_rank(layer, x, 5, "[batch, depth, height, width, channels]") ||
+        !filters_fit(layer, filters) || !iso_conv3d_sizes_fit(layer, &conv))
+        return false;
+    const iso_shape *shape = iso_tensor_shape(x);
+    const iso_shape row = iso_conv3d_depth_of(shape), slice = iso_conv3d_slice_of(shape);
+    return fit(layer, &row, &t->depth) && fit(layer, &slice, &t->slice);
+}
+
+iso_tensor *iso_conv3d_transpose_with(const iso_conv3d_transpose_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_conv3d_transpose_options, options, given, size);
+    iso_layer layer;
+    const int64_t filters = options.filters;
+    transposed_volume t = of_volume(&options);
+    if (!iso_layer_begin(&layer, &options.x, "Conv3DTranspose", "conv3d_transpose", options.name) ||
+        !volume_fits(&layer, options.x, filters, &t))
+        return iso_layer_broken(options.x);
+    const iso_conv3d_windows conv = volume_windows(&t);
+    iso_weight_form kernel_form = ISO_WEIGHT_FORM(options, kernel, ISO_INIT_GLOROT_UNIFORM);
+    iso_weight_form bias_form = ISO_WEIGHT_FORM(options, bias, ISO_INIT_ZEROS);
+    iso_shape shape = ISO_SHAPE(conv.depth.window[1], conv.slice.window[0], conv.slice.window[1], filters,
+                                iso_tensor_shape(options.x)->dim[4]);
+    iso_tensor *y = transpose_volume(options.x, iso_layer_weight(&layer, &kernel_form, shape), &t, filters);
+    y = iso_layer_bias(&layer, y, options.no_bias, &bias_form, ISO_SHAPE(filters));
+    iso_layer_note_integer(&layer, "filters", filters);
+    iso_conv3d_note(&layer, &conv);
+    note_output_padding(&layer, options.output_padding_count > 0, t.output_padding, 3);
+    y = iso_layer_activate(&layer, y, options.activation, &options.activation_with);
+    return iso_layer_end_weights(&layer, y, options.no_bias, &kernel_form, &bias_form);
+}
+
+static iso_tensor *conv3d_transpose_build(const iso_layer_config *config, iso_tensor *const *x, int count)
+{
+    iso_conv3d_transpose_options options = {.x = x[0], .name = config->name};
+    (void)count;
+    options.filters = iso_config_count(config, "filters", 0);
+    options.output_padding_count = iso_config_counts(config, "output_padding", options.output_padding, 3);
+    if (options.output_padding_count == 2)
+        iso_config_refuse(config, "output_padding", "a number, or one for each dimension");
+    ISO_CONFIG_CONV(&options, config, dhw);
+    ISO_CONFIG_WEIGHT(&options, config, kernel);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return iso_conv3d_transpose_with(&options, sizeof options);
+}
+
 static iso_tensor *conv2d_transpose_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
     iso_conv2d_transpose_options options = {.x = x[0], .name = config->name};
     (void)count;
     options.filters = iso_config_count(config, "filters", 0);
     options.output_padding_count = iso_config_counts(config, "output_padding", options.output_padding, 2);
-    ISO_CONFIG_CONV(&options, config);
+    ISO_CONFIG_CONV(&options, config, hw);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
     return iso_conv2d_transpose_with(&options, sizeof options);
@@ -168,3 +270,5 @@ const iso_layer_type iso_layer_conv2d_transpose = {.keras = "Conv2DTranspose",
                                                    .build = conv2d_transpose_build};
 const iso_layer_type iso_layer_conv1d_transpose = {.keras = "Conv1DTranspose",
                                                    .build = conv1d_transpose_build};
+const iso_layer_type iso_layer_conv3d_transpose = {.keras = "Conv3DTranspose",
+                                                   .build = conv3d_transpose_build};

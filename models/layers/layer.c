@@ -313,11 +313,13 @@ iso_tensor *iso_layer_bias(const iso_layer *layer, iso_tensor *y, bool left_out,
     return bias ? iso_add(y, bias) : y;
 }
 
-void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t default_value, int64_t out[2])
+void iso_layer_sizes(int count, const int64_t *each, int64_t all, int64_t default_value, int64_t *out)
 {
-    bool given = pair[0] || pair[1];
-    for (int i = 0; i < 2; i++)
-        out[i] = given ? pair[i] : both ? both : default_value;
+    bool given = false;
+    for (int i = 0; i < count; i++)
+        given |= each[i] != 0;
+    for (int i = 0; i < count; i++)
+        out[i] = given ? each[i] : all ? all : default_value;
 }
 
 void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,

@@ -139,8 +139,8 @@ iso_tensor *iso_layer_axes_last(iso_tensor *x, uint32_t axes, int back[ISO_MAX_R
 iso_tensor *iso_layer_axes_back(iso_tensor *x, const int back[ISO_MAX_RANK]);
 /* The last `axes` dimensions of a shape, the shape with these merged into one, and the size of that one. */
 iso_shape iso_layer_last_dims(const iso_shape *shape, int axes, iso_shape *joined, int64_t *features);
-/* The first of these that is set: the two numbers of `pair`, twice `both`, twice `default_value`. */
-void iso_layer_pair(const int64_t pair[2], int64_t both, int64_t default_value, int64_t out[2]);
+/* Sizes along `count` dimensions, the first of these that is set: `each` of them, `all`, `default_value`. */
+void iso_layer_sizes(int count, const int64_t *each, int64_t all, int64_t default_value, int64_t *out);
 /* Padding of a window over n elements, as in Keras. */
 void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t stride, int64_t *before,
                    int64_t *after);
@@ -153,8 +153,9 @@ double iso_config_option(const iso_layer_config *config, const char *key);
 /* A whole number. */
 int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t default_value);
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool default_value);
-/* A pair, or one number for both. */
-void iso_config_pair(const iso_layer_config *config, const char *key, int64_t default_value, int64_t pair[2]);
+/* `count` numbers, or one for all. */
+void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t default_value, int count,
+                      int64_t *sizes);
 /* A list of whole numbers, or one; returns their number, at most `capacity`. */
 int iso_config_counts(const iso_layer_config *config, const char *key, int64_t *values, int capacity);
 /* An array of numbers and its shape, to be freed with iso_free. NULL: the key is missing, null or an empty list, or

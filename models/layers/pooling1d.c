@@ -1,24 +1,6 @@
 /* Pooling of sequences, computed as images of one row: over windows and over the whole. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
-
-static bool pooling1d_fill(const iso_layer *layer, const iso_pooling1d_options *options, int64_t steps,
-                           iso_pool_geometry *geometry)
-{
-    int64_t window = options->pool_size ? options->pool_size : 2;
-    int64_t stride = options->strides ? options->strides : window;
-    if (window <= 0 || stride <= 0 || window > INT32_MAX || stride > INT32_MAX)
-        iso_layer_fail(layer, "pool_size %lld, strides %lld: both must be positive", (long long)window,
-                       (long long)stride);
-    else if (options->padding == ISO_VALID && window > steps)
-        iso_layer_fail(layer, "its window reaches over %lld elements, its input has %lld (padding is valid)",
-                       (long long)window, (long long)steps);
-    if (iso_graph_error(layer->graph) != ISO_OK)
-        return false;
-    *geometry = (iso_pool_geometry){.size = {1, window}, .stride = {1, stride}};
-    iso_layer_pad(options->padding, steps, window, stride, &geometry->pad_before[1], &geometry->pad_after[1]);
-    return true;
-}
+#include "models/layers/pooling_impl.h"
 
 static iso_tensor *pool(const char *function, const iso_pooling1d_options *given, size_t size,
                         const char *type, const char *base,
@@ -26,17 +8,20 @@ static iso_tensor *pool(const char *function, const iso_pooling1d_options *given
 {
     ISO_LAYER_OPTIONS(iso_pooling1d_options, options, given, size);
     iso_layer layer;
-    iso_pool_geometry geometry;
+    iso_pool_windows windows = {.size = {options.pool_size ? options.pool_size : 2},
+                                .stride = {options.strides},
+                                .padding = options.padding};
     if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 3, "[batch, steps, channels]") ||
-        !pooling1d_fill(&layer, &options, iso_tensor_shape(options.x)->dim[1], &geometry))
+        !iso_pool_windows_fit(&layer, 1, &iso_tensor_shape(options.x)->dim[1], &windows))
         return iso_layer_broken_in(function, options.x);
+    const iso_pool_geometry geometry = {.size = {1, windows.size[0]},
+                                        .stride = {1, windows.stride[0]},
+                                        .pad_before = {0, windows.before[0]},
+                                        .pad_after = {0, windows.after[0]}};
     const iso_shape *x = iso_tensor_shape(options.x);
     iso_tensor *row = iso_reshape_to(options.x, ISO_SHAPE(x->dim[0], 1, x->dim[1], x->dim[2]));
-    iso_layer_note_integers(&layer, "pool_size", geometry.size + 1, 1);
-    iso_layer_note_integers(&layer, "strides", geometry.stride + 1, 1);
-    iso_layer_note_padding(&layer, options.padding);
-    iso_layer_note_text(&layer, "data_format", "channels_last");
+    iso_pool_note(&layer, 1, &windows);
     return iso_layer_end(&layer, iso_reshape_to(op(row, &geometry), ISO_SHAPE(x->dim[0], -1, x->dim[2])));
 }
 

@@ -1,32 +1,6 @@
 /* Pooling of images: maximum or mean of windows or of the whole. */
-#include "models/layers/layer_impl.h"
 #include "models/layers/list.h"
-
-static bool pooling2d_fill(const iso_layer *layer, const iso_pooling2d_options *options,
-                           iso_pool_geometry *geometry)
-{
-    const iso_shape *x = iso_tensor_shape(options->x);
-    iso_layer_pair(options->pool_size_hw, options->pool_size, 2, geometry->size);
-    iso_layer_pair(options->strides_hw, options->strides, 0, geometry->stride);
-    for (int i = 0; i < 2; i++) {
-        if (geometry->stride[i] == 0)
-            geometry->stride[i] = geometry->size[i];
-        if (geometry->size[i] <= 0 || geometry->stride[i] <= 0) {
-            iso_layer_fail(layer, "pool_size %lld, strides %lld: both must be positive",
-                           (long long)geometry->size[i], (long long)geometry->stride[i]);
-            return false;
-        }
-        if (options->padding == ISO_VALID && geometry->size[i] > x->dim[i + 1]) {
-            iso_layer_fail(layer,
-                           "its window reaches over %lld pixels, its input has %lld (padding is valid)",
-                           (long long)geometry->size[i], (long long)x->dim[i + 1]);
-            return false;
-        }
-        iso_layer_pad(options->padding, x->dim[i + 1], geometry->size[i], geometry->stride[i],
-                      &geometry->pad_before[i], &geometry->pad_after[i]);
-    }
-    return true;
-}
+#include "models/layers/pooling_impl.h"
 
 static iso_tensor *pool(const char *function, const iso_pooling2d_options *given, size_t size,
                         const char *type, const char *base,
@@ -34,15 +8,18 @@ static iso_tensor *pool(const char *function, const iso_pooling2d_options *given
 {
     ISO_LAYER_OPTIONS(iso_pooling2d_options, options, given, size);
     iso_layer layer;
-    iso_pool_geometry geometry = {{0}, {0}, {0}, {0}};
+    iso_pool_windows windows = {.padding = options.padding};
+    iso_layer_sizes(2, options.pool_size_hw, options.pool_size, 2, windows.size);
+    iso_layer_sizes(2, options.strides_hw, options.strides, 0, windows.stride);
     if (!iso_layer_begin(&layer, &options.x, type, base, options.name) ||
         !iso_layer_check_rank(&layer, options.x, 4, "[batch, height, width, channels]") ||
-        !pooling2d_fill(&layer, &options, &geometry))
+        !iso_pool_windows_fit(&layer, 2, &iso_tensor_shape(options.x)->dim[1], &windows))
         return iso_layer_broken_in(function, options.x);
-    iso_layer_note_integers(&layer, "pool_size", geometry.size, 2);
-    iso_layer_note_integers(&layer, "strides", geometry.stride, 2);
-    iso_layer_note_padding(&layer, options.padding);
-    iso_layer_note_text(&layer, "data_format", "channels_last");
+    const iso_pool_geometry geometry = {.size = {windows.size[0], windows.size[1]},
+                                        .stride = {windows.stride[0], windows.stride[1]},
+                                        .pad_before = {windows.before[0], windows.before[1]},
+                                        .pad_after = {windows.after[0], windows.after[1]}};
+    iso_pool_note(&layer, 2, &windows);
     return iso_layer_end(&layer, op(options.x, &geometry));
 }
 
@@ -84,8 +61,8 @@ iso_tensor *iso_global_max_pooling2d_with(const iso_global_pooling2d_options *op
 static iso_pooling2d_options from_config(const iso_layer_config *config, iso_tensor *x)
 {
     iso_pooling2d_options options = {.x = x, .name = config->name, .padding = iso_config_padding(config)};
-    iso_config_pair(config, "pool_size", 2, options.pool_size_hw);
-    iso_config_pair(config, "strides", 0, options.strides_hw);
+    iso_config_sizes(config, "pool_size", 2, 2, options.pool_size_hw);
+    iso_config_sizes(config, "strides", 0, 2, options.strides_hw);
     return options;
 }
 

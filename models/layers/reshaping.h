@@ -63,6 +63,28 @@ typedef struct iso_cropping2d_options {
 ISO_API iso_tensor *iso_cropping2d_with(const iso_cropping2d_options *options, size_t size);
 #define iso_cropping2d(...) iso_cropping2d_with(ISO_OPTIONS(iso_cropping2d_options, __VA_ARGS__))
 
+/* Zeros around volumes: [batch, d, h, w, c] -> [batch, front + d + back, top + h + bottom, left + w + right, c] */
+typedef struct iso_zero_padding3d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t padding;     /* 1, on all six sides */
+    int64_t sides[3][2]; /* {{front, back}, {top, bottom}, {left, right}} if they differ */
+    const char *name;
+} iso_zero_padding3d_options;
+ISO_API iso_tensor *iso_zero_padding3d_with(const iso_zero_padding3d_options *options, size_t size);
+#define iso_zero_padding3d(...) iso_zero_padding3d_with(ISO_OPTIONS(iso_zero_padding3d_options, __VA_ARGS__))
+
+/* Removes the outer parts of volumes. */
+typedef struct iso_cropping3d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t cropping;    /* 1, on all six sides */
+    int64_t sides[3][2]; /* {{front, back}, {top, bottom}, {left, right}} if they differ */
+    const char *name;
+} iso_cropping3d_options;
+ISO_API iso_tensor *iso_cropping3d_with(const iso_cropping3d_options *options, size_t size);
+#define iso_cropping3d(...) iso_cropping3d_with(ISO_OPTIONS(iso_cropping3d_options, __VA_ARGS__))
+
 /* Enlarges images: [batch, h, w, c] -> [batch, h * size, w * size, c]. Elements are repeated, or interpolated
  * linearly (pixel centres aligned; outside the outermost centres the value of the edge). */
 typedef struct iso_up_sampling2d_options {
@@ -75,6 +97,17 @@ typedef struct iso_up_sampling2d_options {
 } iso_up_sampling2d_options;
 ISO_API iso_tensor *iso_up_sampling2d_with(const iso_up_sampling2d_options *options, size_t size);
 #define iso_up_sampling2d(...) iso_up_sampling2d_with(ISO_OPTIONS(iso_up_sampling2d_options, __VA_ARGS__))
+
+/* Enlarges volumes: [batch, d, h, w, c] -> [batch, d * size, h * size, w * size, c]. Elements are repeated. */
+typedef struct iso_up_sampling3d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t size; /* 2 */
+    int64_t size_dhw[3];
+    const char *name;
+} iso_up_sampling3d_options;
+ISO_API iso_tensor *iso_up_sampling3d_with(const iso_up_sampling3d_options *options, size_t size);
+#define iso_up_sampling3d(...) iso_up_sampling3d_with(ISO_OPTIONS(iso_up_sampling3d_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

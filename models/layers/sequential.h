@@ -23,6 +23,8 @@ extern "C" {
  * because the options live as long as the call. */
 typedef iso_pooling2d_options iso_max_pooling2d_options, iso_average_pooling2d_options;
 typedef iso_global_pooling2d_options iso_global_average_pooling2d_options, iso_global_max_pooling2d_options;
+typedef iso_pooling3d_options iso_max_pooling3d_options, iso_average_pooling3d_options;
+typedef iso_global_pooling3d_options iso_global_average_pooling3d_options, iso_global_max_pooling3d_options;
 typedef iso_pooling1d_options iso_max_pooling1d_options, iso_average_pooling1d_options;
 typedef iso_global_pooling1d_options iso_global_average_pooling1d_options, iso_global_max_pooling1d_options;
 typedef struct iso_layer_row {
@@ -67,6 +69,15 @@ ISO_API iso_tensor *iso_depthwise_conv2d_row(const void *options, size_t size, i
 ISO_API iso_tensor *iso_separable_conv2d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_conv1d_transpose_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_conv2d_transpose_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_conv3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_conv3d_transpose_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_max_pooling3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_average_pooling3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_global_average_pooling3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_global_max_pooling3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_zero_padding3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_cropping3d_row(const void *options, size_t size, iso_tensor *x);
+ISO_API iso_tensor *iso_up_sampling3d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_zero_padding2d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_cropping2d_row(const void *options, size_t size, iso_tensor *x);
 ISO_API iso_tensor *iso_up_sampling2d_row(const void *options, size_t size, iso_tensor *x);

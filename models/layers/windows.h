@@ -1,4 +1,4 @@
-/* Layers that move a window over images or sequences: convolutions and pooling.
+/* Layers that move a window over images, sequences or volumes: convolutions and pooling.
  * Functions are local unless their comment says otherwise; every rank makes the same calls.
  * Pointers that functions return belong to the graph unless their comment says otherwise. */
 #ifndef ISO_MODELS_LAYERS_WINDOWS_H
@@ -176,6 +176,60 @@ ISO_API iso_tensor *iso_conv1d_transpose_with(const iso_conv1d_transpose_options
 #define iso_conv1d_transpose(...)                                                                            \
     iso_conv1d_transpose_with(ISO_OPTIONS(iso_conv1d_transpose_options, __VA_ARGS__))
 
+/* x: [batch, d, h, w, c] -> [batch, d', h', w', filters]; kernel: [depth, height, width, c / groups, filters], bias:
+ * [filters]. Sizes are for all three dimensions; if they differ, use the members that end in _dhw. */
+typedef struct iso_conv3d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t kernel_size_dhw[3];
+    int64_t strides; /* 1 */
+    int64_t strides_dhw[3];
+    int64_t dilation; /* 1 */
+    int64_t dilation_dhw[3];
+    int64_t groups; /* 1 */
+    iso_padding padding;
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_conv3d_options;
+ISO_API iso_tensor *iso_conv3d_with(const iso_conv3d_options *options, size_t size);
+#define iso_conv3d(...) iso_conv3d_with(ISO_OPTIONS(iso_conv3d_options, __VA_ARGS__))
+
+/* Its transpose: x: [batch, d, h, w, c] -> [batch, d', h', w', filters]; kernel: [depth, height, width, filters, c],
+ * bias: [filters]. Sizes of the output as in iso_conv2d_transpose_options. */
+typedef struct iso_conv3d_transpose_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t filters;
+    int64_t kernel_size;
+    int64_t kernel_size_dhw[3];
+    int64_t strides; /* 1 */
+    int64_t strides_dhw[3];
+    int64_t dilation; /* 1 */
+    int64_t dilation_dhw[3];
+    iso_padding padding;
+    int64_t output_padding[3]; /* depth, height, width; less than strides */
+    int output_padding_count;  /* 0: none is given; 1: one for all; 3 */
+    iso_activation_kind activation;
+    iso_activation_numbers activation_with; /* .activation_with.negative_slope = 0.1 */
+    bool no_bias;
+    iso_initializer kernel_initializer; /* Glorot uniform */
+    iso_initializer bias_initializer;   /* zeros */
+    double kernel_l1, bias_l1, kernel_l2, bias_l2;
+    const char *kernel_layout, *bias_layout;
+    const char *name;
+} iso_conv3d_transpose_options;
+ISO_API iso_tensor *iso_conv3d_transpose_with(const iso_conv3d_transpose_options *options, size_t size);
+#define iso_conv3d_transpose(...)                                                                            \
+    iso_conv3d_transpose_with(ISO_OPTIONS(iso_conv3d_transpose_options, __VA_ARGS__))
+
 /* x: [batch, h, w, c] -> [batch, h', w', c] */
 typedef struct iso_pooling2d_options {
     char begin_;
@@ -235,6 +289,37 @@ ISO_API iso_tensor *iso_global_max_pooling1d_with(const iso_global_pooling1d_opt
     iso_global_average_pooling1d_with(ISO_OPTIONS(iso_global_pooling1d_options, __VA_ARGS__))
 #define iso_global_max_pooling1d(...)                                                                        \
     iso_global_max_pooling1d_with(ISO_OPTIONS(iso_global_pooling1d_options, __VA_ARGS__))
+
+/* x: [batch, d, h, w, c] -> [batch, d', h', w', c] */
+typedef struct iso_pooling3d_options {
+    char begin_;
+    iso_tensor *x;
+    int64_t pool_size; /* 2 */
+    int64_t pool_size_dhw[3];
+    int64_t strides; /* as pool_size */
+    int64_t strides_dhw[3];
+    iso_padding padding;
+    const char *name;
+} iso_pooling3d_options;
+ISO_API iso_tensor *iso_max_pooling3d_with(const iso_pooling3d_options *options, size_t size);
+ISO_API iso_tensor *iso_average_pooling3d_with(const iso_pooling3d_options *options, size_t size);
+#define iso_max_pooling3d(...) iso_max_pooling3d_with(ISO_OPTIONS(iso_pooling3d_options, __VA_ARGS__))
+#define iso_average_pooling3d(...) iso_average_pooling3d_with(ISO_OPTIONS(iso_pooling3d_options, __VA_ARGS__))
+
+/* [batch, d, h, w, c] -> [batch, c], or [batch, 1, 1, 1, c] */
+typedef struct iso_global_pooling3d_options {
+    char begin_;
+    iso_tensor *x;
+    bool keep_dims;
+    const char *name;
+} iso_global_pooling3d_options;
+ISO_API iso_tensor *iso_global_average_pooling3d_with(const iso_global_pooling3d_options *options,
+                                                      size_t size);
+ISO_API iso_tensor *iso_global_max_pooling3d_with(const iso_global_pooling3d_options *options, size_t size);
+#define iso_global_average_pooling3d(...)                                                                    \
+    iso_global_average_pooling3d_with(ISO_OPTIONS(iso_global_pooling3d_options, __VA_ARGS__))
+#define iso_global_max_pooling3d(...)                                                                        \
+    iso_global_max_pooling3d_with(ISO_OPTIONS(iso_global_pooling3d_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

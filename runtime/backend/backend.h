@@ -20,6 +20,10 @@ static inline size_t iso_array_bytes(const iso_array *array)
     return (size_t)iso_array_count(array) * iso_dtype_size(array->dtype);
 }
 
+/* An operand of an op as its kernels see it: with fewer dimensions where the op's type says so. */
+struct iso_op;
+iso_array iso_operand_of(const struct iso_op *op, iso_array array);
+
 /* ---- the end of a step ----
  * What a backend does there is queued on a stream, and reads the memory of the device when it is executed. `faults`
  * is the number of slots that met a fault in the step, plus multiples of 2^32; if some did, nothing changes. */

@@ -285,18 +285,33 @@ typedef struct iso_conv_geometry {
     int64_t pad_before[2], pad_after[2];
     int64_t groups;
 } iso_conv_geometry;
-/* x: [n, h, w, c], kernel: [r, s, c / groups, f] -> [n, h', w', f] */
+/* x: [n, h, w, c], kernel: [r, s, c / groups, f] -> [n, h', w', f]. x may have more dimensions between n and h, which
+ * the result has too: each [h, w, c] is an image. */
 ISO_API iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geometry *geometry);
-/* Its transpose: y: [n, h', w', f], kernel: [r, s, c / groups, f] -> [n, height, width, c]. An image of that size
- * must have h' x w' window positions. */
+/* Its transpose: y: [n, h', w', f], kernel: [r, s, c / groups, f] -> [n, height, width, c], perhaps with more
+ * dimensions after n. An image of that size must have h' x w' window positions. */
 ISO_API iso_tensor *iso_conv2d_transpose_op(iso_tensor *y, iso_tensor *kernel,
                                             const iso_conv_geometry *geometry, int64_t height, int64_t width);
 typedef struct iso_pool_geometry {
     int64_t size[2], stride[2], pad_before[2], pad_after[2];
 } iso_pool_geometry;
+/* x: [n, h, w, c], perhaps with more dimensions after n */
 ISO_API iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
 /* the mean over those elements of each window that are inside x, as in Keras and TensorFlow */
 ISO_API iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry);
+/* The same over dimensions axis and axis + 1, between the batch and the channels, in place of h and w. */
+ISO_API iso_tensor *iso_max_pool2d_along(iso_tensor *x, int axis, const iso_pool_geometry *geometry);
+ISO_API iso_tensor *iso_average_pool2d_along(iso_tensor *x, int axis, const iso_pool_geometry *geometry);
+/* Windows along one dimension: element i of window p is at p * stride - pad_before + i * dilation. */
+typedef struct iso_unfold_geometry {
+    int64_t size, stride, dilation, pad_before, pad_after;
+} iso_unfold_geometry;
+/* x: [batch, ..., d, ..., c], d at `axis`, between the batch and the last dimension ->
+ * [batch, ..., d', ..., size, c]: of each of the d' windows its elements, zeros in the padding. */
+ISO_API iso_tensor *iso_unfold_op(iso_tensor *x, int axis, const iso_unfold_geometry *geometry);
+/* Its transpose: y: [batch, ..., d', ..., size, c] -> [batch, ..., extent, ..., c], the sums of the elements of
+ * windows that lie at one place. `extent` elements must have d' windows. */
+ISO_API iso_tensor *iso_fold_op(iso_tensor *y, int axis, const iso_unfold_geometry *geometry, int64_t extent);
 /* x: [n, h, w, c] -> [n, h times[0], w times[1], c], interpolated linearly between the centres of x's
  * elements; beyond the outermost centres constant */
 ISO_API iso_tensor *iso_upsample_linear_op(iso_tensor *x, const int64_t times[2]);

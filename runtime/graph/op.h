@@ -105,6 +105,9 @@ struct iso_op_type {
     /* Floating-point operations for boxes of these extents, local or global; NULL: one per element of
      * output 0. */
     double (*flops)(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
+    /* NULL, or the dimension of the height in an operand of this many dimensions: kernels see it as images [n, h, w,
+     * c], of which n counts what comes before the height, and c what comes after the width. */
+    int (*image_height)(const iso_op *op, int rank);
     bool repeats_work; /* slots that each compute a part of the outputs may do some work alike */
     /* Bit i: a kernel may write output 0 over input i if both have the same shape and type. */
     uint32_t in_place;

@@ -48,9 +48,9 @@ void iso_plan_call(const iso_plan *plan, int number, int slot, iso_array *in, is
 {
     const iso_program_step *step = &plan->program->steps[number];
     for (int i = 0; i < step->op->n_inputs; i++)
-        in[i] = iso_plan_array(plan, step->input[i], slot);
+        in[i] = iso_operand_of(step->op, iso_plan_array(plan, step->input[i], slot));
     for (int i = 0; i < step->op->n_outputs; i++)
-        out[i] = iso_plan_array(plan, step->output[i], slot);
+        out[i] = iso_operand_of(step->op, iso_plan_array(plan, step->output[i], slot));
     *call = (iso_kernel_call){.attrs = step->op->attrs,
                               .n_inputs = step->op->n_inputs,
                               .n_outputs = step->op->n_outputs,

@@ -25,6 +25,7 @@ POINTERS = {
     "iso_layer_row *": "f->rows",
     "iso_conv_geometry *": "&f->conv",
     "iso_pool_geometry *": "&f->pool",
+    "iso_unfold_geometry *": "&f->unfold",
     "iso_attention_form *": "&f->attention",
     "iso_optimizer *": "&f->optimizer",
     "iso_loss *": "&f->loss",

@@ -81,6 +81,7 @@ typedef struct fixture {
     iso_conv_geometry conv;
     iso_attention_form attention;
     iso_pool_geometry pool;
+    iso_unfold_geometry unfold;
     iso_text text;
     iso_shape shape;
     iso_box box;
@@ -245,6 +246,7 @@ static void set_up(void)
     f.conv = (iso_conv_geometry){.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     f.attention = (iso_attention_form){.scale = 1, .masked = -1e9};
     f.pool = (iso_pool_geometry){.size = {1, 1}, .stride = {1, 1}};
+    f.unfold = (iso_unfold_geometry){.size = 1, .stride = 1, .dilation = 1};
     f.names[0] = f.names[1] = "name";
     f.unpacked.file = -1;
     f.suggest_options.rows = 6;

@@ -387,6 +387,37 @@ static bool pool(trial *t, int index)
     return true;
 }
 
+/* ---- windows along a dimension ---- */
+/* Runs of channels that no vector divides, of one and of many; windows that overlap, that leave elements out, that
+ * lie in the padding; parts of the tensor: `first` window, and what comes before the first element; no row. */
+static bool unfold(trial *t, int index)
+{
+    static const struct {
+        int64_t n, d, inner, c, size, stride, dilation, pad, after, first, offset;
+    } cases[] = {
+        {2, 5, 6, 3, 3, 1, 1, 1, 1, 0, 0},  {2, 4, 5, 1, 2, 2, 1, 0, 0, 0, 0},
+        {1, 6, 7, 33, 3, 1, 1, 1, 1, 0, 0}, {3, 7, 2, 16, 1, 3, 1, 0, 0, 0, 0},
+        {1, 7, 3, 8, 3, 2, 2, 2, 1, 0, 0},  {1, 2, 4, 5, 2, 1, 1, 4, 3, 0, 0},
+        {2, 6, 3, 12, 3, 2, 1, 1, 0, 5, 9}, {1, 8, 1, 130, 4, 3, 1, 0, 0, 4, 12},
+        {0, 4, 3, 2, 2, 2, 1, 0, 0, 0, 0},  {2, 0, 3, 2, 2, 1, 1, 2, 2, 0, 0},
+    };
+    if (index == sizeof cases / sizeof *cases)
+        return false;
+    const int64_t n = cases[index].n, d = cases[index].d, inner = cases[index].inner, c = cases[index].c;
+    const iso_unfold_geometry g = {cases[index].size, cases[index].stride, cases[index].dilation,
+                                   cases[index].pad, cases[index].after};
+    const int64_t positions = (d + g.pad_before + g.pad_after - (g.size - 1) * g.dilation - 1) / g.stride + 1;
+    const int64_t x[] = {n, d, inner, c}, y[] = {n, positions, inner, g.size, c};
+    const bool adds = strcmp(t->op, "fold") == 0;
+    t->attrs.unfold = (iso_unfold_attrs){.geometry = g, .axis = 1, .extent = d};
+    input(t, ISO_F32, -1, 1, adds ? 5 : 4, adds ? y : x);
+    output(t, ISO_F32, adds ? 4 : 5, adds ? x : y);
+    iso_array *of_x = adds ? &t->out[0] : &t->in[0], *of_y = adds ? &t->in[0] : &t->out[0];
+    of_x->offset[1] = cases[index].offset;
+    of_y->offset[1] = cases[index].first;
+    return true;
+}
+
 /* ---- dropout and noise ---- */
 /* Parts of a global tensor: offsets and extents that no vector divides. The bits are the definition's. */
 static bool dropout(trial *t, int index)
@@ -474,6 +505,8 @@ static const struct {
     {"average_pool2d", pool},
     {"average_pool2d_grad", pool},
     {"rotary", rotary},
+    {"unfold", unfold},
+    {"fold", unfold},
 };
 
 static maker *maker_of(const char *op)

@@ -20,7 +20,7 @@ static const distance distances[] = {
     {"negate abs sign square relu add subtract multiply maximum minimum equal not_equal less less_equal "
      "greater greater_equal logical_and logical_or logical_not where cast stop_gradient transpose slice "
      "pad concat broadcast_to one_hot band reduce_max reduce_min argmax in_top_k class_first class_above "
-     "class_pick embedding dropout max_pool2d",
+     "class_pick embedding dropout max_pool2d unfold",
      "the optimizers with their rates, sums between slots", "0", "0", false},
     {"divide scale_by_count", "", "2e-7", "0", false},
     {"exp log sqrt rsqrt tanh sigmoid elu silu softplus leaky_relu moments_finish moments_finish_grad", "",
@@ -28,7 +28,7 @@ static const distance distances[] = {
     /* Below 0 the tail falls as exp(-x^2 / 2), so rounding the argument changes it by up to x^2 units. */
     {"gelu", "", "1e-5", "3e-8", false},
     {"affine power gaussian_noise max_pool2d_grad average_pool2d average_pool2d_grad upsample_linear "
-     "upsample_linear_grad",
+     "upsample_linear_grad fold",
      "", "1e-6", "2e-7", false},
     {"batch_norm batch_norm_grad rotary", "", "1e-6", "3e-7", false},
     {"unary_gradient", "the gradient of each function", "1e-6", "1e-6", false},

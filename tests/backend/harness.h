@@ -55,6 +55,7 @@ typedef struct trial {
         iso_one_hot_attrs one_hot;
         iso_band_attrs band;
         iso_rotary_attrs rotary;
+        iso_unfold_attrs unfold;
         iso_upsample_attrs upsample;
         iso_moments_attrs moments;
     } attrs;

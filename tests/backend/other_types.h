@@ -49,9 +49,16 @@ static inline void check_type(const trial *t, iso_dtype dtype, const iso_backend
  * float32. matmul and reduce_sum have such cases of their own. */
 static inline bool has_wide_sums(const char *op)
 {
-    static const char *const ops[] = {"conv2d",          "conv2d_grad_input",   "conv2d_grad_kernel",
-                                      "max_pool2d_grad", "average_pool2d_grad", "upsample_linear_grad",
-                                      "embedding",       "embedding_grad",      "slice"};
+    static const char *const ops[] = {"conv2d",
+                                      "conv2d_grad_input",
+                                      "conv2d_grad_kernel",
+                                      "max_pool2d_grad",
+                                      "average_pool2d_grad",
+                                      "upsample_linear_grad",
+                                      "embedding",
+                                      "embedding_grad",
+                                      "slice",
+                                      "fold"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(op, ops[i]) == 0)
             return true;

@@ -1,4 +1,4 @@
-/* Convolutions and pools over parts of height and width compute what one slot computes, exchange halos and
+/* Convolutions and pools over parts of depth, height and width compute what one slot computes, exchange halos and
  * gather nothing. Ranks: 1, 2, 3, 5 */
 #include <check.h>
 #include <math.h>
@@ -74,6 +74,25 @@ static void flat(net *n)
     classify(n, iso_dense(iso_flatten(x, .name = "flat"), 3, .name = "d"));
 }
 
+/* Volumes: windows larger than a part, strides, dilation and groups along the depth, transposed convolutions, pools
+ * that overlap. */
+static void volume(net *n)
+{
+    iso_tensor *x = image_of(n, ISO_SHAPE(7, 6, 5, 2));
+    x = iso_conv3d(x, 4, .kernel_size_dhw = {5, 3, 2}, .padding = ISO_SAME, .activation = ISO_TANH,
+                   .name = "large");
+    iso_tensor *fine = iso_max_pooling3d(x, 3, .strides = 1, .padding = ISO_SAME, .name = "max");
+    fine = iso_conv3d(fine, 4, 2, .groups = 2, .dilation = 2, .padding = ISO_SAME, .name = "groups");
+    x = iso_average_pooling3d(iso_add(x, fine), 2, .strides = 1, .padding = ISO_SAME, .name = "mean");
+    iso_tensor *half =
+        iso_conv3d(x, 6, 3, .strides = 2, .padding = ISO_SAME, .activation = ISO_TANH, .name = "halve");
+    half = iso_conv3d_transpose(half, 4, 2, .strides = 2, .name = "up"); /* [batch, 8, 6, 6, 4] */
+    half = iso_cropping3d(half, .sides = {{1, 0}, {0, 0}, {0, 1}}, .name = "cut");
+    x = iso_merge_add(((iso_tensor *const[]){x, half}), 2, .name = "sum");
+    x = iso_conv3d(x, 5, .kernel_size_dhw = {2, 2, 1}, .strides = 2, .name = "valid");
+    classify(n, iso_dense(iso_global_average_pooling3d(x, .name = "all"), 3, .name = "d"));
+}
+
 /* Convolutions of many channels, by Winograd: tiles of 2 x 2 outputs that begin at a slot's part. */
 static void deep(net *n)
 {
@@ -140,6 +159,16 @@ static const setting settings[] = {
     {{"flat", flat}, "data=1,h=2,w=3", "data", {"image/output", "data, h, w, -"}},
     {{"segment", segment}, "data=2,h=3", "data", {"image/output", "data, h, -, -"}},
     {{"segment", segment}, "data=2,h=2,w=2", "data", {"c/output", "data, h, w, -"}},
+    {{"volume", volume}, "data=1,depth=3", "data", {"image/output", "data, depth, -, -, -"}},
+    {{"volume", volume}, "data=2,depth=2", "data", {"image/output", "data, depth, -, -, -"}},
+    {{"volume", volume}, "data=1,h=2,w=2", "data", {"image/output", "data, -, h, w, -"}},
+    {{"volume", volume}, "data=1,depth=2,h=2,w=2", "data", {"image/output", "data, depth, h, w, -"}},
+    {{"volume", volume}, "data=1,depth=5", "data", {"image/output", "data, depth, -, -, -"}},
+    {{"volume", volume},
+     "data=1,depth=2,model=3",
+     "data",
+     {"image/output", "data, depth, -, -, -", "large/kernel", "-, -, -, -, model", "halve/kernel",
+      "-, -, -, model, -", "up/kernel", "-, -, -, model, -", "valid/kernel", "-, -, -, model, -"}},
     {{"deep", deep}, "data=2,h=2", "data", {"image/output", "data, h, -, -"}},
     {{"deep", deep},
      "data=3,model=2",
@@ -263,7 +292,8 @@ static bool is_shared(const setting *from, const iso_op *op)
     if (from->kind.build == flat || from->kind.build == features)
         return strcmp(op->type->name, "matmul") == 0;
     return !strstr(from->mesh, "model") &&
-           (strstr(op->type->name, "conv2d") || strstr(op->type->name, "pool2d"));
+           (strstr(op->type->name, "conv2d") || strstr(op->type->name, "pool2d") ||
+            strstr(op->type->name, "fold"));
 }
 
 static bool is_image(const iso_program *program, int value)
@@ -272,12 +302,18 @@ static bool is_image(const iso_program *program, int value)
     return shape->rank >= 3 && shape->dim[0] == ISO_BATCH;
 }
 
-/* Reshards of images leave height and width cut as they are. */
+/* The last of the dimensions between the batch and the channels of images, or of volumes. */
+static int last_side(const iso_program *program, int value)
+{
+    return program->values[value].tensor->shape.rank > 4 ? 3 : 2;
+}
+
+/* Reshards of images leave depth, height and width cut as they are. */
 static void check_reshard(const trial *t, const iso_program *program, const iso_program_step *step)
 {
     const iso_layout *from = &program->values[step->input[0]].layout,
                      *to = &program->values[step->output[0]].layout;
-    for (int d = 1; d <= 2 && is_image(program, step->input[0]); d++)
+    for (int d = 1; d <= last_side(program, step->input[0]) && is_image(program, step->input[0]); d++)
         ck_assert_msg(from->dim[d].count == 0 || (from->dim[d].count == to->dim[d].count &&
                                                   from->dim[d].axis[0] == to->dim[d].axis[0]),
                       "%s: %s is gathered along dimension %d", t->what,
@@ -288,7 +324,7 @@ static void check_reshard(const trial *t, const iso_program *program, const iso_
 static int halos_of(const iso_program *program, int value)
 {
     int halos = 0;
-    for (int d = 1; d <= 2 && is_image(program, value); d++)
+    for (int d = 1; d <= last_side(program, value) && is_image(program, value); d++)
         halos += iso_sharding_has_window(&program->values[value].layout.dim[d]);
     return halos;
 }

@@ -87,8 +87,43 @@ START_TEST(pooling)
 {
     SAYS(pooled(o.image, 3, 3, 0), "max_pool2d", "padding 3 and 0 should be below the window's size 3");
     SAYS(pooled(o.image, 3, 0, 3), "max_pool2d", "padding 0 and 3 should be below the window's size 3");
+    SAYS(iso_max_pool2d_along(o.image, 2, &(iso_pool_geometry){.size = {1, 1}, .stride = {1, 1}}),
+         "max_pool2d", "windows over dimensions 2 and 3: they must lie between the batch and the channels");
+    SAYS(pooled(o.rows, 1, 0, 0), "max_pool2d", "windows over dimensions -1 and 0");
     operands o = make();
     ck_assert(iso_tensor_good(pooled(o.image, 3, 2, 2)));
+    ck_assert_int_eq(iso_graph_error(o.graph), ISO_OK);
+    iso_graph_destroy(o.graph);
+}
+END_TEST
+
+static iso_tensor *unfolded(iso_tensor *x, int axis, int64_t size, int64_t stride)
+{
+    return iso_unfold_op(x, axis, &(iso_unfold_geometry){size, stride, 1, 0, 0});
+}
+
+static iso_tensor *folded(iso_tensor *y, int64_t size, int64_t extent)
+{
+    return iso_fold_op(y, 1, &(iso_unfold_geometry){size, 1, 1, 0, 0}, extent);
+}
+
+START_TEST(windows)
+{
+    SAYS(unfolded(o.image, 3, 2, 1), "unfold",
+         "windows are along axis 3: it must lie between the batch and the last");
+    SAYS(unfolded(o.image, 0, 2, 1), "unfold", "windows are along axis 0");
+    SAYS(unfolded(o.image, 1, 29, 1), "unfold", "a window of 29 does not fit into 28");
+    SAYS(unfolded(o.image, 1, 2, 0), "unfold", "window 2, stride 0");
+    SAYS(unfolded(iso_reshape_to(o.rows, ISO_SHAPE(ISO_BATCH, 2, 2, 2, 2, 7, 7, 1)), 1, 2, 1), "unfold",
+         "the result would have 9 dimensions");
+    SAYS(unfolded(iso_reshape_to(o.whole, ISO_SHAPE(ISO_BATCH, 28, 28)), 1, 2, 1), "unfold",
+         "floating point");
+    SAYS(folded(o.image, 28, 28), "fold", "it has 28 windows of 28; 28 elements have 1 of 28");
+    SAYS(folded(o.rows, 2, 3), "fold", "windows are along axis 1");
+    SAYS(iso_conv2d_op(o.rows, o.matrix, &(iso_conv_geometry){{1, 1}, {1, 1}, {0, 0}, {0, 0}, 1}), "conv2d",
+         "input 0 should have at least 4 dimensions");
+    operands o = make();
+    ck_assert(iso_tensor_good(unfolded(o.image, -2, 28, 3)));
     ck_assert_int_eq(iso_graph_error(o.graph), ISO_OK);
     iso_graph_destroy(o.graph);
 }
@@ -200,6 +235,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("refusals", 30, too_many_dimensions, too_many_elements, pooling, arithmetic,
+    return RUN_TESTS("refusals", 30, too_many_dimensions, too_many_elements, pooling, windows, arithmetic,
                      products_and_reductions, shapes, gradients, second_gradients, settings_that_come_late);
 }

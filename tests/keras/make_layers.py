@@ -123,6 +123,21 @@ ARGUMENTS = {
                             padding="valid", output_padding=None,
                             dilation_rate=(1, 1), use_bias=True,
                             activation="linear"),
+    "Conv3D": dict(filters=None, kernel_size=None, strides=(1, 1, 1),
+                   padding="valid", dilation_rate=(1, 1, 1), groups=1,
+                   use_bias=True, activation="linear"),
+    "Conv3DTranspose": dict(filters=None, kernel_size=None, strides=(1, 1, 1),
+                            padding="valid", output_padding=None,
+                            dilation_rate=(1, 1, 1), use_bias=True,
+                            activation="linear"),
+    "MaxPooling3D": dict(pool_size=(2, 2, 2), strides=None, padding="valid"),
+    "AveragePooling3D": dict(pool_size=(2, 2, 2), strides=None,
+                             padding="valid"),
+    "GlobalAveragePooling3D": dict(keepdims=False),
+    "GlobalMaxPooling3D": dict(keepdims=False),
+    "ZeroPadding3D": dict(padding=1),
+    "Cropping3D": dict(cropping=1),
+    "UpSampling3D": dict(size=(2, 2, 2)),
     "ZeroPadding2D": dict(padding=1),
     "Cropping2D": dict(cropping=0),
     "UpSampling2D": dict(size=(2, 2), interpolation="nearest"),
@@ -156,16 +171,16 @@ ARGUMENTS = {
     "PositionEmbedding": dict(sequence_length=None),
     "RotaryEmbedding": dict(max_wavelength=10000, scaling_factor=1.0, sequence_axis=1),
 }
-PAIRS = ("kernel_size", "strides", "dilation_rate", "pool_size")
+SIZES = ("kernel_size", "strides", "dilation_rate", "pool_size")
 
 
 def attributes(layer_class, given):
     out = dict(layer=layer_class, **{**ARGUMENTS[layer_class], **given})
     if out.get("strides", 0) is None:  # pooling: as the pool
         out["strides"] = out["pool_size"]
-    for key in PAIRS:
+    for key in SIZES:
         if isinstance(out.get(key), int) and "1D" not in layer_class:
-            out[key] = (out[key], out[key])
+            out[key] = (out[key],) * (3 if "3D" in layer_class else 2)
     return {key: value for key, value in out.items() if value is not None}
 
 
@@ -681,6 +696,83 @@ def transposed_convolutions(case):
          filters=18, kernel_size=3, strides=2, padding="same")
 
 
+def volumes(case):
+    for padding in ("same", "valid"):
+        for stride in (1, 2, (1, 2, 3), (3, 1, 2)):
+            for k in (3, (2, 1, 3), (1, 3, 2)):
+                n = k if isinstance(k, int) else "%dx%dx%d" % k
+                s = stride if isinstance(stride, int) else "%dx%dx%d" % stride
+                case(f"conv3d/{padding}_stride{s}_k{n}", "Conv3D",
+                     (2, 4, 5, 3, 2), filters=3, kernel_size=k,
+                     strides=stride, padding=padding)
+        case(f"conv3d/{padding}_dilation2", "Conv3D", (1, 6, 5, 5, 2),
+             filters=3, kernel_size=(3, 2, 3), dilation_rate=2, padding=padding)
+        case(f"conv3d/{padding}_dilation1x2x3", "Conv3D", (1, 3, 4, 7, 2),
+             filters=2, kernel_size=2, dilation_rate=(1, 2, 3), padding=padding)
+        case(f"conv3d/{padding}_groups2", "Conv3D", (2, 3, 4, 3, 4), filters=6,
+             kernel_size=3, groups=2, padding=padding)
+        case(f"conv3d/{padding}_groups3_stride2", "Conv3D", (1, 4, 5, 4, 3),
+             filters=6, kernel_size=2, strides=2, groups=3, padding=padding)
+        for stride in (1, 2, (3, 1, 2)):
+            for k in (1, 3, (2, 4, 1), (1, 2, 3)):
+                n = k if isinstance(k, int) else "%dx%dx%d" % k
+                s = stride if isinstance(stride, int) else "%dx%dx%d" % stride
+                case(f"conv3d_transpose/{padding}_stride{s}_k{n}",
+                     "Conv3DTranspose", (1, 3, 2, 3, 2), filters=3,
+                     kernel_size=k, strides=stride, padding=padding)
+        for more in (0, 1, (2, 0, 1)):
+            m = more if isinstance(more, int) else "%dx%dx%d" % more
+            case(f"conv3d_transpose/{padding}_output_padding{m}",
+                 "Conv3DTranspose", (1, 2, 3, 2, 2), filters=2,
+                 kernel_size=(2, 3, 4), strides=3, padding=padding,
+                 output_padding=more)
+        case(f"conv3d_transpose/{padding}_dilation2", "Conv3DTranspose",
+             (1, 3, 4, 3, 2), filters=2, kernel_size=(3, 2, 2),
+             dilation_rate=(2, 1, 3), padding=padding)
+    case("conv3d/no_bias_relu", "Conv3D", (2, 3, 4, 5, 2), filters=3,
+         kernel_size=2, use_bias=False, activation="relu")
+    case("conv3d/one_by_one", "Conv3D", (2, 3, 2, 4, 5), filters=4,
+         kernel_size=1)
+    case("conv3d/kernel_over_volume", "Conv3D", (1, 2, 3, 2, 2), filters=2,
+         kernel_size=5, padding="same")
+    case("conv3d/many_channels", "Conv3D", (1, 4, 5, 4, 20), filters=18,
+         kernel_size=3, padding="same")
+    case("conv3d_transpose/no_bias_relu", "Conv3DTranspose", (1, 2, 3, 2, 3),
+         filters=2, kernel_size=2, strides=2, use_bias=False,
+         activation="relu")
+    ties = common.rng("ties").integers(0, 3, (2, 5, 4, 5, 2)).astype(np.float32)
+    for kind in ("Max", "Average"):
+        low = kind.lower()
+        for padding in ("same", "valid"):
+            for pool, strides in ((2, None), (3, 2), (2, 1), ((2, 1, 3), None),
+                                  ((1, 2, 2), (1, 2, 1)), (2, (3, 1, 2)),
+                                  ((3, 2, 1), (1, 2, 2))):
+                p = pool if isinstance(pool, int) else "%dx%dx%d" % pool
+                s = ("" if strides is None else f"_stride{strides}"
+                     if isinstance(strides, int) else "_stride%dx%dx%d" % strides)
+                case(f"{low}_pooling3d/{padding}_{p}{s}", f"{kind}Pooling3D",
+                     (2, 5, 4, 5, 2), pool_size=pool, strides=strides,
+                     padding=padding)
+            case(f"{low}_pooling3d/{padding}_ties", f"{kind}Pooling3D", ties,
+                 pool_size=3, strides=1, padding=padding,
+                 note="windows that overlap, with equal elements")
+        case(f"{low}_pooling3d/global", f"Global{kind}Pooling3D",
+             (2, 3, 4, 2, 3))
+        case(f"{low}_pooling3d/global_keepdims", f"Global{kind}Pooling3D",
+             (2, 3, 4, 2, 3), keepdims=True)
+    for name, sides in (("one", 1), ("each", (2, 0, 1)),
+                        ("sides", ((0, 1), (2, 1), (1, 3))),
+                        ("none", ((0, 0), (0, 0), (0, 0)))):
+        case(f"zero_padding3d/{name}", "ZeroPadding3D", (2, 3, 2, 4, 2),
+             padding=sides)
+        case(f"cropping3d/{name}", "Cropping3D", (2, 5, 4, 6, 2),
+             cropping=sides)
+    for size in (2, (3, 1, 2)):
+        n = size if isinstance(size, int) else "%dx%dx%d" % size
+        case(f"up_sampling3d/{n}", "UpSampling3D", (2, 3, 2, 2, 3),
+             size=size if isinstance(size, tuple) else (size,) * 3)
+
+
 FILES = {
     "layers.h5": (simple, dense, conv2d, batch_norm, layer_norm, activations,
                   pooling, merging),
@@ -690,6 +782,7 @@ FILES = {
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
     "layers_transpose.h5": (transposed_convolutions,),
+    "layers_volumes.h5": (volumes,),
     "layers_applications.h5": (normalization, of_applications),
 }
 if __name__ == "__main__":

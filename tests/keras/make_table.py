@@ -322,6 +322,29 @@ def transposed_steps():
 
 
 @model(lambda: O.Adam(0.01))
+def volumes():
+    x = x_of((4, 6, 5, 2))
+    a = L.Conv3D(3, 3, padding="same", activation="tanh")(x)
+    y = L.MaxPooling3D(2, padding="same")(a)
+    y = L.Conv3D(4, (2, 3, 1), padding="same", use_bias=False)(y)
+    y = L.Conv3DTranspose(3, 2, strides=2, activation="relu")(y)
+    y = L.Concatenate()([L.Cropping3D(((0, 0), (0, 0), (0, 1)))(y), a])
+    y = L.Conv3D(4, 2, strides=(1, 2, 1), groups=2)(y)
+    y = L.AveragePooling3D((2, 1, 2), strides=1, padding="same")(L.ZeroPadding3D((1, 0, 2))(y))
+    y = L.Concatenate()([L.GlobalAveragePooling3D()(y), L.GlobalMaxPooling3D()(y)])
+    return keras.Model(x, L.Dense(2)(y), name="volumes")
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9))
+def volumes_in_a_row():
+    return keras.Sequential([x_of((3, 4, 3, 2)), L.UpSampling3D((1, 2, 1)), L.Cropping3D(), L.ZeroPadding3D(),
+                             L.Conv3D(3, 3, dilation_rate=(1, 2, 1), kernel_initializer="he_normal"), L.UpSampling3D(),
+                             L.Conv3DTranspose(2, (1, 3, 2), strides=(1, 1, 2), padding="same", output_padding=0),
+                             L.MaxPooling3D((1, 2, 2), strides=(1, 1, 2)), L.AveragePooling3D((1, 2, 1)),
+                             L.GlobalMaxPooling3D(keepdims=True), L.Flatten(), L.Dense(2)])
+
+
+@model(lambda: O.Adam(0.01))
 def separable():
     return keras.Sequential([x_of((7, 6, 3)), L.SeparableConv2D(4, 3, padding="same", activation="relu"),
                              L.SeparableConv2D(5, 2, strides=2, depth_multiplier=2, use_bias=False),

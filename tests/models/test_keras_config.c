@@ -39,9 +39,10 @@ static void done(void)
     "{\"module\": \"keras.layers\", \"class_name\": \"InputLayer\", \"config\": {\"batch_shape\": [null, "   \
     "6, 6, 2], "                                                                                             \
     "\"dtype\": \"float32\", \"name\": \"x\"}, \"registered_name\": null}"
-#define LAYER(type, arguments)                                                                               \
-    "{\"module\": \"keras.layers\", \"class_name\": \"" type "\", \"config\": {\"name\": \"l\"" arguments    \
-    "}, \"registered_name\": null}"
+#define LAYER_OF(type, name, arguments)                                                                      \
+    "{\"module\": \"keras.layers\", \"class_name\": \"" type "\", \"config\": {\"name\": \"" name            \
+    "\"" arguments "}, \"registered_name\": null}"
+#define LAYER(type, arguments) LAYER_OF(type, "l", arguments)
 #define SEQUENTIAL(layers)                                                                                   \
     "{\"module\": \"keras\", \"class_name\": \"Sequential\", \"config\": {\"name\": \"net\", \"layers\": "   \
     "[" INPUT ", " layers "]}, \"registered_name\": null, \"compile_config\": {}}"
@@ -68,6 +69,15 @@ START_TEST(arguments)
          "filters is 4.5; supported: whole numbers"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [3, 3, 3]")),
          "kernel_size is [3, 3, 3]; supported: at most 2 numbers"},
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [2, 3, 6, 2]") ", " LAYER_OF(
+             "Conv3D", "c", ", \"filters\": 4, \"kernel_size\": [3, 3]")),
+         "kernel_size is [3, 3]; supported: a number, or one for each dimension"},
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [2, 3, 6, 2]") ", " LAYER_OF(
+             "ZeroPadding3D", "c", ", \"padding\": [[1, 2], [1, 1]]")),
+         "padding is [[1, 2], [1, 1]]; supported: a number, three, or three pairs"},
+        {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [2, 3, 6, 2]") ", " LAYER_OF(
+             "Conv3DTranspose", "c", ", \"filters\": 4, \"kernel_size\": 2, \"output_padding\": [0, 0]")),
+         "output_padding is [0, 0]; supported: a number, or one for each dimension"},
         {SEQUENTIAL(LAYER("Conv2D", CONV ", \"kernel_constraint\": {\"class_name\": \"MaxNorm\", \"config\": "
                                          "{}}")),
          "kernel_constraint is {\"class_name\": \"MaxNorm\""},

@@ -471,6 +471,13 @@ static iso_tensor *wide_strides(iso_graph *g, iso_tensor *x)
     return iso_conv2d_transpose(x, 2, 2, .strides_hw = {2, 1}, .dilation_hw = {1, 2}, .name = "wide");
 }
 
+static iso_tensor *wide_volume(iso_graph *g, iso_tensor *x)
+{
+    (void)g;
+    x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, 6, 1, 1, 1));
+    return iso_conv3d(x, 2, 1, .strides_dhw = {2, 1, 1}, .dilation_dhw = {1, 1, 2}, .name = "volume");
+}
+
 START_TEST(refused)
 {
     static const struct {
@@ -481,6 +488,7 @@ START_TEST(refused)
         {own_variable, "which no layer made"},
         {turned_heads, "layer 'turned' has rope_max_wavelength, which Keras's GroupQueryAttention"},
         {wide_strides, "layer 'wide' has strides and a dilation_rate above 1, which Keras's Conv2DTr"},
+        {wide_volume, "layer 'volume' has strides and a dilation_rate above 1, which Keras's Conv3D"},
         {gelu_by_tanh, "layer 'd' has the activation gelu_tanh"},
         {rsqrt_of, "the op 'rsqrt'"},
         {no_chain, "is not a chain of layers"}};

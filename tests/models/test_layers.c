@@ -27,6 +27,11 @@ static iso_tensor *image(void)
     return iso_input(graph, "image", ISO_F32, ISO_SHAPE(8, 6, 3));
 }
 
+static iso_tensor *volume(void)
+{
+    return iso_input(graph, "volume", ISO_F32, ISO_SHAPE(4, 8, 6, 3));
+}
+
 static void check_shape(iso_tensor *x, iso_shape want)
 {
     char a[160], b[160];
@@ -199,6 +204,24 @@ START_TEST(shapes)
                 ISO_SHAPE(ISO_BATCH, 16, 12, 5));
     check_shape(iso_conv2d_transpose(x, 5, 3, .strides = 2, .padding = ISO_SAME, .output_padding_count = 1),
                 ISO_SHAPE(ISO_BATCH, 15, 11, 5));
+    iso_tensor *v = iso_input(graph, "volume", ISO_F32, ISO_SHAPE(4, 8, 6, 3));
+    check_shape(iso_conv3d(v, 5, 3), ISO_SHAPE(ISO_BATCH, 2, 6, 4, 5));
+    check_shape(iso_conv3d(v, 6, .kernel_size_dhw = {1, 3, 2}, .strides_dhw = {3, 1, 2}, .groups = 3),
+                ISO_SHAPE(ISO_BATCH, 2, 6, 3, 6));
+    check_shape(iso_conv3d(v, 5, 3, .strides = 2, .padding = ISO_SAME), ISO_SHAPE(ISO_BATCH, 2, 4, 3, 5));
+    check_shape(iso_conv3d_transpose(v, 5, 3, .strides = 2), ISO_SHAPE(ISO_BATCH, 9, 17, 13, 5));
+    check_shape(iso_conv3d_transpose(v, 5, 3, .strides = 2, .padding = ISO_SAME, .output_padding_count = 1),
+                ISO_SHAPE(ISO_BATCH, 7, 15, 11, 5));
+    check_shape(iso_max_pooling3d(v), ISO_SHAPE(ISO_BATCH, 2, 4, 3, 3));
+    check_shape(iso_average_pooling3d(v, .pool_size_dhw = {1, 3, 2}, .strides = 2),
+                ISO_SHAPE(ISO_BATCH, 2, 3, 3, 3));
+    check_shape(iso_global_max_pooling3d(v), ISO_SHAPE(ISO_BATCH, 3));
+    check_shape(iso_global_average_pooling3d(v, .keep_dims = true), ISO_SHAPE(ISO_BATCH, 1, 1, 1, 3));
+    check_shape(iso_zero_padding3d(v), ISO_SHAPE(ISO_BATCH, 6, 10, 8, 3));
+    check_shape(iso_cropping3d(v), ISO_SHAPE(ISO_BATCH, 2, 6, 4, 3));
+    check_shape(iso_cropping3d(v, ISO_ZERO), ISO_SHAPE(ISO_BATCH, 4, 8, 6, 3));
+    check_shape(iso_cropping3d(v, .sides = {{0, 1}, {2, 3}, {1, 0}}), ISO_SHAPE(ISO_BATCH, 3, 3, 5, 3));
+    check_shape(iso_up_sampling3d(v, .size_dhw = {3, 1, 2}), ISO_SHAPE(ISO_BATCH, 12, 8, 12, 3));
     check_shape(iso_permute(x, ISO_SHAPE(3, 1, 2)), ISO_SHAPE(ISO_BATCH, 3, 8, 6));
     iso_tensor *row = iso_input(graph, "row", ISO_F32, ISO_SHAPE(9, 4));
     check_shape(iso_conv1d(row, 5, 3, .causal = true, .strides = 2), ISO_SHAPE(ISO_BATCH, 5, 5));
@@ -267,6 +290,35 @@ START_TEST(errors_name_the_layer)
     iso_conv2d_transpose(iso_input(graph, "x", ISO_F32, ISO_SHAPE(1, 1, 3)), 4, 2, .padding = ISO_SAME,
                          .output_padding_count = 1);
     check_refused("'conv2d_transpose'", "its output would have 0 elements where its input has 1");
+    iso_conv3d(image(), 4, 3);
+    check_refused("'conv3d' (Conv3D)", "[batch, depth, height, width, channels]");
+    iso_conv3d(volume(), 4, .kernel_size_dhw = {3, 0, 2});
+    check_refused("'conv3d'", "kernel_size is 3 x 0 x 2, all must be positive");
+    iso_conv3d(volume(), 4, .kernel_size_dhw = {5, 1, 1});
+    check_refused("'conv3d'", "reaches over 5 elements, its input has 4");
+    iso_conv3d(volume(), 4, .kernel_size_dhw = {1, 2, 3}, .dilation = 4);
+    check_refused("'conv3d'", "reaches over 9 elements, its input has 6");
+    iso_conv3d(volume(), 4, 1, .groups = 2);
+    check_refused("'conv3d'", "4 filters of 3 channels in 2 groups");
+    iso_conv3d_transpose(volume(), -1, 3, .name = "t");
+    check_refused("'t' (Conv3DTranspose)", "filters is -1");
+    iso_conv3d_transpose(volume(), 4, 3, .strides_dhw = {2, 1, 1}, .output_padding_count = 1,
+                         .output_padding = {1});
+    check_refused("'conv3d_transpose'", "output_padding is 1; it must be less than strides, 1");
+    iso_conv3d_transpose(volume(), 4, 3, .strides_dhw = {1 << 30, 1, 1});
+    check_refused("'conv3d_transpose'", "its output would have 4294967296 elements where its input has 4");
+    iso_max_pooling3d(volume(), 5);
+    check_refused("'max_pooling3d'", "its window reaches over 5 elements, its input has 4");
+    iso_average_pooling3d(volume(), .strides_dhw = {1, -2, 1});
+    check_refused("'average_pooling3d'", "pool_size 2, strides -2: both must be positive");
+    iso_global_max_pooling3d(image());
+    check_refused("'global_max_pooling3d'", "[batch, depth, height, width, channels]");
+    iso_zero_padding3d(volume(), .sides = {{0, 0}, {1, 0}, {0, -3}});
+    check_refused("'zero_padding3d'", "padding of a side is -3");
+    iso_cropping3d(volume(), 2);
+    check_refused("'cropping3d'", "2 and 2 of 4");
+    iso_up_sampling3d(volume(), .size_dhw = {2, 2, -1});
+    check_refused("'up_sampling3d'", "2 x 2 x -1");
     iso_conv1d_transpose(image(), 4, 3);
     check_refused("'conv1d_transpose'", "[batch, steps, channels]");
     iso_zero_padding2d(image(), .sides = {{1, -2}, {0, 0}});

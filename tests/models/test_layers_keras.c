@@ -36,10 +36,13 @@ static bool is_default(const char *key, const double *values, int count)
                     {"groups", 1},     {"pool_size", 2},   {"alpha", 1},   {"use_bias", 1},
                     {"scale", 1},      {"center", 1},      {"offset", 0},  {"keepdims", 0},
                     {"axis", -1}};
-    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
-        if (strcmp(key, defaults[i].key) == 0)
-            return values[0] == defaults[i].value && values[count - 1] == defaults[i].value;
-    return false;
+    size_t i = 0;
+    while (i < sizeof defaults / sizeof defaults[0] && strcmp(key, defaults[i].key) != 0)
+        i++;
+    bool same = i < sizeof defaults / sizeof defaults[0];
+    for (int k = 0; same && k < count; k++)
+        same = values[k] == defaults[i].value;
+    return same;
 }
 
 static int case_numbers(const iso_layer_config *config, const char *key, double *values, int capacity)
@@ -254,6 +257,7 @@ static const char *const files[] = {"layers.h5",
                                     "layers_embeddings.h5",
                                     "layers_language.h5",
                                     "layers_transpose.h5",
+                                    "layers_volumes.h5",
                                     "layers_applications.h5"};
 enum { FILES = sizeof files / sizeof files[0] };
 

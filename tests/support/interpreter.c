@@ -133,13 +133,16 @@ static bool is_input(const iso_op *op, const iso_array *in, const iso_array *out
 void run_op(const iso_backend *backend, const iso_op *op, const iso_array *in, iso_array *out,
             const iso_step_info *info, iso_fault *fault)
 {
+    iso_array operand[ISO_MAX_INPUTS + ISO_MAX_OUTPUTS];
     iso_kernel_call call = {.attrs = op->attrs,
                             .n_inputs = op->n_inputs,
                             .n_outputs = op->n_outputs,
-                            .in = in,
-                            .out = out,
+                            .in = operand,
+                            .out = operand + op->n_inputs,
                             .info = info,
                             .fault = fault};
+    for (int i = 0; i < op->n_inputs + op->n_outputs; i++)
+        operand[i] = iso_operand_of(op, i < op->n_inputs ? in[i] : out[i - op->n_inputs]);
     for (int i = 0; i < op->n_outputs; i++)
         if (!is_input(op, in, &out[i]))
             memset(out[i].data, GARBAGE, array_bytes(&out[i]));

@@ -231,6 +231,31 @@ static void decoder(net *n)
     classify(n, iso_dense(iso_global_average_pooling1d(x, .name = "gap"), 4, .name = "d"), NULL);
 }
 
+/* A U-Net of volumes, with groups, pools of overlapping windows and a mean beside a maximum. */
+static void volumes(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 7, 6, 2));
+    iso_tensor *wide = iso_conv3d(x, 4, 3, .padding = ISO_SAME, .activation = ISO_TANH, .name = "wide");
+    iso_tensor *small = iso_max_pooling3d(wide, .padding = ISO_SAME, .name = "max");
+    small =
+        iso_conv3d(small, 6, .kernel_size_dhw = {3, 2, 2}, .groups = 2, .padding = ISO_SAME, .name = "deep");
+    iso_tensor *large = iso_conv3d_transpose(small, 4, 2, .strides = 2, .activation = ISO_SILU,
+                                             .no_bias = true, .name = "up");
+    iso_tensor *parts[] = {iso_cropping3d(large, .sides = {{0, 1}, {1, 0}, {0, 0}}, .name = "cut"), wide};
+    x = iso_concatenate(parts, 2, .name = "both");
+    x = iso_conv3d(x, 5, .kernel_size_dhw = {2, 3, 1}, .strides_dhw = {2, 1, 2}, .name = "steps");
+    x = iso_zero_padding3d(x, .sides = {{1, 0}, {0, 0}, {1, 1}}, .name = "pad");
+    iso_tensor *pools[] = {iso_max_pooling3d(x, 3, .strides = 1, .padding = ISO_SAME, .name = "most"),
+                           iso_average_pooling3d(x, .pool_size_dhw = {2, 3, 2}, .strides = 1,
+                                                 .padding = ISO_SAME, .name = "mean")};
+    x = iso_merge_add(pools, 2, .name = "sum");
+    x = iso_up_sampling3d(x, .size_dhw = {2, 1, 2}, .name = "blocks");
+    x = iso_conv3d(x, 4, .kernel_size_dhw = {3, 1, 2}, .dilation_dhw = {2, 1, 1}, .name = "far");
+    iso_tensor *ends[] = {iso_global_average_pooling3d(x, .name = "all"),
+                          iso_global_max_pooling3d(x, .name = "top")};
+    classify(n, iso_dense(iso_concatenate(ends, 2, .name = "ends"), 4, .name = "d"), NULL);
+}
+
 /* Sequences: causal convolutions, pools, noise. */
 static void sequence(net *n)
 {
@@ -342,6 +367,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"logic", logic},
                               {"mobile", mobile},
                               {"decoder", decoder},
+                              {"volumes", volumes},
                               {"sequence", sequence},
                               {"heads", heads},
                               {"language", language},

@@ -385,11 +385,17 @@ static iso_tensor *transposed(maker *m, iso_tensor *x)
     int64_t h = between(m, 1, 2), w = between(m, 1, 3);
     if (size_of(x, 1) * size_of(x, 2) > 60)
         return x;
-    return iso_conv2d_transpose(x, between(m, 1, 6), .kernel_size_hw = {between(m, 1, 4), between(m, 1, 4)},
-                                .strides_hw = {h, w}, .padding = padding(m), .activation = activation(m),
-                                .output_padding = {between(m, 0, h - 1), between(m, 0, w - 1)},
-                                .output_padding_count =
-                                    size_of(x, 1) > 1 && size_of(x, 2) > 1 ? between(m, 0, 2) : 0);
+    iso_conv2d_transpose_options options = {.x = x,
+                                            .filters = between(m, 1, 6),
+                                            .kernel_size_hw = {between(m, 1, 4), between(m, 1, 4)},
+                                            .strides_hw = {h, w},
+                                            .padding = padding(m),
+                                            .activation = activation(m)};
+    if (size_of(x, 1) > 1 && size_of(x, 2) > 1)
+        options.output_padding_count = (int)between(m, 0, 2);
+    options.output_padding[0] = between(m, 0, (options.output_padding_count == 1 && w < h ? w : h) - 1);
+    options.output_padding[1] = between(m, 0, w - 1);
+    return iso_conv2d_transpose_with(&options, sizeof options);
 }
 
 static iso_tensor *transposed_steps(maker *m, iso_tensor *x)
@@ -432,6 +438,92 @@ static iso_tensor *mean_of_image(maker *m, iso_tensor *x)
     return merge(m, x, mean);
 }
 
+/* ---- layers of volumes ---- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A kernel, or a window, within a volume. */
+static void window_within(maker *m, const iso_tensor *x, int64_t most, int64_t window[3])
+{
+    for (int i = 0; i < 3; i++)
+        window[i] = between(m, 1, least(most, size_of(x, i + 1)));
+}
+
+static iso_tensor *conv3d(maker *m, iso_tensor *x)
+{
+    iso_conv3d_options options = {.x = x,
+                                  .filters = between(m, 1, 6),
+                                  .padding = padding(m),
+                                  .activation = activation(m),
+                                  .no_bias = coin(m),
+                                  .kernel_l2 = penalty(m)};
+    const bool dilated = throw_dice(&m->d, 4) == 0;
+    options.groups = divisor(m, options.filters, size_of(x, -1));
+    window_within(m, x, 3, options.kernel_size_dhw);
+    for (int i = 0; i < 3; i++) {
+        options.strides_dhw[i] = dilated ? 1 : between(m, 1, 2);
+        options.dilation_dhw[i] = dilated ? between(m, 1, 2) : 1;
+    }
+    if (dilated)
+        options.padding = ISO_SAME;
+    return iso_conv3d_with(&options, sizeof options);
+}
+
+static int64_t volume_of(const iso_tensor *x)
+{
+    return size_of(x, 1) * size_of(x, 2) * size_of(x, 3);
+}
+
+static iso_tensor *transposed_volume(maker *m, iso_tensor *x)
+{
+    if (volume_of(x) > 60)
+        return x;
+    return iso_conv3d_transpose(x, between(m, 1, 4),
+                                .kernel_size_dhw = {between(m, 1, 3), between(m, 1, 3), between(m, 1, 3)},
+                                .strides_dhw = {between(m, 1, 2), between(m, 1, 2), between(m, 1, 2)},
+                                .padding = padding(m), .activation = activation(m));
+}
+
+static iso_tensor *pool3d(maker *m, iso_tensor *x)
+{
+    iso_pooling3d_options options = {.x = x, .strides = between(m, 1, 3), .padding = padding(m)};
+    window_within(m, x, 3, options.pool_size_dhw);
+    return coin(m) ? iso_max_pooling3d_with(&options, sizeof options)
+                   : iso_average_pooling3d_with(&options, sizeof options);
+}
+
+static iso_tensor *enlarged_volume(maker *m, iso_tensor *x)
+{
+    return volume_of(x) > 60
+               ? x
+               : iso_up_sampling3d(x, .size_dhw = {between(m, 1, 2), between(m, 1, 2), between(m, 1, 2)});
+}
+
+static iso_tensor *framed_volume(maker *m, iso_tensor *x)
+{
+    const int64_t depth = size_of(x, 1) - 1, width = size_of(x, 3) - 1;
+    if (coin(m))
+        return iso_zero_padding3d(
+            x, .sides = {{between(m, 0, 2), between(m, 0, 1)}, {0, between(m, 0, 1)}, {between(m, 0, 1), 0}});
+    iso_cropping3d_options options = {.x = x};
+    options.sides[0][0] = between(m, 0, depth / 2);
+    options.sides[0][1] = between(m, 0, depth - depth / 2);
+    options.sides[2][1] = between(m, 0, width);
+    bool cuts =
+        options.sides[0][0] + options.sides[0][1] + options.sides[2][1] > 0; /* 0 alone is the default, 1 */
+    return cuts ? iso_cropping3d_with(&options, sizeof options) : x;
+}
+
+static iso_tensor *mean_of_volume(maker *m, iso_tensor *x)
+{
+    iso_tensor *mean = coin(m) ? iso_global_average_pooling3d(x, .keep_dims = true)
+                               : iso_global_max_pooling3d(x, .keep_dims = true);
+    return merge(m, x, mean);
+}
+
 /* ---- networks of them ---- */
 
 typedef struct choice {
@@ -440,17 +532,52 @@ typedef struct choice {
 } choice;
 
 static const choice choices[] = {
-    {2, 4, dense},          {2, 4, nonlinear},  {2, 4, slopes},
-    {2, 4, random_numbers}, {2, 4, rescaled},   {2, 4, batch_norm},
-    {2, 4, layer_norm},     {2, 4, group_norm}, {2, 4, residual},
-    {2, 4, joined},         {2, 4, shifted},    {2, 4, rounded},
-    {2, 4, chosen},         {3, 4, turned},     {2, 4, reshaped},
-    {3, 3, conv1d},         {3, 3, pool1d},     {3, 3, mean_of_steps},
-    {3, 4, positions},      {3, 4, attention},  {3, 3, attention},
-    {3, 4, shares},         {4, 4, conv2d},     {4, 4, conv2d},
-    {4, 4, depthwise},      {2, 4, rms_norm},   {3, 3, grouped_attention},
-    {4, 4, pool2d},         {4, 4, enlarged},   {4, 4, framed},
-    {4, 4, mean_of_image},  {4, 4, transposed}, {3, 3, transposed_steps},
+    {2, 4, dense},
+    {2, 4, nonlinear},
+    {2, 4, slopes},
+    {2, 4, random_numbers},
+    {2, 4, rescaled},
+    {2, 4, batch_norm},
+    {2, 4, layer_norm},
+    {2, 4, group_norm},
+    {2, 4, residual},
+    {2, 4, joined},
+    {2, 4, shifted},
+    {2, 4, rounded},
+    {2, 4, chosen},
+    {3, 4, turned},
+    {2, 4, reshaped},
+    {3, 3, conv1d},
+    {3, 3, pool1d},
+    {3, 3, mean_of_steps},
+    {3, 4, positions},
+    {3, 4, attention},
+    {3, 3, attention},
+    {3, 4, shares},
+    {4, 4, conv2d},
+    {4, 4, conv2d},
+    {4, 4, depthwise},
+    {2, 4, rms_norm},
+    {3, 3, grouped_attention},
+    {4, 4, pool2d},
+    {4, 4, enlarged},
+    {4, 4, framed},
+    {4, 4, mean_of_image},
+    {4, 4, transposed},
+    {3, 3, transposed_steps},
+    {5, 5, conv3d},
+    {5, 5, conv3d},
+    {5, 5, conv3d},
+    {5, 5, transposed_volume},
+    {5, 5, pool3d},
+    {5, 5, pool3d},
+    {5, 5, enlarged_volume},
+    {5, 5, framed_volume},
+    {5, 5, mean_of_volume},
+    {5, 5, batch_norm},
+    {5, 5, dense},
+    {5, 5, nonlinear},
+    {5, 5, residual},
 };
 
 static iso_tensor *one_layer(maker *m, iso_tensor *x)
@@ -525,13 +652,17 @@ static iso_tensor *words(maker *m)
 
 static iso_tensor *first_input(maker *m)
 {
-    switch (throw_dice(&m->d, 4)) {
+    switch (throw_dice(&m->d, 5)) {
     case 0:
         return words(m);
     case 1:
         return further_input(m, "x", ISO_F32, ISO_SHAPE(between(m, 1, 13)), 0);
     case 2:
         return further_input(m, "x", ISO_F32, ISO_SHAPE(between(m, 2, 9), between(m, 1, 8)), 0);
+    case 3:
+        return further_input(
+            m, "x", ISO_F32,
+            ISO_SHAPE(between(m, 2, 6), between(m, 2, 6), between(m, 2, 6), between(m, 1, 4)), 0);
     default:
         return further_input(m, "x", ISO_F32,
                              ISO_SHAPE(between(m, 3, 10), between(m, 3, 10), between(m, 1, 5)), 0);
@@ -545,7 +676,9 @@ static iso_tensor *predictions(maker *m, iso_tensor *x)
     if (rows && coin(m))
         x = iso_reshape(x, ISO_SHAPE(-1, size_of(x, -1)));
     if (rows)
-        x = rank_of(x) == 3 ? iso_global_average_pooling1d(x) : iso_global_average_pooling2d(x);
+        x = rank_of(x) == 3   ? iso_global_average_pooling1d(x)
+            : rank_of(x) == 4 ? iso_global_average_pooling2d(x)
+                              : iso_global_average_pooling3d(x);
     if (!m->tied)
         return iso_dense(x, between(m, 2, 11));
     x = iso_dense(x, TIED_WIDTH, .name = "width");

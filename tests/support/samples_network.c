@@ -311,6 +311,111 @@ static const iso_pool_geometry tiles = {{2, 2}, {2, 2}, {0, 0}, {0, 0}},
 POOLS(max_pool, iso_max_pool2d_op)
 POOLS(average_pool, iso_average_pool2d_op)
 
+/* ---- volumes: [batch, 5, 4, 3, c] ---- */
+static iso_tensor *volume(sample_graph *s, int64_t channels)
+{
+    return sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 5, 4, 3, channels));
+}
+
+static iso_tensor *convolve_slices(sample_graph *s, int64_t stride, int64_t groups)
+{
+    iso_conv_geometry geometry = {{stride, 1}, {1, 1}, {1, 0}, {0, 1}, groups};
+    iso_tensor *x = volume(s, 4);
+    return iso_conv2d_op(x, sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(3, 2, 4 / groups, 6)), &geometry);
+}
+
+SAMPLE(conv_slices)
+{
+    convolve_slices(s, 2, 1);
+}
+SAMPLE(conv_slices_gradient)
+{
+    differentiate(s, convolve_slices(s, 1, 1));
+}
+SAMPLE(conv_slices_groups_gradient)
+{
+    differentiate(s, convolve_slices(s, 2, 2));
+}
+
+static const iso_pool_geometry along_one = {{2, 1}, {1, 1}, {0, 0}, {1, 0}},
+                               along_both = {{2, 3}, {2, 1}, {1, 0}, {0, 1}};
+
+SAMPLE(max_pool_slices)
+{
+    iso_max_pool2d_op(volume(s, 2), &along_both);
+}
+SAMPLE(max_pool_depth)
+{
+    iso_max_pool2d_along(volume(s, 2), 1, &along_one);
+}
+SAMPLE(max_pool_depth_gradient)
+{
+    differentiate(s, iso_max_pool2d_along(volume(s, 2), 1, &along_both));
+}
+SAMPLE(average_pool_slices)
+{
+    iso_average_pool2d_op(volume(s, 2), &along_both);
+}
+SAMPLE(average_pool_depth)
+{
+    iso_average_pool2d_along(volume(s, 2), 1, &along_both);
+}
+SAMPLE(average_pool_depth_gradient)
+{
+    differentiate(s, iso_average_pool2d_along(volume(s, 2), 1, &along_one));
+}
+
+static iso_tensor *unfold(sample_graph *s, int axis, int64_t size, int64_t stride, int64_t dilation,
+                          int64_t pad)
+{
+    return iso_unfold_op(volume(s, 2), axis, &(iso_unfold_geometry){size, stride, dilation, pad, 1});
+}
+
+SAMPLE(unfold_same)
+{
+    unfold(s, 1, 3, 1, 1, 1);
+}
+SAMPLE(unfold_stride)
+{
+    unfold(s, 1, 2, 2, 1, 0);
+}
+SAMPLE(unfold_gaps)
+{
+    unfold(s, 1, 1, 3, 1, 0);
+}
+SAMPLE(unfold_dilation)
+{
+    unfold(s, 2, 2, 1, 3, 2);
+}
+SAMPLE(unfold_same_gradient)
+{
+    differentiate(s, unfold(s, 1, 3, 1, 1, 1));
+}
+SAMPLE(unfold_gaps_gradient)
+{
+    differentiate(s, unfold(s, 1, 1, 3, 1, 0));
+}
+SAMPLE(unfold_dilation_gradient)
+{
+    differentiate(s, unfold(s, -2, 2, 1, 2, 2));
+}
+
+/* y: [batch, 3, 4, 3, 2] -> [batch, 7, 4, 2] */
+static iso_tensor *fold(sample_graph *s)
+{
+    iso_tensor *y = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, 3, 4, 3, 2));
+    return iso_fold_op(y, 1, &(iso_unfold_geometry){3, 2, 1, 0, 0}, 7);
+}
+
+SAMPLE(fold_overlap)
+{
+    fold(s);
+}
+SAMPLE(fold_gradient)
+{
+    differentiate(s, fold(s));
+}
+
 SAMPLE(softmax)
 {
     iso_softmax(image(s, 3), -1);
@@ -516,6 +621,26 @@ const sample network_samples[] = {
     {"conv2d_grad_kernel", conv_blocks_gradient},
     {"conv2d_grad_kernel", conv_shift_gradient},
     {"conv2d_grad_kernel", conv_far_gradient},
+    {"conv2d", conv_slices},
+    {"conv2d_grad_input", conv_slices_gradient},
+    {"conv2d_grad_input", conv_slices_groups_gradient},
+    {"conv2d_grad_kernel", conv_slices_gradient},
+    {"conv2d_grad_kernel", conv_slices_groups_gradient},
+    {"unfold", unfold_same},
+    {"unfold", unfold_stride},
+    {"unfold", unfold_gaps},
+    {"unfold", unfold_dilation},
+    {"unfold", fold_gradient},
+    {"fold", fold_overlap},
+    {"fold", unfold_same_gradient},
+    {"fold", unfold_gaps_gradient},
+    {"fold", unfold_dilation_gradient},
+    {"max_pool2d", max_pool_slices},
+    {"max_pool2d", max_pool_depth},
+    {"max_pool2d_grad", max_pool_depth_gradient},
+    {"average_pool2d", average_pool_slices},
+    {"average_pool2d", average_pool_depth},
+    {"average_pool2d_grad", average_pool_depth_gradient},
     {"max_pool2d", max_pool},
     {"max_pool2d", max_pool_tiles},
     {"max_pool2d", max_pool_gaps},

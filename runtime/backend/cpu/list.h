@@ -26,6 +26,7 @@ KERNEL(layer_moments) KERNEL(layer_scale) KERNEL(layer_grad_sums) KERNEL(layer_g
 KERNEL(embedding) KERNEL(embedding_grad) KERNEL(embedding_grad_add)
 KERNEL(dropout) KERNEL(gaussian_noise)
 KERNEL(rotary)
+KERNEL(unfold) KERNEL(fold)
 KERNEL(max_pool2d) KERNEL(max_pool2d_grad) KERNEL(average_pool2d) KERNEL(average_pool2d_grad)
 KERNEL(conv2d_winograd) KERNEL(conv2d) KERNEL(conv2d_depthwise) KERNEL(conv2d_im2col)
 KERNEL(conv2d_grad_input_winograd) KERNEL(conv2d_grad_input) KERNEL(conv2d_grad_input_depthwise) KERNEL(conv2d_grad_input_im2col)

@@ -10,18 +10,26 @@
  * ---- convolutions (iso_conv_attrs) ----
  * Tap (i, j) of position (p, q) reads row p * stride - pad_before + i * dilation of x, and likewise the columns;
  * outside x are zeros. Group g maps channels [g c/G, (g+1) c/G) to filters [g f/G, (g+1) f/G); a slot may have
- * some of the groups.
+ * some of the groups. Tensors may have more dimensions between n and h; kernels see them as part of n.
  *   conv2d              x [n, h, w, c], kernel [r, s, c/G, f] -> y [n, h', w', f]
  *   conv2d_grad_input   kernel [r, s, c/G, f], dy [n, h', w', f] -> dx [n, h, w, c]
  *   conv2d_grad_kernel  x [n, h, w, c], dy [n, h', w', f] -> dkernel [r, s, c/G, f], summed over n
  *
  * ---- pools (iso_pool_attrs) ----
+ * over dimensions `axis` and `axis` + 1 of tensors of any rank; kernels see what is before them as n, and what is
+ * after them as c.
  *   max_pool2d          x [n, h, w, c] -> y [n, h', w', c], the largest element of the window inside x; NaN if
  *                       one is NaN
  *   max_pool2d_grad     x, y, dy -> dx. dy goes to the first element of its window, row by row, that is not less
  *                       than y (XLA's select-and-scatter with GE); overlapping windows add up
  *   average_pool2d      x -> y, the mean of the window's elements inside x
  *   average_pool2d_grad dy [n, h', w', c] -> dx [n, h, w, c]
+ *
+ * ---- windows along a dimension (iso_unfold_attrs)
+ *   unfold              x [..., d, ..., c] -> y [..., d', ..., k, c], d and d' at `axis`: element i of window p is
+ *                       element p * stride - pad_before + i * dilation of x along the axis; outside x are zeros
+ *   fold                dy [..., d', ..., k, c] -> dx [..., d, ..., c]: each element of the windows added to that of
+ *                       dx from which unfold takes it, in the order of i
  *
  * ---- enlarged images (iso_upsample_attrs): s, t times; a reshape joins the last dimensions of y
  *   upsample_linear      x [n, h, w, c] -> y [n, h, s*, w, t*, c]. Along the height, element (i, j) is at i + (j +
@@ -139,8 +147,15 @@ typedef struct iso_conv_attrs {
 
 typedef struct iso_pool_attrs {
     iso_pool_geometry geometry;
+    int64_t axis;    /* of the first of the two dimensions */
     iso_shape shape; /* average_pool2d_grad: of x; global */
 } iso_pool_attrs;
+
+typedef struct iso_unfold_attrs {
+    iso_unfold_geometry geometry;
+    int64_t axis;
+    int64_t extent; /* of x along the axis; global */
+} iso_unfold_attrs;
 
 typedef struct iso_upsample_attrs {
     int64_t times[2];

@@ -21,6 +21,7 @@ extern const iso_setting iso_slice_settings[];
 extern const iso_setting iso_matmul_settings[];
 extern const iso_setting iso_conv_settings[];
 extern const iso_setting iso_pool_settings[];
+extern const iso_setting iso_unfold_settings[];
 extern const iso_setting iso_upsample_settings[];
 extern const iso_setting iso_band_settings[];
 extern const iso_setting iso_rotary_settings[];

@@ -1,4 +1,5 @@
-/* Pools over [n, h, w, c] and their gradients. */
+/* Pools over two dimensions that follow one another, of images [n, h, w, c] the height and width, and their
+ * gradients. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/network_impl.h"
 
@@ -7,7 +8,7 @@ static const iso_pool_attrs *pool_attrs_of(const iso_op *op)
     return op->attrs;
 }
 
-/* Along height (0) or width (1). */
+/* Along the first (0) or second (1) of the two dimensions. */
 static iso_sliding_window window_of(const iso_op *op, int i, int64_t positions)
 {
     const iso_pool_geometry *g = &pool_attrs_of(op)->geometry;
@@ -17,15 +18,20 @@ static iso_sliding_window window_of(const iso_op *op, int i, int64_t positions)
 static bool pool_infer(iso_op *op)
 {
     const iso_pool_geometry *g = &pool_attrs_of(op)->geometry;
-    if (!iso_expect_float(op, 0, 4))
+    const int first = (int)pool_attrs_of(op)->axis;
+    if (!iso_expect_float(op, 0, -1))
         return false;
     const iso_shape *x = &op->inputs[0]->shape;
+    if (first < 1 || first > x->rank - 3)
+        return iso_op_refuse(
+            op, "windows over dimensions %d and %d: they must lie between the batch and the channels", first,
+            first + 1);
     iso_shape y = *x; /* [n, h', w', c] */
     for (int i = 0; i < 2; i++) {
         iso_sliding_window window = window_of(op, i, 0);
-        if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[1 + i], g->pad_after[i], &window))
+        if (!iso_sliding_window_fit(op, i ? "width" : "height", x->dim[first + i], g->pad_after[i], &window))
             return false;
-        y.dim[1 + i] = window.positions;
+        y.dim[first + i] = window.positions;
         /* so that every window has an element of x, whatever the stride */
         if (g->pad_before[i] >= g->size[i] || g->pad_after[i] >= g->size[i])
             return iso_op_refuse(op, "padding %lld and %lld should be below the window's size %lld",
@@ -37,13 +43,13 @@ static bool pool_infer(iso_op *op)
 
 static bool infer_max_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 0, 4) && iso_expect_same_shape(op, 1, 2) && iso_expect_same_type(op, 0, 1) &&
+    return iso_expect_float(op, 0, -1) && iso_expect_same_shape(op, 1, 2) && iso_expect_same_type(op, 0, 1) &&
            iso_expect_same_type(op, 1, 2) && iso_infer_same(op);
 }
 
 static bool infer_average_gradient(iso_op *op)
 {
-    return iso_expect_float(op, 0, 4) &&
+    return iso_expect_float(op, 0, -1) &&
            iso_op_set_output(op, op->inputs[0]->dtype, &pool_attrs_of(op)->shape);
 }
 
@@ -61,35 +67,39 @@ static void average_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 
 static void average_second_gradient(iso_op *op, iso_tensor *const *d, iso_tensor **dx)
 {
-    dx[0] = iso_average_pool2d_op(d[0], &pool_attrs_of(op)->geometry);
+    dx[0] = iso_op_1(&iso_op_average_pool2d, d[0], op->attrs);
 }
 
-/* Every dimension may be sharded: x's height and width, and those of its gradient, through the window. */
+/* Every dimension may be sharded: the two of x, and of its gradient, through the window. */
 static void begin_rule(const iso_op *op, const iso_shape *y, iso_rule *rule)
 {
-    *rule = (iso_rule){.n_factors = 4, .linear = op->type->linear};
+    const int64_t first = pool_attrs_of(op)->axis;
+    *rule = (iso_rule){.n_factors = y->rank, .linear = op->type->linear};
     for (int i = 0; i < 2; i++)
-        rule->window[1 + i] = window_of(op, i, y->dim[1 + i]);
+        rule->window[first + i] = window_of(op, i, y->dim[first + i]);
     for (int i = 0; i < op->n_inputs; i++)
-        iso_rule_run_over(rule->input[i], 0, 4);
-    iso_rule_run_over(rule->output[0], 0, 4);
+        iso_rule_run_over(rule->input[i], 0, y->rank);
+    iso_rule_run_over(rule->output[0], 0, y->rank);
 }
 
-enum { X_WINDOWS = 1 << 1 | 1 << 2 };
+static uint8_t windows_of_x(const iso_op *op)
+{
+    return (uint8_t)(3u << pool_attrs_of(op)->axis);
+}
 
 static void pool_rule_of(const iso_op *op, iso_rule *rule)
 {
     begin_rule(op, &op->outputs[0]->shape, rule);
-    rule->input_windows[0] = X_WINDOWS;
+    rule->input_windows[0] = windows_of_x(op);
 }
 
 /* x, if there is one, comes first; dy comes last. */
 static void rule_of_gradient(const iso_op *op, iso_rule *rule)
 {
     begin_rule(op, &op->inputs[op->n_inputs - 1]->shape, rule);
-    rule->output_windows[0] = X_WINDOWS;
+    rule->output_windows[0] = windows_of_x(op);
     if (op->n_inputs > 1)
-        rule->input_windows[0] = X_WINDOWS;
+        rule->input_windows[0] = windows_of_x(op);
 }
 
 /* One operation for each element of each window, padding counted. */
@@ -112,6 +122,12 @@ static double flops_of_gradient(const iso_op *op, const iso_box *inputs, const i
     return operations(op, &inputs[op->n_inputs - 1]);
 }
 
+static int pool_image_height(const iso_op *op, int rank)
+{
+    (void)rank;
+    return (int)pool_attrs_of(op)->axis;
+}
+
 const iso_op_type iso_op_max_pool2d = {
     .name = "max_pool2d",
     ISO_OP_ATTRS(pool),
@@ -119,6 +135,7 @@ const iso_op_type iso_op_max_pool2d = {
     .gradient = max_gradient,
     .rule_of = pool_rule_of,
     .flops = pool_flops,
+    .image_height = pool_image_height,
 };
 
 const iso_op_type iso_op_max_pool2d_grad = {
@@ -128,6 +145,7 @@ const iso_op_type iso_op_max_pool2d_grad = {
     .rule_of = rule_of_gradient,
     .linear = 1 << 2,
     .flops = flops_of_gradient,
+    .image_height = pool_image_height,
     .no_second = true,
 };
 
@@ -139,6 +157,7 @@ const iso_op_type iso_op_average_pool2d = {
     .rule_of = pool_rule_of,
     .linear = 1 << 0,
     .flops = pool_flops,
+    .image_height = pool_image_height,
 };
 
 const iso_op_type iso_op_average_pool2d_grad = {
@@ -149,15 +168,38 @@ const iso_op_type iso_op_average_pool2d_grad = {
     .rule_of = rule_of_gradient,
     .linear = 1 << 0,
     .flops = flops_of_gradient,
+    .image_height = pool_image_height,
 };
+
+static iso_tensor *pool_create(const iso_op_type *type, iso_tensor *x, int axis,
+                               const iso_pool_geometry *geometry)
+{
+    iso_pool_attrs attrs = {.geometry = *geometry, .axis = axis};
+    return iso_op_1(type, x, &attrs);
+}
+
+iso_tensor *iso_max_pool2d_along(iso_tensor *x, int axis, const iso_pool_geometry *geometry)
+{
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, geometry))
+        return iso_graph_bad_tensor(x->graph);
+    return pool_create(&iso_op_max_pool2d, x, axis, geometry);
+}
+
+iso_tensor *iso_average_pool2d_along(iso_tensor *x, int axis, const iso_pool_geometry *geometry)
+{
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, geometry))
+        return iso_graph_bad_tensor(x->graph);
+    return pool_create(&iso_op_average_pool2d, x, axis, geometry);
+}
 
 iso_tensor *iso_max_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry)
 {
     ISO_NEED_TENSORS(x);
     if (ISO_NULL_IN(x->graph, geometry))
         return iso_graph_bad_tensor(x->graph);
-    iso_pool_attrs attrs = {.geometry = *geometry};
-    return iso_op_1(&iso_op_max_pool2d, x, &attrs);
+    return pool_create(&iso_op_max_pool2d, x, x->shape.rank - 3, geometry);
 }
 
 iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geometry)
@@ -165,6 +207,5 @@ iso_tensor *iso_average_pool2d_op(iso_tensor *x, const iso_pool_geometry *geomet
     ISO_NEED_TENSORS(x);
     if (ISO_NULL_IN(x->graph, geometry))
         return iso_graph_bad_tensor(x->graph);
-    iso_pool_attrs attrs = {.geometry = *geometry};
-    return iso_op_1(&iso_op_average_pool2d, x, &attrs);
+    return pool_create(&iso_op_average_pool2d, x, x->shape.rank - 3, geometry);
 }

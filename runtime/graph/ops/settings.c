@@ -53,7 +53,18 @@ const iso_setting iso_conv_settings[] = {PAIR(geometry.stride),     PAIR(geometr
 #undef ATTRS
 #define ATTRS iso_pool_attrs
 const iso_setting iso_pool_settings[] = {
-    PAIR(geometry.size), PAIR(geometry.stride), PAIR(geometry.pad_before), PAIR(geometry.pad_after), {0}};
+    PAIR(geometry.size),      PAIR(geometry.stride), PAIR(geometry.pad_before),
+    PAIR(geometry.pad_after), COUNT(axis),           {0}};
+#undef ATTRS
+#define ATTRS iso_unfold_attrs
+const iso_setting iso_unfold_settings[] = {COUNT(geometry.size),
+                                           COUNT(geometry.stride),
+                                           COUNT(geometry.dilation),
+                                           COUNT(geometry.pad_before),
+                                           COUNT(geometry.pad_after),
+                                           COUNT(axis),
+                                           COUNT(extent),
+                                           {0}};
 #undef ATTRS
 #define ATTRS iso_upsample_attrs
 const iso_setting iso_upsample_settings[] = {PAIR(times), {0}};
