@@ -112,8 +112,8 @@ static void convolution_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor *
 {
     const iso_conv_geometry *geometry = &((const iso_conv_attrs *)op->attrs)->geometry;
     iso_tensor *x = op->inputs[0], *kernel = op->inputs[1];
-    dx[0] = convolution_create(&iso_op_conv2d_grad_input, kernel, dy[0], geometry, &x->shape);
     dx[1] = convolution_create(&iso_op_conv2d_grad_kernel, x, dy[0], geometry, &kernel->shape);
+    dx[0] = convolution_create(&iso_op_conv2d_grad_input, kernel, dy[0], geometry, &x->shape);
 }
 
 /* The three ops are derivatives of one trilinear form in x, kernel and dy, each by one of them. */
