@@ -7,7 +7,8 @@ import os
 import job
 import networks
 
-args = job.network_options(mode=("eager", "compile"), dtype=("float32", "bfloat16"), threads=(2, 1))
+args = job.network_options(mode=("eager", "compile"), dtype=("float32", "bfloat16"), threads=(2, 1),
+                           layout=("channels_last", "contiguous"))  # of volumes; images are channels_last
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -83,10 +84,44 @@ def resnet():
     return nn.Sequential(*convolved(3, 64), nn.ReLU(), *blocks, Average(), nn.Linear(512, 10))
 
 
-model = {"transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
+def cosmoflow():
+    layers, before = [], 4
+    for filters in (16, 32, 64, 128):
+        layers += [nn.Conv3d(before, filters, 3, padding=1), nn.LeakyReLU(0.3), nn.MaxPool3d(2)]
+        before = filters
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 8, 128), nn.LeakyReLU(0.3), nn.Linear(128, 64), nn.LeakyReLU(0.3), nn.Linear(64, 10))
+
+
+def twice(before, filters):
+    return nn.Sequential(nn.Conv3d(before, filters, 3, padding=1), nn.ReLU(), nn.Conv3d(filters, filters, 3, padding=1), nn.ReLU())
+
+
+class UNet3D(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([twice(4, 16), twice(16, 32), twice(32, 64)])
+        self.enlarge = nn.ModuleList([nn.ConvTranspose3d(64, 32, 2, 2), nn.ConvTranspose3d(32, 16, 2, 2)])
+        self.up = nn.ModuleList([twice(64, 32), twice(32, 16)])
+        self.end = nn.Sequential(Average(), nn.Linear(16, 10))
+
+    def forward(self, x):
+        skips = []
+        for i, layers in enumerate(self.down):
+            x = layers(F.max_pool3d(x, 2) if i else x)
+            skips.append(x)
+        skips.pop()
+        for enlarge, layers in zip(self.enlarge, self.up):
+            x = layers(torch.cat([enlarge(x), skips.pop()], 1))
+        return self.end(x)
+
+
+model = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
 x, y = (torch.from_numpy(array) for array in networks.data(args.folder, args.name))
 if x.dim() == 4:
     x, model = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)
+elif x.dim() == 5:
+    form = torch.channels_last_3d if args.layout == "channels_last" else torch.contiguous_format
+    x, model = x.permute(0, 4, 1, 2, 3).contiguous(memory_format=form), model.to(memory_format=form)
 if n.kind == "dense":
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.9, eps=1e-7, foreach=True)
 elif n.kind == "gpt":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Network:
-    kind: str  # mlp, dense, convnet, vgg, resnet, transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
+    kind: str  # mlp, dense, convnet, vgg, resnet, cosmoflow, unet3d (volumes), transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
     batch: int
     steps: int  # of an epoch
     layers: int = 0
@@ -25,7 +25,8 @@ class Network:
         """Of a row of x."""
         if self.tokens:
             return (self.tokens,) if self.vocabulary else (self.tokens, self.features)
-        return {"convnet": (28, 28, 1), "vgg": (32, 32, 3), "resnet": (32, 32, 3)}.get(self.kind, (784,))
+        return {"convnet": (28, 28, 1), "vgg": (32, 32, 3), "resnet": (32, 32, 3), "cosmoflow": (32, 32, 32, 4),
+                "unet3d": (32, 32, 32, 4)}.get(self.kind, (784,))
 
 
 NETWORKS = {
@@ -35,6 +36,8 @@ NETWORKS = {
     "gpt-124m": Network("gpt", 4, 5, layers=12, width=768, heads=12, tokens=64, vocabulary=50257),
     "vgg": Network("vgg", 64, 10),
     "resnet18": Network("resnet", 64, 5),
+    "cosmoflow": Network("cosmoflow", 4, 5),
+    "unet3d": Network("unet3d", 4, 5),
     "mlp4096": Network("mlp", 256, 8, layers=4, width=4096),
     "mlp2048": Network("mlp", 64, 60, layers=2, width=2048),
     "mlp-32": Network("mlp", 32, 1500, layers=2, width=256),
@@ -117,6 +120,33 @@ def resnet(L, x, _):
             h = L.ReLU()(convolved(L, x, filters, stride))
             x = L.ReLU()(L.Add()([convolved(L, h, filters), short]))
     return L.Dense(10)(L.GlobalAveragePooling2D()(x))
+
+
+def cosmoflow(L, x, _):
+    """After Mathuriya et al. 2018 (arXiv 1808.04728), smaller: convolutions of 16 to 128 filters, each with a pool, then dense layers."""
+    for filters in (16, 32, 64, 128):
+        x = L.MaxPooling3D(2)(L.LeakyReLU(0.3)(L.Conv3D(filters, 3, padding="same")(x)))
+    x = L.Flatten()(x)
+    for width in (128, 64):
+        x = L.LeakyReLU(0.3)(L.Dense(width)(x))
+    return L.Dense(10)(x)
+
+
+def unet3d(L, x, _):
+    """After Çiçek et al. 2016 (arXiv 1606.06650), smaller: 16 to 64 filters; one class of each volume."""
+    skips = []
+    for filters in (16, 32):
+        for _ in range(2):
+            x = L.Conv3D(filters, 3, padding="same", activation="relu")(x)
+        skips.append(x)
+        x = L.MaxPooling3D(2)(x)
+    for _ in range(2):
+        x = L.Conv3D(64, 3, padding="same", activation="relu")(x)
+    for filters in (32, 16):
+        x = L.Concatenate()([L.Conv3DTranspose(filters, 2, strides=2)(x), skips.pop()])
+        for _ in range(2):
+            x = L.Conv3D(filters, 3, padding="same", activation="relu")(x)
+    return L.Dense(10)(L.GlobalAveragePooling3D()(x))
 
 
 def transformer(L, x, n):

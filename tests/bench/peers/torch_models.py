@@ -11,7 +11,7 @@ class Scale(nn.Module):
 
 class Average(nn.Module):
     def forward(self, x):
-        return x.mean((2, 3))
+        return x.flatten(2).mean(2)
 
 
 def norm(channels):
