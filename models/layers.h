@@ -14,6 +14,7 @@
 #include "models/layers/core.h"
 #include "models/layers/merging.h"
 #include "models/layers/normalization.h"
+#include "models/layers/recurrent.h"
 #include "models/layers/regularization.h"
 #include "models/layers/reshaping.h"
 #include "models/layers/sequential.h"

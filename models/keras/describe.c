@@ -189,19 +189,36 @@ static json_t *attribute_json(const iso_attribute *attribute)
     return json_null();
 }
 
-/* The arguments of a layer's call that are given by name. Tensors among them are the last of the inputs, and are
- * removed from the list of inputs. */
+/* Removes an input from a list of inputs, and returns it. */
+static json_t *take_input(json_t *list, const iso_attribute *argument)
+{
+    size_t input = (size_t)argument->integer;
+    json_t *tensor = json_incref(json_array_get(list, input));
+    json_array_remove(list, input);
+    return tensor;
+}
+
+/* Inputs that follow one another in the list of inputs. */
+static json_t *take_inputs(json_t *list, const iso_attribute *argument)
+{
+    json_t *tensors = json_array();
+    for (const iso_attribute *item = argument->first; item; item = item->next)
+        json_array_append_new(tensors, take_input(list, argument->first));
+    return tensors;
+}
+
+/* The arguments of a layer's call that are given by name. Tensors among them, or a list of tensors, are the last of the
+ * inputs, and are removed from the list of inputs. */
 static json_t *call_arguments(const iso_attribute *call, json_t *list)
 {
     json_t *out = json_object();
     for (const iso_attribute *argument = call ? call->first : NULL; argument; argument = argument->next) {
-        size_t input = (size_t)argument->integer;
-        if (argument->kind != ISO_ATTRIBUTE_INPUT) {
-            json_object_set_new(out, argument->name, attribute_json(argument));
-        } else if (input + 1 == json_array_size(list)) {
-            json_object_set(out, argument->name, json_array_get(list, input));
-            json_array_remove(list, input);
-        }
+        bool tensors = argument->kind == ISO_ATTRIBUTE_LIST && argument->first &&
+                       argument->first->kind == ISO_ATTRIBUTE_INPUT;
+        json_object_set_new(out, argument->name,
+                            tensors                                 ? take_inputs(list, argument)
+                            : argument->kind == ISO_ATTRIBUTE_INPUT ? take_input(list, argument)
+                                                                    : attribute_json(argument));
     }
     return out;
 }

@@ -253,7 +253,13 @@ static const struct {
     {"mask_zero", "false"},
     {"threshold", "0"},
     {"name", ""},
-    {"training", ""}, /* of a call: fit, evaluate and predict set it */
+    {"return_state", "false"},
+    {"stateful", "false"},
+    {"recurrent_dropout", "0"},
+    {"reset_after", "true"},
+    {"unroll", ""},               /* a loop that is unrolled computes the same */
+    {"zero_output_for_mask", ""}, /* there are no masks */
+    {"training", ""},             /* of a call: fit, evaluate and predict set it */
     {"input_axes", "null"},
     {"output_axes", "null"},
 };

@@ -132,7 +132,7 @@ done:
 /* ---- calls ---- */
 
 /* The argument names for the inputs of layers that have several, in order. */
-static const char *const parameters[] = {"inputs", "x", "query", "value", "key"};
+static const char *const parameters[] = {"inputs", "x", "query", "value", "key", "initial_state"};
 
 static bool is_tensor(const json_t *value)
 {

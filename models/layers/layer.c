@@ -87,11 +87,11 @@ static iso_attribute *layer_note(iso_layer *layer, iso_attribute value)
     return iso_attribute_add(layer->graph, layer->config, &value);
 }
 
-void iso_layer_note_call(iso_layer *layer, iso_attribute value)
+iso_attribute *iso_layer_note_call(iso_layer *layer, iso_attribute value)
 {
     if (!layer->call)
         layer->call = iso_attribute_add(layer->graph, NULL, &(iso_attribute){.kind = ISO_ATTRIBUTE_OBJECT});
-    iso_attribute_add(layer->graph, layer->call, &value);
+    return iso_attribute_add(layer->graph, layer->call, &value);
 }
 
 void iso_layer_note_none(iso_layer *layer, const char *key)
@@ -272,9 +272,10 @@ void iso_layer_set_layout(const iso_layer *layer, const char *what, const char *
 static void penalize(const iso_layer *layer, const iso_weight_form *form, iso_variable *variable)
 {
     iso_tensor *weight = iso_variable_value(variable);
+    const char *argument = form->argument ? form->argument : form->what;
     if (!(form->l1 >= 0) || !(form->l2 >= 0)) {
-        iso_layer_fail(layer, "%s_l1 is %g, %s_l2 %g: they must not be negative", form->what, form->l1,
-                       form->what, form->l2);
+        iso_layer_fail(layer, "%s_l1 is %g, %s_l2 %g: they must not be negative", argument, form->l1,
+                       argument, form->l2);
         return;
     }
     if (iso_graph_shares(layer->graph))

@@ -98,8 +98,8 @@ iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *m
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */
 void iso_layer_note_weight(iso_layer *layer, const iso_weight_form *form);
-/* An argument of the call, by name. */
-void iso_layer_note_call(iso_layer *layer, iso_attribute value);
+/* An argument of the call, by name; returns it, so that items can be added to a list. */
+iso_attribute *iso_layer_note_call(iso_layer *layer, iso_attribute value);
 /* Records an error of the layer: "layer 'd1' (Dense): ...". Returns the graph's error tensor. */
 iso_tensor *iso_layer_fail(const iso_layer *layer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -336,6 +336,36 @@ typedef struct iso_attention_form {
  * key'). A query that attends to no key weighs all keys alike, unless zero_masked. */
 ISO_API iso_tensor *iso_attention_op(iso_tensor *query, iso_tensor *key, iso_tensor *value, iso_tensor *mask,
                                      const iso_attention_form *form);
+/* A recurrence over time: the state of a step depends on that of the step before. */
+typedef enum iso_cell {
+    ISO_CELL_LSTM, /* Hochreiter and Schmidhuber 1997, with Gers, Schmidhuber and Cummins's forget gate: 4 gates */
+    ISO_CELL_GRU, /* Cho et al. 2014, arXiv 1406.1078, with the reset after the product, as in cuDNN: 3 gates */
+    ISO_CELL_SIMPLE, /* h = activation(x + h' kernel): 1 gate */
+} iso_cell;
+/* The activations of cells: functions whose slope follows from their value. */
+typedef enum iso_cell_activation {
+    ISO_CELL_DEFAULT = 0, /* tanh, and of gates sigmoid */
+    ISO_CELL_TANH,
+    ISO_CELL_SIGMOID,
+    ISO_CELL_HARD_SIGMOID, /* min(max(x / 6 + 1 / 2, 0), 1) */
+    ISO_CELL_RELU,
+    ISO_CELL_LINEAR,
+} iso_cell_activation;
+typedef struct iso_recurrence_form {
+    iso_cell cell;
+    iso_cell_activation activation; /* of the candidate state; of LSTM also of what h shows of c */
+    iso_cell_activation recurrent;  /* of the gates; ISO_CELL_SIMPLE has none */
+    bool backwards;                 /* from the last step to the first */
+} iso_recurrence_form;
+/* x: [batch, t, g u], what the inputs contribute to the g gates of u units, bias included; kernel: [u, g u]; bias:
+ * NULL or [g u], added to h' kernel; h0, c0: [batch, u], the state before the first step, or NULL: zeros; c0 of LSTM
+ * alone, and both or neither. h: [batch, t, u], the state after each step; *c, of LSTM, may be NULL: the same of its
+ * cells. With r = h' kernel + bias, from the state h', c' before a step, and s, a the two activations:
+ *   LSTM    parts i, f, g, o of x + r: c = s(f) c' + s(i) a(g), h = s(o) a(c)
+ *   GRU     parts z, q, n: h = z h' + (1 - z) n, z = s(xz + rz), q = s(xq + rq), n = a(xn + q rn)
+ *   SIMPLE  h = a(x + r) */
+ISO_API iso_tensor *iso_recurrence_op(iso_tensor *x, iso_tensor *kernel, iso_tensor *bias, iso_tensor *h0,
+                                      iso_tensor *c0, const iso_recurrence_form *form, iso_tensor **c);
 ISO_API iso_tensor *iso_softmax(iso_tensor *x, int axis);
 ISO_API iso_tensor *iso_log_softmax(iso_tensor *x, int axis);
 /* labels: [rows...] integers (or integral floats), logits: [rows..., classes] -> the loss of each row. A

@@ -13,14 +13,15 @@ struct iso_variable {
     iso_dtype dtype;
     iso_shape shape;
     iso_initializer initializer;
-    bool trainable;              /* its layer declared it trainable, frozen or not */
-    bool frozen, made_frozen;    /* frozen now, and when it was made */
-    bool trained, updated;       /* iso_minimize was given it; the loss depends on it */
-    bool inherits;               /* compiled again: takes over its old value (exec/state/recompile.h) */
-    bool allocated;              /* a function has given it memory on the slots */
-    const char *layout;          /* its own, as text; NULL: given by the distribution */
-    iso_tensor *value;           /* output of its variable op */
-    const iso_variable *gathers; /* accumulates the gradients of this one over steps; or NULL */
+    int64_t ones_begin, ones_end; /* elements that are 1 at first, whatever the initializer says */
+    bool trainable;               /* its layer declared it trainable, frozen or not */
+    bool frozen, made_frozen;     /* frozen now, and when it was made */
+    bool trained, updated;        /* iso_minimize was given it; the loss depends on it */
+    bool inherits;                /* compiled again: takes over its old value (exec/state/recompile.h) */
+    bool allocated;               /* a function has given it memory on the slots */
+    const char *layout;           /* its own, as text; NULL: given by the distribution */
+    iso_tensor *value;            /* output of its variable op */
+    const iso_variable *gathers;  /* accumulates the gradients of this one over steps; or NULL */
 };
 
 /* One change of state at the end of a step: an assignment, or an optimizer's update. */

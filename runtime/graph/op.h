@@ -94,6 +94,8 @@ struct iso_op_type {
      * and may be changed). On an error: calls iso_graph_fail with both shapes and returns false. */
     bool (*infer)(iso_op *op);
     int n_outputs; /* 0 means 1 */
+    uint32_t
+        kept; /* bit i: output i is kept for the gradient alone: nothing else takes it, and it has no gradient */
     /* Builds the gradients of the inputs into dx (preset to NULL) from those of the outputs (dy[i] may be
      * NULL: none). NULL: not differentiable, no gradient flows. */
     void (*gradient)(iso_op *op, iso_tensor *const *dy, iso_tensor **dx);

@@ -109,6 +109,14 @@ iso_variable *iso_variable_create(iso_graph *graph, const char *path, iso_dtype 
     return variable;
 }
 
+void iso_variable_begin_with_ones(iso_variable *variable, int64_t begin, int64_t end)
+{
+    if (ISO_ANY_NULL(variable))
+        return;
+    variable->ones_begin = begin;
+    variable->ones_end = end;
+}
+
 static bool same_text(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;

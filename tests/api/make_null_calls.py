@@ -27,6 +27,7 @@ POINTERS = {
     "iso_pool_geometry *": "&f->pool",
     "iso_unfold_geometry *": "&f->unfold",
     "iso_attention_form *": "&f->attention",
+    "iso_recurrence_form *": "&f->recurrence",
     "iso_optimizer *": "&f->optimizer",
     "iso_loss *": "&f->loss",
     "iso_metric *": "&f->metric",
@@ -136,6 +137,7 @@ SPECIAL = {
 # Parameters that may be NULL, as the headers say; the call is made and must not crash.
 MAY_BE_NULL = {
     ("iso_attention_op", "mask"),
+    ("iso_recurrence_op", "bias"), ("iso_recurrence_op", "h0"), ("iso_recurrence_op", "c0"), ("iso_recurrence_op", "c"),
     ("iso_graph_check_replicas", "compared"), ("iso_set_warning_handler", "take"), ("iso_set_warning_handler", "user"),
     ("iso_set_failure_handler", "take"), ("iso_set_failure_handler", "user"),
     ("iso_init", "argc"), ("iso_init", "argv"), ("iso_init_on", "argc"), ("iso_init_on", "argv"), ("iso_init_on_fortran", "argc"), ("iso_init_on_fortran", "argv"), ("iso_finish", "ctx"),

@@ -507,6 +507,8 @@ static const struct {
     {"rotary", rotary},
     {"unfold", unfold},
     {"fold", unfold},
+    {"recurrence", recurrence},
+    {"recurrence_grad", recurrence},
 };
 
 static maker *maker_of(const char *op)

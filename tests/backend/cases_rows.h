@@ -274,4 +274,103 @@ static bool rotary(trial *t, int index)
     return true;
 }
 
+/* ---- recurrences ---- */
+
+/* Every cell; a state before the first step, the bias of r and the gradient of c, or none of them; both directions; no
+ * row, one unit, vectors with a rest, more than one panel of a product; each activation. */
+typedef struct recurrence_case {
+    int64_t rows, steps, units;
+    iso_cell_activation activation, recurrent;
+    bool more, backwards;
+} recurrence_case;
+static const recurrence_case recurrence_cases[] = {
+    {3, 4, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, false, false},
+    {17, 3, 16, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, true},
+    {1, 6, 33, ISO_CELL_RELU, ISO_CELL_HARD_SIGMOID, true, false},
+    {2, 1, 1, ISO_CELL_SIGMOID, ISO_CELL_TANH, false, true},
+    {2, 1, 7, ISO_CELL_LINEAR, ISO_CELL_LINEAR, true, false},
+    {0, 3, 5, ISO_CELL_TANH, ISO_CELL_SIGMOID, true, false},
+    {65, 2, 40, ISO_CELL_HARD_SIGMOID, ISO_CELL_RELU, false, false},
+};
+enum { RECURRENCE_CASES = sizeof recurrence_cases / sizeof *recurrence_cases, CELLS = ISO_CELL_SIMPLE + 1 };
+
+/* The op's results. */
+static void recurrence_results(trial *t, const recurrence_case *c, iso_cell cell,
+                               void (*add)(trial *t, int64_t features, const recurrence_case *c))
+{
+    add(t, c->units, c);
+    if (cell != ISO_CELL_SIMPLE)
+        add(t, 4 * c->units, c);
+    if (cell == ISO_CELL_LSTM)
+        add(t, c->units, c);
+}
+
+static void recurrence_result_in(trial *t, int64_t features, const recurrence_case *c)
+{
+    input(t, ISO_F32, 0, 1, DIMS(c->rows, c->steps, features));
+    t->by_rows |= 1u << (t->inputs - 1);
+}
+static void recurrence_result_out(trial *t, int64_t features, const recurrence_case *c)
+{
+    output(t, ISO_F32, DIMS(c->rows, c->steps, features));
+}
+
+static void recurrence_state_in(trial *t, const recurrence_case *c)
+{
+    input(t, ISO_F32, -1, 1, DIMS(c->rows, c->units));
+    t->by_rows |= 1u << (t->inputs - 1);
+}
+
+/* kernel, small enough that long sums do not saturate the gates */
+static void recurrence_kernel(trial *t, const recurrence_case *c, int64_t columns)
+{
+    input(t, ISO_F32, -0.5, 0.5, DIMS(c->units, columns));
+}
+
+static void recurrence_forward(trial *t, const recurrence_case *c, iso_cell cell, int64_t columns)
+{
+    input(t, ISO_F32, -2, 2, DIMS(c->rows, c->steps, columns));
+    t->by_rows |= 1;
+    recurrence_kernel(t, c, columns);
+    if (c->more)
+        input(t, ISO_F32, -1, 1, DIMS(columns));
+    for (int i = 0; c->more && i < (cell == ISO_CELL_LSTM ? 2 : 1); i++)
+        recurrence_state_in(t, c);
+    recurrence_results(t, c, cell, recurrence_result_out);
+}
+
+static void recurrence_backward(trial *t, const recurrence_case *c, iso_cell cell, int64_t columns)
+{
+    const int states = !c->more ? 0 : cell == ISO_CELL_LSTM ? 2 : 1;
+    recurrence_kernel(t, c, columns);
+    for (int i = 0; i < states; i++)
+        recurrence_state_in(t, c);
+    recurrence_results(t, c, cell, recurrence_result_in);
+    for (int i = 0; i < (t->attrs.recurrence.has_dc ? 2 : 1); i++)
+        recurrence_result_in(t, c->units, c);
+    for (int i = 0; i < (cell == ISO_CELL_GRU ? 2 : 1); i++)
+        recurrence_result_out(t, columns, c);
+    for (int i = 0; i < states; i++)
+        output(t, ISO_F32, DIMS(c->rows, c->units));
+}
+
+static bool recurrence(trial *t, int index)
+{
+    if (index == CELLS * RECURRENCE_CASES)
+        return false;
+    const recurrence_case *c = &recurrence_cases[index / CELLS];
+    const iso_cell cell = (iso_cell)(index % CELLS);
+    const bool gradient = strcmp(t->op, "recurrence_grad") == 0;
+    const int64_t columns = iso_cell_gates(cell) * c->units;
+    t->attrs.recurrence = (iso_recurrence_attrs){.form = {.cell = cell,
+                                                          .activation = c->activation,
+                                                          .recurrent = c->recurrent,
+                                                          .backwards = c->backwards},
+                                                 .has_bias = c->more,
+                                                 .has_state = c->more,
+                                                 .has_dc = gradient && c->more && cell == ISO_CELL_LSTM};
+    (gradient ? recurrence_backward : recurrence_forward)(t, c, cell, columns);
+    return true;
+}
+
 #endif

@@ -42,7 +42,7 @@ static const distance distances[] = {
     {"layer_norm_grad layer_norm_grad_sums", "over fewer than 8 elements, which cancel", "2e-6", "1e-3",
      true},
     {"reduce_sum batch_moments", "", "0", "2e-6", false},
-    {"attention attention_grad", "", "1e-5", "5e-6", false},
+    {"attention attention_grad recurrence recurrence_grad", "", "1e-5", "5e-6", false},
     {"matmul conv2d conv2d_grad_input conv2d_grad_kernel batch_norm_grad_sums embedding_grad "
      "embedding_grad_add",
      "", "0", "1e-5", false},

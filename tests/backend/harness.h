@@ -56,6 +56,7 @@ typedef struct trial {
         iso_band_attrs band;
         iso_rotary_attrs rotary;
         iso_unfold_attrs unfold;
+        iso_recurrence_attrs recurrence;
         iso_upsample_attrs upsample;
         iso_moments_attrs moments;
     } attrs;

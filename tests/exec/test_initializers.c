@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/layers.h"
 #include "runtime/exec/function/function_impl.h"
 #include "runtime/exec/memory/runtime_impl.h"
 #include "runtime/graph/initializers.h"
@@ -73,6 +74,38 @@ START_TEST(shapes_and_kinds_are_checked)
                         (iso_initializer){.kind = (iso_initializer_kind)99}, true);
     check_refused(iso_graph_error(graph), "variable 'w': unknown initializer number 99");
     iso_graph_destroy(graph);
+}
+END_TEST
+
+/* Elements begin .. begin + count - 1 of the bias of an LSTM of 2 units. */
+static void check_forget_bias(const iso_recurrent_options *given, int64_t begin, int64_t count,
+                              const double *expected)
+{
+    double values[8];
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_graph_set_precision(graph, ISO_F64);
+    iso_recurrent_options options = *given;
+    options.x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(4, 3));
+    options.units = 2;
+    iso_lstm_with(&options, sizeof options);
+    check_ok(iso_graph_error(graph));
+    const iso_variable *bias = iso_graph_find_variable(graph, "lstm/lstm_cell/bias");
+    iso_box box = {.rank = 1, .offset = {begin}, .extent = {count}};
+    check_ok(iso_initialize(bias, 1337, &box, values));
+    check_near("bias", values, expected, count, 0);
+    iso_graph_destroy(graph);
+}
+
+/* keras/src/layers/rnn/lstm.py: unit_forget_bias */
+START_TEST(the_forget_bias_of_lstm_begins_with_ones)
+{
+    const iso_initializer quarter = {.kind = ISO_INIT_CONSTANT, .value = 0.25};
+    const double ones[] = {0, 0, 1, 1, 0, 0, 0, 0}, none[8] = {0},
+                 others[] = {0.25, 0.25, 1, 1, 0.25, 0.25, 0.25, 0.25};
+    check_forget_bias(&(iso_recurrent_options){0}, 0, 8, ones);
+    check_forget_bias(&(iso_recurrent_options){0}, 3, 4, ones + 3);
+    check_forget_bias(&(iso_recurrent_options){.no_unit_forget_bias = true}, 0, 8, none);
+    check_forget_bias(&(iso_recurrent_options){.bias_initializer = quarter}, 1, 6, others + 1);
 }
 END_TEST
 
@@ -164,7 +197,8 @@ int main(int argc, char **argv)
     iso_status status = iso_init(&argc, &argv, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("initializers", 0, values_are_keras_s, shapes_and_kinds_are_checked,
-                           slots_and_threads_compute_one_set_of_values);
+    int failed =
+        RUN_TESTS("initializers", 0, values_are_keras_s, shapes_and_kinds_are_checked,
+                  the_forget_bias_of_lstm_begins_with_ones, slots_and_threads_compute_one_set_of_values);
     return iso_finish(ctx, ISO_OK) || failed;
 }

@@ -152,6 +152,11 @@ ARGUMENTS = {
                                 num_key_value_heads=None, dropout=0.0,
                                 use_bias=True, use_gate=False,
                                 sliding_window=None),
+    "LSTM": dict(units=None, activation="tanh", recurrent_activation="sigmoid", use_bias=True,
+                 return_sequences=False, go_backwards=False),
+    "GRU": dict(units=None, activation="tanh", recurrent_activation="sigmoid", use_bias=True,
+                return_sequences=False, go_backwards=False),
+    "SimpleRNN": dict(units=None, activation="tanh", use_bias=True, return_sequences=False, go_backwards=False),
     "GaussianNoise": dict(stddev=None),
     "PReLU": dict(shared_axes=None),
     "Permute": dict(dims=None),
@@ -532,6 +537,30 @@ def grouped_attention(case):
          called=dict(attention_mask=True), masked=2, **small)
 
 
+def recurrent(case):
+    def with_state(layer, x):
+        return layer(x[0], initial_state=list(x[1:]))
+
+    for layer, gates, states in (("LSTM", True, 2), ("GRU", True, 1), ("SimpleRNN", False, 1)):
+        low = {"LSTM": "lstm", "GRU": "gru", "SimpleRNN": "simple_rnn"}[layer]
+        case(f"{low}/last", layer, (3, 5, 4), units=6)
+        case(f"{low}/sequences", layer, (2, 7, 3), units=5, return_sequences=True)
+        case(f"{low}/one_step", layer, (3, 1, 4), units=3)
+        case(f"{low}/one_unit", layer, (2, 4, 1), units=1, return_sequences=True)
+        case(f"{low}/wide", layer, (2, 3, 20), units=37)
+        case(f"{low}/no_bias", layer, (3, 5, 4), units=6, use_bias=False)
+        case(f"{low}/backwards", layer, (3, 5, 4), units=6, go_backwards=True)
+        case(f"{low}/initial_state", layer, (3, 5, 4), *[(3, 6)] * states, units=6, return_sequences=True,
+             call=with_state)
+        case(f"{low}/initial_state_backwards", layer, (3, 5, 4), *[(3, 6)] * states, units=6, go_backwards=True,
+             call=with_state)
+        for activation in ("sigmoid", "relu", "linear", "hard_sigmoid"):
+            case(f"{low}/{activation}", layer, (3, 5, 4), units=6, activation=activation, return_sequences=True)
+        for activation in ("hard_sigmoid", "tanh", "relu") if gates else ():
+            case(f"{low}/gates_{activation}", layer, (3, 5, 4), units=6, recurrent_activation=activation,
+                 return_sequences=True)
+
+
 def normalization(case):
     image = (2, 3, 4, 5)
     for name, axis in (("last", -1), ("none", ()), ("first", 1), ("middle", 2), ("two", (1, -1)),
@@ -781,6 +810,7 @@ FILES = {
     "layers_attention.h5": (attention,),
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
+    "layers_recurrent.h5": (recurrent,),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
     "layers_applications.h5": (normalization, of_applications),

@@ -134,6 +134,11 @@ def images():
                              L.LayerNormalization(), L.GlobalAveragePooling2D(), L.Dense(2)], name="images")
 
 
+def recurrent():
+    return keras.Sequential([keras.Input((5, 3), name="x"), L.LSTM(4, return_sequences=True), L.GRU(3, return_sequences=True),
+                             L.LSTM(2, use_bias=False, return_sequences=True), L.SimpleRNN(3), L.Dense(2)], name="recurrent")
+
+
 schedule = O.schedules.CosineDecay(0.1, 10)
 CASES = {
     "branches": (branches, O.Adam(name="adam")),
@@ -144,6 +149,7 @@ CASES = {
     "frozen": (frozen, O.AdamW(gradient_accumulation_steps=2, name="adam_w")),
     "two_heads": (two_heads, O.Adagrad(initial_accumulator_value=3.0, name="adagrad")),
     "images": (images, O.RMSprop(schedule, name="rm_sprop")),
+    "recurrent": (recurrent, O.Adam(name="adam")),
     "chain_nadam": (chain, O.Nadam(gradient_accumulation_steps=2, name="nadam")),
     "chain_lion": (chain, O.Lion(name="lion")),
 }

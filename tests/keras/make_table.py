@@ -477,6 +477,32 @@ def rotary():
     return keras.Model(x, L.Dense(12, activation="softmax")(L.Reshape((6, 8))(y)), name="rotary")
 
 
+@model(lambda: O.Adam(0.01))
+def recurrent():
+    sequence = x_of((5, 4))
+    y = L.LSTM(6, return_sequences=True)(sequence)
+    z = L.GRU(3, go_backwards=True, recurrent_initializer=I.GlorotUniform(), name="reader")(y)
+    y = L.LSTM(3, activation="relu", recurrent_activation="hard_sigmoid", use_bias=False)(y)
+    x = L.SimpleRNN(4, return_sequences=True, kernel_regularizer=R.L2(0.01), recurrent_regularizer=R.L1(0.01))(sequence)
+    x = L.SimpleRNN(3, activation="sigmoid", unroll=True)(x, initial_state=y)
+    x = L.Reshape((3, 1))(x)
+    x = L.LSTM(3, unit_forget_bias=False, bias_initializer=I.Constant(0.1))(x, initial_state=[y, z])
+    return keras.Model(sequence, L.Dense(2)(L.Concatenate()([x, y, z])), name="recurrent")
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", tokens=12, classes=12)
+def characters():
+    return keras.Sequential([x_of((6,), dtype="int32"), L.Embedding(12, 8), L.GRU(7, return_sequences=True),
+                             L.GRU(5, return_sequences=True, activation="linear", use_bias=False),
+                             L.Dense(12, activation="softmax")], name="characters")
+
+
+@model(train=False)
+def dropped_features():
+    return keras.Sequential([x_of((5, 4)), L.LSTM(6, dropout=0.3, return_sequences=True), L.GRU(5, dropout=0.2),
+                             L.Dense(2)])
+
+
 @model(lambda: O.Adam(0.01), "sparse_categorical_crossentropy", classes=5)
 def mobile():
     x = x_of((8, 8, 3))

@@ -32,6 +32,11 @@ static iso_tensor *volume(void)
     return iso_input(graph, "volume", ISO_F32, ISO_SHAPE(4, 8, 6, 3));
 }
 
+static iso_tensor *steps(void)
+{
+    return iso_input(graph, "steps", ISO_F32, ISO_SHAPE(4, 6));
+}
+
 static void check_shape(iso_tensor *x, iso_shape want)
 {
     char a[160], b[160];
@@ -232,6 +237,12 @@ START_TEST(shapes)
                 ISO_SHAPE(ISO_BATCH, 9, 2, 5));
     check_shape(iso_grouped_query_attention(row, row, 3, 4, 2), ISO_SHAPE(ISO_BATCH, 9, 4));
     check_shape(iso_rotary_embedding(row), ISO_SHAPE(ISO_BATCH, 9, 4));
+    iso_tensor *h, *c;
+    check_shape(iso_lstm(row, 5, .final_h = &h, .final_c = &c), ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(h, ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(c, ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(iso_gru(row, 5, .return_sequences = true), ISO_SHAPE(ISO_BATCH, 9, 5));
+    check_shape(iso_simple_rnn(row, 1, .go_backwards = true), ISO_SHAPE(ISO_BATCH, 1));
     iso_tensor *words = iso_input(graph, "words", ISO_I32, ISO_SHAPE(7));
     check_shape(iso_embedding(words, 100, 4), ISO_SHAPE(ISO_BATCH, 7, 4));
     end();
@@ -399,6 +410,30 @@ START_TEST(errors_name_the_layer)
     check_refused("rotary_embedding", "sequence_axis is 1 of an input of 2 dimensions");
     iso_rotary_embedding(iso_input(graph, "row", ISO_F32, ISO_SHAPE(4, 6)), .scaling_factor = ISO_ZERO);
     check_refused("rotary_embedding", "max_wavelength is 10000, scaling_factor 0: both must be positive");
+    iso_lstm(image(), 4);
+    check_refused("layer 'lstm' (LSTM)", "it must be [batch, steps, features]");
+    iso_gru(steps(), 0, .name = "g");
+    check_refused("layer 'g' (GRU)", "units is 0, it must be positive");
+    iso_simple_rnn(iso_input(graph, "x", ISO_F32, ISO_SHAPE(0, 6)), 3);
+    check_refused("'simple_rnn'", "its input has no steps");
+    iso_gru(steps(), 3, .dropout = 1.5);
+    check_refused("'gru'", "dropout is 1.5, it must be from 0 to 1");
+    iso_gru(steps(), 3, .go_backwards = true, .return_sequences = true);
+    check_refused("'gru'", "go_backwards with return_sequences is not supported");
+    iso_simple_rnn(steps(), 3, .recurrent_activation = ISO_CELL_TANH);
+    check_refused("'simple_rnn'", "it has no gates, and so no recurrent_activation");
+    iso_lstm(steps(), 3, .activation = (iso_cell_activation)99);
+    check_refused("recurrence", "there is no cell 0 with the activations 99 and");
+    iso_gru(steps(), 3, .no_unit_forget_bias = true);
+    check_refused("'gru'", "initial_c, final_c and no_unit_forget_bias are of LSTM");
+    iso_lstm(steps(), 3, .initial_h = iso_input(graph, "h", ISO_F32, ISO_SHAPE(3)));
+    check_refused("'lstm'", "initial_h and initial_c are given together, or neither");
+    iso_gru(steps(), 3, .initial_h = iso_input(graph, "h", ISO_F32, ISO_SHAPE(4)));
+    check_refused("'gru'", "initial_h has the shape [batch, 4], it must be [batch, 3]");
+    iso_lstm(steps(), 3, .no_bias = true, .bias_layout = "model");
+    check_refused("'lstm'", "it has a layout for its lstm_cell/bias and no such variable");
+    iso_gru(steps(), 3, .recurrent_l1 = -1);
+    check_refused("'gru'", "recurrent_l1 is -1");
     iso_rms_norm(image(), .axes = 4);
     check_refused("'rms_normalization'", "axes is 4 of 3 dimensions");
     iso_rms_norm(image(), .epsilon = ISO_ZERO);

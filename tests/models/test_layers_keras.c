@@ -256,6 +256,7 @@ static const char *const files[] = {"layers.h5",
                                     "layers_activations.h5",
                                     "layers_embeddings.h5",
                                     "layers_language.h5",
+                                    "layers_recurrent.h5",
                                     "layers_transpose.h5",
                                     "layers_volumes.h5",
                                     "layers_applications.h5"};

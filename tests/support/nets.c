@@ -310,6 +310,22 @@ static void language(net *n)
     classify(n, iso_dense(iso_flatten(x, .name = "flat"), 4, .name = "d"), NULL);
 }
 
+/* Recurrences: of a sequence, of what it gave from its last state, backwards, and of one step. */
+static void recurrent(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 6)), *h, *c;
+    iso_tensor *y = iso_lstm(x, 4, .return_sequences = true, .dropout = 0.2, .final_h = &h, .final_c = &c,
+                             .name = "reader");
+    y = iso_lstm(y, 4, .return_sequences = true, .initial_h = h, .initial_c = c,
+                 .recurrent_activation = ISO_CELL_HARD_SIGMOID, .name = "writer");
+    iso_tensor *one = iso_reshape(c, ISO_SHAPE(1, 4), .name = "row");
+    iso_tensor *parts[] = {iso_gru(y, 5, .go_backwards = true, .recurrent_l2 = 1e-3, .name = "back"),
+                           iso_simple_rnn(y, 3, .no_bias = true, .name = "simple"),
+                           iso_gru(one, 4, .initial_h = h, .name = "one")};
+    x = iso_concatenate(parts, 3, .name = "parts");
+    classify(n, iso_dense(x, 4, .name = "d"), NULL);
+}
+
 /* Attention whose keys may be sharded by an axis that does not shard its queries: it is decomposed. */
 static void keys(net *n)
 {
@@ -371,6 +387,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"sequence", sequence},
                               {"heads", heads},
                               {"language", language},
+                              {"recurrent", recurrent},
                               {"keys", keys},
                               {"built-in mlp", builtin_mlp},
                               {"built-in convnet", builtin_convnet},

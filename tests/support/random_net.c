@@ -341,6 +341,30 @@ static iso_tensor *grouped_attention(maker *m, iso_tensor *x)
         .kernel_l2 = penalty(m));
 }
 
+static iso_tensor *recurrent(maker *m, iso_tensor *x)
+{
+    const int cell = (int)throw_dice(&m->d, 3);
+    iso_tensor *h, *c;
+    iso_recurrent_options options = {.x = x,
+                                     .units = between(m, 1, 7),
+                                     .return_sequences = coin(m),
+                                     .no_bias = coin(m),
+                                     .dropout = throw_dice(&m->d, 3) ? 0 : 0.25,
+                                     .recurrent_l2 = penalty(m)};
+    options.go_backwards = !options.return_sequences && coin(m);
+    if (cell == 0)
+        return iso_simple_rnn_with(&options, sizeof options);
+    if (cell == 1)
+        return iso_gru_with(&options, sizeof options);
+    options.final_h = coin(m) ? &h : NULL;
+    options.final_c = options.final_h ? &c : NULL;
+    x = iso_lstm_with(&options, sizeof options);
+    if (options.final_h)
+        x = iso_lstm(options.return_sequences ? x : iso_reshape(x, ISO_SHAPE(1, -1)), options.units,
+                     .return_sequences = coin(m), .initial_h = h, .initial_c = c);
+    return x;
+}
+
 static iso_tensor *shares(maker *m, iso_tensor *x)
 {
     iso_activation_options options = {.x = x, .kind = ISO_SOFTMAX};
@@ -559,6 +583,8 @@ static const choice choices[] = {
     {4, 4, depthwise},
     {2, 4, rms_norm},
     {3, 3, grouped_attention},
+    {3, 3, recurrent},
+    {3, 3, recurrent},
     {4, 4, pool2d},
     {4, 4, enlarged},
     {4, 4, framed},

@@ -270,6 +270,65 @@ SAMPLE(attention_dropout_gradient)
     differentiate(s, attend(s, 1, &dropped_attention));
 }
 
+/* Units: 3, steps: 4. `more`: with a state before the first step, and the bias of r. */
+static iso_tensor *recur(sample_graph *s, const iso_recurrence_form *form, int64_t steps, bool more,
+                         iso_tensor **c)
+{
+    const int64_t units = 3, columns = iso_cell_gates(form->cell) * units;
+    iso_tensor *x = sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(ISO_BATCH, steps, columns));
+    iso_tensor *kernel = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(units, columns));
+    if (!more)
+        return iso_recurrence_op(x, kernel, NULL, NULL, NULL, form, c);
+    iso_tensor *bias = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(columns));
+    iso_tensor *h0 = sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, units));
+    iso_tensor *c0 =
+        form->cell == ISO_CELL_LSTM ? sample_leaf(s, ISO_F32, -1, 1, ISO_SHAPE(ISO_BATCH, units)) : NULL;
+    return iso_recurrence_op(x, kernel, bias, h0, c0, form, c);
+}
+
+/* The gradient of h, and of LSTM also of c. */
+static void differentiate_recurrence(sample_graph *s, const iso_recurrence_form *form, int64_t steps,
+                                     bool more)
+{
+    iso_tensor *c = NULL, *h = recur(s, form, steps, more, form->cell == ISO_CELL_LSTM ? &c : NULL);
+    differentiate(s, c ? iso_add(h, c) : h);
+}
+
+static const iso_recurrence_form lstm_form = {.cell = ISO_CELL_LSTM}, gru_form = {.cell = ISO_CELL_GRU},
+                                 simple_form = {.cell = ISO_CELL_SIMPLE},
+                                 lstm_other_form = {ISO_CELL_LSTM, ISO_CELL_SIGMOID, ISO_CELL_HARD_SIGMOID,
+                                                    true},
+                                 gru_other_form = {ISO_CELL_GRU, ISO_CELL_LINEAR, ISO_CELL_TANH, true},
+                                 simple_other_form = {ISO_CELL_SIMPLE, ISO_CELL_RELU, ISO_CELL_DEFAULT, true};
+#define RECURRENCES(CELL)                                                                                    \
+    SAMPLE(CELL##_recurrence)                                                                                \
+    {                                                                                                        \
+        recur(s, &CELL##_form, 4, false, NULL);                                                              \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_more)                                                                           \
+    {                                                                                                        \
+        recur(s, &CELL##_other_form, 4, true, NULL);                                                         \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_once)                                                                           \
+    {                                                                                                        \
+        recur(s, &CELL##_form, 1, false, NULL);                                                              \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_once_more)                                                                      \
+    {                                                                                                        \
+        recur(s, &CELL##_form, 1, true, NULL);                                                               \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_gradient)                                                                       \
+    {                                                                                                        \
+        differentiate_recurrence(s, &CELL##_form, 4, false);                                                 \
+    }                                                                                                        \
+    SAMPLE(CELL##_recurrence_gradient_more)                                                                  \
+    {                                                                                                        \
+        differentiate_recurrence(s, &CELL##_other_form, 3, true);                                            \
+    }
+RECURRENCES(lstm)
+RECURRENCES(gru)
+RECURRENCES(simple)
+
 SAMPLE(noise)
 {
     iso_gaussian_noise_op(image(s, 3), 0.4, "noise");
@@ -664,6 +723,24 @@ const sample network_samples[] = {
     {"rotary", rotary},
     {"rotary", rotary_inner},
     {"rotary", rotary_gradient},
+    {"recurrence", lstm_recurrence},
+    {"recurrence", lstm_recurrence_more},
+    {"recurrence", lstm_recurrence_once},
+    {"recurrence", lstm_recurrence_once_more},
+    {"recurrence_grad", lstm_recurrence_gradient},
+    {"recurrence_grad", lstm_recurrence_gradient_more},
+    {"recurrence", gru_recurrence},
+    {"recurrence", gru_recurrence_more},
+    {"recurrence", gru_recurrence_once},
+    {"recurrence", gru_recurrence_once_more},
+    {"recurrence_grad", gru_recurrence_gradient},
+    {"recurrence_grad", gru_recurrence_gradient_more},
+    {"recurrence", simple_recurrence},
+    {"recurrence", simple_recurrence_more},
+    {"recurrence", simple_recurrence_once},
+    {"recurrence", simple_recurrence_once_more},
+    {"recurrence_grad", simple_recurrence_gradient},
+    {"recurrence_grad", simple_recurrence_gradient_more},
     {"gaussian_noise", noise},
     {"gaussian_noise", noise_gradient},
     {"attention", attention},

@@ -5,6 +5,7 @@
 #define ISO_CPU_FUNCTIONS_H
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/cells.h"
 #include "runtime/backend/cpu/channels.h"
 #include "runtime/backend/cpu/conv.h"
 #include "runtime/backend/cpu/depthwise.h"
@@ -52,6 +53,10 @@ typedef struct iso_row_moments {
     FUNCTION(void, gemm_strip_f32,                                                                           \
              (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_k, const float *packed,    \
               float *strip, bool add, float *c))                                                             \
+    /* The same with a(i, k) = a[i * a_row + k], which is read where it is */                                \
+    FUNCTION(void, gemm_packed_f32,                                                                          \
+             (int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row, const float *packed,  \
+              bool add, float *c))                                                                           \
     /* c [rows, columns] = a b^T, a [rows, k], b [columns, k]. Scratch: bytes, aligned to 64. */             \
     FUNCTION(size_t, gemm_transposed_scratch, (int64_t rows, int64_t columns, int64_t k))                    \
     FUNCTION(                                                                                                \
@@ -156,6 +161,13 @@ typedef struct iso_row_moments {
     FUNCTION(void, rotary_f64,                                                                               \
              (int64_t rows, int64_t features, int64_t pairs, const double *cosine, const double *sine,       \
               const double *x, double *y))                                                                   \
+    /* A row of a step of a recurrence, and of its gradient */                                               \
+    FUNCTION(void, lstm_row_f32, (const iso_cell_row *row))                                                  \
+    FUNCTION(void, lstm_row_grad_f32, (const iso_cell_row_grad *row))                                        \
+    FUNCTION(void, gru_row_f32, (const iso_cell_row *row))                                                   \
+    FUNCTION(void, gru_row_grad_f32, (const iso_cell_row_grad *row))                                         \
+    FUNCTION(void, simple_row_f32, (const iso_cell_row *row))                                                \
+    FUNCTION(void, simple_row_grad_f32, (const iso_cell_row_grad *row))                                      \
     /* Pools */                                                                                              \
     FUNCTION(void, max_pool_f32, (const iso_pool2d *pool, const float *x, float *y))                         \
     FUNCTION(void, max_pool_grad_f32,                                                                        \

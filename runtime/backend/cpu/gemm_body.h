@@ -80,25 +80,51 @@ INLINE void pack_strip(int64_t rows, int64_t step, int64_t k, const float *a, in
     }
 }
 
-void ISO_SIMD(gemm_strip_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_k,
-                              const float *packed, float *strip, bool add, float *c)
+/* All of c, panel by panel of the packed b; row i of a begins a_next elements after row i - 1 where a tile does. */
+INLINE void packed_all(const iso_tile *whole, int64_t rows, int64_t step, int64_t a_next, int64_t columns)
 {
-    const int64_t width = PANEL * VL, step = tile_rows_of(rows, PANEL);
-    pack_strip(rows, step, k, a, a_k, strip);
-    iso_tile whole = {.a = strip, .a_row = 1, .a_k = step, .b_k = width, .c_row = columns, .k = k};
-    whole.segments = whole.planes = 1;
-    whole.add = add;
+    const int64_t width = PANEL * VL;
     for (int64_t j = 0; j < columns; j += width) {
         const int64_t n = columns - j < width ? columns - j : width, vectors = (n + VL - 1) / VL;
-        iso_tile t = whole;
+        iso_tile t = *whole;
         t.last = (int)(n - (vectors - 1) * VL);
-        t.b = packed + j * k;
+        t.b = whole->b + j * whole->k;
         for (int64_t i = 0; i < rows; i += step) {
-            t.a = strip + i * k;
-            t.c = c + i * columns + j;
+            t.a = whole->a + i * a_next;
+            t.c = whole->c + i * columns + j;
             tile_do(&t, rows - i < step ? rows - i : step, (int)vectors);
         }
     }
+}
+
+INLINE iso_tile packed_tile(int64_t columns, int64_t k, const float *packed, bool add, float *c)
+{
+    iso_tile whole = {.b = packed, .c = c, .b_k = PANEL * VL, .c_row = columns, .k = k};
+    whole.segments = whole.planes = 1;
+    whole.add = add;
+    return whole;
+}
+
+void ISO_SIMD(gemm_strip_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_k,
+                              const float *packed, float *strip, bool add, float *c)
+{
+    const int64_t step = tile_rows_of(rows, PANEL);
+    iso_tile whole = packed_tile(columns, k, packed, add, c);
+    pack_strip(rows, step, k, a, a_k, strip);
+    whole.a = strip;
+    whole.a_row = 1;
+    whole.a_k = step;
+    packed_all(&whole, rows, step, k, columns);
+}
+
+void ISO_SIMD(gemm_packed_f32)(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t a_row,
+                               const float *packed, bool add, float *c)
+{
+    iso_tile whole = packed_tile(columns, k, packed, add, c);
+    whole.a = a;
+    whole.a_row = a_row;
+    whole.a_k = 1;
+    packed_all(&whole, rows, tile_rows_of(rows, PANEL), a_row, columns);
 }
 
 /* ---- transposition, in squares of VL x VL: log2(VL) times all rows are interleaved, row i with row i + VL /

@@ -111,8 +111,11 @@ static source source_of(const iso_variable *variable, uint64_t seed)
     return from;
 }
 
-static double element_at(const source *from, const iso_shape *shape, int64_t index)
+static double element_at(const iso_variable *variable, const source *from, int64_t index)
 {
+    const iso_shape *shape = &variable->shape;
+    if (index >= variable->ones_begin && index < variable->ones_end)
+        return 1;
     return from->type->element ? from->type->element(&from->init, shape, index)
                                : initialize_draw(&from->draw, from->key, (uint64_t)index);
 }
@@ -127,7 +130,7 @@ static void fill_elements(const iso_variable *variable, const source *from, cons
         end = end < begin + count ? end : begin + count;
         int64_t shift = iso_box_global_index(box, &variable->shape, i) - i;
         for (int64_t k = i; k < end; k++)
-            iso_element_set(data, variable->dtype, k, element_at(from, &variable->shape, k + shift));
+            iso_element_set(data, variable->dtype, k, element_at(variable, from, k + shift));
     }
 }
 

@@ -79,14 +79,10 @@ static bool infer_vectors(iso_op *op)
     return true;
 }
 
-static iso_tensor *or_zeros(iso_tensor *dy, iso_tensor *like)
-{
-    return dy ? dy : iso_broadcast_to(iso_number(like->graph, like->dtype, 0), like->shape);
-}
-
 static void finish_gradient(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
 {
-    iso_tensor *mean = op->outputs[0], *dmean = or_zeros(dy[0], mean), *dvariance = or_zeros(dy[1], mean);
+    iso_tensor *mean = op->outputs[0], *dmean = iso_or_zeros(dy[0], mean),
+               *dvariance = iso_or_zeros(dy[1], mean);
     iso_op_create_several(op->graph, &iso_op_moments_finish_grad, (iso_tensor *[]){mean, dmean, dvariance}, 3,
                           op->attrs, dx);
 }

@@ -100,3 +100,8 @@ double iso_one_flop_per_element(const iso_op *op, const iso_box *inputs, const i
     (void)op, (void)outputs;
     return iso_box_elements(&inputs[0]);
 }
+
+iso_tensor *iso_or_zeros(iso_tensor *dy, iso_tensor *like)
+{
+    return dy ? dy : iso_broadcast_to(iso_number(like->graph, like->dtype, 0), like->shape);
+}

@@ -53,6 +53,15 @@
  *                       [batch, heads or 1, t, s*] if has_mask -> y [..., t, heads, v], the sums of v by the weights
  *   attention_grad      q, k, v, the mask if has_mask, dy -> dq, dk, dv
  *
+ * ---- recurrent layers (iso_recurrence_attrs): graph.h has the formulas. g gates: 4 of LSTM, 3 of GRU, else 1 ----
+ * A state that is carried from step to step is of the type of the computation, and rounded only where it is stored.
+ *   recurrence          x [batch, t*, g u*], kernel [u*, g u*], bias [g u*] if has_bias, h0 [batch, u*] if has_state, and
+ *                       c0 of LSTM -> h [batch, t*, u*]; then gates [batch, t*, 4 u*], of LSTM s(i), s(f), a(g), s(o),
+ *                       of GRU z, q, n, rn; then of LSTM c, as h
+ *   recurrence_grad     kernel, h0 if has_state, and c0; the outputs above; dh, dc of LSTM if has_dc -> dx [batch,
+ *                       t*, g u*]; GRU: dr, as dx; dh0 if has_state, and dc0. dr is the gradient of r = h' kernel +
+ *                       bias, which is dx in the other cells: the gradients of kernel and bias follow from it
+ *
  * ---- softmax (iso_softmax_attrs), along an axis that is whole ----
  *   softmax             x -> y
  *   log_softmax         x -> y = x - max - log(sum(exp(x - max)))
@@ -212,6 +221,18 @@ typedef struct iso_rotary_attrs {
 static inline double iso_rotary_frequency(const iso_rotary_attrs *attrs, int64_t pair, int64_t features)
 {
     return pow(attrs->wavelength, -2.0 * (double)pair / (double)features) / attrs->scaling;
+}
+
+typedef struct iso_recurrence_attrs {
+    iso_recurrence_form form;
+    bool has_bias, has_state;
+    bool has_dc; /* of the gradient */
+} iso_recurrence_attrs;
+
+/* The number of gates, g. */
+ISO_HOST_DEVICE static inline int64_t iso_cell_gates(iso_cell cell)
+{
+    return cell == ISO_CELL_LSTM ? 4 : cell == ISO_CELL_GRU ? 3 : 1;
 }
 
 typedef struct iso_noise_attrs {

@@ -37,6 +37,8 @@ void iso_rule_by_channel(const iso_op *op, bool whole, iso_rule *rule);
 iso_dropout_attrs iso_dropout_attrs_of(const iso_graph *graph, double rate, const char *path);
 /* The elements in the band of rows first .. first + count - 1: what iso_band_columns has for them in all. */
 double iso_band_elements(const iso_band_attrs *band, int64_t first, int64_t count, int64_t columns);
+/* The gradient of an output: dy, or zeros like it where no gradient reaches it. */
+iso_tensor *iso_or_zeros(iso_tensor *dy, iso_tensor *like);
 /* An iso_op_type's flops: one for each element of the first input. */
 double iso_one_flop_per_element(const iso_op *op, const iso_box *inputs, const iso_box *outputs);
 

@@ -25,6 +25,7 @@ extern const iso_setting iso_unfold_settings[];
 extern const iso_setting iso_upsample_settings[];
 extern const iso_setting iso_band_settings[];
 extern const iso_setting iso_rotary_settings[];
+extern const iso_setting iso_recurrence_settings[];
 extern const iso_setting iso_noise_settings[];
 extern const iso_setting iso_softmax_settings[];
 extern const iso_setting iso_class_settings[];

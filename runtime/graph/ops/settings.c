@@ -75,6 +75,11 @@ const iso_setting iso_band_settings[] = {REAL(fill), COUNT(window), COUNT(causal
 #define ATTRS iso_rotary_attrs
 const iso_setting iso_rotary_settings[] = {REAL(wavelength), REAL(scaling), COUNT(axis), {0}};
 #undef ATTRS
+#define ATTRS iso_recurrence_attrs
+const iso_setting iso_recurrence_settings[] = {
+    INT(form.cell), INT(form.activation), INT(form.recurrent), FLAG(form.backwards),
+    FLAG(has_bias), FLAG(has_state),      FLAG(has_dc),        {0}};
+#undef ATTRS
 #define ATTRS iso_noise_attrs
 const iso_setting iso_noise_settings[] = {COUNT(key), REAL(stddev), {0}};
 #undef ATTRS

@@ -92,8 +92,8 @@ static bool belongs(const char *path, const char *layer)
     return strncmp(path, layer, length) == 0 && path[length] == '/';
 }
 
-/* A layer that Keras builds from other layers: "<layer>/<path>/kernel" and bias belong to that attribute of
- * the layer. */
+/* A layer that Keras builds from other layers: "<layer>/<path>/kernel" and the others below that path belong to that
+ * attribute of the layer, in the order of their creation. */
 typedef struct inner_layer {
     const char *type, *path, *attribute;
 } inner_layer;
@@ -107,7 +107,10 @@ static const inner_layer inner_layers[] = {{"MultiHeadAttention", "query", "quer
                                            {"GroupQueryAttention", "key", "_key_dense"},
                                            {"GroupQueryAttention", "gate", "_gate_dense"},
                                            {"GroupQueryAttention", "value", "_value_dense"},
-                                           {"GroupQueryAttention", "attention_output", "_output_dense"}};
+                                           {"GroupQueryAttention", "attention_output", "_output_dense"},
+                                           {"LSTM", "lstm_cell", "cell"},
+                                           {"GRU", "gru_cell", "cell"},
+                                           {"SimpleRNN", "simple_rnn_cell", "cell"}};
 
 /* The inner layer of a layer's variable; NULL: the layer itself has the variable. */
 static const inner_layer *inner_of(const iso_operation *layer, const char *path)
@@ -119,14 +122,17 @@ static const inner_layer *inner_of(const iso_operation *layer, const char *path)
     return NULL;
 }
 
-/* Forms the path of an inner layer's variable, and adds its group unless it exists. */
+/* Forms the path of an inner layer's next variable, and adds its group unless it exists. */
 static iso_status add_inner(iso_weight_paths *out, const char *base, const inner_layer *inner,
-                            const char *path, int first_group, char h5_path[LONGEST_H5_PATH])
+                            int first_group, char h5_path[LONGEST_H5_PATH])
 {
     char group[LONGEST_H5_PATH];
     iso_status status = ISO_OK;
+    int number = 0;
     ISO_TRY(form(group, "%s/%s/vars", base, inner->attribute));
-    ISO_TRY(form(h5_path, "%s/%d", group, strcmp(iso_file_name(path), "kernel") != 0));
+    for (int i = 0; i < out->n_tensors; i++)
+        number += belongs(out->tensors[i].h5_path, group);
+    ISO_TRY(form(h5_path, "%s/%d", group, number));
     for (int i = first_group; i < out->n_groups; i++)
         if (strcmp(out->groups[i].h5_path, group) == 0)
             return ISO_OK;
@@ -202,7 +208,7 @@ static iso_status add_variables(finder *f, const char *base, const iso_operation
             const inner_layer *inner = inner_of(layer, path);
             if (iso_variable_made_trainable(variable) != (trainable == 1))
                 continue;
-            ISO_TRY(inner ? add_inner(f->out, base, inner, path, first_group, h5_path)
+            ISO_TRY(inner ? add_inner(f->out, base, inner, first_group, h5_path)
                           : form(h5_path, "%s/vars/%d", base, number++));
             ISO_TRY(add_variable(f, h5_path, f->own[i]));
             if (iso_variable_trained(variable))

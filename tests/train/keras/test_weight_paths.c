@@ -122,6 +122,16 @@ static iso_model *images(iso_graph *g)
     return iso_model_create(g, x, iso_dense(y, 2));
 }
 
+static iso_model *recurrent(iso_graph *g)
+{
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(5, 3));
+    iso_name_scope_note(g, true, NULL, 0, -1);
+    iso_graph_set_name(g, "recurrent");
+    iso_tensor *y = iso_gru(iso_lstm(x, 4, .return_sequences = true), 3, .return_sequences = true);
+    y = iso_simple_rnn(iso_lstm(y, 2, .no_bias = true, .return_sequences = true), 3);
+    return iso_model_create(g, x, iso_dense(y, 2));
+}
+
 /* ---- comparing ---- */
 
 static json_t *shape_json(const iso_shape *shape)
@@ -184,7 +194,8 @@ static void check_case(const net_case *c)
 {
     iso_weight_paths paths;
     iso_graph *g = iso_graph_create(ctx);
-    if (strncmp(c->name, "chain", 5) != 0 && strcmp(c->name, "images") != 0)
+    if (strncmp(c->name, "chain", 5) != 0 && strcmp(c->name, "images") != 0 &&
+        strcmp(c->name, "recurrent") != 0)
         iso_graph_set_name(g, "net");
     iso_model *model = c->build(g);
     if (strcmp(c->name, "two_heads") == 0)
@@ -212,6 +223,7 @@ START_TEST(as_keras)
         {"frozen", frozen, iso_adamw(.accumulation = 2), 0},
         {"two_heads", two_heads, iso_adagrad(.initial_accumulator = 3), 0},
         {"images", images, iso_rmsprop(.schedule = iso_cosine_decay(0.1, 10)), 1},
+        {"recurrent", recurrent, iso_adam(), 0},
         {"chain_nadam", chain, iso_nadam(.accumulation = 2), 0},
         {"chain_lion", chain, iso_lion(), 0},
     };

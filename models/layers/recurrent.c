@@ -1,0 +1,337 @@
+/* LSTM, GRU and SimpleRNN: one product for the inputs of all steps, then the recurrence. */
+#include "models/layers/layer_impl.h"
+#include "models/layers/list.h"
+#include "runtime/graph/ops/network.h"
+
+/* A cell of Keras. */
+typedef struct cell_kind {
+    iso_cell cell;
+    const char *type, *base; /* the class and the automatic name of its layer */
+    const char *function;    /* that builds it, for messages */
+    const char *kernel, *recurrent, *bias;
+    bool has_gates;
+} cell_kind;
+
+#define CELL_PATHS(cell) cell "/kernel", cell "/recurrent_kernel", cell "/bias"
+static const cell_kind lstm = {ISO_CELL_LSTM, "LSTM", "lstm", "iso_lstm_with", CELL_PATHS("lstm_cell"), true};
+static const cell_kind gru = {ISO_CELL_GRU, "GRU", "gru", "iso_gru_with", CELL_PATHS("gru_cell"), true};
+static const cell_kind simple_rnn = {
+    ISO_CELL_SIMPLE, "SimpleRNN", "simple_rnn", "iso_simple_rnn_with", CELL_PATHS("simple_rnn_cell"), false};
+
+/* A layer while it is being built. */
+typedef struct recurrent {
+    iso_layer *layer;
+    const cell_kind *kind;
+    const iso_recurrent_options *options;
+    iso_tensor *inputs[3]; /* x, and the state before the first step if it is given */
+    int n_inputs;
+    iso_weight_form kernel, recurrent, bias;
+    int64_t columns; /* gates times units */
+} recurrent;
+
+/* ---- checks ---- */
+
+static bool state_fits(const recurrent *r, const char *what, iso_tensor *state)
+{
+    const iso_shape want = ISO_SHAPE(iso_tensor_shape(r->options->x)->dim[0], r->options->units);
+    char has[160], wants[160];
+    if (!state ||
+        (iso_tensor_graph(state) == r->layer->graph && iso_shape_equal(iso_tensor_shape(state), &want)))
+        return true;
+    if (iso_tensor_graph(state) != r->layer->graph)
+        iso_layer_fail(r->layer, "%s belongs to another graph", what);
+    else
+        iso_layer_fail(r->layer, "%s has the shape %s, it must be %s", what,
+                       iso_shape_text(iso_tensor_shape(state), has, sizeof has),
+                       iso_shape_text(&want, wants, sizeof wants));
+    return false;
+}
+
+static bool states_fit(const recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    const bool is_lstm = r->kind->cell == ISO_CELL_LSTM;
+    if (!is_lstm && (o->initial_c || o->final_c || o->no_unit_forget_bias)) {
+        iso_layer_fail(r->layer, "initial_c, final_c and no_unit_forget_bias are of LSTM");
+        return false;
+    }
+    if (is_lstm && !o->initial_h != !o->initial_c) {
+        iso_layer_fail(r->layer, "initial_h and initial_c are given together, or neither");
+        return false;
+    }
+    return state_fits(r, "initial_h", o->initial_h) && state_fits(r, "initial_c", o->initial_c);
+}
+
+static bool recurrent_fits(const recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    if (!iso_layer_check_rank(r->layer, o->x, 3, "[batch, steps, features]"))
+        return false;
+    if (o->units <= 0)
+        iso_layer_fail(r->layer, "units is %lld, it must be positive", (long long)o->units);
+    else if (iso_tensor_shape(o->x)->dim[1] < 1)
+        iso_layer_fail(r->layer, "its input has no steps");
+    else if (!(o->dropout >= 0 && o->dropout <= 1))
+        iso_layer_fail(r->layer, "dropout is %g, it must be from 0 to 1", o->dropout);
+    else if (o->go_backwards && o->return_sequences)
+        iso_layer_fail(r->layer, "go_backwards with return_sequences is not supported");
+    else if (!r->kind->has_gates && o->recurrent_activation)
+        iso_layer_fail(r->layer, "it has no gates, and so no recurrent_activation");
+    else
+        return states_fit(r);
+    return false;
+}
+
+/* ---- the network ---- */
+
+static void set_forms(recurrent *r)
+{
+    const iso_recurrent_options o = *r->options;
+    r->kernel = (iso_weight_form)ISO_WEIGHT_FORM(o, kernel, ISO_INIT_GLOROT_UNIFORM);
+    r->recurrent = (iso_weight_form)ISO_WEIGHT_FORM(o, recurrent, ISO_INIT_ORTHOGONAL);
+    r->bias = (iso_weight_form)ISO_WEIGHT_FORM(o, bias, ISO_INIT_ZEROS);
+    r->kernel.argument = "kernel";
+    r->recurrent.argument = "recurrent";
+    r->bias.argument = "bias";
+    r->kernel.what = r->kind->kernel;
+    r->recurrent.what = r->kind->recurrent;
+    r->bias.what = r->kind->bias;
+}
+
+static iso_tensor *drop_features(const recurrent *r, iso_tensor *x)
+{
+    const iso_shape *shape = iso_tensor_shape(x);
+    const iso_shape row = ISO_SHAPE(shape->dim[0], 1, shape->dim[2]);
+    if (r->options->dropout == 0)
+        return x;
+    return iso_by_mode(iso_layer_cast(r->layer, iso_layer_drop(r->layer, x, r->options->dropout, &row)), x);
+}
+
+/* Ones for the gate f: nothing is forgotten at first (Jozefowicz, Zaremba and Sutskever 2015). */
+static void begin_with_memory(const recurrent *r)
+{
+    const int64_t units = r->options->units;
+    iso_text path = {0};
+    iso_text_add(&path, "%s/%s", r->layer->name, r->bias.what);
+    iso_variable *bias = iso_graph_find_variable(r->layer->graph, iso_layer_text(r->layer, &path));
+    iso_text_free(&path);
+    if (bias)
+        iso_variable_begin_with_ones(bias, units, 2 * units);
+}
+
+/* The bias of the inputs and, of GRU, that of the recurrence; both NULL: the layer has none. */
+static void make_bias(const recurrent *r, iso_tensor *bias[2])
+{
+    const iso_recurrent_options *o = r->options;
+    const bool two = r->kind->cell == ISO_CELL_GRU;
+    const iso_shape columns = ISO_SHAPE(r->columns);
+    bias[0] =
+        iso_layer_weight_unless(r->layer, o->no_bias, &r->bias, two ? ISO_SHAPE(2, r->columns) : columns);
+    bias[1] = NULL;
+    if (bias[0] && r->kind->cell == ISO_CELL_LSTM && !o->no_unit_forget_bias)
+        begin_with_memory(r);
+    for (int i = 1; bias[0] && two && i >= 0; i--)
+        bias[i] = iso_reshape_to(
+            iso_slice(bias[0], (const int64_t[]){i, 0}, (const int64_t[]){1, r->columns}), columns);
+}
+
+/* x: [batch, t, features] -> [batch, units] of one step */
+static iso_tensor *state_at(iso_tensor *x, int64_t step)
+{
+    const iso_shape *shape = iso_tensor_shape(x);
+    const iso_shape state = ISO_SHAPE(shape->dim[0], shape->dim[2]);
+    return iso_reshape_to(iso_slice(x, (const int64_t[]){step, 0}, (const int64_t[]){1, shape->dim[2]}),
+                          state);
+}
+
+/* The state after the last step, in the order of the recurrence. */
+static iso_tensor *final_state(const recurrent *r, iso_tensor *x)
+{
+    return iso_tensor_good(x) ? state_at(x, r->options->go_backwards ? 0 : iso_tensor_shape(x)->dim[1] - 1)
+                              : x;
+}
+
+static iso_tensor *build(const recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    const iso_recurrence_form form = {.cell = r->kind->cell,
+                                      .activation = o->activation,
+                                      .recurrent = o->recurrent_activation,
+                                      .backwards = o->go_backwards};
+    const int64_t features = iso_tensor_shape(o->x)->dim[2];
+    iso_tensor *bias[2], *c = NULL, *x = drop_features(r, iso_layer_cast(r->layer, o->x));
+    iso_tensor *kernel = iso_layer_weight(r->layer, &r->kernel, ISO_SHAPE(features, r->columns));
+    iso_tensor *recurrent_kernel = iso_layer_weight(r->layer, &r->recurrent, ISO_SHAPE(o->units, r->columns));
+    make_bias(r, bias);
+    x = iso_matmul(x, kernel);
+    if (bias[0])
+        x = iso_add(x, bias[0]);
+    iso_tensor *h0 = o->initial_h ? iso_layer_cast(r->layer, o->initial_h) : NULL;
+    iso_tensor *c0 = o->initial_c ? iso_layer_cast(r->layer, o->initial_c) : NULL;
+    iso_tensor *h = iso_recurrence_op(x, recurrent_kernel, bias[1], h0, c0, &form, o->final_c ? &c : NULL);
+    iso_tensor *last = o->final_h || !o->return_sequences ? final_state(r, h) : NULL;
+    if (o->final_h)
+        *o->final_h = last;
+    if (o->final_c)
+        *o->final_c = final_state(r, c);
+    return o->return_sequences ? h : last;
+}
+
+/* ---- records ---- */
+
+static const struct {
+    const char *name;
+    iso_cell_activation kind;
+} cell_activations[] = {{"tanh", ISO_CELL_TANH},
+                        {"sigmoid", ISO_CELL_SIGMOID},
+                        {"hard_sigmoid", ISO_CELL_HARD_SIGMOID},
+                        {"relu", ISO_CELL_RELU},
+                        {"linear", ISO_CELL_LINEAR}};
+enum { ACTIVATIONS = sizeof cell_activations / sizeof *cell_activations };
+
+static void note_activation(iso_layer *layer, const char *key, iso_cell_activation kind,
+                            iso_cell_activation default_kind)
+{
+    if (kind == ISO_CELL_DEFAULT)
+        kind = default_kind;
+    for (int i = 0; i < ACTIVATIONS; i++)
+        if (cell_activations[i].kind == kind)
+            iso_layer_note_text(layer, key, cell_activations[i].name);
+}
+
+/* The call's argument initial_state: a list of the inputs after x. */
+static void note_initial_state(const recurrent *r)
+{
+    iso_attribute *list =
+        iso_layer_note_call(r->layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = "initial_state"});
+    for (int i = 1; i < r->n_inputs; i++)
+        iso_attribute_add(r->layer->graph, list, &(iso_attribute){.kind = ISO_ATTRIBUTE_INPUT, .integer = i});
+}
+
+static void note(const recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    iso_layer *layer = r->layer;
+    iso_layer_note_flag(layer, "return_sequences", o->return_sequences);
+    iso_layer_note_flag(layer, "return_state", false);
+    iso_layer_note_flag(layer, "go_backwards", o->go_backwards);
+    iso_layer_note_flag(layer, "stateful", false);
+    iso_layer_note_flag(layer, "unroll", false);
+    iso_layer_note_flag(layer, "zero_output_for_mask", false);
+    iso_layer_note_integer(layer, "units", o->units);
+    note_activation(layer, "activation", o->activation, ISO_CELL_TANH);
+    if (r->kind->has_gates)
+        note_activation(layer, "recurrent_activation", o->recurrent_activation, ISO_CELL_SIGMOID);
+    if (r->kind->cell == ISO_CELL_LSTM)
+        iso_layer_note_flag(layer, "unit_forget_bias", !o->no_unit_forget_bias);
+    if (r->kind->cell == ISO_CELL_GRU)
+        iso_layer_note_flag(layer, "reset_after", true);
+    iso_layer_note_real(layer, "dropout", o->dropout);
+    iso_layer_note_real(layer, "recurrent_dropout", 0);
+    iso_layer_note_none(layer, "seed");
+    if (r->n_inputs > 1)
+        note_initial_state(r);
+}
+
+static void list_inputs(recurrent *r)
+{
+    const iso_recurrent_options *o = r->options;
+    r->inputs[r->n_inputs++] = o->x;
+    if (o->initial_h)
+        r->inputs[r->n_inputs++] = o->initial_h;
+    if (o->initial_c)
+        r->inputs[r->n_inputs++] = o->initial_c;
+}
+
+static iso_tensor *recurrent_with(const cell_kind *kind, const iso_recurrent_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_recurrent_options, options, given, size);
+    iso_layer layer;
+    recurrent r = {.layer = &layer,
+                   .kind = kind,
+                   .options = &options,
+                   .columns = iso_cell_gates(kind->cell) * options.units};
+    list_inputs(&r);
+    if (!iso_layer_begin_several(&layer, r.inputs, r.n_inputs, kind->type, kind->base, options.name))
+        return iso_layer_broken_in(kind->function, options.x);
+    if (!recurrent_fits(&r))
+        return iso_graph_bad_tensor(layer.graph);
+    set_forms(&r);
+    iso_tensor *y = build(&r);
+    note(&r);
+    return iso_layer_end_weights(&layer, y, options.no_bias, &r.kernel, &r.recurrent, &r.bias);
+}
+
+iso_tensor *iso_lstm_with(const iso_recurrent_options *options, size_t size)
+{
+    return recurrent_with(&lstm, options, size);
+}
+
+iso_tensor *iso_gru_with(const iso_recurrent_options *options, size_t size)
+{
+    return recurrent_with(&gru, options, size);
+}
+
+iso_tensor *iso_simple_rnn_with(const iso_recurrent_options *options, size_t size)
+{
+    return recurrent_with(&simple_rnn, options, size);
+}
+
+/* ---- from data ---- */
+
+static iso_cell_activation activation_of(const iso_layer_config *config, const char *key, int default_index)
+{
+    const char *names[ACTIVATIONS + 1] = {cell_activations[default_index].name};
+    int order[ACTIVATIONS] = {default_index}, count = 1;
+    for (int i = 0; i < ACTIVATIONS; i++)
+        if (i != default_index) {
+            order[count] = i;
+            names[count++] = cell_activations[i].name;
+        }
+    return cell_activations[order[iso_config_choice(config, key, names)]].kind;
+}
+
+static iso_recurrent_options options_of(const cell_kind *kind, const iso_layer_config *config, iso_tensor *x)
+{
+    enum { TANH, SIGMOID };
+    iso_recurrent_options options = {.x = x,
+                                     .name = config->name,
+                                     .units = iso_config_count(config, "units", 0),
+                                     .activation = activation_of(config, "activation", TANH),
+                                     .return_sequences = iso_config_flag(config, "return_sequences", false),
+                                     .go_backwards = iso_config_flag(config, "go_backwards", false),
+                                     .no_bias = !iso_config_flag(config, "use_bias", true),
+                                     .dropout = iso_config_number(config, "dropout", 0)};
+    if (kind->has_gates)
+        options.recurrent_activation = activation_of(config, "recurrent_activation", SIGMOID);
+    if (kind->cell == ISO_CELL_LSTM)
+        options.no_unit_forget_bias = !iso_config_flag(config, "unit_forget_bias", true);
+    ISO_CONFIG_WEIGHT(&options, config, kernel);
+    ISO_CONFIG_WEIGHT(&options, config, recurrent);
+    ISO_CONFIG_WEIGHT(&options, config, bias);
+    return options;
+}
+
+/* x: the sequence, then the tensors of initial_state. */
+static iso_tensor *recurrent_build(const cell_kind *kind, const iso_layer_config *config,
+                                   iso_tensor *const *x, int count)
+{
+    iso_recurrent_options options = options_of(kind, config, x[0]);
+    const int states = kind->cell == ISO_CELL_LSTM ? 2 : 1;
+    if (count > 1 && count != 1 + states)
+        iso_config_refuse(config, "initial_state", states == 2 ? "two tensors, h and c" : "one tensor");
+    options.initial_h = count > 1 ? x[1] : NULL;
+    options.initial_c = count > 2 ? x[2] : NULL;
+    return recurrent_with(kind, &options, sizeof options);
+}
+
+#define RECURRENT_LAYER(name, keras_name)                                                                    \
+    static iso_tensor *name##_build(const iso_layer_config *config, iso_tensor *const *x, int count)         \
+    {                                                                                                        \
+        return recurrent_build(&name, config, x, count);                                                     \
+    }                                                                                                        \
+    const iso_layer_type iso_layer_##name = {                                                                \
+        .keras = keras_name, .build = name##_build, .several = true, .separate = true};
+RECURRENT_LAYER(lstm, "LSTM")
+RECURRENT_LAYER(gru, "GRU")
+RECURRENT_LAYER(simple_rnn, "SimpleRNN")

@@ -1,0 +1,230 @@
+/* Recurrences in float32: a product for each step, with the kernel packed once, then the cells row by row. */
+#include <string.h>
+
+#include "runtime/backend/cpu/cpu.h"
+#include "runtime/backend/cpu/functions.h"
+#include "runtime/backend/recurrence.h"
+
+/* A call, and its scratch memory. */
+typedef struct walk {
+    iso_recurrence r;
+    float *packed;   /* the kernel, or in the gradient its transpose */
+    float *unpacked; /* [columns, units]: this transpose, before it is packed */
+    float *h;        /* [rows, units]: the state before a step, or the gradient that later steps gave it */
+    float *c;        /* the same of c in the gradient */
+    float *product;  /* [rows, columns]: h' kernel + bias, or the dr of a step */
+    float *zeros;    /* [units] */
+} walk;
+
+/* The next `count` elements of the scratch memory; NULL: only counts. */
+static float *take(float *memory, size_t *used, int64_t count)
+{
+    float *taken = memory ? memory + *used : NULL;
+    *used += ((size_t)count + 31) / 16 * 16;
+    return taken;
+}
+
+/* Lays out the scratch memory; returns its bytes. */
+static size_t walk_lay_out(walk *w, float *memory, bool gradient)
+{
+    const iso_recurrence *r = &w->r;
+    const int64_t states = r->rows * r->units, from = gradient ? r->columns : r->units,
+                  to = gradient ? r->units : r->columns;
+    size_t used = 0;
+    w->packed = take(memory, &used, iso_cpu_functions()->gemm_pack_size(to, from));
+    w->unpacked = take(memory, &used, gradient ? to * from : 0);
+    w->h = take(memory, &used, states);
+    w->c = take(memory, &used, gradient ? states : 0);
+    w->product = take(memory, &used, r->rows * r->columns);
+    w->zeros = take(memory, &used, r->units);
+    return used * sizeof(float);
+}
+
+static bool recurrence_fits(const iso_kernel_call *call)
+{
+    return iso_cpu_has_type(call, ISO_F32);
+}
+
+/* A row of an array at a time; NULL: the call does not have the array. */
+static float *row_at(const iso_array *array, int64_t row, int64_t time)
+{
+    return array ? (float *)array->data + (row * array->dim[1] + time) * array->dim[2] : NULL;
+}
+
+/* A row of a state before step i: of the array of all states, of the first state, or zeros. */
+static const float *row_before(const walk *w, const iso_array *states, const iso_array *first, int64_t row,
+                               int64_t i)
+{
+    if (i > 0)
+        return row_at(states, row, iso_recurrence_time(&w->r, i - 1));
+    return first ? (const float *)first->data + row * w->r.units : w->zeros;
+}
+
+/* ---- forward ---- */
+
+static void cell_row(iso_cell cell, const iso_cell_row *row)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    switch (cell) {
+    case ISO_CELL_LSTM:
+        f->lstm_row_f32(row);
+        break;
+    case ISO_CELL_GRU:
+        f->gru_row_f32(row);
+        break;
+    case ISO_CELL_SIMPLE:
+        f->simple_row_f32(row);
+    }
+}
+
+/* r = h' kernel + bias */
+static void multiply_state(const walk *w, bool has_state)
+{
+    const iso_recurrence *r = &w->r;
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    if (has_state)
+        f->gemm_packed_f32(r->rows, r->columns, r->units, w->h, r->units, w->packed, false, w->product);
+    else
+        memset(w->product, 0, (size_t)(r->rows * r->columns) * sizeof(float));
+    for (int64_t row = 0; row < r->rows && r->bias; row++) {
+        float *product = w->product + row * r->columns;
+        f->sum_f32(r->columns, product, r->bias->data, product);
+    }
+}
+
+static void forward_step(const walk *w, int64_t i)
+{
+    const iso_recurrence *r = &w->r;
+    const int64_t time = iso_recurrence_time(r, i);
+    multiply_state(w, i > 0 || r->h0);
+    for (int64_t row = 0; row < r->rows; row++) {
+        float *h = w->h + row * r->units;
+        const iso_cell_row cells = {.units = r->units,
+                                    .activation = r->form.activation,
+                                    .recurrent = r->form.recurrent,
+                                    .x = row_at(r->x, row, time),
+                                    .r = w->product + row * r->columns,
+                                    .h_before = h,
+                                    .c_before = r->c ? row_before(w, r->c, r->c0, row, i) : NULL,
+                                    .gates = row_at(r->gates, row, time),
+                                    .c = row_at(r->c, row, time),
+                                    .h = row_at(r->h, row, time)};
+        cell_row(r->form.cell, &cells);
+        memcpy(h, cells.h, (size_t)r->units * sizeof(float));
+    }
+}
+
+static size_t recurrence_scratch(const iso_kernel_call *call)
+{
+    walk w = {.r = iso_recurrence_of(call)};
+    return walk_lay_out(&w, NULL, false);
+}
+
+static void recurrence_run(const iso_kernel_call *call)
+{
+    walk w = {.r = iso_recurrence_of(call)};
+    const iso_recurrence *r = &w.r;
+    const size_t states = (size_t)(r->rows * r->units) * sizeof(float);
+    walk_lay_out(&w, call->scratch, false);
+    if (r->rows == 0)
+        return;
+    iso_cpu_functions()->gemm_pack_f32(r->columns, r->units, r->kernel->data, r->columns, w.packed);
+    memset(w.zeros, 0, (size_t)r->units * sizeof(float));
+    if (r->h0)
+        memcpy(w.h, r->h0->data, states);
+    else
+        memset(w.h, 0, states);
+    for (int64_t i = 0; i < r->steps; i++)
+        forward_step(&w, i);
+}
+
+/* ---- gradient ---- */
+
+static void cell_row_grad(iso_cell cell, const iso_cell_row_grad *row)
+{
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    switch (cell) {
+    case ISO_CELL_LSTM:
+        f->lstm_row_grad_f32(row);
+        break;
+    case ISO_CELL_GRU:
+        f->gru_row_grad_f32(row);
+        break;
+    case ISO_CELL_SIMPLE:
+        f->simple_row_grad_f32(row);
+    }
+}
+
+static void grad_rows(const walk *w, int64_t i)
+{
+    const iso_recurrence *r = &w->r;
+    const int64_t time = iso_recurrence_time(r, i);
+    for (int64_t row = 0; row < r->rows; row++) {
+        float *dx = row_at(r->dx, row, time), *dr = row_at(r->dr, row, time);
+        const iso_cell_row_grad cells = {.units = r->units,
+                                         .activation = r->form.activation,
+                                         .recurrent = r->form.recurrent,
+                                         .gates = row_at(r->gates, row, time),
+                                         .c = row_at(r->c, row, time),
+                                         .c_before = r->c ? row_before(w, r->c, r->c0, row, i) : NULL,
+                                         .h = row_at(r->h, row, time),
+                                         .h_before = row_before(w, r->h, r->h0, row, i),
+                                         .dh = row_at(r->dh, row, time),
+                                         .dc = r->dc ? row_at(r->dc, row, time) : w->zeros,
+                                         .carried_c = w->c + row * r->units,
+                                         .carried_h = w->h + row * r->units,
+                                         .dx = dx,
+                                         .dr = dr};
+        cell_row_grad(r->form.cell, &cells);
+        memcpy(w->product + row * r->columns, dr ? dr : dx, (size_t)r->columns * sizeof(float));
+    }
+}
+
+/* The gradient of the state before the step: dr times the transpose of the kernel, and what GRU has left there. */
+static void grad_step(const walk *w, int64_t i)
+{
+    const iso_recurrence *r = &w->r;
+    grad_rows(w, i);
+    if (i > 0 || r->dh0)
+        iso_cpu_functions()->gemm_packed_f32(r->rows, r->units, r->columns, w->product, r->columns, w->packed,
+                                             r->form.cell == ISO_CELL_GRU, w->h);
+}
+
+static size_t recurrence_grad_scratch(const iso_kernel_call *call)
+{
+    walk w = {.r = iso_recurrence_grad_of(call)};
+    return walk_lay_out(&w, NULL, true);
+}
+
+static void recurrence_grad_run(const iso_kernel_call *call)
+{
+    walk w = {.r = iso_recurrence_grad_of(call)};
+    const iso_recurrence *r = &w.r;
+    const iso_cpu_functions_table *f = iso_cpu_functions();
+    const size_t states = (size_t)(r->rows * r->units) * sizeof(float);
+    walk_lay_out(&w, call->scratch, true);
+    if (r->rows == 0)
+        return;
+    f->transpose_f32(r->units, r->columns, r->kernel->data, r->columns, w.unpacked, r->units);
+    f->gemm_pack_f32(r->units, r->columns, w.unpacked, r->units, w.packed);
+    memset(w.zeros, 0, (size_t)r->units * sizeof(float));
+    memset(w.h, 0, states);
+    memset(w.c, 0, states);
+    for (int64_t i = r->steps - 1; i >= 0; i--)
+        grad_step(&w, i);
+    if (r->dh0)
+        memcpy(r->dh0->data, w.h, states);
+    if (r->dc0)
+        memcpy(r->dc0->data, w.c, states);
+}
+
+const iso_kernel iso_cpu_recurrence = {.op = "recurrence",
+                                       .name = "steps",
+                                       .fits = recurrence_fits,
+                                       .scratch = recurrence_scratch,
+                                       .run = recurrence_run};
+const iso_kernel iso_cpu_recurrence_grad = {.op = "recurrence_grad",
+                                            .name = "steps",
+                                            .fits = recurrence_fits,
+                                            .scratch = recurrence_grad_scratch,
+                                            .run = recurrence_grad_run};
