@@ -207,8 +207,8 @@ static json_t *take_inputs(json_t *list, const iso_attribute *argument)
     return tensors;
 }
 
-/* The arguments of a layer's call that are given by name. Tensors among them, or a list of tensors, are the last of the
- * inputs, and are removed from the list of inputs. */
+/* The arguments of a layer's call that are given by name. Tensors among them, or a list of tensors, are the last of
+ * the inputs, and are removed from the list of inputs. */
 static json_t *call_arguments(const iso_attribute *call, json_t *list)
 {
     json_t *out = json_object();

@@ -69,14 +69,15 @@ static bool recurrent_fits(const recurrent *r)
         return false;
     if (o->units <= 0)
         iso_layer_fail(r->layer, "units is %lld, it must be positive", (long long)o->units);
-    else if (iso_tensor_shape(o->x)->dim[1] < 1)
-        iso_layer_fail(r->layer, "its input has no steps");
     else if (!(o->dropout >= 0 && o->dropout <= 1))
         iso_layer_fail(r->layer, "dropout is %g, it must be from 0 to 1", o->dropout);
     else if (o->go_backwards && o->return_sequences)
         iso_layer_fail(r->layer, "go_backwards with return_sequences is not supported");
     else if (!r->kind->has_gates && o->recurrent_activation)
         iso_layer_fail(r->layer, "it has no gates, and so no recurrent_activation");
+    else if ((unsigned)o->activation > ISO_CELL_LINEAR || (unsigned)o->recurrent_activation > ISO_CELL_LINEAR)
+        iso_layer_fail(r->layer, "it has no activation %d with recurrent_activation %d", (int)o->activation,
+                       (int)o->recurrent_activation);
     else
         return states_fit(r);
     return false;
@@ -179,24 +180,20 @@ static iso_tensor *build(const recurrent *r)
 
 /* ---- records ---- */
 
-static const struct {
-    const char *name;
-    iso_cell_activation kind;
-} cell_activations[] = {{"tanh", ISO_CELL_TANH},
-                        {"sigmoid", ISO_CELL_SIGMOID},
-                        {"hard_sigmoid", ISO_CELL_HARD_SIGMOID},
-                        {"relu", ISO_CELL_RELU},
-                        {"linear", ISO_CELL_LINEAR}};
+/* The activations of cells, from ISO_CELL_TANH on, as layers have them. */
+static const iso_activation_kind cell_activations[] = {ISO_TANH, ISO_SIGMOID, ISO_HARD_SIGMOID, ISO_RELU,
+                                                       ISO_LINEAR};
 enum { ACTIVATIONS = sizeof cell_activations / sizeof *cell_activations };
+
+static const char *name_of(iso_cell_activation kind)
+{
+    return iso_activations[cell_activations[kind - ISO_CELL_TANH]]->name;
+}
 
 static void note_activation(iso_layer *layer, const char *key, iso_cell_activation kind,
                             iso_cell_activation default_kind)
 {
-    if (kind == ISO_CELL_DEFAULT)
-        kind = default_kind;
-    for (int i = 0; i < ACTIVATIONS; i++)
-        if (cell_activations[i].kind == kind)
-            iso_layer_note_text(layer, key, cell_activations[i].name);
+    iso_layer_note_text(layer, key, name_of(kind == ISO_CELL_DEFAULT ? default_kind : kind));
 }
 
 /* The call's argument initial_state: a list of the inputs after x. */
@@ -279,31 +276,33 @@ iso_tensor *iso_simple_rnn_with(const iso_recurrent_options *options, size_t siz
 
 /* ---- from data ---- */
 
-static iso_cell_activation activation_of(const iso_layer_config *config, const char *key, int default_index)
+/* The default comes first, as iso_config_choice has it. */
+static iso_cell_activation activation_of(const iso_layer_config *config, const char *key,
+                                         iso_cell_activation default_kind)
 {
-    const char *names[ACTIVATIONS + 1] = {cell_activations[default_index].name};
-    int order[ACTIVATIONS] = {default_index}, count = 1;
-    for (int i = 0; i < ACTIVATIONS; i++)
-        if (i != default_index) {
-            order[count] = i;
-            names[count++] = cell_activations[i].name;
+    iso_cell_activation kinds[ACTIVATIONS] = {default_kind};
+    const char *names[ACTIVATIONS + 1] = {name_of(default_kind)};
+    for (int i = 0, count = 1; i < ACTIVATIONS; i++)
+        if (ISO_CELL_TANH + i != (int)default_kind) {
+            kinds[count] = (iso_cell_activation)(ISO_CELL_TANH + i);
+            names[count] = name_of(kinds[count]);
+            count++;
         }
-    return cell_activations[order[iso_config_choice(config, key, names)]].kind;
+    return kinds[iso_config_choice(config, key, names)];
 }
 
 static iso_recurrent_options options_of(const cell_kind *kind, const iso_layer_config *config, iso_tensor *x)
 {
-    enum { TANH, SIGMOID };
     iso_recurrent_options options = {.x = x,
                                      .name = config->name,
                                      .units = iso_config_count(config, "units", 0),
-                                     .activation = activation_of(config, "activation", TANH),
+                                     .activation = activation_of(config, "activation", ISO_CELL_TANH),
                                      .return_sequences = iso_config_flag(config, "return_sequences", false),
                                      .go_backwards = iso_config_flag(config, "go_backwards", false),
                                      .no_bias = !iso_config_flag(config, "use_bias", true),
                                      .dropout = iso_config_number(config, "dropout", 0)};
     if (kind->has_gates)
-        options.recurrent_activation = activation_of(config, "recurrent_activation", SIGMOID);
+        options.recurrent_activation = activation_of(config, "recurrent_activation", ISO_CELL_SIGMOID);
     if (kind->cell == ISO_CELL_LSTM)
         options.no_unit_forget_bias = !iso_config_flag(config, "unit_forget_bias", true);
     ISO_CONFIG_WEIGHT(&options, config, kernel);

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* x: [batch, t, features] -> the last state h: [batch, units], or all of them: [batch, t, units]. The formulas are those
- * of iso_recurrence_op (graph.h), on x kernel + bias. A layer named l has the variables, with g gates (LSTM 4: i, f, c,
- * o; GRU 3: z, r, h; SimpleRNN 1),
+/* x: [batch, t, features] -> the last state h: [batch, units], or all of them: [batch, t, units]. The formulas are
+ * those of iso_recurrence_op (graph.h), on x kernel + bias. A layer named l has the variables, with g gates (LSTM 4:
+ * i, f, c, o; GRU 3: z, r, h; SimpleRNN 1),
  *     l/lstm_cell/kernel            [features, g units]
  *     l/lstm_cell/recurrent_kernel  [units, g units]
  *     l/lstm_cell/bias              [g units]; of GRU [2, 3 units]: of x kernel, and of h' recurrent_kernel

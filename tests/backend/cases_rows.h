@@ -276,8 +276,8 @@ static bool rotary(trial *t, int index)
 
 /* ---- recurrences ---- */
 
-/* Every cell; a state before the first step, the bias of r and the gradient of c, or none of them; both directions; no
- * row, one unit, vectors with a rest, more than one panel of a product; each activation. */
+/* Every cell; a state before the first step, the bias of r and the gradient of c, or none of them; both directions;
+ * no row, one unit, vectors with a rest, more than one panel of a product; each activation. */
 typedef struct recurrence_case {
     int64_t rows, steps, units;
     iso_cell_activation activation, recurrent;

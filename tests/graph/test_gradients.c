@@ -8,8 +8,8 @@
 #include "tests/support/run_tests.h"
 #include "tests/support/samples.h"
 
-/* A scalar that depends on every output of the op that has a gradient, on each element in its own way (0.3 y^2 + 1.1 y). NULL
- * where no output is of float type. */
+/* A scalar that depends on every output of the op that has a gradient, on each element in its own way (0.3 y^2 +
+ * 1.1 y). NULL where no output is of float type. */
 static iso_tensor *loss_of(sample_case *c)
 {
     iso_tensor *loss = NULL;

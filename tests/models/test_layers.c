@@ -414,8 +414,8 @@ START_TEST(errors_name_the_layer)
     check_refused("layer 'lstm' (LSTM)", "it must be [batch, steps, features]");
     iso_gru(steps(), 0, .name = "g");
     check_refused("layer 'g' (GRU)", "units is 0, it must be positive");
-    iso_simple_rnn(iso_input(graph, "x", ISO_F32, ISO_SHAPE(0, 6)), 3);
-    check_refused("'simple_rnn'", "its input has no steps");
+    iso_simple_rnn(iso_slice(steps(), (const int64_t[]){1, 0}, (const int64_t[]){0, -1}), 3);
+    check_refused("recurrence", "takes at least one step and one unit");
     iso_gru(steps(), 3, .dropout = 1.5);
     check_refused("'gru'", "dropout is 1.5, it must be from 0 to 1");
     iso_gru(steps(), 3, .go_backwards = true, .return_sequences = true);
@@ -423,7 +423,7 @@ START_TEST(errors_name_the_layer)
     iso_simple_rnn(steps(), 3, .recurrent_activation = ISO_CELL_TANH);
     check_refused("'simple_rnn'", "it has no gates, and so no recurrent_activation");
     iso_lstm(steps(), 3, .activation = (iso_cell_activation)99);
-    check_refused("recurrence", "there is no cell 0 with the activations 99 and");
+    check_refused("'lstm'", "it has no activation 99 with recurrent_activation 0");
     iso_gru(steps(), 3, .no_unit_forget_bias = true);
     check_refused("'gru'", "initial_c, final_c and no_unit_forget_bias are of LSTM");
     iso_lstm(steps(), 3, .initial_h = iso_input(graph, "h", ISO_F32, ISO_SHAPE(3)));

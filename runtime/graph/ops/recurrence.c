@@ -158,7 +158,7 @@ static iso_tensor *steps_of(iso_tensor *x, int64_t first, int64_t count)
     return iso_slice(x, (const int64_t[]){first, 0}, (const int64_t[]){count, -1});
 }
 
-/* The gradient of the kernel: of the sum over rows and steps of h' dr, where h' is the state before the step. Without a
+/* The gradient of the kernel: the sum over rows and steps of h' dr, where h' is the state before the step. Without a
  * state before the first step, that step has no part in it. */
 static iso_tensor *kernel_gradient(const iso_op *op, iso_tensor *dr)
 {

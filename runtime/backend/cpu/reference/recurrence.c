@@ -38,7 +38,7 @@ static double slope(iso_cell_activation kind, double y)
     }
 }
 
-/* A step: its place in the order of the recurrence, in time, and that of the step before; -1: there is none. */
+/* A step: its position in time, and that of the step before it in the order of the recurrence; -1: there is none. */
 typedef struct step {
     const iso_recurrence *r;
     int64_t time, before;
@@ -50,26 +50,26 @@ static step step_of(const iso_recurrence *r, int64_t i)
 }
 
 /* Element j of a row at a time. */
-static int64_t place(const iso_array *array, int64_t row, int64_t time, int64_t j)
+static int64_t index_of(const iso_array *array, int64_t row, int64_t time, int64_t j)
 {
     return (row * array->dim[1] + time) * array->dim[2] + j;
 }
 
 static double at(const step *s, const iso_array *array, int64_t row, int64_t j)
 {
-    return iso_get(array, place(array, row, s->time, j));
+    return iso_get(array, index_of(array, row, s->time, j));
 }
 
 static void set(const step *s, const iso_array *array, int64_t row, int64_t j, double value)
 {
-    iso_put(array, place(array, row, s->time, j), value);
+    iso_put(array, index_of(array, row, s->time, j), value);
 }
 
 /* A state before the step. states: h or c; first: h0 or c0. */
 static double before(const step *s, const iso_array *states, const iso_array *first, int64_t row, int64_t j)
 {
     if (s->before >= 0)
-        return iso_get(states, place(states, row, s->before, j));
+        return iso_get(states, index_of(states, row, s->before, j));
     return first ? iso_get(first, row * s->r->units + j) : 0;
 }
 
