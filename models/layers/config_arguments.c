@@ -111,9 +111,10 @@ iso_padding iso_config_padding(const iso_layer_config *config)
 int iso_config_choice(const iso_layer_config *config, const char *key, const char *const *names)
 {
     const char *text = config->text(config, key);
+    bool is_object = !text && config->object && config->object(config, key);
     iso_text supported = {0};
     for (int i = 0; names[i]; i++) {
-        if (!text || strcmp(text, names[i]) == 0) {
+        if (text ? strcmp(text, names[i]) == 0 : !is_object) {
             iso_text_free(&supported);
             return i;
         }

@@ -49,6 +49,7 @@ static void done(void)
 #define POLICY_MAP(key, policy)                                                                              \
     "{\"class_name\": \"DTypePolicyMap\", \"config\": {\"default_policy\": \"float32\", \"policy_map\": "    \
     "{\"" key "\": " policy "}}}"
+#define IN_STEPS "{\"class_name\": \"Reshape\", \"config\": {\"name\": \"r\", \"target_shape\": [6, 12]}}, "
 #define CONV ", \"filters\": 4, \"kernel_size\": [3, 3]"
 
 /* Each argument of a layer that is not supported, with what the message says of it. */
@@ -127,9 +128,25 @@ START_TEST(arguments)
          "no code in a file is ever executed"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [9, 9]")),
          "net.keras: config.json: layers[1] (Conv2D 'l'): layer 'l' (Conv2D): its kernel reaches over 9 "},
-        {SEQUENTIAL(LAYER("LSTM", ", \"units\": 4")),
-         "layers[1] (LSTM 'l'): the layer LSTM is not supported; there are: InputLayer, Functional, "
-         "Sequential, "},
+        {SEQUENTIAL(LAYER("ConvLSTM2D", ", \"filters\": 4")),
+         "layers[1] (ConvLSTM2D 'l'): the layer ConvLSTM2D is not supported; there are: InputLayer, "
+         "Functional, Sequential, "},
+        {SEQUENTIAL(IN_STEPS LAYER("LSTM", ", \"units\": 4, \"return_state\": true")),
+         "return_state is true; supported: false"},
+        {SEQUENTIAL(IN_STEPS LAYER("LSTM", ", \"units\": 4, \"stateful\": true")), "stateful is true"},
+        {SEQUENTIAL(IN_STEPS LAYER("GRU", ", \"units\": 4, \"recurrent_dropout\": 0.1")),
+         "recurrent_dropout is 0.1; supported: 0"},
+        {SEQUENTIAL(IN_STEPS LAYER("GRU", ", \"units\": 4, \"reset_after\": false")),
+         "reset_after is false; supported: true"},
+        {SEQUENTIAL(
+             IN_STEPS LAYER("GRU", ", \"units\": 4, \"return_sequences\": true, \"go_backwards\": true")),
+         "go_backwards with return_sequences is not supported"},
+        {SEQUENTIAL(IN_STEPS LAYER("SimpleRNN", ", \"units\": 4, \"activation\": \"elu\"")),
+         "activation is \"elu\"; supported: 'tanh', 'sigmoid', 'hard_sigmoid', 'relu', 'linear'"},
+        {SEQUENTIAL(IN_STEPS LAYER(
+             "GRU", ", \"units\": 4, \"recurrent_activation\": {\"class_name\": \"ReLU\", \"config\": {}}")),
+         "recurrent_activation is {\"class_name\": \"ReLU\", \"config\": {}}; supported: 'sigmoid', 'tanh'"},
+        {SEQUENTIAL(LAYER("LSTM", ", \"units\": 4")), "it must be [batch, steps, features]"},
         {SEQUENTIAL("{\"module\": \"my.pack\", \"class_name\": \"Dense\", \"config\": {\"name\": \"l\", "
                     "\"units\": 3}, "
                     "\"registered_name\": \"mine>Dense\"}"),
