@@ -484,7 +484,7 @@ def recurrent():
     z = L.GRU(3, go_backwards=True, recurrent_initializer=I.GlorotUniform(), name="reader")(y)
     y = L.LSTM(3, activation="relu", recurrent_activation="hard_sigmoid", use_bias=False)(y)
     x = L.SimpleRNN(4, return_sequences=True, kernel_regularizer=R.L2(0.01), recurrent_regularizer=R.L1(0.01))(sequence)
-    x = L.SimpleRNN(3, activation="sigmoid", unroll=True)(x, initial_state=y)
+    x = L.SimpleRNN(3, activation="sigmoid")(x, initial_state=y)
     x = L.Reshape((3, 1))(x)
     x = L.LSTM(3, unit_forget_bias=False, bias_initializer=I.Constant(0.1))(x, initial_state=[y, z])
     return keras.Model(sequence, L.Dense(2)(L.Concatenate()([x, y, z])), name="recurrent")
