@@ -33,6 +33,11 @@ iso_status iso_error(iso_status code, const char *format, ...)
     return code;
 }
 
+iso_status iso_error_text(iso_status code, const char *text)
+{
+    return iso_error(code, "%s", text ? text : "");
+}
+
 iso_status iso_error_remote(iso_status code)
 {
     elsewhere = true;

@@ -11,11 +11,17 @@
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
 
+/* The rank that Fortran's iso_data gives to arrays that are not contiguous. */
+enum { ISO_SECTION = -1 };
+
 /* Splits [rows, ...] into rows and the shape of one. */
 static iso_status take_shape(const iso_data_array *array, const char *name, bool local, int64_t *rows,
                              iso_shape *shape)
 {
     char text[128];
+    if (array->shape.rank == ISO_SECTION)
+        return iso_error(ISO_INVALID, "arrays: %s is a section of an array: its rows must be contiguous",
+                         name);
     iso_shape_text(&array->shape, text, sizeof text);
     if (!array->data && !(local && array->shape.rank > 0 && array->shape.dim[0] == 0))
         return iso_error(ISO_INVALID, "arrays: %s of shape %s has no data", name, text);

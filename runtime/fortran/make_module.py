@@ -17,6 +17,7 @@ SKIPPED = {
     "variable arguments": "iso_error iso_error_prefix iso_no_memory iso_warn",
     "a FILE": "iso_layout_print iso_model_summary iso_layout_visualize iso_layout_visualize_with",
     "argv, or MPI's handles: module.f90 has them": "iso_init iso_init_on iso_init_on_fortran iso_communicator",
+    "a result that may be an argument: module.f90 has it": "iso_option",
     "texts in a buffer or in memory of C": "iso_shape_text iso_fingerprint_text iso_function_print iso_layout_describe "
                                            "iso_devices_parse iso_keras_read_member iso_free",
     "pointers to elements of a type that a number gives": "iso_element_get iso_element_set",
@@ -30,6 +31,9 @@ SKIPPED = {name: why for why, names in SKIPPED.items() for name in names.split()
 # Fortran does not tell capitals from small letters, and the functions iso_relu and iso_reduce_sum have their names.
 RENAMED = {"iso_activation_kind": ("ISO_", "ISO_ACTIVATION_"), "iso_reduction": ("ISO_REDUCE_", "ISO_REDUCTION_")}
 RENAMED_CONSTANTS = {"ISO_STOPPED": "ISO_STATUS_STOPPED", "ISO_BATCH": "ISO_BATCH_ROWS"}
+
+# Options that a program also passes as they are, as those of a file to iso_compile_with.
+PUBLIC_OPTIONS = {"iso_compile_options"}
 
 # Pointers to several elements; the others that are not const are to one, and those that are const to several.
 ARRAYS = {("iso_gradients", "gradients"), ("iso_function_run", "results"), ("iso_variable_read", "values"),
@@ -231,7 +235,7 @@ class Writer:
         return name in self.options
 
     def type_name(self, name):
-        return ("c_" if self.is_options(name) else "") + name
+        return ("c_" if self.is_options(name) and name not in PUBLIC_OPTIONS else "") + name
 
     def component(self, member):
         """The declaration of a struct's member."""
@@ -263,7 +267,7 @@ class Writer:
         lines = [f"    type, bind(C) :: {self.type_name(name)}"]
         lines += [wrapped(self.component(member), " " * 8) for member in self.h.structs[name]]
         self.types.append("\n".join(lines + [f"    end type {self.type_name(name)}", ""]))
-        if not self.is_options(name):
+        if self.type_name(name) == name:
             self.public.append(name)
 
     def write_types(self):
@@ -357,7 +361,7 @@ class Writer:
 
     # ---- arguments that are members of an options struct ----
 
-    def option(self, struct, m):
+    def option(self, struct, m, result):
         """The declaration of an optional argument, its locals, and the statements that store it in o_."""
         name, target = m.name, f"o_%{m.name}"
         array = bool(m.extents) or (struct, m.name) in ARRAYS
@@ -366,12 +370,16 @@ class Writer:
         if m.base == "char" and m.stars and m.extents:
             local = f"type(c_text), target :: {name}_({m.extents[0]})"
             return f"character(*), intent(in), optional :: {name}(:)", [local], [f"call set_texts({target}, {name}, {name}_)"]
+        if m.base == "char" and m.stars == 1 and result.base in self.h.structs and not result.stars:
+            return f"character(*), intent(in), optional :: {name}", [], [f"{target} = lasting({name})"] # the result keeps it
         if m.base == "char" and m.stars == 1:
             local = f"character(kind=c_char), allocatable, target :: {name}_(:)"
             return (f"character(*), intent(in), optional :: {name}", [local],
                     [f"call set_text({target}, {name}, {name}_)"])
         if m.base == "iso_shape" and not m.extents:
             return f"integer, intent(in), optional :: {name}(:)", [], [f"{target} = shape_of({name})"]
+        if m.base in PUBLIC_OPTIONS and m.stars == 1:
+            return f"type({m.base}), intent(inout), target, optional :: {name}", [], [f"{target} = c_loc({name})"]
         if self.is_handle(m):
             if m.stars == 1 and m.extents:
                 return (f"type({m.base}), intent(in), optional :: {name}(:)", [],
@@ -405,8 +413,8 @@ class Writer:
         else:
             kind = "integer"
         value = {"logical": f"logical({name}, c_bool)"}.get(kind, name)
-        if len(m.extents) == 1:
-            target += f"(1:ubound({name}, 1))"
+        if m.extents:
+            target += "(" + ", ".join(f"1:ubound({name}, {i + 1})" for i in range(len(m.extents))) + ")"
         return f"{kind}, intent(in), optional :: {name}{dims}", [], [f"{target} = {value}"]
 
     # ---- procedures ----
@@ -436,7 +444,7 @@ class Writer:
     def write_function(self, name, result, parameters):
         last = parameters[-2:] if len(parameters) > 1 else []
         options = last[0].base if len(last) == 2 and self.is_options(last[0].base) and last[1].base == "size_t" else None
-        public = name[:-len("_with")] if options else name
+        public = name.removesuffix("_with") if options else name
         arguments = [self.argument(name, p) for p in (parameters[:-2] if options else parameters)]
         c_result, r_result, conversion = self.result(name, result)
         self.public.append(public)
@@ -448,21 +456,54 @@ class Writer:
         dummies = [f or self.by_reference(c) for c, f, _ in arguments]
         locals_, statements = [], []
         if options:
-            declared += [f"type(c_{options}), intent(in) :: options_", "integer(c_size_t), value :: size_"]
+            declared += [f"type({self.type_name(options)}), intent(in) :: options_", "integer(c_size_t), value :: size_"]
             passed += ["o_", "c_sizeof(o_)"]
-            locals_.append(f"type(c_{options}) :: o_")
-            for member in self.h.structs[options]:
-                if member.name == "begin_":
-                    continue
-                dummy, own, stores = self.option(options, member)
+            locals_.append(f"type({self.type_name(options)}) :: o_")
+            if r_result is None and c_result == "integer(c_int)" and result.base == "iso_status":
+                statements.append("r_ = ISO_OK")
+            members = [m for m in self.h.structs[options] if m.name != "begin_"]
+            names = {m.name for m in members}
+            for member in members:
+                dummy, own, stores = self.option(options, member, result)
+                stores = self.check_extents(public, member, dummy, result, "x" in names) + stores + \
+                    self.counts(member, dummy, names)
                 dummies.append(dummy)
                 locals_ += own
                 statements += [f"if (present({member.name})) {stores[0]}"] if len(stores) == 1 else \
                     [f"if (present({member.name})) then"] + ["    " + store for store in stores] + ["end if"]
+            if options in PUBLIC_OPTIONS:
+                self.public.append(name)
+                self.procedure(name, [d for d in dummies if "optional" not in d] + [f"type({options}), intent(in) :: options"],
+                               [], [], f"c_{name}({', '.join(passed[:-2])}, options, c_sizeof(options))", c_result)
         self.interface("c_" + name, name, declared, c_result)
         call = f"c_{name}({', '.join(passed)})"
         self.procedure(public, dummies, locals_, statements, conversion.format(call) if conversion else call,
                        r_result or c_result)
+
+    @staticmethod
+    def check_extents(function, member, dummy, result, has_x):
+        """Statements that refuse an array with more elements than the option has."""
+        checks = []
+        if not member.extents or "(:" not in dummy:
+            return checks
+        for i, extent in enumerate(reversed(member.extents)):
+            what = f'"{function}: {member.name}", ubound({member.name}, {i + 1}), {extent}'
+            if result.base == "iso_status":
+                checks += [f"r_ = room_for({what})", "if (r_ /= ISO_OK) return"]
+            elif result.base == "iso_tensor" and has_x:
+                checks += ["r_ = x", f"if (lacks_room(x, {what})) return"]
+            else:
+                fail(f"{function}: {member.text}: nothing can tell of too many elements")
+        return checks
+
+    @staticmethod
+    def counts(member, dummy, names):
+        """The number of elements of an array, which C takes in a member of its own."""
+        singular = member.name[:-2] if member.name.endswith("axes") else member.name
+        for count in (f"{member.name}_count", f"{singular}is_count", "count" if member.name == "x" else ""):
+            if count in names and "(:" in dummy:
+                return [f"o_%{count} = ubound({member.name}, 1)"]
+        return []
 
     @staticmethod
     def by_reference(declared):

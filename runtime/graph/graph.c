@@ -110,6 +110,12 @@ void iso_graph_fail(iso_graph *graph, const char *format, ...)
     va_end(args);
 }
 
+void iso_graph_fail_text(iso_graph *graph, const char *text)
+{
+    if (!ISO_ANY_NULL(graph) && !ISO_NULL_IN(graph, text))
+        iso_graph_fail(graph, "%s", text);
+}
+
 void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t bytes)
 {
     if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, what) || graph->status != ISO_OK)

@@ -25,6 +25,8 @@ ISO_API const char *iso_graph_take_name(iso_graph *graph, const char *name);
 ISO_API const char *iso_graph_keep_text(iso_graph *graph, const char *text);
 /* Records an error in the graph, unless it has one already (printf's format); for layers and ops. */
 ISO_API void iso_graph_fail(iso_graph *graph, const char *format, ...);
+/* The same with the message as it is, for languages without variable arguments. */
+ISO_API void iso_graph_fail_text(iso_graph *graph, const char *text);
 /* The same for ISO_NO_MEMORY: no memory for `what`, of this many bytes. */
 ISO_API void iso_graph_fail_memory(iso_graph *graph, const char *what, size_t bytes);
 

@@ -153,7 +153,7 @@ MAY_BE_NULL = {
     ("iso_graph_add_penalty", "variable"), ("iso_by_mode_unless_frozen", "variable"),
     ("iso_layer_norm_op", "gamma"), ("iso_rms_norm_op", "gamma"), ("iso_layer_norm_op", "beta"), ("iso_batch_norm_op", "gamma"),
     ("iso_batch_norm_op", "beta"), ("iso_reduce_loss", "weights"),
-    ("iso_builtin_model_create", "settings"), ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"),
+    ("iso_builtin_model_create", "settings"), ("iso_graph_set_name", "name"), ("iso_graph_set_restore", "restore"), ("iso_graph_set_restore", "user"), ("iso_layout_print", "layout"), ("iso_history_file", "path"), ("iso_free", "memory"), ("iso_error", "format"), ("iso_error_text", "text"),
     ("iso_error_prefix", "format"), ("iso_no_memory", "format"),
 }
 # Contexts: NULL is a program of one rank.

@@ -13,9 +13,8 @@ static float predicted[ROWS][3];
 static iso_tensor *weighted(iso_tensor *y_true, iso_tensor *y_pred)
 {
     iso_tensor *largest = iso_affine(iso_reduce_max(y_true, (int[]){1}, 1, true), 0, 0.5);
-    return iso_reduce_mean(
-        iso_multiply(iso_add(y_true, largest), iso_square(iso_subtract(y_true, y_pred))), (int[]){1}, 1,
-        false);
+    return iso_reduce_mean(iso_multiply(iso_add(y_true, largest), iso_square(iso_subtract(y_true, y_pred))),
+                           (int[]){1}, 1, false);
 }
 
 static void print_values(const char *name, const double *values, int count)
@@ -48,13 +47,17 @@ static iso_status train(iso_context *ctx)
     iso_tensor *x = iso_input(graph, "images", ISO_F32, ISO_SHAPE(8, 6, 2));
     iso_tensor *y = iso_conv2d(x, 4, 3, .padding = ISO_SAME, .strides_hw = {2, 1}, .activation = ISO_RELU,
                                .name = "conv");
+    y = iso_concatenate(((iso_tensor *[]){y, iso_tanh(y)}), 2);
+    y = iso_layer_norm(y, .axis = {2, -1}, .axis_count = 2);
     y = iso_dense(iso_flatten(y), 5, .activation = ISO_TANH,
                   .kernel_initializer = {.kind = ISO_INIT_RANDOM_UNIFORM, .low = -0.1, .high = 0.1},
                   .name = "hidden");
     y = iso_dense(y, 3, .no_bias = true, .kernel_l2 = 1e-3);
     model = iso_model_create(graph, x, y);
-    ISO_TRY(iso_compile(model, .optimizer = iso_adam(1e-2, .clip_norm = 0.5), .loss_function = weighted,
-                        .metrics = {ISO_METRIC_MSE, ISO_METRIC_MAE},
+    ISO_TRY(iso_compile(model,
+                        .optimizer = iso_adamw(1e-2, .beta_1 = ISO_ZERO, .weight_decay = 0.5,
+                                               .no_decay = "hidden/kernel|.*bias", .clip_norm = 0.5),
+                        .loss_function = weighted, .metrics = {ISO_METRIC_MSE, ISO_METRIC_MAE},
                         .metric_names = {"squares", "differences"}, .distribution = distribution));
     iso_callback *callbacks[] = {iso_terminate_on_nan(), NULL};
     ISO_TRY(iso_fit(model, data, .epochs = 3, .callbacks = callbacks));
@@ -70,8 +73,8 @@ static iso_status train(iso_context *ctx)
         print_values("values", values, 3);
         print_values("bias", bias, 5);
         print_values("first", (double[]){predicted[0][0], predicted[0][1], predicted[0][2]}, 3);
-        print_values("last", (double[]){predicted[ROWS - 1][0], predicted[ROWS - 1][1], predicted[ROWS - 1][2]},
-                     3);
+        print_values("last",
+                     (double[]){predicted[ROWS - 1][0], predicted[ROWS - 1][1], predicted[ROWS - 1][2]}, 3);
         printf("fingerprint %016" PRIX64 " %016" PRIX64 "\n", fingerprint.word[0], fingerprint.word[1]);
     }
     if (iso_layout_map_set(map, "a", "b") != ISO_INVALID)

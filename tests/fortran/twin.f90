@@ -36,13 +36,15 @@ program twin
         targets(:, n) = real(mod(n * [3, 5, 7], 16)) / 16
     end do
     status = iso_init(ctx)
-    if (status == ISO_OK) status = train()
+    if (status == ISO_OK) status = train(images, targets)
     code = iso_finish(ctx, status)
     if (code /= 0) stop code, quiet=.true.
 
 contains
 
-    function train() result(status)
+    ! Arrays of assumed shape, which the compiler must not copy.
+    function train(images, targets) result(status)
+        real(c_float), target, intent(in) :: images(:, :, :, :), targets(:, :)
         integer :: status
         type(iso_mesh) :: mesh
         type(iso_layout_map) :: map
@@ -71,10 +73,13 @@ contains
         graph = iso_graph_create(ctx)
         x = iso_input(graph, "images", ISO_F32, [8, 6, 2])
         y = iso_conv2d(x, 4, 3, padding=ISO_SAME, strides_hw=[2, 1], activation=ISO_ACTIVATION_RELU, name="conv")
+        y = iso_layer_norm(iso_concatenate([y, iso_tanh(y)]), axis=[2, -1])
         y = iso_dense(iso_flatten(y), 5, activation=ISO_ACTIVATION_TANH, kernel_initializer=small, name="hidden")
         y = iso_dense(y, 3, no_bias=.true., kernel_l2=1e-3_c_double)
         model = iso_model_create(graph, x, y)
-        status = iso_compile(model, optimizer=iso_adam(learning_rate=1e-2_c_double, clip_norm=0.5_c_double), &
+        status = iso_compile(model, optimizer=iso_adamw(learning_rate=1e-2_c_double, &
+            beta_1=real(ISO_ZERO, c_double), weight_decay=0.5_c_double, &
+            no_decay="hidden/kernel|.*bias", clip_norm=0.5_c_double), &
             loss_function=c_funloc(weighted), metrics=[ISO_METRIC_MSE, ISO_METRIC_MAE], &
             metric_names=[character(12) :: "squares", "differences"], distribution=distribution)
         callbacks(1) = iso_terminate_on_nan()
@@ -95,10 +100,35 @@ contains
         end if
         if (status == ISO_OK .and. iso_layout_map_set(map, "a", "b") /= ISO_INVALID) status = ISO_FAILED
         if (status == ISO_OK .and. iso_is_chief(ctx)) print "(a)", iso_error_message()
+        if (status == ISO_OK) call try_wrong_calls(model)
         call iso_model_destroy(model)
         call iso_dataset_destroy(data)
         call iso_distribution_destroy(distribution)
         call iso_layout_map_destroy(map)
         call iso_mesh_destroy(mesh)
     end function train
+
+    ! What C refuses when it compiles, and what only Fortran has.
+    subroutine try_wrong_calls(model)
+        type(iso_model), intent(in) :: model
+        type(iso_dataset) :: data
+        type(iso_graph) :: graph
+        type(iso_tensor) :: x
+        call expect(iso_dataset_arrays(ctx, data, x=iso_data(images(:, :, ::2, :))), "a section of an array")
+        call expect(iso_compile(model, metrics=[(ISO_METRIC_MSE, i = 1, 40)]), "metrics has 40 elements")
+        graph = iso_graph_create(ctx)
+        x = iso_input(graph, "x", ISO_F32, [8, 6, 2])
+        x = iso_conv2d(x, 4, 3, strides_hw=[2, 1, 1])
+        call expect(iso_graph_error(graph), "iso_conv2d: strides_hw has 3 elements")
+        call iso_graph_destroy(graph)
+        if (iso_option(ctx, "nothing", "else") /= "else") error stop "iso_option"
+    end subroutine try_wrong_calls
+
+    subroutine expect(status, text)
+        integer, intent(in) :: status
+        character(*), intent(in) :: text
+        if (status == ISO_INVALID .and. index(iso_error_message(), text) > 0) return
+        print *, "expected: ", text, "; got: ", status, iso_error_message()
+        error stop
+    end subroutine expect
 end program twin

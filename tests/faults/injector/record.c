@@ -71,7 +71,11 @@ static bool path_of_fd(int fd, char *path)
 {
     char link[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+#ifdef SYS_readlink
+    ssize_t length = syscall(SYS_readlink, link, path, PATH_MAX - 1);
+#else /* aarch64 */
     ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
+#endif
     path[length < 0 ? 0 : length] = '\0';
     return length > 0;
 }
