@@ -341,6 +341,7 @@ static iso_status read_part(fusion *f, int number)
             if (reader->input[k] == part)
                 reader->input[k] = input;
     }
+    f->uses[input] = f->uses[part];
     f->dead[number] = true;
     return ISO_OK;
 }
