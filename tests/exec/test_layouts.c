@@ -24,7 +24,7 @@ static const char *program_name;
 static int *op_counts; /* of each type of op: steps in the programs so far */
 
 /* In one process, and in several; in CI, and by hand. */
-enum { STEPS = 5, CASES = 200, CASES_OF_RANKS = 24, MANY_CASES = 4000, MOST_SLOTS = 8 };
+enum { STEPS = 5, CASES = 400, CASES_OF_RANKS = 24, MANY_CASES = 4000, MOST_SLOTS = 8 };
 
 /* ---- random choices ---- */
 

@@ -72,12 +72,15 @@ static iso_padding padding(maker *m)
 
 /* ---- layers of any input ---- */
 
-/* The bias is not zero: before a normalisation its gradient is what rounding leaves, whose sign L1 would follow. */
+/* A bias that is not zero: before a normalisation its gradient is what rounding leaves, whose sign L1 would follow. Its
+ * elements differ: of a row whose features are all dropped, a normalisation would leave the rounding of zero, whose sign a
+ * ReLU after it would follow. */
+#define UNEQUAL_BIAS .bias_initializer = {.kind = ISO_INIT_RANDOM_UNIFORM, .low = 0.1, .high = 0.3}
+
 static iso_tensor *dense(maker *m, iso_tensor *x)
 {
     return iso_dense(x, between(m, 1, 13), .activation = activation(m), .no_bias = coin(m),
-                     .kernel_l2 = penalty(m), .bias_l1 = penalty(m),
-                     .bias_initializer = {.kind = ISO_INIT_CONSTANT, .value = 0.2});
+                     .kernel_l2 = penalty(m), .bias_l1 = penalty(m), UNEQUAL_BIAS);
 }
 
 static iso_tensor *nonlinear(maker *m, iso_tensor *x)
@@ -556,54 +559,22 @@ typedef struct choice {
 } choice;
 
 static const choice choices[] = {
-    {2, 4, dense},
-    {2, 4, nonlinear},
-    {2, 4, slopes},
-    {2, 4, random_numbers},
-    {2, 4, rescaled},
-    {2, 4, batch_norm},
-    {2, 4, layer_norm},
-    {2, 4, group_norm},
-    {2, 4, residual},
-    {2, 4, joined},
-    {2, 4, shifted},
-    {2, 4, rounded},
-    {2, 4, chosen},
-    {3, 4, turned},
-    {2, 4, reshaped},
-    {3, 3, conv1d},
-    {3, 3, pool1d},
-    {3, 3, mean_of_steps},
-    {3, 4, positions},
-    {3, 4, attention},
-    {3, 3, attention},
-    {3, 4, shares},
-    {4, 4, conv2d},
-    {4, 4, conv2d},
-    {4, 4, depthwise},
-    {2, 4, rms_norm},
-    {3, 3, grouped_attention},
-    {3, 3, recurrent},
-    {3, 3, recurrent},
-    {4, 4, pool2d},
-    {4, 4, enlarged},
-    {4, 4, framed},
-    {4, 4, mean_of_image},
-    {4, 4, transposed},
-    {3, 3, transposed_steps},
-    {5, 5, conv3d},
-    {5, 5, conv3d},
-    {5, 5, conv3d},
-    {5, 5, transposed_volume},
-    {5, 5, pool3d},
-    {5, 5, pool3d},
-    {5, 5, enlarged_volume},
-    {5, 5, framed_volume},
-    {5, 5, mean_of_volume},
-    {5, 5, batch_norm},
-    {5, 5, dense},
-    {5, 5, nonlinear},
-    {5, 5, residual},
+    {2, 4, dense},          {2, 4, nonlinear},        {2, 4, slopes},
+    {2, 4, random_numbers}, {2, 4, rescaled},         {2, 4, batch_norm},
+    {2, 4, layer_norm},     {2, 4, group_norm},       {2, 4, residual},
+    {2, 4, joined},         {2, 4, shifted},          {2, 4, rounded},
+    {2, 4, chosen},         {3, 4, turned},           {2, 4, reshaped},
+    {3, 3, conv1d},         {3, 3, pool1d},           {3, 3, mean_of_steps},
+    {3, 4, positions},      {3, 4, attention},        {3, 3, attention},
+    {3, 4, shares},         {4, 4, conv2d},           {4, 4, conv2d},
+    {4, 4, depthwise},      {2, 4, rms_norm},         {3, 3, grouped_attention},
+    {3, 3, recurrent},      {3, 3, recurrent},        {4, 4, pool2d},
+    {4, 4, enlarged},       {4, 4, framed},           {4, 4, mean_of_image},
+    {4, 4, transposed},     {3, 3, transposed_steps}, {5, 5, conv3d},
+    {5, 5, conv3d},         {5, 5, conv3d},           {5, 5, transposed_volume},
+    {5, 5, pool3d},         {5, 5, pool3d},           {5, 5, enlarged_volume},
+    {5, 5, framed_volume},  {5, 5, mean_of_volume},   {5, 5, batch_norm},
+    {5, 5, dense},          {5, 5, nonlinear},        {5, 5, residual},
 };
 
 static iso_tensor *one_layer(maker *m, iso_tensor *x)
@@ -628,7 +599,8 @@ static iso_tensor *towers(maker *m, iso_tensor *x)
         if (i)
             iso_share_begin(graph);
         iso_name_scope_begin(graph, "tower");
-        y[i] = iso_dense(i ? iso_affine(x, -0.5, 0.1) : x, between(m, 3, 7), .activation = activation(m));
+        y[i] = iso_dense(i ? iso_affine(x, -0.5, 0.1) : x, between(m, 3, 7), .activation = activation(m),
+                         UNEQUAL_BIAS);
         y[i] = iso_name_scope_end(graph, layer_norm(m, y[i]));
         if (i)
             iso_share_end(graph);
