@@ -261,31 +261,35 @@ static bool has_setting(const iso_metric_type *type, const iso_setting *setting)
     return own && own->name;
 }
 
-/* Whether one of these metrics has this setting. */
-static bool any_has(const iso_metric *metrics, const iso_output_options *output, const iso_shape *prediction,
-                    const iso_setting *setting)
+/* The name of the first of these metrics that has this setting; NULL: none has. names NULL: they have no names. */
+static const char *first_with(const iso_metric *metrics, const char *const *names,
+                              const iso_output_options *output, const iso_shape *prediction,
+                              const iso_setting *setting)
 {
-    bool any = false;
     for (int i = 0; i < ISO_MAX_METRICS && metrics[i] != ISO_METRIC_NONE; i++)
-        any =
-            any || has_setting(iso_metric_type_of(iso_metric_for_loss(metrics[i], output->loss, prediction)),
-                               setting);
-    return any;
+        if (has_setting(iso_metric_type_of(iso_metric_for_loss(metrics[i], output->loss, prediction)),
+                        setting))
+            return names && names[i] ? names[i] : iso_metric_title(metrics[i]);
+    return NULL;
 }
 
 /* All metrics of an output share their settings: those of another metric, in `read`, must be the same. */
 static iso_status set_settings(iso_keras_reader *reader, const iso_shape *prediction, iso_metric metric,
-                               const iso_output_options *read, iso_output_options *output)
+                               const char *title, const iso_output_options *read, iso_output_options *output)
 {
     const iso_metric_type *type = iso_metric_type_of(iso_metric_for_loss(metric, output->loss, prediction));
     for (const iso_setting *setting = type->row.setting; setting && setting->name; setting++) {
         double value = iso_setting_option(setting, read);
-        bool shared = any_has(output->metrics, output, prediction, setting) ||
-                      any_has(output->weighted_metrics, output, prediction, setting);
-        if (shared && value != iso_setting_option(setting, output))
+        double theirs = iso_setting_option(setting, output);
+        const char *other = first_with(output->metrics, output->metric_names, output, prediction, setting);
+        if (!other)
+            other = first_with(output->weighted_metrics, NULL, output, prediction, setting);
+        if (other && value != theirs)
             return iso_keras_refuse(
-                reader, "the metric %s has another %s than a metric before it, of the same output",
-                iso_metric_name(metric), setting->name);
+                reader,
+                "the metric '%.80s' has %s = %.9g, and '%.80s' of the same output has %.9g; all metrics of "
+                "an output have the same",
+                title ? title : iso_metric_title(metric), setting->name, value, other, theirs);
         iso_setting_set(setting, output, explicit_zero(value));
     }
     return ISO_OK;
@@ -324,9 +328,9 @@ static iso_status read_metric(iso_keras_reader *reader, const json_t *value, iso
         read_settings(&arguments.config, iso_metric_type_of(metric)->row.setting, &read);
         ISO_TRY(iso_keras_arguments_end(&arguments, ISO_OK));
     }
-    ISO_TRY(set_settings(reader, iso_tensor_shape(prediction), metric, &read, output));
-    *list_end = metric;
     const char *title = title_of(value);
+    ISO_TRY(set_settings(reader, iso_tensor_shape(prediction), metric, title, &read, output));
+    *list_end = metric;
     if (title && names_end)
         *names_end = iso_graph_keep_text(iso_tensor_graph(prediction), title);
     else if (title && strcmp(title, iso_metric_title(metric)) != 0)

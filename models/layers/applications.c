@@ -9,7 +9,7 @@ static iso_tensor *layer_scale_build(const iso_layer_config *config, iso_tensor 
     iso_layer layer;
     iso_tensor *x = inputs[0];
     double first = iso_config_number(config, "init_values", 0);
-    int64_t channels = iso_config_count(config, "projection_dim", 0);
+    int64_t channels = iso_config_size(config, "projection_dim", ISO_REQUIRED);
     iso_weight_form gamma = {.what = "gamma", .initializer = {.kind = ISO_INIT_CONSTANT, .value = first}};
     (void)count;
     if (!iso_layer_begin(&layer, &x, "LayerScale", "layer_scale", config->name))

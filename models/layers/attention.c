@@ -511,20 +511,20 @@ static iso_tensor *attention_build(const iso_layer_config *config, iso_tensor *c
     call_inputs in;
     if (!find_inputs(config, x, count, &in))
         return x[0];
-    iso_multi_head_attention_options options = {.x = x[0],
-                                                .value = x[1],
-                                                .key = in.key,
-                                                .attention_mask = in.mask,
-                                                .name = config->name,
-                                                .num_heads = iso_config_count(config, "num_heads", 0),
-                                                .key_dim = iso_config_count(config, "key_dim", 0),
-                                                .value_dim = iso_config_count(config, "value_dim", 0),
-                                                .dropout = iso_config_number(config, "dropout", 0),
-                                                .no_bias = !iso_config_flag(config, "use_bias", true),
-                                                .use_gate = iso_config_flag(config, "use_gate", false),
-                                                .causal = iso_config_flag(config, "use_causal_mask", false),
-                                                .sliding_window =
-                                                    iso_config_count(config, "sliding_window", 0)};
+    iso_multi_head_attention_options options = {
+        .x = x[0],
+        .value = x[1],
+        .key = in.key,
+        .attention_mask = in.mask,
+        .name = config->name,
+        .num_heads = iso_config_size(config, "num_heads", ISO_REQUIRED),
+        .key_dim = iso_config_size(config, "key_dim", ISO_REQUIRED),
+        .value_dim = iso_config_count(config, "value_dim", 0),
+        .dropout = iso_config_number(config, "dropout", 0),
+        .no_bias = !iso_config_flag(config, "use_bias", true),
+        .use_gate = iso_config_flag(config, "use_gate", false),
+        .causal = iso_config_flag(config, "use_causal_mask", false),
+        .sliding_window = iso_config_size(config, "sliding_window", 0)};
     options.output_shape.rank =
         iso_config_counts(config, "output_shape", options.output_shape.dim, ISO_MAX_RANK);
     options.attention_axis_count = iso_config_counts(config, "attention_axes", axes, ISO_MAX_RANK);
@@ -546,14 +546,14 @@ static iso_tensor *grouped_build(const iso_layer_config *config, iso_tensor *con
         .key = in.key,
         .attention_mask = in.mask,
         .name = config->name,
-        .head_dim = iso_config_count(config, "head_dim", 0),
-        .num_query_heads = iso_config_count(config, "num_query_heads", 0),
-        .num_key_value_heads = iso_config_count(config, "num_key_value_heads", 0),
+        .head_dim = iso_config_size(config, "head_dim", ISO_REQUIRED),
+        .num_query_heads = iso_config_size(config, "num_query_heads", ISO_REQUIRED),
+        .num_key_value_heads = iso_config_size(config, "num_key_value_heads", ISO_REQUIRED),
         .dropout = iso_config_number(config, "dropout", 0),
         .no_bias = !iso_config_flag(config, "use_bias", true),
         .use_gate = iso_config_flag(config, "use_gate", false),
         .causal = iso_config_flag(config, "use_causal_mask", false),
-        .sliding_window = iso_config_count(config, "sliding_window", 0)};
+        .sliding_window = iso_config_size(config, "sliding_window", 0)};
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);
     return iso_grouped_query_attention_with(&options, sizeof options);

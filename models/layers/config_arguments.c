@@ -81,6 +81,29 @@ int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_
     return iso_config_counts(config, key, &value, 1) ? value : default_value;
 }
 
+/* Whether it may be used where 0 stands for the default. */
+static bool is_size(const iso_layer_config *config, const char *key, int64_t value)
+{
+    if (value < 1)
+        iso_config_refuse(config, key, "whole numbers from 1");
+    return value >= 1;
+}
+
+static int64_t default_size(const iso_layer_config *config, const char *key, int64_t default_value)
+{
+    if (default_value != ISO_REQUIRED)
+        return default_value;
+    iso_config_refuse(config, key, "whole numbers from 1");
+    return 0;
+}
+
+int64_t iso_config_size(const iso_layer_config *config, const char *key, int64_t default_value)
+{
+    int64_t value;
+    iso_config_sizes(config, key, default_value, 1, &value);
+    return value;
+}
+
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool default_value)
 {
     return iso_config_number(config, key, default_value) != 0;
@@ -92,8 +115,10 @@ void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t d
     int given = iso_config_counts(config, key, sizes, count);
     if (given > 1 && given < count)
         iso_config_refuse(config, key, "a number, or one for each dimension");
+    for (int i = 0; i < given && is_size(config, key, sizes[i]); i++)
+        ;
     if (given == 0)
-        sizes[0] = default_value;
+        sizes[0] = default_size(config, key, default_value);
     for (int i = 1; i < count && given < count; i++)
         sizes[i] = sizes[0];
 }

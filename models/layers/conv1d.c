@@ -60,11 +60,11 @@ static iso_tensor *conv1d_build(const iso_layer_config *config, iso_tensor *cons
     int padding = iso_config_choice(config, "padding", paddings);
     iso_conv1d_options options = {.x = x[0],
                                   .name = config->name,
-                                  .filters = iso_config_count(config, "filters", 0),
-                                  .kernel_size = iso_config_count(config, "kernel_size", 0),
-                                  .strides = iso_config_count(config, "strides", 1),
-                                  .dilation = iso_config_count(config, "dilation_rate", 1),
-                                  .groups = iso_config_count(config, "groups", 1),
+                                  .filters = iso_config_size(config, "filters", ISO_REQUIRED),
+                                  .kernel_size = iso_config_size(config, "kernel_size", ISO_REQUIRED),
+                                  .strides = iso_config_size(config, "strides", 1),
+                                  .dilation = iso_config_size(config, "dilation_rate", 1),
+                                  .groups = iso_config_size(config, "groups", 1),
                                   .padding = padding == 1 ? ISO_SAME : ISO_VALID,
                                   .causal = padding == 2,
                                   .no_bias = !iso_config_flag(config, "use_bias", true)};

@@ -62,8 +62,8 @@ static iso_tensor *conv3d_build(const iso_layer_config *config, iso_tensor *cons
 {
     iso_conv3d_options options = {.x = x[0], .name = config->name};
     (void)count;
-    options.filters = iso_config_count(config, "filters", 0);
-    options.groups = iso_config_count(config, "groups", 1);
+    options.filters = iso_config_size(config, "filters", ISO_REQUIRED);
+    options.groups = iso_config_size(config, "groups", 1);
     ISO_CONFIG_CONV(&options, config, dhw);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
     ISO_CONFIG_WEIGHT(&options, config, bias);

@@ -226,7 +226,7 @@ static iso_tensor *conv3d_transpose_build(const iso_layer_config *config, iso_te
 {
     iso_conv3d_transpose_options options = {.x = x[0], .name = config->name};
     (void)count;
-    options.filters = iso_config_count(config, "filters", 0);
+    options.filters = iso_config_size(config, "filters", ISO_REQUIRED);
     options.output_padding_count = iso_config_counts(config, "output_padding", options.output_padding, 3);
     if (options.output_padding_count == 2)
         iso_config_refuse(config, "output_padding", "a number, or one for each dimension");
@@ -240,7 +240,7 @@ static iso_tensor *conv2d_transpose_build(const iso_layer_config *config, iso_te
 {
     iso_conv2d_transpose_options options = {.x = x[0], .name = config->name};
     (void)count;
-    options.filters = iso_config_count(config, "filters", 0);
+    options.filters = iso_config_size(config, "filters", ISO_REQUIRED);
     options.output_padding_count = iso_config_counts(config, "output_padding", options.output_padding, 2);
     ISO_CONFIG_CONV(&options, config, hw);
     ISO_CONFIG_WEIGHT(&options, config, kernel);
@@ -252,10 +252,11 @@ static iso_tensor *conv1d_transpose_build(const iso_layer_config *config, iso_te
 {
     iso_conv1d_transpose_options options = {.x = x[0],
                                             .name = config->name,
-                                            .filters = iso_config_count(config, "filters", 0),
-                                            .kernel_size = iso_config_count(config, "kernel_size", 0),
-                                            .strides = iso_config_count(config, "strides", 1),
-                                            .dilation = iso_config_count(config, "dilation_rate", 1),
+                                            .filters = iso_config_size(config, "filters", ISO_REQUIRED),
+                                            .kernel_size =
+                                                iso_config_size(config, "kernel_size", ISO_REQUIRED),
+                                            .strides = iso_config_size(config, "strides", 1),
+                                            .dilation = iso_config_size(config, "dilation_rate", 1),
                                             .padding = iso_config_padding(config),
                                             .no_bias = !iso_config_flag(config, "use_bias", true)};
     (void)count;

@@ -65,7 +65,7 @@ iso_tensor *iso_conv3d_kernel_of_slices(iso_tensor *kernel, const iso_conv3d_win
 #define ISO_CONFIG_CONV(options, config, SUFFIX)                                                             \
     do {                                                                                                     \
         const int dims_ = sizeof(options)->strides_##SUFFIX / sizeof *(options)->strides_##SUFFIX;           \
-        iso_config_sizes(config, "kernel_size", 0, dims_, (options)->kernel_size_##SUFFIX);                  \
+        iso_config_sizes(config, "kernel_size", ISO_REQUIRED, dims_, (options)->kernel_size_##SUFFIX);       \
         iso_config_sizes(config, "strides", 1, dims_, (options)->strides_##SUFFIX);                          \
         iso_config_sizes(config, "dilation_rate", 1, dims_, (options)->dilation_##SUFFIX);                   \
         (options)->padding = iso_config_padding(config);                                                     \

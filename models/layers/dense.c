@@ -29,7 +29,7 @@ static iso_tensor *dense_build(const iso_layer_config *config, iso_tensor *const
 {
     iso_dense_options options = {.x = x[0],
                                  .name = config->name,
-                                 .units = iso_config_count(config, "units", 0),
+                                 .units = iso_config_size(config, "units", ISO_REQUIRED),
                                  .no_bias = !iso_config_flag(config, "use_bias", true)};
     (void)count;
     options.activation = iso_config_activation(config, iso_tensor_graph(x[0]), &options.activation_with);

@@ -81,7 +81,7 @@ static iso_tensor *build_depthwise(const iso_layer_config *config, iso_tensor *c
 {
     iso_depthwise_conv2d_options options = {.x = x[0], .name = config->name};
     (void)count;
-    options.depth_multiplier = iso_config_count(config, "depth_multiplier", 1);
+    options.depth_multiplier = iso_config_size(config, "depth_multiplier", 1);
     ISO_CONFIG_CONV(&options, config, hw);
     ISO_CONFIG_WEIGHT(&options, config, depthwise);
     ISO_CONFIG_WEIGHT(&options, config, bias);
@@ -92,8 +92,8 @@ static iso_tensor *build_separable(const iso_layer_config *config, iso_tensor *c
 {
     iso_separable_conv2d_options options = {.x = x[0], .name = config->name};
     (void)count;
-    options.filters = iso_config_count(config, "filters", 0);
-    options.depth_multiplier = iso_config_count(config, "depth_multiplier", 1);
+    options.filters = iso_config_size(config, "filters", ISO_REQUIRED);
+    options.depth_multiplier = iso_config_size(config, "depth_multiplier", 1);
     ISO_CONFIG_CONV(&options, config, hw);
     ISO_CONFIG_WEIGHT(&options, config, depthwise);
     ISO_CONFIG_WEIGHT(&options, config, pointwise);

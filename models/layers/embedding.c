@@ -24,8 +24,8 @@ static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *c
 {
     iso_embedding_options options = {.x = x[0],
                                      .name = config->name,
-                                     .input_dim = iso_config_count(config, "input_dim", 0),
-                                     .output_dim = iso_config_count(config, "output_dim", 0)};
+                                     .input_dim = iso_config_size(config, "input_dim", ISO_REQUIRED),
+                                     .output_dim = iso_config_size(config, "output_dim", ISO_REQUIRED)};
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
     if (iso_config_flag(config, "mask_zero", false))

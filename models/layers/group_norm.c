@@ -93,6 +93,8 @@ static iso_tensor *group_norm_build(const iso_layer_config *config, iso_tensor *
                                       .no_scale = !iso_config_flag(config, "scale", true),
                                       .no_center = !iso_config_flag(config, "center", true)};
     (void)count;
+    if (options.groups == 0) /* the default in options */
+        iso_config_refuse(config, "groups", "-1 and whole numbers from 1");
     ISO_CONFIG_WEIGHT(&options, config, gamma);
     ISO_CONFIG_WEIGHT(&options, config, beta);
     return iso_group_norm_with(&options, sizeof options);

@@ -153,7 +153,11 @@ double iso_config_option(const iso_layer_config *config, const char *key);
 /* A whole number. */
 int64_t iso_config_count(const iso_layer_config *config, const char *key, int64_t default_value);
 bool iso_config_flag(const iso_layer_config *config, const char *key, bool default_value);
-/* `count` numbers, or one for all. */
+/* A default: a missing number is refused. */
+#define ISO_REQUIRED INT64_MIN
+/* A whole number from 1. 0, which means the default in options, is refused. */
+int64_t iso_config_size(const iso_layer_config *config, const char *key, int64_t default_value);
+/* `count` of them, or one for all. */
 void iso_config_sizes(const iso_layer_config *config, const char *key, int64_t default_value, int count,
                       int64_t *sizes);
 /* A list of whole numbers, or one; returns their number, at most `capacity`. */

@@ -64,8 +64,8 @@ static iso_pooling1d_options from_config(const iso_layer_config *config, iso_ten
 {
     return (iso_pooling1d_options){.x = x,
                                    .name = config->name,
-                                   .pool_size = iso_config_count(config, "pool_size", 2),
-                                   .strides = iso_config_count(config, "strides", 0),
+                                   .pool_size = iso_config_size(config, "pool_size", 2),
+                                   .strides = iso_config_size(config, "strides", 0),
                                    .padding = iso_config_padding(config)};
 }
 

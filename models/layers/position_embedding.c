@@ -46,7 +46,7 @@ static iso_tensor *position_build(const iso_layer_config *config, iso_tensor *co
     iso_position_embedding_options options = {.x = x[0],
                                               .name = config->name,
                                               .sequence_length =
-                                                  iso_config_count(config, "sequence_length", 0),
+                                                  iso_config_size(config, "sequence_length", ISO_REQUIRED),
                                               .initializer = iso_config_initializer(config, "initializer")};
     (void)count;
     return iso_position_embedding_with(&options, sizeof options);

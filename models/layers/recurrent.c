@@ -295,7 +295,7 @@ static iso_recurrent_options options_of(const cell_kind *kind, const iso_layer_c
 {
     iso_recurrent_options options = {.x = x,
                                      .name = config->name,
-                                     .units = iso_config_count(config, "units", 0),
+                                     .units = iso_config_size(config, "units", ISO_REQUIRED),
                                      .activation = activation_of(config, "activation", ISO_CELL_TANH),
                                      .return_sequences = iso_config_flag(config, "return_sequences", false),
                                      .go_backwards = iso_config_flag(config, "go_backwards", false),

@@ -63,13 +63,13 @@ iso_tensor *iso_reversible_embedding_with(const iso_reversible_embedding_options
 
 static iso_tensor *reversible_build(const iso_layer_config *config, iso_tensor *const *x, int count)
 {
-    iso_reversible_embedding_options options = {.x = x[0],
-                                                .name = config->name,
-                                                .input_dim = iso_config_count(config, "input_dim", 0),
-                                                .output_dim = iso_config_count(config, "output_dim", 0),
-                                                .reverse = iso_config_flag(config, "reverse", false),
-                                                .logit_soft_cap =
-                                                    iso_config_number(config, "logit_soft_cap", 0)};
+    iso_reversible_embedding_options options = {
+        .x = x[0],
+        .name = config->name,
+        .input_dim = iso_config_size(config, "input_dim", ISO_REQUIRED),
+        .output_dim = iso_config_size(config, "output_dim", ISO_REQUIRED),
+        .reverse = iso_config_flag(config, "reverse", false),
+        .logit_soft_cap = iso_config_number(config, "logit_soft_cap", 0)};
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
     if (iso_config_flag(config, "mask_zero", false))

@@ -68,6 +68,25 @@ START_TEST(arguments)
          "filters is \"four\"; supported: numbers"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4.5, \"kernel_size\": 3")),
          "filters is 4.5; supported: whole numbers"},
+        /* 0 is the default of options in C, and of no argument of these layers */
+        {SEQUENTIAL(IN_STEPS LAYER("Conv1D", ", \"filters\": 4, \"kernel_size\": 3, \"groups\": 0")),
+         "(Conv1D 'l'): groups is 0; supported: whole numbers from 1"},
+        {SEQUENTIAL(IN_STEPS LAYER("Conv1D", ", \"filters\": 4, \"kernel_size\": 3, \"strides\": [0]")),
+         "strides is [0]; supported: whole numbers from 1"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"dilation_rate\": [1, 0]")),
+         "dilation_rate is [1, 0]; supported: whole numbers from 1"},
+        {SEQUENTIAL(LAYER("Conv2D", CONV ", \"strides\": 0")), "strides is 0; supported: whole"},
+        {SEQUENTIAL(LAYER("DepthwiseConv2D", ", \"kernel_size\": 3, \"depth_multiplier\": 0")),
+         "depth_multiplier is 0; supported: whole"},
+        {SEQUENTIAL(LAYER("UpSampling2D", ", \"size\": 0")), "size is 0; supported: whole"},
+        {SEQUENTIAL(LAYER("MaxPooling2D", ", \"strides\": [1, 0]")), "strides is [1, 0]; supported: whole"},
+        {SEQUENTIAL(LAYER("MaxPooling2D", ", \"pool_size\": 0")), "pool_size is 0; supported: whole"},
+        {SEQUENTIAL(IN_STEPS LAYER("MaxPooling1D", ", \"strides\": 0")), "strides is 0; supported: whole"},
+        {SEQUENTIAL(LAYER("GroupNormalization", ", \"groups\": 0")),
+         "groups is 0; supported: -1 and whole numbers from 1"},
+        {SEQUENTIAL(LAYER("Dense", ", \"units\": -3")), "units is -3; supported: whole numbers from 1"},
+        {SEQUENTIAL(LAYER("Dense", "")), "units is missing; supported: whole numbers from 1"},
+        {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4")), "kernel_size is missing; supported: whole"},
         {SEQUENTIAL(LAYER("Conv2D", ", \"filters\": 4, \"kernel_size\": [3, 3, 3]")),
          "kernel_size is [3, 3, 3]; supported: at most 2 numbers"},
         {SEQUENTIAL(LAYER("Reshape", ", \"target_shape\": [2, 3, 6, 2]") ", " LAYER_OF(
@@ -170,7 +189,7 @@ START_TEST(arguments)
         {SEQUENTIAL(
              "{\"module\": \"keras.src.applications.convnext\", \"class_name\": \"LayerScale\", "
              "\"config\": {\"name\": \"l\", \"init_values\": 1}, \"registered_name\": \"LayerScale\"}"),
-         "projection_dim is 0, it must be positive"},
+         "projection_dim is missing; supported: whole numbers from 1"},
         {SEQUENTIAL("{\"module\": \"keras.src.applications.convnext\", \"class_name\": \"StochasticDepth\", "
                     "\"config\": {\"name\": \"l\", \"drop_path_rate\": 1}, \"registered_name\": "
                     "\"StochasticDepth\"}"),
@@ -568,6 +587,33 @@ START_TEST(warnings_name_their_place_once)
 }
 END_TEST
 
+/* Metrics of an output share a threshold: what is left out says its own name, the other one, and both values. */
+START_TEST(thresholds_that_differ)
+{
+    static const char *const cases[][2] = {
+        {"\"metrics\": [\"binary_accuracy\", " OBJECT("Precision",
+                                                      "\"thresholds\": 0.4, \"name\": \"p\"") "]",
+         "a metric is left out: the metric 'p' has thresholds = 0.4, and 'binary_accuracy' of the same "
+         "output has "
+         "0.5; "},
+        {"\"metrics\": [" OBJECT("Recall", "\"thresholds\": 0.25, \"name\": \"r\"") ", " OBJECT(
+             "Precision", "\"thresholds\": 0") "]",
+         "the metric 'precision' has thresholds = 0, and 'r' of the same output has 0.25; "},
+        {"\"weighted_metrics\": [" OBJECT("Recall", "\"thresholds\": 0.25") ", " OBJECT(
+             "Precision", "\"thresholds\": 0.4, \"name\": \"p\"") "]",
+         "the metric 'p' has thresholds = 0.4, and 'recall' of the same output has 0.25; "},
+    };
+    char said[2000];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        iso_text text = {0};
+        iso_text_add(&text, COMPILED("\"loss\": \"binary_crossentropy\", %s"), cases[i][0]);
+        warnings_of(text.data, said, sizeof said);
+        ck_assert_msg(strstr(said, cases[i][1]), "%s", said);
+        iso_text_free(&text);
+    }
+}
+END_TEST
+
 #define COSINE(more) OBJECT("CosineDecay", "\"initial_learning_rate\": 0.1, " more)
 #define WITH_RATE(schedule) COMPILED("\"optimizer\": " OBJECT("SGD", "\"learning_rate\": " schedule))
 
@@ -639,9 +685,10 @@ int main(void)
     iso_status status = iso_init(NULL, NULL, &ctx);
     if (status != ISO_OK)
         return iso_finish(ctx, status);
-    int failed = RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
-                           calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
-                           a_bomb_of_values, settings, metrics, thresholds, settings_that_are_left_out,
-                           warnings_name_their_place_once, schedules_that_do_not_fit);
+    int failed =
+        RUN_TESTS("config.json", 0, arguments, usual_values, sides_of_images, shapes_of_inputs,
+                  calls_in_any_order, trainable_of_the_whole_model, networks, a_bomb_of_models,
+                  a_bomb_of_values, settings, metrics, thresholds, thresholds_that_differ,
+                  settings_that_are_left_out, warnings_name_their_place_once, schedules_that_do_not_fit);
     return iso_finish(ctx, ISO_OK) || failed;
 }
