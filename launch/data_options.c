@@ -158,24 +158,37 @@ static int64_t find_vocabulary(const iso_named_model *named, int64_t context, bo
 
 /* ---- the check of all rows ---- */
 
-static void add_limit(iso_dataset_check_options *check, int component, int64_t below, const char *of)
+static void add_limit(iso_dataset_check_options *check, int component, iso_dtype used_as, int64_t below,
+                      const char *of)
 {
     if (component >= ISO_MAX_COMPONENTS)
         return;
+    check->used_as[component] = used_as;
     check->below[component] = below;
     check->below_of[component] = of;
 }
 
-/* The limits of a model of a file: for its inputs, and for the targets of outputs that have any. */
+/* The limits and types of a model of a file: of its inputs, and of the targets of outputs that have any. */
 static void add_limits_of_file(const iso_named_model *named, iso_dataset_check_options *check)
 {
     int component = 0;
     for (int i = 0; i < iso_model_input_count(named->model); i++)
-        add_limit(check, component++, iso_model_input_limit(named->model, i), of_embedding);
-    for (int i = 0; i < iso_model_output_count(named->model); i++)
+        add_limit(check, component++, iso_tensor_dtype(iso_model_input_at(named->model, i)),
+                  iso_model_input_limit(named->model, i), of_embedding);
+    for (int i = 0; i < iso_model_output_count(named->model); i++) {
+        iso_loss loss = loss_of_output(named, i);
         if (has_targets(named, i))
-            add_limit(check, component++, iso_model_target_limit(named->model, i, loss_of_output(named, i)),
-                      of_output);
+            add_limit(check, component++, iso_loss_target_dtype(loss),
+                      iso_model_target_limit(named->model, i, loss), of_output);
+    }
+}
+
+static void add_limits_of_builtin(const iso_named_model *named, iso_dataset_check_options *check)
+{
+    const iso_loss loss = named->compile.loss;
+    const bool tokens = named->builtin->tokens;
+    add_limit(check, 0, tokens ? ISO_I32 : ISO_F32, tokens ? named->n_outputs : 0, of_option);
+    add_limit(check, 1, iso_loss_target_dtype(loss), is_sparse(loss) ? named->n_outputs : 0, of_option);
 }
 
 static iso_status sources_check(const iso_train_options *options, const iso_named_model *named,
@@ -186,10 +199,8 @@ static iso_status sources_check(const iso_train_options *options, const iso_name
         return ISO_OK;
     if (!named->builtin)
         add_limits_of_file(named, &check);
-    else if (is_sparse(named->compile.loss))
-        add_limit(&check, 1, named->n_outputs, of_option);
-    if (named->builtin && named->builtin->tokens)
-        add_limit(&check, 0, named->n_outputs, of_option);
+    else
+        add_limits_of_builtin(named, &check);
     return iso_dataset_check_with(dataset, &check, sizeof check);
 }
 

@@ -1,4 +1,5 @@
-/* --check-data: NaN, infinity and indices out of range in the rows that a data set gives. */
+/* --check-data: NaN, infinity, indices out of range and values that the type of their input does not have, in the rows
+ * that a data set gives. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include "runtime/base/arguments.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/session/session.h"
@@ -30,6 +32,43 @@ static bool is_bad(iso_dtype dtype, const void *element, int64_t below)
     return !isfinite(value) || (below && !(value > -1 && value < (double)below));
 }
 
+/* Whether the conversion to another type keeps it a number. */
+static bool fits(iso_dtype dtype, const void *element, iso_dtype used_as)
+{
+    double value = 0;
+    _Alignas(double) char converted[sizeof value];
+    if (iso_convert(dtype, element, used_as, converted, 1) >= 0)
+        return false;
+    iso_convert(used_as, converted, ISO_F64, &value, 1);
+    return isfinite(value);
+}
+
+/* ", element [2, 0]"; nothing of a row of one element without dimensions. */
+static void add_position(const iso_shape *row, int64_t element, iso_text *text)
+{
+    int64_t stride = 1;
+    for (int d = 0; d < row->rank; d++)
+        stride *= row->dim[d];
+    for (int d = 0; d < row->rank; d++) {
+        stride /= row->dim[d];
+        iso_text_add(text, "%s%" PRId64, d ? ", " : ", element [", element / stride % row->dim[d]);
+    }
+    iso_text_add(text, "%s", row->rank ? "]" : "");
+}
+
+/* "'x' (inputs)", or without names "component 0 (inputs)". */
+static void add_component(const iso_spec *spec, int component, iso_text *text)
+{
+    if (*spec->name[component])
+        iso_text_add(text, "'%s'", spec->name[component]);
+    else
+        iso_text_add(text, "component %d", component);
+    iso_text_add(text, " (%s)",
+                 component < spec->n_inputs                     ? "inputs"
+                 : component < spec->n_inputs + spec->n_targets ? "targets"
+                                                                : "sample weights");
+}
+
 static iso_status bad_element(const iso_dataset *ds, const chunk *c, int component, int64_t i)
 {
     const iso_spec *spec = &ds->top->spec;
@@ -37,17 +76,22 @@ static iso_status bad_element(const iso_dataset *ds, const chunk *c, int compone
     const char *of = c->options->below_of[component];
     const int64_t below = c->options->below[component];
     iso_rows rows = iso_order_rows(&ds->order, c->begin, c->rows, 0);
-    char value[64], range[128] = "";
-    iso_element_text(dtype, (const char *)c->out[component] + (size_t)i * iso_dtype_size(dtype), value,
-                     sizeof value);
-    if (below)
-        snprintf(range, sizeof range, " is not in 0 to %" PRId64 "%s%s%s", below - 1, of ? " (" : "",
-                 of ? of : "", of ? ")" : "");
-    return iso_error(ISO_INVALID, "%s: component %d (%s), row %" PRId64 ": %s%s", ds->top->name, component,
-                     component < spec->n_inputs                     ? "inputs"
-                     : component < spec->n_inputs + spec->n_targets ? "targets"
-                                                                    : "further",
-                     iso_rows_at(&rows, i / spec->elements[component]), value, range);
+    const char *element = (const char *)c->out[component] + (size_t)i * iso_dtype_size(dtype);
+    char value[64];
+    iso_text text = {0};
+    add_component(spec, component, &text);
+    iso_text_add(&text, ", row %" PRId64, iso_rows_at(&rows, i / spec->elements[component]));
+    add_position(&spec->shape[component], i % spec->elements[component], &text);
+    iso_element_text(dtype, element, value, sizeof value);
+    iso_text_add(&text, ": %s", value);
+    if (!is_bad(dtype, element, below)) /* so the type of the input does not have it */
+        iso_text_add(&text, " is not a value of %s", iso_dtype_name(c->options->used_as[component]));
+    else if (below)
+        iso_text_add(&text, " is not in 0 to %" PRId64 "%s%s%s", below - 1, of ? " (" : "", of ? of : "",
+                     of ? ")" : "");
+    iso_status status = iso_error(ISO_INVALID, "%s: %s", ds->top->name, iso_text_get(&text));
+    iso_text_free(&text);
+    return status;
 }
 
 static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
@@ -55,10 +99,14 @@ static iso_status check_chunk(const iso_dataset *ds, const chunk *c)
     const iso_spec *spec = &ds->top->spec;
     for (int k = 0; k < spec->n_components; k++) {
         const size_t size = iso_dtype_size(spec->dtype[k]);
-        const bool any = iso_dtype_is_float(spec->dtype[k]) || c->options->below[k];
-        for (int64_t i = 0; any && i < c->rows * spec->elements[k]; i++)
-            if (is_bad(spec->dtype[k], (const char *)c->out[k] + (size_t)i * size, c->options->below[k]))
+        const iso_dtype dtype = spec->dtype[k], used_as = c->options->used_as[k];
+        const bool converts = used_as && used_as != dtype;
+        const bool any = iso_dtype_is_float(dtype) || c->options->below[k] || converts;
+        for (int64_t i = 0; any && i < c->rows * spec->elements[k]; i++) {
+            const char *element = (const char *)c->out[k] + (size_t)i * size;
+            if (is_bad(dtype, element, c->options->below[k]) || (converts && !fits(dtype, element, used_as)))
                 return bad_element(ds, c, k, i);
+        }
     }
     return ISO_OK;
 }

@@ -18,6 +18,7 @@ typedef struct source {
     hid_t file;
     iso_hdf5_array array[ISO_MAX_COMPONENTS];
     int n_components, n_inputs, n_targets;
+    char name[ISO_MAX_COMPONENTS][ISO_COMPONENT_NAME];
     uint64_t names;                  /* a hash of the names of the components */
     char first[ISO_HDF5_NAME];       /* of component 0 */
     void *chunk[ISO_MAX_COMPONENTS]; /* buffer for rows in the stored type; used with the lock held */
@@ -104,6 +105,8 @@ static iso_status open_array(source *s, const char *name, size_t limit)
     s->names = iso_hash_text(s->names, name);
     if (s->n_components == 0)
         snprintf(s->first, sizeof s->first, "%s", name);
+    if (strlen(name) < sizeof s->name[0])
+        snprintf(s->name[s->n_components], sizeof s->name[0], "%s", name);
     if (rows == s->array[0].rows) {
         s->n_components++;
         return ISO_OK;
@@ -186,6 +189,7 @@ static iso_status make_spec(const source *s, iso_spec *spec)
     for (int i = 0; i < s->n_components; i++) {
         spec->shape[i] = s->array[i].row;
         spec->dtype[i] = s->array[i].dtype;
+        memcpy(spec->name[i], s->name[i], sizeof spec->name[i]);
     }
     return iso_spec_finish(spec, s->array[0].rows, s->path);
 }

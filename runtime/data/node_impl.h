@@ -9,6 +9,7 @@
 #include "runtime/base/batch.h"
 #include "runtime/data/row_order_impl.h"
 
+enum { ISO_COMPONENT_NAME = 64 };
 /* The components of a row. */
 typedef struct iso_spec {
     int n_components;        /* the first n_inputs are inputs, */
@@ -17,6 +18,8 @@ typedef struct iso_spec {
     iso_dtype dtype[ISO_MAX_COMPONENTS];
     int64_t elements[ISO_MAX_COMPONENTS];
     size_t bytes[ISO_MAX_COMPONENTS];
+    char name[ISO_MAX_COMPONENTS]
+             [ISO_COMPONENT_NAME]; /* in the source, for messages; "": none, or a longer one */
 } iso_spec;
 
 typedef struct iso_node iso_node;

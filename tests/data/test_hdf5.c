@@ -497,7 +497,7 @@ START_TEST(test_check_names_the_row)
             OK(iso_dataset_shuffle(ds, 0));
             OK(iso_dataset_batch(ds, 2));
             if (bad)
-                FAILS(iso_dataset_check(ds), "component 0 (inputs), row 2: nan");
+                FAILS(iso_dataset_check(ds), "'x' (inputs), row 2, element [1]: nan");
             else
                 OK(iso_dataset_check(ds));
             iso_dataset_destroy(ds);

@@ -403,7 +403,7 @@ START_TEST(test_check)
             OK(iso_dataset_check(ds));
         else
             FAILS(iso_dataset_check(ds), bad == 1 ? "arrays: component 1 (targets), row 299: inf"
-                                                  : "arrays: component 0 (inputs), row 5: nan");
+                                                  : "arrays: component 0 (inputs), row 5, element [1]: nan");
         iso_dataset_destroy(ds);
         y[ROWS - 1] = INFINITY;
         if (bad)
@@ -466,6 +466,42 @@ START_TEST(test_check_of_indices)
 }
 END_TEST
 
+/* Values of the stored type that the type of the input does not have; the position in a row of several dimensions. */
+START_TEST(test_check_of_types)
+{
+    static const struct {
+        double value;
+        iso_dtype used_as;
+        const char *text;
+    } cases[] = {
+        {1e300, ISO_F32,
+         "arrays: component 0 (inputs), row 1, element [1, 2]: 1e+300 is not a value of float32"},
+        {-3.5e38, ISO_F32, "-3.5e+38 is not a value of float32"},
+        {3.4e38, ISO_F32, NULL},
+        {1e300, ISO_F64, NULL},
+        {1e300, ISO_DTYPE_NONE, NULL},
+        {NAN, ISO_F32, "row 1, element [1, 2]: nan"},
+        {1.5, ISO_I32, "1.5 is not a value of int32"},
+        {256, ISO_U8, "256 is not a value of uint8"},
+        {255, ISO_U8, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double x[2][2][3] = {0};
+        iso_dataset *ds = NULL;
+        x[1][1][2] = cases[i].value;
+        OK(iso_dataset_arrays(ctx, &ds, .x = {x, ISO_F64, ISO_SHAPE(2, 2, 3)}));
+        iso_status status = iso_dataset_check(ds, .used_as = {cases[i].used_as});
+        if (cases[i].text)
+            FAILS(status, cases[i].text);
+        else
+            OK(status);
+        if (isnan(cases[i].value))
+            ck_assert(!strstr(iso_error_message(), "is not a value"));
+        iso_dataset_destroy(ds);
+    }
+}
+END_TEST
+
 /* A part of a data set is checked alone, and checking does not disturb the iteration. */
 START_TEST(test_check_of_a_part)
 {
@@ -492,7 +528,7 @@ int main(int argc, char **argv)
         RUN_TESTS("sources", 0, test_conversions, test_gather, test_parts_of_rows, test_labels_as_floats,
                   test_copied_and_lent, test_several_arrays, test_bad_arrays, test_random, test_random_normal,
                   test_random_rows_when_read, test_random_classes, test_bad_random, test_check,
-                  test_check_of_float32, test_check_of_indices, test_check_of_a_part))
+                  test_check_of_float32, test_check_of_indices, test_check_of_types, test_check_of_a_part))
         status = iso_error(ISO_FAILED, "a test failed");
     return iso_finish(ctx, status);
 }
