@@ -1,5 +1,5 @@
-/* --check-data: NaN, infinity, indices out of range and values that the type of their input does not have, in the rows
- * that a data set gives. */
+/* --check-data: NaN, infinity, indices out of range and values that the type of their input does not have, in the
+ * rows that a data set gives. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -326,13 +326,14 @@ typedef struct iso_dataset_check_options {
      * Floats are truncated, as where they are used. */
     int64_t below[ISO_MAX_COMPONENTS];
     const char *below_of[ISO_MAX_COMPONENTS]; /* for messages: what has this number; may be NULL */
-    /* By component: the type of the input that it is for, which must have its values: 1e300 is no value of float32; 0:
-     * any. */
+    /* By component: the type of the input that it is for, which must have its values: 1e300 is no value of
+     * float32; 0: any. */
     iso_dtype used_as[ISO_MAX_COMPONENTS];
 } iso_dataset_check_options;
 
 /* Reads every row once and looks for NaN and infinity in floats, for indices out of range, and for values that the
- * type of their input does not have: ISO_INVALID names source, component, row, element of the row and value. The ranks divide the rows between them. Collective. */
+ * type of their input does not have: ISO_INVALID names source, component (its dataset in an HDF5 file), row, element
+ * of the row and value. The ranks divide the rows between them. Collective. */
 ISO_API iso_status iso_dataset_check_with(iso_dataset *dataset, const iso_dataset_check_options *options,
                                           size_t size);
 #define iso_dataset_check(dataset, ...)                                                                      \

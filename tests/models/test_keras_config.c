@@ -593,9 +593,7 @@ START_TEST(thresholds_that_differ)
     static const char *const cases[][2] = {
         {"\"metrics\": [\"binary_accuracy\", " OBJECT("Precision",
                                                       "\"thresholds\": 0.4, \"name\": \"p\"") "]",
-         "a metric is left out: the metric 'p' has thresholds = 0.4, and 'binary_accuracy' of the same "
-         "output has "
-         "0.5; "},
+         "the metric 'p' has thresholds = 0.4, and 'binary_accuracy' of the same output has 0.5; "},
         {"\"metrics\": [" OBJECT("Recall", "\"thresholds\": 0.25, \"name\": \"r\"") ", " OBJECT(
              "Precision", "\"thresholds\": 0") "]",
          "the metric 'precision' has thresholds = 0, and 'r' of the same output has 0.25; "},
