@@ -292,7 +292,7 @@ START_TEST(not_a_number)
     float values[4 * 2] = {0, 0, 0, -NAN, 0, 0, 0, 0};
     check_ok(iso_dataset_arrays(ctx, &data, .x = {values, ISO_F32, ISO_SHAPE(4, 2)}));
     check_ok(iso_dataset_batch(data, 2));
-    check_refused(iso_dataset_check(data), "row 1: nan");
+    check_refused(iso_dataset_check(data), "row 1, element [1]: nan");
     iso_dataset_destroy(data);
 }
 END_TEST
