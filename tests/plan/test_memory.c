@@ -148,7 +148,7 @@ static void check_stated(const char *of, const iso_plan_report *report, const ch
 /* With GPUs, memory of the host is for tables and pinned memory. A slot's own tables are not planned in full. */
 static slack host_slack(const iso_plan_report *report)
 {
-    double own = 3e5 + 1e5 * report->n_host_slots;
+    double own = 3e5 + 1.3e5 * report->n_host_slots;
     return is_on_gpus() ? (slack){own, own} : (slack){0, 0};
 }
 
