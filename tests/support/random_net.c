@@ -72,9 +72,9 @@ static iso_padding padding(maker *m)
 
 /* ---- layers of any input ---- */
 
-/* A bias that is not zero: before a normalisation its gradient is what rounding leaves, whose sign L1 would follow. Its
- * elements differ: of a row whose features are all dropped, a normalisation would leave the rounding of zero, whose sign a
- * ReLU after it would follow. */
+/* A bias that is not zero: before a normalisation its gradient is what rounding leaves, whose sign L1 would
+ * follow. Its elements differ: of a row whose features are all dropped, a normalisation would leave the rounding of
+ * zero, whose sign a ReLU after it would follow. */
 #define UNEQUAL_BIAS .bias_initializer = {.kind = ISO_INIT_RANDOM_UNIFORM, .low = 0.1, .high = 0.3}
 
 static iso_tensor *dense(maker *m, iso_tensor *x)
