@@ -44,7 +44,8 @@ ISO_API iso_status iso_error(iso_status code, const char *format, ...)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
-/* The same with the message as it is, for languages without variable arguments. */
+/* The same with the message as it is, for languages without variable arguments: records it in this thread and returns
+ * its code, ISO_INVALID or another. */
 ISO_API iso_status iso_error_text(iso_status code, const char *text);
 
 /* Puts a prefix before this thread's recorded message ("layer 'conv2d': ..."); returns the code unchanged. */
