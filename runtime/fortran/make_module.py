@@ -146,45 +146,40 @@ class Header:
         self.enums = set()
         self.callbacks = set()
         self.unions = set()
-        self.functions = []  # (header, name, result, parameters)
+        self.functions = []  # (name, result, parameters)
         for header, piece in declarations(text):
             self.take(header, without_attributes(piece).rstrip(";").strip())
 
     def take(self, header, text):
-        if text.startswith("static") or not text or re.match(r"(extern )?inline", text):
-            return
         text = re.sub(r"^extern ", "", text)
+        if not text or text.startswith(("static", "inline", "_Static_assert")):
+            return
         enum = re.match(r"(?:typedef )?enum (\w*) ?\{(.*)\} ?(\w*)$", text)
         struct = re.match(r"(?:typedef )?struct (\w+) ?\{(.*)\} ?(\w*)$", text)
+        handle = re.match(r"typedef struct (\w+) \1$", text)
+        callback = re.match(r"typedef .*?(?:\(\*(\w+)\)|\b(\w+))\(.*\)$", text)
+        function = re.match(r"(.*?)\b(iso_\w+)\((.*)\)$", text)
         if enum:
             self.take_enum(enum.group(3) or enum.group(1), enum.group(2))
         elif struct:
             for nested in re.findall(r"enum \{([^}]*)\}", struct.group(2)):
                 self.take_enum("", nested)
             self.structs[struct.group(1)] = members_of(struct.group(2))
-        elif re.match(r"typedef struct (\w+) \1$", text):
-            self.handles.append(text.split()[-1])
-        elif re.match(r"typedef .*\(\*(\w+)\)\(", text):
-            self.callbacks.add(re.search(r"\(\*(\w+)\)\(", text).group(1))
-        elif re.match(r"typedef .*?\b(\w+)\(.*\)$", text):
-            self.callbacks.add(re.match(r"typedef .*?\b(\w+)\(.*\)$", text).group(1))
-        elif re.match(r".*?\biso_\w+\(.*\)$", text) and not text.startswith("typedef"):
-            result, name, parameters = re.match(r"(.*?)\b(iso_\w+)\((.*)\)$", text).groups()
-            members = [] if parameters in ("void", "") else \
-                [None if p.strip() == "..." else Member(p) for p in split_top(parameters, ",")]
-            self.functions.append((header, name, Member(result + " result_"), members))
+        elif handle:
+            self.handles.append(handle.group(1))
         elif text.startswith("typedef union"):
             self.unions.add(text.split()[-1])
-        elif text.startswith(("typedef struct", "struct", "_Static_assert", "typedef")):
-            words = text.split()
-            if text.startswith("_Static_assert"):
-                return
-            if re.match(r"typedef struct \w+ \w+$", text):
-                self.handles.append(words[-1])
-            elif not re.match(r"(struct \w+|typedef \w+ \w+(, \w+)*)$", text):
-                fail(f"{header}: cannot read: {text}")
-        else:
+        elif callback:
+            self.callbacks.add(callback.group(1) or callback.group(2))
+        elif function:
+            self.take_function(*function.groups())
+        elif not re.match(r"(struct \w+|typedef \w+ \w+(, \w+)*)$", text):
             fail(f"{header}: cannot read: {text}")
+
+    def take_function(self, result, name, parameters):
+        members = [] if parameters in ("void", "") else \
+            [None if p.strip() == "..." else Member(p) for p in split_top(parameters, ",")]
+        self.functions.append((name, Member(result + " result_"), members))
 
     def take_enum(self, name, body):
         value, rows = -1, []
@@ -203,7 +198,6 @@ class Header:
         expression = re.sub(r"\((?:int|unsigned|int64_t)\)", "", expression).replace("/", "//")
         expression = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", expression)
         return int(eval(expression, {"__builtins__": {}}, self.values))
-
 
 
 # ---- writing Fortran ----
@@ -225,7 +219,7 @@ class Writer:
         self.h = header
         self.handles = [name for i, name in enumerate(header.handles)
                         if name not in header.structs and name not in header.handles[:i]]
-        self.options = {p[-2].base for _, function, _, p in header.functions
+        self.options = {p[-2].base for function, _, p in header.functions
                         if function.endswith("_with") and p[-1].base == "size_t" and p[-2].base in header.structs}
         self.types, self.interfaces, self.procedures, self.public = [], [], [], []
 
@@ -510,7 +504,7 @@ class Writer:
         return declared.replace(", value ::", ", intent(in) ::")
 
     def write_functions(self):
-        for header, name, result, parameters in self.h.functions:
+        for name, result, parameters in self.h.functions:
             if name in SKIPPED or name.endswith("_row"):
                 continue
             if None in parameters or any(p.base == "FILE" for p in parameters):
@@ -521,7 +515,7 @@ class Writer:
         constants = self.constants()
         self.write_types()
         self.write_functions()
-        known = {name for _, name, _, _ in self.h.functions}
+        known = {name for name, _, _ in self.h.functions}
         for name in SKIPPED:
             if name not in known:
                 fail(f"SKIPPED names {name}, which the headers do not have")
