@@ -317,8 +317,7 @@ static bool narrows(const iso_layout *from, const iso_layout *to)
 {
     bool narrows = to->partial == from->partial;
     for (int d = 0; d < from->rank; d++)
-        for (int i = 0; i < from->dim[d].count; i++)
-            narrows &= i < to->dim[d].count && to->dim[d].axis[i] == from->dim[d].axis[i];
+        narrows &= iso_sharding_refines(&from->dim[d], &to->dim[d]);
     return narrows;
 }
 

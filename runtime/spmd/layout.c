@@ -17,6 +17,11 @@ bool iso_sharding_equal(const iso_sharding *a, const iso_sharding *b)
            (!iso_sharding_has_window(a) || a->addends == b->addends);
 }
 
+bool iso_sharding_refines(const iso_sharding *from, const iso_sharding *to)
+{
+    return from->count <= to->count && memcmp(from->axis, to->axis, (size_t)from->count) == 0;
+}
+
 bool iso_layout_equal(const iso_layout *a, const iso_layout *b)
 {
     if (!a || !b)

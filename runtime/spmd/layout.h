@@ -32,6 +32,9 @@ static inline bool iso_sharding_has_window(const iso_sharding *sharding)
     return sharding->window.size > 0;
 }
 bool iso_sharding_equal(const iso_sharding *a, const iso_sharding *b);
+/* True if `to` splits the dimension as `from` does, and perhaps further: the part lies inside the old one, but for
+ * the halo of a window. */
+bool iso_sharding_refines(const iso_sharding *from, const iso_sharding *to);
 /* The longest such range of any slot. */
 int64_t iso_sharding_longest(const iso_mesh *mesh, const iso_sharding *sharding, int64_t n);
 /* True if each part of a dimension of n elements that is split without the window contains all that the

@@ -2,7 +2,6 @@
  * all-to-all, all-reduce and reduce-scatter are the cases in which the two layouts differ in one way. */
 #include <assert.h>
 #include <float.h>
-#include <string.h>
 
 #include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
@@ -217,12 +216,6 @@ iso_hash_key iso_reshard_key(const iso_mesh *mesh, const iso_layout *from, const
 
 /* ---- local reshards ---- */
 
-/* True if `to` splits the dimension as `from` does, and perhaps further: the part lies inside the old one. */
-static bool refines(const iso_sharding *from, const iso_sharding *to)
-{
-    return from->count <= to->count && memcmp(from->axis, to->axis, (size_t)from->count) == 0;
-}
-
 /* True if a slot's new part of the dimension comes from its old one: `to` refines `from`, except for the
  * last axes of `from` along which the tensor becomes partial. */
 static bool keeps_part(const iso_sharding *from, const iso_sharding *to, uint32_t partial)
@@ -238,7 +231,7 @@ static bool keeps_part(const iso_sharding *from, const iso_sharding *to, uint32_
     bool windows = iso_sharding_has_window(from) || iso_sharding_has_window(to);
     iso_sharding rest = *from;
     rest.count = (int8_t)kept;
-    return windows ? kept == 0 : refines(&rest, to);
+    return windows ? kept == 0 : iso_sharding_refines(&rest, to);
 }
 
 bool iso_reshard_local(const iso_mesh *mesh, const iso_layout *from, const iso_layout *to)
@@ -281,7 +274,7 @@ static extents reshard_compare(const iso_mesh *mesh, const iso_sharding *from, c
     extents e = {reshard_share(mesh, to, n), reshard_share(mesh, from, n), 0, 1};
     if (iso_sharding_equal(from, to))
         e.own = e.after;
-    else if (refines(from, to) || refines(to, from))
+    else if (iso_sharding_refines(from, to) || iso_sharding_refines(to, from))
         e.own = e.after < e.before ? e.after : e.before;
     else
         e.own = n > 0 ? e.before * e.after / n : 0;
