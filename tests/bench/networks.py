@@ -47,6 +47,7 @@ ROWS = {
     "resnet18": ("resnet18", "float32", 1.2, 0, 0.80),
     "cosmoflow": ("cosmoflow", "float32", 1.2, 0, None),
     "unet3d": ("unet3d", "float32", 1.2, 0, None),
+    "lstm": ("lstm", "float32", 1.2, 0, None),
     "mlp4096": ("mlp4096", "float32", 1.1, 0, 0.90),
     "mlp2048": ("mlp2048", "float32", 1.2, 0, 0.80),
     "mlp-32": ("mlp-32", "float32", 2.0, 1.3, None),

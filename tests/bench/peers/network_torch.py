@@ -115,7 +115,16 @@ class UNet3D(nn.Module):
         return self.end(x)
 
 
-model = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.out = nn.LSTM(n.features, n.width, n.layers, batch_first=True), nn.Linear(n.width, 10)
+
+    def forward(self, x):
+        return self.out(self.layers(x)[0][:, -1])
+
+
+model = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "recurrent": Recurrent, "transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
 x, y = (torch.from_numpy(array) for array in networks.data(args.folder, args.name))
 if x.dim() == 4:
     x, model = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)

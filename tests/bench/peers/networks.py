@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Network:
-    kind: str  # mlp, dense, convnet, vgg, resnet, cosmoflow, unet3d (volumes), transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
+    kind: str  # mlp, dense, convnet, vgg, resnet, cosmoflow, unet3d (volumes), recurrent, transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
     batch: int
     steps: int  # of an epoch
     layers: int = 0
@@ -38,6 +38,7 @@ NETWORKS = {
     "resnet18": Network("resnet", 64, 5),
     "cosmoflow": Network("cosmoflow", 4, 5),
     "unet3d": Network("unet3d", 4, 5),
+    "lstm": Network("recurrent", 32, 10, layers=2, width=256, tokens=100),
     "mlp4096": Network("mlp", 256, 8, layers=4, width=4096),
     "mlp2048": Network("mlp", 64, 60, layers=2, width=2048),
     "mlp-32": Network("mlp", 32, 1500, layers=2, width=256),
@@ -147,6 +148,12 @@ def unet3d(L, x, _):
         for _ in range(2):
             x = L.Conv3D(filters, 3, padding="same", activation="relu")(x)
     return L.Dense(10)(L.GlobalAveragePooling3D()(x))
+
+
+def recurrent(L, x, n):
+    for i in range(n.layers):
+        x = L.LSTM(n.width, return_sequences=i < n.layers - 1)(x)
+    return L.Dense(10)(x)
 
 
 def transformer(L, x, n):
