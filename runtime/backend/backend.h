@@ -165,6 +165,9 @@ typedef struct iso_backend {
     /* Whether kernels of layer normalisation and its gradients read x and dy in bfloat16, and write bfloat16, in
      * place of casts before and after them, with the same bits. */
     bool normalizes;
+    /* Whether kernels of convolutions of float32 take windows along the depth of volumes themselves
+     * (iso_conv_attrs.depth). */
+    bool unfolds;
     /* Prepares instructions, in order. `thunks` and what they point to stay where they are, and the addresses in them
      * stay the same, until `discard`. ISO_FAILED: a library has failed since kernels were looked for. */
     iso_status (*sequence)(const iso_thunk *thunks, int count, iso_stream *stream, iso_sequence **sequence);

@@ -28,7 +28,8 @@ iso_array iso_operand_of(const iso_op *op, iso_array array)
     if (op->type->image_height) {
         const int height = op->type->image_height(op, array.rank), after = height + 2;
         operand_merge(&array, after, array.rank - after);
-        operand_merge(&array, 0, height);
+        const bool depth = height > 1 && op->type->has_depth && op->type->has_depth(op);
+        operand_merge(&array, 0, depth ? height - 1 : height);
     }
     return array;
 }

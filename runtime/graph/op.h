@@ -110,6 +110,8 @@ struct iso_op_type {
     /* NULL, or the dimension of the height in an operand of this many dimensions: kernels see it as images [n, h, w,
      * c], of which n counts what comes before the height, and c what comes after the width. */
     int (*image_height)(const iso_op *op, int rank);
+    /* NULL: never, or whether kernels see volumes instead: [n, d, h, w, c]. */
+    bool (*has_depth)(const iso_op *op);
     bool repeats_work; /* slots that each compute a part of the outputs may do some work alike */
     /* Bit i: a kernel may write output 0 over input i if both have the same shape and type. */
     uint32_t in_place;

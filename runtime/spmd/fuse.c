@@ -5,7 +5,7 @@
  * that the batch touches are added.
  * Fuses the sum of a residual connection into the layer normalisation that reads it first, and the sum of the
  * gradients of what was normalised into the gradient of the normalisation.
- * Before all that, fuses casts (fuse_casts.c). */
+ * Before all that, fuses casts (fuse_casts.c), and windows into convolutions (fuse_unfold.c). */
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -386,11 +386,11 @@ static iso_status fuse_step(fusion *f, int number)
 }
 
 /* A pass over the steps; what it fuses is not seen by itself. */
-static iso_status fuse_all(iso_program *program, pass *fuse, const iso_fusion_casts *casts)
+static iso_status fuse_all(iso_program *program, pass *fuse, const iso_fusion_kernels *kernels)
 {
     iso_status status = ISO_OK;
     fusion f = {.program = program,
-                .casts = casts,
+                .kernels = kernels,
                 .uses = iso_new(((size_t)program->n_values + 1) * sizeof(int)),
                 .dead = iso_new((size_t)program->n_steps + 1)};
     if (!f.uses || !f.dead) {
@@ -410,13 +410,15 @@ done:
     return status;
 }
 
-iso_status iso_program_fuse(iso_program *program, const iso_fusion_casts *casts)
+iso_status iso_program_fuse(iso_program *program, const iso_fusion_kernels *kernels)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(fuse_all(program, read_part, casts));
-    if (casts->rounds || casts->normalizes)
-        ISO_TRY(fuse_all(program, iso_fusion_cast, casts));
-    ISO_TRY(fuse_all(program, fuse_step, casts));
+    ISO_TRY(fuse_all(program, read_part, kernels));
+    if (kernels->unfolds)
+        ISO_TRY(fuse_all(program, iso_fusion_unfold, kernels));
+    if (kernels->rounds || kernels->normalizes)
+        ISO_TRY(fuse_all(program, iso_fusion_cast, kernels));
+    ISO_TRY(fuse_all(program, fuse_step, kernels));
 done:
     return status;
 }

@@ -136,8 +136,8 @@ static bool can_round(const iso_fusion *f, int value)
     if (!step || !step->op)
         return false;
     if (is_normalisation(step->op))
-        return f->casts->normalizes && step->op->n_outputs == 1 && dtype_of(f, step->input[X]) == ISO_BF16;
-    return f->casts->rounds && step->op->widened >> output_of(step, value) & 1;
+        return f->kernels->normalizes && step->op->n_outputs == 1 && dtype_of(f, step->input[X]) == ISO_BF16;
+    return f->kernels->rounds && step->op->widened >> output_of(step, value) & 1;
 }
 
 /* The op writes what the cast would: a sum of several slots has an exchange in between. */
@@ -166,7 +166,7 @@ static iso_status fuse_rounding(iso_fusion *f, int number)
 iso_status iso_fusion_cast(iso_fusion *f, int number)
 {
     iso_program_step *step = &f->program->steps[number];
-    if (f->casts->normalizes && is_normalisation(step->op))
+    if (f->kernels->normalizes && is_normalisation(step->op))
         return fuse_inputs(f, step);
     if (!step->op || step->op->type != &iso_op_cast || f->dead[number])
         return ISO_OK;

@@ -8,7 +8,7 @@ enum { X, DY }; /* inputs of the gradients of normalisations */
 
 typedef struct iso_fusion {
     iso_program *program;
-    const iso_fusion_casts *casts;
+    const iso_fusion_kernels *kernels;
     int *uses;       /* [values] */
     int *first_read; /* [values + 1] index in `reader` at which a value's readers begin */
     int *reader;     /* steps, in order, before any was fused; one that reads a value twice is listed twice */
@@ -20,6 +20,8 @@ bool iso_fusion_one_layout(const iso_fusion *f, int a, int b);
 iso_status iso_fusion_replace(iso_fusion *f, iso_program_step *step, const void *attrs, size_t size);
 /* Makes a value input k of a step, whose op is such a copy. */
 void iso_fusion_set_input(const iso_fusion *f, iso_program_step *step, int k, int value);
+/* Fuses the windows along the depth before or after step `number` (fuse_unfold.c). */
+iso_status iso_fusion_unfold(iso_fusion *f, int number);
 /* Fuses the casts around step `number`, or the step itself if it is one (fuse_casts.c). */
 iso_status iso_fusion_cast(iso_fusion *f, int number);
 

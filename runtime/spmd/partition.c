@@ -368,7 +368,7 @@ iso_status iso_program_create(iso_graph *graph, const iso_distribution *distribu
     ISO_TRY(iso_graph_error(graph));
     ISO_TRY(partition_set_up(&p, program, request));
     ISO_TRY(partition(&p, request, update));
-    ISO_TRY(iso_program_fuse(program, &request->casts));
+    ISO_TRY(iso_program_fuse(program, &request->kernels));
     if (program->noted.failed)
         ISO_TRY(iso_no_memory("the layouts of a program"));
     *out = program;

@@ -63,16 +63,17 @@ typedef struct iso_program {
     iso_op **fused; /* ops by which fuse.c replaced ops of the graph */
 } iso_program;
 
-/* The casts between float32 and bfloat16 that kernels of the backend do themselves (iso_backend). */
-typedef struct iso_fusion_casts {
-    bool rounds;     /* of a sum that no other slot adds to */
-    bool normalizes; /* before and after layer normalisations and their gradients */
-} iso_fusion_casts;
+/* What kernels of the backend do themselves (iso_backend): casts between float32 and bfloat16, and windows. */
+typedef struct iso_fusion_kernels {
+    bool rounds;     /* the cast of a sum that no other slot adds to */
+    bool normalizes; /* casts before and after layer normalisations and their gradients */
+    bool unfolds;    /* windows along the depth of convolved volumes */
+} iso_fusion_kernels;
 
 typedef struct iso_program_request {
     bool training;
     bool keeps_all; /* nothing is computed again for the backward pass: for comparing plans */
-    iso_fusion_casts casts;
+    iso_fusion_kernels kernels;
     bool parts; /* outputs stay sharded instead of whole on every slot, without partial sums and overlaps */
     int n_inputs, n_outputs, n_updates;
     iso_tensor *const *inputs;
@@ -107,9 +108,9 @@ void iso_program_list(const iso_program *program, iso_text *lines);
 /* ---- fusing steps (fuse.c) ----
  * Computes a ReLU that follows a batch normalisation inside the normalisation's kernels, and adds the gradient of
  * an embedding to another one by the rows that it touches. Layer normalisations and their gradients also compute
- * the sums of residual connections. Kernels do the casts that the backend wants. The result depends only on the
- * program. */
-iso_status iso_program_fuse(iso_program *program, const iso_fusion_casts *casts);
+ * the sums of residual connections. Kernels do the casts and take the windows that `kernels` says. The result
+ * depends only on the program. */
+iso_status iso_program_fuse(iso_program *program, const iso_fusion_kernels *kernels);
 void iso_program_free_fused(iso_program *program);
 
 /* ---- resolving a function's mode (resolve_mode.c) ---- */

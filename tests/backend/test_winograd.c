@@ -216,20 +216,25 @@ static void check_choice(bool want, int64_t n, int64_t h, int64_t w, int64_t c, 
     }
 }
 
-/* From two vectors of channels and filters on, and at least 16, where it multiplies 1.4 times less: 4 x 4 and 6 x 6
- * pixels, and 7 x 7 (361 to 256), but not 5 x 5 (169 to 144). */
+/* From 16 channels and 16 filters on, and three vectors of them together, where it multiplies 1.4 times less: 4 x 4
+ * and 6 x 6 pixels, and 7 x 7 (361 to 256), but not 5 x 5 (169 to 144). */
 START_TEST(the_rule_has_these_edges)
 {
     const iso_isa most = iso_cpu_isa();
     if (!choose_isa(_i, most))
         return;
-    const int64_t two = 2 * iso_cpu_functions()->lanes(), least = two > 16 ? two : 16;
+    const int64_t lanes = iso_cpu_functions()->lanes(), sum = 3 * lanes > 32 ? 3 * lanes : 32,
+                  least = sum / 2;
     static const bool pixels[10] = {[4] = true, [6] = true, [7] = true, [8] = true, [9] = true};
     for (int64_t i = 1; i < 10; i++)
         for (int64_t n = 0; n < 3; n++)
             check_choice(pixels[i], n, i, i, least, least, 1);
-    check_choice(false, 2, 8, 8, least - 1, least, 1);
-    check_choice(false, 2, 8, 8, least, least - 1, 1);
+    check_choice(true, 2, 8, 8, 16, sum - 16, 1);
+    check_choice(true, 2, 8, 8, sum - 16, 16, 1);
+    check_choice(false, 2, 8, 8, 16, sum - 17, 1);
+    check_choice(false, 2, 8, 8, sum - 17, 16, 1);
+    check_choice(false, 2, 8, 8, 15, 64, 1);
+    check_choice(false, 2, 8, 8, 64, 15, 1);
     check_choice(false, 2, 5, 9, 64, 64, 1); /* 325 to 240 */
     check_choice(true, 2, 6, 6, 64, 64, 0);
     check_choice(false, 2, 3, 3, 64, 64, 0);

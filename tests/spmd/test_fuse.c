@@ -18,7 +18,7 @@ typedef struct fixture {
     iso_distribution *distribution;
     iso_program *program;
     iso_tensor *image;
-    iso_fusion_casts casts;
+    iso_fusion_kernels kernels;
 } fixture;
 
 static void begin(fixture *f)
@@ -45,14 +45,14 @@ static void make_program(fixture *f, iso_tensor *loss, iso_tensor *also, bool tr
     iso_update *update = training ? iso_minimize(loss, optimizer) : NULL;
     iso_tensor *outputs[] = {loss, also};
     iso_program_request request = {.training = training,
-                                   .casts = f->casts,
+                                   .kernels = f->kernels,
                                    .n_inputs = 1,
                                    .inputs = &f->image,
                                    .n_outputs = also ? 2 : 1,
                                    .outputs = outputs,
                                    .n_updates = training,
                                    .updates = &update};
-    ck_assert_int_eq(iso_graph_error(f->graph), ISO_OK);
+    ck_assert_msg(iso_graph_error(f->graph) == ISO_OK, "%s", iso_error_message());
     iso_status status = iso_program_create(f->graph, f->distribution, &request, &f->program);
     ck_assert_msg(status == ISO_OK, "%s", iso_error_message());
 }
@@ -253,7 +253,7 @@ START_TEST(kernels_round_whole_sums)
     for (int rounds = 0; rounds < 2; rounds++) {
         fixture f;
         begin(&f);
-        f.casts.rounds = rounds;
+        f.kernels.rounds = rounds;
         iso_graph_set_precision(f.graph, ISO_BF16);
         iso_tensor *x = iso_conv2d(image(&f), 2, 3, .no_bias = true);
         make_program(&f, iso_mean(iso_dense(iso_flatten(x), 2, .no_bias = true)), NULL, true);
@@ -288,7 +288,7 @@ START_TEST(other_sums_are_rounded_later)
     fixture f;
     iso_layout_map *map = NULL;
     begin(&f);
-    f.casts.rounds = true;
+    f.kernels.rounds = true;
     iso_graph_set_precision(f.graph, ISO_BF16);
     f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
     iso_tensor *x = iso_dense(f.image, 4, .no_bias = true),
@@ -331,7 +331,7 @@ START_TEST(normalisations_do_casts)
     for (int normalizes = 0; normalizes < 2; normalizes++) {
         fixture f;
         begin(&f);
-        f.casts = (iso_fusion_casts){.rounds = true, .normalizes = normalizes};
+        f.kernels = (iso_fusion_kernels){.rounds = true, .normalizes = normalizes};
         iso_graph_set_precision(f.graph, ISO_BF16);
         f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
         iso_tensor *x = iso_dense(f.image, 4, .no_bias = true);
@@ -365,7 +365,7 @@ START_TEST(float32_is_normalised_in_float32)
 {
     fixture f;
     begin(&f);
-    f.casts = (iso_fusion_casts){.rounds = true, .normalizes = true};
+    f.kernels = (iso_fusion_kernels){.rounds = true, .normalizes = true};
     f.image = iso_input(f.graph, "x", ISO_F32, ISO_SHAPE(6));
     iso_tensor *y = iso_layer_norm(iso_dense(f.image, 4, .no_bias = true));
     make_program(&f, iso_mean(iso_cast(iso_square(iso_cast(y, ISO_BF16)), ISO_F32)), NULL, true);
@@ -376,6 +376,77 @@ START_TEST(float32_is_normalised_in_float32)
     }
     check_order(&f);
     end(&f);
+}
+END_TEST
+
+/* ---- windows along the depth ---- */
+static iso_tensor *volume(fixture *f)
+{
+    f->image = iso_input(f->graph, "x", ISO_F32, ISO_SHAPE(5, 6, 6, 4));
+    return f->image;
+}
+
+/* Convolutions of which kernels take the windows along the depth. */
+static int count_deep(const fixture *f)
+{
+    int count = 0;
+    for (int i = 0; i < f->program->n_steps; i++) {
+        const iso_op *op = f->program->steps[i].op;
+        count +=
+            op && !strncmp(op->type->name, "conv2d", 6) && ((const iso_conv_attrs *)op->attrs)->depth.size;
+    }
+    return count;
+}
+
+static int count_copies(const fixture *f)
+{
+    return count_steps(f, "unfold") + count_steps(f, "fold");
+}
+
+/* Forward and backward. Both gradients of the transposed convolution read the same windows, which are copied. */
+START_TEST(convolutions_take_windows)
+{
+    for (int unfolds = 0; unfolds < 2; unfolds++) {
+        fixture f;
+        begin(&f);
+        f.kernels.unfolds = unfolds;
+        iso_tensor *x =
+            iso_conv3d_transpose(iso_conv3d(iso_conv3d(volume(&f), 6, 3), 8, 2), 3, 2, .strides = 2);
+        make_program(&f, iso_mean(iso_dense(iso_flatten(x), 2)), NULL, true);
+        ck_assert_int_eq(count_deep(&f), unfolds ? 6 : 0);
+        ck_assert_int_eq(count_copies(&f), unfolds ? 1 : 7);
+        check_order(&f);
+        end(&f);
+    }
+}
+END_TEST
+
+/* Windows of groups, of other types, along other dimensions, and such as others read too. */
+START_TEST(other_windows_stay)
+{
+    for (int i = 0; i < 4; i++) {
+        fixture f;
+        begin(&f);
+        f.kernels.unfolds = true;
+        iso_tensor *x = volume(&f), *also = NULL;
+        if (i == 0)
+            x = iso_conv3d(x, 8, 2, .groups = 2);
+        if (i >= 1) {
+            const iso_unfold_geometry windows = {.size = 3, .stride = 1, .dilation = 1};
+            const iso_conv_geometry plain = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+            const iso_dtype dtype = i == 1 ? ISO_F64 : ISO_F32;
+            const double kernel[3 * 3 * 12 * 2] = {1};
+            x = iso_unfold_op(iso_cast(x, dtype), i == 2 ? 2 : 1, &windows);
+            const iso_shape *s = iso_tensor_shape(x);
+            x = iso_reshape_to(x, ISO_SHAPE(ISO_BATCH, s->dim[1], s->dim[2], s->dim[3], 12));
+            also = i == 3 ? iso_mean(x) : NULL;
+            x = iso_conv2d_op(x, iso_constant(f.graph, dtype, ISO_SHAPE(3, 3, 12, 2), kernel), &plain);
+        }
+        make_program(&f, iso_mean(x), also, false);
+        ck_assert_int_eq(count_deep(&f), 0);
+        ck_assert_int_eq(count_copies(&f), 1);
+        end(&f);
+    }
 }
 END_TEST
 
@@ -395,6 +466,8 @@ int main(void)
     tcase_add_test(tests, kernels_round_whole_sums);
     tcase_add_loop_test(tests, other_sums_are_rounded_later, 0, 2);
     tcase_add_test(tests, normalisations_do_casts);
+    tcase_add_test(tests, convolutions_take_windows);
+    tcase_add_test(tests, other_windows_stay);
     tcase_add_test(tests, float32_is_normalised_in_float32);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -4,6 +4,7 @@
 #include "runtime/backend/cpu/functions.h"
 #include "runtime/backend/cpu/tile_body.h"
 #include "runtime/backend/cpu/winograd_body.h"
+#include "runtime/backend/cpu/winograd_volume_body.h"
 
 INLINE int64_t smaller(int64_t a, int64_t b)
 {

@@ -149,6 +149,7 @@ const iso_backend *iso_backend_cpu(void)
         ISO_HOST_BACKEND,
         .rounds = true,
         .normalizes = true,
+        .unfolds = true,
         .find = cpu_find,
         .sum = cpu_sum,
         .maximum = cpu_maximum,

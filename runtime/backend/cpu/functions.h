@@ -110,6 +110,17 @@ typedef struct iso_row_moments {
     FUNCTION(size_t, winograd_grad_kernel_scratch, (const iso_conv *conv))                                   \
     FUNCTION(void, winograd_grad_kernel,                                                                     \
              (const iso_conv *conv, const float *x, const float *dy, float *dkernel, void *scratch))         \
+    /* The same of volumes, of which `conv` is the convolution of one slice. */                              \
+    FUNCTION(bool, winograd_volume_pays, (const iso_conv *conv))                                             \
+    FUNCTION(size_t, winograd_volume_scratch, (const iso_conv *conv, const iso_conv_depth *depth))           \
+    FUNCTION(void, winograd_volume,                                                                          \
+             (const iso_conv *conv, const iso_conv_depth *depth, bool rotated, const float *x,               \
+              const float *kernel, float *y, void *scratch))                                                 \
+    FUNCTION(size_t, winograd_volume_grad_kernel_scratch,                                                    \
+             (const iso_conv *conv, const iso_conv_depth *depth))                                            \
+    FUNCTION(void, winograd_volume_grad_kernel,                                                              \
+             (const iso_conv *conv, const iso_conv_depth *depth, const float *x, const float *dy,            \
+              float *dkernel, void *scratch))                                                                \
     /* Convolutions of each channel by itself, one image; dkernel is added to */                             \
     FUNCTION(void, depthwise_f32, (const iso_depthwise *d, const float *x, const float *kernel, float *y))   \
     FUNCTION(void, depthwise_grad_input_f32,                                                                 \

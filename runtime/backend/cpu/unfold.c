@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "runtime/backend/cpu/cpu.h"
-#include "runtime/backend/unfold.h"
+#include "runtime/backend/cpu/windows.h"
 
 enum { RUN = 16 /* bytes that are copied at once */ };
 
@@ -24,19 +24,31 @@ static void unfold_copy(int64_t count, size_t bytes, const char *from, size_t fr
     }
 }
 
+void iso_cpu_unfold_windows(const iso_unfolding *u, size_t bytes, int64_t first, int64_t count, const void *x,
+                            void *y)
+{
+    const size_t run = (size_t)u->c * bytes, slice = (size_t)u->inner * run;
+    char *to = y;
+    for (int64_t position = first; position < first + count; position++, to += slice * (size_t)u->size)
+        for (int64_t tap = 0; tap < u->size; tap++) {
+            const int64_t at = iso_unfold_reads(u, position, tap);
+            const char *from = at < 0 ? NULL : (const char *)x + (size_t)at * slice;
+            unfold_copy(u->inner, run, from, run, to + (size_t)tap * run, (size_t)u->size * run);
+        }
+}
+
 static void unfold_run(const iso_kernel_call *call)
 {
     const iso_array *x = &call->in[0], *y = &call->out[0];
     const iso_unfolding u = iso_unfolding_of(call, x, y);
-    const size_t run = (size_t)u.c * iso_dtype_size(x->dtype), slice = (size_t)u.inner * run;
+    const size_t bytes = iso_dtype_size(x->dtype), slice = (size_t)(u.inner * u.c) * bytes;
+    const char *from = x->data;
     char *to = y->data;
-    for (int64_t outer = 0; outer < u.outer; outer++)
-        for (int64_t position = 0; position < u.positions; position++, to += slice * (size_t)u.size)
-            for (int64_t tap = 0; tap < u.size; tap++) {
-                const int64_t at = iso_unfold_reads(&u, position, tap);
-                const char *from = at < 0 ? NULL : (const char *)x->data + (size_t)(outer * u.d + at) * slice;
-                unfold_copy(u.inner, run, from, run, to + (size_t)tap * run, (size_t)u.size * run);
-            }
+    for (int64_t outer = 0; outer < u.outer; outer++) {
+        iso_cpu_unfold_windows(&u, bytes, 0, u.positions, from, to);
+        from += (size_t)u.d * slice;
+        to += (size_t)(u.positions * u.size) * slice;
+    }
 }
 
 static bool unfold_fits(const iso_kernel_call *call)
@@ -78,6 +90,17 @@ static bool unfold_fits(const iso_kernel_call *call)
     }
 FOLD(float)
 FOLD(double)
+
+void iso_cpu_fold_windows(const iso_unfolding *u, int64_t first, int64_t count, const float *dy, float *dx)
+{
+    const int64_t row = u->size * u->c;
+    for (int64_t position = first; position < first + count; position++, dy += u->inner * row)
+        for (int64_t tap = 0; tap < u->size; tap++) {
+            const int64_t at = iso_unfold_reads(u, position, tap);
+            if (at >= 0)
+                fold_add_float(u, dy + tap * u->c, false, dx + at * u->inner * u->c);
+        }
+}
 
 static bool fold_fits(const iso_kernel_call *call)
 {

@@ -34,11 +34,10 @@ INLINE int64_t winograd_point(int64_t floats)
     return ((floats + 15) / 16 | 1) * 16;
 }
 
-/* Whether it is faster than the other loops, as measured: there are two vectors of channels and of filters, at least
- * 16, and it multiplies 1.4 times less. The other loops do not multiply the zeros of the border. This one does, and
- * computes 2 x 2 outputs where the last tile has fewer. The rows of the batch play no part: the rows of a part of it
- * have the bits of the whole. */
-bool ISO_SIMD(winograd_pays)(const iso_conv *p)
+/* Whether it multiplies 1.4 times less than the other loops. These do not multiply the zeros of the border. This one
+ * does, and computes 2 x 2 outputs where the last tile has fewer. The rows of the batch play no part: the rows of a
+ * part of it have the bits of the whole. */
+INLINE bool winograd_multiplies_less(const iso_conv *p)
 {
     int64_t direct = 1;
     for (int i = 0; i < 2; i++) {
@@ -53,8 +52,13 @@ bool ISO_SIMD(winograd_pays)(const iso_conv *p)
         direct *= met;
     }
     const int64_t products = WINOGRAD_POINTS * ((p->out[0] + 1) / 2) * ((p->out[1] + 1) / 2);
-    const int64_t least = 2 * VL > 16 ? 2 * VL : 16;
-    return p->c >= least && p->f >= least && 10 * direct >= 14 * products;
+    return 10 * direct >= 14 * products;
+}
+
+/* With fewer channels and filters the transforms cost more than they save, as measured. */
+bool ISO_SIMD(winograd_pays)(const iso_conv *p)
+{
+    return p->c >= 16 && p->f >= 16 && p->c + p->f >= 3 * VL && winograd_multiplies_less(p);
 }
 
 /* How the tiles are divided. */
@@ -164,11 +168,12 @@ INLINE void winograd_pack_rows(const float *g, int64_t tap, int64_t row, int64_t
         }
 }
 
-/* Filters [j, ..) of the kernel [3, 3, c, f] -> u [point, c, lanes]; rotated: [3, 3, f, c], by 180 degrees. */
-static void winograd_pack(const iso_conv *p, const winograd *w, bool rotated, const float *kernel, int64_t j,
-                          float *u)
+/* Filters [j, ..) of the kernel [3, 3, c, f] -> u [point, c, lanes]; rotated: [3, 3, f, c], by 180 degrees. Its 9
+ * elements are `tap` floats apart. */
+static void winograd_pack(const iso_conv *p, const winograd *w, bool rotated, const float *kernel,
+                          int64_t tap, int64_t j, float *u)
 {
-    const int64_t lanes = w->width * VL, tap = p->c * p->f;
+    const int64_t lanes = w->width * VL;
     const int64_t n = p->f - j < lanes ? p->f - j : lanes;
     if (!rotated) {
         winograd_pack_rows(kernel + j, tap, p->f, p->c, n, lanes, w->panel, u);
@@ -332,7 +337,7 @@ void ISO_SIMD(winograd)(const iso_conv *p, bool rotated, const float *x, const f
             winograd_take(p, &w, first + i, x, zeros, w.patches, v + i * w.patch);
         for (int64_t i = 0; i < w.panels; i++) {
             if (first == 0)
-                winograd_pack(p, &w, rotated, kernel, i * lanes, u + i * next);
+                winograd_pack(p, &w, rotated, kernel, p->c * p->f, i * lanes, u + i * next);
             winograd_panel(p, &w, first, count, v, u + i * next, i * lanes, m, y);
         }
     }

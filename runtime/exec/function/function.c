@@ -78,7 +78,7 @@ iso_status iso_function_program(iso_graph *graph, const iso_distribution *distri
     iso_program_request request = {.training = options->training,
                                    .parts = options->parts,
                                    .keeps_all = keeps_all,
-                                   .casts = {backend->rounds, backend->normalizes},
+                                   .kernels = {backend->rounds, backend->normalizes, backend->unfolds},
                                    .inputs = options->inputs,
                                    .outputs = outputs};
     request.updates = options->updates;

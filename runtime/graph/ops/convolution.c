@@ -248,6 +248,11 @@ static int convolution_image_height(const iso_op *op, int rank)
     return rank - 3; /* of a kernel 1, which leaves it as it is */
 }
 
+static bool convolution_has_depth(const iso_op *op)
+{
+    return ((const iso_conv_attrs *)op->attrs)->depth.size > 0;
+}
+
 const iso_op_type iso_op_conv2d = {
     .name = "conv2d",
     ISO_OP_ATTRS(conv),
@@ -256,6 +261,7 @@ const iso_op_type iso_op_conv2d = {
     .rule_of = convolution_rule_of,
     .flops = convolution_flops,
     .image_height = convolution_image_height,
+    .has_depth = convolution_has_depth,
 };
 
 const iso_op_type iso_op_conv2d_grad_input = {
@@ -266,6 +272,7 @@ const iso_op_type iso_op_conv2d_grad_input = {
     .rule_of = rule_of_input_gradient,
     .flops = flops_of_input_gradient,
     .image_height = convolution_image_height,
+    .has_depth = convolution_has_depth,
 };
 
 const iso_op_type iso_op_conv2d_grad_kernel = {
@@ -276,6 +283,7 @@ const iso_op_type iso_op_conv2d_grad_kernel = {
     .rule_of = rule_of_kernel_gradient,
     .flops = flops_of_kernel_gradient,
     .image_height = convolution_image_height,
+    .has_depth = convolution_has_depth,
 };
 
 iso_tensor *iso_conv2d_op(iso_tensor *x, iso_tensor *kernel, const iso_conv_geometry *geometry)

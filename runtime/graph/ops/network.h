@@ -151,6 +151,9 @@
 
 typedef struct iso_conv_attrs {
     iso_conv_geometry geometry;
+    /* size > 0: x and its gradient are volumes [n, .., d, h, w, c], of which windows along d are taken as by unfold,
+     * and added as by fold; the kernel is [r, s, size * c, f]. Only made by the planner, for float32 */
+    iso_unfold_geometry depth;
     iso_shape shape; /* conv2d_grad_input: of x; conv2d_grad_kernel: of the kernel; global */
 } iso_conv_attrs;
 
