@@ -13,12 +13,6 @@ static iso_tensor *linear(iso_tensor *x)
     return x;
 }
 
-/* min(max(x, 0), most) */
-static iso_tensor *relu_up_to(iso_tensor *x, double most)
-{
-    return iso_minimum(iso_relu(x), iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), most));
-}
-
 static iso_tensor *relu(iso_tensor *x, const iso_activation_numbers *with)
 {
     double slope = iso_option_number(with->negative_slope, 0),
@@ -26,6 +20,8 @@ static iso_tensor *relu(iso_tensor *x, const iso_activation_numbers *with)
     double most = iso_option_number(with->max_value, INFINITY);
     if (threshold == 0 && isinf(most))
         return slope == 0 ? iso_relu(x) : iso_leaky_relu(x, slope);
+    if (threshold == 0 && slope == 0 && most > 0)
+        return iso_clipped_relu(x, most);
     iso_tensor *zero = iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), 0);
     iso_tensor *above = iso_greater(x, iso_number(iso_tensor_graph(x), iso_tensor_dtype(x), threshold));
     iso_tensor *y = threshold == 0 ? iso_relu(x) : iso_where(above, x, zero);
@@ -56,7 +52,7 @@ static iso_tensor *gelu_tanh(iso_tensor *x)
 
 static iso_tensor *relu6(iso_tensor *x)
 {
-    return relu_up_to(x, 6);
+    return iso_clipped_relu(x, 6);
 }
 
 /* Klambauer et al. 2017, arXiv 1706.02515 */
@@ -72,7 +68,7 @@ static iso_tensor *softsign(iso_tensor *x)
 
 static iso_tensor *hard_sigmoid(iso_tensor *x)
 {
-    return iso_affine(relu_up_to(iso_affine(x, 1, 3), 6), 1.0 / 6, 0);
+    return iso_affine(iso_clipped_relu(iso_affine(x, 1, 3), 6), 1.0 / 6, 0);
 }
 
 static iso_tensor *hard_silu(iso_tensor *x)

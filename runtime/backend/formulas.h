@@ -17,6 +17,7 @@
     CASE(ISO_UNARY_SIGN, x > 0 ? 1 : x < 0 ? -1 : x)       \
     CASE(ISO_UNARY_SQUARE, x * x)                          \
     CASE(ISO_UNARY_RELU, x < 0 ? 0 : x)                    \
+    CASE(ISO_UNARY_CLIPPED_RELU, x < 0 ? 0 : x > alpha ? alpha : x) \
     CASE(ISO_UNARY_LEAKY_RELU, x < 0 ? alpha * x : x)
 
 /* CASE(kind, dy/dx of s, alpha), where s is y or x (runtime/graph/ops/attrs.h says which) */
@@ -30,6 +31,7 @@
     CASE(ISO_UNARY_RSQRT, (T)-0.5 * s * s * s)             \
     CASE(ISO_UNARY_SQUARE, 2 * s)                          \
     CASE(ISO_UNARY_RELU, s > 0 ? 1 : 0)                    \
+    CASE(ISO_UNARY_CLIPPED_RELU, s > 0 && s < alpha ? 1 : 0) \
     CASE(ISO_UNARY_LEAKY_RELU, s < 0 ? alpha : 1)          \
     CASE(ISO_UNARY_SIGMOID, s * (1 - s))                   \
     CASE(ISO_UNARY_TANH, 1 - s * s)

@@ -238,6 +238,8 @@ ISO_API iso_tensor *iso_sqrt(iso_tensor *x);
 ISO_API iso_tensor *iso_rsqrt(iso_tensor *x);
 ISO_API iso_tensor *iso_square(iso_tensor *x);
 ISO_API iso_tensor *iso_relu(iso_tensor *x);
+ISO_API iso_tensor *iso_clipped_relu(iso_tensor *x,
+                                     double largest); /* min(max(x, 0), largest); largest > 0 */
 ISO_API iso_tensor *iso_leaky_relu(iso_tensor *x, double negative_slope);
 ISO_API iso_tensor *iso_elu(iso_tensor *x, double alpha);
 ISO_API iso_tensor *iso_sigmoid(iso_tensor *x);

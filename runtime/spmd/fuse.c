@@ -6,6 +6,7 @@
  * Fuses the sum of a residual connection into the layer normalisation that reads it first, and the sum of the
  * gradients of what was normalised into the gradient of the normalisation.
  * Before all that, fuses casts (fuse_casts.c), and windows into convolutions (fuse_unfold.c). */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/base/list.h"
@@ -22,10 +23,20 @@ static bool is(const iso_program_step *step, const iso_op_type *type)
     return step->op && step->op->type == type;
 }
 
+/* A ReLU, which may have a largest result, or its gradient. */
 static bool is_relu(const iso_program_step *step)
 {
-    return is(step, &iso_op_relu) || (is(step, &iso_op_unary_gradient) &&
-                                      ((const iso_unary_attrs *)step->op->attrs)->kind == ISO_UNARY_RELU);
+    if (is(step, &iso_op_unary_gradient)) {
+        const iso_unary_kind kind = ((const iso_unary_attrs *)step->op->attrs)->kind;
+        return kind == ISO_UNARY_RELU || kind == ISO_UNARY_CLIPPED_RELU;
+    }
+    return is(step, &iso_op_relu) || is(step, &iso_op_clipped_relu);
+}
+
+static double largest_of(const iso_program_step *relu)
+{
+    const iso_unary_attrs *attrs = relu->op->attrs;
+    return attrs->kind == ISO_UNARY_CLIPPED_RELU ? attrs->alpha : INFINITY;
 }
 
 static int inputs_of(const iso_program_step *step)
@@ -90,10 +101,11 @@ iso_status iso_fusion_replace(fusion *f, iso_program_step *step, const void *att
 }
 
 /* Replaces a step's op by a copy with the activation. */
-static iso_status activate(fusion *f, iso_program_step *step)
+static iso_status activate(fusion *f, iso_program_step *step, double largest)
 {
     iso_batch_norm_attrs attrs = *(const iso_batch_norm_attrs *)step->op->attrs;
     attrs.activation = ISO_FUSED_RELU;
+    attrs.largest = largest;
     return iso_fusion_replace(f, step, &attrs, sizeof attrs);
 }
 
@@ -117,7 +129,7 @@ static bool takes_slope(const iso_program_step *step, const iso_program_step *no
 /* Appends the normalisation's gamma and beta to a gradient's inputs, if it lacks them. */
 static iso_status take_activation(fusion *f, iso_program_step *step, const iso_program_step *norm, int dy)
 {
-    iso_status status = activate(f, step);
+    iso_status status = activate(f, step, ((const iso_batch_norm_attrs *)norm->op->attrs)->largest);
     if (status != ISO_OK)
         return status;
     iso_op *op = step->op;
@@ -187,7 +199,7 @@ static iso_status fuse_relu(fusion *f, int relu_index)
         !iso_fusion_one_layout(f, x, y))
         return ISO_OK;
     iso_program_step *norm = &program->steps[made];
-    iso_status status = activate(f, norm);
+    iso_status status = activate(f, norm, largest_of(relu));
     if (status != ISO_OK)
         return status;
     norm->op->outputs[0] = program->values[y].tensor;
@@ -378,7 +390,7 @@ static void close_gaps(fusion *f)
 static iso_status fuse_step(fusion *f, int number)
 {
     const iso_program_step *step = &f->program->steps[number];
-    if (is(step, &iso_op_relu))
+    if (is(step, &iso_op_relu) || is(step, &iso_op_clipped_relu))
         return fuse_relu(f, number);
     if (is(step, &iso_op_layer_norm))
         return fuse_residual(f, number);

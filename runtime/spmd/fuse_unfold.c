@@ -30,24 +30,49 @@ static iso_status take_depth(iso_fusion *f, iso_program_step *convolution, const
     return iso_fusion_replace(f, convolution, &attrs, sizeof attrs);
 }
 
-/* unfold, reshape, convolution or the gradient of its kernel */
+/* The step of this type that reads a value which nothing else reads; -1: there is none. */
+static int only_reader(const iso_fusion *f, int value, const iso_op_type *type)
+{
+    const int reader = f->uses[value] == 1 && f->first_read[value] < f->first_read[value + 1]
+                           ? f->reader[f->first_read[value]]
+                           : -1;
+    const iso_program_step *step = reader < 0 || f->dead[reader] ? NULL : &f->program->steps[reader];
+    return step && step->op && step->op->type == type ? reader : -1;
+}
+
+/* Whether all that read a value convolve it. */
+static bool only_convolved(const iso_fusion *f, int value, const iso_program_step *windows)
+{
+    const iso_tensor *volume = f->program->values[windows->input[0]].tensor;
+    for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++) {
+        const iso_program_step *step = &f->program->steps[f->reader[i]];
+        bool convolves =
+            step->op && (step->op->type == &iso_op_conv2d || step->op->type == &iso_op_conv2d_grad_kernel);
+        if (!convolves || step->input[0] != value || step->input[1] == value ||
+            !takes_depth(step, windows, volume))
+            return false;
+    }
+    return f->uses[value] > 0 && f->uses[value] == f->first_read[value + 1] - f->first_read[value];
+}
+
+/* unfold, reshape, then convolutions and gradients of their kernels */
 static iso_status fuse_unfold(iso_fusion *f, int number)
 {
     iso_program *program = f->program;
-    iso_program_step *step = &program->steps[number];
-    const int reshape = only_made_for(f, step->input[0], &iso_op_reshape);
-    const int unfold = reshape < 0 ? -1 : only_made_for(f, program->steps[reshape].input[0], &iso_op_unfold);
-    if (unfold < 0)
+    const iso_program_step *windows = &program->steps[number];
+    const int reshape = only_reader(f, windows->output[0], &iso_op_reshape), volume = windows->input[0];
+    if (reshape < 0 || !only_convolved(f, program->steps[reshape].output[0], windows))
         return ISO_OK;
-    const iso_program_step *windows = &program->steps[unfold];
-    const int volume = windows->input[0];
-    if (!takes_depth(step, windows, program->values[volume].tensor))
-        return ISO_OK;
-    iso_status status = take_depth(f, step, windows);
-    if (status != ISO_OK)
-        return status;
-    iso_fusion_set_input(f, step, 0, volume);
-    f->dead[reshape] = f->dead[unfold] = true;
+    const int value = program->steps[reshape].output[0];
+    for (int i = f->first_read[value]; i < f->first_read[value + 1]; i++) {
+        iso_program_step *step = &program->steps[f->reader[i]];
+        iso_status status = take_depth(f, step, windows);
+        if (status != ISO_OK)
+            return status;
+        iso_fusion_set_input(f, step, 0, volume);
+    }
+    f->uses[volume] += f->uses[value] - 1;
+    f->dead[reshape] = f->dead[number] = true;
     return ISO_OK;
 }
 
@@ -78,7 +103,7 @@ static iso_status fuse_fold(iso_fusion *f, int number)
 iso_status iso_fusion_unfold(iso_fusion *f, int number)
 {
     const iso_op *op = f->program->steps[number].op;
-    if (op && (op->type == &iso_op_conv2d || op->type == &iso_op_conv2d_grad_kernel))
+    if (op && op->type == &iso_op_unfold)
         return fuse_unfold(f, number);
     return op && op->type == &iso_op_fold ? fuse_fold(f, number) : ISO_OK;
 }

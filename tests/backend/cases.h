@@ -17,15 +17,25 @@ static const struct {
     iso_unary_kind kind;
     double low, high, alpha;
 } unaries[] = {
-    {"negate", ISO_UNARY_NEGATE, -3, 3, 0}, {"abs", ISO_UNARY_ABS, -3, 3, 0},
-    {"sign", ISO_UNARY_SIGN, -3, 3, 0},     {"exp", ISO_UNARY_EXP, -100, 88, 0},
-    {"log", ISO_UNARY_LOG, 1e-30, 5, 0},    {"sqrt", ISO_UNARY_SQRT, 0, 9, 0},
-    {"rsqrt", ISO_UNARY_RSQRT, 1e-3, 9, 0}, {"square", ISO_UNARY_SQUARE, -3, 3, 0},
-    {"relu", ISO_UNARY_RELU, -3, 3, 0},     {"leaky_relu", ISO_UNARY_LEAKY_RELU, -3, 3, 0.2},
-    {"elu", ISO_UNARY_ELU, -6, 3, 0.9},     {"sigmoid", ISO_UNARY_SIGMOID, -30, 30, 0},
-    {"tanh", ISO_UNARY_TANH, -9, 9, 0},     {"gelu", ISO_UNARY_GELU_APPROXIMATE, -6, 6, 0},
-    {"gelu", ISO_UNARY_GELU, -13, 6, 0},    {"gelu", ISO_UNARY_GELU_APPROXIMATE, -2, 6, 0},
-    {"silu", ISO_UNARY_SILU, -20, 20, 0},   {"softplus", ISO_UNARY_SOFTPLUS, -30, 30, 0},
+    {"negate", ISO_UNARY_NEGATE, -3, 3, 0},
+    {"abs", ISO_UNARY_ABS, -3, 3, 0},
+    {"sign", ISO_UNARY_SIGN, -3, 3, 0},
+    {"exp", ISO_UNARY_EXP, -100, 88, 0},
+    {"log", ISO_UNARY_LOG, 1e-30, 5, 0},
+    {"sqrt", ISO_UNARY_SQRT, 0, 9, 0},
+    {"rsqrt", ISO_UNARY_RSQRT, 1e-3, 9, 0},
+    {"square", ISO_UNARY_SQUARE, -3, 3, 0},
+    {"relu", ISO_UNARY_RELU, -3, 3, 0},
+    {"leaky_relu", ISO_UNARY_LEAKY_RELU, -3, 3, 0.2},
+    {"elu", ISO_UNARY_ELU, -6, 3, 0.9},
+    {"sigmoid", ISO_UNARY_SIGMOID, -30, 30, 0},
+    {"tanh", ISO_UNARY_TANH, -9, 9, 0},
+    {"gelu", ISO_UNARY_GELU_APPROXIMATE, -6, 6, 0},
+    {"gelu", ISO_UNARY_GELU, -13, 6, 0},
+    {"gelu", ISO_UNARY_GELU_APPROXIMATE, -2, 6, 0},
+    {"clipped_relu", ISO_UNARY_CLIPPED_RELU, -9, 9, 6},
+    {"silu", ISO_UNARY_SILU, -20, 20, 0},
+    {"softplus", ISO_UNARY_SOFTPLUS, -30, 30, 0},
 };
 enum { UNARIES = sizeof unaries / sizeof *unaries };
 
@@ -294,7 +304,8 @@ static bool batch_norm(trial *t, int index)
         (iso_batch_norm_attrs){.epsilon = 1e-3,
                                .has_gamma = gamma,
                                .has_beta = beta,
-                               .activation = index % 3 == 0 ? ISO_FUSED_RELU : ISO_FUSED_NONE};
+                               .activation = index % 3 == 0 ? ISO_FUSED_RELU : ISO_FUSED_NONE,
+                               .largest = index % 2 ? 1.5 : INFINITY};
     iso_dtype dtype = index % 3 == 1 ? ISO_F32 : ISO_F64;
     input(t, ISO_F32, 4, 6, DIMS(rows, c));
     input(t, dtype, 4.5, 5.5, DIMS(c));
@@ -314,6 +325,7 @@ static void gradient_inputs(trial *t, int form, int64_t rows, int64_t c)
                                                  .has_gamma = form & 1,
                                                  .has_beta = form & 2,
                                                  .activation = form & 4 ? ISO_FUSED_RELU : ISO_FUSED_NONE,
+                                                 .largest = form & 1 ? 1.5 : INFINITY,
                                                  .moments = {50, true}};
     input(t, ISO_F32, 0, 2, DIMS(rows, c));
     input(t, ISO_F32, -1, 1.5, DIMS(rows, c));

@@ -45,6 +45,7 @@ ROWS = {
     "gpt-124m-bf16": ("gpt-124m", "mixed_bfloat16", 1.3, 0, 0.60),
     "vgg": ("vgg", "float32", 1.2, 0, 0.80),
     "resnet18": ("resnet18", "float32", 1.2, 0, 0.80),
+    "mobilenet": ("mobilenet", "float32", 1.2, 0, None),
     "cosmoflow": ("cosmoflow", "float32", 1.2, 0, None),
     "unet3d": ("unet3d", "float32", 1.2, 0, None),
     "lstm": ("lstm", "float32", 1.2, 0, None),

@@ -48,6 +48,10 @@ SAMPLE(relu)
 {
     iso_relu(rows_of(s, -2, 2));
 }
+SAMPLE(clipped_relu)
+{
+    iso_clipped_relu(rows_of(s, -2, 2), 1.1);
+}
 SAMPLE(leaky_relu)
 {
     iso_leaky_relu(rows_of(s, -2, 2), 0.3);
@@ -136,6 +140,10 @@ SAMPLE(slope_square)
 SAMPLE(slope_relu)
 {
     slope(s, ISO_UNARY_RELU, -2, 2);
+}
+SAMPLE(slope_clipped_relu)
+{
+    slope(s, ISO_UNARY_CLIPPED_RELU, -2, 2);
 }
 SAMPLE(slope_leaky_relu)
 {
@@ -482,6 +490,7 @@ const sample basic_samples[] = {
     {"rsqrt", reciprocal_root},
     {"square", square},
     {"relu", relu},
+    {"clipped_relu", clipped_relu},
     {"leaky_relu", leaky_relu},
     {"elu", elu},
     {"elu", elu_negative},
@@ -502,6 +511,7 @@ const sample basic_samples[] = {
     {"unary_gradient", slope_rsqrt},
     {"unary_gradient", slope_square},
     {"unary_gradient", slope_relu},
+    {"unary_gradient", slope_clipped_relu},
     {"unary_gradient", slope_leaky_relu},
     {"unary_gradient", slope_elu},
     {"unary_gradient", slope_sigmoid},

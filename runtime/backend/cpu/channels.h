@@ -20,9 +20,10 @@ static inline int64_t iso_pattern(int64_t c)
 }
 
 /* Patterns of batch normalisation, y = (x - mean) scale + shift. In gradients, scale and shift tell where the
- * ReLU that follows passes dy; NULL: no ReLU follows. */
+ * ReLU that follows, whose largest result is `largest`, passes dy; NULL: no ReLU follows. */
 typedef struct iso_channels {
     const float *mean, *scale, *shift;
+    float largest;
 } iso_channels;
 
 /* dx = scale dy + slope (x - mean) + shift */

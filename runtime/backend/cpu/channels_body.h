@@ -19,7 +19,7 @@ typedef struct arrays {
 
 INLINE arrays arrays_at(const arrays *a, int64_t element, int64_t channel)
 {
-    arrays b = {.x = a->x + element};
+    arrays b = {.x = a->x + element, .of.largest = a->of.largest};
     if (a->dy) {
         b.dy = a->dy + element;
         b.of.mean = a->of.mean + channel;
@@ -29,11 +29,11 @@ INLINE arrays arrays_at(const arrays *a, int64_t element, int64_t channel)
     return b;
 }
 
-/* dy where (x - mean) scale + shift, as channel_affine has it, is above 0; elsewhere 0. */
+/* dy where (x - mean) scale + shift, as channel_affine has it, is above 0 and below `largest`; elsewhere 0. */
 INLINE vf passed(vf distance, vf dy, const iso_channels *of, int64_t i, int64_t n)
 {
     vf y = vf_fma(distance, vf_get(of->scale + i, n), vf_get(of->shift + i, n));
-    return vf_select(vf_gt(y, vf_zero()), dy, vf_zero());
+    return vf_select(vf_gt(y, vf_zero()), vf_select(vf_gt(vf_set(of->largest), y), dy, vf_zero()), vf_zero());
 }
 
 INLINE void add_to_lanes(double *lanes, vf v)
@@ -180,7 +180,8 @@ void ISO_SIMD(channel_slopes)(int64_t rows, int64_t c, const float *x, const flo
 INLINE void affine_vector(int64_t n, const float *x, const iso_channels *of, int64_t i, vf least, float *y)
 {
     vf distance = vf_get(x + i, n) - vf_get(of->mean + i, n);
-    vf_put(y + i, vf_max(least, vf_fma(distance, vf_get(of->scale + i, n), vf_get(of->shift + i, n))), n);
+    vf v = vf_max(least, vf_fma(distance, vf_get(of->scale + i, n), vf_get(of->shift + i, n)));
+    vf_put(y + i, vf_min(vf_set(of->largest), v), n);
 }
 
 void ISO_SIMD(channel_affine)(int64_t n, int64_t pattern, const float *x, const iso_channels *of, bool relu,

@@ -39,6 +39,8 @@ void NAME(unary)(iso_unary_kind kind, float alpha, int64_t n, const ELEMENT *x, 
         MAP(v * v);
     case ISO_UNARY_RELU:
         MAP(vf_max(zero, v)); /* a NaN stays */
+    case ISO_UNARY_CLIPPED_RELU:
+        MAP(vf_min(vf_set(alpha), vf_max(zero, v)));
     case ISO_UNARY_LEAKY_RELU:
         MAP(vf_select(vf_gt(zero, v), v * alpha, v));
     case ISO_UNARY_ELU:
@@ -95,6 +97,8 @@ void NAME(unary_gradient)(iso_unary_kind kind, float alpha, int64_t n, const ELE
         MAP_GRADIENT(2.0f * d * v);
     case ISO_UNARY_RELU:
         MAP_GRADIENT(vf_select(vf_gt(v, zero), d, zero));
+    case ISO_UNARY_CLIPPED_RELU:
+        MAP_GRADIENT(vf_select(vf_gt(v, zero), vf_select(vf_gt(vf_set(alpha), v), d, zero), zero));
     case ISO_UNARY_LEAKY_RELU:
         MAP_GRADIENT(vf_select(vf_gt(zero, v), d * alpha, d)); /* 1 at 0 */
     case ISO_UNARY_ELU:

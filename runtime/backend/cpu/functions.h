@@ -136,7 +136,7 @@ typedef struct iso_row_moments {
     FUNCTION(void, channel_slopes,                                                                           \
              (int64_t rows, int64_t c, const float *x, const float *dy, const iso_channels *of,              \
               double *sums, double *products, double *scratch))                                              \
-    /* y = (x - mean) scale + shift, then the larger of that and 0 with relu; n elements; y may be x */      \
+    /* y = (x - mean) scale + shift, at least 0 with relu and at most `largest`; n elements; y may be x */   \
     FUNCTION(void, channel_affine,                                                                           \
              (int64_t n, int64_t pattern, const float *x, const iso_channels *of, bool relu, float *y))      \
     /* dx may be dy or x */                                                                                  \

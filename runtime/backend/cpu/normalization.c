@@ -82,7 +82,8 @@ static iso_channels make_channels(const iso_kernel_call *call, const iso_array *
     normalization_repeat(mean, c, pattern);
     normalization_repeat(scale, c, pattern);
     normalization_repeat(shift, c, pattern);
-    return (iso_channels){mean, scale, shift};
+    return (iso_channels){mean, scale, shift,
+                          attrs->activation == ISO_FUSED_RELU ? (float)attrs->largest : INFINITY};
 }
 
 static iso_channels make_means(const iso_kernel_call *call, const iso_array *means)

@@ -114,6 +114,12 @@ void run_finish_gradient(const iso_kernel_call *call)
 
 /* ---- a table of the channels, made first ---- */
 
+/* The ReLU that follows, if any, and its largest result. */
+struct activation {
+    bool relu;
+    double largest;
+};
+
 /* The mean is mean + low, so that x - mean of float32 is as accurate as of float64.
  * y = (x - mean) scale + shift, then the activation; dx = scale dy - offset - (x - mean) slope. */
 template <class C> struct alignas(4 * sizeof(C)) channel {
@@ -127,18 +133,20 @@ template <class C> struct alignas(4 * sizeof(C)) channel {
         return fused(centred(x), scale, shift);
     }
     /* y, and dy before the activation, without branches. */
-    __device__ __forceinline__ C activated(bool relu, C x) const
+    __device__ __forceinline__ C activated(const activation &a, C x) const
     {
         const C value = output(x);
-        return (relu & (value < 0)) ? C(0) : value;
+        const C least = (a.relu & (value < 0)) ? C(0) : value;
+        return least > C(a.largest) ? C(a.largest) : least;
     }
-    __device__ __forceinline__ C before(bool relu, C x, C dy) const
+    __device__ __forceinline__ C before(const activation &a, C x, C dy) const
     {
-        return (!relu | (output(x) > 0)) ? dy : C(0);
+        const C value = output(x);
+        return ((!a.relu) | ((value > 0) & (value < C(a.largest)))) ? dy : C(0);
     }
-    __device__ __forceinline__ C gradient(bool relu, C x, C dy) const
+    __device__ __forceinline__ C gradient(const activation &a, C x, C dy) const
     {
-        return fused(scale, before(relu, x, dy), -fused(centred(x), slope, offset));
+        return fused(scale, before(a, x, dy), -fused(centred(x), slope, offset));
     }
 };
 
@@ -175,9 +183,10 @@ size_t table_and_sums_scratch(const iso_kernel_call *call)
     return table_bytes(call) + moments_scratch(call);
 }
 
-bool has_relu(const iso_kernel_call *call)
+activation activation_of(const iso_kernel_call *call)
 {
-    return attrs_of(call)->activation == ISO_FUSED_RELU;
+    const bool relu = attrs_of(call)->activation == ISO_FUSED_RELU;
+    return {relu, relu ? attrs_of(call)->largest : INFINITY};
 }
 
 /* mean and variance are inputs `at` and `at` + 1; the sums, gamma and beta follow if they are there. */
@@ -203,7 +212,7 @@ template <class T> struct normalize {
     T *y;
     const channel<C> *table;
     int64_t count;
-    bool relu;
+    activation then;
     template <int N> __device__ numbers<N, channel<C>> channels(int64_t first) const
     {
         return numbers_of<N>(table, count, first);
@@ -218,7 +227,7 @@ template <class T> struct normalize {
         pack<T, N> out;
         ISO_UNROLL()
         for (int k = 0; k < N; k++)
-            narrow(&out.at[k], own.of[k].activated(relu, wide(in.at[k])));
+            narrow(&out.at[k], own.of[k].activated(then, wide(in.at[k])));
         store_pack(y + i, out);
     }
 };
@@ -233,7 +242,7 @@ void run_batch_norm(const iso_kernel_call *call)
             table_of<compute<T>>(call, 1, false, attrs_of(call)->has_gamma, attrs_of(call)->has_beta);
         int64_t channels = last_dim(call->in[0]);
         for_channels<16 / sizeof(T)>(call->stream, iso_array_count(&call->in[0]), channels, aligned({x, y}),
-                                     normalize<T>{x, y, table, channels, has_relu(call)});
+                                     normalize<T>{x, y, table, channels, activation_of(call)});
     });
 }
 
@@ -245,7 +254,7 @@ template <class T> struct gradient_sums {
     const T *x, *dy;
     const channel<C> *table;
     int64_t channels;
-    bool relu;
+    activation then;
     reals sum, sum_xhat;
     __device__ state start() const
     {
@@ -255,7 +264,7 @@ template <class T> struct gradient_sums {
     {
         const channel<C> of = table[c];
         const C value = wide(x[row * channels + c]);
-        const double slope = of.before(relu, value, wide(dy[row * channels + c]));
+        const double slope = of.before(then, value, wide(dy[row * channels + c]));
         s.a += slope;
         s.b += slope * of.centred(value);
     }
@@ -274,8 +283,8 @@ template <class T> struct gradient_sums {
 void run_gradient_sums(const iso_kernel_call *call)
 {
     lines rows = rows_of(call);
-    bool relu = has_relu(call), gamma = relu && attrs_of(call)->has_gamma,
-         beta = relu && attrs_of(call)->has_beta;
+    const activation then = activation_of(call);
+    bool gamma = then.relu && attrs_of(call)->has_gamma, beta = then.relu && attrs_of(call)->has_beta;
     iso_kernel_call rest = *call;
     rest.scratch = static_cast<char *>(call->scratch) + table_bytes(call);
     with_float(call->in[0].dtype, [&](auto zero) {
@@ -283,7 +292,7 @@ void run_gradient_sums(const iso_kernel_call *call)
         const auto *table = table_of<compute<T>>(call, 2, false, gamma, beta);
         for_columns(&rest, rows.outer, rows.count,
                     gradient_sums<T>{static_cast<const T *>(call->in[0].data),
-                                     static_cast<const T *>(call->in[1].data), table, rows.count, relu,
+                                     static_cast<const T *>(call->in[1].data), table, rows.count, then,
                                      reals_of(call->out[0]), reals_of(call->out[1])});
     });
 }
@@ -294,7 +303,7 @@ template <class T> struct gradient {
     T *dx;
     const channel<C> *table;
     int64_t count;
-    bool relu;
+    activation then;
     template <int N> struct pair {
         pack<T, N> x, dy;
     };
@@ -312,7 +321,7 @@ template <class T> struct gradient {
         pack<T, N> out;
         ISO_UNROLL()
         for (int k = 0; k < N; k++)
-            narrow(&out.at[k], own.of[k].gradient(relu, wide(in.x.at[k]), wide(in.dy.at[k])));
+            narrow(&out.at[k], own.of[k].gradient(then, wide(in.x.at[k]), wide(in.dy.at[k])));
         store_pack(dx + i, out);
     }
 };
@@ -320,16 +329,16 @@ template <class T> struct gradient {
 /* sum(dy), sum(dy xhat) and gamma follow, and with an activation beta. */
 void run_gradient(const iso_kernel_call *call)
 {
-    bool relu = has_relu(call);
+    const activation then = activation_of(call);
     with_float(call->in[0].dtype, [=](auto zero) {
         typedef decltype(zero) T;
         const T *x = static_cast<const T *>(call->in[0].data), *dy = static_cast<const T *>(call->in[1].data);
         T *dx = static_cast<T *>(call->out[0].data);
-        const auto *table =
-            table_of<compute<T>>(call, 2, true, attrs_of(call)->has_gamma, relu && attrs_of(call)->has_beta);
+        const auto *table = table_of<compute<T>>(call, 2, true, attrs_of(call)->has_gamma,
+                                                 then.relu && attrs_of(call)->has_beta);
         int64_t channels = last_dim(call->in[0]);
         for_channels<16 / sizeof(T)>(call->stream, iso_array_count(&call->in[0]), channels,
-                                     aligned({x, dy, dx}), gradient<T>{x, dy, dx, table, channels, relu});
+                                     aligned({x, dy, dx}), gradient<T>{x, dy, dx, table, channels, then});
     });
 }
 

@@ -53,6 +53,12 @@ iso_tensor *iso_leaky_relu(iso_tensor *x, double negative_slope)
     return unary(&iso_op_leaky_relu, x, ISO_UNARY_LEAKY_RELU, negative_slope);
 }
 
+iso_tensor *iso_clipped_relu(iso_tensor *x, double largest)
+{
+    ISO_NEED_TENSORS(x);
+    return unary(&iso_op_clipped_relu, x, ISO_UNARY_CLIPPED_RELU, largest);
+}
+
 iso_tensor *iso_elu(iso_tensor *x, double alpha)
 {
     ISO_NEED_TENSORS(x);
@@ -130,6 +136,7 @@ static iso_tensor *second_derivative(const iso_unary_attrs *attrs, iso_tensor *s
     case ISO_UNARY_ABS:
     case ISO_UNARY_SIGN:
     case ISO_UNARY_RELU:
+    case ISO_UNARY_CLIPPED_RELU:
     case ISO_UNARY_LEAKY_RELU:
         break;
     }

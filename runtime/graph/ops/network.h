@@ -272,6 +272,7 @@ typedef struct iso_batch_norm_attrs {
     double epsilon;
     bool has_gamma, has_beta;
     iso_fused_activation activation; /* set by a pass that follows autodiff, never by the builder */
+    double largest;                  /* of the activation's results; infinity: they have no limit */
     iso_moments_attrs moments;       /* batch_norm_grad alone: the count after mean and variance */
 } iso_batch_norm_attrs;
 

@@ -93,8 +93,8 @@ const iso_setting iso_class_settings[] = {INT(axis), INT(lenient), {0}};
 const iso_setting iso_moments_settings[] = {COUNT(per_row), FLAG(times_rows), {0}};
 #undef ATTRS
 #define ATTRS iso_batch_norm_attrs
-const iso_setting iso_batch_norm_settings[] = {
-    REAL(epsilon), FLAG(has_gamma), FLAG(has_beta), INT(activation), {0}};
+const iso_setting iso_batch_norm_settings[] = {REAL(epsilon),   FLAG(has_gamma), FLAG(has_beta),
+                                               INT(activation), REAL(largest),   {0}};
 #undef ATTRS
 #define ATTRS iso_layer_norm_attrs
 const iso_setting iso_layer_norm_settings[] = {REAL(epsilon), FLAG(has_gamma), FLAG(has_beta),

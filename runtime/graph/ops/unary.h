@@ -19,6 +19,7 @@ UNARY(sqrt, SQRT, from_output, 0)
 UNARY(rsqrt, RSQRT, from_output, 0)
 UNARY(square, SQUARE, from_input, 0)
 UNARY(relu, RELU, from_output, 0)
+UNARY_WITH(clipped_relu, CLIPPED_RELU, from_output, 0) /* alpha: the largest result, above 0 */
 UNARY_WITH(leaky_relu, LEAKY_RELU, from_input, 0) /* alpha: the slope below 0 */
 UNARY_WITH(elu, ELU, from_input, 0)               /* alpha: the limit is -alpha */
 UNARY(sigmoid, SIGMOID, from_output, 0)

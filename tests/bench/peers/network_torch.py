@@ -35,8 +35,8 @@ class Transformer(nn.Module):
         return self.out(h if n.vocabulary else h.mean(1))
 
 
-def convolved(before, filters, stride=1, size=3):
-    return [nn.Conv2d(before, filters, size, stride, size // 2, bias=False), nn.BatchNorm2d(filters, eps=1e-3, momentum=0.01)]
+def convolved(before, filters, stride=1, size=3, groups=1):
+    return [nn.Conv2d(before, filters, size, stride, size // 2, groups=groups, bias=False), nn.BatchNorm2d(filters, eps=1e-3, momentum=0.01)]
 
 
 class Residual(nn.Module):
@@ -84,6 +84,14 @@ def resnet():
     return nn.Sequential(*convolved(3, 64), nn.ReLU(), *blocks, Average(), nn.Linear(512, 10))
 
 
+def mobilenet():
+    layers, before = [*convolved(3, 32), nn.ReLU6()], 32
+    for filters, stride in networks.SEPARABLE:
+        layers += [*convolved(before, before, stride, groups=before), nn.ReLU6(), *convolved(before, filters, 1, 1), nn.ReLU6()]
+        before = filters
+    return nn.Sequential(*layers, Average(), nn.Linear(before, 10))
+
+
 def cosmoflow():
     layers, before = [], 4
     for filters in (16, 32, 64, 128):
@@ -124,7 +132,7 @@ class Recurrent(nn.Module):
         return self.out(self.layers(x)[0][:, -1])
 
 
-model = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "recurrent": Recurrent, "transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet}[n.kind]()
+model = {"cosmoflow": cosmoflow, "unet3d": UNet3D, "recurrent": Recurrent, "transformer": Transformer, "gpt": gpt, "mlp": mlp, "dense": dense, "convnet": convnet, "vgg": vgg, "resnet": resnet, "mobilenet": mobilenet}[n.kind]()
 x, y = (torch.from_numpy(array) for array in networks.data(args.folder, args.name))
 if x.dim() == 4:
     x, model = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)

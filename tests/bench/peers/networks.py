@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Network:
-    kind: str  # mlp, dense, convnet, vgg, resnet, cosmoflow, unet3d (volumes), recurrent, transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
+    kind: str  # mlp, dense, convnet, vgg, resnet, mobilenet, cosmoflow, unet3d (volumes), recurrent, transformer (blocks as in Keras's guides), gpt (GPT-2, tied embeddings, AdamW)
     batch: int
     steps: int  # of an epoch
     layers: int = 0
@@ -25,7 +25,7 @@ class Network:
         """Of a row of x."""
         if self.tokens:
             return (self.tokens,) if self.vocabulary else (self.tokens, self.features)
-        return {"convnet": (28, 28, 1), "vgg": (32, 32, 3), "resnet": (32, 32, 3), "cosmoflow": (32, 32, 32, 4),
+        return {"convnet": (28, 28, 1), "vgg": (32, 32, 3), "resnet": (32, 32, 3), "mobilenet": (32, 32, 3), "cosmoflow": (32, 32, 32, 4),
                 "unet3d": (32, 32, 32, 4)}.get(self.kind, (784,))
 
 
@@ -36,6 +36,7 @@ NETWORKS = {
     "gpt-124m": Network("gpt", 4, 5, layers=12, width=768, heads=12, tokens=64, vocabulary=50257),
     "vgg": Network("vgg", 64, 10),
     "resnet18": Network("resnet", 64, 5),
+    "mobilenet": Network("mobilenet", 64, 10),
     "cosmoflow": Network("cosmoflow", 4, 5),
     "unet3d": Network("unet3d", 4, 5),
     "lstm": Network("recurrent", 32, 10, layers=2, width=256, tokens=100),
@@ -120,6 +121,19 @@ def resnet(L, x, _):
             short = convolved(L, x, filters, stride, 1) if stride == 2 else x
             h = L.ReLU()(convolved(L, x, filters, stride))
             x = L.ReLU()(L.Add()([convolved(L, h, filters), short]))
+    return L.Dense(10)(L.GlobalAveragePooling2D()(x))
+
+
+# filters and stride of each depthwise convolution with the 1 x 1 convolution after it
+SEPARABLE = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1), (512, 1))
+
+
+def mobilenet(L, x, _):
+    """After MobileNet (Howard et al. 2017, arXiv 1704.04861), for small images and with fewer layers of 512 filters."""
+    x = L.ReLU(6)(convolved(L, x, 32))
+    for filters, stride in SEPARABLE:
+        x = L.ReLU(6)(L.BatchNormalization()(L.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False)(x)))
+        x = L.ReLU(6)(convolved(L, x, filters, 1, 1))
     return L.Dense(10)(L.GlobalAveragePooling2D()(x))
 
 

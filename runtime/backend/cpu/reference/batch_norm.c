@@ -71,6 +71,12 @@ static bool has_relu(const iso_kernel_call *call)
     return ((const iso_batch_norm_attrs *)call->attrs)->activation == ISO_FUSED_RELU;
 }
 
+static double relu(const iso_kernel_call *call, double y)
+{
+    const double largest = ((const iso_batch_norm_attrs *)call->attrs)->largest;
+    return y < 0 ? 0 : y > largest ? largest : y;
+}
+
 static void ref_batch_norm_run(const iso_kernel_call *call)
 {
     const iso_array *in = call->in;
@@ -79,7 +85,7 @@ static void ref_batch_norm_run(const iso_kernel_call *call)
         affine line = affine_of(call, &in[1], &in[2], 3, c);
         for (int64_t i = c; i < iso_row_count(in) * channels; i += channels) {
             double y = ref_batch_norm_output_of(&line, iso_get(in, i));
-            iso_put(&call->out[0], i, has_relu(call) && y < 0 ? 0 : y);
+            iso_put(&call->out[0], i, has_relu(call) ? relu(call, y) : y);
         }
     }
 }
@@ -91,7 +97,8 @@ static double slope_at(const iso_kernel_call *call, int next, int64_t i)
     if (!has_relu(call))
         return dy;
     affine line = affine_of(call, &call->in[2], &call->in[3], next, i % iso_last_dim(call->in));
-    return ref_batch_norm_output_of(&line, iso_get(call->in, i)) > 0 ? dy : 0;
+    const double y = ref_batch_norm_output_of(&line, iso_get(call->in, i));
+    return y > 0 && y < ((const iso_batch_norm_attrs *)call->attrs)->largest ? dy : 0;
 }
 
 /* in: x, dy, mean, variance; with an activation gamma, beta */
