@@ -268,6 +268,8 @@ ISO_API iso_tensor *iso_in_top_k(iso_tensor *predictions, iso_tensor *targets, i
 /* dim -1 (at most one, in addition to ISO_BATCH): the remaining elements. The batch dimension stays first. */
 ISO_API iso_tensor *iso_reshape_to(iso_tensor *x, iso_shape shape);
 ISO_API iso_tensor *iso_transpose(iso_tensor *x, const int *permutation);
+/* x with the elements along an axis, which is not the batch, in the opposite order */
+ISO_API iso_tensor *iso_flip(iso_tensor *x, int axis);
 /* the elements [begin, begin + size) of each dimension but the batch; size -1: to the end */
 ISO_API iso_tensor *iso_slice(iso_tensor *x, const int64_t *begin, const int64_t *size);
 /* zeros before and after the elements of each dimension but the batch */

@@ -179,6 +179,23 @@ static bool transpose(trial *t, int index)
     return true;
 }
 
+static bool flip(trial *t, int index)
+{
+    static const struct {
+        int rank, axis;
+        int64_t dim[4];
+    } cases[] = {{2, 0, {33, 70}}, {3, 1, {4, 5, 16}},   {3, 2, {4, 6, 5}},
+                 {1, 0, {9}},      {4, 1, {2, 1, 3, 8}}, {2, 1, {3, 0}}};
+    static const iso_dtype types[] = {ISO_F32, ISO_F64, ISO_U8};
+    if (index == 3 * (int)(sizeof cases / sizeof *cases))
+        return false;
+    const int which = index / 3;
+    t->attrs.axis = (iso_axis_attrs){cases[which].axis};
+    input(t, types[index % 3], 0, 200, cases[which].rank, cases[which].dim);
+    output(t, types[index % 3], cases[which].rank, cases[which].dim);
+    return true;
+}
+
 /* A slice of x [9, 20], of [9, 40] in whole units of 16 bytes, or its gradient; parts of x or y that other slots
  * have: some of them share nothing. */
 static bool slice(trial *t, int index)
@@ -383,6 +400,7 @@ static const struct {
     {"argmax", argmax},
     {"in_top_k", in_top_k},
     {"transpose", transpose},
+    {"flip", flip},
     {"slice", slice},
     {"pad", slice},
     {"concat", concat},

@@ -19,7 +19,7 @@ typedef struct distance {
 static const distance distances[] = {
     {"negate abs sign square relu clipped_relu add subtract multiply maximum minimum equal not_equal less "
      "less_equal greater greater_equal logical_and logical_or logical_not where cast stop_gradient transpose "
-     "slice pad concat broadcast_to one_hot band reduce_max reduce_min argmax in_top_k class_first "
+     "flip slice pad concat broadcast_to one_hot band reduce_max reduce_min argmax in_top_k class_first "
      "class_above class_pick embedding dropout max_pool2d unfold",
      "the optimizers with their rates, sums between slots", "0", "0", false},
     {"divide scale_by_count", "", "2e-7", "0", false},

@@ -167,6 +167,8 @@ START_TEST(shapes)
     SAYS(iso_reshape_to(o.image, ISO_SHAPE(ISO_BATCH, -1, -1)), "image");
     SAYS(iso_reshape_to(o.image, ISO_SHAPE(ISO_BATCH, 0, -1)), "image");
     SAYS(iso_transpose(o.image, (int[]){0, 1, 1, 3}), "transpose", "entry 2");
+    SAYS(iso_flip(o.image, 0), "flip", "the axis may not be the batch");
+    SAYS(iso_flip(o.image, 4), "axis 4");
     SAYS(iso_slice(o.image, (int64_t[]){0, 20, 0}, (int64_t[]){28, 9, 1}), "slice", "[batch, 28, 9, 1]");
     SAYS(iso_slice(o.image, (int64_t[]){0, 29, 0}, (int64_t[]){28, -1, 1}), "slice", "29");
     SAYS(iso_concat((iso_tensor *[]){o.rows, o.vector}, 2, 1), "concat", "[10]");

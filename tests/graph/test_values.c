@@ -344,6 +344,9 @@ START_TEST(shapes)
     expect(&b, iso_transpose(cube(&b), (int[]){2, 0, 1}), ISO_F32, ISO_SHAPE(2, ISO_BATCH, 3), 2,
            VALUES(1, 3, 5, 7, 9, 11, 2, 4, 6, 8, 10, -12));
     b = bench_begin();
+    expect(&b, iso_flip(cube(&b), 1), ISO_F32, ISO_SHAPE(ISO_BATCH, 3, 2), 2,
+           VALUES(5, 6, 3, 4, 1, 2, 11, -12, 9, 10, 7, 8));
+    b = bench_begin();
     expect(&b, iso_slice(cube(&b), (int64_t[]){1, 1}, (int64_t[]){-1, 1}), ISO_F32,
            ISO_SHAPE(ISO_BATCH, 2, 1), 2, VALUES(4, 6, 10, -12));
     b = bench_begin();

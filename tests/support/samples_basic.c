@@ -393,6 +393,14 @@ SAMPLE(transpose_matrix)
 {
     iso_transpose(sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(4, 6)), (int[]){1, 0});
 }
+SAMPLE(flip)
+{
+    iso_flip(block(s, ISO_F32), 1);
+}
+SAMPLE(flip_last)
+{
+    iso_flip(sample_leaf(s, ISO_F32, -2, 2, ISO_SHAPE(4, 6)), -1);
+}
 SAMPLE(slice)
 {
     iso_slice(block(s, ISO_F32), (int64_t[]){1, 0, 1}, (int64_t[]){2, -1, 1});
@@ -566,6 +574,8 @@ const sample basic_samples[] = {
     {"reshape", reshape_fixed},
     {"transpose", transpose},
     {"transpose", transpose_matrix},
+    {"flip", flip},
+    {"flip", flip_last},
     {"slice", slice},
     {"pad", pad},
     {"concat", concat},

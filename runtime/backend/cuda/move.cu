@@ -1,4 +1,4 @@
-/* Kernels that move elements: transpose, slice, pad, concat, broadcast_to, one_hot, band. Elements are
+/* Kernels that move elements: transpose, flip, slice, pad, concat, broadcast_to, one_hot, band. Elements are
  * copied by size. The result of slice may be a part of a sum, which is float32 where x is bfloat16. */
 #include "runtime/backend/cuda/lines.h"
 #include "runtime/backend/cuda/packs.h"
@@ -70,6 +70,19 @@ void run_transpose(const iso_kernel_call *call)
         transpose_matrices(x.dtype, m, x.data, call->out[0].data, call->stream);
     else
         move(call, x, 0, 0, over);
+}
+
+void run_flip(const iso_kernel_call *call)
+{
+    const int axis = static_cast<const iso_axis_attrs *>(call->attrs)->axis;
+    const iso_array &x = call->in[0], &y = call->out[0];
+    int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK];
+    walk<2> over;
+    strides_of(x, from);
+    strides_of(y, to);
+    for (int d = 0; d < y.rank; d++)
+        over.add(y.dim[d], {d == axis ? -from[d] : from[d], to[d]});
+    move(call, x, (x.dim[axis] - 1) * from[axis], 0, over);
 }
 
 void run_broadcast_to(const iso_kernel_call *call)
@@ -236,6 +249,7 @@ void run_band(const iso_kernel_call *call)
 } // namespace
 
 ISO_CUDA_KERNEL(transpose, run_transpose, false)
+ISO_CUDA_KERNEL(flip, run_flip, false)
 ISO_CUDA_KERNEL(slice, run_shifted<false>, false)
 ISO_CUDA_KERNEL(pad, run_shifted<true>, false)
 ISO_CUDA_KERNEL(concat, run_concat, false)

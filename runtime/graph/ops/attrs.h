@@ -38,7 +38,7 @@ typedef struct iso_reduce_attrs {
     iso_dtype dtype;
 } iso_reduce_attrs;
 
-/* "argmax" along an axis, "concat" along an axis */
+/* "argmax", "concat" and "flip" along an axis */
 typedef struct iso_axis_attrs {
     int axis;
 } iso_axis_attrs;

@@ -1,4 +1,4 @@
-/* Ops that move elements and compute nothing: reshape, transpose, slice, concat, broadcasting, one-hot. */
+/* Ops that move elements and compute nothing: reshape, transpose, flip, slice, concat, broadcasting, one-hot. */
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/ops/attrs.h"
 #include "runtime/graph/ops/list.h"
@@ -178,6 +178,46 @@ iso_tensor *iso_transpose(iso_tensor *x, const int *permutation)
     for (int i = 0; i < x->shape.rank; i++)
         attrs.permutation[i] = permutation[i] < 0 ? permutation[i] + x->shape.rank : permutation[i];
     return iso_op_1(&iso_op_transpose, x, &attrs);
+}
+
+/* ---- flip ---- */
+static bool infer_flip(iso_op *op)
+{
+    const iso_shape *x = &op->inputs[0]->shape;
+    if (x->dim[((const iso_axis_attrs *)op->attrs)->axis] == ISO_BATCH)
+        return iso_op_refuse(op, "the axis may not be the batch");
+    return iso_op_set_output(op, op->inputs[0]->dtype, x);
+}
+
+static void flip_backward(iso_op *op, iso_tensor *const *dy, iso_tensor **dx)
+{
+    dx[0] = iso_op_1(&iso_op_flip, dy[0], op->attrs);
+}
+
+/* Every dimension but the axis may be sharded. */
+static void flip_rule(const iso_op *op, iso_rule *rule)
+{
+    iso_rule_clear(op, rule);
+    rule->linear = 1;
+    for (int d = 0; d < op->outputs[0]->shape.rank; d++)
+        if (d != ((const iso_axis_attrs *)op->attrs)->axis)
+            rule->output[0][d] = rule->input[0][d] = iso_rule_factor(rule);
+}
+
+const iso_op_type iso_op_flip = {
+    .name = "flip",
+    ISO_OP_ATTRS(axis),
+    .infer = infer_flip,
+    .gradient = flip_backward,
+    .rule_of = flip_rule,
+    .flops = no_flops,
+};
+
+iso_tensor *iso_flip(iso_tensor *x, int axis)
+{
+    ISO_NEED_TENSORS(x);
+    iso_axis_attrs attrs = {iso_axis(x, axis)};
+    return attrs.axis < 0 ? iso_graph_bad_tensor(x->graph) : iso_op_1(&iso_op_flip, x, &attrs);
 }
 
 /* ---- slice and pad ---- */

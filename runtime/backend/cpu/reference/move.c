@@ -1,4 +1,4 @@
-/* Kernels that move elements: transpose, slice, pad, concat, broadcast_to, one_hot. */
+/* Kernels that move elements: transpose, flip, slice, pad, concat, broadcast_to, one_hot. */
 #include <string.h>
 
 #include "runtime/backend/cpu/reference/list.h"
@@ -65,6 +65,21 @@ static void run_transpose(const iso_kernel_call *call)
     for (int d = 0; d < x->rank; d++)
         from[d] = own[attrs->permutation[d]];
     ref_move(y->rank, y->dim, iso_dtype_size(x->dtype), x->data, from, y->data, to);
+}
+
+static void run_flip(const iso_kernel_call *call)
+{
+    const int axis = ((const iso_axis_attrs *)call->attrs)->axis;
+    const iso_array *x = &call->in[0], *y = &call->out[0];
+    int64_t from[ISO_MAX_RANK], to[ISO_MAX_RANK], last[ISO_MAX_RANK] = {0};
+    if (iso_array_count(x) == 0)
+        return;
+    iso_strides(x, from);
+    iso_strides(y, to);
+    last[axis] = x->dim[axis] - 1;
+    const void *begin = ref_move_element(x, from, last);
+    from[axis] = -from[axis];
+    ref_move(y->rank, y->dim, iso_dtype_size(x->dtype), begin, from, y->data, to);
 }
 
 /* The local elements that both of two arrays hold. The smaller one begins at `begin` in the larger one, in
@@ -176,6 +191,7 @@ static void run_one_hot(const iso_kernel_call *call)
     const iso_kernel iso_reference_##NAME = {.op = #NAME, .name = "reference", .run = run_##NAME};
 
 MOVER(transpose)
+MOVER(flip)
 MOVER(slice)
 MOVER(pad)
 MOVER(concat)
