@@ -19,5 +19,6 @@
 #include "models/layers/reshaping.h"
 #include "models/layers/sequential.h"
 #include "models/layers/windows.h"
+#include "models/layers/wrappers.h"
 
 #endif

@@ -371,6 +371,20 @@ static void note_package(json_t *layer, const char *type)
     json_object_set_new(layer, "registered_name", json_string(known->registered));
 }
 
+/* Gives the parts of a layer what their records say besides their configs. */
+static void complete_parts(const writer *w, const iso_layer_record *layer, json_t *config)
+{
+    for (int i = 0; i < layer->n_parts; i++) {
+        const iso_layer_record *part = layer->parts[i].record;
+        json_t *object = json_object_get(config, layer->parts[i].argument),
+               *own = json_object_get(object, "config");
+        json_object_set_new(own, "trainable", json_boolean(!part->frozen));
+        json_object_set_new(own, "dtype", policy(w->graph, part->compute));
+        note_package(object, part->type);
+        complete_parts(w, part, own);
+    }
+}
+
 static iso_status describe_layer(const writer *w, int number, const char **type, json_t **out)
 {
     const iso_operation *operation = &w->net->operations[number];
@@ -384,6 +398,8 @@ static iso_status describe_layer(const writer *w, int number, const char **type,
         json_decref(noted);
         return status;
     }
+    if (operation->kind == ISO_OPERATION_LAYER)
+        complete_parts(w, iso_graph_layer(w->graph, operation->record), noted);
     if (iso_keras_is_module_of_operations(module))
         config = json_pack("{s: s}", "name", w->name[number]);
     else

@@ -191,6 +191,25 @@ const char *iso_keras_class(const json_t *value, bool *custom)
     return type;
 }
 
+/* The path of a key's object; path has the size of the member. */
+static void set_inner_path(const iso_keras_arguments *outer, const char *key, char *path)
+{
+    const size_t length = strlen(outer->path);
+    memcpy(path, outer->path, length);
+    snprintf(path + length, sizeof outer->path - length, "%s.", key);
+}
+
+/* The object of a key if it has been looked up before, as by a layer that is built for each step. */
+static iso_keras_arguments *find_inner(const iso_keras_arguments *outer, const char *key)
+{
+    char path[sizeof outer->path];
+    set_inner_path(outer, key, path);
+    iso_keras_arguments *inner = outer->inner;
+    while (inner && strcmp(inner->path, path) != 0)
+        inner = inner->next;
+    return inner;
+}
+
 static const iso_layer_config *object(const iso_layer_config *config, const char *key)
 {
     iso_keras_arguments *outer = of(config);
@@ -199,14 +218,15 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
     const char *type = iso_keras_class(value, &custom);
     if (!type)
         return NULL;
-    iso_keras_arguments *inner = iso_new(sizeof *inner);
+    iso_keras_arguments *inner = find_inner(outer, key);
+    if (inner)
+        return &inner->config;
+    inner = iso_new(sizeof *inner);
     if (!inner)
         return NULL;
     *inner = (iso_keras_arguments){.reader = outer->reader, .outer = outer, .config.type = type};
     inner->members = json_object_get(value, "config");
-    size_t length = strlen(outer->path);
-    memcpy(inner->path, outer->path, length);
-    snprintf(inner->path + length, sizeof inner->path - length, "%s.", key);
+    set_inner_path(outer, key, inner->path);
     if (iso_keras_arguments_begin(inner) != ISO_OK) {
         iso_free(inner);
         return NULL;
@@ -218,12 +238,27 @@ static const iso_layer_config *object(const iso_layer_config *config, const char
     return &inner->config;
 }
 
+static const iso_layer_config *layer(const iso_layer_config *config, const char *key)
+{
+    const iso_layer_config *found = object(config, key);
+    if (!found)
+        return NULL;
+    iso_keras_arguments *inner = of(found);
+    inner->config.name = iso_keras_text(inner->members, "name");
+    if (!iso_keras_same_policy(json_object_get(inner->members, "dtype"),
+                               json_object_get(of(config)->members, "dtype")))
+        refuse(found, "dtype", "that of the layer around it");
+    iso_keras_arguments_take(inner, "dtype");
+    return found;
+}
+
 iso_status iso_keras_arguments_begin(iso_keras_arguments *arguments)
 {
     arguments->config.numbers = numbers;
     arguments->config.shape = shape;
     arguments->config.text = text;
     arguments->config.object = object;
+    arguments->config.layer = layer;
     arguments->config.refuse = refuse;
     arguments->config.impl = arguments;
     if (!json_is_object(arguments->members))

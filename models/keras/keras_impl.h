@@ -60,6 +60,9 @@ iso_status iso_keras_arguments_end(iso_keras_arguments *arguments, iso_status st
  * not one. *custom: it is a class of the user's, which is never executed. */
 const char *iso_keras_class(const json_t *value, bool *custom);
 
+/* Whether two values of `dtype` are one policy (policies.c); NULL: missing, which is any. */
+bool iso_keras_same_policy(const json_t *a, const json_t *b);
+
 /* ---- networks (network.c) ---- */
 
 /* Tensors in a list that grows. */

@@ -89,6 +89,17 @@ static const iso_layer_type *find_type(const iso_keras_layer *l, bool *custom)
     return layers && !*custom ? found : NULL;
 }
 
+/* The results of the layer that was built last, of which y is the first. */
+static iso_status add_results(const iso_keras_network *net, iso_tensor *y, iso_keras_list *out)
+{
+    const iso_layer_record *layer = iso_graph_layer(net->graph, iso_graph_layer_count(net->graph) - 1);
+    const int others = layer && layer->output == y ? layer->n_others : 0;
+    iso_status status = iso_keras_list_add(out, y, NULL);
+    for (int i = 0; status == ISO_OK && i < others; i++)
+        status = iso_keras_list_add(out, layer->others[i], NULL);
+    return status;
+}
+
 /* A call of a layer that is not a model. */
 static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, const iso_keras_list *in,
                              const json_t *others, iso_keras_list *out)
@@ -112,7 +123,7 @@ static iso_status call_layer(iso_keras_network *net, const iso_keras_layer *l, c
     iso_tensor *y = type->build(&arguments.config, in->tensor, in->count);
     iso_policy_end(net->graph);
     ISO_TRY(iso_keras_graph_error(net));
-    ISO_TRY(iso_keras_list_add(out, y, NULL));
+    ISO_TRY(add_results(net, y, out));
 done:
     return iso_keras_arguments_end(&arguments, status);
 }

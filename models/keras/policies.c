@@ -25,6 +25,12 @@ static const char *name_of(const json_t *dtype)
     return plain ? iso_keras_text(json_object_get(dtype, "config"), "name") : NULL;
 }
 
+bool iso_keras_same_policy(const json_t *a, const json_t *b)
+{
+    const char *one = name_of(a), *other = name_of(b);
+    return !a || !b || (one && other ? strcmp(one, other) == 0 : json_equal(a, b));
+}
+
 /* ---- maps ---- */
 
 /* A key that matches no path but itself. Other keys are regular expressions. */

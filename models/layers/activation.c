@@ -361,7 +361,8 @@ static iso_tensor *build_softmax(const iso_layer_config *config, iso_tensor *con
     return softmax_layer(x[0], config->name, axis, axis_count);
 }
 
-const iso_layer_type iso_layer_activation = {.keras = "Activation", .build = build_activation};
+const iso_layer_type iso_layer_activation = {
+    .keras = "Activation", .build = build_activation, .any_rank = true};
 const iso_layer_type iso_layer_softmax = {.keras = "Softmax", .build = build_softmax};
 
 /* Keras's other layers for activations. */
@@ -373,7 +374,7 @@ const iso_layer_type iso_layer_softmax = {.keras = "Softmax", .build = build_sof
         read_numbers(config, iso_activations[KIND], &numbers);                                               \
         return make_layer(x[0], config->name, KIND, true, &numbers);                                         \
     }                                                                                                        \
-    const iso_layer_type iso_layer_##NAME = {.keras = CLASS, .build = build_##NAME};
+    const iso_layer_type iso_layer_##NAME = {.keras = CLASS, .build = build_##NAME, .any_rank = true};
 LAYER_OF(relu, ISO_RELU, "ReLU")
 LAYER_OF(leaky_relu, ISO_LEAKY_RELU, "LeakyReLU")
 LAYER_OF(elu, ISO_ELU, "ELU")

@@ -24,6 +24,9 @@ struct iso_layer_config {
     /* The arguments of the object that a key has (an initializer, a regularizer, an activation); NULL if it is
      * missing or not an object. Owned by the config. NULL: this config has no objects. */
     const iso_layer_config *(*object)(const iso_layer_config *config, const char *key);
+    /* The same for a layer of which the layer is made; its name is set, and it has the policy of the layer. NULL:
+     * this config has no layers. */
+    const iso_layer_config *(*layer)(const iso_layer_config *config, const char *key);
     /* Records that a key has a value that the layer does not support; supported: "'valid', 'same'". NULL: the
      * builder records an error in the graph if it has one. */
     void (*refuse)(const iso_layer_config *config, const char *key, const char *supported);
@@ -40,6 +43,7 @@ typedef struct iso_layer_type {
      * builder looks up every argument that the layer has: the reader of a file refuses arguments that were not
      * looked up and do not have Keras's default value. */
     iso_tensor *(*build)(const iso_layer_config *config, iso_tensor *const *x, int count);
+    bool any_rank; /* computes each place alone, with any number of dimensions before those that it needs */
     bool several;  /* may have more than one input */
     bool separate; /* its inputs are arguments of the call, one by one, and not a list */
 } iso_layer_type;

@@ -33,4 +33,4 @@ static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *c
     return iso_embedding_with(&options, sizeof options);
 }
 
-const iso_layer_type iso_layer_embedding = {.keras = "Embedding", .build = embedding_build};
+const iso_layer_type iso_layer_embedding = {.keras = "Embedding", .build = embedding_build, .any_rank = true};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/layers/layer_impl.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread_modes.h"
 
@@ -151,6 +152,18 @@ iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *m
     return config;
 }
 
+void iso_layer_note_part(iso_layer *layer, const char *argument, const char *attribute,
+                         const iso_layer_record *part)
+{
+    const iso_layer_type *type = iso_layer_type_find(part->type);
+    iso_layer config = iso_layer_note_object(
+        layer, argument, type && type->registered ? type->module : "keras.layers", part->type);
+    iso_layer_note_text(&config, "name", iso_file_name(part->name));
+    for (const iso_attribute *a = part->config ? part->config->first : NULL; a && config.config; a = a->next)
+        iso_attribute_add(layer->graph, config.config, a);
+    layer->parts[layer->n_parts++] = (iso_layer_part){argument, attribute, part};
+}
+
 void iso_layer_note_padding(iso_layer *layer, iso_padding padding)
 {
     iso_layer_note_text(layer, "padding", padding == ISO_SAME ? "same" : "valid");
@@ -182,7 +195,10 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
     iso_text name = {0};
     if (!iso_tensor_good(y))
         return iso_graph_bad_tensor(layer->graph);
-    y = cast_in_mixed(layer, y, iso_graph_compute_type(layer->graph));
+    const iso_dtype type = iso_graph_compute_type(layer->graph);
+    for (int i = 0; i < layer->n_others; i++)
+        layer->others[i] = cast_in_mixed(layer, layer->others[i], type);
+    y = cast_in_mixed(layer, y, type);
     if (!y->name) { /* otherwise the layer returns its input */
         iso_text_add(&name, "%s/output", layer->name);
         iso_tensor_set_name(y, iso_layer_text(layer, &name));
@@ -192,9 +208,13 @@ iso_tensor *iso_layer_end(iso_layer *layer, iso_tensor *y)
                                                           .name = layer->name,
                                                           .config = layer->config,
                                                           .call = layer->call,
+                                                          .n_parts = layer->n_parts,
+                                                          .parts = layer->parts,
                                                           .n_inputs = layer->n_inputs,
                                                           .inputs = layer->inputs,
                                                           .output = y,
+                                                          .n_others = layer->n_others,
+                                                          .others = layer->others,
                                                           .again = first_call(layer)});
     return y;
 }
@@ -210,9 +230,7 @@ iso_tensor *iso_layer_end_forms(iso_layer *layer, iso_tensor *y, bool no_bias,
 
 void iso_layer_random_path(const iso_layer *layer, iso_text *path)
 {
-    int calls = 0;
-    for (int i = 0; iso_graph_shares(layer->graph) && i < iso_graph_layer_count(layer->graph); i++)
-        calls += strcmp(iso_graph_layer(layer->graph, i)->name, layer->name) == 0;
+    const int calls = iso_graph_shares(layer->graph) ? iso_graph_count_calls(layer->graph, layer->name) : 0;
     iso_text_add(path, "%s", layer->name);
     if (calls)
         iso_text_add(path, ":%d", calls);

@@ -7,6 +7,10 @@
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
 
+enum {
+    ISO_MOST_OTHERS = 5
+}; /* results after the first: of a Bidirectional of LSTM one more and four states */
+
 /* A layer while it is being built. */
 typedef struct iso_layer {
     iso_graph *graph;
@@ -14,8 +18,12 @@ typedef struct iso_layer {
     const char *name;
     iso_tensor *const *inputs; /* of the call */
     int n_inputs;
-    iso_tensor *single;           /* the input of a layer of one input; `inputs` points here */
-    bool uncast;                  /* it computes in the type of its variables: Keras's autocast=False */
+    iso_tensor *single;                  /* the input of a layer of one input; `inputs` points here */
+    iso_tensor *others[ISO_MOST_OTHERS]; /* its results after the first; iso_layer_end casts them as it */
+    int n_others;
+    bool uncast; /* it computes in the type of its variables: Keras's autocast=False */
+    int n_parts; /* the layers of which it is made */
+    iso_layer_part parts[2];
     iso_attribute *config, *call; /* objects, filled by iso_layer_note_*(); call NULL: empty */
 } iso_layer;
 
@@ -94,6 +102,9 @@ void iso_layer_note_axes(iso_layer *layer, const char *key, uint32_t axes, const
  */
 iso_layer iso_layer_note_object(iso_layer *layer, const char *key, const char *module,
                                 const char *class_name);
+/* Records a layer of which this one is made, as the object of an argument; its class and config are the values. */
+void iso_layer_note_part(iso_layer *layer, const char *argument, const char *attribute,
+                         const iso_layer_record *part);
 /* An initializer as the object that Keras writes. */
 void iso_layer_note_initializer(iso_layer *layer, const char *key, const iso_initializer *initializer);
 /* Both for a weight: "<what>_initializer", "<what>_regularizer". */

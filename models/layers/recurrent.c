@@ -1,32 +1,50 @@
 /* LSTM, GRU and SimpleRNN: one product for the inputs of all steps, then the recurrence. */
-#include "models/layers/layer_impl.h"
+#include <string.h>
+
 #include "models/layers/list.h"
+#include "models/layers/recurrent_impl.h"
 #include "runtime/graph/ops/network.h"
 
-/* A cell of Keras. */
-typedef struct cell_kind {
-    iso_cell cell;
-    const char *type, *base; /* the class and the automatic name of its layer */
-    const char *function;    /* that builds it, for messages */
-    const char *kernel, *recurrent, *bias;
-    bool has_gates;
-} cell_kind;
-
 #define CELL_PATHS(cell) cell "/kernel", cell "/recurrent_kernel", cell "/bias"
-static const cell_kind lstm = {ISO_CELL_LSTM, "LSTM", "lstm", "iso_lstm_with", CELL_PATHS("lstm_cell"), true};
-static const cell_kind gru = {ISO_CELL_GRU, "GRU", "gru", "iso_gru_with", CELL_PATHS("gru_cell"), true};
-static const cell_kind simple_rnn = {
-    ISO_CELL_SIMPLE, "SimpleRNN", "simple_rnn", "iso_simple_rnn_with", CELL_PATHS("simple_rnn_cell"), false};
+static const iso_cell_kind lstm = {ISO_CELL_LSTM,           "LSTM", "lstm", "iso_lstm_with",
+                                   CELL_PATHS("lstm_cell"), 2,      true};
+static const iso_cell_kind gru = {ISO_CELL_GRU,           "GRU", "gru", "iso_gru_with",
+                                  CELL_PATHS("gru_cell"), 1,     true};
+static const iso_cell_kind simple_rnn = {ISO_CELL_SIMPLE,
+                                         "SimpleRNN",
+                                         "simple_rnn",
+                                         "iso_simple_rnn_with",
+                                         CELL_PATHS("simple_rnn_cell"),
+                                         1,
+                                         false};
+static const iso_cell_kind *const cells[] = {&lstm, &gru, &simple_rnn};
+
+const iso_cell_kind *iso_cell_kind_of(iso_cell cell)
+{
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        if (cells[i]->cell == cell)
+            return cells[i];
+    return NULL;
+}
+
+const iso_cell_kind *iso_cell_kind_named(const char *type)
+{
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        if (strcmp(cells[i]->type, type) == 0)
+            return cells[i];
+    return NULL;
+}
 
 /* A layer while it is being built. */
 typedef struct recurrent {
     iso_layer *layer;
-    const cell_kind *kind;
+    const iso_cell_kind *kind;
     const iso_recurrent_options *options;
     iso_tensor *inputs[3]; /* x, and the state before the first step if it is given */
     int n_inputs;
     iso_weight_form kernel, recurrent, bias;
     int64_t columns; /* gates times units */
+    bool in_order;   /* all states are returned in the order of time, backwards too */
 } recurrent;
 
 /* ---- checks ---- */
@@ -71,8 +89,6 @@ static bool recurrent_fits(const recurrent *r)
         iso_layer_fail(r->layer, "units is %lld, it must be positive", (long long)o->units);
     else if (!(o->dropout >= 0 && o->dropout <= 1))
         iso_layer_fail(r->layer, "dropout is %g, it must be from 0 to 1", o->dropout);
-    else if (o->go_backwards && o->return_sequences)
-        iso_layer_fail(r->layer, "go_backwards with return_sequences is not supported");
     else if (!r->kind->has_gates && o->recurrent_activation)
         iso_layer_fail(r->layer, "it has no gates, and so no recurrent_activation");
     else if ((unsigned)o->activation > ISO_CELL_LINEAR || (unsigned)o->recurrent_activation > ISO_CELL_LINEAR)
@@ -152,6 +168,27 @@ static iso_tensor *final_state(const recurrent *r, iso_tensor *x)
                               : x;
 }
 
+/* Whether the layer returns its last state too: Keras's return_state. */
+static bool returns_state(const iso_recurrent_options *o)
+{
+    return o->final_h || o->final_c;
+}
+
+/* h, and of LSTM c: all states in the order of time -> the layer's first result; the last states are the others. */
+static iso_tensor *results(const recurrent *r, iso_tensor *h, iso_tensor *c)
+{
+    const iso_recurrent_options *o = r->options;
+    iso_layer *layer = r->layer;
+    iso_tensor *last = returns_state(o) || !o->return_sequences ? final_state(r, h) : NULL;
+    if (returns_state(o))
+        layer->others[layer->n_others++] = last;
+    if (c)
+        layer->others[layer->n_others++] = final_state(r, c);
+    if (!o->return_sequences)
+        return last;
+    return o->go_backwards && !r->in_order ? iso_flip(h, 1) : h;
+}
+
 static iso_tensor *build(const recurrent *r)
 {
     const iso_recurrent_options *o = r->options;
@@ -169,13 +206,9 @@ static iso_tensor *build(const recurrent *r)
         x = iso_add(x, bias[0]);
     iso_tensor *h0 = o->initial_h ? iso_layer_cast(r->layer, o->initial_h) : NULL;
     iso_tensor *c0 = o->initial_c ? iso_layer_cast(r->layer, o->initial_c) : NULL;
-    iso_tensor *h = iso_recurrence_op(x, recurrent_kernel, bias[1], h0, c0, &form, o->final_c ? &c : NULL);
-    iso_tensor *last = o->final_h || !o->return_sequences ? final_state(r, h) : NULL;
-    if (o->final_h)
-        *o->final_h = last;
-    if (o->final_c)
-        *o->final_c = final_state(r, c);
-    return o->return_sequences ? h : last;
+    const bool needs_c = r->kind->cell == ISO_CELL_LSTM && returns_state(o);
+    iso_tensor *h = iso_recurrence_op(x, recurrent_kernel, bias[1], h0, c0, &form, needs_c ? &c : NULL);
+    return results(r, h, c);
 }
 
 /* ---- records ---- */
@@ -196,13 +229,14 @@ static void note_activation(iso_layer *layer, const char *key, iso_cell_activati
     iso_layer_note_text(layer, key, name_of(kind == ISO_CELL_DEFAULT ? default_kind : kind));
 }
 
-/* The call's argument initial_state: a list of the inputs after x. */
-static void note_initial_state(const recurrent *r)
+void iso_recurrent_note_state(iso_layer *layer)
 {
+    if (layer->n_inputs == 1)
+        return;
     iso_attribute *list =
-        iso_layer_note_call(r->layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = "initial_state"});
-    for (int i = 1; i < r->n_inputs; i++)
-        iso_attribute_add(r->layer->graph, list, &(iso_attribute){.kind = ISO_ATTRIBUTE_INPUT, .integer = i});
+        iso_layer_note_call(layer, (iso_attribute){.kind = ISO_ATTRIBUTE_LIST, .name = "initial_state"});
+    for (int i = 1; i < layer->n_inputs; i++)
+        iso_attribute_add(layer->graph, list, &(iso_attribute){.kind = ISO_ATTRIBUTE_INPUT, .integer = i});
 }
 
 static void note(const recurrent *r)
@@ -210,7 +244,7 @@ static void note(const recurrent *r)
     const iso_recurrent_options *o = r->options;
     iso_layer *layer = r->layer;
     iso_layer_note_flag(layer, "return_sequences", o->return_sequences);
-    iso_layer_note_flag(layer, "return_state", false);
+    iso_layer_note_flag(layer, "return_state", returns_state(o));
     iso_layer_note_flag(layer, "go_backwards", o->go_backwards);
     iso_layer_note_flag(layer, "stateful", false);
     iso_layer_note_flag(layer, "unroll", false);
@@ -226,8 +260,7 @@ static void note(const recurrent *r)
     iso_layer_note_real(layer, "dropout", o->dropout);
     iso_layer_note_real(layer, "recurrent_dropout", 0);
     iso_layer_note_none(layer, "seed");
-    if (r->n_inputs > 1)
-        note_initial_state(r);
+    iso_recurrent_note_state(layer);
 }
 
 static void list_inputs(recurrent *r)
@@ -240,23 +273,43 @@ static void list_inputs(recurrent *r)
         r->inputs[r->n_inputs++] = o->initial_c;
 }
 
-static iso_tensor *recurrent_with(const cell_kind *kind, const iso_recurrent_options *given, size_t size)
+/* Builds the layer's network and its record. */
+static iso_tensor *build_recorded(recurrent *r)
 {
-    ISO_LAYER_OPTIONS(iso_recurrent_options, options, given, size);
-    iso_layer layer;
+    if (!iso_layer_begin_several(r->layer, r->inputs, r->n_inputs, r->kind->type, r->kind->base,
+                                 r->options->name))
+        return iso_layer_broken_in(r->kind->function, r->options->x);
+    if (!recurrent_fits(r))
+        return iso_graph_bad_tensor(r->layer->graph);
+    set_forms(r);
+    iso_tensor *y = build(r);
+    note(r);
+    return iso_layer_end_weights(r->layer, y, r->options->no_bias, &r->kernel, &r->recurrent, &r->bias);
+}
+
+iso_tensor *iso_recurrent_build(const iso_cell_kind *kind, const iso_recurrent_options *options,
+                                bool in_order)
+{
+    iso_layer layer = {0};
     recurrent r = {.layer = &layer,
                    .kind = kind,
-                   .options = &options,
-                   .columns = iso_cell_gates(kind->cell) * options.units};
+                   .options = options,
+                   .columns = iso_cell_gates(kind->cell) * options->units,
+                   .in_order = in_order};
     list_inputs(&r);
-    if (!iso_layer_begin_several(&layer, r.inputs, r.n_inputs, kind->type, kind->base, options.name))
-        return iso_layer_broken_in(kind->function, options.x);
-    if (!recurrent_fits(&r))
-        return iso_graph_bad_tensor(layer.graph);
-    set_forms(&r);
-    iso_tensor *y = build(&r);
-    note(&r);
-    return iso_layer_end_weights(&layer, y, options.no_bias, &r.kernel, &r.recurrent, &r.bias);
+    iso_tensor *y = build_recorded(&r);
+    /* Without a result there are no states. */
+    if (options->final_h)
+        *options->final_h = layer.n_others > 0 ? layer.others[0] : y;
+    if (options->final_c)
+        *options->final_c = layer.n_others > 1 ? layer.others[1] : y;
+    return y;
+}
+
+static iso_tensor *recurrent_with(const iso_cell_kind *kind, const iso_recurrent_options *given, size_t size)
+{
+    ISO_LAYER_OPTIONS(iso_recurrent_options, options, given, size);
+    return iso_recurrent_build(kind, &options, false);
 }
 
 iso_tensor *iso_lstm_with(const iso_recurrent_options *options, size_t size)
@@ -291,7 +344,8 @@ static iso_cell_activation activation_of(const iso_layer_config *config, const c
     return kinds[iso_config_choice(config, key, names)];
 }
 
-static iso_recurrent_options options_of(const cell_kind *kind, const iso_layer_config *config, iso_tensor *x)
+iso_recurrent_options iso_recurrent_options_of(const iso_cell_kind *kind, const iso_layer_config *config,
+                                               iso_tensor *x)
 {
     iso_recurrent_options options = {.x = x,
                                      .name = config->name,
@@ -312,16 +366,20 @@ static iso_recurrent_options options_of(const cell_kind *kind, const iso_layer_c
 }
 
 /* x: the sequence, then the tensors of initial_state. */
-static iso_tensor *recurrent_build(const cell_kind *kind, const iso_layer_config *config,
+static iso_tensor *recurrent_build(const iso_cell_kind *kind, const iso_layer_config *config,
                                    iso_tensor *const *x, int count)
 {
-    iso_recurrent_options options = options_of(kind, config, x[0]);
-    const int states = kind->cell == ISO_CELL_LSTM ? 2 : 1;
-    if (count > 1 && count != 1 + states)
-        iso_config_refuse(config, "initial_state", states == 2 ? "two tensors, h and c" : "one tensor");
+    iso_recurrent_options options = iso_recurrent_options_of(kind, config, x[0]);
+    iso_tensor *h, *c;
+    if (count > 1 && count != 1 + kind->states)
+        iso_config_refuse(config, "initial_state", kind->states == 2 ? "two tensors, h and c" : "one tensor");
     options.initial_h = count > 1 ? x[1] : NULL;
     options.initial_c = count > 2 ? x[2] : NULL;
-    return recurrent_with(kind, &options, sizeof options);
+    if (iso_config_flag(config, "return_state", false)) {
+        options.final_h = &h;
+        options.final_c = kind->states == 2 ? &c : NULL;
+    }
+    return iso_recurrent_build(kind, &options, false);
 }
 
 #define RECURRENT_LAYER(name, keras_name)                                                                    \

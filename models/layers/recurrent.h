@@ -24,8 +24,8 @@ typedef struct iso_recurrent_options {
     int64_t units;
     iso_cell_activation activation;           /* tanh */
     iso_cell_activation recurrent_activation; /* of the gates; sigmoid; SimpleRNN has none */
-    bool return_sequences;                    /* all states, each at the step after which it is the state */
-    bool go_backwards;                        /* from the last step to the first; not with return_sequences */
+    bool return_sequences;                    /* all states, in the order in which they are computed */
+    bool go_backwards;                        /* from the last step to the first */
     bool no_bias;
     bool no_unit_forget_bias; /* LSTM: the bias of f does not begin with ones */
     double

@@ -35,6 +35,9 @@ RENAMED_CONSTANTS = {"ISO_STOPPED": "ISO_STATUS_STOPPED", "ISO_BATCH": "ISO_BATC
 # Options that a program also passes as they are, as those of a file to iso_compile_with.
 PUBLIC_OPTIONS = {"iso_compile_options"}
 
+# Options that are a member of other options: a program fills the struct.
+INNER_OPTIONS = {"iso_recurrent_options"}
+
 # Pointers to several elements; the others that are not const are to one, and those that are const to several.
 ARRAYS = {("iso_gradients", "gradients"), ("iso_function_run", "results"), ("iso_variable_read", "values"),
           ("iso_evaluate_options", "metrics")}
@@ -229,7 +232,7 @@ class Writer:
         return name in self.options
 
     def type_name(self, name):
-        return ("c_" if self.is_options(name) and name not in PUBLIC_OPTIONS else "") + name
+        return ("c_" if self.is_options(name) and name not in PUBLIC_OPTIONS | INNER_OPTIONS else "") + name
 
     def component(self, member):
         """The declaration of a struct's member."""

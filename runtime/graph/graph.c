@@ -85,6 +85,7 @@ void iso_graph_release(iso_graph *graph)
     iso_names_free(&graph->layer_names);
     iso_names_free(&graph->variable_paths);
     iso_free(graph->layers);
+    iso_free(graph->parts);
     iso_free(graph->loss_terms);
     iso_free(graph->blocks);
     iso_context_release(graph->ctx);

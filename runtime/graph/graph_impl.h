@@ -99,6 +99,8 @@ struct iso_graph {
     int n_scopes;
     const char *scopes[ISO_MAX_SCOPES]; /* the paths of the blocks that are open, each with its '/' */
     int scope_block[ISO_MAX_SCOPES];    /* and their numbers */
+    int scope_parts
+        [ISO_MAX_SCOPES]; /* of a layer that is made of parts: the value of n_parts when it began */
     int n_blocks;
     iso_block_record **blocks;
     bool sequential;      /* the whole network */
@@ -111,6 +113,9 @@ struct iso_graph {
     void **keep; /* everything to free with the graph */
     int n_layers;
     iso_layer_record **layers;
+    int n_parts; /* calls of layers that are parts of others */
+    iso_layer_record **parts;
+    int making; /* number of iso_layer_parts_begin() that are open */
     iso_update *training_update;
     int n_loss_terms;
     iso_loss_term **loss_terms;

@@ -95,26 +95,48 @@ ISO_API iso_attribute *iso_attribute_add(iso_graph *graph, iso_attribute *to, co
 ISO_API void iso_attribute_print(const iso_attribute *attribute, iso_text *text);
 
 /* ---- layers, as a model's summary lists them ---- */
+struct iso_layer_record;
+/* A layer of which another one is made. */
+typedef struct iso_layer_part {
+    const char *argument;  /* of the layer that is made of it, as Keras names it: "backward_layer"; */
+    const char *attribute; /* and the attribute of its object in Keras, by which weight files name it */
+    const struct iso_layer_record *record;
+} iso_layer_part;
+
 typedef struct iso_layer_record {
     const char *type; /* Keras's class: "Dense" */
     const char *name;
     const iso_attribute *config; /* its arguments under Keras's names, an object; NULL: none */
     const iso_attribute *call;   /* likewise the named arguments of its call */
-    int n_inputs;                /* of its call */
+    int n_parts;                 /* the layers of which it is made, as those of a Bidirectional */
+    const iso_layer_part *parts;
+    int n_inputs; /* of its call */
     iso_tensor *const *inputs;
     iso_tensor *output;
+    int n_others; /* results after the first, as the states of a recurrent layer: tensors that the layer made */
+    iso_tensor *const *others;
     int again; /* for a shared layer's later calls: the number of the record whose variables it uses again; else -1 */
     int block;         /* filled in by iso_graph_add_layer: the block of the call, or -1; */
+    int depth;         /* 0, or of a part of another layer 1, of a part of a part 2; */
     int n_ops;         /* the number of ops in the graph then; */
     bool frozen;       /* whether layers were frozen then; */
     iso_dtype compute; /* and the type in which they computed */
 } iso_layer_record;
-/* Records a call of a layer; type, name, config and call must live as long as the graph, the rest is
- * copied. */
+/* Records a call of a layer; type, name, config, call, and the texts of its parts must live as long as the graph, the
+ * rest is copied. */
 ISO_API void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer);
 ISO_API int iso_graph_layer_count(const iso_graph *graph);
 /* In order of creation; NULL outside [0, count). Lent. */
 ISO_API const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index);
+
+/* Until iso_layer_parts_end, layers are parts of the layer `name`, whose name has been taken: their names begin with
+ * its name ("bidirectional/forward_lstm"), and their records are not in the list of the graph's layers. Nests. */
+ISO_API void iso_layer_parts_begin(iso_graph *graph, const char *name);
+/* Ends it, and writes at most `capacity` records of its parts, one for each call, in order. Returns how many there
+ * are. The records are lent. */
+ISO_API int iso_layer_parts_end(iso_graph *graph, const iso_layer_record **parts, int capacity);
+/* The number of calls so far of the layer of this name, which may be a part of another. */
+ISO_API int iso_graph_count_calls(const iso_graph *graph, const char *name);
 
 /* ---- blocks: models within the model ---- */
 typedef struct iso_block_record {

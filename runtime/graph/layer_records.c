@@ -23,6 +23,15 @@ static iso_tensor **keep_list(iso_graph *graph, iso_tensor *const *list, int cou
 
 /* ---- layers ---- */
 
+static iso_layer_part *keep_parts(iso_graph *graph, const iso_layer_record *layer)
+{
+    size_t bytes = (size_t)layer->n_parts * sizeof *layer->parts;
+    iso_layer_part *kept = iso_graph_keep(graph, bytes ? bytes : 1);
+    if (kept && bytes)
+        memcpy(kept, layer->parts, bytes);
+    return kept;
+}
+
 void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
 {
     if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, layer))
@@ -32,16 +41,24 @@ void iso_graph_add_layer(iso_graph *graph, const iso_layer_record *layer)
         return;
     iso_layer_record *record = iso_graph_keep(graph, sizeof *record);
     iso_tensor **input = record ? keep_list(graph, layer->inputs, layer->n_inputs) : NULL;
-    if (!input)
+    iso_tensor **other = input ? keep_list(graph, layer->others, layer->n_others) : NULL;
+    iso_layer_part *part = other ? keep_parts(graph, layer) : NULL;
+    if (!part)
         return;
     *record = *layer;
     record->inputs = input;
+    record->others = other;
+    record->parts = part;
     record->block = open_block(graph);
+    record->depth = graph->making;
     record->n_ops = graph->n_ops;
     record->frozen = iso_graph_freezes(graph);
     record->compute = graph->compute;
     iso_tensor_add_path(layer->output, layer->name, (int)strlen(layer->name));
-    iso_graph_append(graph, graph->layers, graph->n_layers, record);
+    if (graph->making)
+        iso_graph_append(graph, graph->parts, graph->n_parts, record);
+    else
+        iso_graph_append(graph, graph->layers, graph->n_layers, record);
 }
 
 int iso_graph_layer_count(const iso_graph *graph)
@@ -56,6 +73,18 @@ const iso_layer_record *iso_graph_layer(const iso_graph *graph, int index)
     if (ISO_ANY_NULL(graph))
         return NULL;
     return index >= 0 && index < graph->n_layers ? graph->layers[index] : NULL;
+}
+
+int iso_graph_count_calls(const iso_graph *graph, const char *name)
+{
+    int count = 0;
+    if (ISO_ANY_NULL(graph, name))
+        return 0;
+    for (int i = 0; i < graph->n_layers; i++)
+        count += strcmp(graph->layers[i]->name, name) == 0;
+    for (int i = 0; i < graph->n_parts; i++)
+        count += strcmp(graph->parts[i]->name, name) == 0;
+    return count;
 }
 
 static bool is_within(const char *path, const char *name)
@@ -79,17 +108,25 @@ static iso_status no_such_layer(const iso_graph *graph, const char *name)
     return status;
 }
 
+/* Whether there is a layer of this name, or of its block. */
+static bool freeze_layers(iso_layer_record **layers, int count, const char *name, bool frozen)
+{
+    bool found = !name;
+    for (int i = 0; i < count; i++)
+        if (!name || is_within(layers[i]->name, name)) {
+            layers[i]->frozen = frozen;
+            found = true;
+        }
+    return found;
+}
+
 iso_status iso_graph_set_trainable(iso_graph *graph, const char *name, bool trainable)
 {
     ISO_NEED(graph);
-    bool found = !name;
     if (graph->status != ISO_OK)
         return iso_graph_error(graph);
-    for (int i = 0; i < graph->n_layers; i++)
-        if (!name || is_within(graph->layers[i]->name, name)) {
-            graph->layers[i]->frozen = !trainable;
-            found = true;
-        }
+    bool found = freeze_layers(graph->layers, graph->n_layers, name, !trainable);
+    found |= freeze_layers(graph->parts, graph->n_parts, name, !trainable);
     if (!found)
         return no_such_layer(graph, name);
     for (int i = 0; i < graph->n_variables; i++)
@@ -111,6 +148,49 @@ const char *iso_op_layer(const iso_graph *graph, const iso_op *op)
         count = before ? count - half - 1 : half;
     }
     return first < graph->n_layers ? graph->layers[first]->name : "";
+}
+
+/* ---- layers that are made of others ---- */
+
+/* Opens a scope of the path NAME/. False, and an error, if there are too many. */
+static bool open_scope(iso_graph *graph, const char *name, int block)
+{
+    char path[ISO_MAX_PATH + 1];
+    if (graph->n_scopes == ISO_MAX_SCOPES)
+        iso_graph_fail(graph, "block '%s': %d blocks within each other, at most %d are possible", name,
+                       graph->n_scopes + 1, ISO_MAX_SCOPES);
+    if (graph->status != ISO_OK)
+        return false;
+    snprintf(path, sizeof path, "%s/", name);
+    graph->scope_block[graph->n_scopes] = block;
+    graph->scope_parts[graph->n_scopes] = graph->n_parts;
+    graph->scopes[graph->n_scopes++] = iso_graph_keep_text(graph, path);
+    return true;
+}
+
+void iso_layer_parts_begin(iso_graph *graph, const char *name)
+{
+    if (!ISO_ANY_NULL(graph) && !ISO_NULL_IN(graph, name) && open_scope(graph, name, open_block(graph)))
+        graph->making++;
+}
+
+int iso_layer_parts_end(iso_graph *graph, const iso_layer_record **parts, int capacity)
+{
+    int count = 0;
+    if (ISO_ANY_NULL(graph) || (capacity > 0 && ISO_NULL_IN(graph, parts)))
+        return 0;
+    if (graph->making == 0 || graph->n_scopes == 0)
+        iso_graph_fail(graph, "iso_layer_parts_end without iso_layer_parts_begin");
+    if (graph->status != ISO_OK)
+        return 0;
+    for (int i = graph->scope_parts[--graph->n_scopes]; i < graph->n_parts; i++)
+        if (graph->parts[i]->depth == graph->making) {
+            if (count < capacity)
+                parts[count] = graph->parts[i];
+            count++;
+        }
+    graph->making--;
+    return count;
 }
 
 /* ---- blocks ---- */
@@ -143,18 +223,11 @@ void iso_name_scope_begin(iso_graph *graph, const char *name)
 {
     if (ISO_ANY_NULL(graph) || ISO_NULL_IN(graph, name))
         return;
-    char path[ISO_MAX_PATH + 1];
-    if (graph->n_scopes == ISO_MAX_SCOPES)
-        iso_graph_fail(graph, "block '%s': %d blocks within each other, at most %d are possible", name,
-                       graph->n_scopes + 1, ISO_MAX_SCOPES);
     if (graph->status != ISO_OK)
         return;
     const char *taken = iso_graph_take_name(graph, name);
-    if (!add_block(graph, taken))
-        return;
-    snprintf(path, sizeof path, "%s/", taken);
-    graph->scope_block[graph->n_scopes] = graph->n_blocks - 1;
-    graph->scopes[graph->n_scopes++] = iso_graph_keep_text(graph, path);
+    if (add_block(graph, taken))
+        open_scope(graph, taken, graph->n_blocks - 1);
 }
 
 void iso_name_scope_note(iso_graph *graph, bool sequential, iso_tensor *const *inputs, int count, int again)

@@ -11,7 +11,7 @@ typedef struct list {
     void ***item;
     int *count;
 } list;
-enum { LISTS = 6 };
+enum { LISTS = 7 };
 
 /* The members of an earlier tensor or variable that building changes. */
 typedef struct tensor_note {
@@ -27,7 +27,7 @@ typedef struct variable_note {
 /* Members of a graph that are not lists. */
 typedef struct scalars {
     iso_name_table layer_names, variable_paths;
-    int n_scopes, frozen, recomputing, n_policies;
+    int n_scopes, making, frozen, recomputing, n_policies;
     iso_dtype compute;
     iso_sharing *sharing;
     iso_update *training_update;
@@ -46,7 +46,7 @@ struct iso_savepoint {
     iso_tensor_path **path; /* [count of tensors] the paths that are taken out */
 };
 
-enum { TENSORS, OPS, VARIABLES, LAYERS, BLOCKS, TERMS };
+enum { TENSORS, OPS, VARIABLES, LAYERS, PARTS, BLOCKS, TERMS };
 
 static void lists_of(iso_graph *graph, list lists[LISTS])
 {
@@ -54,6 +54,7 @@ static void lists_of(iso_graph *graph, list lists[LISTS])
     lists[OPS] = (list){(void ***)&graph->ops, &graph->n_ops};
     lists[VARIABLES] = (list){(void ***)&graph->variables, &graph->n_variables};
     lists[LAYERS] = (list){(void ***)&graph->layers, &graph->n_layers};
+    lists[PARTS] = (list){(void ***)&graph->parts, &graph->n_parts};
     lists[BLOCKS] = (list){(void ***)&graph->blocks, &graph->n_blocks};
     lists[TERMS] = (list){(void ***)&graph->loss_terms, &graph->n_loss_terms};
 }
@@ -65,6 +66,7 @@ static scalars scalars_of(const iso_graph *graph)
     return (scalars){.layer_names = graph->layer_names,
                      .variable_paths = graph->variable_paths,
                      .n_scopes = graph->n_scopes,
+                     .making = graph->making,
                      .frozen = graph->frozen,
                      .recomputing = graph->recomputing,
                      .n_policies = graph->n_policies,
@@ -145,8 +147,8 @@ void iso_savepoint_end(iso_savepoint *point)
 iso_status iso_savepoint_check(const iso_savepoint *point)
 {
     static const char *const things[LISTS] = {
-        [TENSORS] = "tensors", [OPS] = "ops",       [VARIABLES] = "variables",
-        [LAYERS] = "layers",   [BLOCKS] = "blocks", [TERMS] = "losses"};
+        [TENSORS] = "tensors",       [OPS] = "ops",       [VARIABLES] = "variables", [LAYERS] = "layers",
+        [PARTS] = "parts of layers", [BLOCKS] = "blocks", [TERMS] = "losses"};
     list lists[LISTS];
     lists_of(point->graph, lists);
     for (int i = LISTS - 1; i >= 0; i--)
@@ -175,6 +177,7 @@ static void swap_scalars(iso_savepoint *point)
     graph->layer_names = to->layer_names;
     graph->variable_paths = to->variable_paths;
     graph->n_scopes = to->n_scopes;
+    graph->making = to->making;
     graph->frozen = to->frozen;
     graph->recomputing = to->recomputing;
     graph->n_policies = to->n_policies;

@@ -215,6 +215,14 @@ static const char *block_of(const iso_graph *graph, const iso_tensor *tensor)
     return NULL;
 }
 
+static bool is_result(const iso_layer_record *layer, const iso_tensor *tensor)
+{
+    bool found = layer->output == tensor;
+    for (int i = 0; i < layer->n_others; i++)
+        found = found || layer->others[i] == tensor;
+    return found;
+}
+
 /* The maker of a tensor, as Keras sees it: a block, otherwise the last layer that returned it (a layer may
  * return its input). */
 static const char *maker_of(const iso_graph *graph, const iso_tensor *tensor)
@@ -223,7 +231,7 @@ static const char *maker_of(const iso_graph *graph, const iso_tensor *tensor)
     if (block && *block)
         return block;
     for (int i = iso_graph_layer_count(graph) - 1; i >= 0; i--)
-        if (iso_graph_layer(graph, i)->output == tensor)
+        if (is_result(iso_graph_layer(graph, i), tensor))
             return iso_graph_layer(graph, i)->name;
     return iso_tensor_name(tensor);
 }

@@ -157,6 +157,8 @@ ARGUMENTS = {
     "GRU": dict(units=None, activation="tanh", recurrent_activation="sigmoid", use_bias=True,
                 return_sequences=False, go_backwards=False),
     "SimpleRNN": dict(units=None, activation="tanh", use_bias=True, return_sequences=False, go_backwards=False),
+    "Bidirectional": dict(layer=None, merge_mode="concat", backward_layer=None),
+    "TimeDistributed": dict(layer=None),
     "GaussianNoise": dict(stddev=None),
     "PReLU": dict(shared_axes=None),
     "Permute": dict(dims=None),
@@ -179,8 +181,21 @@ ARGUMENTS = {
 SIZES = ("kernel_size", "strides", "dilation_rate", "pool_size")
 
 
+def of_part(key, layer):
+    """The arguments of a layer that is an argument: `key` is its class, "key.units" its units."""
+    stored = layer.get_config()
+    known = {name: stored[name] for name in ARGUMENTS[type(layer).__name__] if name in stored}
+    return {key: type(layer).__name__,
+            **{f"{key}.{name}": value for name, value in attributes(type(layer).__name__, known).items() if name != "layer"}}
+
+
 def attributes(layer_class, given):
-    out = dict(layer=layer_class, **{**ARGUMENTS[layer_class], **given})
+    out = {**ARGUMENTS[layer_class], **given}
+    for key, value in list(out.items()):
+        if isinstance(value, L.Layer):
+            del out[key]
+            out.update(of_part("part" if key == "layer" else key, value))
+    out["layer"] = layer_class
     if out.get("strides", 0) is None:  # pooling: as the pool
         out["strides"] = out["pool_size"]
     for key in SIZES:
@@ -550,6 +565,7 @@ def recurrent(case):
         case(f"{low}/wide", layer, (2, 3, 20), units=37)
         case(f"{low}/no_bias", layer, (3, 5, 4), units=6, use_bias=False)
         case(f"{low}/backwards", layer, (3, 5, 4), units=6, go_backwards=True)
+        case(f"{low}/backwards_sequences", layer, (3, 5, 4), units=6, go_backwards=True, return_sequences=True)
         case(f"{low}/initial_state", layer, (3, 5, 4), *[(3, 6)] * states, units=6, return_sequences=True,
              call=with_state)
         case(f"{low}/initial_state_backwards", layer, (3, 5, 4), *[(3, 6)] * states, units=6, go_backwards=True,
@@ -559,6 +575,45 @@ def recurrent(case):
         for activation in ("hard_sigmoid", "tanh", "relu") if gates else ():
             case(f"{low}/gates_{activation}", layer, (3, 5, 4), units=6, recurrent_activation=activation,
                  return_sequences=True)
+
+
+def bidirectional(case):
+    def with_states(layer, x):
+        return layer(x[0], initial_state=list(x[1:]))
+
+    for layer, states in ((L.LSTM, 2), (L.GRU, 1), (L.SimpleRNN, 1)):
+        low = {L.LSTM: "lstm", L.GRU: "gru", L.SimpleRNN: "simple_rnn"}[layer]
+        for mode in ("concat", "sum", "mul", "ave"):
+            case(f"bidirectional/{low}_{mode}", "Bidirectional", (3, 5, 4), layer=layer(6), merge_mode=mode)
+            case(f"bidirectional/{low}_{mode}_sequences", "Bidirectional", (2, 4, 3),
+                 layer=layer(5, return_sequences=True), merge_mode=mode)
+        case(f"bidirectional/{low}_initial_state", "Bidirectional", (3, 5, 4), *[(3, 6)] * 2 * states,
+             layer=layer(6, return_sequences=True), call=with_states)
+        case(f"bidirectional/{low}_reversed", "Bidirectional", (3, 5, 4),
+             layer=layer(6, return_sequences=True, go_backwards=True), backward_layer=layer(6, return_sequences=True))
+        case(f"bidirectional/{low}_backward_layer", "Bidirectional", (3, 5, 4), layer=layer(6, return_sequences=True),
+             backward_layer=layer(6, return_sequences=True, go_backwards=True, activation="relu", use_bias=False))
+    case("bidirectional/one_step", "Bidirectional", (3, 1, 4), layer=L.GRU(2, return_sequences=True))
+
+
+def time_distributed(case):
+    case("time_distributed/dense", "TimeDistributed", (2, 4, 3), layer=L.Dense(5, activation="tanh"))
+    case("time_distributed/dense_of_images", "TimeDistributed", (2, 3, 4, 2), layer=L.Dense(3))
+    case("time_distributed/activation", "TimeDistributed", (2, 4, 3), layer=L.Activation("sigmoid"))
+    case("time_distributed/conv1d", "TimeDistributed", (2, 3, 7, 2), layer=L.Conv1D(3, 2, strides=2))
+    case("time_distributed/conv2d", "TimeDistributed", (2, 3, 6, 5, 2), layer=L.Conv2D(4, 3, padding="same"))
+    case("time_distributed/pooling", "TimeDistributed", (2, 3, 6, 5, 2), layer=L.MaxPooling2D(2))
+    case("time_distributed/global_pooling", "TimeDistributed", (2, 3, 6, 5, 2), layer=L.GlobalAveragePooling2D())
+    case("time_distributed/flatten", "TimeDistributed", (2, 3, 4, 2), layer=L.Flatten())
+    case("time_distributed/reshape", "TimeDistributed", (2, 3, 8), layer=L.Reshape((2, 4)))
+    case("time_distributed/layer_norm", "TimeDistributed", (2, 3, 4, 5), layer=L.LayerNormalization(axis=1))
+    case("time_distributed/batch_norm", "TimeDistributed", (3, 4, 5), layer=L.BatchNormalization(), training=True)
+    case("time_distributed/batch_norm_inference", "TimeDistributed", (3, 4, 5), layer=L.BatchNormalization())
+    case("time_distributed/lstm", "TimeDistributed", (2, 3, 4, 2), layer=L.LSTM(3, return_sequences=True))
+    case("time_distributed/one_step", "TimeDistributed", (2, 1, 4, 3), layer=L.Conv1D(2, 2))
+    case("time_distributed/many_steps", "TimeDistributed", (2, 19, 4, 1), layer=L.Conv1D(2, 2, use_bias=False))
+    case("time_distributed/embedding", "TimeDistributed",
+         common.rng("steps").integers(0, 9, (2, 3, 4)).astype(np.int32), layer=L.Embedding(9, 5))
 
 
 def normalization(case):
@@ -810,7 +865,7 @@ FILES = {
     "layers_attention.h5": (attention,),
     "layers_activations.h5": (new_activations,),
     "layers_language.h5": (rms_norm, grouped_attention),
-    "layers_recurrent.h5": (recurrent,),
+    "layers_recurrent.h5": (recurrent, bidirectional, time_distributed),
     "layers_transpose.h5": (transposed_convolutions,),
     "layers_volumes.h5": (volumes,),
     "layers_applications.h5": (normalization, of_applications),

@@ -139,6 +139,12 @@ def recurrent():
                              L.LSTM(2, use_bias=False, return_sequences=True), L.SimpleRNN(3), L.Dense(2)], name="recurrent")
 
 
+def wrappers():
+    return keras.Sequential([keras.Input((5, 3, 4), name="x"), L.TimeDistributed(L.Conv1D(4, 2)), L.TimeDistributed(L.BatchNormalization()),
+                             L.TimeDistributed(L.Flatten()), L.Bidirectional(L.LSTM(3, return_sequences=True)),
+                             L.Bidirectional(L.GRU(2), backward_layer=L.GRU(2, go_backwards=True)), L.Dense(2)], name="wrappers")
+
+
 schedule = O.schedules.CosineDecay(0.1, 10)
 CASES = {
     "branches": (branches, O.Adam(name="adam")),
@@ -150,6 +156,7 @@ CASES = {
     "two_heads": (two_heads, O.Adagrad(initial_accumulator_value=3.0, name="adagrad")),
     "images": (images, O.RMSprop(schedule, name="rm_sprop")),
     "recurrent": (recurrent, O.Adam(name="adam")),
+    "wrappers": (wrappers, O.Adam(name="adam")),
     "chain_nadam": (chain, O.Nadam(gradient_accumulation_steps=2, name="nadam")),
     "chain_lion": (chain, O.Lion(name="lion")),
 }

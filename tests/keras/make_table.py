@@ -497,6 +497,41 @@ def characters():
                              L.Dense(12, activation="softmax")], name="characters")
 
 
+@model(lambda: O.Adam(0.01))
+def both_ways():
+    """Bidirectional: each merge_mode, a backward layer of its own, results that are a list, states in and out."""
+    x = x_of((5, 4))
+    y = L.Bidirectional(L.LSTM(3, return_sequences=True))(x)
+    y = L.Bidirectional(L.GRU(4, return_sequences=True, name="reader"), merge_mode="sum",
+                        backward_layer=L.GRU(4, activation="relu", return_sequences=True, go_backwards=True))(y)
+    y = L.GRU(3, go_backwards=True, return_sequences=True)(y)
+    a, h, c, backward_h, backward_c = L.Bidirectional(L.LSTM(3, return_state=True), merge_mode="ave", name="ends")(y)
+    b = L.Bidirectional(L.LSTM(3, kernel_regularizer=R.L2(0.01)), merge_mode="mul")(y, initial_state=[h, c, backward_h, backward_c])
+    c, d = L.Bidirectional(L.SimpleRNN(2), merge_mode=None)(y)
+    return keras.Model(x, L.Dense(2)(L.Concatenate()([a, b, c, d])), name="both_ways")
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy", tokens=12, classes=12)
+def translation():
+    """An encoder whose last states are the first ones of a decoder, as in Keras's guide; the decoder reads the same words."""
+    words = x_of((6,), dtype="int32")
+    _, h, c = L.LSTM(7, return_state=True, name="encoder")(L.Embedding(12, 5)(words))
+    y, *_ = L.LSTM(7, return_sequences=True, return_state=True, name="decoder")(L.Embedding(12, 5)(words), initial_state=[h, c])
+    return keras.Model(words, L.TimeDistributed(L.Dense(12, activation="softmax"))(y), name="translation")
+
+
+@model(lambda: O.SGD(0.05, momentum=0.9))
+def frames():
+    """A convolution for each of the images of a sequence."""
+    x = x_of((3, 6, 5, 2))
+    y = L.TimeDistributed(L.Conv2D(4, 3, use_bias=False, name="see"), name="each")(x)
+    y = L.TimeDistributed(L.BatchNormalization())(y)
+    y = L.TimeDistributed(L.MaxPooling2D(2))(L.TimeDistributed(L.Activation("relu"))(y))
+    y = L.TimeDistributed(L.Dense(3, trainable=False))(L.TimeDistributed(L.Flatten())(y))
+    y = L.Bidirectional(L.GRU(3))(y)
+    return keras.Model(x, L.Dense(2)(y), name="frames")
+
+
 @model(train=False)
 def dropped_features():
     return keras.Sequential([x_of((5, 4)), L.LSTM(6, dropout=0.3, return_sequences=True), L.GRU(5, dropout=0.2),

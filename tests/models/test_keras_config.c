@@ -49,6 +49,12 @@ static void done(void)
 #define POLICY_MAP(key, policy)                                                                              \
     "{\"class_name\": \"DTypePolicyMap\", \"config\": {\"default_policy\": \"float32\", \"policy_map\": "    \
     "{\"" key "\": " policy "}}}"
+/* A layer that is an argument of another. */
+#define PART(class_name, arguments)                                                                          \
+    "{\"module\": \"keras.layers\", \"class_name\": \"" class_name                                           \
+    "\", \"config\": {\"name\": \"p\", \"units\": 4" arguments "}, \"registered_name\": null}"
+#define BOTH(layer, backward, arguments)                                                                     \
+    ", \"layer\": " PART(layer, "") ", \"backward_layer\": " PART(backward, arguments)
 #define IN_STEPS "{\"class_name\": \"Reshape\", \"config\": {\"name\": \"r\", \"target_shape\": [6, 12]}}, "
 #define CONV ", \"filters\": 4, \"kernel_size\": [3, 3]"
 
@@ -151,15 +157,44 @@ START_TEST(arguments)
          "layers[1] (ConvLSTM2D 'l'): the layer ConvLSTM2D is not supported; there are: InputLayer, "
          "Functional, Sequential, "},
         {SEQUENTIAL(IN_STEPS LAYER("LSTM", ", \"units\": 4, \"return_state\": true")),
-         "return_state is true; supported: false"},
+         "it has 3 outputs in a Sequential"},
+        {SEQUENTIAL(
+             IN_STEPS LAYER("Bidirectional", ", \"merge_mode\": \"max\", \"layer\": " PART("GRU", ""))),
+         "merge_mode is \"max\"; supported: 'concat', 'sum', 'mul', 'ave'"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"merge_mode\": null, \"layer\": " PART("GRU", ""))),
+         "layers[2] (Bidirectional 'l'): it has 2 outputs in a Sequential"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"merge_mode\": 3, \"layer\": " PART("GRU", ""))),
+         "merge_mode is 3; supported: a string"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"layer\": " PART("Dense", ""))),
+         "supported: LSTM, GRU, SimpleRNN"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", "")),
+         "layer is missing; supported: LSTM, GRU, SimpleRNN"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"layer\": " PART("GRU", ", \"stateful\": true"))),
+         "layer.stateful is true; supported: false"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", BOTH("GRU", "LSTM", ", \"go_backwards\": true"))),
+         "supported: a layer of the class of `layer`"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", BOTH("GRU", "GRU", ", \"go_backwards\": false"))),
+         "backward_layer.go_backwards is false; supported: the opposite of `layer`"},
+        {SEQUENTIAL(IN_STEPS LAYER(
+             "Bidirectional", BOTH("GRU", "GRU", ", \"go_backwards\": true, \"return_sequences\": true"))),
+         "backward_layer.return_sequences is true; supported: that of `layer`"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional",
+                                   BOTH("GRU", "GRU", ", \"go_backwards\": true, \"return_state\": true"))),
+         "backward_layer.return_state is true; supported: that of `layer`"},
+        {SEQUENTIAL(IN_STEPS LAYER("Bidirectional", ", \"dtype\": \"float32\", \"layer\": " PART(
+                                                        "GRU", ", \"dtype\": \"mixed_bfloat16\""))),
+         "layer.dtype is \"mixed_bfloat16\"; supported: that of the layer around it"},
+        {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Sequential", ""))),
+         "supported: a layer that is supported by itself; models are not"},
+        {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Dense", ", \"bogus\": 1"))),
+         "layer.bogus is 1: this argument is not supported"},
+        {SEQUENTIAL(IN_STEPS LAYER("TimeDistributed", ", \"layer\": " PART("Conv1D", ", \"filters\": 1"))),
+         "layers[2] (TimeDistributed 'l'): layer.kernel_size is missing"},
         {SEQUENTIAL(IN_STEPS LAYER("LSTM", ", \"units\": 4, \"stateful\": true")), "stateful is true"},
         {SEQUENTIAL(IN_STEPS LAYER("GRU", ", \"units\": 4, \"recurrent_dropout\": 0.1")),
          "recurrent_dropout is 0.1; supported: 0"},
         {SEQUENTIAL(IN_STEPS LAYER("GRU", ", \"units\": 4, \"reset_after\": false")),
          "reset_after is false; supported: true"},
-        {SEQUENTIAL(
-             IN_STEPS LAYER("GRU", ", \"units\": 4, \"return_sequences\": true, \"go_backwards\": true")),
-         "go_backwards with return_sequences is not supported"},
         {SEQUENTIAL(IN_STEPS LAYER("SimpleRNN", ", \"units\": 4, \"activation\": \"elu\"")),
          "activation is \"elu\"; supported: 'tanh', 'sigmoid', 'hard_sigmoid', 'relu', 'linear'"},
         {SEQUENTIAL(IN_STEPS LAYER(

@@ -243,8 +243,111 @@ START_TEST(shapes)
     check_shape(c, ISO_SHAPE(ISO_BATCH, 5));
     check_shape(iso_gru(row, 5, .return_sequences = true), ISO_SHAPE(ISO_BATCH, 9, 5));
     check_shape(iso_simple_rnn(row, 1, .go_backwards = true), ISO_SHAPE(ISO_BATCH, 1));
+    check_shape(iso_gru(row, 2, .go_backwards = true, .return_sequences = true), ISO_SHAPE(ISO_BATCH, 9, 2));
     iso_tensor *words = iso_input(graph, "words", ISO_I32, ISO_SHAPE(7));
     check_shape(iso_embedding(words, 100, 4), ISO_SHAPE(ISO_BATCH, 7, 4));
+    end();
+}
+END_TEST
+
+/* ---- layers that are made of others ---- */
+
+static iso_tensor *three_wide(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_dense(x, 3);
+}
+
+static iso_tensor *three_long(iso_tensor *x, void *user)
+{
+    return iso_conv1d(x, 2, 3, .name = user);
+}
+
+static iso_tensor *two_layers(iso_tensor *x, void *user)
+{
+    return three_wide(three_wide(x, user), user);
+}
+
+static iso_tensor *no_layer(iso_tensor *x, void *user)
+{
+    (void)user;
+    return x;
+}
+
+static iso_tensor *with_state(iso_tensor *x, void *user)
+{
+    iso_tensor *h;
+    (void)user;
+    return iso_gru(x, 2, .final_h = &h);
+}
+
+static void check_paths(const char *const *paths, int count)
+{
+    ck_assert_int_eq(iso_graph_error(graph), ISO_OK);
+    ck_assert_int_eq(iso_graph_variable_count(graph), count);
+    for (int i = 0; i < count; i++)
+        ck_assert_str_eq(iso_variable_path(iso_graph_variable(graph, i)), paths[i]);
+}
+
+/* Keras's paths. The parts are no layers of the network. */
+START_TEST(layers_of_parts)
+{
+    static const char *const paths[] = {"bidirectional/forward_gru/gru_cell/kernel",
+                                        "bidirectional/forward_gru/gru_cell/recurrent_kernel",
+                                        "bidirectional/forward_gru/gru_cell/bias",
+                                        "bidirectional/backward_gru/gru_cell/kernel",
+                                        "bidirectional/backward_gru/gru_cell/recurrent_kernel",
+                                        "bidirectional/backward_gru/gru_cell/bias",
+                                        "both/forward_r/lstm_cell/kernel",
+                                        "both/forward_r/lstm_cell/recurrent_kernel",
+                                        "both/back/lstm_cell/kernel",
+                                        "both/back/lstm_cell/recurrent_kernel",
+                                        "time_distributed/dense/kernel",
+                                        "time_distributed/dense/bias",
+                                        "t/c/kernel",
+                                        "t/c/bias"};
+    begin();
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(9, 4)), *z, *h, *c;
+    iso_tensor *y = iso_bidirectional(x, ISO_CELL_GRU, .layer = {.units = 5, .return_sequences = true});
+    check_shape(y, ISO_SHAPE(ISO_BATCH, 9, 10));
+    ck_assert_str_eq(iso_tensor_name(y), "bidirectional/output");
+    y = iso_bidirectional(x, .layer = {.units = 5, .no_bias = true, .name = "r", .final_h = &h},
+                          .backward = {.units = 5, .no_bias = true, .name = "back", .final_c = &c},
+                          .merge_mode = ISO_MERGE_NONE, .backward_result = &z, .name = "both");
+    check_shape(y, ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(z, ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(h, ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(c, ISO_SHAPE(ISO_BATCH, 5));
+    check_shape(iso_time_distributed(x, three_wide), ISO_SHAPE(ISO_BATCH, 9, 3));
+    x = iso_input(graph, "images", ISO_F32, ISO_SHAPE(2, 9, 4));
+    check_shape(iso_time_distributed(x, three_long, (void *)(uintptr_t) "c", .name = "t"),
+                ISO_SHAPE(ISO_BATCH, 2, 7, 2));
+    check_paths(paths, sizeof paths / sizeof *paths);
+    ck_assert_int_eq(iso_graph_layer_count(graph), 4);
+    const iso_layer_record *both = iso_graph_layer(graph, 1);
+    ck_assert_int_eq(both->n_others, 1 + 4);
+    ck_assert_ptr_eq(both->others[0], z);
+    ck_assert_ptr_eq(both->others[1], h);
+    ck_assert_ptr_eq(both->others[4], c);
+    ck_assert_str_eq(both->parts[1].attribute, "backward_layer");
+    ck_assert_str_eq(both->parts[1].record->name, "both/back");
+    end();
+}
+END_TEST
+
+/* A part is frozen by its name, the whole layer by that of the layer. */
+START_TEST(parts_are_frozen)
+{
+    begin();
+    iso_bidirectional(steps(), ISO_CELL_SIMPLE, .layer = {.units = 2, .no_bias = true}, .name = "b");
+    ck_assert_int_eq(iso_graph_set_trainable(graph, "b/backward_simple_rnn", false), ISO_OK);
+    const iso_layer_record *layer = iso_graph_layer(graph, 0);
+    ck_assert(!layer->frozen && !layer->parts[0].record->frozen && layer->parts[1].record->frozen);
+    for (int i = 0; i < 4; i++)
+        ck_assert(iso_variable_trainable(iso_graph_variable(graph, i)) == (i < 2));
+    ck_assert_int_eq(iso_graph_set_trainable(graph, "b", false), ISO_OK);
+    ck_assert(layer->frozen && layer->parts[0].record->frozen);
+    ck_assert_int_eq(iso_graph_set_trainable(graph, "b/other", false), ISO_INVALID);
     end();
 }
 END_TEST
@@ -418,8 +521,6 @@ START_TEST(errors_name_the_layer)
     check_refused("recurrence", "takes at least one step and one unit");
     iso_gru(steps(), 3, .dropout = 1.5);
     check_refused("'gru'", "dropout is 1.5, it must be from 0 to 1");
-    iso_gru(steps(), 3, .go_backwards = true, .return_sequences = true);
-    check_refused("'gru'", "go_backwards with return_sequences is not supported");
     iso_simple_rnn(steps(), 3, .recurrent_activation = ISO_CELL_TANH);
     check_refused("'simple_rnn'", "it has no gates, and so no recurrent_activation");
     iso_lstm(steps(), 3, .activation = (iso_cell_activation)99);
@@ -434,6 +535,36 @@ START_TEST(errors_name_the_layer)
     check_refused("'lstm'", "it has a layout for its lstm_cell/bias and no such variable");
     iso_gru(steps(), 3, .recurrent_l1 = -1);
     check_refused("'gru'", "recurrent_l1 is -1");
+    iso_bidirectional(steps(), ISO_CELL_GRU);
+    check_refused("layer 'bidirectional/forward_gru' (GRU)", "units is 0, it must be positive");
+    iso_bidirectional(image(), .layer = {.units = 3});
+    check_refused("layer 'bidirectional/forward_lstm' (LSTM)", "it must be [batch, steps, features]");
+    iso_bidirectional(steps(), (iso_cell)7, .layer = {.units = 3}, .name = "b");
+    check_refused("layer 'b' (Bidirectional)", "there is no cell 7");
+    iso_bidirectional(steps(), .layer = {.units = 3}, .merge_mode = (iso_merge_mode)9);
+    check_refused("'bidirectional'", "there is no merge_mode 9");
+    iso_bidirectional(steps(), .layer = {.units = 3}, .backward = {.units = 4});
+    check_refused("'bidirectional'", "its layers have 3 and 4 units; they must have the same number");
+    iso_bidirectional(steps(), ISO_CELL_GRU,
+                      .layer = {.units = 3, .initial_h = iso_input(graph, "h", ISO_F32, ISO_SHAPE(3))});
+    check_refused("'bidirectional'", "initial_h is given to both layers, or to none");
+    iso_tensor *z;
+    iso_bidirectional(steps(), .layer = {.units = 3}, .backward_result = &z);
+    check_refused("'bidirectional'", "backward_result is of merge_mode ISO_MERGE_NONE");
+    iso_bidirectional(steps(), .layer = {.units = 3}, .backward = {.units = 3, .dropout = -1});
+    check_refused("layer 'bidirectional/lstm' (LSTM)", "dropout is -1");
+    iso_time_distributed(steps());
+    check_refused("'time_distributed' (TimeDistributed)", "it has no function that makes a layer");
+    iso_time_distributed(iso_input(graph, "row", ISO_F32, ISO_SHAPE(6)), three_wide);
+    check_refused("'time_distributed'", "[batch, 6], it must be [batch, steps, ...]");
+    iso_time_distributed(image(), two_layers);
+    check_refused("'time_distributed'", "its function made 2 layers; it makes one, and returns its result");
+    iso_time_distributed(steps(), no_layer);
+    check_refused("'time_distributed'", "its function made 0 layers");
+    iso_time_distributed(image(), with_state, .name = "t");
+    check_refused("layer 't' (TimeDistributed)", "its layer 't/gru' (GRU) has 2 results, it must have one");
+    iso_time_distributed(steps(), three_long);
+    check_refused("layer 'time_distributed/conv1d' (Conv1D)", "it must be [batch, ");
     iso_rms_norm(image(), .axes = 4);
     check_refused("'rms_normalization'", "axes is 4 of 3 dimensions");
     iso_rms_norm(image(), .epsilon = ISO_ZERO);
@@ -643,8 +774,8 @@ END_TEST
 int main(void)
 {
     return RUN_TESTS("layers", 0, names_are_keras, normalization_has_variables, attention_is_keras,
-                     arguments_are_noted, attention_masks, shapes, errors_name_the_layer,
-                     a_broken_graph_goes_on, every_type_is_documented,
+                     arguments_are_noted, attention_masks, shapes, layers_of_parts, parts_are_frozen,
+                     errors_name_the_layer, a_broken_graph_goes_on, every_type_is_documented,
                      builtin_models_have_the_guides_parameters, summary_is_keras_table,
                      summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
 }

@@ -14,16 +14,27 @@
 #include "tests/support/probe.h"
 #include "tests/support/run_tests.h"
 
-enum { MAX_INPUTS = 4, MAX_WEIGHTS = 10, MAX_NUMBERS = 16 };
+enum { MAX_INPUTS = 5, MAX_WEIGHTS = 10, MAX_NUMBERS = 16 };
 
 static iso_context *ctx;
 static oracle *file;
 
 /* ---- a case's attributes as a layer's configuration ---- */
 
+/* A part is a layer of which the layer of the case is made; its attributes have a prefix. */
 typedef struct case_config {
     const char *name;
+    char prefix[32];
+    iso_layer_config part[2];
+    struct case_config *of_part[2];
+    int parts;
 } case_config;
+
+static const char *attribute_of(const iso_layer_config *config, const char *key, char room[80])
+{
+    snprintf(room, 80, "%s%s", ((const case_config *)config->impl)->prefix, key);
+    return room;
+}
 
 /* Whether a case states no more than Keras's default: then the layer is not told, so that its own default is
  * tested. */
@@ -48,8 +59,9 @@ static bool is_default(const char *key, const double *values, int count)
 static int case_numbers(const iso_layer_config *config, const char *key, double *values, int capacity)
 {
     double found[MAX_NUMBERS];
+    char room[80];
     const char *name = ((const case_config *)config->impl)->name;
-    int count = oracle_numbers(file, name, key, found, MAX_NUMBERS);
+    int count = oracle_numbers(file, name, attribute_of(config, key, room), found, MAX_NUMBERS);
     bool other = (strcmp(key, "strides") == 0 && strstr(name, "pooling")) || /* has another default */
                  (strcmp(key, "groups") == 0 && strstr(name, "group_norm"));
     if (count == 0 || (is_default(key, found, count) && !other))
@@ -61,13 +73,34 @@ static int case_numbers(const iso_layer_config *config, const char *key, double 
 static bool case_shape(const iso_layer_config *config, const char *key, iso_shape *shape)
 {
     double value;
-    bool found = oracle_attribute_shape(file, ((const case_config *)config->impl)->name, key, shape);
+    char room[80];
+    bool found = oracle_attribute_shape(file, ((const case_config *)config->impl)->name,
+                                        attribute_of(config, key, room), shape);
     return found && (oracle_elements(shape) == 0 || case_numbers(config, key, &value, 1) > 0);
 }
 
 static const char *case_text(const iso_layer_config *config, const char *key)
 {
-    return oracle_text(file, ((const case_config *)config->impl)->name, key);
+    char room[80];
+    return oracle_text(file, ((const case_config *)config->impl)->name, attribute_of(config, key, room));
+}
+
+/* The layer of the case has its class under "layer", so that a part of this name is stored as "part". */
+static const iso_layer_config *case_layer(const iso_layer_config *config, const char *key)
+{
+    case_config *outer = config->impl;
+    const char *stored = strcmp(key, "layer") == 0 ? "part" : key, *type = case_text(config, stored);
+    if (!type)
+        return NULL;
+    ck_assert_int_lt(outer->parts, 2);
+    case_config *part = calloc(1, sizeof *part);
+    *part = (case_config){.name = outer->name};
+    snprintf(part->prefix, sizeof part->prefix, "%.20s.", stored);
+    iso_layer_config *out = &outer->part[outer->parts];
+    *out = *config;
+    out->type = type;
+    out->impl = outer->of_part[outer->parts++] = part;
+    return out;
 }
 
 /* ---- one case ---- */
@@ -115,10 +148,12 @@ static void build(layer_case *c)
         snprintf(name, sizeof name, c->inputs > 1 ? "x%d" : "x", i);
         c->x[i] = add_input(c, name);
     }
-    case_config data = {c->name};
+    case_config data = {.name = c->name};
     iso_layer_config config = {
-        .numbers = case_numbers, .shape = case_shape, .text = case_text, .impl = &data};
+        .numbers = case_numbers, .shape = case_shape, .text = case_text, .layer = case_layer, .impl = &data};
     c->y = layer->build(&config, c->x, c->inputs);
+    for (int i = 0; i < data.parts; i++)
+        free(data.of_part[i]);
     c->dy = add_input(c, "dy");
     check_ok(iso_graph_error(c->graph));
     iso_shape shape;

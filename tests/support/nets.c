@@ -326,6 +326,57 @@ static void recurrent(net *n)
     classify(n, iso_dense(x, 4, .name = "d"), NULL);
 }
 
+static iso_tensor *see(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_conv1d(x, 3, 2, .kernel_l2 = 1e-3, .name = "see");
+}
+
+static iso_tensor *normal(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_batch_norm(x, .name = "normal");
+}
+
+static iso_tensor *lose(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_dropout(x, 0.25, .name = "lose");
+}
+
+static iso_tensor *flat(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_flatten(x, .name = "flat");
+}
+
+static iso_tensor *narrow(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_dense(x, 3, .name = "narrow");
+}
+
+/* Layers for each step, and recurrent layers in both directions. */
+static void wrappers(net *n)
+{
+    iso_tensor *x = numbers(n, "x", ISO_SHAPE(5, 4, 2)), *h, *c, *back_h, *back_c, *z;
+    x = iso_time_distributed(x, see, .name = "each");
+    x = iso_time_distributed(iso_time_distributed(x, normal, .name = "moments"), lose, .name = "lost");
+    x = iso_time_distributed(iso_time_distributed(x, flat, .name = "rows"), narrow, .name = "same");
+    x = iso_bidirectional(
+        x, .layer = {.units = 3, .return_sequences = true, .dropout = 0.2, .final_h = &h, .final_c = &c},
+        .backward = {.final_h = &back_h, .final_c = &back_c}, .merge_mode = ISO_MERGE_AVE, .name = "both");
+    x = iso_bidirectional(
+        x, .layer = {.units = 3, .return_sequences = true, .initial_h = back_h, .initial_c = back_c},
+        .backward = {.initial_h = h, .initial_c = c}, .name = "states");
+    x = iso_gru(x, 4, .go_backwards = true, .return_sequences = true, .name = "back");
+    iso_tensor *y = iso_bidirectional(x, ISO_CELL_GRU, .layer = {.units = 2},
+                                      .backward = {.units = 2, .activation = ISO_CELL_RELU},
+                                      .merge_mode = ISO_MERGE_NONE, .backward_result = &z, .name = "ends");
+    classify(n, iso_dense(iso_concatenate(((iso_tensor *const[]){y, z}), 2, .name = "all"), 4, .name = "d"),
+             NULL);
+}
+
 /* Attention whose keys may be sharded by an axis that does not shard its queries: it is decomposed. */
 static void keys(net *n)
 {
@@ -388,6 +439,7 @@ const net_kind net_kinds[] = {{"mlp", mlp},
                               {"heads", heads},
                               {"language", language},
                               {"recurrent", recurrent},
+                              {"wrappers", wrappers},
                               {"keys", keys},
                               {"built-in mlp", builtin_mlp},
                               {"built-in convnet", builtin_convnet},

@@ -354,7 +354,10 @@ static iso_tensor *recurrent(maker *m, iso_tensor *x)
                                      .no_bias = coin(m),
                                      .dropout = throw_dice(&m->d, 3) ? 0 : 0.25,
                                      .recurrent_l2 = penalty(m)};
-    options.go_backwards = !options.return_sequences && coin(m);
+    options.go_backwards = coin(m);
+    if (coin(m))
+        return iso_bidirectional(x, (iso_cell)cell, .layer = options,
+                                 .merge_mode = (iso_merge_mode)between(m, 0, 3));
     if (cell == 0)
         return iso_simple_rnn_with(&options, sizeof options);
     if (cell == 1)

@@ -106,6 +106,15 @@ static int add_call(finder *f, int operation, int record, iso_tensor *const *inp
     return call->inputs && call->outputs && call->from ? f->net->n_calls - 1 : NONE;
 }
 
+/* The results after the first. False: out of memory. */
+static bool add_others(iso_layer_call *call, const iso_layer_record *layer)
+{
+    for (int i = 0; i < layer->n_others; i++)
+        if (iso_list_add(call->outputs, call->n_outputs, layer->others[i], "the outputs of a call") != ISO_OK)
+            return false;
+    return true;
+}
+
 static int call_layer(finder *f, int record)
 {
     const iso_layer_record *call = iso_graph_layer(f->graph, record), *layer = call;
@@ -117,8 +126,10 @@ static int call_layer(finder *f, int record)
     operation = &f->operation_of_layer[first];
     if (*operation < 0)
         *operation = add_operation(f, ISO_OPERATION_LAYER, layer->type, layer->name, first);
-    return f->call_of_layer[record] =
-               add_call(f, *operation, record, call->inputs, call->n_inputs, &call->output, 1);
+    int number = add_call(f, *operation, record, call->inputs, call->n_inputs, &call->output, 1);
+    if (number >= 0 && !add_others(&f->net->calls[number], call))
+        return NONE;
+    return f->call_of_layer[record] = number;
 }
 
 static int call_op(finder *f, const iso_op *op)
@@ -424,6 +435,8 @@ static void note_layers(finder *f)
             continue;
         f->previous[i] = f->last[layer->output->id];
         f->last[layer->output->id] = i;
+        for (int k = 0; k < layer->n_others; k++)
+            f->last[layer->others[k]->id] = i;
     }
 }
 

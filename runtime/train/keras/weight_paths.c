@@ -113,7 +113,7 @@ static const inner_layer inner_layers[] = {{"MultiHeadAttention", "query", "quer
                                            {"SimpleRNN", "simple_rnn_cell", "cell"}};
 
 /* The inner layer of a layer's variable; NULL: the layer itself has the variable. */
-static const inner_layer *inner_of(const iso_operation *layer, const char *path)
+static const inner_layer *inner_of(const iso_layer_record *layer, const char *path)
 {
     const char *within = path + strlen(layer->name) + 1;
     for (size_t i = 0; i < sizeof inner_layers / sizeof *inner_layers; i++)
@@ -195,10 +195,30 @@ static iso_status add_variable(finder *f, const char *h5_path, int number)
                       iso_variable_shape(variable), NULL);
 }
 
-/* Adds a layer's variables below its group: Keras numbers the trainable ones first. */
-static iso_status add_variables(finder *f, const char *base, const iso_operation *layer)
+static iso_status add_variables(finder *f, const char *base, const iso_layer_record *layer);
+
+/* The layers of which a layer is made have groups below its own, by the names of Keras's attributes. */
+static iso_status add_parts(finder *f, const char *base, const iso_layer_record *layer)
 {
     iso_status status = ISO_OK;
+    char below[LONGEST_H5_PATH], vars[LONGEST_H5_PATH];
+    for (int i = 0; i < layer->n_parts; i++) {
+        const iso_layer_part *part = &layer->parts[i];
+        ISO_TRY(form(below, "%s/%s", base, part->attribute));
+        ISO_TRY(form(vars, "%s/vars", below));
+        ISO_TRY(add_group(f->out, vars, iso_file_name(part->record->name), -1));
+        ISO_TRY(add_variables(f, below, part->record));
+    }
+done:
+    return status;
+}
+
+/* Adds a layer's variables below its group: Keras numbers the trainable ones first. */
+static iso_status add_variables(finder *f, const char *base, const iso_layer_record *layer)
+{
+    iso_status status = ISO_OK;
+    if (layer->n_parts)
+        return add_parts(f, base, layer);
     int number = 0, first_group = f->out->n_groups, count = find_own(f, layer->name);
     char h5_path[LONGEST_H5_PATH];
     for (int trainable = 1; trainable >= 0; trainable--)
@@ -277,7 +297,7 @@ static iso_status add_operation(finder *f, const iso_keras_topology *net, const 
     ISO_TRY(add_group(f->out, vars, iso_file_name(operation->name),
                       operation->kind == ISO_OPERATION_LAYER ? operation->record : -1));
     if (operation->kind == ISO_OPERATION_LAYER)
-        ISO_TRY(add_variables(f, base, operation));
+        ISO_TRY(add_variables(f, base, iso_graph_layer(f->graph, operation->record)));
     else if (operation->kind == ISO_OPERATION_BLOCK)
         ISO_TRY(add_block(f, net, operation, base));
 done:

@@ -132,6 +132,36 @@ static iso_model *recurrent(iso_graph *g)
     return iso_model_create(g, x, iso_dense(y, 2));
 }
 
+static iso_tensor *two_wide(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_conv1d(x, 4, 2);
+}
+
+static iso_tensor *normal(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_batch_norm(x);
+}
+
+static iso_tensor *flat(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_flatten(x);
+}
+
+static iso_model *wrappers(iso_graph *g)
+{
+    iso_tensor *x = iso_input(g, "x", ISO_F32, ISO_SHAPE(5, 3, 4));
+    iso_name_scope_note(g, true, NULL, 0, -1);
+    iso_graph_set_name(g, "wrappers");
+    iso_tensor *y = iso_time_distributed(iso_time_distributed(x, two_wide), normal);
+    y = iso_time_distributed(y, flat);
+    y = iso_bidirectional(y, .layer = {.units = 3, .return_sequences = true});
+    y = iso_bidirectional(y, ISO_CELL_GRU, .layer = {.units = 2}, .backward = {.units = 2, .name = "gru_1"});
+    return iso_model_create(g, x, iso_dense(y, 2));
+}
+
 /* ---- comparing ---- */
 
 static json_t *shape_json(const iso_shape *shape)
@@ -224,6 +254,7 @@ START_TEST(as_keras)
         {"two_heads", two_heads, iso_adagrad(.initial_accumulator = 3), 0},
         {"images", images, iso_rmsprop(.schedule = iso_cosine_decay(0.1, 10)), 1},
         {"recurrent", recurrent, iso_adam(), 0},
+        {"wrappers", wrappers, iso_adam(), 0},
         {"chain_nadam", chain, iso_nadam(.accumulation = 2), 0},
         {"chain_lion", chain, iso_lion(), 0},
     };
