@@ -28,8 +28,7 @@ static iso_tensor *embedding_build(const iso_layer_config *config, iso_tensor *c
                                      .output_dim = iso_config_size(config, "output_dim", ISO_REQUIRED)};
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
-    if (iso_config_flag(config, "mask_zero", false))
-        iso_config_refuse(config, "mask_zero", "false: no layer takes masks");
+    iso_config_refuse_mask(config);
     return iso_embedding_with(&options, sizeof options);
 }
 

@@ -158,6 +158,8 @@ void iso_layer_pad(iso_padding padding, int64_t n, int64_t window, int64_t strid
 
 /* ---- arguments of a config, with defaults for those that are missing (config_arguments.c) ---- */
 void iso_config_refuse(const iso_layer_config *config, const char *key, const char *supported);
+/* Refuses mask_zero. */
+void iso_config_refuse_mask(const iso_layer_config *config);
 double iso_config_number(const iso_layer_config *config, const char *key, double default_value);
 /* The same for members of options, in which 0 means Keras's default: 0 if it is missing, ISO_ZERO if it is 0. */
 double iso_config_option(const iso_layer_config *config, const char *key);

@@ -72,8 +72,7 @@ static iso_tensor *reversible_build(const iso_layer_config *config, iso_tensor *
         .logit_soft_cap = iso_config_number(config, "logit_soft_cap", 0)};
     (void)count;
     ISO_CONFIG_WEIGHT(&options, config, embeddings);
-    if (iso_config_flag(config, "mask_zero", false))
-        iso_config_refuse(config, "mask_zero", "false: no layer takes masks");
+    iso_config_refuse_mask(config);
     if (!iso_config_flag(config, "tie_weights", true))
         iso_config_refuse(config, "tie_weights",
                           "true; an Embedding and a Dense without bias have weights each");
