@@ -99,10 +99,10 @@ static bool trains_only(const json_t *layer)
     return type && is_among(classes, type);
 }
 
-/* Settings with which weights are made and trained: inference does not depend on them. */
+/* Settings with which weights are made and trained, and names: inference does not depend on them. */
 static bool is_of_training(const char *key)
 {
-    static const char *const keys[] = {"dropout", "momentum", "seed", NULL};
+    static const char *const keys[] = {"dropout", "momentum", "seed", "name", NULL};
     static const char *const ends[] = {"initializer", "regularizer", "constraint"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t length = strlen(key), end = strlen(ends[i]);
@@ -142,9 +142,32 @@ static void add_value(iso_text *text, const json_t *value)
     iso_text_free(&printed);
 }
 
+static void compare_members(differences *d, const json_t *layer, json_t *theirs, json_t *ours);
+
+/* The name of a layer of which another is made; NULL: the value is none. */
+static const char *name_of_part(const json_t *value)
+{
+    return json_string_value(json_object_get(json_object_get(value, "config"), "name"));
+}
+
+/* Whether two values are such layers of one class: then their settings are compared. */
+static bool compare_parts(differences *d, const json_t *theirs, const json_t *ours)
+{
+    const char *name = name_of_part(ours);
+    if (!name || !name_of_part(theirs) ||
+        strcmp(member(theirs, "class_name"), member(ours, "class_name")) != 0)
+        return false;
+    json_t *layer = json_pack("{s:s, s:s}", "class", member(ours, "class_name"), "name", name);
+    compare_members(d, layer, json_object_get(theirs, "config"), json_object_get(ours, "config"));
+    json_decref(layer);
+    return true;
+}
+
 static void compare_setting(differences *d, const json_t *layer, const char *key, const json_t *theirs,
                             const json_t *ours)
 {
+    if (compare_parts(d, theirs, ours))
+        return;
     bool equal = theirs && ours ? json_equal(theirs, ours) : json_is_null(theirs ? theirs : ours);
     if (equal || (!d->every && is_of_training(key)) || !begin(d))
         return;
