@@ -21,6 +21,7 @@ POINTERS = {
     "iso_variable *": "f->variable",
     "iso_update *": "f->update",
     "iso_layer_record *": "&f->layer",
+    "iso_layer_record **": "(const iso_layer_record *[1]){NULL}",
     "iso_attribute *": "&f->attribute",
     "iso_layer_row *": "f->rows",
     "iso_conv_geometry *": "&f->conv",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/layers/config.h"
+#include "runtime/graph/ops/network.h"
 #include "runtime/isogrid.h"
 #include "runtime/isogrid_extend.h"
 #include "tests/support/run_tests.h"
@@ -281,6 +282,32 @@ static iso_tensor *with_state(iso_tensor *x, void *user)
     return iso_gru(x, 2, .final_h = &h);
 }
 
+static iso_tensor *half(iso_tensor *x, void *user)
+{
+    (void)user;
+    return iso_dropout(x, 0.5, .name = "half");
+}
+
+/* The number of dropouts with random numbers of their own. */
+static int count_dropouts(void)
+{
+    uint64_t keys[16];
+    int count = 0;
+    for (int i = 0; i < iso_graph_op_count(graph); i++) {
+        const iso_op *op = iso_graph_op(graph, i);
+        if (strcmp(op->type->name, "dropout") != 0)
+            continue;
+        const uint64_t key = ((const iso_dropout_attrs *)op->attrs)->key;
+        int at = 0;
+        while (at < count && keys[at] != key)
+            at++;
+        ck_assert_int_lt(count, 16);
+        keys[count] = key;
+        count += at == count;
+    }
+    return count;
+}
+
 static void check_paths(const char *const *paths, int count)
 {
     ck_assert_int_eq(iso_graph_error(graph), ISO_OK);
@@ -331,6 +358,30 @@ START_TEST(layers_of_parts)
     ck_assert_ptr_eq(both->others[4], c);
     ck_assert_str_eq(both->parts[1].attribute, "backward_layer");
     ck_assert_str_eq(both->parts[1].record->name, "both/back");
+    end();
+}
+END_TEST
+
+/* Called again, they use their variables again, and dropout drops other elements at each step of each call. */
+START_TEST(parts_are_shared)
+{
+    begin();
+    iso_tensor *again, *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(2, 9, 4));
+    for (int call = 0; call < 2; call++) {
+        if (call)
+            iso_share_begin(graph);
+        again = iso_time_distributed(x, three_long, (void *)(uintptr_t) "c", .name = "t");
+        again = iso_time_distributed(again, half, .name = "lost");
+        again = iso_reshape(again, ISO_SHAPE(2, 14), .name = "r");
+        check_shape(iso_bidirectional(again, .layer = {.units = 2}, .name = "b"), ISO_SHAPE(ISO_BATCH, 4));
+    }
+    iso_share_end(graph);
+    ck_assert_int_eq(iso_graph_error(graph), ISO_OK);
+    ck_assert_int_eq(iso_graph_variable_count(graph), 2 + 6);
+    ck_assert_int_eq(iso_graph_layer_count(graph), 8);
+    ck_assert_int_eq(iso_graph_layer(graph, 7)->again, 3);
+    ck_assert_int_eq(iso_graph_count_calls(graph, "lost/half"), 4);
+    ck_assert_int_eq(count_dropouts(), 4);
     end();
 }
 END_TEST
@@ -773,9 +824,9 @@ END_TEST
 
 int main(void)
 {
-    return RUN_TESTS("layers", 0, names_are_keras, normalization_has_variables, attention_is_keras,
-                     arguments_are_noted, attention_masks, shapes, layers_of_parts, parts_are_frozen,
-                     errors_name_the_layer, a_broken_graph_goes_on, every_type_is_documented,
-                     builtin_models_have_the_guides_parameters, summary_is_keras_table,
-                     summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
+    return RUN_TESTS(
+        "layers", 0, names_are_keras, normalization_has_variables, attention_is_keras, arguments_are_noted,
+        attention_masks, shapes, layers_of_parts, parts_are_shared, parts_are_frozen, errors_name_the_layer,
+        a_broken_graph_goes_on, every_type_is_documented, builtin_models_have_the_guides_parameters,
+        summary_is_keras_table, summary_tells_what_is_trained, summary_of_several_inputs_tells_connections);
 }
