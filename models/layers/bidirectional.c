@@ -73,6 +73,8 @@ static bool bidirectional_fits(const bidirectional *b)
         iso_layer_fail(b->layer, "there is no merge_mode %d", (int)o->merge_mode);
     else if (!o->layer.initial_h != !o->backward.initial_h)
         iso_layer_fail(b->layer, "initial_h is given to both layers, or to none");
+    else if (b->kind->states == 1 && (o->layer.final_c || o->backward.final_c))
+        iso_layer_fail(b->layer, "final_c is of LSTM");
     else if (o->merge_mode != ISO_MERGE_NONE && o->backward_result)
         iso_layer_fail(b->layer, "backward_result is of merge_mode ISO_MERGE_NONE");
     else if (units != of_backward)
@@ -216,7 +218,7 @@ iso_tensor *iso_bidirectional_with(const iso_bidirectional_options *given, size_
 
 static iso_merge_mode merge_mode_of(const iso_layer_config *config)
 {
-    const bool none = iso_config_given(config, "merge_mode") && !config->text(config, "merge_mode");
+    const bool none = !config->text(config, "merge_mode") && iso_config_given(config, "merge_mode");
     return none ? ISO_MERGE_NONE : (iso_merge_mode)iso_config_choice(config, "merge_mode", merge_modes);
 }
 

@@ -5,18 +5,12 @@
 #include "models/layers/recurrent_impl.h"
 #include "runtime/graph/ops/network.h"
 
-#define CELL_PATHS(cell) cell "/kernel", cell "/recurrent_kernel", cell "/bias"
-static const iso_cell_kind lstm = {ISO_CELL_LSTM,           "LSTM", "lstm", "iso_lstm_with",
-                                   CELL_PATHS("lstm_cell"), 2,      true};
-static const iso_cell_kind gru = {ISO_CELL_GRU,           "GRU", "gru", "iso_gru_with",
-                                  CELL_PATHS("gru_cell"), 1,     true};
-static const iso_cell_kind simple_rnn = {ISO_CELL_SIMPLE,
-                                         "SimpleRNN",
-                                         "simple_rnn",
-                                         "iso_simple_rnn_with",
-                                         CELL_PATHS("simple_rnn_cell"),
-                                         1,
-                                         false};
+/* The names of a cell and its layer. */
+#define CELL_NAMES(type, name)                                                                               \
+    type, name, "iso_" name "_with", name "_cell/kernel", name "_cell/recurrent_kernel", name "_cell/bias"
+static const iso_cell_kind lstm = {ISO_CELL_LSTM, CELL_NAMES("LSTM", "lstm"), 2, true};
+static const iso_cell_kind gru = {ISO_CELL_GRU, CELL_NAMES("GRU", "gru"), 1, true};
+static const iso_cell_kind simple_rnn = {ISO_CELL_SIMPLE, CELL_NAMES("SimpleRNN", "simple_rnn"), 1, false};
 static const iso_cell_kind *const cells[] = {&lstm, &gru, &simple_rnn};
 
 const iso_cell_kind *iso_cell_kind_of(iso_cell cell)

@@ -58,9 +58,9 @@ static iso_tensor *build_layer(steps *s, iso_tensor *x, bool again)
     const int layers = iso_layer_parts_end(graph, &part, 1);
     if (again)
         iso_share_end(graph);
-    if (!y || !iso_tensor_good(y))
-        return iso_graph_bad_tensor(graph);
-    if (layers != 1 || part->output != y)
+    if (y && !iso_tensor_good(y))
+        return y;
+    if (!y || layers != 1 || part->output != y)
         return iso_layer_fail(s->layer, "its function made %d layers; it makes one, and returns its result",
                               layers);
     if (part->n_others)

@@ -275,6 +275,13 @@ static iso_tensor *no_layer(iso_tensor *x, void *user)
     return x;
 }
 
+static iso_tensor *nothing(iso_tensor *x, void *user)
+{
+    (void)x;
+    (void)user;
+    return NULL;
+}
+
 static iso_tensor *with_state(iso_tensor *x, void *user)
 {
     iso_tensor *h;
@@ -600,6 +607,8 @@ START_TEST(errors_name_the_layer)
                       .layer = {.units = 3, .initial_h = iso_input(graph, "h", ISO_F32, ISO_SHAPE(3))});
     check_refused("'bidirectional'", "initial_h is given to both layers, or to none");
     iso_tensor *z;
+    iso_bidirectional(steps(), ISO_CELL_GRU, .layer = {.units = 3, .final_c = &z});
+    check_refused("'bidirectional'", "final_c is of LSTM");
     iso_bidirectional(steps(), .layer = {.units = 3}, .backward_result = &z);
     check_refused("'bidirectional'", "backward_result is of merge_mode ISO_MERGE_NONE");
     iso_bidirectional(steps(), .layer = {.units = 3}, .backward = {.units = 3, .dropout = -1});
@@ -611,6 +620,8 @@ START_TEST(errors_name_the_layer)
     iso_time_distributed(image(), two_layers);
     check_refused("'time_distributed'", "its function made 2 layers; it makes one, and returns its result");
     iso_time_distributed(steps(), no_layer);
+    check_refused("'time_distributed'", "its function made 0 layers");
+    iso_time_distributed(steps(), nothing);
     check_refused("'time_distributed'", "its function made 0 layers");
     iso_time_distributed(image(), with_state, .name = "t");
     check_refused("layer 't' (TimeDistributed)", "its layer 't/gru' (GRU) has 2 results, it must have one");
