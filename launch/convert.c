@@ -5,7 +5,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/train_impl.h"
-#include "models/keras/keras.h"
+#include "models/huggingface/huggingface.h"
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -15,7 +15,8 @@ typedef struct convert_options {
     iso_train_options train; /* the options of `isogrid train` that apply here */
     const char *shape;
     iso_shape row;         /* of a built-in model's input */
-    const char *from, *to; /* the files */
+    const char *from, *to; /* the files, or folders */
+    bool pretrained;       /* `from` is a folder of Hugging Face */
 } convert_options;
 
 /* ---- options ---- */
@@ -23,7 +24,9 @@ typedef struct convert_options {
 static const struct {
     const char *name, *help;
 } shared[] = {
-    {"model", "the model of A's weights, if A is not a .keras file: a built-in one or a file of Keras"},
+    {"model",
+     "the model of A's weights, if A holds no model: a built-in one, a file of Keras or a folder of Hugging "
+     "Face"},
     {"classes", NULL},
     {"optimizer", "the optimizer of a model that does not define one, to keep its state"},
     {"schedule", NULL},
@@ -61,16 +64,20 @@ static void convert_help(iso_text *text)
     iso_arguments_help(rows, convert_make_table(rows), text);
 }
 
-static bool is_model(const char *path)
+/* Whether `from` holds a model, and not weights alone. */
+static bool is_model(const convert_options *options)
 {
-    return iso_file_name_ends(path, ".keras");
+    return options->pretrained || iso_file_name_ends(options->from, ".keras");
 }
 
-static iso_status check_kind(const char *path)
+static iso_status check_kind(const convert_options *options)
 {
-    return is_model(path) || iso_file_name_ends(path, ".weights.h5")
+    return options->pretrained || !iso_output_is_folder(options->from)
                ? ISO_OK
-               : iso_error(ISO_INVALID, "'%s': the name must end in .keras or .weights.h5", path);
+               : iso_error(ISO_INVALID,
+                           "'%s': the name must end in .keras, .weights.h5 or .safetensors, or be that of a "
+                           "folder of Hugging Face",
+                           options->from);
 }
 
 /* A converted file holds less than a checkpoint, so it must not replace it. */
@@ -85,18 +92,18 @@ static iso_status check_different(const convert_options *options)
 static iso_status convert_check(convert_options *options)
 {
     iso_status status = ISO_OK;
-    ISO_TRY(check_kind(options->from));
-    ISO_TRY(check_kind(options->to));
+    ISO_TRY(check_kind(options));
+    ISO_TRY(iso_output_name_check("", options->to));
     ISO_TRY(check_different(options));
-    if (is_model(options->from) && options->train.model)
+    if (is_model(options) && options->train.model)
         return iso_error(ISO_INVALID, "--model is for files of weights; '%s' contains a model",
                          options->from);
-    if (!is_model(options->from) && !options->train.model)
+    if (!is_model(options) && !options->train.model)
         return iso_error(ISO_INVALID, "'%s' holds weights alone: --model must name their model",
                          options->from);
     if (options->shape)
         ISO_TRY(iso_argument_shape("--shape", options->shape, 1, ISO_MAX_RANK - 1, &options->row));
-    if (is_model(options->from))
+    if (is_model(options))
         options->train.model = options->from;
     else
         options->train.weights = options->from;
@@ -162,10 +169,24 @@ static iso_status convert(iso_context *ctx, const convert_options *options)
     if (is_compilable(ctx, options->train.model, &named.compile))
         ISO_TRY(iso_compile_with(named.model, &named.compile, sizeof named.compile));
     ISO_TRY(iso_named_model_load_weights(ctx, &options->train, false, &named));
-    ISO_TRY(is_model(options->to) ? iso_keras_save(named.model, options->to)
-                                  : iso_model_save_weights(named.model, options->to));
+    ISO_TRY(iso_named_model_save(&named, options->to));
 done:
     iso_named_model_free(&named);
+    return status;
+}
+
+/* A folder is one of Hugging Face or one of checkpoints. */
+static iso_status find_source(iso_context *ctx, convert_options *options, char **found)
+{
+    bool weights = false;
+    iso_status status;
+    ISO_TRY(iso_pretrained_has_weights(ctx, options->from, &weights));
+    options->pretrained = weights && iso_output_is_folder(options->from);
+    if (weights)
+        return ISO_OK;
+    ISO_TRY(iso_checkpoint_resolve(ctx, "convert", options->from, found));
+    options->from = *found ? *found : options->from;
+done:
     return status;
 }
 
@@ -175,17 +196,20 @@ static iso_status convert_run(iso_context *ctx, int argc, char *const *argv)
     char *found = NULL;
     iso_status status;
     ISO_TRY(iso_agree(ctx, convert_read_options(argc, argv, &options)));
-    ISO_TRY(iso_checkpoint_resolve(ctx, "convert", options.from, &found));
-    options.from = found ? found : options.from;
+    ISO_TRY(find_source(ctx, &options, &found));
     ISO_TRY(iso_agree(ctx, convert_check(&options)));
-    ISO_TRY(
-        iso_agree(ctx, iso_is_chief(ctx) ? iso_output_path_check("", options.to, ISO_TARGET_BELOW) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx)
+                               ? iso_output_path_check("", options.to,
+                                                       iso_output_is_folder(options.to) ? ISO_TARGET_FOLDER
+                                                                                        : ISO_TARGET_BELOW)
+                               : ISO_OK));
     ISO_TRY(convert(ctx, &options));
 done:
     iso_free(found);
     return status;
 }
 
-const iso_command iso_command_convert = {"convert", "A B [--model NAME or FILE] [OPTION...]",
-                                         "converts file A to file B: checkpoints, .weights.h5, .keras",
-                                         .run = convert_run, .help = convert_help};
+const iso_command iso_command_convert = {
+    "convert", "A B [--model NAME or FILE] [OPTION...]",
+    "converts file A to file B: checkpoints, .weights.h5, .keras, Hugging Face's", .run = convert_run,
+    .help = convert_help};

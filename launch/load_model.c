@@ -17,8 +17,9 @@ static const struct {
 } shared[] = {
     {"model", false, NULL},
     {"weights", false,
-     "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 file of Keras; "
-     "default: the weights of --model net.keras"},
+     "a checkpoint, or a folder of checkpoints (its newest), or a .keras or .weights.h5 file of Keras, or a "
+     ".safetensors file or a folder of Hugging Face; default: the weights of --model net.keras or of the "
+     "folder that it names"},
     {"classes", false, NULL},
     {"data", false, NULL},
     {"x", false, NULL},

@@ -1,10 +1,11 @@
-/* The model that --model names: a built-in network or a file of Keras. */
+/* The model that --model names: a built-in network, a folder of Hugging Face or a file of Keras. */
 #include <stdio.h>
 #include <string.h>
 
 #include "collectives/control/control.h"
 #include "launch/settings.h"
 #include "launch/train_impl.h"
+#include "models/huggingface/huggingface.h"
 #include "models/keras/keras.h"
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
@@ -56,6 +57,15 @@ static void keep_zeros(iso_named_model *named)
             iso_setting_set(s, &named->settings, ISO_ZERO);
 }
 
+/* The optimizer, the loss and the metrics of a built-in model, unless options replace them. */
+static iso_status take_choices(const iso_train_options *options, iso_named_model *named)
+{
+    named->compile.optimizer = named->builtin->optimizer();
+    named->compile.loss = named->builtin->loss;
+    memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
+    return iso_compile_options_replace(options, &named->compile);
+}
+
 static iso_status find_builtin(const iso_train_options *options, iso_named_model *named)
 {
     char name[ISO_LONGEST_SETTING];
@@ -73,8 +83,8 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
             options->model);
     if (status != ISO_OK && strpbrk(options->model, "/."))
         return iso_error(ISO_INVALID,
-                         "--model '%s': there is no such built-in model (`isogrid models` lists them), and "
-                         "the name of a Keras file must end in .keras or .json",
+                         "--model '%s': there is no such built-in model (`isogrid models` lists them) and no "
+                         "such folder, and the name of a Keras file must end in .keras or .json",
                          options->model);
     if (status != ISO_OK)
         return iso_error_prefix(status, "--model: ");
@@ -85,17 +95,18 @@ static iso_status find_builtin(const iso_train_options *options, iso_named_model
         return status;
     keep_zeros(named);
     named->n_outputs = options->classes ? (int)options->classes : named->builtin->outputs;
-    named->compile.optimizer = named->builtin->optimizer();
-    named->compile.loss = named->builtin->loss;
-    memcpy(named->compile.metrics, named->builtin->metrics, sizeof named->compile.metrics);
-    return iso_compile_options_replace(options, &named->compile);
+    return take_choices(options, named);
 }
 
 iso_status iso_named_model_find(iso_context *ctx, const iso_train_options *options, iso_named_model *named)
 {
-    if (!is_file(options->model))
-        return iso_agree(ctx, find_builtin(options, named));
-    iso_status status = iso_agree(ctx, check_classes(options));
+    bool found = false;
+    iso_status status = iso_pretrained_model_find(ctx, options, named, &found);
+    if (status != ISO_OK)
+        return status;
+    if (found || !is_file(options->model))
+        return iso_agree(ctx, found ? take_choices(options, named) : find_builtin(options, named));
+    status = iso_agree(ctx, check_classes(options));
     if (status != ISO_OK)
         return status;
     status = iso_keras_load(ctx, options->model, &named->model, .precision = precision_of(options),
@@ -130,6 +141,8 @@ static int64_t context_of_settings(const iso_named_model *named)
 
 int64_t iso_named_model_context(const iso_named_model *named)
 {
+    if (named->context)
+        return named->context;
     return named->builtin ? context_of_settings(named) : context_of_file(named->model);
 }
 
@@ -160,9 +173,12 @@ static bool replaces_state(const iso_train_options *options)
 }
 
 /* Keeps the state of the file's optimizer unless options replace the optimizer. */
-static iso_status load(const iso_train_options *options, const char *path, bool alone, iso_model *model)
+static iso_status load(const iso_train_options *options, const char *path, bool alone, bool pretrained,
+                       iso_model *model)
 {
     bool other = alone || replaces_state(options);
+    if (pretrained)
+        return iso_pretrained_load_weights(model, path);
     iso_status status = iso_file_name_ends(path, ".keras")
                             ? iso_keras_load_weights(model, path, .no_optimizer = other)
                             : iso_model_load_weights(model, path, .no_optimizer = other);
@@ -187,7 +203,8 @@ static iso_status load_own(iso_context *ctx, const iso_train_options *options, b
         iso_warn("%s: the state of its optimizer is ignored: it accumulates gradients over %d steps, "
                  "--accumulate is %lld",
                  options->model, named->accumulation, (long long)options->accumulate);
-    return load(options, options->model, alone || other, named->model);
+    return load(options, named->folder ? named->folder : options->model, alone || other, named->folder,
+                named->model);
 }
 
 iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
@@ -196,9 +213,12 @@ iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_option
     if (!options->weights)
         return named->weights ? load_own(ctx, options, alone, named) : ISO_OK;
     char *found = NULL;
-    iso_status status = iso_checkpoint_resolve(ctx, "--weights", options->weights, &found);
+    bool pretrained = false;
+    iso_status status = iso_pretrained_has_weights(ctx, options->weights, &pretrained);
+    if (status == ISO_OK && !pretrained)
+        status = iso_checkpoint_resolve(ctx, "--weights", options->weights, &found);
     if (status == ISO_OK) {
-        status = load(options, found ? found : options->weights, alone, named->model);
+        status = load(options, found ? found : options->weights, alone, pretrained, named->model);
         if (status != ISO_OK && status != ISO_NO_MEMORY) /* it allocates the model's memory */
             iso_error_prefix(status, "--weights: ");
     }
@@ -209,4 +229,5 @@ iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_option
 void iso_named_model_free(iso_named_model *named)
 {
     iso_model_destroy(named->model);
+    iso_free(named->folder);
 }

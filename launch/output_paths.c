@@ -108,7 +108,8 @@ iso_status iso_output_paths_check(const iso_train_options *options)
         const char *option, *path;
         iso_target_kind kind;
     } targets[] = {
-        {"--save ", options->save, ISO_TARGET_BELOW},
+        {"--save ", options->save,
+         options->save && iso_output_is_folder(options->save) ? ISO_TARGET_FOLDER : ISO_TARGET_BELOW},
         {"--checkpoint ", options->checkpoint, ISO_TARGET_BELOW},
         {"--backup ", options->backup, ISO_TARGET_FOLDER},
         {"--tensorboard ", options->tensorboard, ISO_TARGET_FOLDER},

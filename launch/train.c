@@ -4,9 +4,7 @@
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/train_impl.h"
-#include "models/keras/keras.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/compile.h"
 
@@ -113,18 +111,12 @@ static iso_status test(iso_context *ctx, const iso_train_options *options, run_s
     return ISO_OK;
 }
 
-static bool saves_model(const iso_train_options *options)
-{
-    return options->save && iso_file_name_ends(options->save, ".keras");
-}
-
 /* The backup is removed only after the save, so that a failed save can be tried again. */
 static iso_status train_save(iso_context *ctx, const iso_train_options *options, run_state *run)
 {
     if (!options->save)
         return ISO_OK;
-    iso_status status = saves_model(options) ? iso_keras_save(run->named.model, options->save)
-                                             : iso_model_save_weights(run->named.model, options->save);
+    iso_status status = iso_named_model_save(&run->named, options->save);
     if (status == ISO_OK && options->backup && iso_is_chief(ctx))
         iso_backup_remove(options->backup);
     return status;
@@ -155,8 +147,8 @@ static iso_status train(iso_context *ctx, const iso_train_options *options)
     iso_banner_print_data(ctx, options, &run.sources);
     ISO_TRY(train_build(ctx, options, &run));
     ISO_TRY(iso_agree(ctx, check_test_data(options, &run)));
-    if (saves_model(options)) /* fails before training if the model cannot be saved */
-        ISO_TRY(iso_agree(ctx, iso_keras_save_check(run.named.model, options->save)));
+    if (options->save) /* fails before training if the model cannot be saved */
+        ISO_TRY(iso_agree(ctx, iso_named_model_save_check(&run.named, options->save)));
     if (!run.from.file)
         ISO_TRY(iso_named_model_load_weights(ctx, options, false, &run.named));
     if (options->verbose)

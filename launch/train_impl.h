@@ -37,16 +37,19 @@ iso_status iso_compile_options_check(const iso_train_options *options, const iso
 /* ISO_INVALID if the model's file has an optimizer that is not supported, and options set no other. */
 iso_status iso_compile_options_check_optimizer(const iso_compile_options *compile);
 
-/* The model that --model names: a built-in network, or a .keras or config.json file of Keras. */
+/* The model that --model names: a built-in network, a folder of Hugging Face, or a .keras or config.json file of
+ * Keras. */
 typedef struct iso_named_model {
-    const iso_builtin_model *builtin; /* NULL: a file */
-    int n_outputs;                    /* of a built-in one: --classes */
-    iso_builtin_settings settings;    /* of a built-in one */
-    bool weights;                     /* the file has weights too */
-    bool quiet;                       /* set before it is found: the file's warnings have been given */
-    iso_model *model;                 /* NULL: not made yet */
-    int accumulation;                 /* of the file's optimizer */
-    iso_compile_options compile;      /* the model's own settings, replaced by those of options; without a
+    const iso_builtin_model *builtin; /* of a built-in one or a folder; NULL: a file of Keras */
+    int n_outputs;                    /* of a built-in one: --classes; of a folder: its vocabulary */
+    iso_builtin_settings settings;    /* of a built-in one or a folder */
+    char *folder;                     /* of Hugging Face; NULL: it is none */
+    int64_t context;  /* of the rows of data, if a folder's name is followed by it; 0: the model's */
+    bool weights;     /* the file or the folder has weights too */
+    bool quiet;       /* set before it is found: the file's warnings have been given */
+    iso_model *model; /* NULL: not made yet */
+    int accumulation; /* of the file's optimizer */
+    iso_compile_options compile; /* the model's own settings, replaced by those of options; without a
                                     distribution */
 } iso_named_model;
 /* Finds it, and makes the model of a file. `named` must be zero; after an error it holds what has been made.
@@ -65,6 +68,14 @@ iso_status iso_named_model_compile(const iso_named_model *named, const iso_datas
 iso_status iso_named_model_load_weights(iso_context *ctx, const iso_train_options *options, bool alone,
                                         iso_named_model *named);
 void iso_named_model_free(iso_named_model *named);
+/* Finds the model of a folder of Hugging Face: *found says whether --model names one. Collective. */
+iso_status iso_pretrained_model_find(iso_context *ctx, const iso_train_options *options,
+                                     iso_named_model *named, bool *found);
+
+/* ISO_INVALID if this model cannot be saved under this name. Local. */
+iso_status iso_named_model_save_check(const iso_named_model *named, const char *path);
+/* Saves the model in the form that the name says. Collective. */
+iso_status iso_named_model_save(const iso_named_model *named, const char *path);
 
 /* The data sets of a run; NULL: not requested. */
 typedef struct iso_sources {

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "runtime/base/file.h"
 #include "runtime/session/session.h"
 
 static const double many =
@@ -59,7 +58,9 @@ static const iso_argument table[] = {
     TEXT(
         model, "model", "NAME or FILE",
         "a built-in model (`isogrid models` lists them), perhaps with settings: gpt:layers=6,width=384; or a "
-        "file of Keras: .keras, whose weights, optimizer and losses are loaded too, or config.json"),
+        "file of Keras: .keras, whose weights, optimizer and losses are loaded too, or config.json; or a "
+        "folder of Hugging Face with GPT-2 or LLaMA, whose weights are loaded too, perhaps with context, "
+        "recompute and dropout: gpt2:context=256"),
     NAMES(
         data, "data", "NAME or PATH", losses_of_values,
         "a built-in data set (`isogrid datasets` lists them); a folder of IDX files (gzip'd or not); an HDF5 "
@@ -170,10 +171,12 @@ static const iso_argument table[] = {
     TEXT(weights, "weights", "FILE or DIR",
          "begin with the weights of a checkpoint, of the newest complete one in a folder (DIR or "
          "DIR/latest; DIR/best: the best one by --save-best), or of a .keras or .weights.h5 file of Keras; "
-         "the state of its optimizer too, unless --optimizer or --schedule is given"),
-    TEXT(save, "save", "FILE",
+         "the state of its optimizer too, unless --optimizer or --schedule is given; or of Hugging Face, a "
+         ".safetensors file or a folder with model.safetensors"),
+    TEXT(save, "save", "FILE or DIR",
          "after training: the whole model as a .keras file, which Keras's load_model() opens, or weights "
-         "and the optimizer's state as a .weights.h5 file"),
+         "and the optimizer's state as a .weights.h5 file; GPT-2 and LLaMA also as a folder that Hugging "
+         "Face's from_pretrained() opens, or their weights alone as a .safetensors file"),
     TEXT(history, "history", "FILE", "one JSON line for each epoch, in full precision"),
     TEXT(csv, "csv", "FILE", "a table with a line for each epoch, in the format of Keras's CSVLogger"),
     TEXT(tensorboard, "tensorboard", "DIR",
@@ -320,9 +323,7 @@ static iso_status check_checkpoint(const iso_train_options *options)
 
 static iso_status check_save(const char *path)
 {
-    if (path && !iso_file_name_ends(path, ".keras") && !iso_file_name_ends(path, ".weights.h5"))
-        return iso_error(ISO_INVALID, "--save '%s': the name must end in .keras or .weights.h5", path);
-    return ISO_OK;
+    return path ? iso_output_name_check("--save ", path) : ISO_OK;
 }
 
 static iso_status at_most_one(const char *const *names, const bool *given, int count)

@@ -76,4 +76,10 @@ iso_status iso_run_callback_options_parse(const iso_train_options *options,
 /* Splits "KEY=LAYOUT" at its last '='. key has `size` bytes; *layout points into text. */
 iso_status iso_layout_option_split(const char *text, char *key, size_t size, const char **layout);
 
+/* ISO_INVALID if no model can be saved under this name: ".keras", ".weights.h5" and ".safetensors" are files, others
+ * without the ending of another format are folders for Hugging Face. option: "--save ", or "". */
+iso_status iso_output_name_check(const char *option, const char *path);
+/* Whether the name is that of a folder for Hugging Face. */
+bool iso_output_is_folder(const char *path);
+
 #endif

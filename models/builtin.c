@@ -140,7 +140,8 @@ static const iso_builtin_model models[] = {
      .outputs = 10},
     {.name = "gpt",
      .description = "GPT-2, on bytes or tokens: "
-                    "gpt:layers=12,heads=12,width=768,context=1024,dropout=0,recompute=0; AdamW",
+                    "gpt:layers=12,heads=12,width=768,context=1024,hidden=3072,epsilon=1e-5,dropout=0,"
+                    "gelu_tanh=0,recompute=0; AdamW",
      .build = gpt,
      .tokens = true,
      .settings = iso_gpt_settings,
@@ -151,7 +152,7 @@ static const iso_builtin_model models[] = {
      .outputs = 256},
     {.name = "llama",
      .description = "LLaMA, on bytes or tokens: llama:layers=12,heads=12,kv_heads=4,width=768,hidden=2048,"
-                    "context=1024,wavelength=10000,recompute=0; AdamW",
+                    "context=1024,wavelength=10000,epsilon=1e-5,tied=0,recompute=0; AdamW",
      .build = llama,
      .tokens = true,
      .settings = iso_llama_settings,

@@ -8,25 +8,30 @@
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
+#include "runtime/graph/origin.h"
 
-const iso_setting iso_gpt_settings[] = {ISO_SETTING(iso_gpt_options, COUNT, layers, 12),
-                                        ISO_SETTING(iso_gpt_options, COUNT, heads, 12),
-                                        ISO_SETTING(iso_gpt_options, COUNT, width, 768),
-                                        ISO_SETTING(iso_gpt_options, COUNT, context, 1024),
-                                        ISO_SETTING(iso_gpt_options, REAL, dropout, 0),
-                                        ISO_SETTING(iso_gpt_options, FLAG, recompute, 0),
-                                        {0}};
+const iso_setting iso_gpt_settings[] = {
+    ISO_SETTING(iso_gpt_options, COUNT, layers, 12),  ISO_SETTING(iso_gpt_options, COUNT, heads, 12),
+    ISO_SETTING(iso_gpt_options, COUNT, width, 768),  ISO_SETTING(iso_gpt_options, COUNT, context, 1024),
+    ISO_SETTING(iso_gpt_options, COUNT, hidden, 0),   ISO_SETTING(iso_gpt_options, REAL, epsilon, 1e-5),
+    ISO_SETTING(iso_gpt_options, REAL, dropout, 0),   ISO_SETTING(iso_gpt_options, FLAG, gelu_tanh, 0),
+    ISO_SETTING(iso_gpt_options, FLAG, recompute, 0), {0}};
 
-enum { WIDER = 4 /* the perceptron's hidden features, times width */ };
+enum { WIDER = 4 /* the usual features of the perceptron, times width */ };
 
 static iso_tensor *gpt_dropout(const iso_gpt_options *o, iso_tensor *x)
 {
     return o->dropout > 0 ? iso_dropout(x, o->dropout) : x;
 }
 
+static iso_tensor *gpt_norm(const iso_gpt_options *o, iso_tensor *x, const char *name)
+{
+    return iso_layer_norm(x, .epsilon = o->epsilon ? o->epsilon : ISO_ZERO, .name = name);
+}
+
 static iso_tensor *gpt_attention(const iso_gpt_options *o, iso_tensor *x)
 {
-    iso_tensor *h = iso_layer_norm(x, .epsilon = 1e-5, .name = "attention_norm");
+    iso_tensor *h = gpt_norm(o, x, "attention_norm");
     h = iso_multi_head_attention(h, h, o->heads, o->width / o->heads, .causal = true, .dropout = o->dropout,
                                  .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
     return iso_add(x, gpt_dropout(o, h));
@@ -34,8 +39,8 @@ static iso_tensor *gpt_attention(const iso_gpt_options *o, iso_tensor *x)
 
 static iso_tensor *gpt_perceptron(const iso_gpt_options *o, iso_tensor *x)
 {
-    iso_tensor *h = iso_layer_norm(x, .epsilon = 1e-5, .name = "norm");
-    h = iso_dense(h, WIDER * o->width, .activation = ISO_GELU,
+    iso_tensor *h = gpt_norm(o, x, "norm");
+    h = iso_dense(h, o->hidden, .activation = o->gelu_tanh ? ISO_GELU_TANH : ISO_GELU,
                   .kernel_initializer = iso_transformer_normal(0.02), .name = "up");
     h = iso_dense(h, o->width,
                   .kernel_initializer = iso_transformer_normal(0.02 / sqrt(2.0 * (double)o->layers)),
@@ -66,6 +71,8 @@ static bool gpt_numbers_fit(const iso_gpt_options *o)
     if (!iso_transformer_count_fits(graph, "gpt", "layers", o->layers, ISO_TRANSFORMER_MOST_LAYERS) ||
         !iso_transformer_count_fits(graph, "gpt", "heads", o->heads, ISO_BUILTIN_MOST) ||
         !iso_transformer_count_fits(graph, "gpt", "width", o->width, ISO_BUILTIN_MOST) ||
+        !iso_transformer_count_fits(graph, "gpt", "hidden", o->hidden, WIDER * ISO_BUILTIN_MOST) ||
+        !iso_transformer_epsilon_fits(graph, "gpt", o->epsilon) ||
         !iso_transformer_count_fits(graph, "gpt", "context", o->context, ISO_BUILTIN_MOST))
         return false;
     bool divides = o->width % o->heads == 0, drops = o->dropout >= 0 && o->dropout < 1;
@@ -85,17 +92,15 @@ iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size)
     ISO_NEED_TENSORS(o.x);
     for (const iso_setting *s = iso_gpt_settings; s->name; s++)
         iso_setting_set(s, &o, iso_setting_option(s, &o));
+    o.hidden = o.hidden ? o.hidden : WIDER * o.width;
     iso_graph *graph = iso_tensor_graph(o.x);
     if (!gpt_numbers_fit(&o))
         return iso_graph_bad_tensor(graph);
     iso_tensor *h = gpt_embed(&o);
     for (int64_t i = 0; i < o.layers; i++)
         h = gpt_block(&o, i, h);
-    h = iso_layer_norm(h, .epsilon = 1e-5, .name = "norm");
-    iso_share_begin(graph);
-    h = iso_reversible_embedding(h, o.vocabulary, o.width, .reverse = true,
-                                 .embeddings_initializer = iso_transformer_normal(0.02),
-                                 .name = "token_embedding");
-    iso_share_end(graph);
+    h = gpt_norm(&o, h, "norm");
+    h = iso_transformer_tied_logits(h, o.vocabulary, o.width);
+    iso_graph_set_origin(o.x, h, "gpt", &o, sizeof o);
     return h;
 }

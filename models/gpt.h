@@ -9,12 +9,12 @@
 extern "C" {
 #endif
 
-/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to
- * the graph. Weights are drawn with a standard deviation of 0.02, and the last product of each block with
- * 0.02 / sqrt(2 layers); biases are 0. The table of tokens is also the last product's, and gelu is exact, as in
- * nanoGPT. Layers: token_embedding, position_embedding, in each block block_0/attention_norm, block_0/attention,
- * block_0/norm, block_0/up and block_0/down, and at the end norm. Errors stay in the graph: t above `context`, a
- * width that the heads do not divide. */
+/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to the
+ * graph. Weights are drawn with a standard deviation of 0.02, and the last product of each block with 0.02 / sqrt(2
+ * layers); biases are 0. The table of tokens is also the last product's. gelu is exact, as in nanoGPT, or with
+ * gelu_tanh by tanh, as in GPT-2 itself. Layers: token_embedding, position_embedding, in each block
+ * block_0/attention_norm, block_0/attention, block_0/norm, block_0/up and block_0/down, and at the end norm. Errors
+ * stay in the graph: t above `context`, a width that the heads do not divide. */
 typedef struct iso_gpt_options {
     char begin_;
     iso_tensor *x;
@@ -23,7 +23,10 @@ typedef struct iso_gpt_options {
     int64_t heads;   /* 12 */
     int64_t width;   /* 768 */
     int64_t context; /* positions that there are vectors for; 1024 */
+    int64_t hidden;  /* features of the perceptron; 4 width */
+    double epsilon;  /* 1e-5, of the normalisations */
     double dropout;  /* 0, after the embeddings, attention and perceptrons, and of the attention's weights */
+    bool gelu_tanh;  /* false: gelu by erf */
     bool recompute;  /* false; true: the backward pass computes each block again (iso_recompute_begin) */
 } iso_gpt_options;
 ISO_API iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size);

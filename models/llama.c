@@ -8,6 +8,7 @@
 #include "runtime/base/thread_modes.h"
 #include "runtime/graph/null_tensor.h"
 #include "runtime/graph/op.h"
+#include "runtime/graph/origin.h"
 
 const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, layers, 12),
                                           ISO_SETTING(iso_llama_options, COUNT, heads, 12),
@@ -16,12 +17,19 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, COUNT, hidden, 2048),
                                           ISO_SETTING(iso_llama_options, COUNT, context, 1024),
                                           ISO_SETTING(iso_llama_options, REAL, wavelength, 10000),
+                                          ISO_SETTING(iso_llama_options, REAL, epsilon, 1e-5),
+                                          ISO_SETTING(iso_llama_options, FLAG, tied, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
+static iso_tensor *llama_norm(const iso_llama_options *o, iso_tensor *x, const char *name)
+{
+    return iso_rms_norm(x, .epsilon = o->epsilon ? o->epsilon : ISO_ZERO, .name = name);
+}
+
 static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
 {
-    iso_tensor *h = iso_rms_norm(x, .epsilon = 1e-5, .name = "attention_norm");
+    iso_tensor *h = llama_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true,
                                     .no_bias = true, .rope_max_wavelength = o->wavelength,
                                     .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
@@ -30,7 +38,7 @@ static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
 
 static iso_tensor *llama_perceptron(const iso_llama_options *o, iso_tensor *x)
 {
-    iso_tensor *h = iso_rms_norm(x, .epsilon = 1e-5, .name = "norm");
+    iso_tensor *h = llama_norm(o, x, "norm");
     iso_tensor *gate = iso_dense(h, o->hidden, .activation = ISO_SILU, .no_bias = true,
                                  .kernel_initializer = iso_transformer_normal(0.02), .name = "gate");
     iso_tensor *up = iso_dense(h, o->hidden, .no_bias = true,
@@ -72,7 +80,8 @@ static bool llama_numbers_fit(const iso_llama_options *o)
         !iso_transformer_count_fits(graph, "llama", "kv_heads", o->kv_heads, ISO_BUILTIN_MOST) ||
         !iso_transformer_count_fits(graph, "llama", "width", o->width, ISO_BUILTIN_MOST) ||
         !iso_transformer_count_fits(graph, "llama", "hidden", o->hidden, ISO_BUILTIN_MOST) ||
-        !iso_transformer_count_fits(graph, "llama", "context", o->context, ISO_BUILTIN_MOST))
+        !iso_transformer_count_fits(graph, "llama", "context", o->context, ISO_BUILTIN_MOST) ||
+        !iso_transformer_epsilon_fits(graph, "llama", o->epsilon))
         return false;
     if (!(o->wavelength > 0) || isinf(o->wavelength)) {
         iso_graph_fail(graph, "llama: wavelength %g; it must be positive", o->wavelength);
@@ -92,6 +101,23 @@ static bool llama_rows_fit(const iso_llama_options *o)
     return iso_graph_error(iso_tensor_graph(o->x)) == ISO_OK;
 }
 
+static iso_tensor *llama_embed(const iso_llama_options *o)
+{
+    const iso_initializer initializer = iso_transformer_normal(0.02);
+    return o->tied
+               ? iso_reversible_embedding(o->x, o->vocabulary, o->width,
+                                          .embeddings_initializer = initializer, .name = "token_embedding")
+               : iso_embedding(o->x, o->vocabulary, o->width, .embeddings_initializer = initializer,
+                               .name = "token_embedding");
+}
+
+static iso_tensor *llama_logits(const iso_llama_options *o, iso_tensor *h)
+{
+    return o->tied ? iso_transformer_tied_logits(h, o->vocabulary, o->width)
+                   : iso_dense(h, o->vocabulary, .no_bias = true,
+                               .kernel_initializer = iso_transformer_normal(0.02), .name = "logits");
+}
+
 iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)
 {
     ISO_DEFAULT_MODES();
@@ -103,12 +129,10 @@ iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size)
     iso_graph *graph = iso_tensor_graph(o.x);
     if (!llama_numbers_fit(&o) || !llama_rows_fit(&o))
         return iso_graph_bad_tensor(graph);
-    iso_tensor *h =
-        iso_embedding(o.x, o.vocabulary, o.width, .embeddings_initializer = iso_transformer_normal(0.02),
-                      .name = "token_embedding");
+    iso_tensor *h = llama_embed(&o);
     for (int64_t i = 0; i < o.layers; i++)
         h = llama_block(&o, i, h);
-    h = iso_rms_norm(h, .epsilon = 1e-5, .name = "norm");
-    return iso_dense(h, o.vocabulary, .no_bias = true, .kernel_initializer = iso_transformer_normal(0.02),
-                     .name = "logits");
+    h = llama_logits(&o, llama_norm(&o, h, "norm"));
+    iso_graph_set_origin(o.x, h, "llama", &o, sizeof o);
+    return h;
 }

@@ -10,12 +10,12 @@
 extern "C" {
 #endif
 
-/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to
- * the graph. No product has a bias. Weights are drawn with a standard deviation of 0.02, and the last product of
- * each block with 0.02 / sqrt(2 layers). Layers: token_embedding, in each block block_0/attention_norm,
- * block_0/attention, block_0/norm, block_0/gate, block_0/up and block_0/down, and at the end norm and logits. Errors
- * stay in the graph: t above `context`, a width that the heads do not divide, heads that kv_heads do not divide, an
- * odd width / heads. */
+/* x: integers [batch, t] below `vocabulary` -> logits [batch, t, vocabulary] of the next tokens, which belong to the
+ * graph. No product has a bias. With `tied` the table of tokens is also the matrix of the logits. Weights are drawn
+ * with a standard deviation of 0.02, and the last product of each block with 0.02 / sqrt(2 layers). Layers:
+ * token_embedding, in each block block_0/attention_norm, block_0/attention, block_0/norm, block_0/gate, block_0/up
+ * and block_0/down, and at the end norm and, unless tied, logits. Errors stay in the graph: t above `context`, a
+ * width that the heads do not divide, heads that kv_heads do not divide, an odd width / heads. */
 typedef struct iso_llama_options {
     char begin_;
     iso_tensor *x;
@@ -27,6 +27,8 @@ typedef struct iso_llama_options {
     int64_t hidden;    /* 2048, of the perceptron */
     int64_t context;   /* 1024: the most tokens of a row */
     double wavelength; /* 10000, of rotary positions */
+    double epsilon;    /* 1e-5, of the normalisations */
+    bool tied;         /* false */
     bool recompute;    /* the backward pass computes each block again (iso_recompute_begin) */
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);

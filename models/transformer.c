@@ -20,6 +20,25 @@ bool iso_transformer_count_fits(iso_graph *graph, const char *model, const char 
     return fits;
 }
 
+bool iso_transformer_epsilon_fits(iso_graph *graph, const char *model, double epsilon)
+{
+    bool fits = epsilon >= 0 && epsilon < 1;
+    if (!fits)
+        iso_graph_fail(graph, "%s: epsilon is %g; it must be from 0 to below 1", model, epsilon);
+    return fits;
+}
+
+iso_tensor *iso_transformer_tied_logits(iso_tensor *h, int64_t vocabulary, int64_t width)
+{
+    iso_graph *graph = iso_tensor_graph(h);
+    iso_share_begin(graph);
+    h = iso_reversible_embedding(h, vocabulary, width, .reverse = true,
+                                 .embeddings_initializer = iso_transformer_normal(0.02),
+                                 .name = "token_embedding");
+    iso_share_end(graph);
+    return h;
+}
+
 void iso_transformer_block_begin(iso_graph *graph, int64_t number, bool recompute)
 {
     char name[32];

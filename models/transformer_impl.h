@@ -11,6 +11,11 @@ iso_initializer iso_transformer_normal(double deviation);
 /* Whether a setting is from 1 to `most`; otherwise the graph has an error, which names the model. */
 bool iso_transformer_count_fits(iso_graph *graph, const char *model, const char *setting, int64_t count,
                                 int most);
+/* Whether the epsilon of normalisations is a small number; otherwise the graph has an error. */
+bool iso_transformer_epsilon_fits(iso_graph *graph, const char *model, double epsilon);
+/* h: [batch, t, width] -> logits [batch, t, vocabulary] by the table of the layer token_embedding, which is an
+ * iso_reversible_embedding. */
+iso_tensor *iso_transformer_tied_logits(iso_tensor *h, int64_t vocabulary, int64_t width);
 /* The layers made in between are in the scope block_<number>; with recompute, the backward pass computes them
  * again. iso_transformer_block_end returns the block's output, y. */
 void iso_transformer_block_begin(iso_graph *graph, int64_t number, bool recompute);

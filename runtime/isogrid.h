@@ -6,6 +6,7 @@
 #ifndef ISOGRID_H
 #define ISOGRID_H
 
+#include "models/huggingface/huggingface.h"
 #include "models/keras/keras.h"
 #include "models/layers.h"
 #include "models/models.h"

@@ -39,6 +39,7 @@ typedef struct iso_saved_file iso_saved_file;
 
 /* Opens a checkpoint, or any .weights.h5 that Keras wrote. A file without a commit record is first checked by
  * a child process under limits of memory and time. Links, external and virtual datasets are refused.
+ * A file whose name ends in .safetensors is read as one (safetensors.h).
  * ISO_INVALID, ISO_IO name the file and what is wrong with it; ISO_IO also if a rank does not see the file that rank
  * 0 sees. Does not verify all bytes: see iso_saved_file_verify. *file is owned by the caller (iso_saved_file_close).
  * Collective. */

@@ -103,8 +103,13 @@ struct iso_graph {
         [ISO_MAX_SCOPES]; /* of a layer that is made of parts: the value of n_parts when it began */
     int n_blocks;
     iso_block_record **blocks;
-    bool sequential;      /* the whole network */
-    const char *name;     /* of the whole network; NULL: it has none */
+    bool sequential;  /* the whole network */
+    const char *name; /* of the whole network; NULL: it has none */
+    struct {
+        const char *name; /* NULL: it is not known */
+        const iso_tensor *x, *y;
+        const void *options;
+    } origin;             /* origin.h */
     iso_sharing *sharing; /* the innermost open one; NULL: none */
     int frozen;           /* number of iso_freeze_begin() that are open */
     int recomputing;      /* number of iso_recompute_begin() that are open */

@@ -4,6 +4,7 @@
 
 #include "runtime/graph/graph_impl.h"
 #include "runtime/graph/null_tensor.h"
+#include "runtime/graph/origin.h"
 
 /* The number of the block that was begun last; -1: none is open. */
 static int open_block(const iso_graph *graph)
@@ -307,6 +308,27 @@ void iso_graph_set_name(iso_graph *graph, const char *name)
         iso_graph_check_name(graph, "model", name);
     if (graph->status == ISO_OK)
         graph->name = name ? iso_graph_keep_text(graph, name) : NULL;
+}
+
+void iso_graph_set_origin(iso_tensor *x, iso_tensor *y, const char *name, const void *options, size_t size)
+{
+    iso_graph *graph = y->graph;
+    void *copy = graph->status == ISO_OK ? iso_graph_keep(graph, size) : NULL;
+    if (!copy)
+        return;
+    memcpy(copy, options, size);
+    graph->origin.name = name;
+    graph->origin.x = x;
+    graph->origin.y = y;
+    graph->origin.options = copy;
+}
+
+const void *iso_graph_origin(const iso_tensor *x, const iso_tensor *y, const char *name)
+{
+    const iso_graph *graph = y->graph;
+    bool same = graph->origin.name && strcmp(graph->origin.name, name) == 0 && graph->origin.x == x &&
+                graph->origin.y == y;
+    return same ? graph->origin.options : NULL;
 }
 
 const char *iso_graph_name(const iso_graph *graph)

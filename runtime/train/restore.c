@@ -11,6 +11,7 @@
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/resumption.h"
 #include "runtime/train/state_impl.h"
+#include "runtime/train/weights.h"
 
 static iso_status check_compiled(const iso_model *model, const char *use)
 {
@@ -81,6 +82,36 @@ iso_status iso_model_save_weights(iso_model *model, const char *path)
 done:
     iso_saver_destroy(saver);
     iso_state_dict_destroy(contents);
+    return status;
+}
+
+static iso_status visit_all(iso_model *model, iso_status (*visit)(void *user, const iso_state_shard *shard),
+                            void *user)
+{
+    iso_state_shards shards = {0};
+    iso_status status = iso_graph_shards(model->graph, &shards);
+    for (int i = 0; i < shards.count && status == ISO_OK; i++)
+        if (!iso_path_below_optimizer(shards.shards[i].path))
+            status = visit(user, &shards.shards[i]);
+    iso_state_shards_free(&shards);
+    return status;
+}
+
+iso_status iso_model_visit_weights(iso_model *model, const char *what, iso_weights_use use,
+                                   iso_status (*visit)(void *user, const iso_state_shard *shard), void *user)
+{
+    iso_function *predictor; /* as in iso_model_load_weights */
+    iso_status status;
+    if (model->status != ISO_OK)
+        return check_compiled(model, what);
+    if (!model->compiled)
+        ISO_TRY(iso_model_predictor(model, true, &predictor));
+    if (use == ISO_WEIGHTS_REPLACE) {
+        iso_saved_file_close(model->initial);
+        model->initial = NULL;
+    }
+    ISO_TRY(iso_agree(iso_graph_context(model->graph), visit_all(model, visit, user)));
+done:
     return status;
 }
 

@@ -63,6 +63,7 @@ POINTERS = {
     "iso_builtin_model *": "iso_builtin_model_at(0)",
     "iso_builtin_model **": "&f->builtin",
     "iso_builtin_settings *": "&f->settings",
+    "iso_pretrained *": "&f->pretrained",
     "iso_callback *": "NULL",
     "iso_history *": "f->history",
     "iso_logs *": "&f->logs",
@@ -161,13 +162,14 @@ MAY_BE_NULL = {
 ONE_RANK = re.compile(
     r"iso_(stop_requested|stopped|rank|ranks|host_ranks|hosts|is_host_leader|host_of_rank|threads|verbose|seed|role|is_chief|communicator|option|dataset_\w+"
     r"|broadcast|broadcast_from|broadcast_in_hosts|gather_all|all_reduce"
-    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|model_restore_or_create|progress_create_with|builtin_model_create)$")
+    r"|saved_file_open|checkpoint_find|checkpoint_newest|checkpoint_resolve|checkpoint_open|keras_load_with|pretrained_read|pretrained_has_weights|model_restore_or_create|progress_create_with|builtin_model_create)$")
 # Getters of layouts: of NULL they tell nothing.
 EMPTY = re.compile(r"iso_layout_(rank|mesh|axes|axis|parts|placement|dimension_of|is_\w+|equal)$")
 FREES = re.compile(r"iso_\w*(destroy|free|close|unpacked_remove)$")
 # What an options struct must hold; the others of its pointers may be NULL.
 NEEDED = {
     "iso_keras_load_options": {"model": "&f->made.model"}, "iso_load_weights_options": {"path": "f->file_name"},
+    "iso_pretrained_save_options": {"path": "f->missing"},
     "iso_dataset_open_options": {"dataset": "&f->made.data"}, "iso_dataset_random_options": {"dataset": "&f->made.data"},
     "iso_dataset_arrays_options": {"dataset": "&f->made.data"}, "iso_dataset_map_options": {"function": "map_nothing"},
     "iso_merge_options": {"x": "f->tensors"}, "iso_multi_head_attention_options": {"x": "f->x", "value": "f->x"},

@@ -75,6 +75,7 @@ typedef struct fixture {
     iso_metric metric;
     const iso_builtin_model *builtin;
     iso_builtin_settings settings;
+    iso_pretrained pretrained;
     iso_layer_record layer;
     iso_attribute attribute;
     iso_layer_row rows[1];

@@ -72,6 +72,7 @@ static const struct {
     {"constant", "runtime/graph/planner_ops.c"},    /* the op */
     {"precision", "launch/"},                       /* --precision */
     {"precision", "runtime/train/state"},           /* the same in a checkpoint */
+    {"gelu", "models/huggingface/architectures.c"}, /* the name of Hugging Face */
     {"linear", "models/layers/rotary_embedding.c"}, /* the kind of scaling of KerasHub's RotaryEmbedding */
 #define FILE_OF_KERAS(name)                                                                                  \
     {                                                                                                        \

@@ -1,6 +1,7 @@
 /* Opening: one rank walks the file and sends the list of its contents to the others. */
 #include "runtime/base/arguments.h"
 #include "runtime/base/file.h"
+#include "runtime/checkpoint/read/safetensors_impl.h"
 #include "runtime/checkpoint/read/saved_file_impl.h"
 
 #include <errno.h>
@@ -107,6 +108,17 @@ iso_status iso_file_open_to_read(const char *path, int *file, uint64_t *bytes)
     return status;
 }
 
+/* The contents of a .safetensors file, which this process reads itself. */
+static iso_status survey_safetensors(const iso_saved_file *f, void **packed, size_t *bytes)
+{
+    iso_manifest manifest = {0};
+    iso_status status = iso_safetensors_list(f->file, f->path, f->bytes, &manifest);
+    if (status == ISO_OK)
+        status = iso_manifest_pack(&manifest, packed, bytes);
+    iso_manifest_free(&manifest);
+    return status;
+}
+
 /* The name may have been given to another file in the meantime. */
 static iso_status check_same(const iso_saved_file *f)
 {
@@ -124,7 +136,9 @@ static iso_status survey_file(iso_saved_file *f, void **packed, size_t *bytes)
 {
     survey s = {f->path, f->bytes, f->committed};
     iso_status status = ISO_OK;
-    if (f->committed) {
+    if (iso_safetensors_has_name(f->path)) {
+        ISO_TRY(survey_safetensors(f, packed, bytes));
+    } else if (f->committed) {
         ISO_TRY(iso_commit_record_check_others(f->file, f->path, &f->record));
         ISO_TRY(go_through_here(&s, packed, bytes));
     } else {
@@ -268,7 +282,8 @@ static iso_status open_here(iso_saved_file *f, const char *path)
     if (!f->path)
         return iso_error(ISO_NO_MEMORY, "no memory to open '%s'", path);
     ISO_TRY(iso_file_open_to_read(path, &f->file, &f->bytes));
-    ISO_TRY(iso_commit_record_read(f->file, path, &f->committed, &f->record));
+    if (!iso_safetensors_has_name(path))
+        ISO_TRY(iso_commit_record_read(f->file, path, &f->committed, &f->record));
 done:
     return status;
 }

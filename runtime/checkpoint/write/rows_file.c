@@ -2,24 +2,15 @@
  * so that no rank waits for another and none can make the others hang. */
 #include "runtime/checkpoint/rows_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "collectives/control/control.h"
-#include "runtime/base/file.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/memory.h"
 #include "runtime/checkpoint/file_io_impl.h"
-#include "runtime/checkpoint/folder_impl.h"
 #include "runtime/checkpoint/hdf5/memory_driver_impl.h"
 #include "runtime/checkpoint/runs_impl.h"
-#include "runtime/session/session.h"
+#include "runtime/checkpoint/write/joint_file_impl.h"
 
 /* The file layout that the chief broadcasts. */
 typedef struct laid_out {
@@ -28,25 +19,12 @@ typedef struct laid_out {
 } laid_out;
 
 struct iso_rows_file {
-    iso_context *ctx;
-    iso_path path;
-    int fd, count;
-    bool made; /* this rank, the chief, has made the file, which still has its temporary name */
+    iso_joint_file joint;
+    int count;
     iso_dtype dtype[ISO_MAX_COMPONENTS];
     iso_shape shape[ISO_MAX_COMPONENTS];
     laid_out at;
 };
-
-/* Adds the file's name to a message that lacks it. */
-static iso_status of_file(const iso_rows_file *file, iso_status status)
-{
-    return status == ISO_OK ? ISO_OK : iso_error_prefix(status, "'%s': ", file->path.whole);
-}
-
-static bool is_chief(const iso_context *ctx)
-{
-    return iso_is_chief(ctx);
-}
 
 /* ---- the chief lays the file out ---- */
 
@@ -119,13 +97,7 @@ static iso_status lay_out(iso_rows_file *file, const iso_rows_array *arrays, iso
                 : iso_error(ISO_INVALID,
                             "'%s': HDF5 cannot create its datasets: the name of an output is no name of HDF5 "
                             "(it must not be empty or have a '/'), or memory is short",
-                            file->path.whole);
-}
-
-static iso_status rows_file_reserve(const iso_rows_file *file)
-{
-    iso_status status = iso_file_reserve(file->fd, file->path.whole, file->at.bytes);
-    return status == ISO_OK ? iso_file_end_at(file->fd, file->path.whole, file->at.bytes) : status;
+                            file->joint.path.whole);
 }
 
 /* Writes HDF5's pages: all bytes except the arrays'. */
@@ -135,7 +107,7 @@ static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *
     for (int i = 0; i < memory->count && status == ISO_OK; i++) {
         uint64_t begin = memory->pages[i].number * ISO_MEMORY_PAGE, left = memory->bytes - begin;
         if (begin < memory->bytes)
-            status = iso_file_write_at(file->fd, file->path.whole, memory->pages[i].data,
+            status = iso_file_write_at(file->joint.fd, file->joint.path.whole, memory->pages[i].data,
                                        left < ISO_MEMORY_PAGE ? left : ISO_MEMORY_PAGE, begin);
     }
     return status;
@@ -143,16 +115,11 @@ static iso_status write_pages(const iso_rows_file *file, const iso_memory_file *
 
 static iso_status rows_file_make(iso_rows_file *file, const iso_rows_array *arrays)
 {
-    struct stat there;
     iso_memory_file memory = {0};
-    iso_status status = ISO_OK;
-    if (stat(file->path.whole, &there) == 0 && !S_ISREG(there.st_mode))
-        return iso_error(ISO_IO, "'%s' exists and is not a regular file", file->path.whole);
-    iso_folder_remove_stale(file->path.folder);
+    iso_status status;
     ISO_TRY(lay_out(file, arrays, &memory));
-    ISO_TRY(of_file(file, iso_temporary_make(file->path.temporary, &file->fd)));
-    file->made = true;
-    ISO_TRY(rows_file_reserve(file));
+    ISO_TRY(iso_joint_file_make(&file->joint));
+    ISO_TRY(iso_joint_file_reserve(&file->joint, file->at.bytes));
     ISO_TRY(write_pages(file, &memory));
 done:
     iso_memory_file_free(&memory);
@@ -178,44 +145,20 @@ static iso_status rows_file_check(const iso_rows_array *arrays, int count, const
     return ISO_OK;
 }
 
-/* A number for the temporary name: different for files that are written at the same time. */
-static uint32_t some_number(const void *salt)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t words[] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)getpid(),
-                        (uint64_t)(uintptr_t)salt};
-    return (uint32_t)iso_hash_bytes(0, words, sizeof words);
-}
-
 static iso_status rows_file_begin(iso_rows_file *file, const char *path, const iso_rows_array *arrays,
                                   int count)
 {
-    uint32_t number = some_number(file);
-    iso_status status = iso_broadcast(file->ctx, &number, sizeof number);
-    if (status != ISO_OK)
-        return status;
     file->count = count;
     for (int i = 0; i < count; i++) {
         file->dtype[i] = arrays[i].dtype;
         file->shape[i] = arrays[i].shape;
     }
-    return iso_path_split(path, number, &file->path);
-}
-
-/* The other ranks open the file that the chief has made. */
-static iso_status rows_file_join(iso_rows_file *file)
-{
-    return file->made ? ISO_OK : of_file(file, iso_temporary_open(file->path.temporary, &file->fd));
+    return iso_joint_file_begin(&file->joint, path);
 }
 
 static void rows_file_destroy(iso_rows_file *file)
 {
-    if (file->made)
-        unlink(file->path.temporary);
-    if (file->fd >= 0)
-        close(file->fd);
-    iso_path_free(&file->path);
+    iso_joint_file_end(&file->joint);
     iso_free(file);
 }
 
@@ -225,12 +168,12 @@ iso_status iso_rows_file_create(iso_context *ctx, const char *path, const iso_ro
     iso_rows_file *file = iso_new(sizeof *file);
     iso_status status = file ? rows_file_check(arrays, count, path) : iso_no_memory("a file");
     if (file)
-        *file = (iso_rows_file){.ctx = ctx, .fd = -1};
+        *file = (iso_rows_file){.joint = {.ctx = ctx, .fd = -1}};
     ISO_TRY(iso_agree(ctx, status));
     ISO_TRY(iso_agree(ctx, rows_file_begin(file, path, arrays, count)));
-    ISO_TRY(iso_agree(ctx, is_chief(ctx) ? rows_file_make(file, arrays) : ISO_OK));
+    ISO_TRY(iso_agree(ctx, iso_is_chief(ctx) ? rows_file_make(file, arrays) : ISO_OK));
     ISO_TRY(iso_broadcast(ctx, &file->at, sizeof file->at));
-    ISO_TRY(iso_agree(ctx, rows_file_join(file)));
+    ISO_TRY(iso_agree(ctx, iso_joint_file_join(&file->joint)));
     *out = file;
     return ISO_OK;
 done:
@@ -239,26 +182,9 @@ done:
     return status;
 }
 
-/* Renames the file after every byte is on the disk, then syncs the folder, which holds the name. */
-static iso_status rows_file_commit(iso_rows_file *file)
-{
-    iso_status status = of_file(file, iso_temporary_check(file->path.temporary, file->fd));
-    if (status != ISO_OK)
-        return status;
-    if (TEMP_FAILURE_RETRY(rename(file->path.temporary, file->path.whole)))
-        return iso_file_failed(file->path.whole, "it cannot be given its name");
-    file->made = false;
-    return of_file(file, iso_folder_sync(file->path.folder));
-}
-
 iso_status iso_rows_file_finish(iso_rows_file *file, iso_status status)
 {
-    iso_context *ctx = file->ctx;
-    if (status == ISO_OK)
-        status = iso_file_sync(file->fd, file->path.whole);
-    status = iso_agree(ctx, status);
-    if (status == ISO_OK)
-        status = iso_agree(ctx, file->made ? rows_file_commit(file) : ISO_OK);
+    status = iso_joint_file_commit(&file->joint, status);
     rows_file_destroy(file);
     return status;
 }
@@ -273,8 +199,8 @@ iso_status iso_rows_file_write(iso_rows_file *file, int array, const iso_box *bo
     int64_t own, global, count;
     iso_status status = ISO_OK;
     while (status == ISO_OK && iso_runs_next(&runs, &own, &global, &count))
-        status =
-            iso_file_write_at(file->fd, file->path.whole, (const char *)data + (size_t)own * element,
-                              (size_t)count * element, file->at.offset[array] + (uint64_t)global * element);
+        status = iso_file_write_at(file->joint.fd, file->joint.path.whole,
+                                   (const char *)data + (size_t)own * element, (size_t)count * element,
+                                   file->at.offset[array] + (uint64_t)global * element);
     return status;
 }

@@ -1,0 +1,112 @@
+/* The model of a folder of Hugging Face that --model names, perhaps with settings: gpt2:context=256. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "collectives/control/control.h"
+#include "launch/settings.h"
+#include "launch/train_impl.h"
+#include "models/huggingface/huggingface.h"
+#include "runtime/base/memory.h"
+
+/* What is not the folder's: all else is in its config.json. */
+typedef struct changes {
+    int64_t context;
+    bool recompute;
+    double dropout;
+} changes;
+
+static const iso_setting change_rows[] = {ISO_SETTING(changes, COUNT, context, 0),
+                                          ISO_SETTING(changes, FLAG, recompute, 0),
+                                          ISO_SETTING(changes, REAL, dropout, 0),
+                                          {0}};
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* The length of the folder's name in the value of --model; 0: it names none. On the chief. */
+static size_t find_folder(const char *model)
+{
+    const iso_builtin_model *builtin;
+    char *name = iso_strdup(model);
+    size_t length = 0;
+    if (!name)
+        return 0;
+    char *colon = strrchr(name, ':');
+    if (is_folder(name))
+        length = strlen(name);
+    else if (colon && (*colon = 0, is_folder(name)))
+        length = strlen(name);
+    if (iso_builtin_model_find(name, &builtin) == ISO_OK) /* "./gpt" is a folder, "gpt" is not */
+        length = 0;
+    iso_free(name);
+    return length;
+}
+
+static const iso_setting *setting_of(const iso_builtin_model *model, const char *name)
+{
+    const iso_setting *s = model->settings;
+    while (s->name && strcmp(s->name, name) != 0)
+        s++;
+    return s->name ? s : NULL;
+}
+
+/* Reads "context=256,dropout=0", what stands behind the folder's name. */
+static iso_status read_changes(const iso_train_options *options, const char *text, iso_named_model *named)
+{
+    iso_setting rows[sizeof change_rows / sizeof *change_rows] = {{0}};
+    changes read = {0};
+    int count = 0;
+    for (const iso_setting *s = change_rows; s->name; s++)
+        if (setting_of(named->builtin, s->name))
+            rows[count++] = *s;
+    for (int i = 0; i < count; i++)
+        iso_setting_set(&rows[i], &read,
+                        i == 0 ? 0
+                               : iso_setting_get(setting_of(named->builtin, rows[i].name), &named->settings));
+    iso_status status =
+        iso_settings_read_rows("model", options->model, text, rows,
+                               (iso_count_range){ISO_BUILTIN_LEAST, ISO_BUILTIN_MOST}, 0, &read);
+    if (status != ISO_OK)
+        return status;
+    named->context = read.context;
+    for (int i = 1; i < count; i++)
+        iso_setting_set(setting_of(named->builtin, rows[i].name), &named->settings,
+                        iso_setting_get(&rows[i], &read));
+    return ISO_OK;
+}
+
+static iso_status take(const iso_train_options *options, const iso_pretrained *net, const char *settings,
+                       iso_named_model *named)
+{
+    named->builtin = net->model;
+    named->settings = net->settings;
+    named->n_outputs = net->vocabulary;
+    named->weights = true;
+    if (options->classes && options->classes != net->vocabulary)
+        return iso_error(ISO_INVALID, "--classes %lld: the vocab_size of '%s' is %d",
+                         (long long)options->classes, named->folder, net->vocabulary);
+    return read_changes(options, settings, named);
+}
+
+iso_status iso_pretrained_model_find(iso_context *ctx, const iso_train_options *options,
+                                     iso_named_model *named, bool *found)
+{
+    iso_pretrained net = {0};
+    uint64_t length = iso_is_chief(ctx) ? find_folder(options->model) : 0;
+    iso_status status;
+    ISO_TRY(iso_agree(ctx, iso_broadcast(ctx, &length, sizeof length)));
+    *found = length > 0;
+    if (!*found)
+        return ISO_OK;
+    named->folder = iso_strdup(options->model);
+    ISO_TRY(iso_agree(ctx, named->folder ? ISO_OK : iso_no_memory("the name '%s'", options->model)));
+    named->folder[length] = 0;
+    ISO_TRY(iso_pretrained_read(ctx, named->folder, &net));
+    ISO_TRY(iso_agree(ctx,
+                      take(options, &net, options->model + length + (options->model[length] == ':'), named)));
+done:
+    return status;
+}

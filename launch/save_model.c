@@ -1,0 +1,50 @@
+/* Saves a model in the form that the name of the file says. */
+#include "launch/train_impl.h"
+#include "models/huggingface/huggingface.h"
+#include "models/keras/keras.h"
+#include "runtime/base/file.h"
+
+static bool ends_in_one_of(const char *path, const char *const *ends)
+{
+    while (*ends && !iso_file_name_ends(path, *ends))
+        ends++;
+    return *ends;
+}
+
+bool iso_output_is_folder(const char *path)
+{
+    static const char *const files[] = {".keras", ".weights.h5", ".safetensors", NULL};
+    return !ends_in_one_of(path, files);
+}
+
+iso_status iso_output_name_check(const char *option, const char *path)
+{
+    static const char *const others[] = {".h5", ".hdf5", ".json", ".bin", ".pt", ".pth", NULL};
+    if (!iso_output_is_folder(path) || !ends_in_one_of(path, others))
+        return ISO_OK;
+    return iso_error(
+        ISO_INVALID,
+        "%s'%s': the name must end in .keras, .weights.h5 or .safetensors, or be that of a folder for "
+        "Hugging Face",
+        option, path);
+}
+
+static bool is_pretrained(const char *path)
+{
+    return iso_output_is_folder(path) || iso_file_name_ends(path, ".safetensors");
+}
+
+iso_status iso_named_model_save_check(const iso_named_model *named, const char *path)
+{
+    if (iso_file_name_ends(path, ".keras"))
+        return iso_keras_save_check(named->model, path);
+    return is_pretrained(path) ? iso_pretrained_save_check(named->model, path) : ISO_OK;
+}
+
+iso_status iso_named_model_save(const iso_named_model *named, const char *path)
+{
+    if (iso_file_name_ends(path, ".keras"))
+        return iso_keras_save(named->model, path);
+    return is_pretrained(path) ? iso_pretrained_save(named->model, path, .source = named->folder)
+                               : iso_model_save_weights(named->model, path);
+}

@@ -1,0 +1,283 @@
+/* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read and
+ * to write. Names and their meaning are those of transformers' models/gpt2 and models/llama. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/huggingface/huggingface_impl.h"
+#include "runtime/graph/origin.h"
+
+#define ROW(name, theirs, inputs, transposed, part, parts)                                                   \
+    {                                                                                                        \
+        name, theirs, inputs, transposed, part, parts                                                        \
+    }
+#define VECTOR(name, theirs) ROW(name, theirs, 0, false, 0, 0)
+#define MATRIX(name, theirs, inputs) ROW(name, theirs, inputs, false, 0, 0)
+#define TRANSPOSED(name, theirs, inputs) ROW(name, theirs, inputs, true, 0, 0)
+#define THIRD(name, theirs, inputs, part) ROW(name, theirs, inputs, false, part, 3)
+#define SETTING(key, kind, setting, fallback, zero_is_null)                                                  \
+    {                                                                                                        \
+        key, ISO_HF_##kind, setting, fallback, NULL, zero_is_null                                            \
+    }
+#define FIXED(key, value)                                                                                    \
+    {                                                                                                        \
+        key, ISO_HF_FIXED, NULL, 0, value, false                                                             \
+    }
+
+/* ---- GPT-2: its Conv1D has matrices as we have; queries, keys and values are side by side ---- */
+
+static const iso_hf_tensor gpt_tensors[] = {
+    MATRIX("token_embedding/embeddings", "transformer.wte.weight", 1),
+    MATRIX("position_embedding/embeddings", "transformer.wpe.weight", 1),
+    VECTOR("block_#/attention_norm/gamma", "transformer.h.#.ln_1.weight"),
+    VECTOR("block_#/attention_norm/beta", "transformer.h.#.ln_1.bias"),
+    THIRD("block_#/attention/query/kernel", "transformer.h.#.attn.c_attn.weight", 1, 0),
+    THIRD("block_#/attention/query/bias", "transformer.h.#.attn.c_attn.bias", 0, 0),
+    THIRD("block_#/attention/key/kernel", "transformer.h.#.attn.c_attn.weight", 1, 1),
+    THIRD("block_#/attention/key/bias", "transformer.h.#.attn.c_attn.bias", 0, 1),
+    THIRD("block_#/attention/value/kernel", "transformer.h.#.attn.c_attn.weight", 1, 2),
+    THIRD("block_#/attention/value/bias", "transformer.h.#.attn.c_attn.bias", 0, 2),
+    MATRIX("block_#/attention/attention_output/kernel", "transformer.h.#.attn.c_proj.weight", 2),
+    VECTOR("block_#/attention/attention_output/bias", "transformer.h.#.attn.c_proj.bias"),
+    VECTOR("block_#/norm/gamma", "transformer.h.#.ln_2.weight"),
+    VECTOR("block_#/norm/beta", "transformer.h.#.ln_2.bias"),
+    MATRIX("block_#/up/kernel", "transformer.h.#.mlp.c_fc.weight", 1),
+    VECTOR("block_#/up/bias", "transformer.h.#.mlp.c_fc.bias"),
+    MATRIX("block_#/down/kernel", "transformer.h.#.mlp.c_proj.weight", 1),
+    VECTOR("block_#/down/bias", "transformer.h.#.mlp.c_proj.bias"),
+    VECTOR("norm/gamma", "transformer.ln_f.weight"),
+    VECTOR("norm/beta", "transformer.ln_f.bias"),
+    {0}};
+
+/* Masks of older versions, and the table of tokens again. */
+static const char *const gpt_ignored[] = {"transformer.h.#.attn.bias", "transformer.h.#.attn.masked_bias",
+                                          "lm_head.weight", NULL};
+
+static const iso_hf_key gpt_keys[] = {SETTING("n_layer", COUNT, "layers", 12, false),
+                                      SETTING("n_head", COUNT, "heads", 12, false),
+                                      SETTING("n_embd", COUNT, "width", 768, false),
+                                      SETTING("n_positions", COUNT, "context", 1024, false),
+                                      SETTING("n_inner", COUNT, "hidden", 0, true),
+                                      SETTING("layer_norm_epsilon", REAL, "epsilon", 1e-5, false),
+                                      SETTING("resid_pdrop", REAL, "dropout", 0.1, false),
+                                      SETTING("embd_pdrop", REAL, "dropout", 0.1, false),
+                                      SETTING("attn_pdrop", REAL, "dropout", 0.1, false),
+                                      FIXED("scale_attn_weights", "true"),
+                                      FIXED("scale_attn_by_inverse_layer_idx", "false"),
+                                      FIXED("add_cross_attention", "false"),
+                                      FIXED("tie_word_embeddings", "true"),
+                                      {0}};
+
+static const struct {
+    const char *name;
+    bool tanh;
+} gpt_activations[] = {{"gelu_new", true}, {"gelu_pytorch_tanh", true}, {"gelu_fast", true}, {"gelu", false}};
+
+/* The three rates may differ in the file. */
+static iso_status gpt_read_dropout(const char *file, const json_t *config)
+{
+    static const char *const keys[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
+    double rates[3];
+    for (int i = 0; i < 3; i++)
+        if (!iso_hf_number(config, keys[i], 0.1, &rates[i]) || rates[i] != rates[0])
+            return iso_hf_refuse(file, keys[i], json_object_get(config, keys[i]),
+                                 "embd_pdrop, resid_pdrop and attn_pdrop must be equal");
+    return ISO_OK;
+}
+
+static iso_status gpt_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    const json_t *value = json_object_get(config, "activation_function");
+    const char *name = value ? json_string_value(value) : "gelu_new";
+    for (size_t i = 0; name && i < sizeof gpt_activations / sizeof *gpt_activations; i++)
+        if (strcmp(name, gpt_activations[i].name) == 0) {
+            settings->gpt.gelu_tanh = gpt_activations[i].tanh;
+            return gpt_read_dropout(file, config);
+        }
+    return iso_hf_refuse(file, "activation_function", value, "gelu_new and gelu are supported");
+}
+
+static void gpt_write(const iso_builtin_settings *settings, json_t *config)
+{
+    json_object_set_new(config, "activation_function",
+                        json_string(settings->gpt.gelu_tanh ? "gelu_new" : "gelu"));
+}
+
+/* ---- LLaMA: PyTorch's Linear has matrices [outputs, inputs] ---- */
+
+static const iso_hf_tensor llama_tensors[] = {
+    MATRIX("token_embedding/embeddings", "model.embed_tokens.weight", 1),
+    VECTOR("block_#/attention_norm/scale", "model.layers.#.input_layernorm.weight"),
+    TRANSPOSED("block_#/attention/query/kernel", "model.layers.#.self_attn.q_proj.weight", 1),
+    TRANSPOSED("block_#/attention/key/kernel", "model.layers.#.self_attn.k_proj.weight", 1),
+    TRANSPOSED("block_#/attention/value/kernel", "model.layers.#.self_attn.v_proj.weight", 1),
+    TRANSPOSED("block_#/attention/attention_output/kernel", "model.layers.#.self_attn.o_proj.weight", 2),
+    VECTOR("block_#/norm/scale", "model.layers.#.post_attention_layernorm.weight"),
+    TRANSPOSED("block_#/gate/kernel", "model.layers.#.mlp.gate_proj.weight", 1),
+    TRANSPOSED("block_#/up/kernel", "model.layers.#.mlp.up_proj.weight", 1),
+    TRANSPOSED("block_#/down/kernel", "model.layers.#.mlp.down_proj.weight", 1),
+    VECTOR("norm/scale", "model.norm.weight"),
+    TRANSPOSED("logits/kernel", "lm_head.weight", 1),
+    {0}};
+
+/* Frequencies of older versions. */
+static const char *const llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
+
+static const iso_hf_key llama_keys[] = {SETTING("num_hidden_layers", COUNT, "layers", 32, false),
+                                        SETTING("num_attention_heads", COUNT, "heads", 32, false),
+                                        SETTING("hidden_size", COUNT, "width", 4096, false),
+                                        SETTING("intermediate_size", COUNT, "hidden", 11008, false),
+                                        SETTING("max_position_embeddings", COUNT, "context", 2048, false),
+                                        SETTING("rms_norm_eps", REAL, "epsilon", 1e-6, false),
+                                        SETTING("tie_word_embeddings", FLAG, "tied", 0, false),
+                                        FIXED("hidden_act", "\"silu\""),
+                                        FIXED("attention_bias", "false"),
+                                        FIXED("mlp_bias", "false"),
+                                        FIXED("attention_dropout", "0.0"),
+                                        {0}};
+
+/* A count that may be null. */
+static iso_status llama_count(const char *file, const json_t *config, const char *key, int64_t fallback,
+                              int64_t *count)
+{
+    double number;
+    if (!iso_hf_number(config, key, (double)fallback, &number) || number < 1 || number > ISO_BUILTIN_MOST ||
+        number != (double)(int64_t)number)
+        return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a count");
+    *count = (int64_t)number;
+    return ISO_OK;
+}
+
+/* Rotary positions are "rope_theta" and "rope_scaling", or, from transformers 5 on, both in "rope_parameters". */
+static iso_status llama_read_positions(const char *file, const json_t *config, iso_llama_options *o)
+{
+    const json_t *own = json_object_get(config, "rope_parameters");
+    const char *key = own ? "rope_parameters" : "rope_scaling";
+    const json_t *scaling = own ? own : json_object_get(config, key);
+    const json_t *type = json_object_get(scaling, "rope_type");
+    type = type ? type : json_object_get(scaling, "type");
+    if (scaling && !json_is_null(scaling) &&
+        (!json_is_string(type) || strcmp(json_string_value(type), "default") != 0))
+        return iso_hf_refuse(file, key, scaling, "the type \"default\" is supported");
+    const json_t *holder = json_object_get(own, "rope_theta") ? own : config;
+    if (!iso_hf_number(holder, "rope_theta", 10000, &o->wavelength) || !(o->wavelength > 0))
+        return iso_hf_refuse(file, "rope_theta", json_object_get(holder, "rope_theta"),
+                             "it must be positive");
+    return ISO_OK;
+}
+
+static iso_status llama_read(const char *file, const json_t *config, iso_builtin_settings *settings)
+{
+    iso_llama_options *o = &settings->llama;
+    int64_t features = 0;
+    iso_status status;
+    ISO_TRY(llama_count(file, config, "num_key_value_heads", o->heads, &o->kv_heads));
+    ISO_TRY(llama_count(file, config, "head_dim", o->width / o->heads, &features));
+    if (features != o->width / o->heads)
+        ISO_TRY(iso_hf_refuse(file, "head_dim", json_object_get(config, "head_dim"),
+                              "it must be hidden_size / num_attention_heads"));
+    ISO_TRY(llama_read_positions(file, config, o));
+done:
+    return status;
+}
+
+/* In the form that all versions of transformers read. */
+static void llama_write(const iso_builtin_settings *settings, json_t *config)
+{
+    const iso_llama_options *o = &settings->llama;
+    json_object_set_new(config, "num_key_value_heads", json_integer((json_int_t)o->kv_heads));
+    json_object_set_new(config, "head_dim", json_integer((json_int_t)(o->width / o->heads)));
+    json_object_set_new(config, "rope_theta", json_real(o->wavelength));
+    json_object_del(config, "rope_parameters");
+    json_object_set_new(config, "rope_scaling", json_null());
+}
+
+/* ---- all ---- */
+
+static const iso_hf_architecture gpt = {.type = "gpt2",
+                                        .class = "GPT2LMHeadModel",
+                                        .builtin = "gpt",
+                                        .prefix = "transformer.",
+                                        .tensors = gpt_tensors,
+                                        .ignored = gpt_ignored,
+                                        .keys = gpt_keys,
+                                        .read = gpt_read,
+                                        .write = gpt_write};
+static const iso_hf_architecture llama = {.type = "llama",
+                                          .class = "LlamaForCausalLM",
+                                          .builtin = "llama",
+                                          .prefix = "model.",
+                                          .tensors = llama_tensors,
+                                          .ignored = llama_ignored,
+                                          .keys = llama_keys,
+                                          .read = llama_read,
+                                          .write = llama_write};
+const iso_hf_architecture *const iso_hf_architectures[] = {&gpt, &llama, NULL};
+
+iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
+                                  iso_builtin_settings *settings)
+{
+    bool one = iso_model_input_count(model) == 1 && iso_model_output_count(model) == 1;
+    for (int i = 0; one && iso_hf_architectures[i]; i++) {
+        const iso_hf_architecture *a = iso_hf_architectures[i];
+        const void *options = iso_graph_origin(iso_model_input(model), iso_model_output(model), a->builtin);
+        if (!options)
+            continue;
+        *settings = (iso_builtin_settings){0};
+        if (a == &gpt)
+            settings->gpt = *(const iso_gpt_options *)options;
+        else
+            settings->llama = *(const iso_llama_options *)options;
+        *architecture = a;
+        return ISO_OK;
+    }
+    return iso_error(ISO_INVALID,
+                     "%s: the model is not a built-in gpt or llama (GPT-2, LLaMA), the only ones that "
+                     "Isogrid exchanges with Hugging Face",
+                     use);
+}
+
+/* Whether a text is the pattern with a number in the place of '#'. */
+static bool fits(const char *pattern, const char *text, int64_t *block)
+{
+    const char *mark = strchr(pattern, '#');
+    *block = 0;
+    if (!mark)
+        return strcmp(pattern, text) == 0;
+    size_t length = (size_t)(mark - pattern);
+    if (strncmp(pattern, text, length) != 0 || text[length] < '0' || text[length] > '9')
+        return false;
+    char *end;
+    *block = strtoll(text + length, &end, 10);
+    return strcmp(end, mark + 1) == 0;
+}
+
+const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *a, const char *path, int64_t *block)
+{
+    for (const iso_hf_tensor *t = a->tensors; t->ours; t++)
+        if (fits(t->ours, path, block))
+            return t;
+    return NULL;
+}
+
+char *iso_hf_name(const char *pattern, int64_t block, char text[ISO_HF_NAME])
+{
+    const char *mark = strchr(pattern, '#');
+    if (mark)
+        snprintf(text, ISO_HF_NAME, "%.*s%lld%s", (int)(mark - pattern), pattern, (long long)block, mark + 1);
+    else
+        snprintf(text, ISO_HF_NAME, "%s", pattern);
+    return text;
+}
+
+bool iso_hf_is_ignored(const iso_hf_architecture *a, const char *name)
+{
+    int64_t block;
+    size_t prefix = strlen(a->prefix);
+    for (int i = 0; a->ignored[i]; i++) {
+        bool has_prefix = strncmp(a->ignored[i], a->prefix, prefix) == 0;
+        if (fits(a->ignored[i], name, &block) || (has_prefix && fits(a->ignored[i] + prefix, name, &block)))
+            return true;
+    }
+    return false;
+}

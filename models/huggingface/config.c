@@ -1,0 +1,207 @@
+/* config.json: a network's keys, to settings of a built-in model and back. The file is untrusted input. */
+#include <math.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/huggingface/huggingface_impl.h"
+#include "runtime/base/arguments.h"
+#include "runtime/base/file.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/options.h"
+#include "runtime/base/thread_modes.h"
+#include "runtime/session/session.h"
+
+enum { MOST_CONFIG = 4 << 20, MOST_VOCABULARY = 1 << 24 };
+
+iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported)
+{
+    enum { SHOWN = 200 };
+    iso_text text = {0};
+    iso_json_add(&text, value ? json_deep_copy(value) : json_null(), JSON_ENCODE_ANY | JSON_COMPACT);
+    iso_status status =
+        iso_error(ISO_INVALID, "%s: %s is %.*s; %s", file, key, SHOWN, iso_text_get(&text), supported);
+    iso_text_free(&text);
+    return status;
+}
+
+bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number)
+{
+    const json_t *value = json_object_get(config, key);
+    *number = fallback;
+    if (!value || json_is_null(value))
+        return true;
+    if (!json_is_number(value))
+        return false;
+    *number = json_number_value(value);
+    return isfinite(*number);
+}
+
+/* ---- reading ---- */
+
+static const iso_hf_architecture *find_type(const char *type)
+{
+    for (int i = 0; type && iso_hf_architectures[i]; i++)
+        if (strcmp(iso_hf_architectures[i]->type, type) == 0)
+            return iso_hf_architectures[i];
+    return NULL;
+}
+
+static const iso_setting *find_setting(const iso_builtin_model *model, const char *name)
+{
+    const iso_setting *s = model->settings;
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return s;
+}
+
+static iso_status read_count(const char *file, const json_t *config, const char *key, double fallback,
+                             double least, double most, double *count)
+{
+    bool number = iso_hf_number(config, key, fallback, count);
+    if (number && *count >= least && *count <= most && *count == floor(*count))
+        return ISO_OK;
+    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be a count");
+}
+
+static bool is_fixed(const json_t *value, const char *fixed)
+{
+    json_t *only = json_loads(fixed, JSON_DECODE_ANY, NULL);
+    bool same = !value || json_equal(value, only) ||
+                (json_is_number(value) && json_is_number(only) &&
+                 json_number_value(value) == json_number_value(only));
+    json_decref(only);
+    return same;
+}
+
+static iso_status read_fixed(const char *file, const json_t *config, const iso_hf_key *key)
+{
+    char supported[80];
+    const json_t *value = json_object_get(config, key->key);
+    snprintf(supported, sizeof supported, "only %s is supported", key->fixed);
+    return is_fixed(value, key->fixed) ? ISO_OK : iso_hf_refuse(file, key->key, value, supported);
+}
+
+static iso_status read_key(const char *file, const json_t *config, const iso_hf_key *key, iso_pretrained *net)
+{
+    const json_t *value = json_object_get(config, key->key);
+    double number = key->fallback;
+    iso_status status = ISO_OK;
+    switch (key->kind) {
+    case ISO_HF_FIXED:
+        return read_fixed(file, config, key);
+    case ISO_HF_COUNT:
+        status = read_count(file, config, key->key, key->fallback, key->zero_is_null ? 0 : 1,
+                            ISO_BUILTIN_MOST, &number);
+        break;
+    case ISO_HF_FLAG:
+        if (value && !json_is_boolean(value))
+            status = iso_hf_refuse(file, key->key, value, "it must be true or false");
+        number = value ? json_is_true(value) : key->fallback;
+        break;
+    case ISO_HF_REAL:
+        if (!iso_hf_number(config, key->key, key->fallback, &number))
+            status = iso_hf_refuse(file, key->key, value, "it must be a number");
+    }
+    if (status == ISO_OK)
+        iso_setting_set(find_setting(net->model, key->setting), &net->settings, number);
+    return status;
+}
+
+/* A zero means the default in a model's options. */
+static void keep_zeros(iso_pretrained *net)
+{
+    for (const iso_setting *s = net->model->settings; s->name; s++)
+        if (s->fallback != 0 && iso_setting_get(s, &net->settings) == 0)
+            iso_setting_set(s, &net->settings, ISO_ZERO);
+}
+
+static iso_status unknown_type(const char *file, const json_t *config)
+{
+    iso_text known = {0};
+    for (int i = 0; iso_hf_architectures[i]; i++)
+        iso_text_add(&known, "%s\"%s\"", i ? ", " : "", iso_hf_architectures[i]->type);
+    iso_text_add(&known, " are supported");
+    iso_status status =
+        iso_hf_refuse(file, "model_type", json_object_get(config, "model_type"), iso_text_get(&known));
+    iso_text_free(&known);
+    return status;
+}
+
+static iso_status read_config(const char *file, const json_t *config, iso_pretrained *net)
+{
+    const iso_hf_architecture *a = find_type(json_string_value(json_object_get(config, "model_type")));
+    double vocabulary = 0;
+    iso_status status = a ? iso_builtin_model_find(a->builtin, &net->model) : unknown_type(file, config);
+    if (status != ISO_OK)
+        return status;
+    for (const iso_setting *s = net->model->settings; s->name; s++)
+        iso_setting_set(s, &net->settings, s->fallback);
+    for (const iso_hf_key *key = a->keys; key->key; key++)
+        ISO_TRY(read_key(file, config, key, net));
+    ISO_TRY(a->read(file, config, &net->settings));
+    ISO_TRY(read_count(file, config, "vocab_size", 0, 1, MOST_VOCABULARY, &vocabulary));
+    net->vocabulary = (int)vocabulary;
+    keep_zeros(net);
+done:
+    return status;
+}
+
+iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net)
+{
+    json_t *root = NULL;
+    iso_pretrained read = {0};
+    iso_status status = iso_json_parse(name, text, bytes, &root);
+    if (status == ISO_OK)
+        status = read_config(name, root, &read);
+    json_decref(root);
+    if (status == ISO_OK)
+        *net = read;
+    return status;
+}
+
+iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso_pretrained *net)
+{
+    ISO_DEFAULT_MODES();
+    char *path = NULL, *text = NULL;
+    size_t bytes = 0;
+    iso_status status;
+    ISO_NEED_AGREED(ctx, folder, net);
+    path = iso_file_join(folder, ISO_HF_CONFIG);
+    ISO_TRY(iso_agree(ctx, path ? ISO_OK : iso_no_memory("the name of '%s'", folder)));
+    status = iso_is_chief(ctx) ? iso_hf_read_text(path, MOST_CONFIG, &text, &bytes) : ISO_OK;
+    ISO_TRY(iso_share_text(ctx, status, path, &text, &bytes));
+    ISO_TRY(iso_agree(ctx, iso_hf_config_parse(path, text, bytes, net)));
+done:
+    iso_free(text);
+    iso_free(path);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static json_t *value_of(const iso_hf_key *key, double number)
+{
+    if (key->kind == ISO_HF_REAL)
+        return json_real(number);
+    if (key->kind == ISO_HF_FLAG)
+        return json_boolean(number != 0);
+    return key->zero_is_null && number == 0 ? json_null() : json_integer((json_int_t)number);
+}
+
+void iso_hf_config_write(const iso_hf_architecture *a, const iso_builtin_settings *settings, iso_dtype dtype,
+                         json_t *config)
+{
+    const iso_builtin_model *model = NULL;
+    iso_builtin_model_find(a->builtin, &model);
+    json_object_set_new(config, "model_type", json_string(a->type));
+    json_object_set_new(config, "architectures", json_pack("[s]", a->class));
+    for (const iso_hf_key *key = a->keys; key->key; key++)
+        json_object_set_new(
+            config, key->key,
+            key->kind == ISO_HF_FIXED
+                ? json_loads(key->fixed, JSON_DECODE_ANY, NULL)
+                : value_of(key, iso_setting_get(find_setting(model, key->setting), settings)));
+    a->write(settings, config);
+    json_object_del(config, "dtype");
+    json_object_set_new(config, "torch_dtype", json_string(iso_dtype_name(dtype)));
+}

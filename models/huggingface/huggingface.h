@@ -1,0 +1,57 @@
+/* Pretrained GPT-2 and LLaMA in the form of Hugging Face's transformers: a folder with config.json and
+ * model.safetensors, or several files that model.safetensors.index.json names.
+ * Functions are local unless their comment says otherwise. */
+#ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
+#define ISO_MODELS_HUGGINGFACE_HUGGINGFACE_H
+
+#include "models/models.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The network of a config.json. */
+typedef struct iso_pretrained {
+    const iso_builtin_model *model; /* gpt or llama; constant */
+    iso_builtin_settings settings;
+    int vocabulary;
+} iso_pretrained;
+
+/* Reads config.json of a folder. iso_builtin_model_create makes the model, for rows of at most `context` tokens:
+ *     iso_builtin_model_create(ctx, net.model, ISO_SHAPE(256), net.vocabulary, ISO_F32, &net.settings)
+ * gpt drops elements in training if the file says so (resid_pdrop and the like); .gpt.dropout can be changed. Weights
+ * are loaded after iso_compile, by iso_pretrained_load_weights. ISO_INVALID names the file, the key and the value
+ * that the built-in models do not have; ISO_IO. The chief reads the file. Collective. */
+ISO_API iso_status iso_pretrained_read(iso_context *ctx, const char *folder, iso_pretrained *net);
+
+/* Loads weights into a gpt or llama (iso_gpt, iso_llama, iso_builtin_model_create), on any mesh, compiled or not.
+ * path: a folder, a .safetensors file or a .safetensors.index.json file. Each rank reads what its slots need; F16,
+ * BF16, F32 and F64 are converted to the type of the variables. Names may lack "transformer." or "model.".
+ * ISO_INVALID: the model is another network, or a tensor is missing, has another shape, or is in the files and not in
+ * the model; ISO_IO. All name the file and the tensor. Collective. */
+ISO_API iso_status iso_pretrained_load_weights(iso_model *model, const char *path);
+/* Whether `path` is a .safetensors or .safetensors.index.json file, or a folder that has model.safetensors or
+ * model.safetensors.index.json, as the chief sees it. ISO_INVALID: an argument is NULL. Collective. */
+ISO_API iso_status iso_pretrained_has_weights(iso_context *ctx, const char *path, bool *has);
+
+typedef struct iso_pretrained_save_options {
+    const char *path; /* positional: a folder, or a .safetensors file for the weights alone */
+    /* The folder that the model was read from: config.json keeps its other keys, and the files of the tokenizer are
+     * copied. NULL: none. */
+    const char *source;
+} iso_pretrained_save_options;
+/* Writes a gpt or llama to a folder, which is made if it is missing and which transformers' from_pretrained() opens:
+ * config.json, and model.safetensors in the type of the variables. All ranks write, each its own parts. Each file
+ * gets its name when it is complete, config.json last. ISO_INVALID: the model is another network; ISO_IO.
+ * Collective. */
+ISO_API iso_status iso_pretrained_save_with(iso_model *model, const iso_pretrained_save_options *options,
+                                            size_t size);
+#define iso_pretrained_save(model, ...)                                                                      \
+    iso_pretrained_save_with(model, ISO_OPTIONS_AFTER(iso_pretrained_save_options, path, __VA_ARGS__))
+/* Checks whether a model can be saved so: ISO_INVALID as above. Local. */
+ISO_API iso_status iso_pretrained_save_check(iso_model *model, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

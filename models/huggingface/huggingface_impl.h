@@ -1,0 +1,104 @@
+/* The parts of the reader and writer of Hugging Face's files. For models/huggingface only. */
+#ifndef ISO_MODELS_HUGGINGFACE_HUGGINGFACE_IMPL_H
+#define ISO_MODELS_HUGGINGFACE_HUGGINGFACE_IMPL_H
+
+#include "models/huggingface/huggingface.h"
+#include "runtime/base/json.h"
+#include "runtime/base/shards.h"
+#include "runtime/checkpoint/checkpoint.h"
+
+#define ISO_HF_CONFIG "config.json"
+#define ISO_HF_WEIGHTS "model.safetensors"
+#define ISO_HF_INDEX "model.safetensors.index.json"
+
+/* ---- architectures (architectures.c) ---- */
+
+/* Where a variable is in their files. '#' stands for the number of a block. Their tensor is a vector, or a matrix
+ * whose rows are the first `inputs` dimensions of ours and whose columns are the others (transposed: the other way
+ * round). */
+typedef struct iso_hf_tensor {
+    const char *ours, *theirs;
+    int inputs; /* 0: a vector */
+    bool transposed;
+    int part, parts; /* ours is this one of equal parts of their last dimension; parts 0: the whole */
+} iso_hf_tensor;
+
+typedef enum iso_hf_kind { ISO_HF_COUNT, ISO_HF_REAL, ISO_HF_FLAG, ISO_HF_FIXED } iso_hf_kind;
+
+/* A key of config.json. */
+typedef struct iso_hf_key {
+    const char *key;
+    iso_hf_kind kind;
+    const char *setting; /* of the built-in model */
+    double fallback;     /* if the file lacks the key */
+    const char *fixed;   /* of ISO_HF_FIXED: the only value that we have, as JSON; a file may lack the key */
+    bool zero_is_null;   /* a setting of 0 is null in the file */
+} iso_hf_key;
+
+typedef struct iso_hf_architecture {
+    const char *type, *class; /* in config.json: "gpt2", "GPT2LMHeadModel" */
+    const char *builtin;
+    const char *prefix;           /* of the names, which files of the bare model lack */
+    const iso_hf_tensor *tensors; /* ends with NULL */
+    const char *const *ignored;   /* tensors that hold nothing that is trained; ends with NULL */
+    const iso_hf_key *keys;       /* ends with NULL */
+    /* What no row says. file: for messages. Reads settings, which have the values of the rows; adds keys to an object
+     * that has those of the rows. */
+    iso_status (*read)(const char *file, const json_t *config, iso_builtin_settings *settings);
+    void (*write)(const iso_builtin_settings *settings, json_t *config);
+} iso_hf_architecture;
+
+/* All; ends with NULL. */
+extern const iso_hf_architecture *const iso_hf_architectures[];
+/* The architecture of a model, and its settings. ISO_INVALID: it is neither; `use` begins the message. */
+iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
+                                  iso_builtin_settings *settings);
+/* The row of a variable and the number of its block (0 if it is in none). NULL: there is none. */
+const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *architecture, const char *path,
+                                      int64_t *block);
+/* Writes a name with the number in the place of '#'. */
+enum { ISO_HF_NAME = 200 };
+char *iso_hf_name(const char *pattern, int64_t block, char text[ISO_HF_NAME]);
+/* Whether a tensor of a file holds nothing that is trained. */
+bool iso_hf_is_ignored(const iso_hf_architecture *architecture, const char *name);
+
+/* ---- config.json (config.c) ---- */
+
+/* Makes a network from the text of a config.json, which messages call `name`. Local. */
+iso_status iso_hf_config_parse(const char *name, const char *text, size_t bytes, iso_pretrained *net);
+/* The keys of a model's config.json, added to those of `config`. */
+void iso_hf_config_write(const iso_hf_architecture *architecture, const iso_builtin_settings *settings,
+                         iso_dtype dtype, json_t *config);
+/* The error ISO_INVALID: "FILE: KEY is VALUE; SUPPORTED". */
+iso_status iso_hf_refuse(const char *file, const char *key, const json_t *value, const char *supported);
+/* A number that a key has; false: it has another value. A key that is missing or null has the fallback. */
+bool iso_hf_number(const json_t *config, const char *key, double fallback, double *number);
+
+/* ---- files (files.c) ---- */
+
+/* The files of a path as the chief finds them, opened. */
+typedef struct iso_hf_files {
+    int count;
+    iso_saved_file **files;
+} iso_hf_files;
+/* Collective. */
+iso_status iso_hf_files_open(iso_context *ctx, const char *path, iso_hf_files *files);
+void iso_hf_files_close(iso_hf_files *files);
+/* The file and the number in it of a tensor with this name, or with the name without the prefix; -1: none has it. */
+int iso_hf_files_find(const iso_hf_files *files, const char *prefix, const char *name, iso_saved_file **file);
+/* The text of a file of at most `most` bytes; iso_free. Local. */
+iso_status iso_hf_read_text(const char *path, size_t most, char **text, size_t *bytes);
+
+/* ---- elements (placement.c) ---- */
+
+/* The shape of their tensor for a variable of this shape. */
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_shape *ours);
+/* Reads a shard's elements from their tensor, which has this shape. */
+iso_status iso_hf_read_shard(const iso_hf_tensor *row, iso_saved_file *file, int tensor,
+                             const iso_state_shard *shard);
+/* Passes a shard's elements to `write`, in parts that are contiguous in their tensor: `begin` counts its elements. */
+iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_state_shard *shard,
+                              iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),
+                              void *user);
+
+#endif

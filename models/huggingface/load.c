@@ -1,0 +1,124 @@
+/* Loads pretrained weights into a model. */
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/huggingface/huggingface_impl.h"
+#include "runtime/base/arguments.h"
+#include "runtime/base/thread_modes.h"
+#include "runtime/graph/pending.h"
+#include "runtime/session/session.h"
+#include "runtime/train/weights.h"
+
+typedef struct loading {
+    const iso_hf_architecture *architecture;
+    iso_hf_files files;
+    const char *path;
+} loading;
+
+/* ---- checks before anything is read ---- */
+
+static const iso_saved_tensor *find(const loading *l, const char *name, iso_saved_file **file)
+{
+    int found = iso_hf_files_find(&l->files, l->architecture->prefix, name, file);
+    return found < 0 ? NULL : iso_saved_file_tensor(*file, found);
+}
+
+static iso_status check_variable(const loading *l, const iso_variable *variable)
+{
+    char name[ISO_HF_NAME], have[160], want[160];
+    int64_t block;
+    iso_saved_file *file = NULL;
+    const char *path = iso_variable_path(variable);
+    const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, path, &block);
+    if (!row)
+        return iso_error(ISO_INVALID, "'%s': a %s of Hugging Face has no '%s'", l->path,
+                         l->architecture->type, path);
+    const iso_saved_tensor *theirs = find(l, iso_hf_name(row->theirs, block, name), &file);
+    if (!theirs)
+        return iso_error(ISO_INVALID, "'%s' has no tensor '%s', where '%s' of the model would be", l->path,
+                         name, path);
+    iso_shape shape = iso_hf_shape(row, iso_variable_shape(variable));
+    if (iso_shape_equal(&theirs->shape, &shape))
+        return ISO_OK;
+    return iso_error(ISO_INVALID, "'%s': tensor '%s' has the shape %s; '%s' of the model needs %s",
+                     iso_saved_file_path(file), name, iso_shape_text(&theirs->shape, have, sizeof have), path,
+                     iso_shape_text(&shape, want, sizeof want));
+}
+
+/* Whether the name of a tensor of a file is that of a variable of the model: a row has it, and check_variable has
+ * found it there for a block that the model has. */
+static bool is_known(const loading *l, iso_graph *graph, const char *name)
+{
+    char theirs[ISO_HF_NAME];
+    int64_t block;
+    size_t prefix = strlen(l->architecture->prefix);
+    for (int i = 0; i < iso_graph_variable_count(graph); i++) {
+        const iso_hf_tensor *row =
+            iso_hf_tensor_of(l->architecture, iso_variable_path(iso_graph_variable(graph, i)), &block);
+        if (!row)
+            continue;
+        iso_hf_name(row->theirs, block, theirs);
+        if (strcmp(theirs, name) == 0 ||
+            (strncmp(theirs, l->architecture->prefix, prefix) == 0 && strcmp(theirs + prefix, name) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* A tensor that the model lacks means that the files belong to another network. */
+static iso_status check_file(const loading *l, iso_graph *graph, const iso_saved_file *file)
+{
+    for (int i = 0; i < iso_saved_file_tensors(file); i++) {
+        const char *name = iso_saved_file_tensor(file, i)->h5_path + 1;
+        if (!iso_hf_is_ignored(l->architecture, name) && !is_known(l, graph, name))
+            return iso_error(ISO_INVALID, "'%s' holds the tensor '%s', which the model does not have",
+                             iso_saved_file_path(file), name);
+    }
+    return ISO_OK;
+}
+
+static iso_status check(const loading *l, iso_graph *graph)
+{
+    iso_status status = ISO_OK;
+    for (int i = 0; i < iso_graph_variable_count(graph); i++)
+        if (!iso_path_below_optimizer(iso_variable_path(iso_graph_variable(graph, i))))
+            ISO_TRY(check_variable(l, iso_graph_variable(graph, i)));
+    for (int i = 0; i < l->files.count; i++)
+        ISO_TRY(check_file(l, graph, l->files.files[i]));
+done:
+    return status;
+}
+
+/* ---- loading ---- */
+
+static iso_status read_part(void *user, const iso_state_shard *shard)
+{
+    const loading *l = user;
+    char name[ISO_HF_NAME];
+    int64_t block;
+    iso_saved_file *file = NULL;
+    const iso_hf_tensor *row = iso_hf_tensor_of(l->architecture, shard->path, &block);
+    int tensor =
+        iso_hf_files_find(&l->files, l->architecture->prefix, iso_hf_name(row->theirs, block, name), &file);
+    return iso_hf_read_shard(row, file, tensor, shard);
+}
+
+iso_status iso_pretrained_load_weights(iso_model *model, const char *path)
+{
+    ISO_DEFAULT_MODES();
+    ISO_NEED(model);
+    loading l = {.path = path};
+    iso_builtin_settings settings;
+    iso_graph *graph = iso_model_graph(model);
+    iso_context *ctx = iso_graph_context(graph);
+    iso_status status;
+    ISO_NEED_AGREED(ctx, path);
+    ISO_TRY(iso_agree(ctx, iso_graph_take_error(graph)));
+    ISO_TRY(iso_agree(ctx, iso_hf_architecture_of(model, path, &l.architecture, &settings)));
+    ISO_TRY(iso_hf_files_open(ctx, path, &l.files));
+    ISO_TRY(iso_agree(ctx, check(&l, graph)));
+    ISO_TRY(iso_model_visit_weights(model, "load_weights", ISO_WEIGHTS_REPLACE, read_part, &l));
+done:
+    iso_hf_files_close(&l.files);
+    return status;
+}

@@ -1,0 +1,250 @@
+/* Where the elements of a variable are in a tensor of Hugging Face's files, which may have the matrix transposed, or
+ * several matrices side by side. Both directions go through the tensor row by row. */
+#include <string.h>
+
+#include "models/huggingface/huggingface_impl.h"
+#include "runtime/base/device.h"
+#include "runtime/base/memory.h"
+
+enum { WINDOW = 4 << 20 /* bytes that are read or written at once, roughly */ };
+
+/* Some dimensions of the variable, as one index. */
+typedef struct side {
+    const iso_state_shard *shard;
+    int first, end; /* dimensions */
+    int64_t count;  /* elements of the box along them */
+} side;
+
+static side side_of(const iso_state_shard *shard, int first, int end)
+{
+    side s = {shard, first, end, 1};
+    for (int d = first; d < end; d++)
+        s.count *= shard->box.extent[d];
+    return s;
+}
+
+/* The index in the whole variable of number k of the box. */
+static int64_t index_of(const side *s, int64_t k)
+{
+    int64_t index = 0, stride = 1;
+    for (int d = s->end - 1; d >= s->first; d--) {
+        index += (s->shard->box.offset[d] + k % s->shard->box.extent[d]) * stride;
+        k /= s->shard->box.extent[d];
+        stride *= s->shard->shape.dim[d];
+    }
+    return index;
+}
+
+/* The elements of the variable are [outer, inner], row-major; the tensor's rows are one of them, its columns the
+ * other. */
+typedef struct placement {
+    const iso_state_shard *shard;
+    bool transposed;
+    side rows, columns;
+    int64_t first_row, row_count; /* of the box, that the shard has elements of */
+    int64_t first_column, column_count;
+    int64_t *at;   /* [column_count] the columns in the tensor */
+    int64_t width; /* of the tensor */
+    bool vector;
+} placement;
+
+static int64_t product(const iso_shape *shape, int first, int end)
+{
+    int64_t count = 1;
+    for (int d = first; d < end; d++)
+        count *= shape->dim[d];
+    return count;
+}
+
+iso_shape iso_hf_shape(const iso_hf_tensor *row, const iso_shape *ours)
+{
+    int64_t outer = product(ours, 0, row->inputs), inner = product(ours, row->inputs, ours->rank);
+    inner *= row->parts ? row->parts : 1;
+    if (row->inputs == 0)
+        return ISO_SHAPE(inner);
+    return row->transposed ? ISO_SHAPE(inner, outer) : ISO_SHAPE(outer, inner);
+}
+
+/* The numbers [*first, *first + *count) of the outer side that the shard has elements of. */
+static void find_outer(const iso_state_shard *shard, int64_t inner, int64_t *first, int64_t *count)
+{
+    *first = shard->begin / inner;
+    *count = (shard->begin + shard->count - 1) / inner - *first + 1;
+}
+
+static iso_status find_placement(const iso_hf_tensor *row, const iso_state_shard *shard, placement *p)
+{
+    const iso_shape theirs = iso_hf_shape(row, &shard->shape);
+    const side outer = side_of(shard, 0, row->inputs), inner = side_of(shard, row->inputs, shard->shape.rank);
+    *p = (placement){.shard = shard,
+                     .transposed = row->transposed,
+                     .rows = row->transposed ? inner : outer,
+                     .columns = row->transposed ? outer : inner,
+                     .width = theirs.dim[theirs.rank - 1],
+                     .vector = theirs.rank == 1};
+    p->row_count = p->rows.count;
+    p->column_count = p->columns.count;
+    find_outer(shard, inner.count, row->transposed ? &p->first_column : &p->first_row,
+               row->transposed ? &p->column_count : &p->row_count);
+    p->at = iso_new((size_t)p->column_count * sizeof *p->at);
+    if (!p->at)
+        return iso_no_memory("the places of %lld columns", (long long)p->column_count);
+    int64_t before = row->parts ? p->width / row->parts * row->part : 0;
+    for (int64_t k = 0; k < p->column_count; k++)
+        p->at[k] = before + index_of(&p->columns, p->first_column + k);
+    return ISO_OK;
+}
+
+/* The number in the shard of the element in a row and a column of the box; it may be outside of it. */
+static int64_t number_of(const placement *p, int64_t row, int64_t column)
+{
+    row += p->first_row;
+    column += p->first_column;
+    int64_t number = p->transposed ? column * p->rows.count + row : row * p->columns.count + column;
+    return number - p->shard->begin;
+}
+
+static bool has(const placement *p, int64_t number)
+{
+    return number >= 0 && number < p->shard->count;
+}
+
+static void copy_element(void *to, int64_t i, const void *from, int64_t k, size_t size)
+{
+    if (size == sizeof(float))
+        ((uint32_t *)to)[i] = ((const uint32_t *)from)[k];
+    else
+        memcpy((char *)to + (size_t)i * size, (const char *)from + (size_t)k * size, size);
+}
+
+/* ---- reading ---- */
+
+/* Rows of the box from `row` on whose places follow one another in the tensor, at most `most`. */
+static int64_t neighbours(const placement *p, int64_t row, int64_t most)
+{
+    int64_t first = index_of(&p->rows, p->first_row + row), count = 1;
+    while (count < most && row + count < p->row_count &&
+           index_of(&p->rows, p->first_row + row + count) == first + count)
+        count++;
+    return count;
+}
+
+/* part: [count, span] of the tensor, from the box's row `row` on. The inner loop is along the variable's memory. */
+static void scatter(const placement *p, int64_t row, int64_t count, int64_t span, const void *part,
+                    void *data)
+{
+    const size_t size = iso_dtype_size(p->shard->dtype);
+    const int64_t outer = p->transposed ? p->column_count : count,
+                  inner = p->transposed ? count : p->column_count;
+    for (int64_t i = 0; i < outer; i++)
+        for (int64_t j = 0; j < inner; j++) {
+            int64_t r = p->transposed ? j : i, k = p->transposed ? i : j, number = number_of(p, row + r, k);
+            if (has(p, number))
+                copy_element(data, number, part, r * span + p->at[k] - p->at[0], size);
+        }
+}
+
+static iso_status read_rows(const placement *p, iso_saved_file *file, int tensor, void *data)
+{
+    const int64_t span = p->at[p->column_count - 1] - p->at[0] + 1;
+    const int64_t row_bytes = span * (int64_t)iso_dtype_size(p->shard->dtype);
+    const int64_t most = row_bytes < WINDOW ? WINDOW / row_bytes : 1;
+    void *part = NULL;
+    iso_status status = iso_alloc((size_t)((most < p->row_count ? most : p->row_count) * row_bytes),
+                                  "a part of pretrained weights", &part);
+    for (int64_t row = 0, count; row < p->row_count && status == ISO_OK; row += count) {
+        count = neighbours(p, row, most);
+        iso_box box = {
+            .rank = 2, .offset = {index_of(&p->rows, p->first_row + row), p->at[0]}, .extent = {count, span}};
+        if (p->vector)
+            box = (iso_box){.rank = 1, .offset = {p->at[0]}, .extent = {span}};
+        status = iso_saved_file_read(file, tensor, &box, p->shard->dtype, part);
+        if (status == ISO_OK)
+            scatter(p, row, count, span, part, data);
+    }
+    iso_free(part);
+    return status;
+}
+
+iso_status iso_hf_read_shard(const iso_hf_tensor *row, iso_saved_file *file, int tensor,
+                             const iso_state_shard *shard)
+{
+    placement p = {0};
+    iso_mapping mapping;
+    if (shard->count == 0)
+        return ISO_OK;
+    iso_status status = find_placement(row, shard, &p);
+    if (status == ISO_OK)
+        status = iso_map_to_write(shard->stream, shard->data, iso_shard_bytes(shard), &mapping);
+    if (status == ISO_OK)
+        status = iso_unmap(read_rows(&p, file, tensor, mapping.data), &mapping);
+    iso_free(p.at);
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* Elements that are contiguous in the tensor, and not written yet. */
+typedef struct run {
+    iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data);
+    void *user;
+    int64_t begin, count, most;
+    size_t size;
+    void *data;
+} run;
+
+static iso_status flush(run *r)
+{
+    iso_status status = r->count ? r->write(r->user, r->begin, r->count, r->data) : ISO_OK;
+    r->count = 0;
+    return status;
+}
+
+static iso_status add(run *r, int64_t index, const void *data, int64_t number)
+{
+    iso_status status = ISO_OK;
+    if (r->count == r->most || index != r->begin + r->count)
+        status = flush(r);
+    if (r->count == 0)
+        r->begin = index;
+    copy_element(r->data, r->count++, data, number, r->size);
+    return status;
+}
+
+static iso_status write_rows(const placement *p, run *r, const void *data)
+{
+    iso_status status = ISO_OK;
+    for (int64_t row = 0; row < p->row_count; row++) {
+        int64_t begin = p->vector ? 0 : index_of(&p->rows, p->first_row + row) * p->width;
+        for (int64_t k = 0; k < p->column_count; k++) {
+            int64_t number = number_of(p, row, k);
+            if (has(p, number))
+                ISO_TRY(add(r, begin + p->at[k], data, number));
+        }
+    }
+    ISO_TRY(flush(r));
+done:
+    return status;
+}
+
+iso_status iso_hf_write_shard(const iso_hf_tensor *row, const iso_state_shard *shard,
+                              iso_status (*write)(void *user, int64_t begin, int64_t count, const void *data),
+                              void *user)
+{
+    placement p = {0};
+    iso_mapping mapping;
+    run r = {.write = write, .user = user, .size = iso_dtype_size(shard->dtype)};
+    iso_status status;
+    if (shard->count == 0)
+        return ISO_OK;
+    r.most = WINDOW / (int64_t)r.size;
+    r.most = r.most < shard->count ? r.most : shard->count;
+    ISO_TRY(find_placement(row, shard, &p));
+    ISO_TRY(iso_alloc((size_t)r.most * r.size, "a part of pretrained weights", &r.data));
+    ISO_TRY(iso_map(shard->stream, shard->data, iso_shard_bytes(shard), &mapping));
+    status = iso_unmap(write_rows(&p, &r, mapping.data), &mapping);
+done:
+    iso_free(r.data);
+    iso_free(p.at);
+    return status;
+}
