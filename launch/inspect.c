@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "collectives/control/control.h"
 #include "launch/command.h"
 #include "launch/command_line.h"
 #include "launch/inspect_impl.h"
 #include "launch/train_impl.h"
+#include "models/huggingface/huggingface.h"
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/printable.h"
 
@@ -136,6 +139,25 @@ done:
     return status;
 }
 
+/* The file of a folder: the weights of a model of Hugging Face, or the newest checkpoint. */
+static iso_status find_file(iso_context *ctx, const char *path, char **found)
+{
+    bool pretrained = false;
+    iso_status status;
+    ISO_TRY(iso_pretrained_has_weights(ctx, path, &pretrained));
+    if (!pretrained || iso_file_name_ends(path, ".safetensors"))
+        return pretrained ? ISO_OK : iso_checkpoint_resolve(ctx, "inspect", path, found);
+    *found = iso_file_join(path, "model.safetensors");
+    status = *found ? ISO_OK : iso_no_memory("the name of '%s'", path);
+    if (status == ISO_OK && access(*found, F_OK) != 0)
+        status = iso_error(ISO_INVALID,
+                           "inspect: the weights of '%s' are in several .safetensors files; name one of them",
+                           path);
+    ISO_TRY(iso_agree(ctx, status));
+done:
+    return status;
+}
+
 static iso_status inspect_run(iso_context *ctx, int argc, char *const *argv)
 {
     inspect_options options = {0};
@@ -143,7 +165,7 @@ static iso_status inspect_run(iso_context *ctx, int argc, char *const *argv)
     iso_status status;
     char *found = NULL;
     ISO_TRY(inspect_read_options(argc, argv, &options, &inspection.path));
-    ISO_TRY(iso_checkpoint_resolve(ctx, "inspect", inspection.path, &found));
+    ISO_TRY(find_file(ctx, inspection.path, &found));
     inspection.path = found ? found : inspection.path;
     if (iso_inspect_is_keras(inspection.path))
         status = iso_agree(ctx, iso_is_chief(ctx) ? inspect_keras(&inspection, options.json) : ISO_OK);

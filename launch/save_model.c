@@ -38,7 +38,12 @@ iso_status iso_named_model_save_check(const iso_named_model *named, const char *
 {
     if (iso_file_name_ends(path, ".keras"))
         return iso_keras_save_check(named->model, path);
-    return is_pretrained(path) ? iso_pretrained_save_check(named->model, path) : ISO_OK;
+    iso_status status = is_pretrained(path) ? iso_pretrained_save_check(named->model, path) : ISO_OK;
+    if (status != ISO_OK && iso_output_is_folder(path))
+        iso_error_prefix(status,
+                         "the name ends neither in .keras nor in .weights.h5, so it is that of a folder for "
+                         "Hugging Face: ");
+    return status;
 }
 
 iso_status iso_named_model_save(const iso_named_model *named, const char *path)

@@ -231,10 +231,11 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
         *architecture = a;
         return ISO_OK;
     }
-    return iso_error(ISO_INVALID,
-                     "%s: the model is not a built-in gpt or llama (GPT-2, LLaMA), the only ones that "
-                     "Isogrid exchanges with Hugging Face",
-                     use);
+    return iso_error(
+        ISO_INVALID,
+        "'%s': the model is not a built-in gpt or llama (GPT-2, LLaMA), which alone are exchanged "
+        "with Hugging Face",
+        use);
 }
 
 /* Whether a text is the pattern with a number in the place of '#'. */

@@ -1,0 +1,88 @@
+"""Makes the folders beside it and expected.txt: README.md."""
+
+import pathlib
+import shutil
+import sys
+
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "torch"))
+from make_gpt import hashed  # noqa: E402
+
+VOCABULARY, CONTEXT, BATCH, STEPS, RATE = 61, 16, 4, 3, 0.1
+GPT = dict(vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=12, n_layer=2, n_head=3, bos_token_id=1, eos_token_id=2,
+           attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
+LLAMA = dict(vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=12, intermediate_size=20, num_hidden_layers=2,
+             num_attention_heads=3, num_key_value_heads=1, rms_norm_eps=1e-5)
+
+
+def gpt(**other):
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**GPT, **other}))
+
+
+def llama(**other):
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**LLAMA, **other}))
+
+
+# name: model, the type of the file, and the size of its largest file
+MODELS = {
+    "gpt2": (gpt, torch.float32, "1GB"),
+    "gpt2-other": (lambda: gpt(n_inner=20, activation_function="gelu", layer_norm_epsilon=1e-3, attn_pdrop=0.25, embd_pdrop=0.25,
+                               resid_pdrop=0.25), torch.float16, "1GB"),
+    "gpt2-base": (gpt, torch.float32, "1GB"),
+    "llama": (lambda: llama(rope_theta=1000.0), torch.float32, "10KB"),
+    "llama-tied": (lambda: llama(num_key_value_heads=3, tie_word_embeddings=True, rms_norm_eps=1e-3), torch.bfloat16, "1GB"),
+}
+
+
+def tokens():
+    """As test_huggingface.c: 16-bit words of a linear congruential generator."""
+    state, all = 1, []
+    for _ in range(BATCH * STEPS * CONTEXT + 1):
+        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+        all.append((state >> 8) % VOCABULARY)
+    return torch.tensor(all)
+
+
+def digest(values):
+    values = values.detach().reshape(-1)
+    return f"{values.square().sum().item():.12g} {(values @ hashed(100, len(values), 1)).item():.12g}"
+
+
+def save(name, seed):
+    make, dtype, size = MODELS[name]
+    torch.manual_seed(seed)
+    net = make()
+    for p in net.parameters():
+        torch.nn.init.normal_(p, 0, 0.3)
+    shutil.rmtree(HERE / name, ignore_errors=True)
+    net = net.to(dtype)
+    (net.transformer if name == "gpt2-base" else net).save_pretrained(HERE / name, max_shard_size=size)
+    (HERE / name / "generation_config.json").unlink(missing_ok=True)
+
+
+def compute(name, file):
+    net = transformers.AutoModelForCausalLM.from_pretrained(HERE / name, dtype=torch.float64).eval()
+    text, losses = tokens(), []
+    rows = text[:BATCH * CONTEXT].reshape(BATCH, CONTEXT)
+    first = net(rows).logits
+    for step in range(STEPS):
+        begin = step * BATCH * CONTEXT
+        x, y = (text[begin + i:begin + i + BATCH * CONTEXT].reshape(BATCH, CONTEXT) for i in (0, 1))
+        loss = torch.nn.functional.cross_entropy(net(x).logits.reshape(-1, VOCABULARY), y.reshape(-1))
+        net.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for p in net.parameters():
+                p -= RATE * p.grad
+        losses.append(loss.item())
+    file.write(f"{name} {digest(first)}\n{digest(net(rows).logits)}\n{' '.join(f'{loss:.12g}' for loss in losses)}\n")
+
+
+if __name__ == "__main__":
+    with open(HERE / "expected.txt", "w") as file:
+        for seed, name in enumerate(MODELS):
+            save(name, seed)
+            compute(name, file)

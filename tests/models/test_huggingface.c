@@ -1,0 +1,486 @@
+/* The folders of tests/huggingface, which transformers wrote: logits and steps of training are those of PyTorch, in
+ * float64, on one slot and with layouts for data, tensor and fully sharded training. A folder that is written holds
+ * the same weights, with the same bytes on any mesh, and reads as the same network. What is refused. Ranks: 1, 3, 4
+ * Sanitize: reads untrusted files */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/control/control.h"
+#include "models/huggingface/huggingface.h"
+#include "models/huggingface/huggingface_impl.h"
+#include "runtime/base/memory.h"
+#include "runtime/data/data.h"
+#include "runtime/session/session.h"
+#include "tests/support/data_parallel.h"
+#include "tests/support/folder.h"
+#include "tests/support/once.h"
+#include "tests/support/oracle.h"
+#include "tests/support/run_tests.h"
+
+enum { VOCABULARY = 61, CONTEXT = 16, BATCH = 4, STEPS = 3, ROWS = BATCH * STEPS };
+
+static iso_context *ctx;
+static char folder[64], token_file[96];
+
+static const struct network {
+    const char *folder, *layouts;
+} networks[] = {
+    {"tests/huggingface/gpt2", "models/layouts/gpt-tensor.json"},
+    {"tests/huggingface/gpt2-other", "models/layouts/gpt-tensor.json"},
+    {"tests/huggingface/gpt2-base", "models/layouts/gpt-tensor.json"},
+    {"tests/huggingface/llama", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/llama-tied", "models/layouts/llama-tensor.json"},
+};
+enum { NETWORKS = sizeof networks / sizeof *networks };
+
+/* layouts: those of the network; otherwise all weights are replicated. */
+static const struct setting {
+    const char *mesh;
+    bool layouts;
+    int zero;
+} settings[] = {
+    {"data=4", false, 1}, {"data=2,model=2", true, 1}, {"data=1,model=5", true, 1}, {"data=5", false, 3}};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+/* ---- what make.py computes too ---- */
+
+static void write_tokens(void)
+{
+    uint32_t state = 1;
+    FILE *out = fopen(token_file, "wb");
+    ck_assert_ptr_nonnull(out);
+    for (int i = 0; i < ROWS * CONTEXT + 1; i++) {
+        state = (state * 1103515245u + 12345u) & 0x7fffffffu;
+        uint8_t token[2] = {(uint8_t)((state >> 8) % VOCABULARY), 0};
+        fwrite(token, 1, sizeof token, out);
+    }
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+typedef struct digest {
+    double squares, products;
+} digest;
+
+typedef struct expected {
+    digest before, after;
+    double loss[STEPS];
+} expected;
+
+static expected read_expected(const struct network *net)
+{
+    char name[60];
+    expected e;
+    FILE *in = fopen("tests/huggingface/expected.txt", "r");
+    ck_assert_ptr_nonnull(in);
+    do {
+        ck_assert_int_eq(fscanf(in, "%59s %lf %lf", name, &e.before.squares, &e.before.products), 3);
+        ck_assert_int_eq(fscanf(in, "%lf %lf", &e.after.squares, &e.after.products), 2);
+        for (int i = 0; i < STEPS; i++)
+            ck_assert_int_eq(fscanf(in, "%lf", &e.loss[i]), 1);
+    } while (strcmp(name, strrchr(net->folder, '/') + 1) != 0);
+    fclose(in);
+    return e;
+}
+
+static void check_digest(const char *what, const digest *e, const double *values)
+{
+    digest d = {0, 0};
+    for (int64_t i = 0; i < (int64_t)BATCH * CONTEXT * VOCABULARY; i++) {
+        d.squares += values[i] * values[i];
+        d.products += values[i] * oracle_weight(100, (uint32_t)i, 1);
+    }
+    ck_assert_msg(fabs(d.squares - e->squares) <= 1e-7 * e->squares &&
+                      fabs(d.products - e->products) <= 1e-6 * sqrt(e->squares),
+                  "%s: %.12g, %.12g; expected %.12g, %.12g", what, d.squares, d.products, e->squares,
+                  e->products);
+}
+
+/* ---- models ---- */
+
+typedef struct job {
+    iso_mesh *mesh;
+    iso_layout_map *map;
+    iso_distribution *distribution;
+    iso_model *model;
+} job;
+
+/* A compiled model of the folder, without its weights. */
+static job begin_job(const struct network *net, const struct setting *s, iso_dtype precision)
+{
+    job j = {0};
+    iso_pretrained read;
+    check_ok(iso_mesh_create(ctx, s->mesh, &j.mesh));
+    check_ok(iso_layout_map_create(j.mesh, &j.map));
+    if (s->layouts)
+        check_ok(iso_layout_map_read(j.map, net->layouts));
+    check_ok(iso_model_parallel_create(j.map, &j.distribution));
+    check_ok(iso_distribution_set_zero(j.distribution, s->zero));
+    check_ok(iso_pretrained_read(ctx, net->folder, &read));
+    ck_assert_int_eq(read.vocabulary, VOCABULARY);
+    if (strcmp(read.model->name, "gpt") == 0)
+        read.settings.gpt.dropout = 0;
+    j.model = iso_builtin_model_create(ctx, read.model, ISO_SHAPE(CONTEXT), read.vocabulary, precision,
+                                       &read.settings);
+    check_ok(iso_compile(j.model, .optimizer = iso_sgd(0.1), .loss = read.model->loss,
+                         .distribution = j.distribution));
+    return j;
+}
+
+static void end_job(job *j)
+{
+    iso_model_destroy(j->model);
+    iso_distribution_destroy(j->distribution);
+    iso_layout_map_destroy(j->map);
+    iso_mesh_destroy(j->mesh);
+}
+
+static iso_dataset *open_tokens(void)
+{
+    iso_dataset *data = NULL;
+    check_ok(iso_dataset_open(ctx, token_file, ISO_TRAIN, &data, .context = CONTEXT));
+    check_ok(iso_dataset_batch(data, BATCH));
+    return data;
+}
+
+static void check_logits(const char *what, const digest *e, iso_model *model)
+{
+    iso_dataset *data = open_tokens();
+    double *logits = calloc((size_t)ROWS * CONTEXT * VOCABULARY, sizeof *logits);
+    check_ok(iso_predict(model, data, .outputs = {logits}, .verbose = ISO_ZERO));
+    check_digest(what, e, logits);
+    free(logits);
+    iso_dataset_destroy(data);
+}
+
+/* The losses of single steps, from the running means of an epoch. */
+typedef struct curve {
+    int count;
+    double sum, loss[STEPS];
+} curve;
+
+static iso_status note_loss(void *user, iso_fit_state *state)
+{
+    curve *c = user;
+    ck_assert_int_lt(c->count, STEPS);
+    c->loss[c->count] = iso_logs_get(&state->logs, "loss") * (c->count + 1) - c->sum;
+    c->sum += c->loss[c->count++];
+    return ISO_OK;
+}
+
+static void check_training(const struct network *net, const struct setting *s)
+{
+    const expected e = read_expected(net);
+    job j = begin_job(net, s, ISO_F64);
+    curve c = {0};
+    iso_callback *callbacks[] = {iso_callback_create(.batch_end = note_loss, .user = &c, .collective = true),
+                                 NULL};
+    iso_dataset *data = open_tokens();
+    check_ok(iso_pretrained_load_weights(j.model, net->folder));
+    check_logits(net->folder, &e.before, j.model);
+    check_ok(iso_fit(j.model, data, .epochs = 1, .callbacks = callbacks, .verbose = ISO_ZERO));
+    for (int i = 0; i < STEPS; i++)
+        ck_assert_msg(fabs(c.loss[i] - e.loss[i]) < 1e-8, "%s, mesh %s, step %d: loss %.12f, expected %.12f",
+                      net->folder, s->mesh, i, c.loss[i], e.loss[i]);
+    check_logits(net->folder, &e.after, j.model);
+    iso_dataset_destroy(data);
+    end_job(&j);
+}
+
+START_TEST(logits_and_steps_are_those_of_pytorch)
+{
+    for (int n = 0; n < NETWORKS; n++)
+        for (int s = 0; s < SETTINGS; s++)
+            if (takes_case(iso_ranks(ctx), n + s))
+                check_training(&networks[n], &settings[s]);
+}
+END_TEST
+
+/* ---- writing ---- */
+
+static double *read_variable(iso_variable *variable, int64_t *count)
+{
+    check_ok(iso_shape_count(iso_variable_shape(variable), count));
+    double *values = calloc((size_t)*count, sizeof *values);
+    check_ok(iso_variable_read(variable, values, *count));
+    return values;
+}
+
+static void check_same_weights(iso_model *a, iso_model *b)
+{
+    iso_graph *graph = iso_model_graph(a);
+    for (int v = 0; v < iso_graph_variable_count(graph); v++) {
+        const char *path = iso_variable_path(iso_graph_variable(graph, v));
+        int64_t count = 0;
+        if (iso_path_below_optimizer(path))
+            continue;
+        double *ours = read_variable(iso_graph_variable(graph, v), &count);
+        double *theirs = read_variable(iso_model_variable(b, path), &count);
+        ck_assert_msg(memcmp(ours, theirs, (size_t)count * sizeof *ours) == 0, "%s differs", path);
+        free(ours);
+        free(theirs);
+    }
+}
+
+static char *read_file(const char *path, long *bytes)
+{
+    FILE *in = fopen(path, "rb");
+    ck_assert_msg(in, "%s cannot be read", path);
+    fseek(in, 0, SEEK_END);
+    *bytes = ftell(in);
+    rewind(in);
+    char *data = malloc((size_t)*bytes + 1);
+    ck_assert_int_eq((long)fread(data, 1, (size_t)*bytes, in), *bytes);
+    data[*bytes] = 0;
+    fclose(in);
+    return data;
+}
+
+static void check_same_file(const char *path, char **first, long *first_bytes)
+{
+    long bytes;
+    char *data = read_file(path, &bytes);
+    if (!*first) {
+        *first = data;
+        *first_bytes = bytes;
+        return;
+    }
+    ck_assert_int_eq(bytes, *first_bytes);
+    ck_assert_msg(memcmp(data, *first, (size_t)bytes) == 0, "%s depends on the mesh", path);
+    free(data);
+}
+
+/* Written from the model of a job, and read again on another mesh. */
+static void check_written(const struct network *net, const job *j, const struct setting *other)
+{
+    char out[96];
+    snprintf(out, sizeof out, "%s/%s", folder, strrchr(net->folder, '/') + 1);
+    const struct network written = {out, net->layouts};
+    check_ok(iso_pretrained_save(j->model, out, .source = net->folder));
+    job again = begin_job(&written, other, ISO_F32);
+    check_ok(iso_pretrained_load_weights(again.model, out));
+    check_same_weights(j->model, again.model);
+    end_job(&again);
+}
+
+START_TEST(a_written_folder_is_the_same_on_any_mesh)
+{
+    for (int n = 0; n < NETWORKS; n++) {
+        char *first = NULL, path[128];
+        long bytes = 0;
+        for (int s = 0; s < SETTINGS; s++) {
+            job j = begin_job(&networks[n], &settings[s], ISO_F32);
+            check_ok(iso_pretrained_load_weights(j.model, networks[n].folder));
+            check_written(&networks[n], &j, &settings[(s + 1) % SETTINGS]);
+            snprintf(path, sizeof path, "%s/%s/model.safetensors", folder,
+                     strrchr(networks[n].folder, '/') + 1);
+            check_same_file(path, &first, &bytes);
+            end_job(&j);
+        }
+        free(first);
+    }
+}
+END_TEST
+
+/* The weights of one rank's slots are in a file of their own, too, and a model that is not compiled has them. */
+START_TEST(a_file_of_weights_alone)
+{
+    const struct network *net = &networks[0];
+    const char *path = in_folder(folder, "alone.safetensors");
+    iso_pretrained read;
+    check_ok(iso_pretrained_read(ctx, net->folder, &read));
+    iso_model *a =
+        iso_builtin_model_create(ctx, read.model, ISO_SHAPE(5), VOCABULARY, ISO_F32, &read.settings);
+    iso_model *b =
+        iso_builtin_model_create(ctx, read.model, ISO_SHAPE(7), VOCABULARY, ISO_F32, &read.settings);
+    check_ok(iso_pretrained_load_weights(a, net->folder));
+    check_ok(iso_pretrained_save_check(a, path));
+    check_ok(iso_pretrained_save(a, path));
+    check_ok(iso_pretrained_load_weights(b, path));
+    check_same_weights(a, b);
+    iso_model_destroy(a);
+    iso_model_destroy(b);
+}
+END_TEST
+
+/* ---- config.json ---- */
+
+/* The text of a config.json with one text replaced by another, parsed. */
+static iso_status parse_altered(const char *path, const char *old, const char *new, iso_pretrained *net)
+{
+    long bytes;
+    char *text = read_file(path, &bytes), *at = strstr(text, old);
+    ck_assert_msg(at, "%s has no %s", path, old);
+    iso_text altered = {0};
+    iso_text_add(&altered, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    iso_status status = iso_hf_config_parse("config.json", altered.data, altered.length, net);
+    iso_text_free(&altered);
+    free(text);
+    return status;
+}
+
+START_TEST(what_a_config_cannot_have)
+{
+    static const char *const gpt = "tests/huggingface/gpt2/config.json",
+                             *const llama = "tests/huggingface/llama/config.json";
+    const struct {
+        const char *file, *old, *new, *message;
+    } cases[] = {
+        {gpt, "gelu_new", "relu", "activation_function is \"relu\"; gelu_new and gelu are supported"},
+        {gpt, "\"gelu_new\"", "3", "activation_function is 3"},
+        {gpt, "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer is \"two\"; it must be a count"},
+        {gpt, "\"n_layer\": 2", "\"n_layer\": 0", "n_layer is 0; it must be a count"},
+        {gpt, "\"n_layer\": 2", "\"n_layer\": 1e300", "n_layer is"},
+        {gpt, "\"n_layer\": 2", "\"n_layer\": 2, \"n_layer\": 2", "duplicate"},
+        {gpt, "\"n_inner\": null", "\"n_inner\": 1.5", "n_inner is 1.5; it must be a count"},
+        {gpt, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": 0.5", "must be equal"},
+        {gpt, "\"attn_pdrop\": 0.0", "\"attn_pdrop\": \"no\"", "attn_pdrop is \"no\""},
+        {gpt, "layer_idx\": false", "layer_idx\": true",
+         "scale_attn_by_inverse_layer_idx is true; only false"},
+        {gpt, "weights\": true", "weights\": false", "scale_attn_weights is false; only true is supported"},
+        {gpt, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+         "tie_word_embeddings is false"},
+        {gpt, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"",
+         "model_type is \"bert\"; \"gpt2\", \"llama\""},
+        {gpt, "\"model_type\": \"gpt2\",", "", "model_type is null"},
+        {gpt, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
+        {gpt, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
+        {gpt, "{", "[", "line"},
+        {llama, "\"attention_bias\": false", "\"attention_bias\": true",
+         "attention_bias is true; only false"},
+        {llama, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true; only false is supported"},
+        {llama, "\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1", "attention_dropout is"},
+        {llama, "\"silu\"", "\"gelu\"", "hidden_act is \"gelu\"; only \"silu\" is supported"},
+        {llama, "\"head_dim\": 4", "\"head_dim\": 8",
+         "head_dim is 8; it must be hidden_size / num_attention_heads"},
+        {llama, "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "\"yarn\""},
+        {llama, "\"rope_theta\": 1000.0", "\"rope_theta\": 0", "rope_theta is 0; it must be positive"},
+        {llama, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1", "it must be true or false"},
+    };
+    iso_pretrained net = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_refused(parse_altered(cases[i].file, cases[i].old, cases[i].new, &net), cases[i].message);
+    ck_assert_ptr_null(net.model);
+}
+END_TEST
+
+/* Keys of other versions of transformers, and those that a file may lack. */
+START_TEST(what_a_config_may_have)
+{
+    static const char *const gpt = "tests/huggingface/gpt2/config.json",
+                             *const llama = "tests/huggingface/llama/config.json";
+    iso_pretrained net;
+    check_ok(parse_altered(gpt, "\"n_layer\": 2,", "", &net));
+    ck_assert_int_eq(net.settings.gpt.layers, 12);
+    ck_assert(net.settings.gpt.gelu_tanh);
+    check_ok(parse_altered(gpt, "\"activation_function\": \"gelu_new\",", "", &net));
+    ck_assert(net.settings.gpt.gelu_tanh);
+    check_ok(parse_altered(gpt, "\"n_inner\": null", "\"n_inner\": 7", &net));
+    ck_assert_int_eq(net.settings.gpt.hidden, 7);
+    check_ok(parse_altered(llama, "\"num_key_value_heads\": 1,", "", &net));
+    ck_assert_int_eq(net.settings.llama.kv_heads, 3);
+    check_ok(parse_altered(llama, "rope_parameters", "rope_scaling", &net));
+    ck_assert_double_eq(net.settings.llama.wavelength, 10000);
+    check_ok(parse_altered(llama, "\"rope_parameters\": {", "\"rope_theta\": 500, \"old\": {", &net));
+    ck_assert_double_eq(net.settings.llama.wavelength, 500);
+    check_ok(parse_altered(llama, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0", &net));
+    ck_assert_double_eq(net.settings.llama.epsilon, ISO_ZERO);
+}
+END_TEST
+
+/* ---- other files ---- */
+
+static iso_model *make_gpt(iso_gpt_options options)
+{
+    const iso_builtin_model *gpt;
+    iso_builtin_settings given = {.gpt = options};
+    check_ok(iso_builtin_model_find("gpt", &gpt));
+    return iso_builtin_model_create(ctx, gpt, ISO_SHAPE(8), VOCABULARY, ISO_F32, &given);
+}
+
+static void check_no_weights(iso_gpt_options options, const char *path, const char *message)
+{
+    iso_model *model = make_gpt(options);
+    check_refused(iso_pretrained_load_weights(model, path), message);
+    iso_model_destroy(model);
+}
+
+static const char *write_text(const char *name, const char *text)
+{
+    const char *path = in_folder(folder, name);
+    FILE *out = iso_is_chief(ctx) ? fopen(path, "wb") : NULL;
+    if (out) {
+        fputs(text, out);
+        fclose(out);
+    }
+    check_ok(iso_agree(ctx, ISO_OK));
+    return path;
+}
+
+START_TEST(weights_that_do_not_fit)
+{
+    const iso_gpt_options fits = {.layers = 2, .heads = 3, .width = 12, .context = CONTEXT};
+    iso_gpt_options deeper = fits, shallower = fits, wider = fits;
+    const char *gpt = networks[0].folder;
+    deeper.layers = 3;
+    shallower.layers = 1;
+    wider.hidden = 50;
+    check_no_weights(deeper, gpt,
+                     "has no tensor 'transformer.h.2.ln_1.weight', where 'block_2/attention_norm/gamma'");
+    check_no_weights(shallower, gpt, "which the model does not have");
+    check_no_weights(wider, gpt,
+                     "'transformer.h.0.mlp.c_fc.weight' has the shape [12, 48]; 'block_0/up/kernel' of the "
+                     "model needs [12, 50]");
+    check_no_weights(fits, networks[3].folder, "has no tensor 'transformer.wte.weight'");
+    check_no_weights(fits, "tests/huggingface",
+                     "has neither model.safetensors nor model.safetensors.index.json");
+    check_no_weights(fits, "tests/huggingface/none.safetensors", "none.safetensors");
+    check_no_weights(
+        fits, write_text("up.safetensors.index.json", "{\"weight_map\": {\"a\": \"../a.safetensors\"}}"),
+        "it must be the name of a .safetensors file beside the index");
+    check_no_weights(fits, write_text("no.safetensors.index.json", "{\"weight_map\": {}}"), "names 0 files");
+    check_no_weights(
+        fits, write_text("x.safetensors.index.json", "{\"weight_map\": {\"a\": \"gone.safetensors\"}}"),
+        "gone.safetensors");
+}
+END_TEST
+
+START_TEST(a_model_of_another_kind)
+{
+    iso_graph *graph = iso_graph_create(ctx);
+    iso_tensor *x = iso_input(graph, "x", ISO_F32, ISO_SHAPE(3));
+    iso_model *model = iso_model_create(graph, x, iso_dense(x, 2));
+    check_refused(iso_pretrained_load_weights(model, networks[0].folder), "is not a built-in gpt or llama");
+    check_refused(iso_pretrained_save(model, in_folder(folder, "dense")), "is not a built-in gpt or llama");
+    check_refused(iso_pretrained_save_check(model, "dense"), "is not a built-in gpt or llama");
+    iso_model_destroy(model);
+}
+END_TEST
+
+static void set_up(void)
+{
+    check_ok(make_test_folder(ctx, folder));
+    snprintf(token_file, sizeof token_file, "%s", in_folder(folder, "tokens.bin"));
+    if (iso_is_chief(ctx))
+        write_tokens();
+    check_ok(iso_agree(ctx, ISO_OK));
+}
+
+static void tear_down(void)
+{
+    check_ok(remove_test_folder(ctx, folder));
+}
+
+int main(int argc, char **argv)
+{
+    if (iso_init(&argc, &argv, &ctx) != ISO_OK)
+        return iso_finish(ctx, ISO_INVALID);
+    int code = RUN_TESTS_WITH("huggingface", 120, set_up, tear_down, logits_and_steps_are_those_of_pytorch,
+                              a_written_folder_is_the_same_on_any_mesh, a_file_of_weights_alone,
+                              what_a_config_cannot_have, what_a_config_may_have, weights_that_do_not_fit,
+                              a_model_of_another_kind);
+    int end = iso_finish(ctx, ISO_OK);
+    return code ? code : end;
+}
