@@ -153,8 +153,8 @@ static iso_status begin_config(const char *source, json_t **config)
     if (text)
         status = iso_json_parse(path, text, bytes, config);
     if (status == ISO_OK && !json_is_object(*config)) {
-        json_decref(*config);
-        *config = json_object();
+        json_decref(*config); /* else transformers takes special tokens of its own */
+        *config = json_pack("{s:n, s:n}", "bos_token_id", "eos_token_id");
     }
     iso_free(text);
     iso_free(path);
