@@ -23,11 +23,11 @@ typedef struct iso_gpt_options {
     int64_t heads;   /* 12 */
     int64_t width;   /* 768 */
     int64_t context; /* positions that there are vectors for; 1024 */
+    double dropout;  /* 0, after the embeddings, attention and perceptrons, and of the attention's weights */
+    bool recompute;  /* false; true: the backward pass computes each block again (iso_recompute_begin) */
     int64_t hidden;  /* features of the perceptron; 4 width */
     double epsilon;  /* 1e-5, of the normalisations */
-    double dropout;  /* 0, after the embeddings, attention and perceptrons, and of the attention's weights */
     bool gelu_tanh;  /* false: gelu by erf */
-    bool recompute;  /* false; true: the backward pass computes each block again (iso_recompute_begin) */
 } iso_gpt_options;
 ISO_API iso_tensor *iso_gpt_with(const iso_gpt_options *options, size_t size);
 #define iso_gpt(...) iso_gpt_with(ISO_OPTIONS(iso_gpt_options, __VA_ARGS__))

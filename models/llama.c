@@ -19,6 +19,10 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, REAL, wavelength, 10000),
                                           ISO_SETTING(iso_llama_options, REAL, epsilon, 1e-5),
                                           ISO_SETTING(iso_llama_options, FLAG, tied, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, rope_factor, 0),
+                                          ISO_SETTING(iso_llama_options, REAL, rope_low, 1),
+                                          ISO_SETTING(iso_llama_options, REAL, rope_high, 4),
+                                          ISO_SETTING(iso_llama_options, COUNT, rope_context, 8192),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
@@ -30,9 +34,11 @@ static iso_tensor *llama_norm(const iso_llama_options *o, iso_tensor *x, const c
 static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
 {
     iso_tensor *h = llama_norm(o, x, "attention_norm");
-    h = iso_grouped_query_attention(h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true,
-                                    .no_bias = true, .rope_max_wavelength = o->wavelength,
-                                    .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
+    h = iso_grouped_query_attention(
+        h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true, .no_bias = true,
+        .rope_max_wavelength = o->wavelength,
+        .rope_stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context},
+        .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
     return iso_add(x, h);
 }
 

@@ -27,9 +27,12 @@ typedef struct iso_llama_options {
     int64_t hidden;    /* 2048, of the perceptron */
     int64_t context;   /* 1024: the most tokens of a row */
     double wavelength; /* 10000, of rotary positions */
+    bool recompute;    /* the backward pass computes each block again (iso_recompute_begin) */
     double epsilon;    /* 1e-5, of the normalisations */
     bool tied;         /* false */
-    bool recompute;    /* the backward pass computes each block again (iso_recompute_begin) */
+    /* Llama 3.1's stretch of rotary positions (iso_rotary_stretch); rope_factor 0: none */
+    double rope_factor, rope_low, rope_high;
+    int64_t rope_context;
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

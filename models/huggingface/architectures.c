@@ -148,22 +148,44 @@ static iso_status llama_count(const char *file, const json_t *config, const char
     return ISO_OK;
 }
 
+/* A number that must be positive. */
+static iso_status llama_positive(const char *file, const json_t *config, const char *key, double fallback,
+                                 double *number)
+{
+    if (iso_hf_number(config, key, fallback, number) && *number > 0)
+        return ISO_OK;
+    return iso_hf_refuse(file, key, json_object_get(config, key), "it must be positive");
+}
+
+/* The type "llama3". */
+static iso_status llama_read_stretch(const char *file, const json_t *scaling, iso_llama_options *o)
+{
+    iso_status status;
+    ISO_TRY(llama_positive(file, scaling, "factor", 8, &o->rope_factor));
+    ISO_TRY(llama_positive(file, scaling, "low_freq_factor", 1, &o->rope_low));
+    ISO_TRY(llama_positive(file, scaling, "high_freq_factor", 4, &o->rope_high));
+    ISO_TRY(llama_count(file, scaling, "original_max_position_embeddings", 8192, &o->rope_context));
+done:
+    return status;
+}
+
 /* Rotary positions are "rope_theta" and "rope_scaling", or, from transformers 5 on, both in "rope_parameters". */
 static iso_status llama_read_positions(const char *file, const json_t *config, iso_llama_options *o)
 {
     const json_t *own = json_object_get(config, "rope_parameters");
     const char *key = own ? "rope_parameters" : "rope_scaling";
     const json_t *scaling = own ? own : json_object_get(config, key);
-    const json_t *type = json_object_get(scaling, "rope_type");
-    type = type ? type : json_object_get(scaling, "type");
-    if (scaling && !json_is_null(scaling) &&
-        (!json_is_string(type) || strcmp(json_string_value(type), "default") != 0))
-        return iso_hf_refuse(file, key, scaling, "the type \"default\" is supported");
-    const json_t *holder = json_object_get(own, "rope_theta") ? own : config;
-    if (!iso_hf_number(holder, "rope_theta", 10000, &o->wavelength) || !(o->wavelength > 0))
-        return iso_hf_refuse(file, "rope_theta", json_object_get(holder, "rope_theta"),
-                             "it must be positive");
-    return ISO_OK;
+    const json_t *given = json_object_get(scaling, "rope_type");
+    const char *type = json_string_value(given ? given : json_object_get(scaling, "type"));
+    iso_status status;
+    ISO_TRY(llama_positive(file, json_object_get(own, "rope_theta") ? own : config, "rope_theta", 10000,
+                           &o->wavelength));
+    if (type && strcmp(type, "llama3") == 0)
+        return llama_read_stretch(file, scaling, o);
+    if (scaling && !json_is_null(scaling) && (!type || strcmp(type, "default") != 0))
+        status = iso_hf_refuse(file, key, scaling, "the types \"default\" and \"llama3\" are supported");
+done:
+    return status;
 }
 
 static iso_status llama_read(const char *file, const json_t *config, iso_builtin_settings *settings)
@@ -181,6 +203,15 @@ done:
     return status;
 }
 
+static json_t *scaling_of(const iso_llama_options *o)
+{
+    if (o->rope_factor == 0)
+        return json_null();
+    return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", o->rope_factor,
+                     "low_freq_factor", o->rope_low, "high_freq_factor", o->rope_high,
+                     "original_max_position_embeddings", (json_int_t)o->rope_context);
+}
+
 /* In the form that all versions of transformers read. */
 static void llama_write(const iso_builtin_settings *settings, json_t *config)
 {
@@ -189,7 +220,7 @@ static void llama_write(const iso_builtin_settings *settings, json_t *config)
     json_object_set_new(config, "head_dim", json_integer((json_int_t)(o->width / o->heads)));
     json_object_set_new(config, "rope_theta", json_real(o->wavelength));
     json_object_del(config, "rope_parameters");
-    json_object_set_new(config, "rope_scaling", json_null());
+    json_object_set_new(config, "rope_scaling", scaling_of(o));
 }
 
 /* ---- all ---- */

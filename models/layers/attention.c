@@ -271,7 +271,9 @@ static iso_tensor *attend(const attention *a, iso_tensor *query, iso_tensor *key
 static iso_tensor *turn_by_positions(const attention *a, iso_tensor *x)
 {
     const double wavelength = a->options->rope_max_wavelength;
-    return wavelength != 0 ? iso_rotary_op(x, a->lead, wavelength, scaling_factor(a)) : x;
+    if (wavelength == 0)
+        return x;
+    return iso_rotary_stretched_op(x, a->lead, wavelength, scaling_factor(a), &a->options->rope_stretch);
 }
 
 static iso_tensor *build_attention(const attention *a, iso_tensor *value, iso_tensor *key)
@@ -323,6 +325,17 @@ static void note_shapes(iso_layer *layer, const attention *a)
 }
 
 /* Their order is part of a model's hash in checkpoints. */
+/* Only if there is one: the configs of layers without it are as they were. */
+static void note_stretch(iso_layer *layer, const iso_rotary_stretch *stretch)
+{
+    if (stretch->factor == 0)
+        return;
+    iso_layer_note_real(layer, "rope_stretch_factor", stretch->factor);
+    iso_layer_note_real(layer, "rope_stretch_low", stretch->low);
+    iso_layer_note_real(layer, "rope_stretch_high", stretch->high);
+    iso_layer_note_real(layer, "rope_stretch_context", stretch->context);
+}
+
 static void attention_note(iso_layer *layer, const attention *a)
 {
     const iso_multi_head_attention_options *o = a->options;
@@ -349,6 +362,7 @@ static void attention_note(iso_layer *layer, const attention *a)
     if (o->rope_max_wavelength != 0) {
         iso_layer_note_real(layer, "rope_max_wavelength", o->rope_max_wavelength);
         iso_layer_note_real(layer, "rope_scaling_factor", scaling_factor(a));
+        note_stretch(layer, &o->rope_stretch);
     }
     iso_layer_note_weight(layer, &kernel_form);
     iso_layer_note_weight(layer, &bias_form);
@@ -484,7 +498,8 @@ iso_tensor *iso_grouped_query_attention_with(const iso_grouped_query_attention_o
                                                       .value_layout = o.value_layout,
                                                       .gate_layout = o.gate_layout,
                                                       .output_layout = o.output_layout,
-                                                      .name = o.name};
+                                                      .name = o.name,
+                                                      .rope_stretch = o.rope_stretch};
     return build_layer(&grouped, &options, o.num_key_value_heads);
 }
 

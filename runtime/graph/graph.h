@@ -326,6 +326,19 @@ ISO_API iso_tensor *iso_band_op(iso_tensor *x, bool causal, int64_t window, doub
  * `axis`, an even number of features. At position p, from 0, features i and i + features / 2 are turned in their
  * plane by the angle p / scaling * wavelength^(-2 i / features). */
 ISO_API iso_tensor *iso_rotary_op(iso_tensor *x, int axis, double wavelength, double scaling);
+/* How Llama 3.1 stretches rotary positions for rows longer than those of its first training, of `context` positions:
+ * waves (2 pi wavelength^(2 i / features) positions long) longer than context / low are `factor` times as long, those
+ * shorter than context / high are as they were, and between them the angles are interpolated linearly in context /
+ * wave. */
+typedef struct iso_rotary_stretch {
+    double factor; /* 0: nothing is stretched */
+    double low, high;
+    double context;
+} iso_rotary_stretch;
+/* The same with stretched positions. ISO_INVALID (in the graph): a number is not positive, or low is not below
+ * high. */
+ISO_API iso_tensor *iso_rotary_stretched_op(iso_tensor *x, int axis, double wavelength, double scaling,
+                                            const iso_rotary_stretch *stretch);
 typedef struct iso_attention_form {
     double scale;     /* of the products of queries and keys, as 1 / sqrt(k) */
     double masked;    /* the score of positions that are not attended to, as -1e9 */

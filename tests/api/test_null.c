@@ -81,6 +81,7 @@ typedef struct fixture {
     iso_layer_row rows[1];
     iso_conv_geometry conv;
     iso_attention_form attention;
+    iso_rotary_stretch stretch;
     iso_recurrence_form recurrence;
     iso_pool_geometry pool;
     iso_unfold_geometry unfold;

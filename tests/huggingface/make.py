@@ -33,6 +33,8 @@ MODELS = {
                                resid_pdrop=0.25), torch.float16, "1GB"),
     "gpt2-base": (gpt, torch.float32, "1GB"),
     "llama": (lambda: llama(rope_theta=1000.0), torch.float32, "10KB"),
+    "llama-3": (lambda: llama(rope_parameters={"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 0.5,
+                                               "high_freq_factor": 2.0, "original_max_position_embeddings": 8}), torch.float32, "1GB"),
     "llama-tied": (lambda: llama(num_key_value_heads=3, tie_word_embeddings=True, rms_norm_eps=1e-3), torch.bfloat16, "1GB"),
 }
 
@@ -83,6 +85,6 @@ def compute(name, file):
 
 if __name__ == "__main__":
     with open(HERE / "expected.txt", "w") as file:
-        for seed, name in enumerate(MODELS):
+        for seed, name in enumerate(sorted(MODELS)):
             save(name, seed)
             compute(name, file)

@@ -32,6 +32,7 @@ static const struct network {
     {"tests/huggingface/gpt2-other", "models/layouts/gpt-tensor.json"},
     {"tests/huggingface/gpt2-base", "models/layouts/gpt-tensor.json"},
     {"tests/huggingface/llama", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/llama-3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/llama-tied", "models/layouts/llama-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
@@ -356,6 +357,7 @@ START_TEST(what_a_config_cannot_have)
         {llama, "\"head_dim\": 4", "\"head_dim\": 8",
          "head_dim is 8; it must be hidden_size / num_attention_heads"},
         {llama, "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "\"yarn\""},
+        {llama, "\"default\"", "\"llama3\", \"factor\": -1", "factor is -1; it must be positive"},
         {llama, "\"rope_theta\": 1000.0", "\"rope_theta\": 0", "rope_theta is 0; it must be positive"},
         {llama, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 1", "it must be true or false"},
     };

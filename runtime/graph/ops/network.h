@@ -218,12 +218,27 @@ typedef struct iso_rotary_attrs {
     double wavelength; /* times 2 pi it is nearly the longest wave, in positions */
     double scaling;    /* of positions, which are divided by it; the gradient has the negative number */
     int64_t axis;      /* of the positions */
+    iso_rotary_stretch stretch;
 } iso_rotary_attrs;
+
+/* A frequency, the angle of a position further, after stretching. */
+static inline double iso_rotary_stretched(const iso_rotary_stretch *s, double frequency)
+{
+    const double pi = 3.14159265358979323846, waves = s->context * frequency / (2 * pi); /* in the context */
+    if (s->factor == 0 || waves > s->high)
+        return frequency;
+    if (waves < s->low)
+        return frequency / s->factor;
+    const double part = (waves - s->low) / (s->high - s->low);
+    return ((1 - part) / s->factor + part) * frequency;
+}
 
 /* The angle of a position further, for pair `pair` of an even number of features. */
 static inline double iso_rotary_frequency(const iso_rotary_attrs *attrs, int64_t pair, int64_t features)
 {
-    return pow(attrs->wavelength, -2.0 * (double)pair / (double)features) / attrs->scaling;
+    return iso_rotary_stretched(&attrs->stretch,
+                                pow(attrs->wavelength, -2.0 * (double)pair / (double)features)) /
+           attrs->scaling;
 }
 
 typedef struct iso_recurrence_attrs {

@@ -50,18 +50,47 @@ const iso_op_type iso_op_rotary = {
     .in_place = 1 << 0,
 };
 
+static bool is_positive(double number)
+{
+    return number > 0 && !isinf(number);
+}
+
+static bool stretch_fits(const iso_rotary_stretch *s)
+{
+    return s->factor == 0 || (is_positive(s->factor) && is_positive(s->low) && is_positive(s->high) &&
+                              is_positive(s->context) && s->low < s->high);
+}
+
 iso_tensor *iso_rotary_op(iso_tensor *x, int axis, double wavelength, double scaling)
 {
     ISO_NEED_TENSORS(x);
+    return iso_rotary_stretched_op(x, axis, wavelength, scaling, &(iso_rotary_stretch){.factor = 0});
+}
+
+iso_tensor *iso_rotary_stretched_op(iso_tensor *x, int axis, double wavelength, double scaling,
+                                    const iso_rotary_stretch *stretch)
+{
+    ISO_NEED_TENSORS(x);
+    if (ISO_NULL_IN(x->graph, stretch))
+        return iso_graph_bad_tensor(x->graph);
     int from_front = iso_axis(x, axis);
     if (from_front < 0)
         return iso_graph_bad_tensor(x->graph);
-    if (!(wavelength > 0) || isinf(wavelength) || !(scaling > 0) || isinf(scaling)) {
+    if (!is_positive(wavelength) || !is_positive(scaling)) {
         iso_graph_fail(x->graph,
                        "rotary: the wavelength is %g and the scaling factor %g: they must be positive",
                        wavelength, scaling);
         return iso_graph_bad_tensor(x->graph);
     }
-    iso_rotary_attrs attrs = {.wavelength = wavelength, .scaling = scaling, .axis = from_front};
+    if (!stretch_fits(stretch)) {
+        iso_graph_fail(
+            x->graph,
+            "rotary: positions are stretched by %g, between %g and %g waves in %g positions: the numbers "
+            "must be positive, and the second below the third",
+            stretch->factor, stretch->low, stretch->high, stretch->context);
+        return iso_graph_bad_tensor(x->graph);
+    }
+    iso_rotary_attrs attrs = {
+        .wavelength = wavelength, .scaling = scaling, .axis = from_front, .stretch = *stretch};
     return iso_op_1(&iso_op_rotary, x, &attrs);
 }
