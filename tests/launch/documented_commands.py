@@ -100,13 +100,15 @@ def prepare_data(data):
 
 
 def prepare(folder):
-    """What the pages take as given beside it: a model of Keras with its rows."""
+    """What the pages take as given beside it: models of Keras and Hugging Face with their rows."""
     generator = np.random.default_rng(3)
     for name in ("tests", "launch", "docs", "build"):
         os.symlink(f"{ROOT}/{name}", f"{folder}/{name}")
     with open(f"{folder}/book.txt", "w", encoding="utf-8") as file:
         file.write("It was the best of times, it was the worst of times. " * 200)
     shutil.copy(f"{ROOT}/tests/keras/table/dense_softmax.keras", f"{folder}/net.keras")
+    shutil.copytree(f"{ROOT}/tests/huggingface/gpt2", f"{folder}/gpt2")
+    generator.integers(0, 61, 2000).astype("<u2").tofile(f"{folder}/tokens.bin")
     for name in ("train", "test"):
         with h5py.File(f"{folder}/{name}.h5", "w") as file:
             file["x"] = generator.standard_normal((96, 4)).astype(np.float32)
