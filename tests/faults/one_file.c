@@ -5,8 +5,8 @@
  *                                          than what was written last; it is replaced twice, the second time
  *                                          with these faults: to be killed
  *
- * RANK: 0, 1, ... or all. KIND: rows (predictions, FOLDER/y.h5, written by all ranks) or keras (a compiled
- * model, FOLDER/net.keras). All values in a file tell which write made it.
+ * RANK: 0, 1, ... or all. KIND: rows (predictions, FOLDER/y.h5, written by all ranks), keras (a compiled
+ * model, FOLDER/net.keras) or safetensors (weights, FOLDER/net.safetensors, written by all ranks). All values in a file tell which write made it.
  * FOLDER.last is the number of the last write that was reported.
  * Exit codes: 0 all was well, 9 (go) no fault was met, else something was lost. */
 #include <dirent.h>
@@ -160,8 +160,81 @@ static int read_model(void)
     return (int)bias[0];
 }
 
+/* ---- weights in a .safetensors file ---- */
+
+static iso_model *make_gpt(void)
+{
+    const iso_builtin_model *gpt;
+    const iso_builtin_settings settings = {
+        .gpt = {.layers = 1, .heads = 1, .width = WIDTH, .context = UNITS}};
+    return iso_builtin_model_find("gpt", &gpt)
+               ? NULL
+               : iso_builtin_model_create(ctx, gpt, ISO_SHAPE(2), UNITS, ISO_F32, &settings);
+}
+
+/* Calls `use` for each variable with its values, of which there are few. */
+static iso_status each_variable(iso_model *of, iso_status (*use)(iso_variable *, double *, int64_t, void *),
+                                void *user)
+{
+    iso_graph *graph = iso_model_graph(of);
+    iso_status status = ISO_OK;
+    for (int i = 0; i < iso_graph_variable_count(graph) && status == ISO_OK; i++) {
+        iso_variable *variable = iso_graph_variable(graph, i);
+        double values[64];
+        int64_t count = 0;
+        if (iso_path_below_optimizer(iso_variable_path(variable)))
+            continue;
+        if (iso_shape_count(iso_variable_shape(variable), &count) || count > 64)
+            lost("a variable is too large");
+        status = use(variable, values, count, user);
+    }
+    return status;
+}
+
+static iso_status set_number(iso_variable *variable, double *values, int64_t count, void *number)
+{
+    for (int64_t i = 0; i < count; i++)
+        values[i] = *(int *)number;
+    return iso_variable_assign(variable, values, count);
+}
+
+static iso_status write_weights(int number)
+{
+    iso_status status;
+    if (!model) {
+        model = make_gpt();
+        ISO_TRY(iso_compile(model, iso_sgd(0.01), ISO_LOSS_SPARSE_CROSSENTROPY_LOGITS));
+    }
+    ISO_TRY(each_variable(model, set_number, &number));
+    ISO_TRY(iso_pretrained_save(model, path));
+done:
+    return status;
+}
+
+static iso_status get_number(iso_variable *variable, double *values, int64_t count, void *number)
+{
+    iso_status status = iso_variable_read(variable, values, count);
+    for (int64_t i = 0; i < count && status == ISO_OK; i++) {
+        if (*(int *)number >= 0 && values[i] != *(int *)number)
+            lost("the file is of writes %g and %d", values[i], *(int *)number);
+        *(int *)number = (int)values[i];
+    }
+    return status;
+}
+
+static int read_weights(void)
+{
+    int number = -1;
+    iso_model *there = make_gpt();
+    if (iso_pretrained_load_weights(there, path) || each_variable(there, get_number, &number))
+        lost("what is there cannot be read: %s", iso_error_message());
+    iso_model_destroy(there);
+    return number;
+}
+
 static const kind kinds[] = {{"rows", "y.h5", write_rows_file, read_rows_file},
-                             {"keras", "net.keras", write_model, read_model}};
+                             {"keras", "net.keras", write_model, read_model},
+                             {"safetensors", "net.safetensors", write_weights, read_weights}};
 
 /* ---- what must hold ---- */
 
