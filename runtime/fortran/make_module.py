@@ -23,7 +23,7 @@ SKIPPED = {
     "pointers to elements of a type that a number gives": "iso_element_get iso_element_set",
     "pointers to pointers to numbers": "iso_function_evaluate",
     "options that are not the last argument": "iso_model_describe_with",
-    "structs of C functions": "iso_builtin_model_find iso_builtin_model_at iso_builtin_model_create "
+    "structs of C functions, and unions": "iso_builtin_model_find iso_builtin_model_at iso_builtin_model_create iso_pretrained_read "
                               "iso_function_suggest iso_suggestion_destroy iso_sequential_rows",
 }
 SKIPPED = {name: why for why, names in SKIPPED.items() for name in names.split()}
@@ -272,8 +272,9 @@ class Writer:
             self.types.append(f"    type, bind(C) :: {name}\n        type(c_ptr) :: handle = c_null_ptr\n    end type {name}\n")
             self.public.append(name)
         written = set()
-        for name in self.h.structs:
-            self.write_type(name, written)
+        for name, members in self.h.structs.items():
+            if not any(m.base in self.h.unions and not m.stars for m in members):  # Fortran has no unions
+                self.write_type(name, written)
 
     def constants(self):
         lines = []

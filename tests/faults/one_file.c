@@ -6,7 +6,8 @@
  *                                          with these faults: to be killed
  *
  * RANK: 0, 1, ... or all. KIND: rows (predictions, FOLDER/y.h5, written by all ranks), keras (a compiled
- * model, FOLDER/net.keras) or safetensors (weights, FOLDER/net.safetensors, written by all ranks). All values in a file tell which write made it.
+ * model, FOLDER/net.keras) or safetensors (weights, FOLDER/net.safetensors, written by all ranks). All values in a
+ * file tell which write made it.
  * FOLDER.last is the number of the last write that was reported.
  * Exit codes: 0 all was well, 9 (go) no fault was met, else something was lost. */
 #include <dirent.h>
