@@ -153,7 +153,7 @@ static const iso_builtin_model models[] = {
     {.name = "llama",
      .description = "LLaMA, on bytes or tokens: llama:layers=12,heads=12,kv_heads=4,width=768,hidden=2048,"
                     "context=1024,wavelength=10000,epsilon=1e-5,tied=0,rope_factor=0,rope_low=1,rope_high=4,"
-                    "rope_context=8192,recompute=0; AdamW",
+                    "rope_context=8192,window=0,recompute=0; AdamW",
      .build = llama,
      .tokens = true,
      .settings = iso_llama_settings,

@@ -23,6 +23,7 @@ const iso_setting iso_llama_settings[] = {ISO_SETTING(iso_llama_options, COUNT, 
                                           ISO_SETTING(iso_llama_options, REAL, rope_low, 1),
                                           ISO_SETTING(iso_llama_options, REAL, rope_high, 4),
                                           ISO_SETTING(iso_llama_options, COUNT, rope_context, 8192),
+                                          ISO_SETTING(iso_llama_options, COUNT, window, 0),
                                           ISO_SETTING(iso_llama_options, FLAG, recompute, 0),
                                           {0}};
 
@@ -36,7 +37,7 @@ static iso_tensor *llama_attention(const iso_llama_options *o, iso_tensor *x)
     iso_tensor *h = llama_norm(o, x, "attention_norm");
     h = iso_grouped_query_attention(
         h, h, o->width / o->heads, o->heads, o->kv_heads, .causal = true, .no_bias = true,
-        .rope_max_wavelength = o->wavelength,
+        .sliding_window = o->window, .rope_max_wavelength = o->wavelength,
         .rope_stretch = {o->rope_factor, o->rope_low, o->rope_high, (double)o->rope_context},
         .kernel_initializer = iso_transformer_normal(0.02), .name = "attention");
     return iso_add(x, h);

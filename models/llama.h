@@ -33,6 +33,7 @@ typedef struct iso_llama_options {
     /* Llama 3.1's stretch of rotary positions (iso_rotary_stretch); rope_factor 0: none */
     double rope_factor, rope_low, rope_high;
     int64_t rope_context;
+    int64_t window; /* Mistral's: a position attends to this many, the last is its own; 0: to all before it */
 } iso_llama_options;
 ISO_API iso_tensor *iso_llama_with(const iso_llama_options *options, size_t size);
 #define iso_llama(...) iso_llama_with(ISO_OPTIONS(iso_llama_options, __VA_ARGS__))

@@ -1,5 +1,5 @@
 /* The architectures: for each the keys of config.json and the names of its tensors. The same rows serve to read and
- * to write. Names and their meaning are those of transformers' models/gpt2 and models/llama. */
+ * to write. Names and their meaning are those of transformers' models/gpt2, models/llama and models/mistral. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,18 +123,24 @@ static const iso_hf_tensor llama_tensors[] = {
 /* Frequencies of older versions. */
 static const char *const llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
 
-static const iso_hf_key llama_keys[] = {SETTING("num_hidden_layers", COUNT, "layers", 32, false),
-                                        SETTING("num_attention_heads", COUNT, "heads", 32, false),
-                                        SETTING("hidden_size", COUNT, "width", 4096, false),
-                                        SETTING("intermediate_size", COUNT, "hidden", 11008, false),
+#define LLAMA_KEYS(hidden)                                                                                   \
+    SETTING("num_hidden_layers", COUNT, "layers", 32, false),                                                \
+        SETTING("num_attention_heads", COUNT, "heads", 32, false),                                           \
+        SETTING("hidden_size", COUNT, "width", 4096, false),                                                 \
+        SETTING("intermediate_size", COUNT, "hidden", hidden, false),                                        \
+        SETTING("rms_norm_eps", REAL, "epsilon", 1e-6, false),                                               \
+        SETTING("tie_word_embeddings", FLAG, "tied", 0, false), FIXED("hidden_act", "\"silu\""),             \
+        FIXED("attention_dropout", "0.0")
+static const iso_hf_key llama_keys[] = {LLAMA_KEYS(11008),
                                         SETTING("max_position_embeddings", COUNT, "context", 2048, false),
-                                        SETTING("rms_norm_eps", REAL, "epsilon", 1e-6, false),
-                                        SETTING("tie_word_embeddings", FLAG, "tied", 0, false),
-                                        FIXED("hidden_act", "\"silu\""),
                                         FIXED("attention_bias", "false"),
                                         FIXED("mlp_bias", "false"),
-                                        FIXED("attention_dropout", "0.0"),
                                         {0}};
+/* Mistral has the same network, with a window of attention. */
+static const iso_hf_key mistral_keys[] = {LLAMA_KEYS(14336),
+                                          SETTING("max_position_embeddings", COUNT, "context", 131072, false),
+                                          SETTING("sliding_window", COUNT, "window", 4096, true),
+                                          {0}};
 
 /* A count that may be null. */
 static iso_status llama_count(const char *file, const json_t *config, const char *key, int64_t fallback,
@@ -223,6 +229,11 @@ static void llama_write(const iso_builtin_settings *settings, json_t *config)
     json_object_set_new(config, "rope_scaling", scaling_of(o));
 }
 
+static bool llama_has(const iso_builtin_settings *settings)
+{
+    return settings->llama.window == 0;
+}
+
 /* ---- all ---- */
 
 static const iso_hf_architecture gpt = {.type = "gpt2",
@@ -242,8 +253,27 @@ static const iso_hf_architecture llama = {.type = "llama",
                                           .ignored = llama_ignored,
                                           .keys = llama_keys,
                                           .read = llama_read,
-                                          .write = llama_write};
-const iso_hf_architecture *const iso_hf_architectures[] = {&gpt, &llama, NULL};
+                                          .write = llama_write,
+                                          .has = llama_has};
+static const iso_hf_architecture mistral = {.type = "mistral",
+                                            .class = "MistralForCausalLM",
+                                            .builtin = "llama",
+                                            .prefix = "model.",
+                                            .tensors = llama_tensors,
+                                            .ignored = llama_ignored,
+                                            .keys = mistral_keys,
+                                            .read = llama_read,
+                                            .write = llama_write};
+const iso_hf_architecture *const iso_hf_architectures[] = {&gpt, &llama, &mistral, NULL};
+
+const iso_hf_architecture *iso_hf_architecture_find(const json_t *config)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    for (int i = 0; type && iso_hf_architectures[i]; i++)
+        if (strcmp(iso_hf_architectures[i]->type, type) == 0)
+            return iso_hf_architectures[i];
+    return NULL;
+}
 
 iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
                                   iso_builtin_settings *settings)
@@ -259,6 +289,8 @@ iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_h
             settings->gpt = *(const iso_gpt_options *)options;
         else
             settings->llama = *(const iso_llama_options *)options;
+        if (a->has && !a->has(settings))
+            continue;
         *architecture = a;
         return ISO_OK;
     }

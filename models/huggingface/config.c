@@ -38,14 +38,6 @@ bool iso_hf_number(const json_t *config, const char *key, double fallback, doubl
 
 /* ---- reading ---- */
 
-static const iso_hf_architecture *find_type(const char *type)
-{
-    for (int i = 0; type && iso_hf_architectures[i]; i++)
-        if (strcmp(iso_hf_architectures[i]->type, type) == 0)
-            return iso_hf_architectures[i];
-    return NULL;
-}
-
 static const iso_setting *find_setting(const iso_builtin_model *model, const char *name)
 {
     const iso_setting *s = model->settings;
@@ -90,8 +82,9 @@ static iso_status read_key(const char *file, const json_t *config, const iso_hf_
     case ISO_HF_FIXED:
         return read_fixed(file, config, key);
     case ISO_HF_COUNT:
-        status = read_count(file, config, key->key, key->fallback, key->zero_is_null ? 0 : 1,
-                            ISO_BUILTIN_MOST, &number);
+        number = key->zero_is_null && json_is_null(value) ? 0 : number;
+        status =
+            read_count(file, config, key->key, number, key->zero_is_null ? 0 : 1, ISO_BUILTIN_MOST, &number);
         break;
     case ISO_HF_FLAG:
         if (value && !json_is_boolean(value))
@@ -129,7 +122,7 @@ static iso_status unknown_type(const char *file, const json_t *config)
 
 static iso_status read_config(const char *file, const json_t *config, iso_pretrained *net)
 {
-    const iso_hf_architecture *a = find_type(json_string_value(json_object_get(config, "model_type")));
+    const iso_hf_architecture *a = iso_hf_architecture_find(config);
     double vocabulary = 0;
     iso_status status = a ? iso_builtin_model_find(a->builtin, &net->model) : unknown_type(file, config);
     if (status != ISO_OK)

@@ -46,6 +46,8 @@ typedef struct iso_hf_architecture {
      * that has those of the rows. */
     iso_status (*read)(const char *file, const json_t *config, iso_builtin_settings *settings);
     void (*write)(const iso_builtin_settings *settings, json_t *config);
+    /* Whether it has a network of these settings; NULL: it has all. */
+    bool (*has)(const iso_builtin_settings *settings);
 } iso_hf_architecture;
 
 /* All; ends with NULL. */
@@ -53,6 +55,8 @@ extern const iso_hf_architecture *const iso_hf_architectures[];
 /* The architecture of a model, and its settings. ISO_INVALID: it is neither; `use` begins the message. */
 iso_status iso_hf_architecture_of(iso_model *model, const char *use, const iso_hf_architecture **architecture,
                                   iso_builtin_settings *settings);
+/* The architecture that a config.json names by its model_type; NULL: none. */
+const iso_hf_architecture *iso_hf_architecture_find(const json_t *config);
 /* The row of a variable and the number of its block (0 if it is in none). NULL: there is none. */
 const iso_hf_tensor *iso_hf_tensor_of(const iso_hf_architecture *architecture, const char *path,
                                       int64_t *block);

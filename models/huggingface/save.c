@@ -161,6 +161,14 @@ static iso_status begin_config(const char *source, json_t **config)
     return status;
 }
 
+/* The architecture of the source, if it has the network too. */
+static const iso_hf_architecture *same_type(const saving *s, const json_t *config)
+{
+    const iso_hf_architecture *a = iso_hf_architecture_find(config);
+    bool fits = a && strcmp(a->builtin, s->architecture->builtin) == 0 && (!a->has || a->has(&s->settings));
+    return fits ? a : s->architecture;
+}
+
 static iso_status write_config(iso_model *model, const saving *s, const char *source)
 {
     json_t *config = NULL;
@@ -169,7 +177,7 @@ static iso_status write_config(iso_model *model, const saving *s, const char *so
     iso_status status = path ? begin_config(source, &config) : iso_no_memory("the name of '%s'", s->folder);
     if (status == ISO_OK) {
         const iso_shape *logits = iso_tensor_shape(iso_model_output(model));
-        iso_hf_config_write(s->architecture, &s->settings, s->dtype, config);
+        iso_hf_config_write(same_type(s, config), &s->settings, s->dtype, config);
         json_object_set_new(config, "vocab_size", json_integer((json_int_t)logits->dim[logits->rank - 1]));
         iso_json_add(&text, config, JSON_INDENT(2) | JSON_SORT_KEYS);
         iso_text_add(&text, "\n");

@@ -36,6 +36,8 @@ MODELS = {
     "llama-3": (lambda: llama(rope_parameters={"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 0.5,
                                                "high_freq_factor": 2.0, "original_max_position_embeddings": 8}), torch.float32, "1GB"),
     "llama-tied": (lambda: llama(num_key_value_heads=3, tie_word_embeddings=True, rms_norm_eps=1e-3), torch.bfloat16, "1GB"),
+    "mistral": (lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**LLAMA, sliding_window=5, tie_word_embeddings=False)),
+                torch.float32, "1GB"),
 }
 
 

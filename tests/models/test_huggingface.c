@@ -34,6 +34,7 @@ static const struct network {
     {"tests/huggingface/llama", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/llama-3", "models/layouts/llama-tensor.json"},
     {"tests/huggingface/llama-tied", "models/layouts/llama-tensor.json"},
+    {"tests/huggingface/mistral", "models/layouts/llama-tensor.json"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -344,7 +345,7 @@ START_TEST(what_a_config_cannot_have)
         {gpt, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "tie_word_embeddings is false"},
         {gpt, "\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"",
-         "model_type is \"bert\"; \"gpt2\", \"llama\""},
+         "model_type is \"bert\"; \"gpt2\", \"llama\", \"mistral\""},
         {gpt, "\"model_type\": \"gpt2\",", "", "model_type is null"},
         {gpt, "\"vocab_size\": 61", "\"vocab_size\": 1e30", "vocab_size is"},
         {gpt, "\"vocab_size\": 61", "\"other\": 61", "vocab_size is null; it must be a count"},
@@ -371,6 +372,7 @@ END_TEST
 /* Keys of other versions of transformers, and those that a file may lack. */
 START_TEST(what_a_config_may_have)
 {
+    static const char *const mistral = "tests/huggingface/mistral/config.json";
     static const char *const gpt = "tests/huggingface/gpt2/config.json",
                              *const llama = "tests/huggingface/llama/config.json";
     iso_pretrained net;
@@ -381,6 +383,10 @@ START_TEST(what_a_config_may_have)
     ck_assert(net.settings.gpt.gelu_tanh);
     check_ok(parse_altered(gpt, "\"n_inner\": null", "\"n_inner\": 7", &net));
     ck_assert_int_eq(net.settings.gpt.hidden, 7);
+    check_ok(parse_altered(mistral, "\"sliding_window\": 5", "\"sliding_window\": null", &net));
+    ck_assert_int_eq(net.settings.llama.window, 0);
+    check_ok(parse_altered(mistral, "\"sliding_window\": 5", "\"window\": 5", &net));
+    ck_assert_int_eq(net.settings.llama.window, 4096);
     check_ok(parse_altered(llama, "\"num_key_value_heads\": 1,", "", &net));
     ck_assert_int_eq(net.settings.llama.kv_heads, 3);
     check_ok(parse_altered(llama, "rope_parameters", "rope_scaling", &net));
