@@ -142,7 +142,9 @@ static iso_status check_model(const iso_train_options *options, bool compiles, c
         return status;
     if (options->weights || named->weights)
         return ISO_OK;
-    return iso_error(ISO_INVALID, "--weights is missing: a checkpoint, or a .keras or .weights.h5 of Keras");
+    return iso_error(ISO_INVALID,
+                     "--weights is missing: a checkpoint, a .keras or .weights.h5 of Keras, or a "
+                     ".safetensors or a folder of Hugging Face");
 }
 
 iso_status iso_loaded_model_make(iso_context *ctx, const iso_load_command *command,
