@@ -1,7 +1,7 @@
 /* .safetensors files: what all ranks write together is read as it was, in parts and converted; files whose header is
  * damaged or hostile are refused with a message that names the file and the tensor.
  * Ranks: 1, 3
- * Sanitize: reads untrusted files */
+ * Sanitize: 1, 3 */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
